@@ -2,25 +2,9 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { AccessLog } from '../accounts/access-log/access-log.ts'
 import type { AccessEvent } from '../accounts/access-log/entry.ts'
-import { recordRequests, type RouteActions } from '../accounts/access-log/requests.ts'
+import { recordRequests } from '../accounts/access-log/requests.ts'
 import { WORKSPACE_KEY } from '../accounts/key-store.ts'
 import { ApiException } from './errors.ts'
-
-/** What requests are recorded as. A new route that changes or downloads something needs a line. */
-export const API_ACTIONS: RouteActions = {
-  // A job is in the journal, with its price and its Idempotency-Key.
-  'POST /api/v1/jobs': null,
-  'POST /api/v1/verifications': null,
-  'POST /api/v1/quotes': null,
-  'POST /api/v1/jobs/:id/cancel': 'job.cancelled',
-  'DELETE /api/v1/jobs/:id': 'job.erased',
-  'GET /api/v1/jobs/:id/results': 'results.downloaded',
-  'POST /api/v1/jobs/:id/deliveries/:deliveryId/resend': 'delivery.resent',
-  'POST /api/v1/webhook-endpoints': 'webhook_endpoint.created',
-  'PATCH /api/v1/webhook-endpoints/:id': 'webhook_endpoint.changed',
-  'DELETE /api/v1/webhook-endpoints/:id': 'webhook_endpoint.deleted',
-  'POST /api/v1/webhook-endpoints/:id/rotate-secret': 'webhook_endpoint.secret_rotated',
-}
 
 /** Fields of bodies that an entry repeats; an address of a webhook may be secret. */
 const FIELDS = ['events', 'enabled']
@@ -52,7 +36,6 @@ export function recordApiRequests (app: FastifyInstance, log: AccessLog): void {
         return id
       },
     },
-    actions: API_ACTIONS,
     isExempt: ({ query }, event) => event.action === 'results.downloaded' &&
       (query as { readonly cursor?: string }).cursor !== undefined && downloads.has(nameOf(event)),
     isRefusal: error => error instanceof ApiException && error.fault.code === 'insufficient_scope',

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { AccessLog } from '../accounts/access-log/access-log.ts'
-import { type AccessAction, type AccessActor, INSTALLATION } from '../accounts/access-log/entry.ts'
+import { type AccessActor, INSTALLATION } from '../accounts/access-log/entry.ts'
 import { recordRequests, type Requester } from '../accounts/access-log/requests.ts'
 import type { Visitor } from './context.ts'
 import { PageError } from './page-error.ts'
@@ -8,14 +8,8 @@ import { type SignedIn, secretDigest } from '../accounts/sessions.ts'
 
 /** Records the requests of signed-in browsers in the access log, as their routes say. */
 export function recordPageRequests (app: FastifyInstance, log: AccessLog): void {
-  const actions: Record<string, AccessAction | null> = {}
-  app.addHook('onRoute', ({ method, url, config }) => {
-    // A request for the headers downloads nothing.
-    if (method !== 'HEAD') actions[`${String(method)} ${url}`] = config?.records ?? null
-  })
   recordRequests(app, {
     log,
-    actions,
     isRefusal: error => error instanceof PageError && error.content.status === 403,
     requesterOf: ({ visitor, params, body }) => {
       if (visitor === undefined) return undefined

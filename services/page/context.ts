@@ -19,11 +19,6 @@ declare module 'fastify' {
     readonly forScript?: true
     /** Who may send the request; a route of the page without it fails the start. */
     readonly access?: Access
-    /**
-     * What the access log calls the request. Null for one that needs no entry, or whose handler
-     * records it; only routes that just read, and are no file, go without.
-     */
-    readonly records?: AccessAction | null
   }
   interface FastifyRequest {
     visitor: Visitor | undefined

@@ -3,18 +3,11 @@ import { createLogThrottle } from '../../runtime/platform/log.ts'
 import { type AccessLog, type AccessAttempt, recordAttempt } from './access-log.ts'
 import type { AccessAction, AccessDescription, AccessEvent, AccessResult } from './entry.ts'
 
-/**
- * The action of each route, by method and path. Null for a route that changes something and needs
- * no entry, or whose handler records it. Routes that only read and are no download are not listed.
- */
-export type RouteActions = Readonly<Record<string, AccessAction | null>>
-
 /** Who sent a request. */
 export type Requester = Pick<AccessEvent, 'organization' | 'actor' | 'details'>
 
 type RequestRecording = {
   readonly log: AccessLog
-  readonly actions: RouteActions
   /** Undefined for a request that is not recorded. */
   readonly requesterOf: (request: FastifyRequest) => Requester | undefined
   /** Whether the actor lacks the right to what the request asks for. */
@@ -30,7 +23,7 @@ type RequestRecording = {
 const REFUSALS_EVERY_MS = 60_000
 
 /**
- * Records every request to the routes with an action: the attempt before their handlers run, the
+ * Records every request to the routes with `records`: the attempt before their handlers run, the
  * result before the response is sent. If Redis does not take the attempt, the request fails and
  * nothing is done; if it does not take the result, the attempt remains without one. Of requests
  * that are refused, by their handlers or before, the log keeps one a minute for each actor and
@@ -75,6 +68,14 @@ export function recordRequests (app: FastifyInstance, recording: RequestRecordin
 const throttleName = ({ actor, action }: AccessEvent) => `${actor.id} ${action}`
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /**
+     * What the access log calls a request to the route. Null for one that changes something and
+     * needs no entry, or whose handler records it; only routes that just read, and are no download,
+     * go without.
+     */
+    readonly records?: AccessAction | null
+  }
   interface FastifyRequest {
     /** Its attempt is in the access log, or it needs no entry. */
     accessRecorded: boolean
@@ -103,9 +104,10 @@ async function stored ({ log }: FastifyRequest, entry: Promise<unknown>): Promis
 
 /** The event of a request; undefined if it is not recorded. */
 function eventOf (
-  { actions, requesterOf, isExempt }: RequestRecording, request: FastifyRequest
+  { requesterOf, isExempt }: RequestRecording, request: FastifyRequest
 ): AccessEvent | undefined {
-  const action = actions[`${request.method} ${request.routeOptions.url}`]
+  // A request for the headers downloads nothing.
+  const action = request.method === 'HEAD' ? undefined : request.routeOptions.config?.records
   if (action === undefined || action === null) return undefined
   const requester = requesterOf(request)
   if (requester === undefined) return undefined

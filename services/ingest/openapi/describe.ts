@@ -53,7 +53,7 @@ export async function describeRoutes (
   // Drops the properties of schemas that are not JSON.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
   const completed = withSharedHeaders(withListParameters(withDeepObjects(document)))
-  return withFiles(withSamples(withExamples(completed)))
+  return withFiles(withSamples(withExamples(completed), routes))
 }
 
 /** The document as JSON, with schemas that have a title in its components. */

@@ -1,3 +1,4 @@
+import type { RouteOptions } from 'fastify'
 import {
   type CodeSample, mapOperations, type OpenApiDocument, type Operation, type Paths,
 } from './document.ts'
@@ -15,77 +16,6 @@ const VARIABLES: Readonly<Record<string, string>> = { id: '$JOB', deliveryId: '$
 const variableOf = (path: string, name: string): string =>
   path.startsWith('/api/v1/webhook-endpoints/') ? '$ENDPOINT' : VARIABLES[name] ?? name
 
-/** Additional curl options. */
-const CURL_OPTIONS: Readonly<Record<string, readonly string[]>> = {
-  createJob: ['-H "Idempotency-Key: $(uuidgen)"'],
-  createVerification: ['-H "Idempotency-Key: $(uuidgen)"'],
-  getResults: ['--compressed -o verified.csv'],
-}
-
-const QUERIES: Readonly<Record<string, string>> = {
-  listJobs: '?limit=20&status=completed',
-  getResults: '?format=csv&status=valid&duplicates=drop',
-  getUsage: '?from=2026-08-01&group_by=day,service&format=csv',
-}
-
-/** TypeScript samples; `client` and the ids are defined in the introduction. */
-const CALLS: Readonly<Record<string, (body: string) => string>> = {
-  createJob: body => `const { id, preflight } = await client.createJob(${body})
-const job = await client.waitForEnd(id)
-console.log(job.status, preflight.maxQuoteMicros, job.chargedMicros)`,
-  createVerification: body => `const { results, chargedMicros } = await client.verify(${body})
-console.log(results[0].status, results[0].reason, chargedMicros)`,
-  listJobs: () => `for await (const job of client.jobs({ status: 'completed' })) {
-  console.log(job.id, job.totalRows)
-}`,
-  getJob: () => `const job = await client.job(jobId)
-console.log(job.status, job.progressPercent)`,
-  cancelJob: () => `const job = await client.cancel(jobId)
-console.log(job.status)`,
-  eraseJob: () => `const { erasedAt } = await client.eraseJob(jobId)
-console.log(erasedAt)`,
-  getResults: () => `const clean = { status: 'valid', duplicates: 'drop' } as const
-for await (const row of client.resultRows(jobId, clean)) {
-  console.log(row.input, row.e164, row.carrier)
-}`,
-  listDeliveries: () => `for (const attempt of await client.deliveries(jobId)) {
-  console.log(attempt.deliveryId, attempt.outcome, attempt.statusCode)
-}`,
-  resendDelivery: () => 'await client.resend(jobId, deliveryId)',
-  createQuote: body => `const { preflight } = await client.quote(${body})
-console.log(preflight.freshChecks, preflight.maxQuoteMicros)`,
-  createWebhookEndpoint: body => `const { id, secret } = await client.createWebhookEndpoint(${body})
-console.log(id, secret) // Keep the secret: it is not shown again.`,
-  listWebhookEndpoints: () => `for (const endpoint of await client.webhookEndpoints()) {
-  console.log(endpoint.id, endpoint.url, endpoint.enabled)
-}`,
-  getWebhookEndpoint: () => `const endpoint = await client.webhookEndpoint(endpointId)
-console.log(endpoint.url, endpoint.events)`,
-  updateWebhookEndpoint: body =>
-    `const endpoint = await client.updateWebhookEndpoint(endpointId, ${body})
-console.log(endpoint.enabled)`,
-  deleteWebhookEndpoint: () => 'await client.deleteWebhookEndpoint(endpointId)',
-  rotateWebhookEndpointSecret: () =>
-    `const { secret } = await client.rotateWebhookEndpointSecret(endpointId)
-console.log(secret)`,
-  listWebhookEndpointDeliveries: () =>
-    `for await (const attempt of client.endpointDeliveries(endpointId)) {
-  console.log(attempt.jobId, attempt.type, attempt.outcome)
-}`,
-  listWebhookKeys: () => `const publicKeys = await client.webhookKeys()
-console.log(publicKeys) // "publicKey" of verifyWebhook.`,
-  getBalance: () => `const { availableMicros } = await client.balance()
-console.log(availableMicros)`,
-  listTransactions: () => `for await (const { type, amountMicros } of client.transactions()) {
-  console.log(type, amountMicros)
-}`,
-  getUsage: () => `const { data } = await client.usage({ group_by: 'day,service' })
-for (const group of data) console.log(group.day, group.service, group.chargedMicros)`,
-  listServices: () => `for (const service of await client.services()) {
-  console.log(service.slug, service.priceMicros, service.configured)
-}`,
-}
-
 /** How a receiver verifies an event; the same for all events. */
 const RECEIVING = `import { verifyWebhook } from './services/client/verify-webhook.ts'
 
@@ -98,30 +28,53 @@ else if (await isNew(verified.event.id)) await enqueue(verified.event)`
 const SIGNING = `# X-Service-Signature: t=$TIMESTAMP,v1=$SIGNATURE
 printf '%s.%s' "$TIMESTAMP" "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r`
 
+/** How an operation is called; `client` and the ids are defined in the introduction. */
+type Sample = {
+  readonly query?: string
+  /** Additional options of curl. */
+  readonly curl?: readonly string[]
+  /** Lines of TypeScript; `body` is the literal of the first example. */
+  readonly client: (body: string) => readonly string[]
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    readonly sample?: Sample
+  }
+}
+
 /**
- * Adds `x-codeSamples` to each operation. BASE is the address that ends in /api/v1, KEY an API key.
+ * Adds `x-codeSamples` to each operation, as its route says. BASE is the address that ends in
+ * /api/v1, KEY an API key.
  */
-export function withSamples (document: OpenApiDocument): OpenApiDocument {
+export function withSamples (
+  document: OpenApiDocument, routes: readonly RouteOptions[]
+): OpenApiDocument {
   const { paths, webhooks = {} } = document
+  const samples = new Map(routes.map(({ schema, config }) => [schema?.operationId, config?.sample]))
   return {
     ...document,
     paths: Object.fromEntries(Object.entries(paths).map(([path, item]) =>
-      [path, itemWithSamples(path, item)])),
+      [path, itemWithSamples(path, item, samples)])),
     webhooks: mapOperations(webhooks, operation => ({
       ...operation, 'x-codeSamples': [typescript(RECEIVING), curl(SIGNING, 'by hand')],
     })),
   }
 }
 
-function itemWithSamples (path: string, item: Paths[string]): Paths[string] {
+function itemWithSamples (
+  path: string, item: Paths[string], samples: ReadonlyMap<string | undefined, Sample | undefined>
+): Paths[string] {
   return Object.fromEntries(Object.entries(item).map(([method, operation]) => {
-    const call = CALLS[operation.operationId ?? '']
-    if (call === undefined) return [method, operation]
-    const samples = [
-      curl(curlSource(method, path, operation)),
-      typescript(call(literalOf(bodyOf(operation)))),
-    ]
-    return [method, { ...operation, 'x-codeSamples': samples }]
+    const sample = samples.get(operation.operationId)
+    if (sample === undefined) return [method, operation]
+    return [method, {
+      ...operation,
+      'x-codeSamples': [
+        curl(curlSource(method, path, operation, sample)),
+        typescript(sample.client(literalOf(bodyOf(operation))).join('\n')),
+      ],
+    }]
   }))
 }
 
@@ -129,16 +82,16 @@ const curl = (source: string, label = 'curl'): CodeSample => ({ lang: 'Shell', l
 const typescript = (source: string): CodeSample =>
   ({ lang: 'TypeScript', label: 'TypeScript', source })
 
-function curlSource (method: string, path: string, operation: Operation): string {
-  const { operationId: id = '' } = operation
+function curlSource (
+  method: string, path: string, operation: Operation, { query = '', curl: more = [] }: Sample
+): string {
   const address = path.replace('/api/v1', '$BASE')
     .replaceAll(/\{(\w+)\}/g, (_, name: string) => variableOf(path, name))
   const body = bodyOf(operation)
   const options = [
-    `curl ${methodOption(method, body)}` +
-      `"${address}${QUERIES[id] ?? ''}"`,
+    `curl ${methodOption(method, body)}"${address}${query}"`,
     '-H "Authorization: Bearer $KEY"',
-    ...CURL_OPTIONS[id] ?? [],
+    ...more,
     ...(body === undefined
       ? []
       : ['-H \'Content-Type: application/json\'', `-d '${JSON.stringify(body, null, 2)}'`]),

@@ -26,7 +26,16 @@ export function getBalanceRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/balance',
-    config: { scope: 'usage:read', produces: 'application/json' },
+    config: {
+      scope: 'usage:read',
+      produces: 'application/json',
+      sample: {
+        client: () => [
+          'const { availableMicros } = await client.balance()',
+          'console.log(availableMicros)',
+        ],
+      },
+    },
     schema: {
       operationId: 'getBalance',
       summary: 'Read the balance',
@@ -47,7 +56,17 @@ export function getServicesRoute (deps: IngestDeps, settings: Settings): RouteOp
   return {
     method: 'GET',
     url: '/api/v1/services',
-    config: { scope: 'jobs:read', produces: 'application/json' },
+    config: {
+      scope: 'jobs:read',
+      produces: 'application/json',
+      sample: {
+        client: () => [
+          'for (const service of await client.services()) {',
+          '  console.log(service.slug, service.priceMicros, service.configured)',
+          '}',
+        ],
+      },
+    },
     schema: {
       operationId: 'listServices',
       summary: 'List the services',
@@ -90,7 +109,17 @@ export function listTransactionsRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/transactions',
-    config: { scope: 'usage:read', produces: 'application/json' },
+    config: {
+      scope: 'usage:read',
+      produces: 'application/json',
+      sample: {
+        client: () => [
+          'for await (const { type, amountMicros } of client.transactions()) {',
+          '  console.log(type, amountMicros)',
+          '}',
+        ],
+      },
+    },
     schema: {
       operationId: 'listTransactions',
       summary: 'List the transactions of the balance, newest first',

@@ -41,6 +41,16 @@ export function createJobRoute (
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
       errors: JOB_ERRORS,
+      // A job is in the journal, with its price and its Idempotency-Key.
+      records: null,
+      sample: {
+        curl: ['-H "Idempotency-Key: $(uuidgen)"'],
+        client: body => [
+          `const { id, preflight } = await client.createJob(${body})`,
+          'const job = await client.waitForEnd(id)',
+          'console.log(job.status, preflight.maxQuoteMicros, job.chargedMicros)',
+        ],
+      },
     },
     schema: {
       operationId: 'createJob',

@@ -32,6 +32,13 @@ export function createQuoteRoute (
       takesFile: true,
       preflight: 'keyless',
       errors: [...REQUEST_ERRORS, 'insufficient_balance', 'too_many_preflights'],
+      records: null,
+      sample: {
+        client: body => [
+          `const { preflight } = await client.quote(${body})`,
+          'console.log(preflight.freshChecks, preflight.maxQuoteMicros)',
+        ],
+      },
     },
     schema: {
       operationId: 'createQuote',

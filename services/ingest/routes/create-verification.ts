@@ -30,6 +30,14 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
       errors: [...JOB_ERRORS, 'results_expired', 'results_erased'],
+      records: null,
+      sample: {
+        curl: ['-H "Idempotency-Key: $(uuidgen)"'],
+        client: body => [
+          `const { results, chargedMicros } = await client.verify(${body})`,
+          'console.log(results[0].status, results[0].reason, chargedMicros)',
+        ],
+      },
     },
     schema: {
       operationId: 'createVerification',

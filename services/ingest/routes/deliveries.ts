@@ -26,7 +26,18 @@ export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id/deliveries',
-    config: { scope: 'jobs:read', produces: 'application/json', errors: ['job_not_found'] },
+    config: {
+      scope: 'jobs:read',
+      produces: 'application/json',
+      errors: ['job_not_found'],
+      sample: {
+        client: () => [
+          'for (const attempt of await client.deliveries(jobId)) {',
+          '  console.log(attempt.deliveryId, attempt.outcome, attempt.statusCode)',
+          '}',
+        ],
+      },
+    },
     schema: {
       operationId: 'listDeliveries',
       summary: 'List the delivery attempts of the events of a job',
@@ -80,6 +91,10 @@ export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
       scope: 'webhooks:write',
       produces: 'application/json',
       errors: ['job_not_found', 'not_found'],
+      records: 'delivery.resent',
+      sample: {
+        client: () => ['await client.resend(jobId, deliveryId)'],
+      },
     },
     schema: {
       operationId: 'resendDelivery',
@@ -148,7 +163,16 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
     method: 'GET',
     url: '/api/v1/webhook-endpoints/:id/deliveries',
     config: {
-      scope: 'jobs:read', produces: 'application/json', errors: ['webhook_endpoint_not_found'],
+      scope: 'jobs:read',
+      produces: 'application/json',
+      errors: ['webhook_endpoint_not_found'],
+      sample: {
+        client: () => [
+          'for await (const attempt of client.endpointDeliveries(endpointId)) {',
+          '  console.log(attempt.jobId, attempt.type, attempt.outcome)',
+          '}',
+        ],
+      },
     },
     schema: {
       operationId: 'listWebhookEndpointDeliveries',

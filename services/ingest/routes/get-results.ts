@@ -25,6 +25,17 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       produces: Object.values(RESULT_TYPES),
       errors: ['job_not_found', 'job_not_completed', 'results_expired', 'results_erased',
         'invalid_request'],
+      records: 'results.downloaded',
+      sample: {
+        query: '?format=csv&status=valid&duplicates=drop',
+        curl: ['--compressed -o verified.csv'],
+        client: () => [
+          'const clean = { status: \'valid\', duplicates: \'drop\' } as const',
+          'for await (const row of client.resultRows(jobId, clean)) {',
+          '  console.log(row.input, row.e164, row.carrier)',
+          '}',
+        ],
+      },
     },
     schema: {
       operationId: 'getResults',

@@ -23,7 +23,17 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id',
-    config: { scope: 'jobs:read', produces: 'application/json', errors: ['job_not_found'] },
+    config: {
+      scope: 'jobs:read',
+      produces: 'application/json',
+      errors: ['job_not_found'],
+      sample: {
+        client: () => [
+          'const job = await client.job(jobId)',
+          'console.log(job.status, job.progressPercent)',
+        ],
+      },
+    },
     schema: {
       operationId: 'getJob',
       summary: 'Read the status of a job',
@@ -54,7 +64,18 @@ export function listJobsRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs',
-    config: { scope: 'jobs:read', produces: 'application/json' },
+    config: {
+      scope: 'jobs:read',
+      produces: 'application/json',
+      sample: {
+        query: '?limit=20&status=completed',
+        client: () => [
+          'for await (const job of client.jobs({ status: \'completed\' })) {',
+          '  console.log(job.id, job.totalRows)',
+          '}',
+        ],
+      },
+    },
     schema: {
       operationId: 'listJobs',
       summary: 'List jobs, newest first',
@@ -100,6 +121,10 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
       scope: 'jobs:write',
       produces: 'application/json',
       errors: ['job_not_found', 'job_not_cancellable'],
+      records: 'job.cancelled',
+      sample: {
+        client: () => ['const job = await client.cancel(jobId)', 'console.log(job.status)'],
+      },
     },
     schema: {
       operationId: 'cancelJob',
@@ -136,6 +161,13 @@ export function eraseJobRoute (deps: IngestDeps): RouteOptions {
       scope: 'jobs:write',
       produces: 'application/json',
       errors: ['job_not_found', 'job_not_ended'],
+      records: 'job.erased',
+      sample: {
+        client: () => [
+          'const { erasedAt } = await client.eraseJob(jobId)',
+          'console.log(erasedAt)',
+        ],
+      },
     },
     schema: {
       operationId: 'eraseJob',

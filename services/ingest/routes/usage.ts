@@ -24,6 +24,13 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
       scope: 'usage:read',
       produces: Object.values(TYPES),
       errors: ['invalid_request', 'not_acceptable'],
+      sample: {
+        query: '?from=2026-08-01&group_by=day,service&format=csv',
+        client: () => [
+          'const { data } = await client.usage({ group_by: \'day,service\' })',
+          'for (const group of data) console.log(group.day, group.service, group.chargedMicros)',
+        ],
+      },
     },
     schema: {
       operationId: 'getUsage',

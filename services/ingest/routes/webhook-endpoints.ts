@@ -37,6 +37,13 @@ export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptio
       produces: 'application/json',
       takesBody: true,
       errors: ['invalid_webhook_url', 'webhook_endpoints_limit'],
+      records: 'webhook_endpoint.created',
+      sample: {
+        client: body => [
+          `const { id, secret } = await client.createWebhookEndpoint(${body})`,
+          'console.log(id, secret) // Keep the secret: it is not shown again.',
+        ],
+      },
     },
     schema: {
       operationId: 'createWebhookEndpoint',
@@ -74,7 +81,17 @@ export function listEndpointsRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: ADDRESS,
-    config: { scope: 'jobs:read', produces: 'application/json' },
+    config: {
+      scope: 'jobs:read',
+      produces: 'application/json',
+      sample: {
+        client: () => [
+          'for (const endpoint of await client.webhookEndpoints()) {',
+          '  console.log(endpoint.id, endpoint.url, endpoint.enabled)',
+          '}',
+        ],
+      },
+    },
     schema: {
       operationId: 'listWebhookEndpoints',
       summary: 'List the webhook endpoints',
@@ -95,7 +112,16 @@ export function listWebhookKeysRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/webhook-keys',
-    config: { scope: 'jobs:read', produces: 'application/json' },
+    config: {
+      scope: 'jobs:read',
+      produces: 'application/json',
+      sample: {
+        client: () => [
+          'const publicKeys = await client.webhookKeys()',
+          'console.log(publicKeys) // "publicKey" of verifyWebhook.',
+        ],
+      },
+    },
     schema: {
       operationId: 'listWebhookKeys',
       summary: 'List the public keys of webhooks',
@@ -117,7 +143,15 @@ export function getEndpointRoute (deps: IngestDeps): RouteOptions {
     method: 'GET',
     url: `${ADDRESS}/:id`,
     config: {
-      scope: 'jobs:read', produces: 'application/json', errors: ['webhook_endpoint_not_found'],
+      scope: 'jobs:read',
+      produces: 'application/json',
+      errors: ['webhook_endpoint_not_found'],
+      sample: {
+        client: () => [
+          'const endpoint = await client.webhookEndpoint(endpointId)',
+          'console.log(endpoint.url, endpoint.events)',
+        ],
+      },
     },
     schema: {
       operationId: 'getWebhookEndpoint',
@@ -146,6 +180,13 @@ export function updateEndpointRoute (
       produces: 'application/json',
       takesBody: true,
       errors: ['invalid_webhook_url', 'webhook_endpoint_not_found'],
+      records: 'webhook_endpoint.changed',
+      sample: {
+        client: body => [
+          `const endpoint = await client.updateWebhookEndpoint(endpointId, ${body})`,
+          'console.log(endpoint.enabled)',
+        ],
+      },
     },
     schema: {
       operationId: 'updateWebhookEndpoint',
@@ -178,6 +219,10 @@ export function deleteEndpointRoute (deps: IngestDeps): RouteOptions {
       scope: 'webhooks:write',
       produces: 'application/json',
       errors: ['webhook_endpoint_not_found'],
+      records: 'webhook_endpoint.deleted',
+      sample: {
+        client: () => ['await client.deleteWebhookEndpoint(endpointId)'],
+      },
     },
     schema: {
       operationId: 'deleteWebhookEndpoint',
@@ -205,6 +250,13 @@ export function rotateEndpointSecretRoute (deps: IngestDeps): RouteOptions {
       scope: 'webhooks:write',
       produces: 'application/json',
       errors: ['webhook_endpoint_not_found'],
+      records: 'webhook_endpoint.secret_rotated',
+      sample: {
+        client: () => [
+          'const { secret } = await client.rotateWebhookEndpointSecret(endpointId)',
+          'console.log(secret)',
+        ],
+      },
     },
     schema: {
       operationId: 'rotateWebhookEndpointSecret',

@@ -29,9 +29,6 @@ function createApp () {
         return !isShipped
       },
     },
-    actions: {
-      'POST /keys/:key': 'key.revoked', 'GET /file/:id': 'results.downloaded', 'POST /': null,
-    },
     requesterOf: ({ headers }) => headers['x-user'] === undefined
       ? undefined
       : { organization: 'org_1', actor: { kind: 'person', id: String(headers['x-user']) } },
@@ -41,11 +38,15 @@ function createApp () {
   app.addHook('onRequest', async ({ headers }) => {
     if (headers['x-refused'] !== undefined) throw new RefusedError()
   })
-  const routes = [['POST', '/keys/:key'], ['GET', '/file/:id'], ['POST', '/']] as const
-  for (const [method, url] of routes) {
+  const routes = [
+    ['POST', '/keys/:key', 'key.revoked'], ['GET', '/file/:id', 'results.downloaded'],
+    ['POST', '/', null],
+  ] as const
+  for (const [method, url, records] of routes) {
     app.route({
       method,
       url,
+      config: { records },
       handler: async (request, reply) => {
         const { status = '200', known } = request.query as Readonly<Record<string, string>>
         if (known !== undefined) describeAccess(request, JSON.parse(known) as object)

@@ -72,7 +72,8 @@ describe('errors', () => {
 describe('the samples of code', () => {
   it('are written from the example of a body, and by the path', () => {
     const bare = { ...document, paths: { '/api/v1/jobs/{id}': { get: { operationId: 'getJob' } } } }
-    const { paths } = withSamples(bare as unknown as OpenApiDocument)
+    const routes = routesOf(doubles(), settings)
+    const { paths } = withSamples(bare as unknown as OpenApiDocument, routes)
     expect(paths['/api/v1/jobs/{id}']?.['get']?.['x-codeSamples']?.[0]?.source)
       .toBe('curl "$BASE/jobs/$JOB" \\\n  -H "Authorization: Bearer $KEY"')
     const made = document.paths['/api/v1/jobs']?.['post']?.['x-codeSamples']
