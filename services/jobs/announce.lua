@@ -2,9 +2,9 @@
 -- Marks the job as produced completely, its reserve entry included, and notifies the request that
 -- waits for it.
 local fields = record_of(KEYS[2])
-local shut = shut_for(fields, KEYS[1])
-if shut then
-  return shut
+local locked = locked_for(fields, KEYS[1])
+if locked then
+  return locked
 end
 if ARGV[2] ~= '' then
   redis.call('HDEL', KEYS[1], ENTRY .. ARGV[2])

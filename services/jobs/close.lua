@@ -2,9 +2,9 @@
 -- Closes an ended job whose entry is in the journal topic, and notifies the requests that wait for
 -- it. Its record and data key expire soon after.
 local fields = record_of(KEYS[2])
-local shut = shut_for(fields, KEYS[1])
-if shut then
-  return shut
+local locked = locked_for(fields, KEYS[1])
+if locked then
+  return locked
 end
 if fields.ended ~= '1' then
   return { 'open' }

@@ -7,9 +7,9 @@
 -- so the bitmap of rows that were open a moment ago is valid if it still completes the job exactly.
 -- Does nothing while the blocks of the job are recounted: rows with a verdict may seem open.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
-local blocked = guard_error(keys.wallet)
-if blocked then
-  return blocked
+local locked = locked_or_frozen(keys.wallet)
+if locked then
+  return locked
 end
 local args, bitmap = cjson.decode(ARGV[1]), ARGV[2]
 local tenant, job, digest = args.tenant, args.job, args.digest

@@ -23,7 +23,7 @@ end
 -- The error for a script that moves no money, or nil. A job that exists and was claimed in this run
 -- of the server needs no recovery guard: if a former master takes over and lacks later writes,
 -- blocks are counted once more and jobs closed once more. Other jobs need the guard.
-local function shut_for(fields, wallet_key)
+local function locked_for(fields, wallet_key)
   if not fields.status or fields.claimedIn ~= run_id() then
     return guard_of(wallet_key).locked
   end

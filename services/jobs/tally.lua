@@ -174,9 +174,9 @@ end
 
 local fields, known = record_of(keys.job, unpack(chunk_fields))
 -- While ledger compares Redis with Kafka, it does not know yet which jobs need a recount.
-local shut = replaces_lost and guard_of(keys.wallet).locked or shut_for(fields, keys.wallet)
-if shut then
-  return shut
+local locked = replaces_lost and guard_of(keys.wallet).locked or locked_for(fields, keys.wallet)
+if locked then
+  return locked
 end
 if not fields.status or fields.closed == '1' then
   return { 'skip' }

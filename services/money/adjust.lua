@@ -2,9 +2,9 @@
 -- A frozen wallet takes no adjustment either: the entry would write unexplained balances to the
 -- journal.
 local keys = { wallet = KEYS[1] }
-local blocked = guard_error(keys.wallet)
-if blocked then
-  return blocked
+local locked = locked_or_frozen(keys.wallet)
+if locked then
+  return locked
 end
 local sign, digits = string.match(ARGV[3], '^(%-?)([0-9]+)$')
 local size = whole_number(digits or ARGV[3], 'the amount of an adjustment')

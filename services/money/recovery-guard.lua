@@ -55,7 +55,7 @@ local function guard_of(key)
 end
 
 -- The error reply to a movement of a locked or frozen wallet, or nil.
-local function guard_error(key)
+local function locked_or_frozen(key)
   local guard = guard_of(key)
   return guard.locked or guard.frozen and redis.error_reply('FROZEN ' .. guard.frozen)
 end

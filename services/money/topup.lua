@@ -1,8 +1,8 @@
 -- KEYS: wallet, posted. ARGV: tenant, id, amount, reason.
 local keys = { wallet = KEYS[1] }
-local blocked = guard_error(keys.wallet)
-if blocked then
-  return blocked
+local locked = locked_or_frozen(keys.wallet)
+if locked then
+  return locked
 end
 local amount = whole_number(ARGV[3], 'the amount of a top-up')
 local name = 'topup:' .. ARGV[2]
