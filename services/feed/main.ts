@@ -9,7 +9,7 @@ import { run, type Running, type ServiceContext } from '../runtime/platform/run.
 import { createWallet } from '../money/wallet.ts'
 import { feedConfig, type FeedConfig } from './config.ts'
 import { connectRejections } from './contact.ts'
-import { createCapacity, type Capacity } from '../runtime/platform/capacity.ts'
+import { createCapacity, type Capacity } from '../runtime/platform/limits.ts'
 import { createPartnerFeed } from './partner-feed.ts'
 import { startPartnerFeeds, type PartnerFeedsDeps } from './partner-feeds.ts'
 import { createMarkStore } from './replay-guard.ts'

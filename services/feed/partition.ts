@@ -1,7 +1,7 @@
 import { BEGINNING, type CursorPositions } from '../jobs/cursors.ts'
 import type { FetchedBatch, RawMessage } from '../runtime/kafka/bus.ts'
 import { InconsistencyError } from '../runtime/platform/errors.ts'
-import { createCapacity, type Capacity } from '../runtime/platform/capacity.ts'
+import { createCapacity, type Capacity } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { ReplayOutcome } from '../runtime/engine/dead-letters.ts'
 import { Offsets } from '../runtime/engine/offsets.ts'

@@ -1,4 +1,4 @@
-import { FairPool } from '../runtime/platform/fair-pool.ts'
+import { FairPool } from '../runtime/platform/limits.ts'
 
 /** The size of 100,000 inputs of 320 characters, encoded as JSON. */
 export const MAX_BODY_BYTES = 34 * 1_024 * 1_024

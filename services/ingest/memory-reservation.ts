@@ -5,7 +5,7 @@ import { MAX_BODY_BYTES, SMALL_BODY_BYTES } from './body-budget.ts'
 import { bodyCodingOf, decodedBody } from './body-encoding.ts'
 import { ApiException } from './errors.ts'
 import { callerOf } from './guard.ts'
-import type { FairPool, PoolReservation } from '../runtime/platform/fair-pool.ts'
+import type { FairPool, PoolReservation } from '../runtime/platform/limits.ts'
 import { isTooSlow, type MinimumThroughput } from '../runtime/platform/http-server.ts'
 
 /** Twice a second, or more often for a short grace period. */

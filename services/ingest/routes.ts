@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import { createBodyBudget } from './body-budget.ts'
-import type { FairPool } from '../runtime/platform/fair-pool.ts'
+import type { FairPool } from '../runtime/platform/limits.ts'
 import { describeRoutes, openapiText } from './openapi/describe.ts'
 import type { OpenApiDocument } from './openapi/document.ts'
 import type { IngestDeps } from './ports.ts'

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { setTimeout as delay } from 'node:timers/promises'
 import { partsOf } from '../accounts/tenant.ts'
-import { FairPool } from '../runtime/platform/fair-pool.ts'
+import { FairPool } from '../runtime/platform/limits.ts'
 import type { Job } from './job.ts'
 import { type JobFields, jobOf } from './job-record.ts'
 import type { JobStore } from './store.ts'

@@ -1,6 +1,6 @@
 import { fullBitmap } from '../runtime/platform/bitmap.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
-import type { SlotRequest } from '../runtime/platform/fair-slots.ts'
+import type { SlotRequest } from '../runtime/platform/limits.ts'
 import type { Decision, EmittedBy, Stage } from '../runtime/engine/stage.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
 import { decideJob, failJob, type LookupDeps } from './decide.ts'

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Client, JobStatusResource } from '../client/client.ts'
-import { FairPool } from '../runtime/platform/fair-pool.ts'
+import { FairPool } from '../runtime/platform/limits.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { forCustomer, type Exchange, type PageDeps } from './context.ts'
 import {

@@ -4,11 +4,9 @@ import { HeldMessages } from '../runtime/engine/held.ts'
 import type { Gate } from '../runtime/engine/pause.ts'
 import type { Decision, Incoming, Stage } from '../runtime/engine/stage.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
-import { createCapacity } from '../runtime/platform/capacity.ts'
+import { createCapacity, createFairSlots, createSerialQueues } from '../runtime/platform/limits.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
-import { createFairSlots } from '../runtime/platform/fair-slots.ts'
 import { retry, retryForever } from '../runtime/platform/retry.ts'
-import { createSerialQueues } from '../runtime/platform/serial-queues.ts'
 import {
   publishJob, type DeadReason, type Publication, type PublishJobDeps,
 } from './publish-job.ts'

@@ -4,8 +4,9 @@ import {
   createOrganizationKeyStore, type StoredKey,
 } from '../../services/accounts/organization-key-store.ts'
 import { rootContextOf } from '../../services/accounts/organization-keys.ts'
-import { countTenantRecords, eraseTenantRecords } from '../../services/cache/redis-cache.ts'
-import { redisRecordCache } from '../../services/cache/redis-cache.ts'
+import {
+  countTenantRecords, eraseTenantRecords, redisRecordCache,
+} from '../../services/cache/redis-cache.ts'
 import { createRootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { HOSTED } from '../../services/pipeline/hosted.ts'
 import { rootKeys } from '../../services/runtime/platform/config.ts'

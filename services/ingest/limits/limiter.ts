@@ -6,7 +6,7 @@ import type { Metrics } from '../../runtime/platform/metrics.ts'
 import { type RedisClient, script } from '../../runtime/platform/redis.ts'
 import {
   type Bucket, createTokenBuckets, type Level, secondsUntil,
-} from '../../runtime/platform/token-buckets.ts'
+} from '../../runtime/platform/limits.ts'
 import { createOrganizations } from '../../accounts/organizations.ts'
 import type { Connections } from '../../runtime/engine/connections.ts'
 import type { ServiceContext } from '../../runtime/platform/run.ts'

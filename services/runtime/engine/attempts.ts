@@ -1,7 +1,7 @@
 import type { RawMessage } from '../kafka/bus.ts'
 import type { Log } from '../platform/log.ts'
 import { withTimeout } from '../platform/retry.ts'
-import { createSerialQueues } from '../platform/serial-queues.ts'
+import { createSerialQueues } from '../platform/limits.ts'
 
 /** The reason of the dead letter of a message that ended the process each time. */
 export const POISON = 'poison'

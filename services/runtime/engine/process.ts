@@ -1,7 +1,7 @@
 import type { RawMessage } from '../kafka/bus.ts'
 import { partitionHeadersIn } from '../kafka/partitioning.ts'
 import { isInfrastructure } from '../platform/errors.ts'
-import { createFairSlots, type FairSlots } from '../platform/fair-slots.ts'
+import { createFairSlots, type FairSlots } from '../platform/limits.ts'
 import { retry } from '../platform/retry.ts'
 import type { ReadsOf, StageName } from '../../topology.ts'
 import { POISON } from './attempts.ts'

@@ -1,5 +1,5 @@
 import type { SealedRows, Values } from '../../../schemas/types.ts'
-import type { FairSlotsOptions, SlotRequest } from '../platform/fair-slots.ts'
+import type { FairSlotsOptions, SlotRequest } from '../platform/limits.ts'
 import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
 import type { PartitionHeaders } from '../kafka/partitioning.ts'
 import { countBits } from '../platform/bitmap.ts'

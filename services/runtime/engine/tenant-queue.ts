@@ -1,7 +1,7 @@
 import type { RawMessage } from '../kafka/bus.ts'
 import {
   createFairQueue, createFairShares, type FairQueue, type FairShares,
-} from '../platform/fair-shares.ts'
+} from '../platform/limits.ts'
 import { rowCountOf } from './stage.ts'
 
 /** The rows of two full chunks: some 20 ms of work, for which another tenant waits. */

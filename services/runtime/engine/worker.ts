@@ -1,6 +1,6 @@
 import type { FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
-import { createSerialQueues } from '../platform/serial-queues.ts'
+import { createSerialQueues } from '../platform/limits.ts'
 import { logicalTopic, type Subscription } from '../platform/topics.ts'
 import { UNCOUNTED, type Attempts, type PartitionAttempts } from './attempts.ts'
 import { Offsets } from './offsets.ts'

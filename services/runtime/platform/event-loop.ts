@@ -1,5 +1,5 @@
 import type { Lane } from '../../topology.ts'
-import { createFairQueue, createFairShares } from './fair-shares.ts'
+import { createFairQueue, createFairShares } from './limits.ts'
 
 type Resolve = () => void
 

@@ -6,7 +6,7 @@ import { FatalError } from './errors.ts'
 import {
   clientAddress, clientNetwork, plainAddress, type Networks, LOOPBACK, networksOf,
 } from './networks.ts'
-import { createTokenBuckets, retryAfterSeconds, secondsUntil } from './token-buckets.ts'
+import { createTokenBuckets, retryAfterSeconds, secondsUntil } from './limits.ts'
 
 /**
  * The error of a server that cannot listen, for operators: the port, and what to do. `setting` is

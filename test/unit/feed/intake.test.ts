@@ -10,7 +10,7 @@ import { createRejections } from '../../../services/feed/contact.ts'
 import type { JobOutcome, FeedJobRequest } from '../../../services/feed/cursor.ts'
 import { createIntake, type IntakeDeps } from '../../../services/feed/intake.ts'
 import { createPartition } from '../../../services/feed/partition.ts'
-import { createCapacity } from '../../../services/runtime/platform/capacity.ts'
+import { createCapacity } from '../../../services/runtime/platform/limits.ts'
 import type { Marks, MarksChange } from '../../../services/feed/replay-guard.ts'
 import { SENDER, sealedContact } from '../../support/feeds/feeds.ts'
 

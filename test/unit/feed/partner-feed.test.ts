@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { FetchedBatch, RawMessage } from '../../../services/runtime/kafka/bus.ts'
-import { createCapacity } from '../../../services/runtime/platform/capacity.ts'
+import { createCapacity } from '../../../services/runtime/platform/limits.ts'
 import { createPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/partner-feed.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
 import type { Submitted } from '../../../services/jobs/submit.ts'

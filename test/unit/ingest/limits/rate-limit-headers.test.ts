@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { rateLimitHeaders } from '../../../../services/ingest/limits/limiter.ts'
 import {
   type Level, retryAfterSeconds,
-} from '../../../../services/runtime/platform/token-buckets.ts'
+} from '../../../../services/runtime/platform/limits.ts'
 
 const burst = { capacity: 100, seconds: 1 }
 const sustained = { capacity: 1_000, seconds: 60 }

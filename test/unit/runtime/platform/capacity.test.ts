@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createCapacity } from '../../../../services/runtime/platform/capacity.ts'
+import { createCapacity } from '../../../../services/runtime/platform/limits.ts'
 
 describe('a capacity', () => {
   const never = new AbortController().signal

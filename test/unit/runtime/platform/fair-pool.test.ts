@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { FairPool } from '../../../../services/runtime/platform/fair-pool.ts'
+import { FairPool } from '../../../../services/runtime/platform/limits.ts'
 
 describe('a fair pool', () => {
   it('is used by one name as a whole while others leave it', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createFairShares } from '../../../../services/runtime/platform/fair-shares.ts'
+import { createFairShares } from '../../../../services/runtime/platform/limits.ts'
 
 describe('fair shares', () => {
   const take = (shares: ReturnType<typeof createFairShares>, costs: Record<string, number>) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createFairSlots } from '../../../../services/runtime/platform/fair-slots.ts'
+import { createFairSlots } from '../../../../services/runtime/platform/limits.ts'
 
 describe('fair slots', () => {
   const setUp = (maxCredit = 0) => {

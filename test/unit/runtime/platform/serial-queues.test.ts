@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createSerialQueues } from '../../../../services/runtime/platform/serial-queues.ts'
+import { createSerialQueues } from '../../../../services/runtime/platform/limits.ts'
 
 describe('serial queues', () => {
   it('run actions of one name in order, others concurrently, even after a failure', async () => {

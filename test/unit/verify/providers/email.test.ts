@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { unpackChecks } from '../../../../services/cache/evidence.ts'
 import { builtInEntries, EmailLists } from '../../../../services/verify/providers/email-lists.ts'
-import { emailVerdictOf } from '../../../../services/verify/providers/email.ts'
-import { createEmailDomainProvider } from '../../../../services/verify/providers/email.ts'
+import {
+  createEmailDomainProvider, emailVerdictOf,
+} from '../../../../services/verify/providers/email.ts'
 import type { MailDomains } from '../../../../services/verify/providers/mail-domains.ts'
 
 describe('the verdict of an e-mail address', () => {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { findPolicy } from '../../../../../services/verify/providers/smtp/probe.ts'
-import { madeUpName } from '../../../../../services/verify/providers/smtp/probe.ts'
+import { findPolicy, madeUpName } from '../../../../../services/verify/providers/smtp/probe.ts'
 
 describe('the policy of a mail host', () => {
   it.each([

@@ -1,0 +1,417 @@
+// What limits work in one process: how fast (token buckets), whose turn it is (fair shares, and the
+// queues and slots that follow them), and how much at a time (a capacity, a pool that names share).
+import { LRUCache } from 'lru-cache'
+
+/** A token bucket of `capacity` tokens; an empty one is full again after `seconds`. */
+export type Bucket = { readonly capacity: number, readonly seconds: number }
+
+/** A bucket with its current number of tokens, fractions included; below 0 it is in debt. */
+export type Level = { readonly bucket: Bucket, readonly tokens: number }
+
+type Filled = { readonly atMs: number, readonly levels: readonly Level[] }
+
+/** About 3 MB. The least recently used are forgotten, which refills them. */
+const MAX_BUCKETS = 10_000
+
+/**
+ * Token buckets in the memory of this process, several for each name, with the algorithm of
+ * `ingest/limits/buckets.lua`. `now` is a monotonic clock, in milliseconds.
+ */
+export function createTokenBuckets (
+  now: () => number = () => performance.now(), maxNames = MAX_BUCKETS
+) {
+  const filled = new LRUCache<string, Filled>({ max: maxNames })
+  const fill = (name: string, buckets: readonly Bucket[]): Filled => {
+    const atMs = now()
+    const last = filled.get(name)
+    const levels = buckets.map((bucket, at) => {
+      const { tokens = bucket.capacity } = last?.levels[at] ?? {}
+      return flowIn({ bucket, tokens }, atMs - (last?.atMs ?? atMs))
+    })
+    return { atMs, levels }
+  }
+  const add = (name: string, { atMs, levels }: Filled, count: number): readonly Level[] => {
+    const after = levels.map(({ bucket, tokens }) =>
+      ({ bucket, tokens: Math.min(tokens + count, bucket.capacity) }))
+    filled.set(name, { atMs, levels: after })
+    return after
+  }
+  return {
+    /** Takes a token from every bucket of the name, or none if one of them is empty. */
+    take: (name: string, buckets: readonly Bucket[]) => {
+      const current = fill(name, buckets)
+      const isTaken = current.levels.every(({ tokens }) => tokens >= 1)
+      return { isTaken, levels: add(name, current, isTaken ? -1 : 0) }
+    },
+    /** Adds tokens to every bucket up to its capacity, or takes them, even more than there are. */
+    add: (name: string, buckets: readonly Bucket[], count: number): void => {
+      add(name, fill(name, buckets), count)
+    },
+    levels: (name: string, buckets: readonly Bucket[]) => fill(name, buckets).levels,
+  }
+}
+
+function flowIn ({ bucket, tokens }: Level, elapsedMs: number): Level {
+  const { capacity, seconds } = bucket
+  const perMicro = capacity / (seconds * 1_000_000)
+  return { bucket, tokens: Math.min(tokens + elapsedMs * 1_000 * perMicro, capacity) }
+}
+
+/** Seconds until a bucket has so many tokens. */
+export function secondsUntil ({ bucket, tokens }: Level, wanted: number): number {
+  return Math.max(0, wanted - tokens) * bucket.seconds / bucket.capacity
+}
+
+/** Seconds until every bucket has a token, an integer of at least 1. */
+export function retryAfterSeconds (levels: readonly Level[]): number {
+  return Math.max(1, ...levels.map(level => Math.ceil(secondsUntil(level, 1))))
+}
+
+export type FairShares = {
+  /** The name with the least use, the first of equals; undefined without names. */
+  readonly next: (names: Iterable<string>) => string | undefined
+  /** Adds the cost of a slot, in any unit, once it is known. */
+  readonly addUsage: (name: string, cost: number) => void
+  /** Whether a name was idle and goes before busy ones. */
+  readonly hasCredit: (name: string) => boolean
+  readonly clear: () => void
+}
+
+/** Items that wait by name, each name first come, first served. */
+export type FairQueue<T> = {
+  readonly add: (name: string, item: T) => void
+  /** The item that `take` would return. */
+  readonly peek: () => T | undefined
+  /** Removes the first item of the allowed name with the least use; by default all are allowed. */
+  readonly take: (isAllowed?: (name: string) => boolean) =>
+  { readonly name: string, readonly item: T } | undefined
+  /** The first item of each name. */
+  readonly heads: () => readonly T[]
+  /** Removes all items. */
+  readonly clear: () => readonly T[]
+  readonly isEmpty: () => boolean
+}
+
+const MAX_NAMES = 1_000
+
+/**
+ * Start-time fair queuing: all waiting names get the same share, whatever their slots cost. A name
+ * that was idle has no debt. It has a credit of up to `maxCredit`, in the unit of the costs: until
+ * that is spent it goes before busy names, so a large load hardly delays a small one.
+ */
+export function createFairShares (maxCredit = 0): FairShares {
+  const used = new LRUCache<string, number>({ max: MAX_NAMES })
+  /** The highest use with which a name has had a slot: that of names that are always waiting. */
+  let level = 0
+  const usedBy = (name: string): number =>
+    Math.max(used.get(name) ?? -Infinity, level - maxCredit)
+  return {
+    next: names => {
+      const [first] = [...names].toSorted((one, other) => usedBy(one) - usedBy(other))
+      return first
+    },
+    addUsage: (name, cost) => {
+      const before = usedBy(name)
+      level = Math.max(level, before)
+      used.set(name, before + cost)
+    },
+    hasCredit: name => usedBy(name) < level,
+    clear: () => {
+      used.clear()
+      level = 0
+    },
+  }
+}
+
+/** An empty queue. The caller adds the usage of what it takes to the shares. */
+export function createFairQueue<T> (shares: FairShares): FairQueue<T> {
+  const queues = new Map<string, T[]>()
+  const heads = () => [...queues.values()].flatMap(([first]) => first === undefined ? [] : [first])
+  return {
+    add: (name, item) => {
+      const queue = queues.get(name)
+      if (queue === undefined) queues.set(name, [item])
+      else queue.push(item)
+    },
+    peek: () => queues.get(shares.next(queues.keys()) ?? '')?.[0],
+    take: (isAllowed = () => true) => {
+      const name = shares.next([...queues.keys()].filter(isAllowed))
+      const queue = queues.get(name ?? '')
+      const item = queue?.shift()
+      if (name === undefined || queue === undefined || item === undefined) return undefined
+      // Moves the name behind those with the same use.
+      queues.delete(name)
+      if (queue.length > 0) queues.set(name, queue)
+      return { name, item }
+    },
+    heads,
+    clear: () => {
+      const items = [...queues.values()].flat()
+      queues.clear()
+      return items
+    },
+    isEmpty: () => queues.size === 0,
+  }
+}
+
+/** Whom an action is for, and its cost in any unit. */
+export type SlotRequest = { readonly name: string, readonly cost: number }
+
+export type FairSlots = {
+  /** Runs the action when its cost fits; waiting actions start in the order of fair shares. */
+  readonly run: <T>(request: SlotRequest, action: () => Promise<T>) => Promise<T>
+}
+
+export type FairSlotsOptions = {
+  /** Maximum total cost of the actions in progress, unless a single one costs more. */
+  readonly capacity: number
+  /** The cost by which a name that was idle goes before busy ones. */
+  readonly maxCredit: number
+}
+
+type Waiting = { readonly cost: number, readonly start: () => void }
+
+/** Limits the total cost of concurrent actions, and shares the capacity fairly between names. */
+export function createFairSlots ({ capacity, maxCredit }: FairSlotsOptions): FairSlots {
+  const shares = createFairShares(maxCredit)
+  const waiting = createFairQueue<Waiting>(shares)
+  let used = 0
+  const startNext = () => {
+    for (let next = waiting.peek(); next !== undefined; next = waiting.peek()) {
+      if (used > 0 && used + next.cost > capacity) return
+      const taken = waiting.take()
+      if (taken === undefined) return
+      used += taken.item.cost
+      shares.addUsage(taken.name, taken.item.cost)
+      taken.item.start()
+    }
+  }
+  return {
+    run: async ({ name, cost }, action) => {
+      await new Promise<void>(resolve => {
+        waiting.add(name, { cost, start: resolve })
+        startNext()
+      })
+      try {
+        return await action()
+      } finally {
+        used -= cost
+        startNext()
+      }
+    },
+  }
+}
+
+/** Runs actions of the same name one at a time, in order. */
+export function createSerialQueues () {
+  const last = new Map<string, Promise<unknown>>()
+  const take = async <T>(name: string, action: () => Promise<T>): Promise<T> => {
+    const before = last.get(name) ?? Promise.resolve()
+    // A failure rejects only the caller of that action.
+    const mine = before.catch(() => {}).then(action)
+    last.set(name, mine)
+    try {
+      return await mine
+    } finally {
+      if (last.get(name) === mine) last.delete(name)
+    }
+  }
+  return { take }
+}
+
+/** A counting semaphore for what is in memory. */
+export type Capacity = {
+  readonly take: (count: number) => void
+  readonly release: (count: number) => void
+  readonly used: () => number
+  /**
+   * Resolves once the use is below the limit by more than `margin`, which is 0 by default, or the
+   * signal is aborted.
+   */
+  readonly untilFree: (signal: AbortSignal, margin?: () => number) => Promise<void>
+}
+
+/** Capacity for this many. `take` may exceed it, because messages arrive in batches. */
+export function createCapacity (limit: number): Capacity {
+  const waiting = new Set<() => void>()
+  let used = 0
+  return {
+    take: count => { used += count },
+    release: count => {
+      used -= count
+      for (const proceed of [...waiting]) proceed()
+    },
+    used: () => used,
+    untilFree: async (signal, margin = () => 0) => {
+      while (used + margin() >= limit && !signal.aborted) {
+        await new Promise<void>(resolve => {
+          const proceed = () => {
+            waiting.delete(proceed)
+            signal.removeEventListener('abort', proceed)
+            resolve()
+          }
+          waiting.add(proceed)
+          signal.addEventListener('abort', proceed, { once: true })
+        })
+      }
+    },
+  }
+}
+
+type PoolOptions = {
+  readonly capacity: number
+  /** Maximum of one name. */
+  readonly maxPerName?: number
+  /** Every name may have this much in an exhausted pool, until that has twice its capacity. */
+  readonly guaranteed?: number
+}
+
+/** The reservations of a name, the oldest first, and their sum. */
+type Use = { readonly amount: number, readonly reservations: Set<PoolReservation> }
+
+/** A name that may give to others: what it has left, and what can be evicted. */
+type Giver = { left: number, readonly newest: PoolReservation[] }
+
+/**
+ * A capacity that names share fairly, in any unit: memory, places, requests that wait. A name may
+ * use all of it while others leave it. When it is exhausted, a name with less takes from the name
+ * with most, whose newest reservations are evicted, so a name that asks for no more than an equal
+ * share is refused only because of reservations that are kept. A reservation above the capacity is
+ * admitted while it is the only one.
+ */
+export class FairPool {
+  readonly #options: Required<PoolOptions>
+  readonly #uses = new Map<string, Use>()
+  #total = 0
+
+  constructor ({ capacity, maxPerName = Infinity, guaranteed = 0 }: PoolOptions) {
+    this.#options = { capacity, maxPerName, guaranteed }
+  }
+
+  /** The sum of all reservations. */
+  get total (): number {
+    return this.#total
+  }
+
+  /**
+   * An empty reservation of a name. It may be evicted for a name that uses less: then it is
+   * released and `onEvicted` is called. Without `onEvicted` it is kept.
+   */
+  open (name: string, onEvicted?: () => void): PoolReservation {
+    return new PoolReservation(this, name, onEvicted)
+  }
+
+  /**
+   * The reservations to evict so that one can grow to this amount; undefined if that cannot be. A
+   * name gives only as long as it has more than the growing one would have.
+   */
+  findVictims (
+    reservation: PoolReservation, amount: number
+  ): readonly PoolReservation[] | undefined {
+    const { capacity, maxPerName, guaranteed } = this.#options
+    const { more, use } = this.#change(reservation, amount)
+    if (more <= 0) return []
+    if (use > maxPerName) return undefined
+    const isGuaranteed = use <= guaranteed && this.#total + more <= 2 * capacity
+    if (isGuaranteed || this.#total === reservation.amount) return []
+    let missing = this.#total + more - capacity
+    const givers = missing <= 0 ? [] : this.#giversAbove(use)
+    const victims: PoolReservation[] = []
+    while (missing > 0) {
+      const [giver] = givers.filter(({ left, newest }) => left > use && newest.length > 0)
+        .toSorted((a, b) => b.left - a.left)
+      const victim = giver?.newest.shift()
+      if (giver === undefined || victim === undefined) return undefined
+      giver.left -= victim.amount
+      missing -= victim.amount
+      victims.push(victim)
+    }
+    return victims
+  }
+
+  /** Changes the amount of a reservation. */
+  resize (reservation: PoolReservation, amount: number): void {
+    const { more, use } = this.#change(reservation, amount)
+    const { name } = reservation
+    const { reservations } = this.#uses.get(name) ?? { reservations: new Set<PoolReservation>() }
+    if (amount > 0) reservations.add(reservation)
+    else reservations.delete(reservation)
+    if (reservations.size === 0) this.#uses.delete(name)
+    else this.#uses.set(name, { amount: use, reservations })
+    this.#total += more
+  }
+
+  /** What a reservation would add, and what its name would use then. */
+  #change ({ name, amount: before }: PoolReservation, amount: number) {
+    const more = amount - before
+    return { more, use: (this.#uses.get(name)?.amount ?? 0) + more }
+  }
+
+  #giversAbove (amount: number): readonly Giver[] {
+    return [...this.#uses.values()].filter(use => use.amount > amount).map(use => ({
+      left: use.amount,
+      newest: [...use.reservations].filter(({ isEvictable }) => isEvictable).reverse(),
+    }))
+  }
+}
+
+/** What one holder has of a pool. */
+export class PoolReservation {
+  readonly name: string
+  readonly #pool: FairPool
+  #onEvicted: (() => void) | undefined
+  #amount = 0
+  #isReleased = false
+
+  constructor (pool: FairPool, name: string, onEvicted?: () => void) {
+    this.#pool = pool
+    this.name = name
+    this.#onEvicted = onEvicted
+  }
+
+  get amount (): number {
+    return this.#amount
+  }
+
+  get isEvictable (): boolean {
+    return this.#onEvicted !== undefined
+  }
+
+  /** Whether `grow` would succeed now. */
+  canGrow (amount: number): boolean {
+    return !this.#isReleased && this.#pool.findVictims(this, amount) !== undefined
+  }
+
+  /**
+   * Grows to this amount in total, never shrinks. False, with the reservation unchanged, if the
+   * name has its share of an exhausted pool, and after the release.
+   */
+  grow (amount: number): boolean {
+    const victims = this.#isReleased ? undefined : this.#pool.findVictims(this, amount)
+    if (victims === undefined) return false
+    for (const victim of victims) victim.evict()
+    if (amount > this.#amount) this.#resize(amount)
+    return true
+  }
+
+  /** From now on it is not evicted. */
+  keep (): void {
+    this.#onEvicted = undefined
+  }
+
+  /** Releases the whole reservation. Idempotent. */
+  release (): void {
+    this.#isReleased = true
+    this.#resize(0)
+  }
+
+  evict (): void {
+    this.release()
+    this.#onEvicted?.()
+  }
+
+  #resize (amount: number): void {
+    this.#pool.resize(this, amount)
+    this.#amount = amount
+  }
+}
