@@ -407,10 +407,10 @@ export const BOARDS: readonly Board[] = withPanels(METRICS, [
 function withPanels (
   metrics: readonly MetricDefinition[], boards: readonly Board[]
 ): readonly Board[] {
-  const own = metrics.flatMap(({ name, panel }) => panel ? [{ ...panel, metric: name }] : [])
+  const panels = metrics.flatMap(({ name, panel }) => panel ? [{ ...panel, metric: name }] : [])
   const places = new Set(boards.flatMap(({ uid, sections }) =>
     sections.map(({ title }) => `${uid}: ${title}`)))
-  const lost = own.find(({ board, section }) => !places.has(`${board}: ${section}`))
+  const lost = panels.find(({ board, section }) => !places.has(`${board}: ${section}`))
   if (lost !== undefined) {
     throw new RangeError(`the panel of ${lost.metric} is in ${lost.board}: ${lost.section}, but ` +
       `dashboards have ${[...places].join('; ')}`)
@@ -419,7 +419,7 @@ function withPanels (
     ...board,
     sections: board.sections.map(section => ({
       ...section,
-      panels: [...section.panels, ...own.filter(panel =>
+      panels: [...section.panels, ...panels.filter(panel =>
         panel.board === board.uid && panel.section === section.title)],
     })),
   }))

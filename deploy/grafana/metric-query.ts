@@ -59,7 +59,7 @@ const PROCESS_METRICS = [
   },
 ] as const satisfies readonly Metric[]
 
-const known = new Map<string, Metric>(
+const definitions = new Map<string, Metric>(
   [...METRICS, ...PROCESS_METRICS].map(metric => [metric.name, metric]))
 
 const QUANTILES = [0.5, 0.95, 0.99]
@@ -71,7 +71,7 @@ const MICROS_A_DOLLAR = 1_000_000
  */
 export function askFor (shown: Shown): Asked {
   const { metric, by = [], where = '' } = shown
-  const definition = known.get(metric)
+  const definition = definitions.get(metric)
   if (definition === undefined) throw new RangeError(`there is no metric ${metric}`)
   const { type, labels, help } = definition
   // Those that every scraped series has.

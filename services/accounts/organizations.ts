@@ -30,9 +30,9 @@ export const subscriptionsField = (mode: Mode) => `${mode}Subscriptions`
 /** The subscriptions in a stored field; none for an absent one. */
 export function subscriptionsIn (text: string | null | undefined): readonly EventSubscription[] {
   if (!text) return []
-  const found = JSON.parse(text) as readonly EventSubscription[]
+  const subscriptions = JSON.parse(text) as readonly EventSubscription[]
   // A newer release may have written types that this one does not know.
-  return found.map(({ endpoint, events }) =>
+  return subscriptions.map(({ endpoint, events }) =>
     ({ endpoint, events: EVENT_TYPES.filter(type => events.includes(type)) }))
 }
 

@@ -62,8 +62,8 @@ export async function claimEntries (
   return first.map(unlessStale)
 }
 
-function unlessStale<T> (held: T | 'stale'): T | undefined {
-  return held === 'stale' ? undefined : held
+function unlessStale<T> (record: T | 'stale'): T | undefined {
+  return record === 'stale' ? undefined : record
 }
 
 /** The number of tokens in a list. */

@@ -155,8 +155,8 @@ export class Leader {
     const toRecover = isNew ? requested : await unlockNew(deps, compared, requested)
     if (isNew || toRecover.length > 0) {
       // If Redis has lost everything, a previous term of this leader still knows the tenants.
-      const known = new Set([...await deps.tenants.all(), ...this.#compared?.known ?? []])
-      this.#waiting = await deps.recoveryStore.countWaiting([...known], term.runs)
+      const tenants = new Set([...await deps.tenants.all(), ...this.#compared?.known ?? []])
+      this.#waiting = await deps.recoveryStore.countWaiting([...tenants], term.runs)
       this.#step = 'accounts'
       if (isNew) await restoreAccounts(deps, signal)
       this.#step = 'recover'
@@ -188,7 +188,7 @@ export class Leader {
     try {
       const { known, unreachable } = await recover(this.#deps, term.fence, { signal, onWaiting })
       const hasLostGlobalKeys = compared?.run !== term.run || compared.fence !== term.fence
-      // A single server has lost them only together with the wallets, which were compared.
+      // A single server loses them only together with the wallets, which were compared.
       if (term.runs.size > 1 && hasLostGlobalKeys) {
         await restoreMarks(redis, [...known].filter(tenant => !unreachable.has(tenant)))
         this.#checkAllUntilMs = clock.now() + MARK_LASTS_MS + 2 * checkEveryMs

@@ -80,7 +80,7 @@ export class PendingJobs {
     return this.#jobs.get(name)?.byChunk.has(chunk) !== true
   }
 
-  /** Forgets the job of this chunk; false if this chunk is held no more, but perhaps a copy. */
+  /** Forgets the job that waits with this message; false if none does, or only with a copy. */
   drop (message: ChunkMessage): boolean {
     const name = nameOf(message)
     if (this.#jobs.get(name)?.members.has(message) !== true) return false

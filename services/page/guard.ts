@@ -47,7 +47,7 @@ export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules):
     request.isHttps = arrival === 'https'
     reply.headers(arrival === 'https' ? { ...HEADERS, ...HTTPS_HEADERS } : HEADERS)
     const { url, config } = request.routeOptions
-    // requireDefinition has seen an access; a route without one would exist for nobody.
+    // requireDefinition has checked at the start that every route has an access.
     const access = url === undefined ? 'everybody' : config.access as Access
     const mayBeSignedIn = access !== 'everybody' && sessionIdIn(request) !== ''
     if (!mayBeSignedIn) countPublic(request, reply, rules.limit)

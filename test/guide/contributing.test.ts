@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { newFolder } from '../support/folder.ts'
+import { root } from '../support/sources.ts'
 
-const root = join(import.meta.dirname, '..', '..')
 const guide = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')
 
 type Diff = { readonly title: string, readonly path: string, readonly diff: string }
@@ -26,7 +26,7 @@ const MADE: Readonly<Record<string, readonly [file: string, text: string]>> = {
 
 let scratch: string
 beforeAll(() => {
-  scratch = mkdtempSync(join(tmpdir(), 'contributing-'))
+  scratch = newFolder('contributing-')
   for (const folder of ['services', 'schemas', 'deploy']) {
     cpSync(join(root, folder), join(scratch, folder), { recursive: true })
   }

@@ -1,5 +1,6 @@
 import { Session } from 'node:inspector/promises'
 import { afterAll, describe, expect, it } from 'vitest'
+import { lowestCost } from '../support/lowest-cost.ts'
 import type { ForeignParser } from './foreign-parsers.ts'
 
 /**
@@ -52,14 +53,12 @@ function charactersIn (value: unknown): number {
  */
 async function cpuOf (parse: Parse, text: string, enough = 0): Promise<number> {
   const bytes = Buffer.from(text)
-  let lowest = Infinity
-  for (let run = 0; run < 3 && lowest > enough; run++) {
+  return await lowestCost(async () => {
     const before = process.threadCpuUsage()
     await parsed(parse, bytes)
     const { user, system } = process.threadCpuUsage(before)
-    lowest = Math.min(lowest, user + system)
-  }
-  return lowest
+    return user + system
+  }, enough, 3)
 }
 
 const SMALL_BYTES = 4_096

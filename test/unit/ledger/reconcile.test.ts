@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import { applyEntry, createJournalState } from '../../../services/ledger/journal-state.ts'
-import { reconcile, retentionOf, missingEntry } from '../../../services/ledger/compare.ts'
+import { reconcile, chooseRetention, missingEntry } from '../../../services/ledger/compare.ts'
 import type { JobInRedis, WalletSnapshot } from '../../../services/ledger/recovery-store.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import { emptyWallet } from '../../support/recovery/wallet-snapshot.ts'
@@ -38,7 +38,7 @@ const entries = journalOf([topup(100), reserve('a', 30), settle('a', 30, 10), re
 
 function verdictOf (written: readonly Journal[], wallet: Partial<WalletSnapshot>) {
   const whole = { ...emptyWallet('org_a.live'), ...wallet }
-  const retention = retentionOf(whole, 0)
+  const retention = chooseRetention(whole, 0)
   const journal = createJournalState(retention)
   for (const entry of written) applyEntry(journal, entry, retention)
   return { ...reconcile(whole, journal, retention), journal }
