@@ -8,7 +8,12 @@ export const BalanceSchema = Type.Object({
   reservedMicros: Micros,
   availableMicros: Micros,
   currency: Type.Literal('USD'),
-}, { title: 'Balance' })
+}, {
+  title: 'Balance',
+  examples: [{
+    balanceMicros: 1_000_000, reservedMicros: 4_000, availableMicros: 996_000, currency: 'USD',
+  }],
+})
 
 /** The type of that answer. */
 export type BalanceBody = Static<typeof BalanceSchema>

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { COUNTRY_PATTERN } from './country.ts'
+import { EXAMPLE_JOB_ID } from './job.ts'
 import { serviceSlug } from './service.ts'
 
 /** The largest job of the interface. */
@@ -38,7 +39,24 @@ export const CreateJobSchema = Type.Object({
     additionalProperties: { type: 'string', maxLength: 500 },
     description: 'Labels of the client, shown again with the job.',
   })),
-}, { title: 'JobRequest', additionalProperties: false })
+}, {
+  title: 'JobRequest',
+  additionalProperties: false,
+  examples: [
+    {
+      service: 'phone-validation',
+      inputs: ['+12127365000', '(212) 736-5000', 'call me', '+442079460958'],
+      countryCode: 'US',
+    },
+    {
+      service: 'email-validation',
+      inputs: ['jane@example.com'],
+      forceFresh: true,
+      webhook_url: 'https://hooks.customer.example/jobs',
+      metadata: { campaign: 'spring' },
+    },
+  ],
+})
 
 /** A UUID of version 4 in any case. */
 const UUID_V4_PATTERN =
@@ -51,6 +69,7 @@ export const IdempotencyHeaderSchema = Type.Object({
     pattern: UUID_V4_PATTERN,
     description: 'UUID of version 4. For 24 hours the same request with it is answered with the ' +
       'same job; another request with it is refused.',
+    examples: ['7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'],
   })),
 })
 
@@ -59,6 +78,17 @@ export type CreateJobBody = Static<typeof CreateJobSchema>
 
 const Count = Type.Integer({ minimum: 0 })
 const Micros = Type.Integer({ minimum: 0, description: 'USD micros; 1 USD is 1,000,000.' })
+
+/** A preflight, for examples. */
+export const EXAMPLE_PREFLIGHT = {
+  totalRows: 4,
+  invalidRows: 1,
+  duplicateRows: 1,
+  cacheHits: 0,
+  freshChecks: 2,
+  maxQuoteMicros: 4_000,
+  quoteId: 'quot_01jd3v8zj7m5n2k4q6r8s0t1w3',
+}
 
 /** The frozen counts and the guaranteed maximum price of a job. */
 export const PreflightSchema = Type.Object({
@@ -69,14 +99,14 @@ export const PreflightSchema = Type.Object({
   freshChecks: Count,
   maxQuoteMicros: Micros,
   quoteId: Type.String(),
-}, { title: 'Preflight' })
+}, { title: 'Preflight', examples: [EXAMPLE_PREFLIGHT] })
 
 /** The body of the 202, one superset for both client typings. */
 export const AcceptedSchema = Type.Object({
-  id: Type.String(),
+  id: Type.String({ examples: [EXAMPLE_JOB_ID] }),
   status: Type.Literal('queued'),
   preflight: PreflightSchema,
-  ok: Type.Unsafe<true>({ type: 'boolean', description: 'Always true.' }),
+  ok: Type.Unsafe<true>({ type: 'boolean', description: 'Always true.', examples: [true] }),
   data: Type.Object({
     id: Type.String(),
     service: Type.String(),
@@ -84,6 +114,15 @@ export const AcceptedSchema = Type.Object({
     item_count: Count,
     max_quote_micros: Micros,
     created_at: Type.String(),
+  }, {
+    examples: [{
+      id: EXAMPLE_JOB_ID,
+      service: 'phone-validation',
+      status: 'queued',
+      item_count: 4,
+      max_quote_micros: 4_000,
+      created_at: '2026-08-11T10:00:00.000Z',
+    }],
   }),
 }, { title: 'AcceptedJob' })
 

@@ -1,16 +1,37 @@
 import { Type, type Static } from 'typebox'
 import { EVENT_TYPES } from './event.ts'
+import { EXAMPLE_JOB_ID } from './job.ts'
+
+/** The event `job.completed` of the job of the examples. */
+const EXAMPLE_EVENT_ID = 'evt_bf2032ba99d566caa831f6ece5ccb6ab'
 
 /** The path of one delivery. The handler rejects an unknown id. */
 export const DeliveryPathSchema = Type.Object({
-  id: Type.String(),
-  deliveryId: Type.String({ description: 'The id of the delivery: evt_... or evt_....we_...' }),
+  id: Type.String({ examples: [EXAMPLE_JOB_ID] }),
+  deliveryId: Type.String({
+    description: 'The id of the delivery: evt_... or evt_....we_...',
+    examples: [EXAMPLE_EVENT_ID],
+  }),
 })
 
 /** The type of that path's parameters. */
 export type DeliveryPath = Static<typeof DeliveryPathSchema>
 
 const ATTEMPT_OUTCOMES = ['delivered', 'failed', 'gone', 'exhausted', 'discarded'] as const
+
+/** A try, for examples. */
+export const EXAMPLE_ATTEMPT = {
+  deliveryId: EXAMPLE_EVENT_ID,
+  type: 'job.completed',
+  jobId: EXAMPLE_JOB_ID,
+  endpointId: null,
+  attempt: 1,
+  attemptedAt: '2026-08-11T10:00:02.500Z',
+  outcome: 'delivered',
+  statusCode: 204,
+  reason: null,
+  durationMs: 48,
+} as const
 
 /** One try to deliver an event: what came of it, never what was sent or to which address. */
 export const AttemptSchema = Type.Object({
@@ -37,7 +58,10 @@ export const AttemptSchema = Type.Object({
     description: 'A code of a closed list that may grow; null for what was delivered.',
   }),
   durationMs: Type.Integer({ minimum: 0, description: 'How long the try took.' }),
-}, { title: 'DeliveryAttempt' })
+}, {
+  title: 'DeliveryAttempt',
+  examples: [EXAMPLE_ATTEMPT],
+})
 
 /** The type of that try. */
 export type AttemptBody = Static<typeof AttemptSchema>
@@ -54,7 +78,10 @@ export const ResentSchema = Type.Object({
     description: 'queued: it is sent at once. trying: a try was under way already, and this ' +
       'request added none.',
   }),
-}, { title: 'ResentDelivery' })
+}, {
+  title: 'ResentDelivery',
+  examples: [{ deliveryId: EXAMPLE_EVENT_ID, status: 'queued' }],
+})
 
 /** The type of that answer. */
 export type ResentBody = Static<typeof ResentSchema>

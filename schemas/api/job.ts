@@ -4,8 +4,11 @@ const Count = (description: string) => Type.Integer({ minimum: 0, description })
 const Micros = Type.Integer({ minimum: 0, description: 'USD micros; 1 USD is 1,000,000.' })
 const Time = Type.String({ description: 'ISO 8601, UTC, with milliseconds.' })
 
+/** The job of the examples. */
+export const EXAMPLE_JOB_ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+
 /** The path of one job. An id of another form is unknown, which the handler says. */
-export const JobPathSchema = Type.Object({ id: Type.String() })
+export const JobPathSchema = Type.Object({ id: Type.String({ examples: [EXAMPLE_JOB_ID] }) })
 
 /** The query of DELETE /api/v1/jobs/{id}. */
 export const EraseJobQuerySchema = Type.Object({
@@ -50,6 +53,38 @@ export const ROW_COUNTERS = [
   'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords', 'unknownRecords',
   'cancelledRecords', 'pendingRecords',
 ] as const
+
+const ENDED = '2026-08-11T10:00:02.500Z'
+
+const completed = {
+  id: EXAMPLE_JOB_ID,
+  status: 'completed',
+  totalRows: 4,
+  cacheHits: 0,
+  freshRecords: 2,
+  successRecords: 3,
+  failedRecords: 1,
+  createdAt: '2026-08-11T10:00:00.000Z',
+  updatedAt: ENDED,
+  resultUrl: `/api/v1/jobs/${EXAMPLE_JOB_ID}/results`,
+  service: 'phone-validation',
+  invalidRows: 1,
+  duplicateRows: 1,
+  invalidRecords: 1,
+  duplicateRecords: 1,
+  unknownRecords: 0,
+  cancelledRecords: 0,
+  pendingRecords: 0,
+  progressPercent: 100,
+  maxQuoteMicros: 4_000,
+  chargedMicros: 4_000,
+  releasedMicros: 0,
+  metadata: {},
+  completedAt: ENDED,
+  hasOriginalColumns: false,
+  erasedAt: null,
+  erasureCompletedAt: null,
+} as const
 
 /** The status resource of a job. */
 export const JobSchema = Type.Object({
@@ -98,7 +133,23 @@ export const JobSchema = Type.Object({
     description: 'When the last copy of its key was deleted from all stores, usually within half ' +
       'an hour; null before.',
   }),
-}, { title: 'Job' })
+}, { title: 'Job', examples: [completed] })
 
 /** The type of that resource. */
 export type JobBody = Static<typeof JobSchema>
+
+/** One job in several states, for examples. */
+export const EXAMPLE_JOBS = {
+  completed,
+  cancelling: {
+    ...completed,
+    status: 'cancelling',
+    freshRecords: 0,
+    successRecords: 0,
+    pendingRecords: 2,
+    progressPercent: 50,
+    chargedMicros: 0,
+    completedAt: null,
+  },
+  erased: { ...completed, erasedAt: '2026-08-12T09:30:00.000Z' },
+} satisfies Readonly<Record<string, JobBody>>

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { JOB_STATES, JobSchema } from './job.ts'
+import { pageOf } from './page.ts'
 import { serviceSlug } from './service.ts'
 
 /** What has the form of a job id. */
@@ -41,13 +42,7 @@ export const ListJobsQuerySchema = Type.Object({
 export type ListJobsQuery = Static<typeof ListJobsQuerySchema>
 
 /** A page of jobs, newest first. */
-export const JobListSchema = Type.Object({
-  data: Type.Array(JobSchema),
-  has_more: Type.Boolean(),
-  next_cursor: Type.Unsafe<string | null>({
-    type: ['string', 'null'], description: 'To be sent as after; null on the last page.',
-  }),
-}, { title: 'JobList' })
+export const JobListSchema = pageOf(JobSchema, { title: 'JobList' })
 
 /** The type of that page. */
 export type JobListBody = Static<typeof JobListSchema>

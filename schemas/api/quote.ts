@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { PreflightSchema } from './create-job.ts'
+import { EXAMPLE_PREFLIGHT, PreflightSchema } from './create-job.ts'
 import { checksFields } from './services.ts'
 
 /** The answer to POST /api/v1/quotes. */
@@ -14,7 +14,17 @@ export const QuoteSchema = Type.Object({
   expiresAt: Type.String({
     description: 'ISO 8601, UTC: the service forgets the quote at this time.',
   }),
-}, { title: 'Quote' })
+}, {
+  title: 'Quote',
+  examples: [{
+    preflight: EXAMPLE_PREFLIGHT,
+    service: 'phone-validation',
+    checks: ['syntax', 'numbering_plan', 'carrier_range'],
+    limitations: ['range_only'],
+    redeemable: false,
+    expiresAt: '2026-08-11T10:01:25.000Z',
+  }],
+})
 
 /** The type of that answer. */
 export type QuoteBody = Static<typeof QuoteSchema>

@@ -2,6 +2,8 @@ import { Type, type Static } from 'typebox'
 import { rowChecksSchema, type RowChecks } from './checks.ts'
 import { ROW_FIELDS } from './columns.ts'
 import { COUNTRY_PATTERN } from './country.ts'
+import { withExample } from './example.ts'
+import { pageOf } from './page.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from './verdicts.ts'
 
 export const DEFAULT_ROWS = 100
@@ -101,6 +103,36 @@ const rowProperties = {
   },
 } as const
 
+const EXAMPLE_CELLS = {
+  row: 1,
+  input: '+12127365000',
+  phone: '+1 212 736 5000',
+  e164: '+12127365000',
+  country: 'US',
+  region: 'NY',
+  locality: 'New York',
+  line_type: 'fixed_line_or_mobile',
+  carrier: null,
+  status: 'valid',
+  source: 'live',
+  confidence: 90,
+  generation_basis: null,
+  reason: 'assigned_range',
+  checked_at: '2026-08-11T10:00:02.500Z',
+  expires_at: '2026-11-09T10:00:02.500Z',
+  duplicate_of: null,
+  timezone: 'America/New_York',
+  national_format: '(212) 736-5000',
+  extension: null,
+}
+/** A row, for examples. */
+export const EXAMPLE_ROW: ResultRow = {
+  ...EXAMPLE_CELLS,
+  checks: { syntax: 'passed', numbering_plan: 'passed', carrier_range: 'inconclusive' },
+}
+const EXAMPLE_CSV = [Object.keys(EXAMPLE_CELLS), Object.values(EXAMPLE_CELLS)]
+  .map(line => `${line.join(',')}\r\n`).join('')
+
 /** A row with all its columns. */
 export const ResultRowSchema = Type.Unsafe<ResultRow>({
   title: 'ResultRow',
@@ -108,6 +140,7 @@ export const ResultRowSchema = Type.Unsafe<ResultRow>({
   required: ['row', 'input', 'status', 'source', 'confidence', 'checked_at', 'expires_at'],
   properties: rowProperties,
   additionalProperties: Cell,
+  examples: [EXAMPLE_ROW],
 })
 
 /** A row with the columns that the query selects, which are all by default. */
@@ -116,13 +149,7 @@ const SelectedRowSchema = Type.Unsafe<ResultRow>({
 })
 
 /** A page of results, in the order of the request. */
-const ResultsPageSchema = Type.Object({
-  data: Type.Array(SelectedRowSchema),
-  has_more: Type.Boolean(),
-  next_cursor: Type.Unsafe<string | null>({
-    type: ['string', 'null'], description: 'To be sent as cursor; null on the last page.',
-  }),
-}, { title: 'ResultsPage' })
+const ResultsPageSchema = pageOf(SelectedRowSchema, { title: 'ResultsPage', cursor: 'cursor' })
 
 /** The type of that page. */
 export type ResultsPage = Static<typeof ResultsPageSchema>
@@ -133,8 +160,14 @@ export type ResultsPage = Static<typeof ResultsPageSchema>
  */
 export const ResultsSchema = {
   content: {
-    'application/json': { schema: ResultsPageSchema },
-    'text/csv': { schema: Type.String() },
-    'application/x-ndjson': { schema: Type.String() },
+    'application/json': {
+      schema: withExample(ResultsPageSchema, {
+        data: [EXAMPLE_ROW], has_more: true, next_cursor: 'djE6MQ',
+      }),
+    },
+    'text/csv': { schema: Type.String({ examples: [EXAMPLE_CSV] }) },
+    'application/x-ndjson': {
+      schema: Type.String({ examples: [`${JSON.stringify(EXAMPLE_ROW)}\n`] }),
+    },
   },
 }

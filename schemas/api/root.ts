@@ -13,7 +13,17 @@ export const RootSchema = Type.Object({
   documentation: Path,
   openapi: Path,
   changelog: Path,
-}, { title: 'Root' })
+}, {
+  title: 'Root',
+  examples: [{
+    name: 'Verification Jobs',
+    version: API_VERSION,
+    api: '/api/v1',
+    documentation: '/docs',
+    openapi: '/openapi.json',
+    changelog: '/changelog',
+  }],
+})
 
 /** The type of that answer. */
 export type RootBody = Static<typeof RootSchema>

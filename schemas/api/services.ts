@@ -71,7 +71,21 @@ export const ServicesSchema = Type.Object({
     data: Type.Array(ReferenceDataSchema, {
       description: 'Published data that verdicts of the service rest on. More may be added.',
     }),
-  }, { title: 'Service' })),
+  }, {
+    title: 'Service',
+    examples: [{
+      slug: 'phone-validation',
+      inputKind: 'phone',
+      priceMicros: 2_000,
+      columns: ['timezone', 'national_format', 'extension'],
+      configured: true,
+      checks: ['syntax', 'numbering_plan', 'carrier_range'],
+      limitations: ['range_only'],
+      data: [
+        { name: 'number_ranges', version: '9.0.43', publishedAt: '2026-11-06', ageDays: 21 },
+      ],
+    }],
+  })),
 }, { title: 'ServiceList' })
 
 /** The type of that answer. */

@@ -1,4 +1,6 @@
 import { Type, type Static } from 'typebox'
+import { EXAMPLE_JOB_ID } from './job.ts'
+import { pageOf } from './page.ts'
 
 export const DEFAULT_TRANSACTIONS = 20
 
@@ -46,19 +48,26 @@ const TransactionSchema = Type.Object({
     type: ['string', 'null'], description: 'null for topup and adjust.',
   }),
   createdAt: Type.String({ description: 'ISO 8601, UTC, with milliseconds.' }),
-}, { title: 'Transaction' })
+}, {
+  title: 'Transaction',
+  examples: [{
+    id: 'txn_7',
+    type: 'settle',
+    amountMicros: 4_000,
+    chargedMicros: 4_000,
+    availableMicros: 996_000,
+    reservedMicros: 0,
+    balanceMicros: 996_000,
+    jobId: EXAMPLE_JOB_ID,
+    createdAt: '2026-08-11T10:00:02.500Z',
+  }],
+})
 
 /** The type of that movement. */
 export type TransactionBody = Static<typeof TransactionSchema>
 
 /** A page of transactions, newest first. */
-export const TransactionListSchema = Type.Object({
-  data: Type.Array(TransactionSchema),
-  has_more: Type.Boolean(),
-  next_cursor: Type.Unsafe<string | null>({
-    type: ['string', 'null'], description: 'To be sent as after; null on the last page.',
-  }),
-}, { title: 'TransactionList' })
+export const TransactionListSchema = pageOf(TransactionSchema, { title: 'TransactionList' })
 
 /** The type of that page. */
 export type TransactionList = Static<typeof TransactionListSchema>

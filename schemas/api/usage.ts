@@ -57,6 +57,20 @@ const Counters = {
   chargedMicros: Count('Money charged, in USD micros.'),
 }
 
+const EXAMPLE_COUNTS = {
+  jobs: 1,
+  totalRows: 4,
+  cacheHits: 0,
+  freshRecords: 2,
+  invalidRecords: 1,
+  duplicateRecords: 1,
+  unknownRecords: 0,
+  cancelledRecords: 0,
+  successRecords: 3,
+  failedRecords: 1,
+  chargedMicros: 4_000,
+}
+
 /** The usage of one group; `day`, `service` and `key` as far as it was grouped by them. */
 const UsageGroupSchema = Type.Object({
   day: Type.Optional(Type.String({ description: 'Date in UTC: 2026-08-11.' })),
@@ -79,7 +93,22 @@ export const UsageSchema = Type.Object({
   group_by: Type.Array(Type.Enum([...USAGE_GROUPS])),
   data: Type.Array(UsageGroupSchema, { description: 'Groups without a job are left out.' }),
   total: Type.Object(Counters),
-}, { title: 'Usage' })
+}, {
+  title: 'Usage',
+  examples: [{
+    from: '2026-08-11T00:00:00.000Z',
+    to: '2026-08-12T00:00:00.000Z',
+    group_by: ['day'],
+    data: [{ day: '2026-08-11', ...EXAMPLE_COUNTS }],
+    total: EXAMPLE_COUNTS,
+  }],
+})
+
+/** The same as CSV. */
+export const UsageCsvSchema = Type.String({
+  examples: [`day,${Object.keys(EXAMPLE_COUNTS).join(',')}\r\n` +
+    `2026-08-11,${Object.values(EXAMPLE_COUNTS).join(',')}\r\n`],
+})
 
 /** The type of that usage. */
 export type UsageBody = Static<typeof UsageSchema>

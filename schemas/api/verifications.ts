@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
-import { CreateJobSchema, PreflightSchema } from './create-job.ts'
-import { JobSchema, MAX_WAIT_SECONDS } from './job.ts'
-import { ResultRowSchema } from './results.ts'
+import { CreateJobSchema, EXAMPLE_PREFLIGHT, PreflightSchema } from './create-job.ts'
+import { EXAMPLE_JOBS, JobSchema, MAX_WAIT_SECONDS } from './job.ts'
+import { EXAMPLE_ROW, ResultRowSchema } from './results.ts'
 
 /** The most inputs that are answered with their rows; larger jobs are read when they have ended. */
 export const MAX_VERIFICATION_INPUTS = 100
@@ -22,7 +22,14 @@ export const CreateVerificationSchema = Type.Object({
     description: 'Seconds to wait for the rows, from the last byte of the request. A job that ' +
       'has not ended by then goes on, and the answer is the 202 of a job.',
   })),
-}, { title: 'VerificationRequest', additionalProperties: false })
+}, {
+  title: 'VerificationRequest',
+  additionalProperties: false,
+  examples: [
+    { service: 'phone-validation', inputs: ['+12127365000'] },
+    { service: 'email-validation', inputs: ['jane@example.com'], wait: 20 },
+  ],
+})
 
 /** The type of that body. */
 export type CreateVerificationBody = Static<typeof CreateVerificationSchema>
@@ -34,7 +41,31 @@ export const VerificationSchema = Type.Object({
   results: Type.Array(ResultRowSchema, {
     description: 'One row for each input, in the order of the request, as in JSON results.',
   }),
-}, { title: 'Verification' })
+}, {
+  title: 'Verification',
+  examples: [{
+    ...EXAMPLE_JOBS.completed,
+    totalRows: 1,
+    freshRecords: 1,
+    successRecords: 1,
+    failedRecords: 0,
+    invalidRows: 0,
+    duplicateRows: 0,
+    invalidRecords: 0,
+    duplicateRecords: 0,
+    maxQuoteMicros: 2_000,
+    chargedMicros: 2_000,
+    preflight: {
+      ...EXAMPLE_PREFLIGHT,
+      totalRows: 1,
+      invalidRows: 0,
+      duplicateRows: 0,
+      freshChecks: 1,
+      maxQuoteMicros: 2_000,
+    },
+    results: [EXAMPLE_ROW],
+  }],
+})
 
 /** The type of that answer. */
 export type VerificationBody = Static<typeof VerificationSchema>

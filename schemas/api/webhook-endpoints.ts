@@ -1,10 +1,22 @@
 import { Type, type Static } from 'typebox'
-import { AttemptSchema } from './deliveries.ts'
-import { EVENT_TYPES } from './event.ts'
+import { AttemptSchema, EXAMPLE_ATTEMPT } from './deliveries.ts'
+import { EVENT_TYPES, type EventType } from './event.ts'
+import { withExample } from './example.ts'
+import { pageOf } from './page.ts'
+
+const EXAMPLE_ENDPOINT_ID = 'we_01jd3v8zj7m5n2k4q6r8s0t1w3'
+const EXAMPLE_SUBSCRIPTION = {
+  url: 'https://hooks.customer.example/events',
+  events: ['job.completed', 'balance.low'] satisfies EventType[],
+}
+/** 32 zero bytes: no key, as it is in the public documentation. */
+const ZEROS = `${'A'.repeat(43)}=`
 
 /** The path of one webhook endpoint. The handler rejects an unknown id. */
 export const EndpointPathSchema = Type.Object({
-  id: Type.String({ description: 'The id of the endpoint: we_...' }),
+  id: Type.String({
+    description: 'The id of the endpoint: we_...', examples: [EXAMPLE_ENDPOINT_ID],
+  }),
 })
 
 /** The type of that path's parameters. */
@@ -34,7 +46,11 @@ export const CreateEndpointSchema = Type.Object({
   events: Type.Optional({ ...Events, default: ['*'] }),
   description: Type.Optional({ ...Description, default: '' }),
   enabled: Type.Optional({ ...Enabled, default: true }),
-}, { title: 'WebhookEndpointRequest', additionalProperties: false })
+}, {
+  title: 'WebhookEndpointRequest',
+  additionalProperties: false,
+  examples: [EXAMPLE_SUBSCRIPTION],
+})
 
 /** The type of that body. */
 export type CreateEndpointBody = Static<typeof CreateEndpointSchema>
@@ -45,7 +61,12 @@ export const UpdateEndpointSchema = Type.Object({
   events: Type.Optional(Events),
   description: Type.Optional(Description),
   enabled: Type.Optional(Enabled),
-}, { title: 'WebhookEndpointChange', additionalProperties: false, minProperties: 1 })
+}, {
+  title: 'WebhookEndpointChange',
+  additionalProperties: false,
+  minProperties: 1,
+  examples: [{ enabled: false }],
+})
 
 /** The type of that body. */
 export type UpdateEndpointBody = Static<typeof UpdateEndpointSchema>
@@ -63,8 +84,21 @@ const FIELDS = {
   updatedAt: time,
 }
 
+/** An endpoint, for examples. */
+export const EXAMPLE_ENDPOINT = {
+  id: EXAMPLE_ENDPOINT_ID,
+  ...EXAMPLE_SUBSCRIPTION,
+  description: '',
+  enabled: true,
+  livemode: true,
+  createdAt: '2026-08-11T10:00:00.000Z',
+  updatedAt: '2026-08-11T10:00:00.000Z',
+}
+
 /** A webhook endpoint, without its secret. */
-export const EndpointSchema = Type.Object(FIELDS, { title: 'WebhookEndpoint' })
+export const EndpointSchema = Type.Object(FIELDS, {
+  title: 'WebhookEndpoint', examples: [EXAMPLE_ENDPOINT],
+})
 
 /** The type of that endpoint. */
 export type EndpointBody = Static<typeof EndpointSchema>
@@ -73,7 +107,10 @@ export type EndpointBody = Static<typeof EndpointSchema>
 export const EndpointWithSecretSchema = Type.Object({
   ...FIELDS,
   secret: Type.String({ description: 'whsec_..., which signs events. It is not shown again.' }),
-}, { title: 'WebhookEndpointWithSecret' })
+}, {
+  title: 'WebhookEndpointWithSecret',
+  examples: [{ ...EXAMPLE_ENDPOINT, secret: `whsec_${ZEROS}` }],
+})
 
 /** The type of that endpoint. */
 export type EndpointWithSecretBody = Static<typeof EndpointWithSecretSchema>
@@ -85,7 +122,8 @@ export const EndpointListSchema = Type.Object({ data: Type.Array(EndpointSchema)
 
 /** The answer to a deletion. */
 export const DeletedEndpointSchema = Type.Object({
-  id: Type.String({ description: 'The id of the endpoint.' }), deleted: Type.Literal(true),
+  id: Type.String({ description: 'The id of the endpoint.', examples: [EXAMPLE_ENDPOINT_ID] }),
+  deleted: Type.Literal(true),
 }, { title: 'DeletedWebhookEndpoint' })
 
 /** Deliveries on a page. */
@@ -106,13 +144,13 @@ export const ListEndpointDeliveriesQuerySchema = Type.Object({
 export type ListEndpointDeliveriesQuery = Static<typeof ListEndpointDeliveriesQuerySchema>
 
 /** A page of attempts, those of the newest jobs first. */
-export const EndpointDeliveriesSchema = Type.Object({
-  data: Type.Array(AttemptSchema),
-  has_more: Type.Boolean(),
-  next_cursor: Type.Unsafe<string | null>({
-    type: ['string', 'null'], description: 'To be sent as after; null on the last page.',
+export const EndpointDeliveriesSchema = pageOf(
+  withExample(AttemptSchema, {
+    ...EXAMPLE_ATTEMPT,
+    deliveryId: `${EXAMPLE_ATTEMPT.deliveryId}.${EXAMPLE_ENDPOINT_ID}`,
+    endpointId: EXAMPLE_ENDPOINT_ID,
   }),
-}, { title: 'EndpointDeliveryPage' })
+  { title: 'EndpointDeliveryPage' })
 
 /** The type of that page. */
 export type EndpointDeliveriesBody = Static<typeof EndpointDeliveriesSchema>
@@ -121,7 +159,9 @@ export type EndpointDeliveriesBody = Static<typeof EndpointDeliveriesSchema>
 export const WebhookKeysSchema = Type.Object({
   data: Type.Array(Type.Object({
     key: Type.String({
-      pattern: '^whpk_[A-Za-z0-9+/]{43}=$', description: 'Ed25519, whpk_ and base64.',
+      pattern: '^whpk_[A-Za-z0-9+/]{43}=$',
+      description: 'Ed25519, whpk_ and base64.',
+      examples: [`whpk_${ZEROS}`],
     }),
   }), { description: 'The newest first; for a day after a rotation, both sign events.' }),
 }, { title: 'WebhookKeyList' })

@@ -17,11 +17,13 @@ const DIFFS: readonly Diff[] = guide.split(/^### /m).slice(1).flatMap(section =>
 
 /** What a derived file says of the new thing. */
 const MADE: Readonly<Record<string, readonly [file: string, text: string]>> = {
-  'A setting': ['docs/configuration.md', 'NORMALIZE_MAX_ROWS'],
-  'A metric': ['grafana/dashboards/intake.json', 'sum by (kind) (rate(feed_answers_total['],
+  'A setting': ['deploy/docs/configuration.md', 'NORMALIZE_MAX_ROWS'],
+  'A metric': ['deploy/grafana/dashboards/intake.json', 'sum by (kind) (rate(feed_answers_total['],
   'A route of the page': [
-    'docs/people.md', '| `GET /:mode/usage/services.csv` | `usage.view` | `usage.downloaded` |',
+    'deploy/docs/people.md',
+    '| `GET /:mode/usage/services.csv` | `usage.view` | `usage.downloaded` |',
   ],
+  'An endpoint': ['schemas/api/openapi.json', '"operationId": "listModes"'],
 }
 
 let scratch: string
@@ -43,7 +45,7 @@ function run (command: string, args: readonly string[], input = ''): string {
 }
 
 describe('the diffs of CONTRIBUTING', () => {
-  it('are those of a setting, a metric and a route at least', () => {
+  it('are those of a setting, a metric, a route and an endpoint at least', () => {
     expect(DIFFS.map(({ title }) => title)).toEqual(expect.arrayContaining(Object.keys(MADE)))
   })
 
@@ -52,10 +54,12 @@ describe('the diffs of CONTRIBUTING', () => {
   })
 
   it('reach what is generated', () => {
-    for (const program of ['readme', 'dashboards']) run(process.execPath, [`deploy/${program}.ts`])
+    for (const program of ['readme', 'dashboards', 'openapi']) {
+      run(process.execPath, [`deploy/${program}.ts`])
+    }
     for (const [title, [file, text]] of Object.entries(MADE)) {
       const isIn = (tree: string) =>
-        readFileSync(join(tree, 'deploy', file), 'utf8').includes(text)
+        readFileSync(join(tree, file), 'utf8').includes(text)
       expect([title, isIn(root), isIn(scratch)]).toEqual([title, false, true])
     }
   })

@@ -11,9 +11,7 @@ import {
   withDeepObjects, withListParameters, withSharedHeaders, withSharedSchemas, type OpenApiDocument,
   type Operation, type Paths,
 } from './document.ts'
-import { withExamples } from './examples.ts'
-import { withFiles } from './files.ts'
-import { withSamples } from './samples.ts'
+import { withExamples, withoutExamples } from './examples.ts'
 import { ERROR_TABLE, INTRODUCTION, TAGS } from './texts.ts'
 
 /**
@@ -48,12 +46,12 @@ export async function describeRoutes (
     app.route({ ...route, schema: { ...route.schema, ...deprecated } })
   }
   await app.ready()
-  const described = { ...app.swagger(), webhooks: webhooksOf() }
+  const described = { ...app.swagger(), webhooks: withoutExamples(webhooksOf()) }
   await app.close()
   // Drops the properties of schemas that are not JSON.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
   const completed = withSharedHeaders(withListParameters(withDeepObjects(document)))
-  return withFiles(withSamples(withExamples(completed), routes))
+  return withExamples(completed, routes)
 }
 
 /** The document as JSON, with schemas that have a title in its components. */
@@ -65,13 +63,13 @@ export function openapiText (document: OpenApiDocument, indent = 0): string {
 function describedSchema (schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
   const { scope, headers } = route.config ?? {}
   const scopes = scope === undefined ? [] : [scope].flat()
-  return {
+  return withoutExamples({
     ...schema,
     security: scope === undefined ? [] : [{ apiKey: [] }],
     ...(headers === undefined ? {} : { headers }),
     ...(scope === undefined ? {} : { description: withScopes(schema?.description, scopes) }),
     response: answersOf(route),
-  }
+  })
 }
 
 function withScopes (description: string | undefined, scopes: readonly Scope[]): string {
@@ -87,6 +85,8 @@ declare module 'fastify' {
     readonly errors?: readonly ErrorCode[]
     /** Schema of the request headers that the handler reads. */
     readonly headers?: object
+    /** Headers of successful answers beside those of every answer, by status. */
+    readonly sends?: Readonly<Record<number, readonly AnswerHeader[]>>
   }
 }
 
@@ -107,7 +107,7 @@ const WITH_BODY: readonly ErrorCode[] = [
 ]
 
 /** All error codes of an operation, in the order of the error table. */
-export function errorsOf (route: RouteOptions): readonly ErrorCode[] {
+function errorsOf (route: RouteOptions): readonly ErrorCode[] {
   const { scope, produces, errors = [] } = route.config ?? {}
   const wanted = new Set<ErrorCode>([
     ...EVERYWHERE,
@@ -122,7 +122,7 @@ export function errorsOf (route: RouteOptions): readonly ErrorCode[] {
 }
 
 /** The responses of an operation: successes, and errors by status. */
-export function answersOf (route: RouteOptions): Answers {
+function answersOf (route: RouteOptions): Answers {
   const { produces = 'application/json' } = route.config ?? {}
   const headers = commonHeaders(route)
   const types = [produces].flat()
@@ -131,7 +131,7 @@ export function answersOf (route: RouteOptions): Answers {
   const described = successes.length > 0 ? successes : [['200', plainOf(types)] as const]
   const answers = described.map(([status, schema]) => [status, {
     description: DESCRIPTIONS[status] ?? 'Success',
-    headers: { ...headers, ...successHeaders(Number(status), route) },
+    headers: { ...headers, ...answerHeaders(route.config?.sends?.[Number(status)]) },
     ...contentOf(schema, types),
   }] as const)
   return Object.fromEntries([...answers, ...faultsOf(errorsOf(route), headers)])
@@ -198,6 +198,8 @@ function faultSchema (codes: readonly ErrorCode[]): object {
   }
 }
 
+type AnswerHeader = keyof typeof ANSWER_HEADERS
+
 type Headers = Readonly<Record<string, {
   readonly type: string
   readonly description: string
@@ -216,24 +218,17 @@ const LIMIT_HEADERS: Headers = {
   'Retry-After': { type: 'integer', description: 'Seconds to wait; 0 if not throttled.' },
 }
 
-const LOCATION: Headers = {
+/** Headers that some answers have, see `sends` of a route. */
+const ANSWER_HEADERS = {
   Location: { type: 'string', description: 'Path of the next resource.' },
-}
-const CREATION_HEADERS: Headers = {
-  ...LOCATION,
   'Idempotent-Replayed': {
     type: 'string', description: 'true if this repeats the answer to an earlier request.',
   },
-}
-const RESULT_HEADERS: Headers = {
   ETag: { type: 'string', description: 'Identifies these results; send it as If-None-Match.' },
   Vary: { type: 'string', description: 'Request headers that the answer depends on.' },
-}
-const FILE_HEADERS: Headers = {
-  ...RESULT_HEADERS,
   'Content-Encoding': { type: 'string', description: 'zstd or gzip, by Accept-Encoding.' },
   'Content-Disposition': { type: 'string', description: 'File name of CSV or JSON Lines.' },
-}
+} as const satisfies Headers
 const UNAUTHORIZED_HEADERS: Headers = {
   'WWW-Authenticate': { type: 'string', description: 'Bearer' },
 }
@@ -243,22 +238,11 @@ const DEPRECATION_HEADERS: Headers = {
   Link: { type: 'string', description: 'What to use instead.' },
 }
 
-/** Additional headers of a successful response. */
-export function successHeaders (status: number, route: RouteOptions): Headers {
-  switch (`${String(route.schema?.operationId)} ${status}`) {
-    case 'createJob 202':
-    case 'createVerification 200':
-    case 'createVerification 202': return CREATION_HEADERS
-    case 'getResults 200': return FILE_HEADERS
-    case 'getResults 304': return RESULT_HEADERS
-    case 'createWebhookEndpoint 201': return LOCATION
-    case 'getRoot 302': return LOCATION
-    default: return {}
-  }
-}
+const answerHeaders = (names: readonly AnswerHeader[] = []): Headers =>
+  Object.fromEntries(names.map(name => [name, ANSWER_HEADERS[name]]))
 
 /** Headers of all responses of an operation. */
-export function commonHeaders (route: RouteOptions): Headers {
+function commonHeaders (route: RouteOptions): Headers {
   return {
     ...COMMON_HEADERS,
     ...(route.config?.scope === undefined ? {} : LIMIT_HEADERS),
@@ -272,7 +256,7 @@ const WAITS: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /** Additional headers of error responses with these codes, all of one status. */
-export function errorHeaders (codes: readonly ErrorCode[]): Headers {
+function errorHeaders (codes: readonly ErrorCode[]): Headers {
   if (codes.some(code => statusOf(code) === 401)) return UNAUTHORIZED_HEADERS
   if (!codes.some(code => WAITS.has(code))) return {}
   return { 'Retry-After': { type: 'integer', description: 'Seconds to wait, at least 1.' } }
@@ -295,7 +279,7 @@ const NOTES: Partial<Record<EventType, string>> = {
 }
 
 /** The webhook events, one operation per event type. */
-export function webhooksOf (): Paths {
+function webhooksOf (): Paths {
   return Object.fromEntries(EVENT_TYPES.map(type => [type, { post: operationOf(type) }]))
 }
 

@@ -1,71 +1,138 @@
-import type { BalanceBody } from '../../../schemas/api/balance.ts'
-import type { AcceptedBody, CreateJobBody } from '../../../schemas/api/create-job.ts'
-import type { JobBody } from '../../../schemas/api/job.ts'
-import type { QuoteBody } from '../../../schemas/api/quote.ts'
-import type { ResultsPage } from '../../../schemas/api/results.ts'
-import type { RootBody } from '../../../schemas/api/root.ts'
-import type { ServicesBody } from '../../../schemas/api/services.ts'
-import type {
-  CreateVerificationBody, VerificationBody,
-} from '../../../schemas/api/verifications.ts'
-import { type ApiError, errorBody, type ErrorCode, ERRORS } from '../errors.ts'
+import type { RouteOptions } from 'fastify'
+import type { EventBody, EventType } from '../../../schemas/api/event.ts'
+import { FileOptionsSchema } from '../../../schemas/api/file.ts'
+import { EXAMPLE_JOBS } from '../../../schemas/api/job.ts'
+import { API_VERSION } from '../../../schemas/api/root.ts'
 import { eventIdOf } from '../../jobs/events.ts'
-import { packChecks } from '../../cache/evidence.ts'
+import { type ApiError, errorBody, type ErrorCode, ERRORS } from '../errors.ts'
 import {
-  ENDPOINT_REQUESTS, endpointAnswers, type EndpointRequest, eventExample,
-} from './samples.ts'
-import { createRowShape } from '../results-response.ts'
-import { columnsOf } from '../../jobs/results/columns.ts'
-import {
-  type Content, mapOperations, mapValues, type OpenApiDocument, type OpenApiResponse,
-  type Operation,
+  type CodeSample, type Content, mapOperations, mapValues, type OpenApiDocument,
+  type OpenApiResponse, type Operation,
 } from './document.ts'
 
-const REQUEST_ID = 'req_01jd3v8zj7m5n2k4q6r8s0t1w3'
+/** How an operation is called; `client` and the ids are defined in the introduction. */
+type Sample = {
+  /** Names of the examples of the body's schema, in their order; further ones are left out. */
+  readonly bodies?: readonly string[]
+  readonly query?: string
+  /** Additional options of curl. */
+  readonly curl?: readonly string[]
+  /** Lines of TypeScript; `body` is the literal of the first example. */
+  readonly client: (body: string) => readonly string[]
+}
 
-/** Adds examples of all bodies, responses and errors; examples of errors are shared. */
-export function withExamples (document: OpenApiDocument): OpenApiDocument {
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    readonly sample?: Sample
+  }
+}
+
+/**
+ * Adds to each operation what its route says of it: examples of parameters, bodies and answers,
+ * which stand in the schemas as `examples`; `x-codeSamples`, in which BASE is the address that ends
+ * in /api/v1 and KEY an API key; and the media types of a file. Examples of errors are shared.
+ */
+export function withExamples (
+  document: OpenApiDocument, routes: readonly RouteOptions[]
+): OpenApiDocument {
   const { paths, webhooks = {}, components } = document
+  const byId = new Map(routes.map(route => [route.schema?.operationId, route]))
   return {
     ...document,
-    paths: mapOperations(paths, withOwnExamples),
-    webhooks: mapOperations(webhooks, withEventExample),
+    paths: mapValues(paths, (item, path) => mapValues(item, (operation, method) => {
+      const route = byId.get(operation.operationId)
+      if (route === undefined) return operation
+      const shown = withSamples(withOwnExamples(operation, route), { method, path, route })
+      return route.config?.takesFile === true ? withFile(shown, path) : shown
+    })),
+    webhooks: mapOperations(webhooks, operation => ({
+      ...withEventExample(operation),
+      'x-codeSamples': [typescript(RECEIVING), curl(SIGNING, 'by hand')],
+    })),
     components: { ...components, examples: faultExamples() },
   }
 }
 
-function withOwnExamples (operation: Operation): Operation {
-  const { operationId: id = '', parameters, requestBody, responses } = operation
-  const bodies = REQUEST_EXAMPLES[id]
+type Place = { readonly method: string, readonly path: string, readonly route: RouteOptions }
+
+function withSamples (operation: Operation, { method, path, route }: Place): Operation {
+  const sample = route.config?.sample
+  if (sample === undefined) return operation
   return {
     ...operation,
-    ...(parameters === undefined ? {} : { parameters: parameters.map(withValue) }),
-    ...(requestBody === undefined || bodies === undefined
-      ? {}
-      : { requestBody: { ...requestBody, content: withBodies(requestBody.content, bodies) } }),
-    responses: mapValues(responses, (answer, status) => withAnswer(answer, `${id} ${status}`)),
+    'x-codeSamples': [
+      curl(curlSource(method, path, operation, sample)),
+      typescript(sample.client(literalOf(bodyOf(operation))).join('\n')),
+    ],
   }
 }
 
-function withValue<P extends { readonly name: string }> (parameter: P): P {
-  const example = PARAMETER_EXAMPLES[parameter.name]
-  return example === undefined ? parameter : { ...parameter, example }
+function withOwnExamples (operation: Operation, { schema, config }: RouteOptions): Operation {
+  const { parameters, requestBody, responses } = operation
+  const fields = Object.assign({}, ...[schema?.params, config?.headers].map(part =>
+    (part as Schema | undefined)?.properties)) as NonNullable<Schema['properties']>
+  const bodies = (schema?.body as Schema | undefined)?.examples ?? []
+  const names = config?.sample?.bodies ?? []
+  const examples = Object.fromEntries(names.map((name, n) => [name, { value: bodies[n] }]))
+  const answers = (schema?.response ?? {}) as Readonly<Record<string, Schema>>
+  return {
+    ...operation,
+    ...parameters && {
+      parameters: parameters.map(parameter => {
+        const example = fields[parameter.name]?.examples?.[0]
+        return example === undefined ? parameter : { ...parameter, example }
+      }),
+    },
+    ...requestBody && names.length > 0 && {
+      requestBody: {
+        ...requestBody, content: mapValues(requestBody.content, media => ({ ...media, examples })),
+      },
+    },
+    responses: mapValues(responses, (answer, status) => withAnswer(answer, answers[status])),
+  }
 }
 
-function withBodies (content: Content, bodies: Readonly<Record<string, unknown>>): Content {
-  return mapValues(content, media =>
-    ({ ...media, examples: mapValues(bodies, value => ({ value })) }))
+/** What is read of a JSON Schema. */
+type Schema = {
+  readonly examples?: readonly unknown[]
+  readonly const?: unknown
+  readonly items?: Schema
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
 }
 
-function withAnswer (answer: OpenApiResponse, name: string): OpenApiResponse {
+function withAnswer (answer: OpenApiResponse, schema: Schema = {}): OpenApiResponse {
   if (answer.content === undefined) return answer
+  const { content: forms } = schema as { readonly content?: Content }
   const content = mapValues(answer.content, (media, type) => {
-    const example = ANSWER_EXAMPLES[`${name} ${type}`]
+    const example = exampleOf(forms?.[type]?.schema ?? schema)
     if (example !== undefined) return { ...media, example }
     const codes = codesOf(media.schema)
     return codes.length === 0 ? media : { ...media, examples: Object.fromEntries(codes.map(refOf)) }
   })
   return { ...answer, content }
+}
+
+/** The first example of a schema, else one composed of those of its parts, if it has all. */
+function exampleOf (schema: Schema): unknown {
+  const { examples, items, properties, required = [] } = schema
+  if (examples !== undefined) return examples[0]
+  if (items !== undefined) {
+    const item = exampleOf(items)
+    return item === undefined ? undefined : [item]
+  }
+  if (properties === undefined) return schema.const
+  const members = mapValues(properties, exampleOf)
+  return required.some(name => members[name] === undefined) ? undefined : members
+}
+
+/** A schema without the examples of it and its parts: they are shown beside it. */
+export function withoutExamples<T> (schema: T): T {
+  if (Array.isArray(schema)) return schema.map(withoutExamples) as T
+  if (typeof schema !== 'object' || schema === null) return schema
+  return Object.fromEntries(Object.entries(schema)
+    .filter(([name, value]) => name !== 'examples' || !Array.isArray(value))
+    .map(([name, value]) => [name, withoutExamples(value)])) as T
 }
 
 const refOf = (code: string) => [code, { $ref: `#/components/examples/${code}` }] as const
@@ -86,286 +153,175 @@ function faultExamples (): Record<string, object> {
     [code, { value: errorBody({ code, ...FAULT_EXAMPLES[code] }, REQUEST_ID) }]))
 }
 
+/** Shell variables for path parameters. */
+const VARIABLES: Readonly<Record<string, string>> = { id: '$JOB', deliveryId: '$DELIVERY' }
+
+const variableOf = (path: string, name: string): string =>
+  path.startsWith('/api/v1/webhook-endpoints/') ? '$ENDPOINT' : VARIABLES[name] ?? name
+
+const curl = (source: string, label = 'curl'): CodeSample => ({ lang: 'Shell', label, source })
+const typescript = (source: string): CodeSample =>
+  ({ lang: 'TypeScript', label: 'TypeScript', source })
+
+function curlSource (
+  method: string, path: string, operation: Operation, { query = '', curl: more = [] }: Sample
+): string {
+  const address = path.replace('/api/v1', '$BASE')
+    .replaceAll(/\{(\w+)\}/g, (_, name: string) => variableOf(path, name))
+  const body = bodyOf(operation)
+  const options = [
+    `curl ${methodOption(method, body)}"${address}${query}"`,
+    '-H "Authorization: Bearer $KEY"',
+    ...more,
+    ...(body === undefined
+      ? []
+      : ['-H \'Content-Type: application/json\'', `-d '${JSON.stringify(body, null, 2)}'`]),
+  ]
+  return options.join(' \\\n  ')
+}
+
+/** Nothing for the default of curl: GET, or POST if there is a body. */
+function methodOption (method: string, body: unknown): string {
+  const isDefault = method === 'get' || (method === 'post' && body !== undefined)
+  return isDefault ? '' : `-X ${method.toUpperCase()} `
+}
+
+/** The first example of the request body. */
+function bodyOf ({ requestBody }: Operation): unknown {
+  const [media] = Object.values(requestBody?.content ?? {})
+  const [first] = Object.values(media?.examples ?? {})
+  return first !== undefined && 'value' in first ? first.value : undefined
+}
+
+/** A value as a TypeScript literal: names without quotes, strings in single quotes. */
+function literalOf (value: unknown): string {
+  return (JSON.stringify(value, null, 2) ?? '')
+    .replaceAll(/^( *)"(\w+)":/gm, '$1$2:').replaceAll('"', "'")
+}
+
+const { metadata, ...options } = FileOptionsSchema.properties
+
+const FILE = 'name,phone\r\nAnn,+12127365000\r\n'
+const PHONES = { service: 'phone-validation', column: 'phone' }
+
+/** The bodies of a file beside that of JSON. */
+const CONTENT: Content = {
+  'text/csv': {
+    schema: {
+      type: 'string',
+      description: 'A CSV file in UTF-8, of at most 500 columns with 32 KiB of names, 64 KiB ' +
+        'a line and 100,000 rows below its header. Its options are in the query.',
+    },
+    examples: { phones: { value: FILE } },
+  },
+  'multipart/form-data': {
+    schema: {
+      type: 'object',
+      required: ['file', 'service'],
+      properties: {
+        file: {
+          type: 'string',
+          contentMediaType: 'text/csv',
+          description: 'The same file, as the only part with a file name.',
+        },
+        ...options,
+      },
+      patternProperties: { '^metadata\\[.{1,40}\\]$': { type: 'string', maxLength: 500 } },
+      additionalProperties: false,
+    },
+    examples: { phones: { value: { file: FILE, ...PHONES } } },
+  },
+}
+
+/** The options of a file in the query, which `text/csv` reads. */
+const PARAMETERS = [
+  ...Object.entries<object>(options).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: false,
+    description: 'With text/csv only, like its field in a form.',
+    schema,
+  })),
+  {
+    name: 'metadata',
+    in: 'query',
+    required: false,
+    description: 'With text/csv only: metadata[name]=value. Labels of the client.',
+    style: 'deepObject',
+    explode: true,
+    schema: metadata,
+  },
+]
+
+/** The media types of a file beside that of JSON. */
+function withFile (operation: Operation, path: string): Operation {
+  const { requestBody, parameters = [], 'x-codeSamples': samples = [] } = operation
+  const source = [
+    `curl "${path.replace('/api/v1', '$BASE')}"`,
+    '-H "Authorization: Bearer $KEY"',
+    '-F file=@contacts.csv', '-F service=phone-validation', '-F column=phone',
+  ].join(' \\\n  ')
+  return {
+    ...operation,
+    parameters: [...parameters, ...PARAMETERS],
+    requestBody: { ...requestBody, content: { ...requestBody?.content, ...CONTENT } },
+    'x-codeSamples': [...samples, { lang: 'Shell', label: 'curl with a file', source }],
+  }
+}
+
+/** How a receiver verifies an event; the same for all events. */
+const RECEIVING = `import { verifyWebhook } from './services/client/verify-webhook.ts'
+
+// The raw body: the signature is over its bytes.
+const verified = verifyWebhook({ headers: request.headers, body, secret: 'whsec_...' })
+if (!verified.ok) response.writeHead(400).end()
+else if (await isNew(verified.event.id)) await enqueue(verified.event)`
+
+/** The signature without the client, for other languages. */
+const SIGNING = `# X-Service-Signature: t=$TIMESTAMP,v1=$SIGNATURE
+printf '%s.%s' "$TIMESTAMP" "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r`
+
 function withEventExample (operation: Operation): Operation {
   const { operationId = '', requestBody } = operation
   if (requestBody === undefined) return operation
-  const type = operationId.replace('event.', '') as Parameters<typeof eventExample>[0]
-  const example = { ...EVENT_EXAMPLE, ...eventExample(type, { ended: job, running: cancelling }) }
+  const example = eventExample(operationId.replace('event.', '') as EventType)
   const content = mapValues(requestBody.content, media => ({ ...media, example }))
   return { ...operation, requestBody: { ...requestBody, content } }
 }
 
-const ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
-const EVENT_ID = eventIdOf(ID, 'job.completed')
-const CREATED = '2026-08-11T10:00:00.000Z'
-const ENDED = '2026-08-11T10:00:02.500Z'
-const ERASED = '2026-08-12T09:30:00.000Z'
+const PROGRESS_TENTH = 5
 
-/** Examples of parameters, by name. */
-const PARAMETER_EXAMPLES: Readonly<Record<string, string | number>> = {
-  id: ID,
-  deliveryId: EVENT_ID,
-  'Idempotency-Key': '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a',
+/** An event of a type. */
+function eventExample (type: EventType): object {
+  const { completed: ended, cancelling: running } = EXAMPLE_JOBS
+  const uncharged = { chargedMicros: 0, completedAt: null } as const
+  const data: Readonly<Record<EventType, EventBody['data']>> = {
+    'job.completed': ended,
+    'job.failed': { ...ended, status: 'failed' },
+    'job.cancelled': { ...ended, status: 'cancelled' },
+    'job.accepted': {
+      ...ended,
+      ...uncharged,
+      status: 'queued',
+      freshRecords: 0,
+      successRecords: 0,
+      failedRecords: 0,
+      invalidRecords: 0,
+      duplicateRecords: 0,
+      pendingRecords: 4,
+      progressPercent: 0,
+    },
+    'job.progress': { ...running, ...uncharged, status: 'verifying' },
+    'balance.low': {
+      thresholdMicros: 1_000_000, availableMicros: 996_000, currency: 'USD', jobId: ended.id,
+    },
+  }
+  const id = eventIdOf(ended.id, type, type === 'job.progress' ? PROGRESS_TENTH : 0)
+  const timestamp = ended.updatedAt
+  return { api_version: API_VERSION, livemode: true, timestamp, id, type, data: data[type] }
 }
 
-const phones: CreateJobBody = {
-  service: 'phone-validation',
-  inputs: ['+12127365000', '(212) 736-5000', 'call me', '+442079460958'],
-  countryCode: 'US',
-}
-
-const emails: CreateJobBody = {
-  service: 'email-validation',
-  inputs: ['jane@example.com'],
-  forceFresh: true,
-  webhook_url: 'https://hooks.customer.example/jobs',
-  metadata: { campaign: 'spring' },
-}
-
-type Body = CreateJobBody | CreateVerificationBody | EndpointRequest
-
-/** Request bodies, by operation id and name. */
-const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, Body>>>> = {
-  createJob: { phones, emails },
-  createVerification: {
-    phone: { service: 'phone-validation', inputs: ['+12127365000'] },
-    email: { service: 'email-validation', inputs: ['jane@example.com'], wait: 20 },
-  },
-  createQuote: { phones },
-  ...ENDPOINT_REQUESTS,
-}
-
-const preflight = {
-  totalRows: 4,
-  invalidRows: 1,
-  duplicateRows: 1,
-  cacheHits: 0,
-  freshChecks: 2,
-  maxQuoteMicros: 4_000,
-  quoteId: 'quot_01jd3v8zj7m5n2k4q6r8s0t1w3',
-}
-
-const accepted: AcceptedBody = {
-  id: ID,
-  status: 'queued',
-  preflight,
-  ok: true,
-  data: {
-    id: ID,
-    service: 'phone-validation',
-    status: 'queued',
-    item_count: 4,
-    max_quote_micros: 4_000,
-    created_at: CREATED,
-  },
-}
-
-const job: JobBody = {
-  id: ID,
-  status: 'completed',
-  totalRows: 4,
-  cacheHits: 0,
-  freshRecords: 2,
-  successRecords: 3,
-  failedRecords: 1,
-  createdAt: CREATED,
-  updatedAt: ENDED,
-  resultUrl: `/api/v1/jobs/${ID}/results`,
-  service: 'phone-validation',
-  invalidRows: 1,
-  duplicateRows: 1,
-  invalidRecords: 1,
-  duplicateRecords: 1,
-  unknownRecords: 0,
-  cancelledRecords: 0,
-  pendingRecords: 0,
-  progressPercent: 100,
-  maxQuoteMicros: 4_000,
-  chargedMicros: 4_000,
-  releasedMicros: 0,
-  metadata: {},
-  completedAt: ENDED,
-  hasOriginalColumns: false,
-  erasedAt: null,
-  erasureCompletedAt: null,
-}
-
-const erased: JobBody = { ...job, erasedAt: ERASED }
-
-const cancelling: JobBody = {
-  ...job,
-  status: 'cancelling',
-  freshRecords: 0,
-  successRecords: 0,
-  pendingRecords: 2,
-  progressPercent: 50,
-  chargedMicros: 0,
-  completedAt: null,
-}
-
-const PLAN_CHECKS = {
-  checks: ['syntax', 'numbering_plan', 'carrier_range'], limitations: ['range_only'],
-}
-
-const quote: QuoteBody = {
-  preflight,
-  service: 'phone-validation',
-  ...PLAN_CHECKS,
-  redeemable: false,
-  expiresAt: '2026-08-11T10:01:25.000Z',
-}
-
-const balance: BalanceBody = {
-  balanceMicros: 1_000_000, reservedMicros: 4_000, availableMicros: 996_000, currency: 'USD',
-}
-
-const transaction = {
-  id: 'txn_7',
-  type: 'settle',
-  amountMicros: 4_000,
-  chargedMicros: 4_000,
-  availableMicros: 996_000,
-  reservedMicros: 0,
-  balanceMicros: 996_000,
-  jobId: ID,
-  createdAt: ENDED,
-}
-
-const counts = {
-  jobs: 1,
-  totalRows: 4,
-  cacheHits: 0,
-  freshRecords: 2,
-  invalidRecords: 1,
-  duplicateRecords: 1,
-  unknownRecords: 0,
-  cancelledRecords: 0,
-  successRecords: 3,
-  failedRecords: 1,
-  chargedMicros: 4_000,
-}
-
-const usage = {
-  from: '2026-08-11T00:00:00.000Z',
-  to: '2026-08-12T00:00:00.000Z',
-  group_by: ['day'],
-  data: [{ day: '2026-08-11', ...counts }],
-  total: counts,
-}
-
-const services: ServicesBody = {
-  data: [{
-    slug: 'phone-validation',
-    inputKind: 'phone',
-    priceMicros: 2_000,
-    columns: ['timezone', 'national_format', 'extension'],
-    configured: true,
-    ...PLAN_CHECKS,
-    data: [
-      { name: 'number_ranges', version: '9.0.43', publishedAt: '2026-11-06', ageDays: 21 },
-    ],
-  }],
-}
-
-const attempt: Parameters<typeof endpointAnswers>[0] = {
-  deliveryId: EVENT_ID,
-  type: 'job.completed',
-  jobId: ID,
-  endpointId: null,
-  attempt: 1,
-  attemptedAt: ENDED,
-  outcome: 'delivered',
-  statusCode: 204,
-  reason: null,
-  durationMs: 48,
-}
-
-const root: RootBody = {
-  name: 'Verification Jobs',
-  version: '2026-08-11',
-  api: '/api/v1',
-  documentation: '/docs',
-  openapi: '/openapi.json',
-  changelog: '/changelog',
-}
-
-const CELLS: Readonly<Record<string, string>> = {
-  row: '1',
-  input: '+12127365000',
-  phone: '+1 212 736 5000',
-  e164: '+12127365000',
-  country: 'US',
-  region: 'NY',
-  locality: 'New York',
-  line_type: 'fixed_line_or_mobile',
-  status: 'valid',
-  source: 'live',
-  confidence: '90',
-  reason: 'assigned_range',
-  checked_at: ENDED,
-  expires_at: '2026-11-09T10:00:02.500Z',
-  timezone: 'America/New_York',
-  national_format: '(212) 736-5000',
-}
-
-const columns = columnsOf('phone-validation')
-const cells = columns.map(name => CELLS[name] ?? '')
-const checks = String(packChecks({ numbering_plan: 'passed', carrier_range: 'inconclusive' }))
-const row = createRowShape('phone-validation')([...cells, checks])
-const verification: VerificationBody = {
-  ...job,
-  totalRows: 1,
-  freshRecords: 1,
-  successRecords: 1,
-  failedRecords: 0,
-  invalidRows: 0,
-  duplicateRows: 0,
-  invalidRecords: 0,
-  duplicateRecords: 0,
-  maxQuoteMicros: 2_000,
-  chargedMicros: 2_000,
-  preflight: {
-    ...preflight,
-    totalRows: 1,
-    invalidRows: 0,
-    duplicateRows: 0,
-    freshChecks: 1,
-    maxQuoteMicros: 2_000,
-  },
-  results: [row],
-}
-const page: ResultsPage = { data: [row], has_more: true, next_cursor: 'djE6MQ' }
-const quoted = (cell: string) => cell.includes(',') ? `"${cell}"` : cell
-
-/** Responses, by operation id, status and media type. */
-const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
-  'createJob 202 application/json': accepted,
-  'createVerification 200 application/json': verification,
-  'createVerification 202 application/json': accepted,
-  'listJobs 200 application/json': { data: [job], has_more: false, next_cursor: null },
-  'getJob 200 application/json': job,
-  'cancelJob 202 application/json': cancelling,
-  'eraseJob 202 application/json': erased,
-  'getResults 200 text/csv': `${columns.join(',')}\r\n${cells.map(quoted).join(',')}\r\n`,
-  'getResults 200 application/json': page,
-  'getResults 200 application/x-ndjson': `${JSON.stringify(row)}\n`,
-  'listDeliveries 200 application/json': { data: [attempt] },
-  'resendDelivery 202 application/json': { deliveryId: EVENT_ID, status: 'queued' },
-  'createQuote 200 application/json': quote,
-  ...endpointAnswers(attempt),
-  'getBalance 200 application/json': balance,
-  'listTransactions 200 application/json': {
-    data: [transaction], has_more: false, next_cursor: null,
-  },
-  'getUsage 200 application/json': usage,
-  'getUsage 200 text/csv': `day,${Object.keys(counts).join(',')}\r\n` +
-    `2026-08-11,${Object.values(counts).join(',')}\r\n`,
-  'listServices 200 application/json': services,
-  'getRoot 200 application/json': root,
-}
-
-/** What all events have in common. */
-const EVENT_EXAMPLE = { api_version: '2026-08-11', livemode: true, timestamp: ENDED } as const
+const REQUEST_ID = 'req_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
 /** Additional members of error examples, by code. */
 const FAULT_EXAMPLES: Readonly<Record<string, Partial<ApiError>>> = {

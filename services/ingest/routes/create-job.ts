@@ -40,10 +40,12 @@ export function createJobRoute (
       takesFile: true,
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
+      sends: { 202: ['Location', 'Idempotent-Replayed'] },
       errors: JOB_ERRORS,
       // A job is in the journal, with its price and its Idempotency-Key.
       records: null,
       sample: {
+        bodies: ['phones', 'emails'],
         curl: ['-H "Idempotency-Key: $(uuidgen)"'],
         client: body => [
           `const { id, preflight } = await client.createJob(${body})`,

@@ -34,6 +34,7 @@ export function createQuoteRoute (
       errors: [...REQUEST_ERRORS, 'insufficient_balance', 'too_many_preflights'],
       records: null,
       sample: {
+        bodies: ['phones'],
         client: body => [
           `const { preflight } = await client.quote(${body})`,
           'console.log(preflight.freshChecks, preflight.maxQuoteMicros)',

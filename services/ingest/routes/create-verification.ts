@@ -29,9 +29,13 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
       takesBody: true,
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
+      sends: {
+        200: ['Location', 'Idempotent-Replayed'], 202: ['Location', 'Idempotent-Replayed'],
+      },
       errors: [...JOB_ERRORS, 'results_expired', 'results_erased'],
       records: null,
       sample: {
+        bodies: ['phone', 'email'],
         curl: ['-H "Idempotency-Key: $(uuidgen)"'],
         client: body => [
           `const { results, chargedMicros } = await client.verify(${body})`,

@@ -18,7 +18,7 @@ export function rootRoute (): RouteOptions {
   return {
     method: 'GET',
     url: '/',
-    config: { produces: TYPES },
+    config: { produces: TYPES, sends: { 302: ['Location'] } },
     schema: {
       operationId: 'getRoot',
       summary: 'Links to the API and its documents',

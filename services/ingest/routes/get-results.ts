@@ -26,6 +26,9 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       errors: ['job_not_found', 'job_not_completed', 'results_expired', 'results_erased',
         'invalid_request'],
       records: 'results.downloaded',
+      sends: {
+        200: ['ETag', 'Vary', 'Content-Encoding', 'Content-Disposition'], 304: ['ETag', 'Vary'],
+      },
       sample: {
         query: '?format=csv&status=valid&duplicates=drop',
         curl: ['--compressed -o verified.csv'],

@@ -1,8 +1,9 @@
 import type { RouteOptions } from 'fastify'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
+import { withExample } from '../../../schemas/api/example.ts'
 import {
-  type EraseJobQuery, EraseJobQuerySchema, type JobPath, JobPathSchema, type JobQuery,
-  JobQuerySchema, JobSchema,
+  type EraseJobQuery, EraseJobQuerySchema, EXAMPLE_JOBS, type JobPath, JobPathSchema,
+  type JobQuery, JobQuerySchema, JobSchema,
 } from '../../../schemas/api/job.ts'
 import {
   DEFAULT_JOBS, JobListSchema, type ListJobsQuery, ListJobsQuerySchema,
@@ -134,7 +135,7 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
         'are unknown. The request has no body.',
       tags: ['Jobs'],
       params: JobPathSchema,
-      response: { 202: JobSchema, ...ERROR_RESPONSES },
+      response: { 202: withExample(JobSchema, EXAMPLE_JOBS.cancelling), ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
@@ -178,7 +179,7 @@ export function eraseJobRoute (deps: IngestDeps): RouteOptions {
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: EraseJobQuerySchema,
-      response: { 202: JobSchema, ...ERROR_RESPONSES },
+      response: { 202: withExample(JobSchema, EXAMPLE_JOBS.erased), ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS, USAGE_COUNTERS, type UsageBody,
-  type UsageQuery, UsageQuerySchema, UsageSchema,
+  type UsageQuery, UsageCsvSchema, UsageQuerySchema, UsageSchema,
 } from '../../../schemas/api/usage.ts'
 import { csvLine } from '../../jobs/results/csv.ts'
 import type { UsageOptions } from '../../jobs/results/usage.ts'
@@ -43,7 +43,7 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
         200: {
           content: {
             'application/json': { schema: UsageSchema },
-            'text/csv': { schema: { type: 'string' } },
+            'text/csv': { schema: UsageCsvSchema },
           },
         },
         ...ERROR_RESPONSES,

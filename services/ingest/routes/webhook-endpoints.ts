@@ -1,8 +1,10 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
+import { withExample } from '../../../schemas/api/example.ts'
 import {
   CreateEndpointSchema, DeletedEndpointSchema, EndpointListSchema, EndpointPathSchema,
-  EndpointSchema, EndpointWithSecretSchema, UpdateEndpointSchema, WebhookKeysSchema,
+  EndpointSchema, EndpointWithSecretSchema, EXAMPLE_ENDPOINT, UpdateEndpointSchema,
+  WebhookKeysSchema,
   type CreateEndpointBody, type EndpointBody, type EndpointPath,
   type EndpointWithSecretBody, type UpdateEndpointBody,
 } from '../../../schemas/api/webhook-endpoints.ts'
@@ -38,7 +40,9 @@ export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptio
       takesBody: true,
       errors: ['invalid_webhook_url', 'webhook_endpoints_limit'],
       records: 'webhook_endpoint.created',
+      sends: { 201: ['Location'] },
       sample: {
+        bodies: ['endpoint'],
         client: body => [
           `const { id, secret } = await client.createWebhookEndpoint(${body})`,
           'console.log(id, secret) // Keep the secret: it is not shown again.',
@@ -182,6 +186,7 @@ export function updateEndpointRoute (
       errors: ['invalid_webhook_url', 'webhook_endpoint_not_found'],
       records: 'webhook_endpoint.changed',
       sample: {
+        bodies: ['disable'],
         client: body => [
           `const endpoint = await client.updateWebhookEndpoint(endpointId, ${body})`,
           'console.log(endpoint.enabled)',
@@ -196,7 +201,10 @@ export function updateEndpointRoute (
       tags,
       params: EndpointPathSchema,
       body: UpdateEndpointSchema,
-      response: { 200: EndpointSchema, ...ERROR_RESPONSES },
+      response: {
+        200: withExample(EndpointSchema, { ...EXAMPLE_ENDPOINT, enabled: false }),
+        ...ERROR_RESPONSES,
+      },
     },
     handler: async (request, reply) => {
       const body = request.body as UpdateEndpointBody

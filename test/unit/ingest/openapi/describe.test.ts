@@ -2,9 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../../../schemas/api/event.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../../../services/ingest/errors.ts'
-import {
-  answersOf, errorsOf, describeRoutes, webhooksOf,
-} from '../../../../services/ingest/openapi/describe.ts'
+import { describeRoutes } from '../../../../services/ingest/openapi/describe.ts'
 import {
   withSharedHeaders, withSharedSchemas, type OpenApiDocument,
 } from '../../../../services/ingest/openapi/document.ts'
@@ -56,15 +54,24 @@ describe('the description of the interface', () => {
   })
 
   it('lists the schema of an error with its codes alone', () => {
-    const route = routes.find(({ url }) => url.endsWith('/cancel'))
-    if (route === undefined) throw new Error('there is a route to cancel')
-    expect(errorsOf(route).filter(code => statusOf(code) === 409)).toEqual(['job_not_cancellable'])
-    const answers = answersOf(route)
-    expect(answers[202]).toMatchObject({ headers: { 'RateLimit-Limit': { type: 'integer' } } })
-    const error = { properties: { code: { enum: ['job_not_cancellable'] } } }
-    expect(answers[409]).toMatchObject({
-      content: { 'application/json': { schema: { properties: { error } } } },
+    const answer = document.paths['/api/v1/jobs/{id}/cancel']?.['post']?.responses[409]
+    expect(answer?.description).toMatch(/^`job_not_cancellable`: [^`]+$/)
+    expect(document.components['schemas']).toHaveProperty(
+      'JobNotCancellableError.properties.error.properties.code.enum', ['job_not_cancellable'])
+  })
+
+  it('has the headers of each answer', () => {
+    const answers = document.paths['/api/v1/jobs']?.['post']?.responses ?? {}
+    const common = ['X-Request-Id', 'API-Version', 'RateLimit-Limit', 'RateLimit-Remaining',
+      'RateLimit-Reset', 'RateLimit-Policy', 'Retry-After']
+    expect(Object.keys(answers[202]?.headers ?? {}))
+      .toEqual([...common, 'Location', 'Idempotent-Replayed'])
+    expect(Object.keys(answers[401]?.headers ?? {})).toEqual([...common, 'WWW-Authenticate'])
+    expect(answers[503]?.headers?.['Retry-After']).toMatchObject({
+      description: 'Seconds to wait, at least 1.',
     })
+    const open = document.paths['/changelog']?.['get']?.responses[200]
+    expect(Object.keys(open?.headers ?? {})).toEqual(['X-Request-Id', 'API-Version'])
   })
 
   it('marks what is to go', async () => {
@@ -73,12 +80,28 @@ describe('the description of the interface', () => {
       'GET /api/v1/jobs': { since, until: since, guide: '/changelog' },
     })
     expect(paths['/api/v1/jobs']?.['get']?.deprecated).toBe(true)
+    expect(Object.keys(paths['/api/v1/jobs']?.['get']?.responses[200]?.headers ?? {}))
+      .toEqual(expect.arrayContaining(['Deprecation', 'Sunset', 'Link']))
     expect(paths['/api/v1/jobs']?.['post']?.deprecated).toBeUndefined()
   })
 
   it('has all events', () => {
-    expect(Object.keys(webhooksOf())).toEqual([...EVENT_TYPES])
-    expect(Object.keys(document.webhooks ?? {})).toEqual(Object.keys(webhooksOf()))
+    expect(Object.keys(document.webhooks ?? {})).toEqual([...EVENT_TYPES])
+  })
+
+  it('has the forms of a file where one is taken, and nowhere else', () => {
+    const taking = operations.filter(({ operation }) =>
+      operation.requestBody?.content['text/csv'] !== undefined)
+    expect(taking.map(({ operation }) => operation.operationId))
+      .toEqual(['createJob', 'createQuote'])
+    for (const { operation: { parameters = [], requestBody } } of taking) {
+      expect(Object.keys(requestBody?.content ?? {}))
+        .toEqual(['application/json', 'text/csv', 'multipart/form-data'])
+      expect(parameters.filter(it => it.in === 'query').map(({ name }) => name)).toEqual([
+        'service', 'column', 'header', 'delimiter', 'countryCode', 'forceFresh', 'webhook_url',
+        'metadata',
+      ])
+    }
   })
 
   it('writes a header that answers share once', () => {

@@ -1,10 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import type { OpenApiDocument } from '../../../../services/ingest/openapi/document.ts'
-import {
-  fieldsHtml, sharedCodes, documentPage, PAGE_POLICY,
-} from '../../../../services/ingest/openapi/page.ts'
-import { withSamples } from '../../../../services/ingest/openapi/samples.ts'
+import { documentPage, PAGE_POLICY } from '../../../../services/ingest/openapi/page.ts'
 import { describeRoutes } from '../../../../services/ingest/openapi/describe.ts'
 import { routesOf } from '../../../../services/ingest/routes.ts'
 import { doubles, settings } from '../doubles.ts'
@@ -53,28 +49,10 @@ describe('the page of the description', () => {
   })
 })
 
-describe('errors', () => {
-  const operation = (...codes: readonly string[]) => ({
-    method: 'get',
-    path: '/',
-    described: {
-      security: [{}],
-      responses: { 400: { description: codes.map(code => `\`${code}\`: Why.`).join('\n\n') } },
-    },
-  })
-
-  it('that every operation with a key has are listed separately', () => {
-    expect([...sharedCodes([operation('a', 'b'), operation('b', 'c')])]).toEqual(['b'])
-    expect([...sharedCodes([])]).toEqual([])
-  })
-})
-
 describe('the samples of code', () => {
   it('are written from the example of a body, and by the path', () => {
-    const bare = { ...document, paths: { '/api/v1/jobs/{id}': { get: { operationId: 'getJob' } } } }
-    const routes = routesOf(doubles(), settings)
-    const { paths } = withSamples(bare as unknown as OpenApiDocument, routes)
-    expect(paths['/api/v1/jobs/{id}']?.['get']?.['x-codeSamples']?.[0]?.source)
+    const read = document.paths['/api/v1/jobs/{id}']?.['get']?.['x-codeSamples']
+    expect(read?.[0]?.source)
       .toBe('curl "$BASE/jobs/$JOB" \\\n  -H "Authorization: Bearer $KEY"')
     const made = document.paths['/api/v1/jobs']?.['post']?.['x-codeSamples']
     expect(made?.[0]?.source).toContain('"inputs": [\n    "+12127365000",')
@@ -92,6 +70,15 @@ describe('the samples of code', () => {
   })
 })
 
+/** The page of one operation, with this text as its introduction. */
+const pageOf = (operation: object, description = '') => documentPage({
+  ...document,
+  info: { title: 'A', version: '', description },
+  tags: [{ name: 'T' }],
+  paths: { '/a': { get: { operationId: 'a', tags: ['T'], responses: {}, ...operation } } },
+  webhooks: {},
+})
+
 describe('the fields of a body', () => {
   it('are described with their type, limits and path', () => {
     const items = { type: 'object', properties: { b: { type: 'string' } } }
@@ -103,12 +90,33 @@ describe('the fields of a body', () => {
         d: { enum: ['x', '<'], description: 'A `d`.' },
       },
     }
-    const html = fieldsHtml(schema, { isRequest: true })
+    const html = pageOf({ requestBody: { content: { 'application/json': { schema } } } })
     const texts = html.replaceAll(/<[^>]+>/g, ' ').replaceAll(/ +/g, ' ')
     expect(texts).toContain(' a array of object, 1 to 2,000 items required ')
     expect(texts).toContain(' c integer or null, 0 to 9, 0 by default ')
     expect(html).toContain('<code>&lt;</code></p><p>A <code>d</code>.</p>')
     expect(html).toContain('<code class="name">a[].b</code>')
-    expect(fieldsHtml(schema, { isRequest: false })).not.toContain('required')
+  })
+})
+
+describe('Markdown of the introduction', () => {
+  it.each([
+    ['one\ntwo\n\nthree', '<p>one two</p>\n<p>three</p>'],
+    ['# A `b`', '<h2 id="a-b">A <code>b</code></h2>'],
+    ['## A\nb', '<h2 id="a">A</h2><p>b</p>'],
+    ['### Of Ä & B', '<h3 id="of-b">Of Ä &amp; B</h3>'],
+    ['a\n\n    b <\n      c',
+      '<p>a</p>\n<pre class="code" tabindex="0"><code>b &lt;\n  c</code></pre>'],
+    ['- a\n  b\n- c', '<ul><li>a b</li><li>c</li></ul>'],
+    ['| a | b |\n|---|---|\n| `c` | d \\| e |',
+      '<div class="scroll" tabindex="0" role="group" aria-label="a, b">' +
+      '<table><thead><tr><th>a</th><th>b</th></tr></thead>' +
+      '<tbody><tr><td><code>c</code></td><td>d | e</td></tr></tbody></table></div>'],
+    ['<b> & "c"', '<p>&lt;b&gt; &amp; &quot;c&quot;</p>'],
+    // Links lead to this host alone.
+    ['[a](/docs) [b](https://x.example)', '<a href="/docs">a</a> [b](https://x.example)'],
+    ['[a](/x"y)', '<a href="/x&quot;y">a</a>'],
+  ])('%j', (text, html) => {
+    expect(pageOf({}, text)).toContain(html)
   })
 })

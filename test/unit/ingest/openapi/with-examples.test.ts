@@ -1,14 +1,14 @@
 import Schema from 'typebox/schema'
 import { describe, expect, it } from 'vitest'
 import { API_SERVICES } from '../../../../schemas/api/service.ts'
+import { EXAMPLE_ROW } from '../../../../schemas/api/results.ts'
 import { COUNTRY_CODES, COUNTRY_PATTERN } from '../../../../schemas/api/country.ts'
 import { ERRORS } from '../../../../services/ingest/errors.ts'
 import type { Content } from '../../../../services/ingest/openapi/document.ts'
 import { describeRoutes } from '../../../../services/ingest/openapi/describe.ts'
 import { routesOf } from '../../../../services/ingest/routes.ts'
 import { INTRODUCTION } from '../../../../services/ingest/openapi/texts.ts'
-import { ENDPOINT_REQUESTS } from '../../../../services/ingest/openapi/samples.ts'
-import { withExamples } from '../../../../services/ingest/openapi/examples.ts'
+import { columnsOf } from '../../../../services/jobs/results/columns.ts'
 import { SERVICE_SLUGS } from '../../../../services/topology.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../../../../services/verify/providers/sandbox.ts'
 import { doubles, settings } from '../doubles.ts'
@@ -29,12 +29,6 @@ function examplesIn (content: Content = {}) {
 }
 
 describe('the examples of the description', () => {
-  it('of webhook endpoints create an endpoint, and disable it', () => {
-    const { createWebhookEndpoint: { endpoint }, updateWebhookEndpoint } = ENDPOINT_REQUESTS
-    expect(endpoint.url).toMatch(/^https:/)
-    expect(updateWebhookEndpoint).toEqual({ disable: { enabled: false } })
-  })
-
   it('are there for every body and every answer that has one, and fit', () => {
     const bare: string[] = []
     for (const { operationId, requestBody, responses } of operations) {
@@ -61,11 +55,9 @@ describe('the examples of the description', () => {
     })
   })
 
-  it('leave a document without operations as it was, but for those of errors', () => {
-    const empty = { openapi: '3.1.0', info: { title: '', version: '' }, paths: {}, components: {} }
-    expect(withExamples(empty)).toEqual({
-      ...empty, webhooks: {}, components: { examples: shared },
-    })
+  it('have the columns of a result', () => {
+    const { checks: _checks, ...cells } = EXAMPLE_ROW
+    expect(Object.keys(cells)).toEqual(columnsOf('phone-validation'))
   })
 })
 
