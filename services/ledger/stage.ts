@@ -2,8 +2,9 @@ import type { Journal } from '../../schemas/types.ts'
 import type { NumberedEntry } from '../accounts/access-log/entry.ts'
 import { FatalError, InfrastructureError } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import { HeldMessages } from '../runtime/engine/held.ts'
-import type { Decision, Incoming, Stage, Emission } from '../runtime/engine/stage.ts'
+import {
+  HeldMessages, type Decision, type Emission, type Incoming, type Stage,
+} from '../runtime/engine/stage.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import { topicName } from '../runtime/platform/topics.ts'
 import { type CopiedKey, createJobKeyCopy } from '../jobs/job-key-copy.ts'

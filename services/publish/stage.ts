@@ -1,8 +1,9 @@
 import { MissingOrganizationKeyError } from '../runtime/crypto/key-ring.ts'
 import { MISSING_KEY } from '../runtime/engine/dead-letters.ts'
-import { HeldMessages } from '../runtime/engine/held.ts'
 import type { Gate } from '../runtime/engine/pause.ts'
-import type { Decision, Incoming, Stage } from '../runtime/engine/stage.ts'
+import {
+  HeldMessages, type Decision, type Incoming, type Stage,
+} from '../runtime/engine/stage.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
 import { createCapacity, createFairSlots, createSerialQueues } from '../runtime/platform/limits.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'

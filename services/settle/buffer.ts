@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { HeldMessages } from '../runtime/engine/held.ts'
-import { type Incoming, rowCountOf } from '../runtime/engine/stage.ts'
+import { HeldMessages, type Incoming, rowCountOf } from '../runtime/engine/stage.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Tallied } from '../jobs/store-types.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'

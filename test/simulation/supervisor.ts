@@ -1,7 +1,5 @@
 import type { Bus } from '../../services/runtime/kafka/bus.ts'
-import {
-  createAttempts, POISON_DEATHS, type AttemptMark, type Attempts, type AttemptStore,
-} from '../../services/runtime/engine/attempts.ts'
+import { createAttempts, type Attempts } from '../../services/runtime/engine/attempts.ts'
 import { runStage, type FlushableStage } from '../../services/runtime/engine/engine.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
 import { subscriptionsOf } from '../../services/runtime/platform/topics.ts'
@@ -111,7 +109,7 @@ async function settledOf (restarts: ReadonlySet<Promise<void>>): Promise<boolean
 /** The attempts at all partitions, which outlive every process; a dead one writes no more. */
 function attemptStoreOf (
   texts: Map<string, string>, process: { readonly hasFailed: boolean }
-): AttemptStore {
+): Parameters<typeof createAttempts>[0]['store'] {
   return {
     read: async partition => texts.get(partition),
     write: async (partition, text) => { if (!process.hasFailed) texts.set(partition, text) },
@@ -119,10 +117,15 @@ function attemptStoreOf (
   }
 }
 
+/** A message that ended its process so often while it was decided alone is set aside. */
+const POISON_DEATHS = 3
+
 /** Whether a further crash of a stage would set the message aside that it decides alone. */
 export function mayBlame (texts: ReadonlyMap<string, string>, stage: string): boolean {
   return [...texts].some(([partition, text]) => {
-    const { suspect = '', deaths } = JSON.parse(text) as AttemptMark
+    const { suspect = '', deaths } = JSON.parse(text) as {
+      readonly suspect?: string, readonly deaths: Readonly<Record<string, number>>
+    }
     return partition.startsWith(stage) && (deaths[suspect] ?? 0) >= POISON_DEATHS - 1
   })
 }

@@ -1,45 +1,43 @@
+import { runStage } from '../../services/runtime/engine/engine.ts'
+import type { Incoming, Stage } from '../../services/runtime/engine/stage.ts'
+import type { Bus, ConsumeOptions } from '../../services/runtime/kafka/bus.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
-import type { Incoming, Stage } from '../../services/runtime/engine/stage.ts'
-import { Steps } from '../../services/runtime/engine/steps.ts'
-import { Worker } from '../../services/runtime/engine/worker.ts'
 import type { StageName } from '../../services/topology.ts'
 import { createManualClock } from './stage-doubles.ts'
 
 type Sent = (value: { readonly tenant: string }) => void
 
-/** Has one delivery of a topic decided by a worker, and observes every message it sends. */
+/** Has one delivery of a topic decided by the engine, and observes every message it sends. */
 export async function decideAll<S extends StageName> (
   stage: Stage<S>,
   { topic, messages }: { readonly topic: string, readonly messages: readonly Incoming[] },
   onSent: Sent
 ): Promise<void> {
-  const common = { metrics: createMetrics(), log: createLog('x', { level: 'silent' }) }
-  const worker = new Worker({
-    ...common,
-    stage: stage as unknown as Stage,
-    subscription: { group: 'g', topics: [], lane: 'bulk' },
+  const consumed: ConsumeOptions[] = []
+  await runStage(stage, {
+    bus: {
+      consume: async options => {
+        consumed.push(options)
+        return { ready: () => true, stop: async () => {} }
+      },
+      producer: () => ({ send: async () => {}, close: async () => {} }),
+    } satisfies Partial<Bus> as unknown as Bus,
     messageCodec: {
       decode: async raw =>
         ({ kind: 'message', message: { ...messages[Number(raw.offset)]!, raw } }),
-      encode: async () => { throw new Error('nothing is sealed here') },
-    },
-    emitter: {
-      emit: async () => {},
-      seal: async emissions => {
-        for (const { value } of emissions) onSent(value)
-        return new Map()
+      encode: async ({ topic, value }) => {
+        onSent(value)
+        return { topic, key: value.tenant, value: null, headers: {} }
       },
-      send: async () => {},
     },
-    deadLetters: {
-      checkLimit: () => {}, send: async () => {}, report: async () => {}, reset: () => {},
-    },
-    steps: new Steps(common),
+    subscriptions: [{ group: 'g', topics: [], lane: 'bulk' }],
+    metrics: createMetrics(),
+    log: createLog('x', { level: 'silent' }),
     clock: createManualClock(),
-    readAhead: { bytes: 0, maxBytes: 0 },
+    flushHeldMs: 0,
   })
-  await worker.onDelivery({
+  await consumed[0]?.onDelivery({
     topic,
     partition: 0,
     messages: messages.map(({ raw, value }, offset) => {
@@ -48,7 +46,7 @@ export async function decideAll<S extends StageName> (
     }),
     more: () => [],
     signal: new AbortController().signal,
-    commit: async () => {},
+    commit: () => {},
     redeliver: () => {},
   })
 }

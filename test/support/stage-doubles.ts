@@ -6,7 +6,7 @@ import type { Accepted, AcceptRequest, Outcome } from '../../services/jobs/store
 import { countBits, emptyBitmap, has, minus, set } from '../../services/runtime/platform/bitmap.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type {
-  DeadSource, Decision, Emission, Incoming, RowsOf,
+  Decision, Emission, Incoming, Stage,
 } from '../../services/runtime/engine/stage.ts'
 import type { CachedRecord } from '../../services/cache/entries.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
@@ -16,7 +16,9 @@ export const JOB = 'job_01jaaaaaaaaaaaaaaaaaaaaaaa'
 export const QUOTED_AT_MS = Date.UTC(2026, 7, 11)
 
 /** The position and reason of a dead letter, where they make no difference. */
-export const DEAD: DeadSource = { topic: '', partition: 0, offset: 0n, reason: 'undecodable' }
+export const DEAD: Parameters<Stage['resolveDead']>[1] = {
+  topic: '', partition: 0, offset: 0n, reason: 'undecodable',
+}
 
 /** The counts of a job none of whose rows has finished. */
 export const NO_COUNTS: JobCounts = {
@@ -217,7 +219,7 @@ export function entryOf (tenant: string, job: Job): Journal {
 export function incoming<T extends TopicName> (
   topic: T, value: Incoming<T>['value'],
   { rows, offset = 0, timestampMs = QUOTED_AT_MS }:
-  { rows: () => RowsOf<T>, offset?: number, timestampMs?: number }
+  { rows: Incoming<T>['rows'], offset?: number, timestampMs?: number }
 ): Incoming<T> {
   const raw: RawMessage = {
     topic,
@@ -235,7 +237,7 @@ export function incoming<T extends TopicName> (
 export function delivered<T extends TopicName> (emission: Emission<T>, offset = 0): Incoming<T> {
   const value = { ...emission.value, rowsSchema: 1, sealed: Buffer.alloc(0) }
   return incoming(emission.topic, value as unknown as Incoming<T>['value'],
-    { rows: () => emission.rows as RowsOf<T>, offset })
+    { rows: (() => emission.rows) as Incoming<T>['rows'], offset })
 }
 
 /** The emissions of one topic, with the types of that topic. */

@@ -7,7 +7,7 @@ import { createSerialQueues } from '../platform/limits.ts'
 export const POISON = 'poison'
 
 /** Keeps one text per partition of a consumer group, across processes. */
-export type AttemptStore = {
+type AttemptStore = {
   readonly read: (partition: string) => Promise<string | undefined>
   readonly write: (partition: string, text: string) => Promise<void>
   readonly remove: (partition: string) => Promise<void>
@@ -17,7 +17,7 @@ export type AttemptStore = {
  * What the last owner of a partition left: it is removed when a process gives the partition up, so
  * that it is found only after a process has died or frozen.
  */
-export type AttemptMark = {
+type AttemptMark = {
   /** Of the generation that wrote it. */
   readonly owner: string
   /** The first offset of the generation. */
@@ -36,7 +36,7 @@ const CAREFUL_STARTS = 3
  * A message is poison that ended the process so often while it was decided alone. Kills that have
  * another cause hit the same message at the same committed offset only by chance.
  */
-export const POISON_DEATHS = 3
+const POISON_DEATHS = 3
 /** Messages that are decided alone; doubled by each further start at the offset. */
 const CAREFUL_MESSAGES = 100
 const MAX_DOUBLINGS = 10

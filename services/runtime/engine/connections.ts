@@ -19,7 +19,7 @@ import { type Attempts, createAttempts } from './attempts.ts'
 import { type Gate, startPauseGate } from './pause.ts'
 
 /** The settings of each dependency. */
-export type DepsConfig = {
+type DepsConfig = {
   readonly bus: KafkaSettings & MessageKeySettings &
     { readonly INSTANCE: string, readonly METADATA_MAX_AGE_MS: number }
   readonly codec: { readonly SCHEMA_REGISTRY_URL: string }

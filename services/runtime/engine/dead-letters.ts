@@ -1,12 +1,10 @@
 import type { StageName } from '../../topology.ts'
 import type { OutgoingMessage, Producer, RawMessage } from '../kafka/bus.ts'
-import { MissingOrganizationKeyError } from '../crypto/key-ring.ts'
 import { FatalError } from '../platform/errors.ts'
 import { REPLAY_OF } from '../kafka/message-mac.ts'
 import { UnsendableError } from '../kafka/safe-producer.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { deadTopic } from '../platform/topics.ts'
-import { mayRetry, type StepContext } from './steps.ts'
 
 /**
  * Why a message is a dead letter: not decodable, decision failed, decided by the stage, or it ended
@@ -16,16 +14,6 @@ type DeadCause = 'unreadable' | 'failed' | 'decided' | 'poison'
 
 /** The reason of dead letters whose organization lacks a key; they are replayed once it has it. */
 export const MISSING_KEY = 'missing_key'
-
-/**
- * The reason of the dead letter of a message that failed.
- * @throws the error if it ends the delivery or the process.
- */
-export function deadReasonOf (error: unknown, context: StepContext, failed: string): string {
-  if (!context.signal.aborted && error instanceof MissingOrganizationKeyError) return MISSING_KEY
-  if (!mayRetry(error, context)) throw error
-  return failed
-}
 
 export type DeadLetter = {
   readonly raw: RawMessage
@@ -91,7 +79,7 @@ export function decisionMessage (
 }
 
 /** The dead letters of one decision, which count as one failure. */
-export type DeadDecision = readonly DeadLetter[]
+type DeadDecision = readonly DeadLetter[]
 
 export type DeadLetters = {
   /** @throws FatalError if these decisions would reach the limit of consecutive failures. */

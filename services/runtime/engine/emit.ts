@@ -5,7 +5,7 @@ import { yieldToEventLoop } from '../platform/event-loop.ts'
 import type { Emission, MessageCodec } from './stage.ts'
 
 /** Encoded messages by lane. Each lane has a producer, so that lanes do not block others. */
-export type Sealed = ReadonlyMap<Lane, readonly OutgoingMessage[]>
+type Sealed = ReadonlyMap<Lane, readonly OutgoingMessage[]>
 
 export type Emitter = {
   /** Seals and sends all; resolves when the brokers have acknowledged all of them. */
@@ -31,8 +31,12 @@ export function createEmitter (
       const some = emissions.slice(from, from + SEALED_AT_ONCE)
       const { lane = 'bulk', value } = some[0] ?? {}
       if (from > 0 || lane === 'bulk') await yieldToEventLoop(lane, value?.tenant)
-      const messages = await Promise.all(some.map(async emission =>
-        withHeaders(await messageCodec.encode(emission), emission)))
+      const messages = await Promise.all(some.map(async emission => {
+        const message = await messageCodec.encode(emission)
+        const trace = isTracing() ? emission.trace ?? traceHeaders() : undefined
+        const headers = { ...message.headers, ...emission.partitions, ...trace }
+        return { ...message, headers }
+      }))
       for (const [index, emission] of some.entries()) {
         const others = sealed.get(emission.lane) ?? []
         sealed.set(emission.lane, others)
@@ -48,13 +52,4 @@ export function createEmitter (
   const emit = async (emissions: readonly Emission[], signal?: AbortSignal) =>
     send(await seal(emissions), signal)
   return { emit, seal, send }
-}
-
-/** Adds the partitions of the job, and the trace headers of the emission or the active span. */
-function withHeaders (
-  message: OutgoingMessage, { partitions, trace }: Emission
-): OutgoingMessage {
-  if (partitions === undefined && !isTracing()) return message
-  const traced = isTracing() ? trace ?? traceHeaders() : {}
-  return { ...message, headers: { ...message.headers, ...partitions, ...traced } }
 }

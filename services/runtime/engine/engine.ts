@@ -1,22 +1,28 @@
 import type { StageName } from '../../topology.ts'
-import type { Bus, Consumption, FetchBatching } from '../kafka/bus.ts'
+import type { Bus, Consumption, FetchBatching, FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import { systemClock, type Clock } from '../platform/clock.ts'
-import { every, withTimeout } from '../platform/retry.ts'
-import type { Subscription } from '../platform/topics.ts'
+import { createSerialQueues } from '../platform/limits.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { every, withTimeout, type Sleep } from '../platform/retry.ts'
+import { logicalTopic, type Subscription } from '../platform/topics.ts'
+import { UNCOUNTED, type Attempts, type PartitionAttempts } from './attempts.ts'
 import { createDeadLetters } from './dead-letters.ts'
 import { createEmitter } from './emit.ts'
-import type { Attempts } from './attempts.ts'
-import type { Gate } from './pause.ts'
-import type { Stage, MessageCodec } from './stage.ts'
-import { READ_AHEAD_BYTES, type ReadAhead } from './tenant-queue.ts'
-import { type Effects, Steps, type StepsDeps } from './steps.ts'
-import { Worker } from './worker.ts'
+import { Offsets } from './offsets.ts'
+import { OPEN_GATE, type Gate } from './pause.ts'
+import { Process, Steps, type Effects, type StepContext } from './process.ts'
+import { rowCountOf, type MessageCodec, type Postponement, type Stage } from './stage.ts'
+import {
+  createTenantShares, READ_AHEAD_BYTES, TenantQueue, type ReadAhead, type TenantShares,
+} from './tenant-queue.ts'
 
-/** `sleep` and `random` are replaced in simulations, which must be reproducible. */
-export type EngineDeps = StepsDeps & {
+export type EngineDeps = {
   readonly bus: Bus
   readonly messageCodec: MessageCodec
   readonly subscriptions: readonly Subscription[]
+  readonly metrics: Metrics
+  readonly log: Log
   /** Batching of fetches, for stages with expensive effects. */
   readonly fetchBatching?: (subscription: Subscription) => FetchBatching | undefined
   /** Number of consecutive failed decisions that stops the stage; 100 by default. */
@@ -34,6 +40,9 @@ export type EngineDeps = StepsDeps & {
   readonly attempts?: Attempts
   /** The weight of a tenant in fair scheduling; 1 by default. */
   readonly weightOf?: (tenant: string) => number
+  /** Replaced in simulations, which must be reproducible. */
+  readonly sleep?: Sleep
+  readonly random?: () => number
 }
 
 export type RunningStage = {
@@ -66,82 +75,269 @@ export async function runStage<S extends StageName> (
       `${deps.subscriptions.length} subscriptions share it: pass a function that creates one each`)
   }
   const readAhead = { bytes: 0, maxBytes: READ_AHEAD_BYTES }
-  const stageOf = typeof stage === 'function' ? stage : () => stage
-  const started = await Promise.allSettled(deps.subscriptions.map(subscription =>
-    consume(stageOf(subscription), subscription, { ...deps, readAhead })))
-  const running = started.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
-  const stop = async () => { await Promise.all(running.map(consumption => consumption.stop())) }
-  const failed = started.find(result => result.status === 'rejected')
-  if (failed !== undefined) {
-    await stop()
-    throw failed.reason
+  const consumers = deps.subscriptions.map(subscription => {
+    const stageOfGroup = typeof stage === 'function' ? stage(subscription) : stage
+    // From here on the engine does not need the type of the stage.
+    return new StageConsumer(stageOfGroup as unknown as Stage, subscription, deps, readAhead)
+  })
+  const running: FlushableStage = {
+    ready: () => consumers.every(consumer => consumer.ready()),
+    flushHeld: async () => { await Promise.all(consumers.map(consumer => consumer.flushHeld())) },
+    stop: async () => { await Promise.all(consumers.map(consumer => consumer.stop())) },
   }
-  return {
-    ready: () => running.every(consumption => consumption.ready()),
-    flushHeld: async () => {
-      await Promise.all(running.map(consumption => consumption.flushHeld()))
-    },
-    stop,
+  const started = await Promise.allSettled(consumers.map(consumer => consumer.start()))
+  const failed = started.find(result => result.status === 'rejected')
+  if (failed === undefined) return running
+  await running.stop()
+  throw failed.reason
+}
+
+/** A delivery while it is processed. */
+type Delivery = {
+  readonly fetched: FetchedBatch
+  /** Those of the generation in which it began. */
+  readonly offsets: Offsets
+  readonly queue: TenantQueue
+  readonly attempts: PartitionAttempts
+}
+
+/**
+ * The consumer of one subscription: splits deliveries into batches, processes and commits them.
+ * Deliveries of a partition, and flushes of what the stage holds of it, run one after another.
+ */
+class StageConsumer {
+  readonly #stage: Stage
+  readonly #subscription: Subscription
+  readonly #deps: EngineDeps
+  readonly #clock: Clock
+  readonly #gate: Gate
+  readonly #steps: Steps
+  readonly #process: Process
+  readonly #tenants: TenantShares
+  readonly #queues = createSerialQueues()
+  #offsets = new Offsets()
+  /**
+   * Deliveries in progress, with the time when their oldest message was written, and flushes in
+   * progress, with the time of their start.
+   */
+  readonly #ages = new Map<FetchedBatch, number>()
+  /** By partition, the last delivery, which a flush uses. */
+  readonly #latest = new Map<string, FetchedBatch>()
+  /** Partitions with a flush in progress. */
+  readonly #flushing = new Set<string>()
+  /** By partition, the attempts in this generation, which begin with its first delivery. */
+  readonly #attempts = new Map<string, Promise<PartitionAttempts>>()
+  #consumption: Consumption | undefined
+  #flushes: ReturnType<typeof every> | undefined
+
+  constructor (stage: Stage, subscription: Subscription, deps: EngineDeps, readAhead: ReadAhead) {
+    const { bus, messageCodec, metrics, effects, sleep, random, clock = systemClock } = deps
+    const log = deps.log.child({ stage: stage.name, group: subscription.group })
+    this.#stage = stage
+    this.#subscription = subscription
+    this.#deps = deps
+    this.#clock = clock
+    this.#gate = deps.gate ?? OPEN_GATE
+    this.#tenants = createTenantShares(readAhead, deps.weightOf)
+    this.#steps = new Steps({ metrics, log, effects, sleep, random })
+    this.#process = new Process({
+      stage,
+      messageCodec,
+      emitter: createEmitter({ messageCodec, producerOf: bus.producer }),
+      deadLetters: createDeadLetters({
+        stage: stage.name,
+        producer: () => bus.producer('dead'),
+        metrics,
+        limit: deps.deadLimit ?? DEAD_LIMIT,
+        now: clock.now,
+      }),
+      steps: this.#steps,
+      metrics,
+      log,
+      sleep,
+      random,
+      onCompleted: raw => this.#count(raw),
+    })
+  }
+
+  async start (): Promise<void> {
+    const { bus, metrics, fetchBatching, flushHeldMs = FLUSH_HELD_MS } = this.#deps
+    const { group, topics } = this.#subscription
+    const labels = { stage: this.#stage.name, group }
+    metrics.watch('stage_oldest_age_seconds', labels, () => this.#oldestAgeSeconds())
+    metrics.watch('stage_held_messages', labels, () => this.#offsets.countPending())
+    metrics.watch('stage_blocked', labels, () => this.#steps.stalled())
+    this.#consumption = await bus.consume({
+      group,
+      topics,
+      fetchBatching: fetchBatching?.(this.#subscription),
+      onDelivery: fetched => {
+        const name = partitionOf(fetched)
+        this.#latest.set(name, fetched)
+        return this.#queues.take(name, () => this.#deliver(fetched))
+      },
+      onAssigned: () => this.#forget(),
+    })
+    this.#flushes = every(
+      this.#stage.flushHeld === undefined ? 0 : flushHeldMs, () => this.flushHeld())
+  }
+
+  ready (): boolean {
+    return this.#consumption?.ready() === true && this.#steps.stalled() === 0
+  }
+
+  async stop (): Promise<void> {
+    const { flushOnStop, attempts } = this.#deps
+    if (flushOnStop === true) await withTimeout(this.flushHeld(), LAST_FLUSH_MS)
+    await Promise.all([this.#consumption?.stop(), this.#flushes?.stop()])
+    await attempts?.settled()
+  }
+
+  /**
+   * Flushes the held messages of all partitions, each after its current delivery. A partition whose
+   * last flush still runs is skipped, so that a stalled partition does not block others.
+   */
+  async flushHeld (): Promise<void> {
+    const idle = [...this.#latest].filter(([name]) => !this.#flushing.has(name))
+    await Promise.all(idle.map(async ([name, fetched]) => {
+      this.#flushing.add(name)
+      await this.#queues.take(name, () => this.#flush(fetched))
+        .finally(() => this.#flushing.delete(name))
+    }))
+  }
+
+  /** The group has a new generation: other processes may have the partitions now. */
+  #forget (): void {
+    this.#latest.clear()
+    this.#attempts.clear()
+    this.#offsets = new Offsets()
+    this.#stage.forget()
+  }
+
+  async #deliver (fetched: FetchedBatch): Promise<void> {
+    this.#ages.set(fetched, fetched.messages[0]?.timestampMs ?? this.#clock.now())
+    // A new generation has new offsets, so work of the old one cannot complete messages of it.
+    const offsets = this.#offsets
+    const { topic = '' } = logicalTopic(fetched.topic) ?? {}
+    const isByTenant = this.#stage.byTenant?.some(name => name === topic) === true
+    const queue = new TenantQueue(this.#tenants, isByTenant)
+    const add = (messages: readonly RawMessage[]) => {
+      // Adds all offsets in order, because messages may be decided in another order.
+      offsets.add(messages)
+      queue.add(messages)
+    }
+    try {
+      fetched.signal.throwIfAborted()
+      if (!this.#gate.isOpen()) await this.#gate.opened(fetched.signal)
+      const attempts = await this.#beginAttempts(fetched)
+      add(fetched.messages)
+      for (;;) {
+        if (queue.mayReadAhead()) add(fetched.more())
+        if (queue.isEmpty()) return
+        this.#ages.set(fetched, queue.oldestWrittenMs() ?? this.#clock.now())
+        const batch = queue.take(attempts.isCareful() ? 1 : this.#stage.batch)
+        if (batch.length === 0) {
+          await queue.released()
+          continue
+        }
+        const postponed = await this.#work(batch, { fetched, offsets, queue, attempts })
+        if (postponed === undefined) continue
+        const fromOffset = queue.lowestOffset(postponed.postpone.raw.offset)
+        offsets.rewind(fetched, fromOffset)
+        return fetched.redeliver(fromOffset, Math.max(0, postponed.untilMs - this.#clock.now()))
+      }
+    } catch (error) {
+      if (!fetched.signal.aborted) throw error
+    } finally {
+      queue.clear()
+      this.#ages.delete(fetched)
+    }
+  }
+
+  async #beginAttempts (fetched: FetchedBatch): Promise<PartitionAttempts> {
+    const { attempts } = this.#deps
+    const { topic, partition, messages: [first], signal } = fetched
+    if (attempts === undefined || first === undefined) return UNCOUNTED
+    const name = partitionOf(fetched)
+    const begun = this.#attempts.get(name) ??
+      attempts.begin({ group: this.#subscription.group, topic, partition }, first.offset, signal)
+    this.#attempts.set(name, begun)
+    return await begun
+  }
+
+  /**
+   * Processes a batch and commits its completed messages; postponed messages are delivered again.
+   * While the stage is paused, the batch waits here: heartbeats continue, the age of the batch is
+   * reported, and nothing has to be fetched again.
+   */
+  async #work (
+    batch: readonly RawMessage[], { fetched, offsets, queue, attempts }: Delivery
+  ): Promise<Postponement | undefined> {
+    const [first] = batch
+    const at = this.#contextOf(fetched, first?.offset ?? 0n)
+    const complete = (raw: RawMessage) => offsets.complete(raw)
+    try {
+      if (!this.#gate.isOpen()) await this.#gate.opened(fetched.signal)
+      const postponed = first !== undefined && attempts.isCareful()
+        ? await attempts.decideAlone(first, isPoison =>
+          this.#process.run(batch, { ...at, complete, isPoison }))
+        : await this.#process.run(batch, { ...at, complete })
+      await this.#commit(fetched, offsets, at)
+      return postponed
+    } finally {
+      queue.release(batch)
+    }
+  }
+
+  /** It is skipped while the stage is paused and after the end of the generation. */
+  async #flush (fetched: FetchedBatch): Promise<void> {
+    if (fetched.signal.aborted || !this.#gate.isOpen()) return
+    this.#ages.set(fetched, this.#clock.now())
+    const offsets = this.#offsets
+    const at = this.#contextOf(fetched, 0n)
+    const complete = (raw: RawMessage) => offsets.complete(raw)
+    try {
+      if (await this.#process.flushHeld({ ...at, complete })) {
+        await this.#commit(fetched, offsets, at)
+      }
+    } catch (error) {
+      if (!fetched.signal.aborted) throw error
+    } finally {
+      this.#ages.delete(fetched)
+    }
+  }
+
+  /**
+   * Commits up to the lowest pending message. After a crash before the broker has it, messages are
+   * delivered again; all effects are idempotent.
+   */
+  async #commit (fetched: FetchedBatch, offsets: Offsets, at: StepContext): Promise<void> {
+    const offset = offsets.committable(fetched)
+    if (offset === undefined) return
+    await this.#steps.run('commit', async () => {
+      fetched.commit(offset)
+      offsets.committed(fetched, offset)
+    }, at)
+  }
+
+  #contextOf ({ topic, partition, signal }: FetchedBatch, offset: bigint): StepContext {
+    const { group } = this.#subscription
+    return { location: { stage: this.#stage.name, group, topic, partition, offset }, signal }
+  }
+
+  /** Age of the oldest message in progress or late, in seconds; 0 when idle. */
+  #oldestAgeSeconds (): number {
+    const oldestMs = Math.min(this.#stage.heldSinceMs?.() ?? Infinity, ...this.#ages.values())
+    return Math.max(0, this.#clock.now() - oldestMs) / 1_000
+  }
+
+  /** Counts a completed message and its rows. */
+  #count ({ headers }: RawMessage): void {
+    const { lane = '', service = '' } = this.#subscription
+    const labels = { stage: this.#stage.name, lane, service }
+    this.#deps.metrics.count('stage_chunks_total', labels)
+    this.#deps.metrics.count('stage_rows_total', labels, rowCountOf(headers))
   }
 }
 
-async function consume<S extends StageName> (
-  given: Stage<S>, subscription: Subscription,
-  deps: EngineDeps & { readonly readAhead: ReadAhead }
-): Promise<Consumption & Pick<FlushableStage, 'flushHeld'>> {
-  const { bus, messageCodec, metrics, clock = systemClock, readAhead, weightOf, attempts } = deps
-  // From here on the engine does not need the type of the stage.
-  const stage = given as unknown as Stage
-  const { group } = subscription
-  const log = deps.log.child({ stage: stage.name, group })
-  const { sleep, random, gate } = deps
-  const retries = { ...sleep && { sleep }, ...random && { random } }
-  const waits = { ...retries, gate }
-  const steps = new Steps({ metrics, log, effects: deps.effects, ...retries })
-  const deadLetters = createDeadLetters({
-    stage: stage.name,
-    producer: () => bus.producer('dead'),
-    metrics,
-    limit: deps.deadLimit ?? DEAD_LIMIT,
-    now: clock.now,
-  })
-  const emitter = createEmitter({ messageCodec, producerOf: bus.producer })
-  const worker = new Worker({
-    stage,
-    subscription,
-    messageCodec,
-    emitter,
-    deadLetters,
-    steps,
-    metrics,
-    log,
-    clock,
-    readAhead,
-    weightOf,
-    attempts,
-    ...waits,
-  })
-  const labels = { stage: stage.name, group }
-  metrics.watch('stage_oldest_age_seconds', labels, () => worker.oldestAgeSeconds())
-  metrics.watch('stage_held_messages', labels, () => worker.unfinished())
-  metrics.watch('stage_blocked', labels, () => steps.stalled())
-  const consumption = await bus.consume({
-    group,
-    topics: subscription.topics,
-    fetchBatching: deps.fetchBatching?.(subscription),
-    onDelivery: fetched => worker.onDelivery(fetched),
-    onAssigned: () => worker.onAssigned(),
-  })
-  const { flushHeldMs = FLUSH_HELD_MS } = deps
-  const flushHeld = () => worker.flushHeld()
-  const flushing = every(stage.flushHeld === undefined ? 0 : flushHeldMs, flushHeld)
-  return {
-    ready: () => consumption.ready() && steps.stalled() === 0,
-    flushHeld,
-    stop: async () => {
-      if (deps.flushOnStop === true) await withTimeout(flushHeld(), LAST_FLUSH_MS)
-      await Promise.all([consumption.stop(), flushing.stop()])
-      await attempts?.settled()
-    },
-  }
-}
+const partitionOf = ({ topic, partition }: FetchedBatch) => `${topic}:${partition}`

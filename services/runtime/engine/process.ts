@@ -1,12 +1,16 @@
+import type { EngineStep, ReadsOf, StageName } from '../../topology.ts'
+import { MissingOrganizationKeyError } from '../crypto/key-ring.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { partitionHeadersIn } from '../kafka/partitioning.ts'
-import { isInfrastructure } from '../platform/errors.ts'
+import { FatalError, isInfrastructure } from '../platform/errors.ts'
+import { failpoint } from '../platform/failpoint.ts'
 import { createFairSlots, type FairSlots } from '../platform/limits.ts'
-import { retry } from '../platform/retry.ts'
-import type { ReadsOf, StageName } from '../../topology.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { retry, retryForever, type Sleep } from '../platform/retry.ts'
 import { POISON } from './attempts.ts'
 import {
-  deadReasonOf, diedAgain, MISSING_KEY, replayOutcomes, type DeadLetter, type DeadLetters,
+  diedAgain, MISSING_KEY, replayOutcomes, type DeadLetter, type DeadLetters,
 } from './dead-letters.ts'
 import type { Emitter } from './emit.ts'
 import { decisionSpans } from './spans.ts'
@@ -14,16 +18,45 @@ import {
   byJob, type Decision, type Decoded, type Emission, idsOf, type Incoming, messageFields,
   type MessageCodec, type Postponement, type Stage,
 } from './stage.ts'
-import { mayRetry, type MessageBatch, type Steps, type StepsDeps } from './steps.ts'
 
-export type ProcessDeps = StepsDeps & {
+type ProcessDeps = {
   readonly stage: Stage
   readonly messageCodec: MessageCodec
   readonly emitter: Emitter
   readonly deadLetters: DeadLetters
-  readonly steps: Pick<Steps, 'run'>
+  readonly steps: Steps
+  readonly metrics: Metrics
+  readonly log: Log
+  readonly sleep: Sleep | undefined
+  readonly random: (() => number) | undefined
   /** Called for every completed message that is not a dead letter. */
   readonly onCompleted: (raw: RawMessage) => void
+}
+
+/** Where an effect happens: the stage, the group and the first message of the batch. */
+export type StepContext = {
+  readonly location: {
+    readonly stage: StageName
+    readonly group: string
+    readonly topic: string
+    readonly partition: number
+    readonly offset: bigint
+  }
+  readonly signal: AbortSignal
+  /** The messages of the effect, for logs. */
+  readonly messages?: readonly RawMessage[]
+}
+
+/** The messages of one call of `decide`, with their context. */
+type MessageBatch = StepContext & {
+  /** Marks a message as completed, so that its offset may be committed. */
+  readonly complete: (raw: RawMessage) => void
+  /** When the decision started, milliseconds since 1970. */
+  readonly startedMs?: number
+  /** The message, which is the only one, has ended earlier processes: it is not decided. */
+  readonly isPoison?: boolean
+  /** The dead letter whose rows are being emitted. */
+  readonly deadLettered?: readonly RawMessage[]
 }
 
 type Outcome = Promise<Postponement | undefined>
@@ -58,7 +91,7 @@ export class Process {
     const decideReadable = () => this.#decide(readable.splice(0), batch)
     const [first] = messages
     if (given.isPoison === true && first !== undefined && first.forged !== true) {
-      await this.deadLetter({ raw: first, reason: POISON, cause: POISON }, batch)
+      await this.#deadLetter({ raw: first, reason: POISON, cause: POISON }, batch)
       return undefined
     }
     // Decode and open all messages concurrently. A crash here has no effect.
@@ -71,7 +104,7 @@ export class Process {
         // Decides the messages before it first: the emissions for its rows may depend on them.
         const postponed = await decideReadable()
         if (postponed !== undefined) return postponed
-        await this.deadLetter({ raw, reason: opened.reason, cause: 'unreadable' }, batch)
+        await this.#deadLetter({ raw, reason: opened.reason, cause: 'unreadable' }, batch)
       }
       if (opened.kind !== 'skip') continue
       metrics.count('stage_messages_skipped_total', { stage: stage.name, reason: opened.why })
@@ -92,7 +125,7 @@ export class Process {
       return await this.#retry(() => messageCodec.decode(raw), batch)
     } catch (error) {
       if (isInfrastructure(error)) throw error
-      const reason = deadReasonOf(error, batch, 'unreadable')
+      const reason = reasonOf(error, batch, 'unreadable')
       log.error({ err: error, ...messageFields(raw) },
         'decoding failed: sending the message to the dead-letter topic')
       return { kind: 'dead', reason }
@@ -112,11 +145,11 @@ export class Process {
           return await this.#decideAndApply(messages, batch)
         }), batch)
     } catch (error) {
-      const reason = deadReasonOf(error, batch, 'decision failed')
+      const reason = reasonOf(error, batch, 'decision failed')
       if (messages.length === 1) {
         log.error({ err: error, ...messageFields(first.raw) },
           'decision failed: sending the message to the dead-letter topic')
-        await this.deadLetter({ raw: first.raw, reason, cause: 'failed' }, batch)
+        await this.#deadLetter({ raw: first.raw, reason, cause: 'failed' }, batch)
         return undefined
       }
     }
@@ -136,17 +169,20 @@ export class Process {
     const { stage, steps } = this.#deps
     const startedMs = Date.now()
     const decided = await steps.run('decide', () => stage.decide(messages, batch.signal), batch)
-    await this.apply(decided.filter(isDecision), { ...batch, startedMs })
-    return decided.filter(outcome => !isDecision(outcome)).reduce(earlier, undefined)
+    const decisions = decided.filter(outcome => 'completes' in outcome)
+    await this.#apply(decisions, { ...batch, startedMs })
+    // Redelivery from the first postponed message includes the later ones.
+    return decided.filter(outcome => 'postpone' in outcome)
+      .toSorted((a, b) => a.postpone.raw.offset < b.postpone.raw.offset ? -1 : 1)[0]
   }
 
   /**
    * Applies decisions, each step for all decisions together. Afterwards the offsets of their
    * messages may be committed.
    */
-  async apply (given: readonly Decision[], batch: MessageBatch): Promise<void> {
+  async #apply (given: readonly Decision[], batch: MessageBatch): Promise<void> {
     const decisions = given.map(decision => withPartitions(decision, batch))
-    const { emits, around } = decisionSpans(this.#deps.stage.name, decisions, batch)
+    const { emits, around } = decisionSpans(batch.location, decisions, batch)
     await around(() => this.#applyAll(decisions, emits, batch))
     this.#logDecisions(decisions)
   }
@@ -167,8 +203,14 @@ export class Process {
     const waiting = new Set(decisions.flatMap(({ afterProduced }) => afterProduced ?? []))
     await steps.run('after', () => runAll(waiting), batch)
     // Report what became of replayed letters, once nothing can fail any more.
-    const replays = decisions.flatMap(({ completes, dead, ignored }) =>
-      completes.flatMap(({ raw }) => replayOutcomes(raw, outcomeOf(dead, ignored))))
+    const replays = decisions.flatMap(({ completes, dead, ignored }) => {
+      const outcome = dead !== undefined
+        ? diedAgain(dead)
+        : ignored !== undefined
+          ? { action: 'ignored', reason: ignored } as const
+          : { action: 'replayed', reason: 'taken' } as const
+      return completes.flatMap(({ raw }) => replayOutcomes(raw, outcome))
+    })
     if (replays.length > 0) {
       await steps.run('dead', () => deadLetters.report(replays, signal), batch)
     }
@@ -212,7 +254,7 @@ export class Process {
    * stalled one. Without the key of its organization nothing is emitted: the rows stay open for a
    * replay.
    */
-  async deadLetter (letter: DeadLetter, given: MessageBatch): Promise<void> {
+  async #deadLetter (letter: DeadLetter, given: MessageBatch): Promise<void> {
     const { deadLetters, steps, log } = this.#deps
     const batch = { ...given, messages: [letter.raw] }
     deadLetters.checkLimit([[letter]])
@@ -228,23 +270,17 @@ export class Process {
   }
 
   async #resolveDead (letter: DeadLetter, batch: MessageBatch): Promise<void> {
+    const { stage, steps, log } = this.#deps
     const { raw, reason } = letter
     try {
-      const emits = await this.#emissionsFor(letter, batch)
-      await this.apply([{ completes: [], emits }], { ...batch, deadLettered: [raw] })
+      const emits = await steps.run('decide',
+        () => stage.resolveDead(raw.headers, { ...raw, reason }), batch)
+      await this.#apply([{ completes: [], emits }], { ...batch, deadLettered: [raw] })
     } catch (error) {
-      // Throws what ends the delivery or the process.
-      deadReasonOf(error, batch, reason)
-      this.#deps.log.error({ err: error, ...messageFields(raw) }, 'rows of a dead letter not ' +
+      if (!mayRetry(error, batch)) throw error
+      log.error({ err: error, ...messageFields(raw) }, 'rows of a dead letter not ' +
         'resolved; they stay open until ledger fails the job')
     }
-  }
-
-  async #emissionsFor (
-    { raw, reason }: DeadLetter, batch: MessageBatch
-  ): Promise<readonly Emission[]> {
-    const { stage, steps } = this.#deps
-    return steps.run('decide', () => stage.resolveDead(raw.headers, { ...raw, reason }), batch)
   }
 
   /**
@@ -273,14 +309,14 @@ export class Process {
   /** Applies a decision; if it keeps failing, its messages are dead letters, as one failure. */
   async #applyHeld (decision: Decision, batch: MessageBatch): Promise<void> {
     try {
-      await this.#retry(() => this.apply([decision], batch), batch)
+      await this.#retry(() => this.#apply([decision], batch), batch)
     } catch (error) {
-      const dead = deadReasonOf(error, batch, 'flush failed')
+      const dead = reasonOf(error, batch, 'flush failed')
       const { completes } = decision
       const about = { ...idsOf(completes.map(({ raw }) => raw)), messages: completes.length }
       this.#deps.log.error({ err: error, ...about },
         'flush of held messages failed: sending them to the dead-letter topic')
-      await this.apply([{ completes, emits: [], dead }], batch)
+      await this.#apply([{ completes, emits: [], dead }], batch)
     }
   }
 
@@ -330,12 +366,6 @@ async function runAll (waiting: Set<() => Promise<void>>): Promise<void> {
   if (failed !== undefined) throw failed.reason
 }
 
-function outcomeOf (dead: string | undefined, ignored: string | undefined) {
-  if (dead !== undefined) return diedAgain(dead)
-  if (ignored !== undefined) return { action: 'ignored', reason: ignored } as const
-  return { action: 'replayed', reason: 'taken' } as const
-}
-
 /** Emissions go to the partitions of their job, which its messages name. */
 function withPartitions (
   decision: Decision, { deadLettered = [] }: Pick<MessageBatch, 'deadLettered'>
@@ -354,14 +384,85 @@ function withPartitions (
   }
 }
 
-function isDecision (outcome: Decision | Postponement): outcome is Decision {
-  return 'completes' in outcome
+/**
+ * The reason of the dead letter of a message that failed.
+ * @throws the error if it ends the delivery or the process.
+ */
+function reasonOf (error: unknown, context: StepContext, failed: string): string {
+  if (!context.signal.aborted && error instanceof MissingOrganizationKeyError) return MISSING_KEY
+  if (!mayRetry(error, context)) throw error
+  return failed
 }
 
-/** The earlier postponement: redelivery from it includes the later ones. */
-function earlier (first: Postponement | undefined, outcome: Decision | Postponement) {
-  if (!('postpone' in outcome)) return first
-  return first === undefined || outcome.postpone.raw.offset < first.postpone.raw.offset
-    ? outcome
-    : first
+/** Whether an error is neither the abort of this delivery nor fatal for the process. */
+function mayRetry (error: unknown, { signal }: StepContext): boolean {
+  return !signal.aborted && !(error instanceof FatalError)
+}
+
+/** A hook for simulations: it throws to simulate a crash before an effect. */
+export type Effects = {
+  readonly before: (step: EngineStep, location: StepContext['location']) => Promise<void>
+}
+
+/** An error of the hook simulates a crash, so it must not be retried. */
+async function hook (
+  effects: Effects | undefined, step: EngineStep, location: StepContext['location']
+) {
+  try {
+    await effects?.before(step, location)
+  } catch (cause) {
+    throw new FatalError(`stopped before step ${step}`, { cause })
+  }
+}
+
+type StepsDeps = {
+  readonly metrics: Metrics
+  readonly log: Log
+  readonly effects?: Effects | undefined
+  readonly sleep?: Sleep | undefined
+  readonly random?: (() => number) | undefined
+}
+
+/** Runs effects with hook, failpoint, retries and metrics. */
+export class Steps {
+  readonly #deps: StepsDeps
+  /** The effects that are retrying an infrastructure error. */
+  readonly #waiting = new Set<object>()
+
+  constructor (deps: StepsDeps) {
+    this.#deps = deps
+  }
+
+  /** Runs one effect: not after the signal is aborted, with retries of infrastructure errors. */
+  async run<T> (step: EngineStep, action: () => Promise<T>, at: StepContext): Promise<T> {
+    const { metrics, log, effects, sleep, random } = this.#deps
+    const { location, signal, messages = [] } = at
+    const labels = { stage: location.stage, step }
+    await hook(effects, step, location)
+    failpoint(`${location.stage}.${step}`, messages)
+    const startedAt = performance.now()
+    const effect = {}
+    try {
+      return await retryForever(action, {
+        ...sleep && { sleep },
+        ...random && { random },
+        signal,
+        when: isInfrastructure,
+        onRetry: (error, attempt) => {
+          this.#waiting.add(effect)
+          metrics.count('stage_retries_total', { ...labels, cause: 'infrastructure' })
+          log.warn({ err: error, attempt, step, ...idsOf(messages) },
+            'dependency unavailable, retrying')
+        },
+      })
+    } finally {
+      this.#waiting.delete(effect)
+      metrics.observe('stage_step_seconds', labels, (performance.now() - startedAt) / 1_000)
+    }
+  }
+
+  /** Number of partitions that are retrying an infrastructure error. */
+  stalled (): number {
+    return this.#waiting.size
+  }
 }

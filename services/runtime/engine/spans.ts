@@ -5,7 +5,6 @@ import {
   type Attributes, type Span,
 } from '../platform/tracing.ts'
 import { byJob, rowCountOf, type Decision, type Emission } from './stage.ts'
-import type { MessageBatch } from './steps.ts'
 
 /** The spans of decisions that are applied together. */
 export type DecisionSpans = {
@@ -17,6 +16,8 @@ export type DecisionSpans = {
 
 type Messages = readonly RawMessage[]
 type SpanLocation = { readonly stage: StageName, readonly group?: string }
+/** When the decisions started, and the dead letter whose rows they resolve. */
+type DecisionContext = { readonly startedMs?: number, readonly deadLettered?: Messages }
 
 const MAX_LINKS = 32
 
@@ -42,7 +43,8 @@ export async function inMessageSpan<T> (
  * others are links.
  */
 export function decisionSpans (
-  stage: StageName, decisions: readonly Decision[], batch: MessageBatch
+  { stage, group }: Required<SpanLocation>, decisions: readonly Decision[],
+  { startedMs, deadLettered }: DecisionContext
 ): DecisionSpans {
   if (!isTracing()) {
     return { emits: decisions.flatMap(({ emits }) => emits), around: action => action() }
@@ -51,25 +53,25 @@ export function decisionSpans (
   const emits = decisions.flatMap(decision => {
     const messages = decision.completes.length > 0
       ? decision.completes.map(({ raw }) => raw)
-      : batch.deadLettered ?? []
-    const ofJobs = new Map([...byJob(messages)].map(([job, some]) => {
-      const span = processOf({ stage, group: batch.location.group }, some, batch.startedMs)
-      const dead = decision.dead ?? (batch.deadLettered === undefined ? undefined : 'dead_letter')
+      : deadLettered ?? []
+    const ofJobs = new Map([...byJob(messages)].map(([job, jobMessages]) => {
+      const [first] = jobMessages
+      const span = (first && startedSpans.get(first)) ??
+        startProcess({ stage, group }, jobMessages, startedMs)
+      if (first !== undefined) startedSpans.delete(first)
+      const dead = decision.dead ?? (deadLettered === undefined ? undefined : 'dead_letter')
       if (dead !== undefined) failSpan(span, dead)
       return [job, span] as const
     }))
     spans.push(...ofJobs.values())
-    return decision.emits.map(emission => traced(emission, ofJobs))
+    const [firstSpan] = ofJobs.values()
+    return decision.emits.map(emission => {
+      const { job = '' } = emission.value as { readonly job?: string }
+      const span = ofJobs.get(job) ?? firstSpan
+      return span === undefined ? emission : { ...emission, trace: traceHeaders(span) }
+    })
   })
   return { emits, around: action => endingWith(spans, action) }
-}
-
-/** Adds the span of its job, or the first span of the decision. */
-function traced (emission: Emission, spans: ReadonlyMap<string, Span>): Emission {
-  const { job = '' } = emission.value as { readonly job?: string }
-  const [first] = spans.values()
-  const span = spans.get(job) ?? first
-  return span === undefined ? emission : { ...emission, trace: traceHeaders(span) }
 }
 
 async function endingWith (spans: readonly Span[], action: () => Promise<void>): Promise<void> {
@@ -81,14 +83,6 @@ async function endingWith (spans: readonly Span[], action: () => Promise<void>):
   } finally {
     for (const span of spans) span.end()
   }
-}
-
-function processOf (location: SpanLocation, messages: Messages, startMs: number | undefined): Span {
-  const [first] = messages
-  const started = first === undefined ? undefined : startedSpans.get(first)
-  if (first === undefined || started === undefined) return startProcess(location, messages, startMs)
-  startedSpans.delete(first)
-  return started
 }
 
 function startProcess ({ stage, group }: SpanLocation, messages: Messages, startMs?: number): Span {

@@ -9,7 +9,7 @@ import type {
 } from '../../topology.ts'
 
 /** The rows of a topic; undefined for a topic without rows. */
-export type RowsOf<T extends TopicName> = T extends keyof SealedRows ? SealedRows[T] : undefined
+type RowsOf<T extends TopicName> = T extends keyof SealedRows ? SealedRows[T] : undefined
 
 /** A message for a stage: the decoded value, and the decrypted rows on demand. */
 export type Incoming<T extends TopicName = TopicName> = {
@@ -36,7 +36,7 @@ export type Emission<T extends TopicName = InnerTopic> = {
 }[T]
 
 /** The position of a message that can never be decided, and the reason of its dead letter. */
-export type DeadSource = Pick<RawMessage, 'topic' | 'partition' | 'offset'> & {
+type DeadSource = Pick<RawMessage, 'topic' | 'partition' | 'offset'> & {
   readonly reason: string
 }
 
@@ -173,3 +173,43 @@ export function messageFields (
   const { topic, partition, offset } = raw
   return { ...idsOf([raw]), topic, partition, offset: String(offset) }
 }
+
+type Partition = Pick<RawMessage, 'topic' | 'partition'>
+type Position = Partition & Pick<RawMessage, 'offset'>
+
+type HeldMessage<M> = { readonly message: M, readonly atMs: number }
+
+/** Messages that a stage holds, by partition and offset: one that is decided again is held once. */
+export class HeldMessages<M extends { readonly raw: RawMessage }> {
+  readonly #partitions = new Map<string, Map<bigint, HeldMessage<M>>>()
+
+  add (message: M, atMs = 0): void {
+    const messages = this.#in(message.raw)
+    messages.set(message.raw.offset, { message, atMs })
+    this.#partitions.set(nameOf(message.raw), messages)
+  }
+
+  of (partition: Partition): readonly M[] {
+    return [...this.#in(partition).values()].map(({ message }) => message)
+  }
+
+  /** When the oldest of all messages was added. */
+  sinceMs (): number {
+    return Math.min(...[...this.#partitions.values()]
+      .flatMap(messages => [...messages.values()].map(({ atMs }) => atMs)))
+  }
+
+  remove (positions: readonly Position[]): void {
+    for (const position of positions) this.#in(position).delete(position.offset)
+  }
+
+  clear (): void {
+    this.#partitions.clear()
+  }
+
+  #in (partition: Partition): Map<bigint, HeldMessage<M>> {
+    return this.#partitions.get(nameOf(partition)) ?? new Map<bigint, HeldMessage<M>>()
+  }
+}
+
+const nameOf = ({ topic, partition }: Partition) => `${topic}:${partition}`

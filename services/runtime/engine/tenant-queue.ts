@@ -147,7 +147,7 @@ type Usage = { readonly waiting: number, readonly rows: number }
  * preempted. A message may start below the limit, so each tenant always has one in flight. A tenant
  * that is alone uses the whole process.
  */
-export class RowsInFlight {
+class RowsInFlight {
   readonly #shares: Pick<FairShares, 'hasCredit'>
   readonly #weightOf: (tenant: string) => number
   /** The active tenants: those with messages that wait or are in flight. */

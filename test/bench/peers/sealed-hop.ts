@@ -6,7 +6,7 @@ import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import {
   defineConfig, loadConfig, pick, commonConfig, rootKeys,
 } from '../../../services/runtime/platform/config.ts'
-import { createEmitter, type Emitter, type Sealed } from '../../../services/runtime/engine/emit.ts'
+import { createEmitter, type Emitter } from '../../../services/runtime/engine/emit.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { createMessageMac } from '../../../services/runtime/kafka/message-mac.ts'
 import { connectRedis } from '../../../services/runtime/platform/redis.ts'
@@ -15,6 +15,8 @@ import { laneOf, topicName } from '../../../services/runtime/platform/topics.ts'
 import { newOrganization } from '../../support/organizations.ts'
 import type { Hop } from './hop.ts'
 import { watchOutputs } from './output-watcher.ts'
+
+type SealedBatch = Awaited<ReturnType<Emitter['seal']>>
 
 type Env = Readonly<Record<string, string>>
 
@@ -83,8 +85,8 @@ type SendContext = Parameters<typeof send>[0] & { readonly emitter: Emitter }
 /** Seals what `ingest` sends of a job, without sending it. */
 async function sealJob (
   { emitter, tokenVersion }: SendContext, { tenant, job, dataKey, inputs }: SealedJob
-): Promise<{ readonly batches: readonly Sealed[], readonly chunks: number }> {
-  const batches: Sealed[] = []
+): Promise<{ readonly batches: readonly SealedBatch[], readonly chunks: number }> {
+  const batches: SealedBatch[] = []
   const sealOnly = {
     emit: async (emissions: Parameters<Emitter['emit']>[0]) => {
       batches.push(await emitter.seal(emissions))

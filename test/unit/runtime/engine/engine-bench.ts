@@ -10,7 +10,7 @@ import type {
 import type { Subscription } from '../../../../services/runtime/platform/topics.ts'
 
 export type Read = Incoming<'rows.submitted'>
-export type NormalizeStage = Stage<'normalize'>
+type NormalizeStage = Stage<'normalize'>
 
 const subscription: Subscription = {
   group: 'normalize.small', topics: ['rows.submitted.small'], lane: 'small',
@@ -46,9 +46,7 @@ export const plainCodec: MessageCodec = {
 }
 
 /** The text of a message that `rawMessage` made. */
-export function textOf (message: Read): string {
-  return message.value.job
-}
+export const textOf = (message: Read): string => message.value.job
 
 /** A decision with one emission of that name. */
 export function decisionFor (
@@ -59,12 +57,20 @@ export function decisionFor (
   return { completes, emits: [emit], ...more }
 }
 
-/** A stage that answers each message with one message of the same name. */
+/** Answers each message with one message of the same name. */
+export const echo = (messages: readonly Read[], more?: Partial<Decision<'normalize'>>) =>
+  messages.map(message => decisionFor([message], textOf(message), more))
+
+/** Completes messages without an answer. */
+export const done = (messages: readonly Read[]) =>
+  messages.map(message => ({ completes: [message], emits: [] }))
+
+/** A stage that answers each message. */
 export function echoStage (more: Partial<NormalizeStage> = {}): NormalizeStage {
   return {
     name: 'normalize',
     batch: 10,
-    decide: async messages => messages.map(message => decisionFor([message], textOf(message))),
+    decide: async messages => echo(messages),
     resolveDead: async () => [],
     forget: () => {},
     ...more,
@@ -81,7 +87,9 @@ export function notingBus () {
   const send = async (messages: readonly OutgoingMessage[]) => {
     const fault = faults.shift()
     if (fault !== undefined) throw fault
-    for (const { topic, value } of messages) effects.push(`${topic} ${String(value)}`)
+    for (const { topic, value, headers } of messages) {
+      effects.push(`${topic} ${value === null ? headers.done_why : String(value)}`)
+    }
     letters.push(...messages.filter(({ topic }) => topic.endsWith('.dead')))
   }
   const bus: Bus = {
@@ -109,7 +117,7 @@ export function notingBus () {
   return { bus, effects, letters, faults, consumed, producers }
 }
 
-export type Given = {
+type Given = {
   readonly signal?: AbortSignal
   readonly partition?: number
   /** Messages that have arrived when the stage fetches more. */
@@ -153,5 +161,13 @@ export async function benchOf (
     })
     return outcome
   }
-  return { effects, letters, faults, deliver, assigned: options.onAssigned, running, metrics }
+  /** The value of a metric that the stage itself has. */
+  const gauge = async (name: string) => {
+    const labels = 'stage="normalize",group="normalize.small"'
+    const text = await metrics.text()
+    return Number(text.split('\n').find(line => line.startsWith(`${name}{${labels}}`))
+      ?.split(' ')[1])
+  }
+  const { onAssigned: assigned } = options
+  return { effects, letters, faults, deliver, assigned, running, metrics, gauge }
 }

@@ -1,26 +1,30 @@
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
+import type { Gate } from '../../../../services/runtime/engine/pause.ts'
 import { FatalError, InfrastructureError } from '../../../../services/runtime/platform/errors.ts'
+import { subscriptionsOf } from '../../../../services/runtime/platform/topics.ts'
 import { ENGINE_STEPS, type EngineStep } from '../../../../services/topology.ts'
 import {
-  benchOf, decisionFor, echoStage, notingBus, plainCodec, rawMessage, textOf, type Read,
+  benchOf, decisionFor, done, echo, echoStage, notingBus, plainCodec, rawMessage, textOf, type Read,
 } from './engine-bench.ts'
 
 const raws = (...offsets: number[]) => offsets.map(offset => rawMessage(offset))
+const ofTenant = (tenant: string, ...offsets: number[]) => offsets.map(offset =>
+  ({ ...rawMessage(offset, `${tenant}${offset}`), headers: { tenant } }))
+const sent = (effects: readonly string[]) =>
+  effects.map(effect => effect.replace('rows.normalized ', ''))
 
 describe('the order of effects', () => {
   it('produces, runs afterProduced, and then commits', async () => {
     const noted: string[] = []
     const stage = echoStage({
-      decide: async messages => messages.map(message => decisionFor([message], textOf(message), {
+      decide: async messages => messages.flatMap(message => echo([message], {
         afterProduced: async () => { noted.push(`after ${textOf(message)}`) },
       })),
     })
     const bench = await benchOf(stage, {
       effects: {
-        before: async step => {
-          noted.push(`step ${step}`, ...bench.effects.splice(0))
-        },
+        before: async step => { noted.push(`step ${step}`, ...bench.effects.splice(0)) },
       },
     })
     expect(await bench.deliver(raws(0, 1))).toEqual({ kind: 'done' })
@@ -32,124 +36,73 @@ describe('the order of effects', () => {
   })
 
   it('splits a delivery into batches and commits each', async () => {
-    const sizes: number[] = []
+    const bench = await benchOf(echoStage({ batch: 2 }))
+    await bench.deliver(raws(0, 1, 2))
+    expect(sent(bench.effects)).toEqual(['m0', 'm1', 'commit 2', 'm2', 'commit 3'])
+  })
+
+  it('counts rows, completed messages, and skipped messages by reason', async () => {
     const bench = await benchOf(echoStage({
-      batch: 2,
+      decide: async messages => echo(messages.filter(message => textOf(message) !== 'held')),
+    }), { subscriptions: [{ group: 'g', topics: [], lane: 'small', service: 'whatsapp' }] })
+    await bench.deliver([rawMessage(0), rawMessage(1, 'skip'), rawMessage(2, 'held')])
+    const text = await bench.metrics.text()
+    const labels = '{stage="normalize",lane="small",service="whatsapp"}'
+    expect(text).toContain(`stage_rows_total${labels} 2`)
+    expect(text).toContain(`stage_chunks_total${labels} 1`)
+    expect(text).toContain('stage_messages_skipped_total{stage="normalize",reason="closed"} 1')
+    expect(bench.effects).toEqual(['rows.normalized m0', 'commit 2'])
+  })
+})
+
+describe('with fair scheduling, a stage', () => {
+  const byTenant = ['rows.submitted'] as const
+
+  it.each([
+    ['takes messages fetched during the delivery', { batch: 2, byTenant }, {
+      messages: ofTenant('a', 0, 1, 2, 3), later: [[], ofTenant('b', 4, 5)],
+    }, ['a0', 'a1', 'commit 2', 'b4', 'b5', 'a2', 'a3', 'commit 6']],
+    ['gives twice the weight twice as many messages', { batch: 3, byTenant }, {
+      messages: [...ofTenant('w', 0, 1, 2, 3), ...ofTenant('b', 4, 5)],
+    }, ['w0', 'b4', 'w1', 'commit 2', 'b5', 'w2', 'w3', 'commit 6']],
+    ['keeps the order of the partition for other topics', { batch: 2 }, {
+      messages: [...ofTenant('a', 0, 1), ...ofTenant('b', 2)], later: [ofTenant('b', 3)],
+    }, ['a0', 'a1', 'commit 2', 'b2', 'commit 3']],
+  ])('%s', async (_, options, { messages, ...given }, expected) => {
+    const bench = await benchOf(echoStage(options), { weightOf: name => name === 'w' ? 2 : 1 })
+    await bench.deliver(messages, given)
+    expect(sent(bench.effects)).toEqual(expected)
+  })
+
+  it('lets a tenant with many rows in flight wait while another tenant is active', async () => {
+    const started: string[] = []
+    const running = new Map<string, () => void>()
+    const bench = await benchOf(echoStage({
+      byTenant,
       decide: async messages => {
-        sizes.push(messages.length)
-        return messages.map(message => ({ completes: [message], emits: [] }))
+        const name = textOf(messages[0] as Read)
+        started.push(name)
+        await new Promise<void>(resolve => running.set(name, resolve))
+        return done(messages)
       },
     }))
-    await bench.deliver(raws(0, 1, 2))
-    expect(sizes).toEqual([2, 1])
-    expect(bench.effects).toEqual(['commit 2', 'commit 3'])
-  })
-
-  describe('with fair scheduling of tenants', () => {
-    const of = (tenant: string, offset: number) =>
-      ({ ...rawMessage(offset, `${tenant}${offset}`), headers: { tenant } })
-    const sent = (effects: readonly string[]) =>
-      effects.map(effect => effect.replace('rows.normalized ', ''))
-
-    it('includes messages fetched during the delivery', async () => {
-      const bench = await benchOf(echoStage({ batch: 2, byTenant: ['rows.submitted'] }))
-      await bench.deliver([of('a', 0), of('a', 1), of('a', 2), of('a', 3)], {
-        later: [[], [of('b', 4), of('b', 5)]],
-      })
-      expect(sent(bench.effects)).toEqual([
-        'a0', 'a1', 'commit 2', 'b4', 'b5', 'a2', 'a3', 'commit 6',
-      ])
-    })
-
-    it('gives twice the weight twice as many messages', async () => {
-      const stage = echoStage({ batch: 3, byTenant: ['rows.submitted'] })
-      const bench = await benchOf(stage, { weightOf: tenant => tenant === 'a' ? 2 : 1 })
-      await bench.deliver([...[0, 1, 2, 3].map(at => of('a', at)), of('b', 4), of('b', 5)])
-      expect(sent(bench.effects)).toEqual([
-        'a0', 'b4', 'a1', 'commit 2', 'b5', 'a2', 'a3', 'commit 6',
-      ])
-    })
-
-    it('lets a tenant with many rows in flight wait while another tenant is active', async () => {
-      const started: string[] = []
-      const running = new Map<string, () => void>()
-      const bench = await benchOf(echoStage({
-        byTenant: ['rows.submitted'],
-        decide: async ([message]) => {
-          const name = textOf(message as Read)
-          started.push(name)
-          await new Promise<void>(resolve => running.set(name, resolve))
-          return [{ completes: [message as Read], emits: [] }]
-        },
-      }))
-      const begin = async (partition: number, tenant: string, rows: number) => {
-        const headers = { tenant, chunkRows: `${rows}` }
-        const delivery = bench.deliver([{ ...of(tenant, partition), headers }], { partition })
-        await setImmediate()
-        const end = async () => {
-          running.get(`${tenant}${partition}`)?.()
-          await delivery
-          await setImmediate()
-        }
-        return { end }
+    const begin = async (partition: number, tenant: string, rows: number) => {
+      const [message] = ofTenant(tenant, partition)
+      const headers = { tenant, chunkRows: `${rows}` }
+      const delivery = bench.deliver([{ ...message!, headers }], { partition })
+      await turn()
+      return async () => {
+        running.get(`${tenant}${partition}`)?.()
+        await delivery
+        await turn()
       }
-      const large = await begin(0, 'a', 30_000)
-      const other = await begin(1, 'b', 1)
-      const waiting = await begin(2, 'a', 1)
-      expect(started).toEqual(['a0', 'b1'])
-      await large.end()
-      expect(started).toEqual(['a0', 'b1', 'a2'])
-      await Promise.all([other.end(), waiting.end()])
-    })
-
-    it('redelivers from the first pending message after a postponement', async () => {
-      const bench = await benchOf(echoStage({
-        batch: 2,
-        byTenant: ['rows.submitted'],
-        decide: async messages => messages.map(message => message.raw.offset === 3n
-          ? { postpone: message, untilMs: 5_500 }
-          : decisionFor([message], String(message.raw.value))),
-      }))
-      const outcome = await bench.deliver([of('a', 0), of('a', 1), of('a', 2), of('b', 3)])
-      expect(outcome).toEqual({ kind: 'redeliver', fromOffset: 1n, afterMs: 500 })
-      expect(sent(bench.effects)).toEqual(['a0', 'commit 1'])
-    })
-
-    it('keeps the order of partitions for other topics', async () => {
-      const bench = await benchOf(echoStage({ batch: 2 }))
-      await bench.deliver([of('a', 0), of('a', 1), of('b', 2)], { later: [[of('b', 3)]] })
-      expect(sent(bench.effects)).toEqual(['a0', 'a1', 'commit 2', 'b2', 'commit 3'])
-    })
-  })
-
-  it('sends dead letters after the emissions for them', async () => {
-    const bench = await benchOf(echoStage({
-      decide: async messages => [decisionFor(messages, 'rows', { dead: 'no way' })],
-    }))
-    await bench.deliver(raws(4))
-    expect(bench.effects).toEqual(['rows.normalized rows', 'normalize.dead m4', 'commit 5'])
-    expect(bench.letters[0]?.headers).toEqual({
-      tenant: 't',
-      chunkRows: '2',
-      dead_reason: 'no way',
-      dead_stage: 'normalize',
-      dead_topic: 'rows.submitted.small',
-      dead_partition: '0',
-      dead_offset: '4',
-      dead_at: '1970-01-01T00:00:05.000Z',
-    })
-    expect(bench.letters[0]?.key).toBe('key4')
-  })
-
-  it('counts rows, messages, and skipped messages by reason', async () => {
-    const bench = await benchOf(echoStage())
-    await bench.deliver([rawMessage(0), rawMessage(1, 'skip')])
-    const text = await bench.metrics.text()
-    expect(text).toContain('stage_rows_total{stage="normalize",lane="small",service=""} 2')
-    expect(text).toContain('stage_chunks_total{stage="normalize",lane="small",service=""} 1')
-    expect(text).toContain('stage_messages_skipped_total{stage="normalize",reason="closed"} 1')
-    expect(text).toContain('stage_oldest_age_seconds{stage="normalize",group="normalize.small"} 0')
-    expect(bench.effects).toEqual(['rows.normalized m0', 'commit 2'])
+    }
+    const [endLarge, endOther] = [await begin(0, 'a', 30_000), await begin(1, 'b', 1)]
+    const endWaiting = await begin(2, 'a', 1)
+    expect(started).toEqual(['a0', 'b1'])
+    await endLarge()
+    expect(started).toEqual(['a0', 'b1', 'a2'])
+    await Promise.all([endOther(), endWaiting()])
   })
 })
 
@@ -209,68 +162,70 @@ describe('held messages', () => {
     expect(bench.effects).toEqual(['commit 4'])
   })
 
-  it('are committed with the message that completes them', async () => {
+  it('are dropped by a new generation, and committed with the last of them', async () => {
     const bench = await benchOf(pairs())
     await bench.deliver(raws(7))
-    expect(bench.effects).toEqual([])
-    expect(await bench.metrics.text())
-      .toContain('stage_held_messages{stage="normalize",group="normalize.small"} 1')
+    bench.assigned()
+    await bench.deliver(raws(7))
+    expect([bench.effects, await bench.gauge('stage_held_messages')]).toEqual([[], 1])
     await bench.deliver(raws(8))
     expect(bench.effects).toEqual(['rows.normalized pair', 'commit 9'])
   })
 
-  it('are dropped by a new generation', async () => {
-    const bench = await benchOf(pairs())
-    await bench.deliver(raws(0))
-    bench.assigned()
-    await bench.deliver(raws(0))
-    expect(bench.effects).toEqual([])
-    await bench.deliver(raws(1))
-    expect(bench.effects).toEqual(['rows.normalized pair', 'commit 2'])
-  })
-
   it('of an old generation do not affect the new one', async () => {
-    const gate = Promise.withResolvers<undefined>()
-    let isFirst = true
+    const gates = [Promise.withResolvers<void>()]
     const bench = await benchOf(echoStage({
       decide: async messages => {
-        if (isFirst) {
-          isFirst = false
-          await gate.promise
-        }
-        return messages.map(message => ({ completes: [message], emits: [] }))
+        await gates.shift()?.promise
+        return done(messages)
       },
     }))
     const life = new AbortController()
+    const [gate] = gates
     const old = bench.deliver(raws(0), { signal: life.signal })
     bench.assigned()
     life.abort()
-    gate.resolve(undefined)
+    gate?.resolve()
     expect(await old).toEqual({ kind: 'done' })
     expect(bench.effects).toEqual([])
     await bench.deliver(raws(0))
     expect(bench.effects).toEqual(['commit 1'])
   })
+
+  it('are not shared by subscriptions: a new generation of one group would drop those of others',
+    async () => {
+      const subscriptions = subscriptionsOf('normalize')
+      expect(subscriptions).toHaveLength(2)
+      await expect(benchOf(echoStage({ flushHeld: async () => [] }), { subscriptions }))
+        .rejects.toThrow('the stage normalize holds messages, but its 2 subscriptions share it')
+    })
 })
 
-describe('postponement', () => {
-  it('commits the messages below and redelivers the rest', async () => {
-    const bench = await benchOf(echoStage({
-      decide: async messages => messages.map(message => textOf(message) === 'm1'
-        ? { postpone: message, untilMs: 65_000 }
-        : decisionFor([message], textOf(message))),
-    }))
-    const outcome = await bench.deliver(raws(0, 1, 2))
-    expect(outcome).toEqual({ kind: 'redeliver', fromOffset: 1n, afterMs: 60_000 })
-    expect(bench.effects).toEqual(['rows.normalized m0', 'rows.normalized m2', 'commit 1'])
+describe('a postponement', () => {
+  const postponing = (name: string, untilMs: number, more: object = {}) => echoStage({
+    ...more,
+    decide: async messages => messages.map(message => textOf(message) === name
+      ? { postpone: message, untilMs }
+      : decisionFor([message], textOf(message))),
   })
 
-  it('that is due is redelivered at once', async () => {
-    const bench = await benchOf(echoStage({
-      decide: async ([message]) => [{ postpone: message as Read, untilMs: 1 }],
-    }))
-    expect(await bench.deliver(raws(3))).toEqual({ kind: 'redeliver', fromOffset: 3n, afterMs: 0 })
-    expect(bench.effects).toEqual([])
+  it.each([
+    ['commits the messages below and redelivers the rest', postponing('m1', 65_000), raws(0, 1, 2),
+      [1n, 60_000], ['m0', 'm2', 'commit 1']],
+    ['that is due is redelivered at once', postponing('m3', 1), raws(3), [3n, 0], []],
+    ['redelivers from the first pending message of any tenant',
+      postponing('b3', 5_500, { batch: 2, byTenant: ['rows.submitted'] }),
+      [...ofTenant('a', 0, 1, 2), ...ofTenant('b', 3)], [1n, 500], ['a0', 'commit 1']],
+    ['keeps a later message waiting that cannot be decoded', postponing('m0', 5_700),
+      [rawMessage(0), rawMessage(1, 'dead')], [0n, 700], []],
+    ['of several redelivers from the first', echoStage({
+      decide: async ([first, second]) => [second, first].map(postpone =>
+        ({ postpone: postpone as Read, untilMs: Number(postpone?.raw.offset) * 6_000 })),
+    }), raws(1, 2), [1n, 1_000], []],
+  ] as const)('%s', async (_, stage, messages, [fromOffset, afterMs], effects) => {
+    const bench = await benchOf(stage)
+    expect(await bench.deliver(messages)).toEqual({ kind: 'redeliver', fromOffset, afterMs })
+    expect(sent(bench.effects)).toEqual(effects)
   })
 })
 
@@ -287,25 +242,99 @@ describe('two stages of one process', () => {
     await second.deliver(raws(2))
     await failing.deliver(raws(3))
     expect([...shared.producers.keys()].toSorted()).toEqual(['dead', 'small'])
-    expect(shared.effects.filter(effect => !effect.includes('.dead'))).toEqual([
-      'rows.normalized m0', 'commit 1', 'commit 2', 'stopped', 'rows.normalized m2', 'commit 3',
-      'commit 4',
-    ])
+    expect(sent(shared.effects).filter(effect => !effect.includes('.dead')))
+      .toEqual(['m0', 'commit 1', 'commit 2', 'stopped', 'm2', 'commit 3', 'commit 4'])
     expect(shared.letters).toHaveLength(2)
   })
 })
 
-describe('a revoked partition', () => {
-  it('stops at the next step and commits nothing', async () => {
+describe('partitions', () => {
+  it('that are revoked stop at the next step and commit nothing', async () => {
     const life = new AbortController()
     const bench = await benchOf(echoStage({
       decide: async messages => {
         life.abort()
-        return messages.map(message => decisionFor([message], textOf(message)))
+        return echo(messages)
       },
     }))
     expect(await bench.deliver(raws(0), { signal: life.signal })).toEqual({ kind: 'done' })
     expect(bench.effects).toEqual([])
+  })
+
+  const slots = { capacity: 1, maxCredit: 0, of: () => ({ name: 'a', cost: 1 }) }
+
+  it.each([
+    ['without slots', {}, [1, 2, 3]],
+    ['with slots for one batch', { slots }, [1, 1, 1]],
+  ])('are decided concurrently %s', async (_title, more, expected) => {
+    let inWork = 0
+    const seen: number[] = []
+    const bench = await benchOf(echoStage({
+      ...more,
+      decide: async messages => {
+        seen.push(++inWork)
+        await turn()
+        inWork--
+        return done(messages)
+      },
+    }))
+    await Promise.all([0, 1, 2].map(partition => bench.deliver(raws(0), { partition })))
+    expect(seen).toEqual(expected)
+  })
+
+  it('that are revoked while they wait for a slot are skipped', async () => {
+    const decided: number[] = []
+    const revoked = new AbortController()
+    const bench = await benchOf(echoStage({
+      slots,
+      decide: async messages => {
+        decided.push(...messages.map(({ raw }) => raw.partition))
+        revoked.abort()
+        return done(messages)
+      },
+    }))
+    await Promise.all(
+      [bench.deliver(raws(0)), bench.deliver(raws(0), { partition: 1, signal: revoked.signal })])
+    bench.assigned()
+    expect([decided, await bench.gauge('stage_held_messages')]).toEqual([[0], 0])
+  })
+})
+
+describe('the age of the oldest message', () => {
+  const AGE = 'stage_oldest_age_seconds'
+  const old = { ...rawMessage(0), timestampMs: -2_500 }
+
+  it('is that of all partitions in progress', async () => {
+    const ages: number[] = []
+    const bench = await benchOf(echoStage({
+      decide: async messages => {
+        ages.push(await bench.gauge(AGE))
+        return done(messages)
+      },
+    }))
+    await Promise.all([bench.deliver(raws(0)), bench.deliver([old], { partition: 1 })])
+    expect([ages[0], await bench.gauge(AGE)]).toEqual([7.5, 0])
+  })
+
+  it('is that of a held message that is late', async () => {
+    const bench = await benchOf(echoStage({ heldSinceMs: () => 4_500 }))
+    expect(await bench.gauge(AGE)).toBe(0.5)
+  })
+
+  it('is that of a flush in progress, from its start', async () => {
+    let nowMs = 5_000
+    const flushed = Promise.withResolvers<[]>()
+    const bench = await benchOf(
+      echoStage({ decide: async () => [], flushHeld: () => flushed.promise }),
+      { clock: { now: () => nowMs } })
+    await bench.deliver(raws(0))
+    const flushing = bench.running.flushHeld()
+    await turn()
+    nowMs += 6_000
+    expect(await bench.gauge(AGE)).toBe(6)
+    flushed.resolve([])
+    await flushing
+    expect(await bench.gauge(AGE)).toBe(0)
   })
 })
 
@@ -318,7 +347,7 @@ describe('an outage of infrastructure', () => {
     const bench = await benchOf(echoStage({
       decide: async messages => {
         if (failures++ < 20) throw broken()
-        return messages.map(message => decisionFor([message], textOf(message)))
+        return echo(messages)
       },
     }), { sleep: async () => { ready.push(bench.running.ready()) } })
     expect(bench.running.ready()).toBe(true)
@@ -326,35 +355,107 @@ describe('an outage of infrastructure', () => {
     expect(ready).toEqual(Array.from({ length: 20 }, () => false))
     expect(bench.running.ready()).toBe(true)
     expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
+    const text = await bench.metrics.text()
+    expect(text).toContain('stage_step_seconds_count{stage="normalize",step="decide"} 1')
   })
 
-  it('is waited for when producing, decoding and after producing', async () => {
-    const failOnce = () => {
-      let failed = false
-      return () => {
-        if (failed) return
-        failed = true
-        throw broken()
+  it('is waited for when producing, decoding and after producing, each action by itself',
+    async () => {
+      const ran: string[] = []
+      const failing = (name: string, failures: number) => {
+        ran.push(name)
+        if (ran.filter(other => other === name).length <= failures) throw broken()
       }
-    }
-    const [opening, following] = [failOnce(), failOnce()]
-    const bench = await benchOf(echoStage({
-      decide: async messages => messages.map(message => decisionFor([message], textOf(message), {
-        afterProduced: async () => following(),
-      })),
-    }), {
-      messageCodec: {
-        ...plainCodec,
-        decode: async raw => {
-          opening()
-          return plainCodec.decode(raw)
+      const bench = await benchOf(echoStage({
+        decide: async messages => messages.flatMap((message, at) => echo([message], {
+          afterProduced: async () => failing(textOf(message), at * 2),
+        })),
+      }), {
+        messageCodec: {
+          ...plainCodec,
+          decode: async raw => {
+            failing('decode', 1)
+            return plainCodec.decode(raw)
+          },
         },
-      },
+      })
+      bench.faults.push(broken(), broken())
+      await bench.deliver(raws(0, 1))
+      expect(ran.filter(name => name !== 'decode')).toEqual(['m0', 'm1', 'm1', 'm1'])
+      expect(sent(bench.effects)).toEqual(['m0', 'm1', 'commit 2'])
+      expect(await bench.metrics.text()).toContain(
+        'stage_retries_total{stage="normalize",step="produce",cause="infrastructure"} 2')
     })
-    bench.faults.push(broken(), broken())
+})
+
+/** A gate that is closed until the test opens it. */
+class TestGate implements Gate {
+  #opened = Promise.withResolvers<void>()
+  #isOpen = false
+  isOpen = () => this.#isOpen
+  opened = async (signal: AbortSignal) => {
+    const { promise: aborted, reject } = Promise.withResolvers<never>()
+    signal.addEventListener('abort', () => reject(signal.reason))
+    await Promise.race([this.#opened.promise, aborted])
+  }
+
+  open () {
+    this.#isOpen = true
+    this.#opened.resolve()
+  }
+
+  close () {
+    this.#isOpen = false
+    this.#opened = Promise.withResolvers()
+  }
+}
+
+describe('a stage that is paused', () => {
+  it('holds a delivery, reports its age, and starts it on resume', async () => {
+    const gate = new TestGate()
+    const bench = await benchOf(echoStage(), { gate })
+    const delivering = bench.deliver(raws(0))
+    await turn()
+    expect([bench.effects, await bench.gauge('stage_oldest_age_seconds')]).toEqual([[], 4])
+    gate.open()
+    await delivering
+    expect(sent(bench.effects)).toEqual(['m0', 'commit 1'])
+  })
+
+  it('completes the running batch, starts no other, and returns a revoked partition', async () => {
+    const gate = new TestGate()
+    gate.open()
+    const lost = new AbortController()
+    const bench = await benchOf(echoStage({
+      batch: 1,
+      decide: async messages => {
+        gate.close()
+        return echo(messages)
+      },
+    }), { gate })
+    const delivering = bench.deliver(raws(0, 1), { signal: lost.signal })
+    expect(await Promise.race([delivering, turn('waits')])).toBe('waits')
+    expect(sent(bench.effects)).toEqual(['m0', 'commit 1'])
+    lost.abort(new Error('lost'))
+    expect(await delivering).toEqual({ kind: 'done' })
+    expect(bench.effects).toHaveLength(2)
+  })
+
+  it('flushes no held messages until it is resumed', async () => {
+    const gate = new TestGate()
+    let calls = 0
+    const flushHeld = async () => {
+      calls++
+      return []
+    }
+    const bench = await benchOf(echoStage({ decide: async () => [], flushHeld }), { gate })
+    gate.open()
     await bench.deliver(raws(0))
-    expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
-    expect(await bench.metrics.text()).toContain(
-      'stage_retries_total{stage="normalize",step="produce",cause="infrastructure"} 2')
+    gate.close()
+    await bench.running.flushHeld()
+    expect(calls).toBe(0)
+    gate.open()
+    await bench.running.flushHeld()
+    expect(calls).toBe(1)
   })
 })

@@ -1,34 +1,51 @@
 import { describe, expect, it } from 'vitest'
 import { MissingOrganizationKeyError } from '../../../../services/runtime/crypto/key-ring.ts'
-import { FatalError, InfrastructureError } from '../../../../services/runtime/platform/errors.ts'
-import { replayOutcomes } from '../../../../services/runtime/engine/dead-letters.ts'
-import { createLog } from '../../../../services/runtime/platform/log.ts'
-import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
-import { Process, type ProcessDeps } from '../../../../services/runtime/engine/process.ts'
-import { Steps } from '../../../../services/runtime/engine/steps.ts'
-import type { Incoming } from '../../../../services/runtime/engine/stage.ts'
-import { benchOf, decisionFor, echoStage, plainCodec, rawMessage, textOf } from './engine-bench.ts'
+import type { Emission, MessageCodec } from '../../../../services/runtime/engine/stage.ts'
+import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
+import { FatalError } from '../../../../services/runtime/platform/errors.ts'
+import {
+  benchOf, decisionFor, echo, echoStage, plainCodec, rawMessage, textOf, type Read,
+} from './engine-bench.ts'
+
+/** Resolves the rows of a dead letter. */
+const resolveDead = async (headers: RawMessage['headers']) =>
+  decisionFor([], `rows of ${headers.tenant}`).emits
 
 /** A stage that cannot decide messages of this text, and its calls. */
 function poisonedBy (text: string) {
   const decided: string[] = []
   const stage = echoStage({
+    resolveDead,
     decide: async messages => {
       decided.push(messages.map(textOf).join(' '))
       if (messages.some(message => textOf(message) === text)) throw new Error('cannot be decided')
-      return messages.map(message => decisionFor([message], textOf(message)))
+      return echo(messages)
     },
-    resolveDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
   })
   return { decided, stage }
 }
+
+const dead = (offset: number) => rawMessage(offset, 'dead')
+const jobOf = ({ value }: Emission) => (value as { readonly job: string }).job
+
+/** A codec that throws for messages whose text starts so, when it decodes or encodes them. */
+const failingCodec = (when: 'decode' | 'encode', start: string, error: Error): MessageCodec => ({
+  decode: async raw => {
+    if (when === 'decode' && String(raw.value).startsWith(start)) throw error
+    return await plainCodec.decode(raw)
+  },
+  encode: async emission => {
+    if (when === 'encode' && jobOf(emission).startsWith(start)) throw error
+    return await plainCodec.encode(emission)
+  },
+})
 
 describe('a message whose decision fails', () => {
   it('is tried three times, then alone three times, then a dead letter', async () => {
     const { decided, stage } = poisonedBy('m1')
     const bench = await benchOf(stage)
-    const outcome = await bench.deliver([rawMessage(0), rawMessage(1), rawMessage(2)])
-    expect(outcome).toEqual({ kind: 'done' })
+    expect(await bench.deliver([rawMessage(0), rawMessage(1), rawMessage(2)]))
+      .toEqual({ kind: 'done' })
     expect(decided).toEqual(['m0 m1 m2', 'm0 m1 m2', 'm0 m1 m2', 'm0', 'm1', 'm1', 'm1', 'm2'])
     expect(bench.effects).toEqual([
       'rows.normalized m0', 'rows.normalized rows of t', 'normalize.dead m1', 'rows.normalized m2',
@@ -42,7 +59,7 @@ describe('a message whose decision fails', () => {
     const bench = await benchOf(echoStage({
       decide: async messages => {
         if (++calls < 3) throw new Error('at times')
-        return messages.map(message => decisionFor([message], textOf(message)))
+        return echo(messages)
       },
     }))
     await bench.deliver([rawMessage(0)])
@@ -51,124 +68,85 @@ describe('a message whose decision fails', () => {
       .toContain('stage_retries_total{stage="normalize",step="decide",cause="failure"} 2')
   })
 
-  it('is also one whose emission cannot be sealed', async () => {
-    const bench = await benchOf(echoStage(), {
-      messageCodec: {
-        ...plainCodec,
-        encode: async emission => {
-          if ((emission.value as { job: string }).job === 'm0') throw new RangeError('too large')
-          return plainCodec.encode(emission)
-        },
-      },
+  it('completes nothing and sends nothing after its dead letter if afterProduced fails',
+    async () => {
+      const bench = await benchOf(echoStage({
+        decide: async messages =>
+          echo(messages, { afterProduced: async () => { throw new TypeError('a bug') } }),
+      }), { deadLimit: 1 })
+      await expect(bench.deliver([rawMessage(0)])).rejects.toThrow(FatalError)
+      expect(bench.effects).toEqual(Array(3).fill('rows.normalized m0'))
     })
-    await bench.deliver([rawMessage(0), rawMessage(1)])
-    expect(bench.effects).toEqual(['normalize.dead m0', 'rows.normalized m1', 'commit 2'])
-  })
-
-  it('is a dead letter even if nothing can be emitted for it', async () => {
-    const { stage } = poisonedBy('m0')
-    const resolveDead = async () => { throw new Error('headers') }
-    const bench = await benchOf({ ...stage, resolveDead })
-    await bench.deliver([rawMessage(0)])
-    expect(bench.effects).toEqual(['normalize.dead m0', 'commit 1'])
-  })
 })
 
-describe('a message that cannot be decoded', () => {
-  it('is a dead letter at once if the codec says so', async () => {
-    const { stage } = poisonedBy('')
-    const bench = await benchOf(stage)
-    await bench.deliver([rawMessage(0, 'dead'), rawMessage(1)])
-    expect(bench.effects).toEqual([
-      'rows.normalized rows of t', 'normalize.dead dead', 'rows.normalized m1', 'commit 2',
-    ])
-    expect(bench.letters[0]?.headers.dead_reason).toBe('bad bytes')
-    expect(await bench.metrics.text())
-      .toContain('stage_dead_letters_total{stage="normalize",cause="unreadable"} 1')
+describe('a message is a dead letter', () => {
+  const at = (offset: number) => rawMessage(offset)
+
+  it.each([
+    ['if its emission cannot be sealed', { messages: [at(0), at(1)] },
+      ['dead m0', 'm1', 'commit 2'], 'decision failed',
+      failingCodec('encode', 'm0', new RangeError('too large'))],
+    ['even if nothing can be emitted for it', {
+      messages: [at(0)],
+      ...poisonedBy('m0').stage,
+      resolveDead: () => Promise.reject(new Error('headers')),
+    }, ['dead m0', 'commit 1'], 'decision failed'],
+    ['at once if the codec cannot decode it', { messages: [dead(0), at(1)], resolveDead },
+      ['rows of t', 'dead dead', 'm1', 'commit 2'], 'bad bytes'],
+    ['after the messages before it are decided', { messages: [at(0), dead(1), at(2)], resolveDead },
+      ['m0', 'rows of t', 'dead dead', 'm2', 'commit 3'], 'bad bytes'],
+    ['if decoding throws', { messages: [at(0)] }, ['dead m0', 'commit 1'], 'unreadable',
+      failingCodec('decode', 'm0', new Error('no such format'))],
+  ])('%s', async (_, { messages, ...stage }, effects, reason, messageCodec = plainCodec) => {
+    const bench = await benchOf(echoStage(stage), { messageCodec })
+    await bench.deliver(messages)
+    expect(bench.effects.map(text => text.replace(/^(rows\.normalized |normalize\.)/, '')))
+      .toEqual(effects)
+    expect(bench.letters.map(({ headers }) => headers.dead_reason)).toEqual([reason])
   })
 
-  it('is a dead letter after the messages before it are decided', async () => {
+  it('with its headers, and those of its source, if the stage decides so', async () => {
     const bench = await benchOf(echoStage({
-      resolveDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
+      decide: async messages => [decisionFor(messages, 'rows', { dead: 'no way' })],
     }))
-    await bench.deliver([rawMessage(0), rawMessage(1, 'dead'), rawMessage(2)])
-    expect(bench.effects).toEqual([
-      'rows.normalized m0', 'rows.normalized rows of t', 'normalize.dead dead',
-      'rows.normalized m2', 'commit 3',
-    ])
-  })
-
-  it('waits if a message before it is postponed', async () => {
-    const bench = await benchOf(echoStage({
-      decide: async ([first]) => [{ postpone: first as never, untilMs: 5_700 }],
-    }))
-    const outcome = await bench.deliver([rawMessage(0), rawMessage(1, 'dead')])
-    expect(outcome).toEqual({ kind: 'redeliver', fromOffset: 0n, afterMs: 700 })
-    expect(bench.effects).toEqual([])
-  })
-
-  it('is a dead letter after three tries if decoding throws', async () => {
-    let calls = 0
-    const open = async () => {
-      calls++
-      throw new Error('no such format')
-    }
-    const bench = await benchOf(echoStage(), { messageCodec: { ...plainCodec, decode: open } })
-    await bench.deliver([rawMessage(0)])
-    expect(calls).toBe(3)
-    expect(bench.effects).toEqual(['normalize.dead m0', 'commit 1'])
-    expect(bench.letters[0]?.headers.dead_reason).toBe('unreadable')
+    await bench.deliver([rawMessage(4), { ...rawMessage(5), key: Buffer.alloc(0), value: null }])
+    expect(bench.effects.at(-1)).toBe('commit 6')
+    expect(bench.letters[0]).toMatchObject({
+      key: 'key4',
+      value: Buffer.from('m4'),
+      headers: {
+        tenant: 't',
+        chunkRows: '2',
+        dead_reason: 'no way',
+        dead_stage: 'normalize',
+        dead_topic: 'rows.submitted.small',
+        dead_partition: '0',
+        dead_offset: '4',
+        dead_at: '1970-01-01T00:00:05.000Z',
+      },
+    })
+    expect(bench.letters[1]).toMatchObject({ key: 'rows.submitted.small:0:5', value: null })
   })
 })
 
 describe('a message of an organization that lacks a key', () => {
   const missing = new MissingOrganizationKeyError('no key', { wraps: 'rows', advice: 'restore' })
-  const isLost = (text: string) => text.startsWith('lost')
-  /** Stops at the second failure in a row. */
-  const deadLimit = 2
 
-  it('is a dead letter at once, its rows stay open, and the stage goes on', async () => {
-    const { stage } = poisonedBy('')
-    const bench = await benchOf(stage, {
-      deadLimit,
-      messageCodec: {
-        ...plainCodec,
-        decode: async raw => {
-          if (isLost(String(raw.value))) throw missing
-          return await plainCodec.decode(raw)
-        },
-      },
+  it.each(['decode', 'encode'] as const)(
+    'is a dead letter if %s needs it, its rows stay open, and the stage goes on', async when => {
+      const bench = await benchOf(poisonedBy('').stage,
+        { deadLimit: 2, messageCodec: failingCodec(when, 'lost', missing) })
+      const lost = [0, 1, 2].map(offset => rawMessage(offset, `lost${offset}`))
+      await bench.deliver([...lost, rawMessage(3)])
+      expect(bench.effects).toEqual([
+        'normalize.dead lost0', 'normalize.dead lost1', 'normalize.dead lost2',
+        'rows.normalized m3', 'commit 4',
+      ])
+      expect(bench.letters.map(({ headers }) => headers.dead_reason))
+        .toEqual(['missing_key', 'missing_key', 'missing_key'])
+      expect(await bench.metrics.text())
+        .toContain('stage_dead_letters_total{stage="normalize",cause="missing_key"} 3')
     })
-    const lost = [0, 1, 2].map(offset => rawMessage(offset, `lost${offset}`))
-    await bench.deliver([...lost, rawMessage(3)])
-    expect(bench.effects).toEqual([
-      'normalize.dead lost0', 'normalize.dead lost1', 'normalize.dead lost2', 'rows.normalized m3',
-      'commit 4',
-    ])
-    expect(bench.letters.map(({ headers }) => headers.dead_reason))
-      .toEqual(['missing_key', 'missing_key', 'missing_key'])
-    const metrics = await bench.metrics.text()
-    expect(metrics)
-      .toContain('stage_dead_letters_total{stage="normalize",cause="missing_key"} 3')
-    expect(metrics).not.toMatch(/stage_retries_total\{.*cause="failure"\} [1-9]/)
-  })
-
-  it('is one too if it is decided, but what it emits cannot be sealed', async () => {
-    const bench = await benchOf(echoStage(), {
-      deadLimit,
-      messageCodec: {
-        ...plainCodec,
-        encode: async emission => {
-          if (isLost((emission.value as { job: string }).job)) throw missing
-          return await plainCodec.encode(emission)
-        },
-      },
-    })
-    await bench.deliver([rawMessage(0, 'lost0'), rawMessage(1, 'lost1'), rawMessage(2)])
-    expect(bench.effects).toEqual([
-      'normalize.dead lost0', 'normalize.dead lost1', 'rows.normalized m2', 'commit 3',
-    ])
-  })
 
   it('does not become one after the end of its delivery', async () => {
     const ending = new AbortController()
@@ -184,11 +162,10 @@ describe('a message of an organization that lacks a key', () => {
 })
 
 describe('the limit of dead letters', () => {
-  const dead = (offset: number) => rawMessage(offset, 'dead')
-
   it('stops the stage before the last of them, which is not committed', async () => {
     const bench = await benchOf(echoStage({ batch: 1 }), { deadLimit: 3 })
-    await expect(bench.deliver([dead(0), dead(1), dead(2)])).rejects.toBeInstanceOf(FatalError)
+    await expect(bench.deliver([dead(0), dead(1), dead(2)]))
+      .rejects.toThrow('3 decisions in a row failed')
     expect(bench.effects).toEqual([
       'normalize.dead dead', 'commit 1', 'normalize.dead dead', 'commit 2',
     ])
@@ -199,167 +176,76 @@ describe('the limit of dead letters', () => {
     await bench.deliver([dead(0), rawMessage(1), dead(2)])
     expect(bench.effects.at(-1)).toBe('commit 3')
   })
+
+  it('counts all letters of one decision as one', async () => {
+    const decide = async (messages: readonly Read[]) => [decisionFor(messages, 'x', { dead: 'no' })]
+    const bench = await benchOf(echoStage({ batch: 50, decide }), { deadLimit: 3 })
+    const messages = Array.from({ length: 150 }, (_, offset) => rawMessage(offset))
+    await expect(bench.deliver(messages)).rejects.toThrow(FatalError)
+    expect(bench.letters.map(({ key }) => key)).toEqual(
+      Array.from({ length: 100 }, (_, offset) => `key${offset}`))
+    expect(await bench.metrics.text())
+      .toContain('stage_dead_letters_total{stage="normalize",cause="decided"} 100')
+  })
 })
 
-/** Dependencies that record what is done, in order. */
-function notingDeps (resolveDead: () => Promise<never[]> = async () => []) {
-  const noted: string[] = []
-  const deps = {
-    stage: echoStage({ resolveDead }),
-    emitter: {
-      seal: async (emissions: readonly unknown[]) => { noted.push(`seal ${emissions.length}`) },
-      send: async () => { noted.push('send') },
-    },
-    deadLetters: {
-      checkLimit: (letters: readonly unknown[]) => { noted.push(`checkLimit ${letters.length}`) },
-      send: async (letters: readonly unknown[]) => { noted.push(`letters ${letters.length}`) },
-      report: async (outcomes: readonly { letter: string, action: string, reason: string }[]) => {
-        noted.push(...outcomes.map(({ letter, action, reason }) =>
-          `report ${letter} ${action} ${reason}`))
-      },
-      reset: () => { noted.push('reset') },
-    },
-    steps: { run: (_: string, action: () => Promise<unknown>) => action() },
-    onCompleted: () => { noted.push('completed') },
-    log: {
-      error: (_: object, text: string) => { noted.push(`error ${text}`) },
-      isLevelEnabled: () => false,
-    },
-  } as unknown as ProcessDeps
-  const complete = () => { noted.push('complete') }
-  const location = { stage: 'normalize' }
-  const batch = { location, signal: new AbortController().signal, complete } as never
-  return { noted, deps, batch }
-}
+describe('the replay of a dead letter', () => {
+  const replayOf = (offset: number, text: string, more: Partial<RawMessage> = {}) => ({
+    ...rawMessage(offset, text), headers: { replay_of: `0:${offset}` }, ...more,
+  })
 
-const message = { raw: rawMessage(0) } as unknown as Incoming<'rows.submitted'>
-
-describe('decisions that are applied', () => {
-  it('seals and sends all emissions together, and completes messages last', async () => {
-    const { noted, deps, batch } = notingDeps()
-    const afterProduced = async () => { noted.push('after') }
-    const decision = { completes: [message], emits: [{}, {}], afterProduced } as never
-    await new Process(deps).apply([decision, { completes: [message], emits: [], dead: 'x' }], batch)
-    expect(noted).toEqual([
-      'checkLimit 1', 'seal 2', 'send', 'letters 1',
-      'after', 'complete', 'completed', 'complete', 'reset',
-      'error messages sent to the dead-letter topic',
+  it('is reported before its message is complete, by what became of it', async () => {
+    const bench = await benchOf(echoStage({
+      decide: async messages => messages.map(message => ({
+        completes: [message],
+        emits: [],
+        ...textOf(message) === 'again' && { dead: 'why' },
+        ...textOf(message) === 'none' && { ignored: 'nothing to do' },
+      })),
+    }))
+    await bench.deliver([
+      replayOf(0, 'taken'), replayOf(1, 'again'), replayOf(2, 'none'), replayOf(3, 'skip'),
+      replayOf(4, 'dead'), replayOf(5, 'forged', { forged: true }), rawMessage(6),
     ])
-  })
-
-  it('reports what became of replayed letters before their messages are complete', async () => {
-    const { noted, deps, batch } = notingDeps()
-    const afterProduced = async () => { noted.push('after') }
-    const replayOf = (letter: string) => {
-      const raw = rawMessage(0)
-      return { raw: { ...raw, headers: { ...raw.headers, replay_of: letter } } }
-    }
-    await new Process(deps).apply([
-      { completes: [replayOf('0:1'), message], emits: [], afterProduced },
-      { completes: [replayOf('0:2')], emits: [], dead: 'why' },
-      { completes: [replayOf('0:3')], emits: [], ignored: 'nothing to do' },
-    ] as never, batch)
-    expect(noted.slice(noted.indexOf('letters 1'), noted.indexOf('complete') + 1)).toEqual([
-      'letters 1', 'after', 'report 0:1 replayed taken', 'report 0:2 replayed dead again: why',
-      'report 0:3 ignored nothing to do', 'complete',
-    ])
-  })
-
-  it('reports no forged replay', () => {
-    const raw = { ...rawMessage(0), headers: { replay_of: '0:1' }, forged: true } as const
-    expect(replayOutcomes(raw, { action: 'ignored', reason: 'forged' })).toEqual([])
-  })
-
-  it('completes nothing if afterProduced fails', async () => {
-    const { noted, deps, batch } = notingDeps()
-    const afterProduced = async () => { throw new TypeError('a bug') }
-    const decision = { completes: [message], emits: [], afterProduced } as never
-    await expect(new Process(deps).apply([decision], batch)).rejects.toThrow('a bug')
-    expect(noted).not.toContain('complete')
+    expect(bench.letters.filter(({ headers }) => headers.done_of !== undefined)
+      .map(({ headers }) => `${headers.done_of} ${headers.done_as} ${headers.done_why}`).toSorted())
+      .toEqual([
+        '0:0 replayed taken', '0:1 replayed dead again: why', '0:2 ignored nothing to do',
+        '0:3 ignored closed', '0:4 replayed dead again: bad bytes',
+      ])
+    expect(bench.effects.at(-1)).toBe('commit 7')
   })
 })
 
 describe('the partitions of a job', () => {
   const headers = { 'partitions.rows.completed': '8' }
-  const incoming = (job: string, partitions = {}) =>
-    ({ ...rawMessage(0), headers: { job, ...partitions } })
-  const about = (job: string) => ({ topic: 'rows.completed', value: { job } })
 
-  async function sealed (decision: object, more: object = {}) {
-    const { deps, batch } = notingDeps()
-    const emitted: { readonly partitions?: unknown }[] = []
-    const seal = async (emissions: readonly object[]) => { emitted.push(...emissions) }
-    const emitter = { ...deps.emitter, seal } as never
-    await new Process({ ...deps, emitter })
-      .apply([decision as never], { ...batch as object, ...more } as never)
-    return emitted.map(({ partitions }) => partitions)
-  }
-
-  it('are passed on to the messages about it', async () => {
-    const completes = [{ raw: incoming('a', headers) }, { raw: incoming('b') }]
-    expect(await sealed({ completes, emits: [about('a'), about('b')] })).toEqual([headers, {}])
-  })
-
-  it('are passed on from a dead letter', async () => {
-    const deadLettered = [incoming('a', headers)]
-    expect(await sealed({ completes: [], emits: [about('a')] }, { deadLettered }))
-      .toEqual([headers])
-  })
-
-  it('are those of the topology without such headers', async () => {
-    expect(await sealed({ completes: [{ raw: incoming('a') }], emits: [about('a')] }))
-      .toEqual([undefined])
-  })
-})
-
-describe('processing of a batch', () => {
-  it('retries only failed afterProduced actions, and waits for infrastructure', async () => {
-    const ran: string[] = []
-    const { deps, batch } = notingDeps()
-    const decisionOf = (name: string, failures: number) => ({
-      completes: [message],
-      emits: [],
-      afterProduced: async () => {
-        ran.push(name)
-        const runs = ran.filter(other => other === name).length
-        if (runs <= failures) throw new InfrastructureError('away')
+  async function sealed (messages: readonly RawMessage[]) {
+    const partitions: unknown[] = []
+    const stage = echoStage({ resolveDead: async ({ job = '' }) => decisionFor([], job).emits })
+    const bench = await benchOf(stage, {
+      messageCodec: {
+        ...plainCodec,
+        encode: async emission => {
+          partitions.push(emission.partitions)
+          return await plainCodec.encode(emission)
+        },
       },
     })
-    const metrics = createMetrics()
-    const log = createLog('x', { level: 'silent' })
-    const process = new Process({
-      ...deps,
-      metrics,
-      log,
-      messageCodec: plainCodec,
-      stage: echoStage({ decide: async () => [decisionOf('a', 0), decisionOf('b', 2)] }),
-      steps: new Steps({ metrics, log, sleep: async () => {} }),
-    } as ProcessDeps)
-    await process.run([rawMessage(0)], batch)
-    expect(ran).toEqual(['a', 'b', 'b', 'b'])
-  })
-})
+    await bench.deliver(messages)
+    return partitions
+  }
 
-describe('dead-lettering', () => {
-  const letter = { raw: rawMessage(0), reason: 'r', cause: 'failed' } as const
-
-  it('emits for the rows, then sends the dead letter, then completes the message', async () => {
-    const { noted, deps, batch } = notingDeps()
-    await new Process(deps).deadLetter(letter, batch)
-    expect(noted).toEqual([
-      'checkLimit 1', 'checkLimit 0', 'seal 0', 'send', 'letters 0', 'letters 1', 'complete',
-      'error message sent to the dead-letter topic',
-    ])
-  })
-
-  it('sends only the dead letter if nothing can be emitted', async () => {
-    const { noted, deps, batch } = notingDeps(async () => { throw new TypeError('headers') })
-    await new Process(deps).deadLetter(letter, batch)
-    expect(noted).toEqual([
-      'checkLimit 1',
-      'error rows of a dead letter not resolved; they stay open until ledger fails the job',
-      'letters 1', 'complete',
-      'error message sent to the dead-letter topic',
-    ])
+  it.each([
+    ['are passed on to the messages about it', [
+      { ...rawMessage(0, 'a'), headers: { job: 'a', ...headers } },
+      { ...rawMessage(1, 'b'), headers: { job: 'b' } },
+    ], [headers, undefined]],
+    ['are passed on from a dead letter',
+      [{ ...rawMessage(0, 'dead'), headers: { job: 'a', ...headers } }], [headers]],
+    ['are those of the topology without such headers',
+      [{ ...rawMessage(0, 'a'), headers: { job: 'a' } }], [undefined]],
+  ])('%s', async (_, messages, expected) => {
+    expect(await sealed(messages)).toEqual(expected)
   })
 })

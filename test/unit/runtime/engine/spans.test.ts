@@ -2,12 +2,11 @@ import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
 import { decisionSpans, inMessageSpan } from '../../../../services/runtime/engine/spans.ts'
 import type { Decision, Emission } from '../../../../services/runtime/engine/stage.ts'
-import type { MessageBatch } from '../../../../services/runtime/engine/steps.ts'
 import { inSpan, SpanKind } from '../../../../services/runtime/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../../support/tracing.ts'
 import { rawMessage } from './engine-bench.ts'
 
-const batch = { location: { group: 'settle.small' } } as unknown as MessageBatch
+const location = { stage: 'settle', group: 'settle.small' } as const
 
 const message = (offset: number, headers: Record<string, string>): RawMessage =>
   ({ ...rawMessage(offset), headers: { tenant: 't', chunkRows: '2', ...headers } })
@@ -19,10 +18,12 @@ const decision = (
   raws: readonly RawMessage[], emits: readonly Emission[], more: Partial<Decision> = {}
 ) => ({ completes: raws.map(raw => ({ raw })), emits, ...more }) as unknown as Decision
 
-async function carriedOut (decisions: readonly Decision[], given: MessageBatch = batch) {
+async function carriedOut (
+  decisions: readonly Decision[], context: { readonly deadLettered?: readonly RawMessage[] } = {}
+) {
   let emits: readonly Emission[] = []
   const spans = await spansOf(async () => {
-    const made = decisionSpans('settle', decisions, given)
+    const made = decisionSpans(location, decisions, context)
     emits = made.emits
     await made.around(async () => {})
   })
@@ -35,7 +36,7 @@ const b = message(2, { job: 'b', ...placeIn(2, 2) })
 describe('the spans of decisions', () => {
   it('do not exist without tracing, and emissions are unchanged', () => {
     const emission = about('a')
-    expect(decisionSpans('settle', [decision([a], [emission])], batch).emits[0]).toBe(emission)
+    expect(decisionSpans(location, [decision([a], [emission])], {}).emits[0]).toBe(emission)
   })
 
   it('are one per job of a decision', async () => {
@@ -82,14 +83,14 @@ describe('the spans of decisions', () => {
     expect(plain.spans[0]?.parentSpanContext).toBeUndefined()
     expect(plain.traces).toEqual([expect.stringMatching(/^[0-9a-f]{32}-[0-9a-f]{16}$/)])
     const { spans, traces } = await carriedOut(
-      [decision([], [about('a')])], { ...batch, deadLettered: [a] })
+      [decision([], [about('a')])], { deadLettered: [a] })
     expect(spans[0]?.attributes['error.type']).toBe('dead_letter')
     expect(traces[0]?.slice(0, 32)).toBe(idOf(1))
   })
 
   it('fail with the decision', async () => {
     const [span] = await spansOf(async () => {
-      const { around } = decisionSpans('settle', [decision([a], [])], batch)
+      const { around } = decisionSpans(location, [decision([a], [])], {})
       const failing = around(async () => { throw new RangeError('too large') })
       await expect(failing).rejects.toThrow('too large')
     })
@@ -100,7 +101,7 @@ describe('the spans of decisions', () => {
     const ask = () => inSpan({ name: 'ask', kind: SpanKind.CLIENT }, async () => {})
     const spans = await spansOf(async () => {
       await inMessageSpan('settle', a, ask)
-      await decisionSpans('settle', [decision([a], [])], batch).around(async () => {})
+      await decisionSpans(location, [decision([a], [])], {}).around(async () => {})
     })
     expect(spans.map(({ name }) => name)).toEqual(['ask', 'settle process'])
     expect(spans[0]?.parentSpanContext?.spanId).toBe(spans[1]?.spanContext().spanId)

@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
 import {
@@ -12,21 +13,30 @@ const offsets = (messages: readonly RawMessage[]) => messages.map(({ offset }) =
 
 function setUp ({ isByTenant = true } = {}) {
   const ahead = { bytes: 0, maxBytes: 100 }
-  const shares = createTenantShares(ahead)
+  const shares = createTenantShares(ahead, tenant => tenant === 'heavy' ? 2 : 1)
   return { ahead, shares, queue: new TenantQueue(shares, isByTenant) }
 }
 
-/** Spends the credit of tenant a. */
-function spendCredit (queue: ReturnType<typeof setUp>['queue']): void {
-  queue.add([of('a', 0, 30_000)])
-  queue.release(queue.take(1))
+/** Spends the credit of tenants, who are then limited to what they may have in flight. */
+function spendCredit (queue: TenantQueue, ...tenants: readonly string[]): void {
+  for (const tenant of tenants) {
+    queue.add([of(tenant, 0, tenant === 'heavy' ? 120_000 : 60_000)])
+    queue.release(queue.take(1))
+  }
 }
 
 describe('the messages of a partition', () => {
-  it('are scheduled by rows, so that large messages have no advantage', () => {
+  it.each([
+    ['are scheduled by rows, so that large messages have no advantage',
+      [of('a', 0, 100), of('a', 1, 100), ...[2, 3, 4, 5].map(at => of('b', at, 50))],
+      6, [0, 2, 3, 1, 4, 5]],
+    ['are taken up to the rows of two full chunks, so that other tenants wait little',
+      [0, 1, 2, 3].map(at => of('a', at, 1_900)), 8, [0, 1, 2]],
+    ['are taken one by one if each has more rows', [of('a', 4, 9_000), of('a', 5)], 8, [4]],
+  ])('%s', (_, messages, count, expected) => {
     const { queue } = setUp()
-    queue.add([of('a', 0, 100), of('a', 1, 100), ...[2, 3, 4, 5].map(at => of('b', at, 50))])
-    expect(offsets(queue.take(6))).toEqual([0, 2, 3, 1, 4, 5])
+    queue.add(messages)
+    expect(offsets(queue.take(count))).toEqual(expected)
   })
 
   it('of a tenant that was idle go first, for up to 25,000 rows', () => {
@@ -43,15 +53,6 @@ describe('the messages of a partition', () => {
     const taken = takeAll().map(offset => offset >= 100 ? 'b' : 'a').join('')
     expect(taken.indexOf('a')).toBe(14)
     expect(taken.slice(14, 24)).toBe('ababababab')
-  })
-
-  it('are taken up to the rows of two full chunks, so that other tenants wait little', () => {
-    const { queue } = setUp()
-    queue.add([0, 1, 2, 3].map(at => of('a', at, 1_900)))
-    expect(offsets(queue.take(8))).toEqual([0, 1, 2])
-    queue.clear()
-    queue.add([of('a', 4, 9_000), of('a', 5)])
-    expect(offsets(queue.take(8))).toEqual([4])
   })
 
   it('share with other partitions', () => {
@@ -71,21 +72,26 @@ describe('the messages of a partition', () => {
     expect(offsets(queue.take(2))).toEqual([3, 2])
   })
 
-  it('wait while other tenants are active and their tenant has 4,000 rows in flight', () => {
-    const { queue, shares } = setUp()
-    spendCredit(queue)
-    const other = new TenantQueue(shares, true)
-    other.add([of('b', 0), of('b', 1)])
-    queue.add([0, 1, 2].map(at => of('a', at, 2_000)))
-    const inFlight = queue.take(3)
-    expect([offsets(inFlight), queue.take(3), queue.isEmpty()]).toEqual([[0, 1], [], false])
-    queue.release(inFlight)
-    expect(offsets(queue.take(3))).toEqual([2])
-  })
+  it('wait while other tenants are active and their tenant has 4,000 rows per weight in flight',
+    async () => {
+      const { queue, shares } = setUp()
+      spendCredit(queue, 'a', 'heavy')
+      const other = new TenantQueue(shares, true)
+      other.add([of('b', 0), of('b', 1)])
+      queue.add([0, 1, 2].map(at => of('a', at, 2_000)))
+      queue.add([3, 4, 5].map(at => of('heavy', at, 4_000)))
+      const inFlight = Array.from({ length: 6 }, () => queue.take(1)).flat()
+      expect(offsets(inFlight).toSorted()).toEqual([0, 1, 3, 4])
+      expect([queue.take(3), queue.isEmpty()]).toEqual([[], false])
+      const woken = Promise.all([queue.released(), other.released()])
+      queue.release(inFlight.filter(({ headers }) => headers.tenant === 'a'))
+      await woken
+      expect(offsets(queue.take(3))).toEqual([2])
+    })
 
   it('do not wait once the messages of the other tenants are gone', () => {
     const { queue, shares } = setUp()
-    spendCredit(queue)
+    spendCredit(queue, 'a')
     const other = new TenantQueue(shares, true)
     other.add([of('b', 0)])
     queue.add([0, 1, 2].map(at => of('a', at, 4_000)))
@@ -94,19 +100,13 @@ describe('the messages of a partition', () => {
     expect([queue.take(1), queue.take(1)].map(offsets)).toEqual([[1], [2]])
   })
 
-  it('do not wait without fair scheduling', () => {
+  it('neither wait nor change their order without fair scheduling', () => {
     const { queue, shares } = setUp({ isByTenant: false })
     new TenantQueue(shares, true).add([of('b', 0)])
-    queue.add([0, 1, 2].map(at => of('a', at, 9_000)))
-    const taken = queue.take(2)
+    queue.add([of('a', 0, 9_000), of('a', 1, 9_000), of('b', 2), of('a', 3, 9_000)])
+    const taken = queue.take(3)
     queue.release(taken)
-    expect([taken, queue.take(2)].map(offsets)).toEqual([[0, 1], [2]])
-  })
-
-  it('stay in order without fair scheduling', () => {
-    const { queue } = setUp({ isByTenant: false })
-    queue.add([of('a', 0, 9_000), of('a', 1, 9_000), of('b', 2)])
-    expect(offsets(queue.take(5))).toEqual([0, 1, 2])
+    expect([taken, queue.take(2)].map(offsets)).toEqual([[0, 1, 2], [3]])
     expect(queue.isEmpty()).toBe(true)
   })
 
@@ -121,5 +121,31 @@ describe('the messages of a partition', () => {
     expect(ahead.bytes).toBe(all / 3 * 2)
     queue.clear()
     expect([queue.oldestWrittenMs(), queue.isEmpty(), ahead.bytes]).toEqual([undefined, true, 0])
+  })
+
+  it('in flight exceed the limit by at most one message, and never stop all tenants', () => {
+    const steps = fc.array(fc.record({
+      tenant: fc.constantFrom('a', 'b', 'c'),
+      rows: fc.integer({ min: 1, max: 2_000 }),
+      isEnd: fc.boolean(),
+    }), { maxLength: 100 })
+    fc.assert(fc.property(steps, all => {
+      const { queue, shares } = setUp()
+      spendCredit(queue, 'a', 'b', 'c')
+      const waiting = new TenantQueue(shares, true)
+      waiting.add(['a', 'b', 'c'].map((tenant, at) => of(tenant, at)))
+      const running: RawMessage[] = []
+      const rowsOf = (tenant: string) => running
+        .filter(({ headers }) => headers.tenant === tenant)
+        .reduce((sum, { headers }) => sum + Number(headers.chunkRows), 0)
+      for (const [at, { tenant, rows, isEnd }] of all.entries()) {
+        if (isEnd) queue.release(running.splice(0, 1))
+        queue.add([of(tenant, at, rows)])
+        running.push(...queue.take(1))
+        if (queue.isEmpty()) continue
+        expect(running.length).toBeGreaterThan(0)
+        expect(Math.max(...['a', 'b', 'c'].map(rowsOf))).toBeLessThan(4_000 + 2_000)
+      }
+    }))
   })
 })
