@@ -1,4 +1,4 @@
-import { createTokenizer, readSecrets } from '../cache/tokenizer.ts'
+import { createTokenizer, readSecrets } from '../cache/tokens.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'

@@ -1,8 +1,7 @@
 import { readCell } from '../phone/cell.ts'
-import { typeOfNumber } from '../phone/dial.ts'
-import type { SplitNumber } from '../phone/national.ts'
+import { type SplitNumber, typeOfNumber } from '../phone/dial.ts'
 import { parsePhone } from '../phone/parse.ts'
-import { hasLength } from '../phone/plan.ts'
+import { hasLength } from '../phone/plans.ts'
 import type { PreflightReason } from '../../schemas/api/verdicts.ts'
 import { inputFault, invalid, isTooLong, type Canonical } from './input.ts'
 

@@ -1,10 +1,11 @@
-import { callingCodeAt, callingCodeOf, matchCountry } from './calling-codes.ts'
-import { assignedTypeOf, type Plan } from './plan.ts'
-import { ruleFor } from './layout.ts'
-import {
-  readInternational, split, withoutNationalPrefix, type SplitNumber,
-} from './national.ts'
 import type { AssignedType } from './library.ts'
+import {
+  type CallingCode, callingCodeAt, callingCodeOf, hasLength, matchCountry, type Plan, ruleFor,
+  typeOfMatch,
+} from './plans.ts'
+
+/** A number split by the numbering plan; both together are its E.164 form. */
+export type SplitNumber = { readonly callingCode: CallingCode, readonly national: string }
 
 /** Why a text is no phone number; the terms of the result column `reason`. */
 export type NumberFault = 'not_a_phone_number' | 'no_calling_code' | 'unknown_calling_code' |
@@ -27,17 +28,16 @@ const COMMON_PREFIXES = ['00', '011', '0011'] as const
  */
 export function readDigits (digits: string, plan: Plan | undefined): Dialed {
   if (digits[0] !== PLUS) return plan && stable(readDialed(digits, plan))
-  if (digits[1] === '0') return readAfterPlus(digits)
+  if (digits[1] === '0') {
+    // No calling code starts with 0: a plus before an international prefix is one too many.
+    return onlyAssigned(COMMON_PREFIXES.map(prefix => afterPrefix(digits.slice(1), prefix)))
+  }
   const number = readInternational(digits, 1)
-  return stable(number && readRepeated(digits, number))
-}
-
-/** `+49 0049 30`: the calling code twice. */
-function readRepeated (digits: string, number: SplitNumber): SplitNumber | undefined {
+  if (number === undefined) return undefined
   const { digits: code } = number.callingCode
-  const start = code.length + 1
-  if (digits[start] !== '0' || digits[start + 1] !== '0') return number
-  return digits.startsWith(code, start + 2) ? readInternational(digits, start + 2) : number
+  // `+49 0049 30`: the calling code twice.
+  const isRepeated = digits.startsWith(`00${code}`, code.length + 1)
+  return stable(isRepeated ? readInternational(digits, code.length + 3) : number)
 }
 
 /** Whether a reading is a number of an assigned range. */
@@ -47,8 +47,7 @@ export function isAssigned (reading: Dialed | NumberFault): reading is SplitNumb
 
 /** The type of the range of a number; undefined if it is not assigned. */
 export function typeOfNumber ({ callingCode, national }: SplitNumber): AssignedType | undefined {
-  const { type, plan } = matchCountry(callingCode, national)
-  return type === 'not_looked_up' ? assignedTypeOf(plan, national) : type
+  return typeOfMatch(matchCountry(callingCode, national), national)
 }
 
 /** The only assigned number of several readings, `ambiguous`, or undefined if none is assigned. */
@@ -57,20 +56,12 @@ export function onlyAssigned (readings: readonly Dialed[]): Dialed {
   for (const reading of readings) {
     if (reading === 'ambiguous') return reading
     if (reading === undefined || typeOfNumber(reading) === undefined) continue
-    if (only !== undefined && !isSame(only, reading)) return 'ambiguous'
+    const isOther = only !== undefined &&
+      (only.callingCode !== reading.callingCode || only.national !== reading.national)
+    if (isOther) return 'ambiguous'
     only = reading
   }
   return only
-}
-
-function isSame (left: SplitNumber, right: SplitNumber): boolean {
-  return left.callingCode === right.callingCode && left.national === right.national
-}
-
-/** No calling code starts with 0: a plus before an international prefix is one too many. */
-function readAfterPlus (digits: string): Dialed {
-  return onlyAssigned(COMMON_PREFIXES.map(prefix => afterPrefix(digits.slice(1), prefix.length,
-    prefix)))
 }
 
 function readDialed (digits: string, plan: Plan): Dialed {
@@ -85,15 +76,15 @@ function readDialed (digits: string, plan: Plan): Dialed {
   const dialed = isInternational
     ? stable(readInternational(digits, matched.length))
     : stable(readNational(digits, plan))
-  const plain = common.map(prefix => afterPrefix(digits, prefix.length, prefix))
+  const plain = common.map(prefix => afterPrefix(digits, prefix))
   // In Brazil 0055 is also the prefix of a carrier, but a list means the country's own code.
   const meant = onlyAssigned(plain)
   if (typeof meant === 'object' && meant.callingCode.digits === plan.callingCode) return meant
   return onlyAssigned([dialed, ...plain]) ?? dialed
 }
 
-function afterPrefix (digits: string, start: number, prefix: string): SplitNumber | undefined {
-  return digits.startsWith(prefix) ? stable(readInternational(digits, start)) : undefined
+function afterPrefix (digits: string, prefix: string): SplitNumber | undefined {
+  return digits.startsWith(prefix) ? stable(readInternational(digits, prefix.length)) : undefined
 }
 
 /** Digits without an international prefix: a national number, or one that has lost its plus. */
@@ -116,9 +107,11 @@ function readNational (digits: string, plan: Plan): Dialed {
       typeOfNumber(longer) === typeOfNumber(national)
     if (isSameType) return onlyAssigned([national, longer]) ?? national
   }
-  return mayBeForeign(digits, national) && hasLostPrefix(digits, plan)
-    ? 'ambiguous'
-    : national
+  const other = national && readInternational(digits, 0)
+  // Digits that may be a landline here are a mobile number of another country as well.
+  const mayBeForeign = national !== undefined && other !== undefined &&
+    typeOfNumber(other) === 'MOBILE' && typeOfNumber(national) === 'FIXED_LINE'
+  return mayBeForeign && hasLostPrefix(digits, plan) ? 'ambiguous' : national
 }
 
 /**
@@ -128,14 +121,6 @@ function readNational (digits: string, plan: Plan): Dialed {
 export function hasLostPrefix (digits: string, plan: Plan): boolean {
   return withoutNationalPrefix(callingCodeOf(plan), plan, digits) === digits &&
     plan.formats !== undefined && (ruleFor(plan.formats, digits)?.writesPrefix ?? false)
-}
-
-/** Whether digits that may be a landline are a mobile number of another country as well. */
-function mayBeForeign (digits: string, national: SplitNumber | undefined): boolean {
-  if (national === undefined || callingCodeAt(digits, 0) === undefined) return false
-  const other = readInternational(digits, 0)
-  return other !== undefined && typeOfNumber(other) === 'MOBILE' &&
-    typeOfNumber(national) === 'FIXED_LINE'
 }
 
 /** Parses a number until it is stable: equal contacts must have one form. */
@@ -151,4 +136,57 @@ function stable (first: Dialed): Dialed {
     number = split(callingCode, again)
   }
   return undefined
+}
+
+/** The limits of the library for national numbers. */
+const MIN_NATIONAL_DIGITS = 2
+const MAX_NATIONAL_DIGITS = 17
+
+/** The split number, or undefined if it has too few or too many digits for the library. */
+function split (callingCode: CallingCode, national: string): SplitNumber | undefined {
+  const { length } = national
+  const isParsed = length >= MIN_NATIONAL_DIGITS && length <= MAX_NATIONAL_DIGITS
+  return isParsed ? { callingCode, national } : undefined
+}
+
+/**
+ * Parses an international number whose calling code starts at `start`, as the library does: a
+ * national prefix after the calling code is ignored. Undefined if there is none.
+ */
+export function readInternational (digits: string, start: number): SplitNumber | undefined {
+  const callingCode = callingCodeAt(digits, start)
+  if (callingCode === undefined) return undefined
+  const rest = digits.slice(start + callingCode.digits.length)
+  return split(callingCode, withoutNationalPrefix(callingCode, callingCode.main, rest))
+}
+
+/**
+ * Digits without national prefix and carrier code, by the plan of one of the countries of the
+ * calling code. As `extractNationalNumber` of the library: the prefix stays if the number matches
+ * the plan only with it, or would be too short without it.
+ */
+function withoutNationalPrefix (
+  callingCode: CallingCode, plan: Plan, digits: string
+): string {
+  const { nationalPrefix, pattern } = plan
+  if (nationalPrefix === undefined || digits === '') return digits
+  const stripped = strip(nationalPrefix, digits)
+  if (stripped === digits) return digits
+  if (pattern.test(digits) && !pattern.test(stripped)) return digits
+  const { country, plan: home } = matchCountry(callingCode, stripped)
+  const { lengths, maxLength } = country === undefined ? plan : home
+  const enough = stripped.length > maxLength || hasLength(lengths, stripped.length)
+  return enough ? stripped : digits
+}
+
+/** The last group decides whether the prefix captured anything, as in the library. */
+function strip (
+  { pattern, transform }: NonNullable<Plan['nationalPrefix']>, digits: string
+): string {
+  const match = pattern.exec(digits)
+  if (match === null) return digits
+  const hasCaptured = match.length > 1 && Boolean(match.at(-1))
+  return transform !== undefined && hasCaptured
+    ? digits.replace(pattern, transform)
+    : digits.slice(match[0].length)
 }

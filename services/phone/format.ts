@@ -1,9 +1,7 @@
 import parsePhoneNumber from 'libphonenumber-js/max'
-import { type CountryMatch, matchCountry } from './calling-codes.ts'
-import { fillLayout, ruleFor } from './layout.ts'
-import { readInternational, type SplitNumber } from './national.ts'
+import { readInternational, type SplitNumber } from './dial.ts'
 import type { AssignedType } from './library.ts'
-import { assignedTypeOf } from './plan.ts'
+import { fillLayout, matchCountry, ruleFor, typeOfMatch } from './plans.ts'
 
 type WrittenPhone = {
   /** ISO 3166; undefined if the range of the number has no single country. */
@@ -59,7 +57,7 @@ export type PhoneDescription = {
 const E164 = /^\+[1-9]\d{2,24}$/
 
 /** An E.164 number split by its plan; undefined if the library has to parse it. */
-export function readE164 (e164: string): SplitNumber | undefined {
+function readE164 (e164: string): SplitNumber | undefined {
   return E164.test(e164) ? readInternational(e164, 1) : undefined
 }
 
@@ -71,13 +69,9 @@ export function describePhone (e164: string): PhoneDescription | undefined {
   const number = readE164(e164)
   if (number === undefined) return describedByLibrary(e164)
   const { callingCode, national } = number
-  const home = matchCountry(callingCode, national)
-  const { country } = home
-  return { callingCode: callingCode.digits, national, country, type: typeAt(home, national) }
-}
-
-function typeAt ({ type, plan }: CountryMatch, national: string): AssignedType | undefined {
-  return type === 'not_looked_up' ? assignedTypeOf(plan, national) : type
+  const match = matchCountry(callingCode, national)
+  const type = typeOfMatch(match, national)
+  return { callingCode: callingCode.digits, national, country: match.country, type }
 }
 
 function describedByLibrary (e164: string): PhoneDescription | undefined {

@@ -5,7 +5,7 @@ import {
 /** The type of a number of an assigned range. */
 export type AssignedType = NonNullable<NumberType>
 
-export type LibraryType = {
+type LibraryType = {
   pattern (): string
   possibleLengths (): readonly number[]
 }

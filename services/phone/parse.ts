@@ -1,7 +1,5 @@
-import { callingCodeAt, planOfCountry } from './calling-codes.ts'
-import { isAssigned, readDigits } from './dial.ts'
-import { readInternational, type SplitNumber } from './national.ts'
-import type { Plan } from './plan.ts'
+import { isAssigned, readDigits, readInternational, type SplitNumber } from './dial.ts'
+import { callingCodeAt, type Plan, planOfCountry } from './plans.ts'
 
 /** Words before a number; a single letter may stand for a digit. */
 const LABEL = /^[A-Za-z][A-Za-z ().-]*[A-Za-z]{2}[.]? (?=[+0-9])/

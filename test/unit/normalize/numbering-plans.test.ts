@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { lengthFault } from '../../../services/normalize/phone.ts'
-import { readE164 } from '../../../services/phone/format.ts'
+import { readInternational } from '../../../services/phone/dial.ts'
 
 describe('lengthFault', () => {
   it.each([
@@ -14,7 +14,7 @@ describe('lengthFault', () => {
     ['+13101234', undefined],
     ['+13111234', 'too_short'],
   ])('%s: %s', (e164, fault) => {
-    const number = readE164(e164)
+    const number = readInternational(e164, 1)
     expect(number && lengthFault(number)).toBe(fault)
     expect(number).toBeDefined()
   })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Submitted } from '../../../schemas/types.ts'
 import { yieldToEventLoop } from '../../../services/runtime/platform/event-loop.ts'
 import { canonicalFor, createNormalizeStage } from '../../../services/normalize/stage.ts'
-import { createTokenizer } from '../../../services/cache/tokenizer.ts'
+import { createTokenizer } from '../../../services/cache/tokens.ts'
 import { identitiesOf } from '../../../services/jobs/results/columns.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {

@@ -1,0 +1,344 @@
+// The numbering plans of the library with compiled patterns, by country and by calling code.
+import {
+  type AssignedType, countriesOf, isKnownCountry, type LibraryFormat, libraryPlan, type LibraryPlan,
+} from './library.ts'
+
+/** Bit n is set if n digits are possible. */
+type Lengths = number
+
+type TypeRule = {
+  readonly type: AssignedType
+  readonly lengths: Lengths
+  readonly pattern: RegExp
+}
+
+/** A numbering plan of the library with compiled patterns. */
+export type Plan = {
+  /** Undefined for global services such as +800. */
+  readonly country: string | undefined
+  readonly callingCode: string
+  readonly pattern: RegExp
+  readonly lengths: Lengths
+  readonly maxLength: number
+  readonly leadingDigits: RegExp | undefined
+  /** The prefix of national numbers, and the replacement of its captured groups. */
+  readonly nationalPrefix:
+    { readonly pattern: RegExp, readonly transform: string | undefined } | undefined
+  readonly internationalPrefix: RegExp | undefined
+  /** Whether national numbers may begin with a 0 that is no prefix. */
+  readonly hasZeroNumbers: boolean
+  readonly fixedLine: TypeRule | undefined
+  /** Also undefined if mobile and fixed-line numbers look the same. */
+  readonly mobile: TypeRule | undefined
+  /** In the order of the library, mobile first. */
+  readonly otherTypes: readonly TypeRule[]
+  /** Undefined if one of them cannot be compiled. */
+  readonly formats: readonly FormatRule[] | undefined
+}
+
+/** The countries that share a calling code; most codes have one, global services have none. */
+export type CallingCode = {
+  readonly digits: string
+  /** The plan of the main country, which has the formats of all of them. */
+  readonly main: Plan
+  readonly countries: readonly Plan[]
+}
+
+/** The country and plan of a number. `type` is known if it was needed to find the country. */
+type CountryMatch = {
+  readonly country: string | undefined
+  readonly plan: Plan
+  readonly type: AssignedType | undefined | 'not_looked_up'
+}
+
+const MAX_CODE_DIGITS = 3
+const ZERO = '0'.charCodeAt(0)
+
+/** By the value of the digits; null if the library has no such code. */
+const callingCodes = new Array<CallingCode | null | undefined>(10 ** MAX_CODE_DIGITS)
+const countryPlans = new Map<string, Plan>()
+
+/**
+ * The calling code at `start` of the digits of an international number; undefined if there is none.
+ * No calling code is a prefix of another one, and none starts with 0.
+ */
+export function callingCodeAt (digits: string, start: number): CallingCode | undefined {
+  const end = Math.min(start + MAX_CODE_DIGITS, digits.length)
+  let value = 0
+  for (let index = start; index < end; index++) {
+    value = value * 10 + digits.charCodeAt(index) - ZERO
+    if (value === 0) return undefined
+    const known = callingCodes[value]
+    const callingCode = known === undefined ? compileCallingCode(String(value)) : known
+    if (known === undefined) callingCodes[value] = callingCode
+    if (callingCode !== null) return callingCode
+  }
+  return undefined
+}
+
+function compileCallingCode (digits: string): CallingCode | null {
+  const plans = countriesOf(digits)?.map(country => planOfCountry(country))
+    .filter(plan => plan !== undefined)
+  return plans === undefined
+    ? null
+    : { digits, main: plans[0] ?? compilePlan(digits), countries: plans }
+}
+
+/** The plan of a country (ISO 3166, upper case), undefined if the library has none. */
+export function planOfCountry (country: string): Plan | undefined {
+  const known = countryPlans.get(country)
+  if (known !== undefined || !isKnownCountry(country)) return known
+  const plan = compilePlan(country)
+  countryPlans.set(country, plan)
+  return plan
+}
+
+/** The countries of the calling code of a plan. */
+export function callingCodeOf (plan: Plan): CallingCode {
+  const callingCode = callingCodeAt(plan.callingCode, 0)
+  if (callingCode !== undefined) return callingCode
+  throw new Error(`the library has no calling code ${plan.callingCode}`)
+}
+
+/**
+ * The country of a national number, by the rules of the library: the only country of the calling
+ * code, or the first whose leading digits match or, without leading digits, that has a type for the
+ * number. Otherwise the main plan applies.
+ */
+export function matchCountry (callingCode: CallingCode, national: string): CountryMatch {
+  const { main, countries } = callingCode
+  if (countries.length < 2) {
+    return { country: main.country, plan: main, type: 'not_looked_up' }
+  }
+  for (const plan of countries) {
+    const { country, leadingDigits } = plan
+    if (leadingDigits !== undefined) {
+      if (leadingDigits.test(national)) return { country, plan, type: 'not_looked_up' }
+      continue
+    }
+    const type = assignedTypeOf(plan, national)
+    if (type !== undefined) return { country, plan, type }
+  }
+  return { country: undefined, plan: main, type: 'not_looked_up' }
+}
+
+/** The type of the number that the match is of; undefined if its range is not assigned. */
+export function typeOfMatch ({ type, plan }: CountryMatch, national: string) {
+  return type === 'not_looked_up' ? assignedTypeOf(plan, national) : type
+}
+
+/** By the rules of `getNumberType` of the library. */
+function assignedTypeOf (plan: Plan, national: string): AssignedType | undefined {
+  if (!plan.pattern.test(national)) return undefined
+  const { fixedLine, mobile } = plan
+  if (fixedLine !== undefined && matches(fixedLine, national)) {
+    const either = mobile === undefined || matches(mobile, national)
+    return either ? 'FIXED_LINE_OR_MOBILE' : 'FIXED_LINE'
+  }
+  for (const rule of plan.otherTypes) {
+    if (matches(rule, national)) return rule.type
+  }
+  return undefined
+}
+
+function matches ({ lengths, pattern }: TypeRule, national: string): boolean {
+  return hasLength(lengths, national.length) && pattern.test(national)
+}
+
+const BITS = 32
+
+/** Whether a number of digits is possible. */
+export function hasLength (lengths: Lengths, digits: number): boolean {
+  return digits < BITS && (lengths >>> digits & 1) === 1
+}
+
+/** The order of the library; the first match wins. */
+const OTHER_TYPES = [
+  'MOBILE', 'PREMIUM_RATE', 'TOLL_FREE', 'SHARED_COST', 'VOIP', 'PERSONAL_NUMBER', 'PAGER', 'UAN',
+  'VOICEMAIL',
+] as const satisfies readonly AssignedType[]
+
+/** Compiles the plan of a country, or of a calling code without a country. */
+function compilePlan (countryOrCallingCode: string): Plan {
+  const plan = libraryPlan(countryOrCallingCode)
+  const lengths = plan.possibleLengths()
+  const prefix = plan.nationalPrefixForParsing()
+  return {
+    country: isKnownCountry(countryOrCallingCode) ? countryOrCallingCode : undefined,
+    callingCode: plan.callingCode(),
+    pattern: fullPattern(plan.nationalNumberPattern()),
+    lengths: lengthsOf(lengths),
+    maxLength: Math.max(...lengths),
+    leadingDigits: startPattern(plan.leadingDigits()),
+    nationalPrefix: prefix
+      ? {
+          pattern: new RegExp(`^(?:${prefix})`),
+          transform: plan.nationalPrefixTransformRule() || undefined,
+        }
+      : undefined,
+    internationalPrefix: startPattern(plan.IDDPrefix()),
+    hasZeroNumbers: /(?:^|[|(:])(?:0|\[[^\]]*0)/.test(plan.nationalNumberPattern()),
+    fixedLine: typeRule(plan, 'FIXED_LINE'),
+    mobile: typeRule(plan, 'MOBILE'),
+    otherTypes: OTHER_TYPES.map(type => typeRule(plan, type)).filter(rule => rule !== undefined),
+    formats: compileFormats(plan.formats(), `+${plan.callingCode()} `),
+  }
+}
+
+function typeRule (plan: LibraryPlan, type: AssignedType): TypeRule | undefined {
+  const definition = plan.type(type)
+  if (definition === undefined || !definition.pattern()) return undefined
+  const lengths = lengthsOf(definition.possibleLengths())
+  return { type, lengths, pattern: fullPattern(definition.pattern()) }
+}
+
+function lengthsOf (digits: readonly number[]): Lengths {
+  return digits.reduce((lengths, length) => lengths | 1 << length, 0)
+}
+
+function fullPattern (pattern: string): RegExp {
+  return new RegExp(`^(?:${pattern})$`)
+}
+
+function startPattern (pattern: string | 0 | undefined): RegExp | undefined {
+  return pattern ? new RegExp(`^(?:${pattern})`) : undefined
+}
+
+/**
+ * The characters of a formatted number; `positions[i]` is for digit `digits[i]` of the national
+ * one.
+ */
+type Layout = {
+  readonly codes: number[]
+  readonly positions: readonly number[]
+  readonly digits: readonly number[]
+}
+
+type Layouts = { readonly international: Layout, readonly national: Layout }
+
+/** The format of numbers with certain leading digits. */
+type FormatRule = {
+  readonly leadingDigits: RegExp | undefined
+  /** By number of digits; undefined if the rule does not apply. */
+  readonly layouts: readonly (Layouts | undefined)[]
+  /** Whether national numbers are written with a prefix: `030 901820`. */
+  readonly writesPrefix: boolean
+}
+
+/** The first rule whose leading digits and length match, as in the library. */
+export function ruleFor (rules: readonly FormatRule[], national: string): FormatRule | undefined {
+  return rules.find(({ layouts, leadingDigits }) =>
+    layouts[national.length] !== undefined && (leadingDigits?.test(national) ?? true))
+}
+
+/**
+ * Fills a layout with a national number. Builds the string in one step: a concatenated string would
+ * keep its pieces in memory.
+ */
+export function fillLayout ({ codes, positions, digits }: Layout, national: string): string {
+  for (let index = 0; index < positions.length; index++) {
+    codes[positions[index] ?? 0] = national.charCodeAt(digits[index] ?? 0)
+  }
+  return String.fromCharCode(...codes)
+}
+
+type Group = { readonly min: number, readonly max: number }
+type Templates = { readonly international: string, readonly national: string }
+
+const GROUP = /\(\\d(?:\{(\d+)(?:,(\d+))?\})?\)/g
+const PLACEHOLDER = /\$(\d)/
+const MAX_GROUPS = 9
+/** Characters that the library replaces by a space in international format. */
+const SEPARATORS = /[-/. ()]+/g
+const PLAIN_TEMPLATE = /^(?:\$[1-9]|[-/. ()\d])*$/
+
+/**
+ * Compiles formats to layouts, so that formatting a number needs no regular expression except for
+ * its leading digits. Patterns are sequences of digit groups, `(\d{3})(\d{3,4})`, which take as
+ * many digits as possible from the left. International numbers start with `begin`. Returns
+ * undefined for a format of another shape.
+ */
+function compileFormats (formats: readonly LibraryFormat[], begin = ''):
+readonly FormatRule[] | undefined {
+  const rules = formats.map(format => compileFormat(format, begin))
+  return rules.every(rule => rule !== undefined) ? rules : undefined
+}
+
+function compileFormat (format: LibraryFormat, begin: string): FormatRule | undefined {
+  const pattern = format.pattern()
+  if (pattern.replaceAll(GROUP, '') !== '') return undefined
+  const groups = [...pattern.matchAll(GROUP)].map(([, min = '1', max = min]) =>
+    ({ min: Number(min), max: Number(max) }))
+  const templates = templatesOf(format)
+  const texts = [templates.international, templates.national]
+  const isUnderstood = groups.length <= MAX_GROUPS && texts.every(text =>
+    PLAIN_TEMPLATE.test(text) &&
+    [...text.matchAll(/\$(\d)/g)].every(([, place]) => Number(place) <= groups.length))
+  if (!isUnderstood) return undefined
+  // The last pattern is the most detailed one; the library uses only that one.
+  const leading = format.leadingDigitsPatterns().at(-1)
+  return {
+    leadingDigits: leading === undefined ? undefined : new RegExp(`^(?:${leading})`),
+    layouts: layoutsOf(groups, templates, begin),
+    writesPrefix: /\d/.test((format.nationalPrefixFormattingRule() || '').replaceAll(/\$\d/g, '')),
+  }
+}
+
+/** As in the library, the national prefix rule replaces the first group of the format. */
+function templatesOf (format: LibraryFormat): Templates {
+  const rule = format.nationalPrefixFormattingRule()
+  const international = format.internationalFormat()
+  return {
+    international: international.replaceAll(SEPARATORS, ' ').trim(),
+    national: rule ? format.format().replace(/(\$\d)/, rule) : format.format(),
+  }
+}
+
+function layoutsOf (
+  groups: readonly Group[], templates: Templates, begin: string
+): readonly (Layouts | undefined)[] {
+  const min = groups.reduce((sum, group) => sum + group.min, 0)
+  const max = groups.reduce((sum, group) => sum + group.max, 0)
+  return Array.from({ length: max + 1 }, (_, digits) => {
+    if (digits < min) return undefined
+    const ends = endsOf(groups, digits - min)
+    return {
+      international: layoutOf(begin, templates.international, ends),
+      national: layoutOf('', templates.national, ends),
+    }
+  })
+}
+
+/** The end of each group if there are `spare` digits more than its minimum. */
+function endsOf (groups: readonly Group[], spare: number): readonly number[] {
+  let end = 0
+  let left = spare
+  return groups.map(({ min, max }) => {
+    const more = Math.min(left, max - min)
+    left -= more
+    end += min + more
+    return end
+  })
+}
+
+function layoutOf (begin: string, template: string, ends: readonly number[]): Layout {
+  const codes = codesOf(begin)
+  const positions: number[] = []
+  const digits: number[] = []
+  for (const [index, part] of template.split(PLACEHOLDER).entries()) {
+    // Each text is followed by the number of a group.
+    if (index % 2 === 0) codes.push(...codesOf(part))
+    else {
+      const group = Number(part)
+      for (let digit = ends[group - 2] ?? 0; digit < (ends[group - 1] ?? 0); digit++) {
+        digits.push(digit)
+        positions.push(codes.push(0) - 1)
+      }
+    }
+  }
+  return { codes, positions, digits }
+}
+
+function codesOf (text: string): number[] {
+  return [...text].map(character => character.charCodeAt(0))
+}
