@@ -1,24 +1,24 @@
-import { hash } from 'node:crypto'
-import type { ServiceSlug } from '../topology.ts'
+import { readFileSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+import { mastersOf } from '../runtime/platform/cells.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { type RedisClient, script } from '../runtime/platform/redis.ts'
+import { SERVICE_SLUGS } from '../topology.ts'
 import {
-  type CacheCommands, type CachedRecord, claimEntries, createReader, createWriter, type Entries,
-  LEASE, leaseOf, MAX_FRESHNESS_MS, pickEntries, tokenCount,
+  type CachedRecord, createReader, createWriter, LEASE, leaseOf, MAX_FRESHNESS_MS,
 } from './entries.ts'
-import { type OptionalRotatedTokens, tokensByVersion } from './tokens.ts'
+import {
+  keyPrefixOf, type OptionalRotatedTokens, pickTokens, TOKEN_BYTES, tokensByVersion,
+  type TokenScope,
+} from './tokens.ts'
 
-/** The scope of records: tenant, service, and the version of the secret of its tokens. */
-export type CacheScope = {
-  readonly tenant: string
-  readonly service: ServiceSlug
-  readonly version: string
-  /** Tokens of the same contacts for other versions; their entries count too. */
-  readonly rotated?: OptionalRotatedTokens
-}
+/** The scope of records. Entries of tokens of other versions, of the same contacts, count too. */
+type CacheScope = TokenScope & { readonly rotated?: OptionalRotatedTokens }
 
 /** The record of a contact, or who checks it: this job (`mine`) or another one (`leased`). */
 type ClaimedRecord = CachedRecord | 'mine' | 'leased'
 
-export type CacheClaim = {
+type CacheClaim = {
   /**
    * The job that would pay. A contact occurs once in a job, so the job recognizes its own leases.
    */
@@ -29,7 +29,7 @@ export type CacheClaim = {
   readonly usable: (record: CachedRecord) => boolean
 }
 
-export type Offer = Pick<CacheClaim, 'usable'> & {
+type Offer = Pick<CacheClaim, 'usable'> & {
   /** One verdict per token; none is `unknown`. */
   readonly records: readonly CachedRecord[]
 }
@@ -56,7 +56,7 @@ export type RecordCache = {
    * no lease before; for one version of the tokens.
    */
   readonly offer: (
-    scope: Omit<CacheScope, 'rotated'>, tokens: Buffer, offer: Offer,
+    scope: TokenScope, tokens: Buffer, offer: Offer,
   ) => Promise<readonly (CachedRecord | 'leased')[]>
   /** Releases the leases of a job. A lease that has expired and belongs to another job is kept. */
   readonly release: (scope: CacheScope, tokens: Buffer, job: string) => Promise<void>
@@ -64,22 +64,30 @@ export type RecordCache = {
   readonly erase: (scope: CacheScope, tokens: Buffer) => Promise<void>
 }
 
-/** `onFault` gets the errors of the cache, for logs; the pipeline works without the cache. */
-export type RecordCacheOptions = { readonly onFault?: (error: unknown) => void }
+type RecordCacheOptions = {
+  /** Gets the errors of the cache, for logs; the pipeline works without the cache. */
+  readonly onFault?: (error: unknown) => void
+  /** Counts looked-up rows. */
+  readonly metrics?: Pick<Metrics, 'count'>
+}
+
+/** As long as a job that knows only the other version may have verification batches in progress. */
+const OTHER_VERSION_TTL_MS = 86_400_000
 
 /**
- * The caches of tenants: one entry per token, kept for 90 days. An entry is a record, or the lease
- * of a job that is checking the contact. The cache is never required: an outage or an invalid entry
- * is a miss, and a record that could not be stored is checked again. A lease saves money and is not
- * needed for correctness.
+ * The caches of tenants in Redis: one entry per token, kept for 90 days. An entry is a record, or
+ * the lease of a job that is checking the contact. The cache is never required: an outage or an
+ * invalid entry is a miss, and a record that could not be stored is checked again. A lease saves
+ * money and is not needed for correctness.
  *
  * During a rotation of the secret a contact has an entry for each version of its tokens, which
  * connects jobs that know only one of them: leases are stored for all versions, and a verdict for
  * the version of the job, and for a day for the others.
  */
-export function createRecordCache (
-  commands: CacheCommands, { onFault = () => {} }: RecordCacheOptions = {}
+export function redisRecordCache (
+  redis: RedisClient, { onFault = () => {}, metrics }: RecordCacheOptions = {}
 ): RecordCache {
+  const scripts = createScripts(redis)
   const attempt = async <T>(action: () => Promise<T>, fallback: T): Promise<T> => {
     try {
       return await action()
@@ -90,112 +98,241 @@ export function createRecordCache (
   }
   return {
     find: async (scope, tokens) => {
-      const rows = tokenCount(tokens)
-      if (rows === 0) return []
-      const nothing = new Array<undefined>(rows).fill(undefined)
-      return await attempt(() => findAll(commands, entriesOf(scope, tokens)), nothing)
+      const nothing = new Array<undefined>(tokenCount(tokens)).fill(undefined)
+      const records = nothing.length === 0
+        ? nothing
+        : await attempt(() => findRecords(scripts, entriesOf(scope, tokens)), nothing)
+      const found = records.filter(record => record !== undefined).length
+      const { service } = scope
+      metrics?.count('cache_lookups_total', { service, outcome: 'found' }, found)
+      metrics?.count('cache_lookups_total', { service, outcome: 'missing' }, records.length - found)
+      return records
     },
-    claim: async (scope, tokens, claim) => {
+    claim: async (scope, tokens, { job, leaseMs: ms, usable }) => {
       const rows = tokenCount(tokens)
       if (rows === 0) return []
-      const fallback = new Array<'mine'>(rows).fill('mine')
-      return await attempt(() => claimAll(commands, entriesOf(scope, tokens), claim), fallback)
+      const own = new Array<string>(rows).fill(leaseOf(job))
+      const claimed = await attempt(() =>
+        claimEntries(scripts, entriesOf(scope, tokens), { own, ms, usable }), [])
+      return own.map((_, row) => claimed[row] ?? 'mine')
     },
     store: async (scope, tokens, records) => {
-      const rows = [...records.keys()].filter((row) => isVerdict(records[row]))
+      const rows = [...records.keys()].filter(row => isVerdict(records[row]))
       if (rows.length === 0) return
       const values = records.filter(isVerdict).map(createWriter())
-      const lists = entriesOf(scope, tokens)
-      const ttlMs = (index: number) => index === 0 ? MAX_FRESHNESS_MS : OTHER_VERSION_TTL_MS
-      await attempt(() => Promise.all(lists.map((list, index) =>
-        commands.put(pickEntries(list, rows), values, ttlMs(index)))), undefined)
+      await attempt(() => Promise.all(entriesOf(scope, tokens).map((entries, index) => {
+        const ttlMs = index === 0 ? MAX_FRESHNESS_MS : OTHER_VERSION_TTL_MS
+        return scripts.put(pickEntries(entries, rows), values, ttlMs)
+      })), undefined)
     },
-    offer: async (scope, tokens, offer) => {
+    offer: async (scope, tokens, { records, usable }) => {
       if (tokenCount(tokens) === 0) return []
-      const keyPrefix = keyPrefixOf(scope)
-      return await attempt(() => offerAll(commands, { keyPrefix, tokens }, offer), offer.records)
+      const entries = { keyPrefix: keyPrefixOf(scope), tokens }
+      const own = records.map(createWriter())
+      const claimed = await attempt(() =>
+        claimEntries(scripts, [entries], { own, ms: MAX_FRESHNESS_MS, usable }), [])
+      return records.map((record, row) => claimed[row] ?? record)
     },
     release: async (scope, tokens, job) => {
       if (tokenCount(tokens) === 0) return
-      const lists = entriesOf(scope, tokens)
-      await attempt(() => Promise.all(lists.map((list) =>
-        commands.release(list, leaseOf(job)))), undefined)
+      await attempt(() => Promise.all(entriesOf(scope, tokens).map(entries =>
+        scripts.release(entries, leaseOf(job)))), undefined)
     },
     erase: async (scope, tokens) => {
       if (tokenCount(tokens) === 0) return
-      for (const list of entriesOf(scope, tokens)) await commands.erase(list, LEASE)
+      for (const entries of entriesOf(scope, tokens)) await scripts.erase(entries)
     },
   }
 }
-
-/** As long as a job that knows only the other version may have verification batches in progress. */
-const OTHER_VERSION_TTL_MS = 86_400_000
 
 const isVerdict = (record: CachedRecord | undefined): record is CachedRecord =>
   record !== undefined && record.status !== 'unknown'
 
-/** The entries of a contact for each version of its token; the version of the job first. */
-type EntryLists = readonly [Entries, ...Entries[]]
+/** Cache entries: the name of each is `keyPrefix` and the 16 bytes of its token. */
+type Entries = { readonly keyPrefix: string, readonly tokens: Buffer }
 
-/** Looks up misses of the first version in the next one. */
-async function findAll (
-  commands: CacheCommands, [own, ...others]: EntryLists
-): Promise<readonly (CachedRecord | undefined)[]> {
-  const read = createReader()
-  const found = (await commands.find(own)).map(read)
-  for (const list of others) {
-    const rows = [...found.keys()].filter((row) => found[row] === undefined)
-    if (rows.length === 0) break
-    const texts = await commands.find(pickEntries(list, rows))
-    for (const [index, row] of rows.entries()) found[row] = read(texts[index] ?? null)
-  }
-  return found
-}
-
-async function claimAll (commands: CacheCommands, lists: EntryLists, claim: CacheClaim):
-Promise<readonly ClaimedRecord[]> {
-  const lease = leaseOf(claim.job)
-  const own = new Array<string>(tokenCount(lists[0].tokens)).fill(lease)
-  const held = await claimEntries(commands, lists, { own, ms: claim.leaseMs, usable: claim.usable })
-  return held.map((one) => one ?? 'mine')
-}
-
-async function offerAll (commands: CacheCommands, entries: Entries, { records, usable }: Offer):
-Promise<readonly (CachedRecord | 'leased')[]> {
-  const own = records.map(createWriter())
-  const held = await claimEntries(commands, [entries], { own, ms: MAX_FRESHNESS_MS, usable })
-  return records.map((record, row) => held[row] ?? record)
-}
-
-function entriesOf ({ rotated, ...scope }: CacheScope, tokens: Buffer): EntryLists {
+/** The entries of contacts for each version of their tokens; the version of the job first. */
+function entriesOf (
+  { rotated, ...scope }: CacheScope, tokens: Buffer
+): readonly [Entries, ...Entries[]] {
   const more = tokensByVersion(rotated).map(({ version, tokens: list }) =>
     ({ keyPrefix: keyPrefixOf({ ...scope, version }), tokens: list }))
   return [{ keyPrefix: keyPrefixOf(scope), tokens }, ...more]
 }
 
-/** Services that make the same check of a contact, and so use each other's records. */
-const SHARED: Readonly<Partial<Record<ServiceSlug, ServiceSlug>>> = {
-  'carrier-single': 'carrier-lookup',
+/** The entries at some positions, in ascending order. */
+function pickEntries ({ keyPrefix, tokens }: Entries, rows: readonly number[]): Entries {
+  return { keyPrefix, tokens: pickTokens(tokens, rows) }
 }
 
-/** The service by whose name the records of a service are stored. */
-export function recordsOf (service: ServiceSlug): ServiceSlug {
-  return SHARED[service] ?? service
+function tokenCount (tokens: Buffer): number {
+  return tokens.length / TOKEN_BYTES
 }
 
-/** 36 bits: a collision of two scopes is unlikely and harmless, because their tokens differ. */
-const TAG_CHARACTERS = 6
+/** Looks up misses of the first version in the next one. */
+async function findRecords (
+  scripts: CacheScripts, [entries, ...others]: readonly [Entries, ...Entries[]]
+): Promise<readonly (CachedRecord | undefined)[]> {
+  const read = createReader()
+  const records = (await scripts.find(entries)).map(read)
+  for (const list of others) {
+    const rows = [...records.keys()].filter(row => records[row] === undefined)
+    if (rows.length === 0) break
+    const texts = await scripts.find(pickEntries(list, rows))
+    for (const [index, row] of rows.entries()) records[row] = read(texts[index] ?? null)
+  }
+  return records
+}
+
+type ClaimOptions = {
+  readonly own: readonly string[]
+  readonly ms: number
+  readonly usable: (record: CachedRecord) => boolean
+}
 
 /**
- * The prefix of the entry names of a scope: `c:{<digest>}<version>:`. The name ends with the 16
- * bytes of a token, which is unique to one tenant, service and version. So the hash tag only has to
- * keep all entries of a command on one node of a cluster, for all versions of a contact. Names of
- * 28 bytes instead of 75 take a quarter of the time in Redis.
+ * Claims contacts for the first caller: returns the values of others, or undefined where the own
+ * text is stored now. Records that cannot be used are claimed a second time and overwritten, unless
+ * they were replaced in between.
  */
-export function keyPrefixOf (
-  { tenant, service, version }:
-  { readonly tenant: string, readonly service: ServiceSlug, readonly version: string }
-): string {
-  const digest = hash('sha256', JSON.stringify([tenant, recordsOf(service)]), 'base64url')
-  return `c:{${digest.slice(0, TAG_CHARACTERS)}}${version}:`
+async function claimEntries (
+  scripts: CacheScripts, lists: readonly Entries[], { own, ms, usable }: ClaimOptions
+): Promise<readonly (CachedRecord | 'leased' | undefined)[]> {
+  const read = createReader()
+  const readEntry = (text: string | null | undefined, row: number) => {
+    if (typeof text !== 'string' || text === own[row]) return undefined
+    if (text.startsWith(LEASE)) return 'leased'
+    const record = read(text)
+    return record !== undefined && usable(record) ? record : 'stale'
+  }
+  const texts = await scripts.claim(lists, own, { ms, stale: [] })
+  const claimed = texts.map(readEntry)
+  const again = [...claimed.keys()].filter(row => claimed[row] === 'stale')
+  if (again.length > 0) {
+    const stale = [...new Set(again.map(row => texts[row] ?? ''))]
+    const ownAgain = again.map(row => own[row] ?? '')
+    const second =
+      await scripts.claim(lists.map(list => pickEntries(list, again)), ownAgain, { ms, stale })
+    for (const [index, row] of again.entries()) claimed[row] = readEntry(second[index], row)
+  }
+  return claimed.map(entry => entry === 'stale' ? undefined : entry)
+}
+
+type CacheScripts = ReturnType<typeof createScripts>
+
+/**
+ * The scripts, one call per list of entries, because commands per row would cost more than checks.
+ * They get the prefix of the entry names and one buffer of tokens: naming a thousand entries one by
+ * one would cost more than reading them. All entries of one call have the same hash tag (of tenant
+ * and service), so they are on one node of a cluster, except while it moves their slot: then they
+ * are misses.
+ */
+function createScripts (redis: RedisClient) {
+  const named = (name: string, numberOfKeys: number | 'any') => {
+    const source = ['common', name].map(file =>
+      readFileSync(new URL(`./${file}.lua`, import.meta.url), 'utf8')).join('\n')
+    return script(redis, { name, source, numberOfKeys, binary: true })
+  }
+  const find = named('find', 1)
+  const claim = named('claim', 'any')
+  const put = named('put', 1)
+  const release = named('release', 1)
+  const erase = named('erase', 1)
+  return {
+    find: async ({ keyPrefix, tokens }: Entries) =>
+      unpackStrings(await find([keyPrefix], [tokens])),
+    /**
+     * Returns the value of the entry of each contact; null if it was set to the text in `own`, for
+     * `ms` milliseconds. `stale` texts are overwritten. There is one list per version of the
+     * tokens, with the same contacts: a record or lease in any of them counts.
+     */
+    claim: async (
+      lists: readonly Entries[], own: readonly string[],
+      { ms, stale }: { readonly ms: number, readonly stale: readonly string[] }
+    ) => {
+      const { numbers, texts } = packStrings(own)
+      const rest = [texts.length, ...texts, ...lists.map(({ tokens }) => tokens), ...stale]
+      return unpackStrings(
+        await claim(lists.map(({ keyPrefix }) => keyPrefix), [ms, numbers, ...rest]))
+    },
+    /** Sets one value per entry, for `ms` milliseconds. */
+    put: async ({ keyPrefix, tokens }: Entries, values: readonly string[], ms: number) => {
+      const { numbers, texts } = packStrings(values)
+      await put([keyPrefix], [ms, numbers, tokens, ...texts])
+    },
+    /** Deletes the leases that still belong to the owner. */
+    release: async ({ keyPrefix, tokens }: Entries, lease: string) => {
+      await release([keyPrefix], [tokens, lease])
+    },
+    /** Deletes the records; leases stay. */
+    erase: async ({ keyPrefix, tokens }: Entries) => {
+      await erase([keyPrefix], [tokens, LEASE])
+    },
+  }
+}
+
+/**
+ * Each distinct string once, and for each row its number in two bytes, from 1, as the scripts
+ * expect it.
+ */
+function packStrings (rows: readonly string[]) {
+  const known = new Map<string, number>()
+  const numbers = Buffer.allocUnsafe(rows.length * 2)
+  for (let row = 0; row < rows.length; row++) {
+    const text = rows[row] ?? ''
+    const number = known.get(text) ?? known.size + 1
+    if (number > known.size) known.set(text, number)
+    numbers[row * 2] = number >> 8
+    numbers[row * 2 + 1] = number & 0xff
+  }
+  return { numbers, texts: [...known.keys()] }
+}
+
+/** Decodes the reply of a script: the string of each row, or null. Equal rows share one string. */
+function unpackStrings (reply: unknown): readonly (string | null)[] {
+  const [numbers, parts] = reply as readonly [Buffer, readonly Buffer[]]
+  const rows = new Array<string | null>(numbers.length / 2).fill(null)
+  if (parts.length === 0) return rows
+  const texts = parts.map((part) => part.toString())
+  for (let row = 0; row < rows.length; row++) {
+    rows[row] = texts[numbers.readUInt16BE(row * 2) - 1] ?? null
+  }
+  return rows
+}
+
+const NAMES_PER_SCAN = 1_000
+
+/**
+ * Deletes the cached records of a tenant, of all services and versions of the cache secret, and
+ * returns their number. A few of another tenant may go too, whose names share 36 bits; they are
+ * misses then.
+ */
+export async function eraseTenantRecords (cache: RedisClient, tenant: string): Promise<number> {
+  let deleted = 0
+  for await (const { master, names } of recordNames(cache, tenant)) {
+    deleted += await master.unlink(...names)
+  }
+  return deleted
+}
+
+/** Counts what `eraseTenantRecords` would delete; a record may count twice, none is missed. */
+export async function countTenantRecords (cache: RedisClient, tenant: string): Promise<number> {
+  let count = 0
+  for await (const { names } of recordNames(cache, tenant)) count += names.length
+  return count
+}
+
+type FoundNames = { readonly master: Redis, readonly names: readonly Buffer[] }
+
+/** The names of the cached records of a tenant: no texts, as they end in the bytes of a token. */
+async function * recordNames (cache: RedisClient, tenant: string): AsyncIterable<FoundNames> {
+  const prefixes = SERVICE_SLUGS.map(service => keyPrefixOf({ tenant, service, version: '' }))
+  for (const master of await mastersOf(cache)) {
+    for (const prefix of new Set(prefixes.map(name => name.slice(0, name.indexOf('}') + 1)))) {
+      const scan = master.scanBufferStream({ match: `${prefix}*`, count: NAMES_PER_SCAN })
+      for await (const names of scan as AsyncIterable<readonly Buffer[]>) {
+        if (names.length > 0) yield { master, names }
+      }
+    }
+  }
 }

@@ -2,79 +2,6 @@ import {
   REASONS, ROW_STATUSES, type Reason, type RowStatus,
 } from '../../schemas/api/verdicts.ts'
 import type { Evidence } from './evidence.ts'
-import { pickTokens, TOKEN_BYTES } from './tokens.ts'
-
-/** Cache entries: the name of each is `keyPrefix` and the 16 bytes of its token. */
-export type Entries = { readonly keyPrefix: string, readonly tokens: Buffer }
-
-/**
- * The commands of the cache: one per list, because commands per row would cost more than checks.
- */
-export type CacheCommands = {
-  readonly find: (entries: Entries) => Promise<readonly (string | null)[]>
-  /**
-   * Returns the value of the entry of each contact; null if it was set to the text in `own`, for
-   * `ms` milliseconds. `stale` texts are overwritten. There is one list per version of the
-   * tokens, with the same contacts: a record or lease in any of them counts.
-   */
-  readonly claim: (
-    lists: readonly Entries[], own: readonly string[],
-    options: { readonly ms: number, readonly stale: readonly string[] },
-  ) => Promise<readonly (string | null)[]>
-  /** Sets one value per entry, for `ms` milliseconds. */
-  readonly put: (entries: Entries, values: readonly string[], ms: number) => Promise<void>
-  /** Deletes the leases that still belong to the owner. */
-  readonly release: (entries: Entries, lease: string) => Promise<void>
-  /** Deletes the records; values that start with `lease` stay. */
-  readonly erase: (entries: Entries, lease: string) => Promise<void>
-}
-
-type ClaimOptions = {
-  readonly usable: (record: CachedRecord) => boolean
-  readonly own: readonly string[]
-  readonly ms: number
-}
-
-/**
- * Claims contacts for the first caller: returns the values of others, or undefined where the own
- * text is stored now. Records that cannot be used are claimed a second time and overwritten, unless
- * they were replaced in between.
- */
-export async function claimEntries (
-  commands: CacheCommands, lists: readonly Entries[], { own, ms, usable }: ClaimOptions
-): Promise<readonly (CachedRecord | 'leased' | undefined)[]> {
-  const read = createReader()
-  const readOne = (text: string | null | undefined, row: number) => {
-    if (typeof text !== 'string' || text === own[row]) return undefined
-    if (isLease(text)) return 'leased'
-    const record = read(text)
-    return record !== undefined && usable(record) ? record : 'stale'
-  }
-  const texts = await commands.claim(lists, own, { ms, stale: [] })
-  const first = texts.map(readOne)
-  const again = [...first.keys()].filter((row) => first[row] === 'stale')
-  if (again.length === 0) return first.map(unlessStale)
-  const stale = [...new Set(again.map((row) => texts[row] ?? ''))]
-  const theirs = again.map((row) => own[row] ?? '')
-  const second = await commands.claim(lists.map((list) => pickEntries(list, again)), theirs,
-    { ms, stale })
-  for (const [index, row] of again.entries()) first[row] = readOne(second[index], row)
-  return first.map(unlessStale)
-}
-
-function unlessStale<T> (record: T | 'stale'): T | undefined {
-  return record === 'stale' ? undefined : record
-}
-
-/** The number of tokens in a list. */
-export function tokenCount (tokens: Buffer): number {
-  return tokens.length / TOKEN_BYTES
-}
-
-/** The entries at some positions, in ascending order. */
-export function pickEntries ({ keyPrefix, tokens }: Entries, rows: readonly number[]): Entries {
-  return { keyPrefix, tokens: pickTokens(tokens, rows) }
-}
 
 /**
  * A verdict as it is cached and sent on. `confidence` is an integer from 0 to 100. `fields` holds
@@ -103,11 +30,6 @@ export function leaseOf (job: string): string {
   return LEASE + job
 }
 
-/** Whether the value of an entry is a lease. */
-export function isLease (text: string): boolean {
-  return text.startsWith(LEASE)
-}
-
 /**
  * Serializes records as JSON arrays, because field names would be half of their size. A record
  * object that is shared by many contacts is serialized once.
@@ -115,17 +37,15 @@ export function isLease (text: string): boolean {
 export function createWriter (): (record: CachedRecord) => string {
   const known = new Map<CachedRecord, string>()
   return (record) => {
-    const text = known.get(record) ?? textOf(record)
+    const written = known.get(record)
+    if (written !== undefined) return written
+    const { checkedAtMs, job, evidence } = record
+    // The evidence is last, where releases before it ignore it.
+    const last = evidence === undefined ? '' : `,${evidence}`
+    const text = `[${verdictOf(record)},${checkedAtMs},${JSON.stringify(job)}${last}]`
     known.set(record, text)
     return text
   }
-}
-
-/** The evidence is last, where releases before it ignore it. */
-function textOf (record: CachedRecord): string {
-  const { checkedAtMs, job, evidence } = record
-  const last = evidence === undefined ? '' : `,${evidence}`
-  return `[${verdictOf(record)},${checkedAtMs},${JSON.stringify(job)}${last}]`
 }
 
 type WrittenVerdict = Pick<CachedRecord, 'status' | 'reason' | 'confidence'> & { text: string }
@@ -153,7 +73,7 @@ export function createReader (): (text: string | null) => CachedRecord | undefin
     if (text === null) return undefined
     const found = known.get(text)
     if (found !== undefined || known.has(text)) return found
-    const record = isLease(text) ? undefined : readRecord(text)
+    const record = text.startsWith(LEASE) ? undefined : readRecord(text)
     known.set(text, record)
     return record
   }

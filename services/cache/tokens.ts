@@ -1,15 +1,15 @@
+import { hkdfSync, hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { ServiceSlug } from '../topology.ts'
+
 /** A token is the first 16 bytes of an HMAC; a list is one Buffer of 16 bytes per row. */
 export const TOKEN_BYTES = 16
-
-/** One token of a list, as a view. */
-export function tokenAt (tokens: Buffer, row: number): Buffer {
-  return tokens.subarray(row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES)
-}
 
 /** The tokens at some positions of a list, in ascending order. */
 export function pickTokens (tokens: Buffer, rows: readonly number[]): Buffer {
   if (rows.length * TOKEN_BYTES === tokens.length) return tokens
-  return Buffer.concat(rows.map((row) => tokenAt(tokens, row)))
+  return Buffer.concat(rows.map((row) =>
+    tokens.subarray(row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES)))
 }
 
 /**
@@ -17,7 +17,7 @@ export function pickTokens (tokens: Buffer, rows: readonly number[]): Buffer {
  * for the first version, then all for the next. They exist during a rotation, so that records of
  * both versions are found and only one job checks a contact.
  */
-export type RotatedTokens = { readonly versions: readonly string[], readonly tokens: Buffer }
+type RotatedTokens = { readonly versions: readonly string[], readonly tokens: Buffer }
 
 /** As stored with rows: null while there is only one version. */
 export type OptionalRotatedTokens = RotatedTokens | null | undefined
@@ -41,4 +41,173 @@ export function pickRotated (
   if (rotated.tokens.length === rotated.versions.length * rows.length * TOKEN_BYTES) return rotated
   const picked = tokensByVersion(rotated).map(({ tokens }) => pickTokens(tokens, rows))
   return { versions: rotated.versions, tokens: Buffer.concat(picked) }
+}
+
+const TENANT_KEYS = 1_000
+
+export type TokenScope = {
+  readonly tenant: string
+  readonly service: ServiceSlug
+  /** The version of the cache secret for the tokens; fixed when the job is submitted. */
+  readonly version: string
+}
+
+/** The tokens of rows, and the version of their secret. */
+type RowTokens = {
+  readonly version: string
+  readonly tokens: Buffer
+  readonly rotatedTokens: RotatedTokens | null
+}
+
+/** Computes the tokens of contacts; an empty text (an invalid row) has a token of zeros. */
+export type Tokenizer = (scope: TokenScope, contacts: readonly string[]) => RowTokens
+
+/** The configured cache secrets (32 bytes of base64 each), by version. */
+export function readSecrets (secrets: Readonly<Record<string, string>>):
+ReadonlyMap<string, Buffer> {
+  return new Map(Object.entries(secrets)
+    .map(([version, text]) => [version, Buffer.from(text, 'base64')]))
+}
+
+/**
+ * Tokens of contacts, 16 bytes per row in one Buffer: the first 16 bytes of HMAC-SHA256 over
+ * `v1|<service>|<contact>` with the key of the tenant, which is HKDF-SHA256 of the cache secret and
+ * the tenant, so that tokens of two tenants cannot be compared. The service is the one by whose
+ * name records are stored. The derivation is written out here and not shared, because any change to
+ * it would orphan every cached record.
+ *
+ * Tokens are computed with all configured secrets. If the requested version is missing, because it
+ * was removed or is not deployed here yet, the newest one is used: that only loses cache hits.
+ * @throws RangeError without any secret.
+ */
+export function createTokenizer (secrets: ReadonlyMap<string, Buffer>): Tokenizer {
+  const newestFirst = [...secrets.keys()].reverse()
+  const [newest] = newestFirst
+  if (newest === undefined) {
+    throw new RangeError('CACHE_SECRETS is empty: configure at least one secret')
+  }
+  const keyOf = createKeys(secrets)
+  return (scope, contacts) => {
+    const version = secrets.has(scope.version) ? scope.version : newest
+    const make = (of: string) => tokensBy(keyOf(of, scope.tenant), scope.service, contacts)
+    const versions = newestFirst.filter((other) => other !== version)
+    const rotatedTokens = versions.length === 0
+      ? null
+      : { versions, tokens: Buffer.concat(versions.map(make)) }
+    return { version, tokens: make(version), rotatedTokens }
+  }
+}
+
+/** The keyed MACs of tenants by version of the secret. */
+function createKeys (secrets: ReadonlyMap<string, Buffer>) {
+  const macs = new LRUCache<string, KeyedMac>({ max: TENANT_KEYS })
+  return (version: string, tenant: string): KeyedMac => {
+    const name = `${version}|${tenant}`
+    const cached = macs.get(name)
+    if (cached !== undefined) return cached
+    const secret = secrets.get(version) ?? Buffer.alloc(0)
+    const mac = createTokenMac(Buffer.from(hkdfSync('sha256', secret, '', `cache|${tenant}`, 32)))
+    macs.set(name, mac)
+    return mac
+  }
+}
+
+function tokensBy (keyedMac: KeyedMac, service: ServiceSlug, contacts: readonly string[]): Buffer {
+  const mac = keyedMac(`v1|${recordsOf(service)}|`)
+  const tokens = Buffer.alloc(contacts.length * TOKEN_BYTES)
+  for (let row = 0; row < contacts.length; row++) {
+    const contact = contacts[row] ?? ''
+    if (contact === '') continue
+    mac(contact, tokens, row * TOKEN_BYTES)
+  }
+  return tokens
+}
+
+/** The block size of SHA-256, and the size of its digest. */
+const BLOCK_BYTES = 64
+const DIGEST_BYTES = 32
+/** The constants of the two halves of an HMAC (RFC 2104). */
+const INNER = 0x36
+const OUTER = 0x5c
+
+/** Writes the token of a prefix and a text into `target` at offset `at`. */
+type TokenMac = (text: string, target: Buffer, at: number) => void
+type KeyedMac = (prefix: string) => TokenMac
+
+/** Longer texts need one more copy. */
+const MAX_SHORT_TEXT = 64
+const LAST_ASCII = 0x7f
+
+/**
+ * HMAC-SHA256 (RFC 2104) of short UTF-8 texts with a key of at most 64 bytes, truncated to a token;
+ * all texts of one call have its prefix. Computes two digests directly: the HMAC of Node creates
+ * objects for every text, which cost three times as much as the digests.
+ */
+function createTokenMac (key: Buffer): KeyedMac {
+  const outer = paddedKey(key, OUTER, DIGEST_BYTES)
+  return (prefix) => {
+    const messageOf = createMessageBuffer(key, prefix)
+    return (text, target, at) => {
+      outer.write(hash('sha256', messageOf(text), 'binary'), BLOCK_BYTES, 'latin1')
+      target.write(hash('sha256', outer, 'binary'), at, TOKEN_BYTES, 'latin1')
+    }
+  }
+}
+
+/** The input of the inner digest: key, prefix and text, valid until the next call. */
+function createMessageBuffer (key: Buffer, prefix: string): (text: string) => Buffer {
+  const prefixBytes = Buffer.byteLength(prefix)
+  const inner = paddedKey(key, INNER, prefixBytes + MAX_SHORT_TEXT)
+  const start = BLOCK_BYTES + inner.write(prefix, BLOCK_BYTES)
+  // One view per text length, created on demand: the texts of a chunk have few lengths.
+  const views: Buffer[] = []
+  return (text) => {
+    const isPlain = text.length <= MAX_SHORT_TEXT && writeAscii(text, inner, start)
+    if (!isPlain) return Buffer.concat([inner.subarray(0, start), Buffer.from(text)])
+    const view = views[text.length] ?? inner.subarray(0, start + text.length)
+    views[text.length] = view
+    return view
+  }
+}
+
+/** False, with a part of the text written, if the text is not ASCII. */
+function writeAscii (text: string, target: Buffer, start: number): boolean {
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at)
+    if (unit > LAST_ASCII) return false
+    target[start + at] = unit
+  }
+  return true
+}
+
+/** The padded key, combined with the constant, with space for `moreBytes` after it. */
+function paddedKey (key: Buffer, constant: number, moreBytes: number): Buffer {
+  const bytes = Buffer.alloc(BLOCK_BYTES + moreBytes)
+  key.copy(bytes)
+  for (let at = 0; at < BLOCK_BYTES; at++) bytes[at] = (bytes[at] ?? 0) ^ constant
+  return bytes
+}
+
+/** Services that make the same check of a contact, and so use each other's records. */
+const SHARED: Readonly<Partial<Record<ServiceSlug, ServiceSlug>>> = {
+  'carrier-single': 'carrier-lookup',
+}
+
+/** The service by whose name the records of a service are stored. */
+function recordsOf (service: ServiceSlug): ServiceSlug {
+  return SHARED[service] ?? service
+}
+
+/** 36 bits: a collision of two scopes is unlikely and harmless, because their tokens differ. */
+const TAG_CHARACTERS = 6
+
+/**
+ * The prefix of the entry names of a scope: `c:{<digest>}<version>:`. The name ends with the 16
+ * bytes of a token, which is unique to one tenant, service and version. So the hash tag only has to
+ * keep all entries of a command on one node of a cluster, for all versions of a contact. Names of
+ * 28 bytes instead of 75 take a quarter of the time in Redis.
+ */
+export function keyPrefixOf ({ tenant, service, version }: TokenScope): string {
+  const digest = hash('sha256', JSON.stringify([tenant, recordsOf(service)]), 'base64url')
+  return `c:{${digest.slice(0, TAG_CHARACTERS)}}${version}:`
 }

@@ -1,5 +1,5 @@
 import { partsOf } from '../accounts/tenant.ts'
-import { redisRecordCache } from '../cache/redis-cache.ts'
+import { redisRecordCache } from '../cache/cache.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'

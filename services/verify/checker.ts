@@ -1,5 +1,6 @@
-import { confidenceOf } from '../cache/confidence.ts'
-import { addedEvidence, type Evidence, mergeEvidence, packChecks } from '../cache/evidence.ts'
+import {
+  addedEvidence, confidenceOf, type Evidence, mergeEvidence, packChecks,
+} from '../cache/evidence.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { ProviderLists, ProviderName } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'

@@ -3,7 +3,7 @@ import {
   createOrganizationKeyStore, OrganizationErasedError,
 } from '../../services/accounts/organization-key-store.ts'
 import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
-import { countTenantRecords } from '../../services/cache/redis-cache.ts'
+import { countTenantRecords } from '../../services/cache/cache.ts'
 import { createClient } from '../../services/client/client.ts'
 import { closedKeys, connectJobKeys } from '../../services/jobs/connect-keys.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'

@@ -6,7 +6,7 @@ import {
 import { rootContextOf } from '../../services/accounts/organization-keys.ts'
 import {
   countTenantRecords, eraseTenantRecords, redisRecordCache,
-} from '../../services/cache/redis-cache.ts'
+} from '../../services/cache/cache.ts'
 import { createRootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { HOSTED } from '../../services/pipeline/hosted.ts'
 import { rootKeys } from '../../services/runtime/platform/config.ts'

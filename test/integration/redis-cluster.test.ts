@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
 import { createRedisLimiter } from '../../services/ingest/limits/limiter.ts'
-import { redisRecordCache } from '../../services/cache/redis-cache.ts'
+import { redisRecordCache } from '../../services/cache/cache.ts'
 import { upTo } from '../support/jobs.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
 import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'

@@ -2,8 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { CHECK_OUTCOMES } from '../../schemas/api/checks.ts'
 import { CHECKS } from '../../schemas/api/services.ts'
-import { confidenceOf, SUPPORT, type Claim } from '../../services/cache/confidence.ts'
-import { packChecks, type StoredCheck } from '../../services/cache/evidence.ts'
+import {
+  confidenceOf, packChecks, SUPPORT, type Claim, type StoredCheck,
+} from '../../services/cache/evidence.ts'
 import { REASONS } from '../../schemas/api/verdicts.ts'
 import { builtInLists } from '../../services/verify/providers/email-lists.ts'
 import {

@@ -1,6 +1,5 @@
 import type { Redis } from 'ioredis'
-import type { RecordCache } from '../../services/cache/cache.ts'
-import { redisRecordCache } from '../../services/cache/redis-cache.ts'
+import { type RecordCache, redisRecordCache } from '../../services/cache/cache.ts'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { storeBlock } from '../../services/jobs/results/repositories.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'

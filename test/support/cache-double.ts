@@ -1,11 +1,6 @@
 import type { RecordCache } from '../../services/cache/cache.ts'
-import { TOKEN_BYTES, tokenAt } from '../../services/cache/tokens.ts'
+import { TOKEN_BYTES } from '../../services/cache/tokens.ts'
 import type { CachedRecord } from '../../services/cache/entries.ts'
-
-/** The tokens of a list, as views. */
-function splitTokens (tokens: Buffer): readonly Buffer[] {
-  return Array.from({ length: tokens.length / TOKEN_BYTES }, (_, row) => tokenAt(tokens, row))
-}
 
 /**
  * A cache in memory, whatever tenant, service and version: `entries` and the jobs that hold leases
@@ -16,7 +11,9 @@ export function createCacheDouble (): RecordCache & {
 } {
   const entries = new Map<string, CachedRecord>()
   const holders = new Map<string, string>()
-  const namesOf = (tokens: Buffer) => splitTokens(tokens).map((token) => token.toString('hex'))
+  const namesOf = (tokens: Buffer) =>
+    Array.from({ length: tokens.length / TOKEN_BYTES }, (_, row) =>
+      tokens.toString('hex', row * TOKEN_BYTES, (row + 1) * TOKEN_BYTES))
   return {
     entries,
     holders,

@@ -1,6 +1,5 @@
 import { all } from 'mcc-mnc-list'
-import { confidenceOf } from '../../cache/confidence.ts'
-import { type Evidence, packChecks } from '../../cache/evidence.ts'
+import { confidenceOf, type Evidence, packChecks } from '../../cache/evidence.ts'
 import type { LineType } from '../../../schemas/api/verdicts.ts'
 import { describePhone, type PhoneDescription } from '../../phone/format.ts'
 import type { AssignedType } from '../../phone/library.ts'

@@ -162,7 +162,7 @@ export const ROWS = {
 
   // Tokens and seals
   'cache tokens are an HMAC over scope and contact under a key of the tenant':
-    'test/unit/cache/tokenizer.test.ts: are the first half of an HMAC of scope and contact',
+    'test/unit/cache/tokens.test.ts: are the first half of an HMAC of scope and contact',
   'sealed bytes open by their key and binding alone':
     'test/unit/runtime/crypto/seal.test.ts: do not decrypt with another key or binding',
 

@@ -3,7 +3,7 @@ import {
   createClient, type Client, type Created, type JobRequest, type JobStatusResource,
 } from '../../../services/client/client.ts'
 import { MODES, tenantOf } from '../../../services/accounts/tenant.ts'
-import { keyPrefixOf } from '../../../services/cache/cache.ts'
+import { keyPrefixOf } from '../../../services/cache/tokens.ts'
 import { runAudit } from '../audit.ts'
 import type { Breach } from '../../../services/admin/audit/report.ts'
 import { createDemo } from '../../../services/admin/demo.ts'

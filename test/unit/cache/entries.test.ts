@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { packChecks } from '../../../services/cache/evidence.ts'
-import { createReader, createWriter, isLease, leaseOf } from '../../../services/cache/entries.ts'
+import {
+  createReader, createWriter, expiresAtMs, isFresh, leaseOf,
+} from '../../../services/cache/entries.ts'
 import { cachedRecord } from '../../support/stage-doubles.ts'
 
 describe('entries of the cache', () => {
@@ -40,19 +42,31 @@ describe('entries of the cache', () => {
     expect(records.map(createWriter()).map(createReader())).toEqual(records)
   })
 
-  it('hold leases, which differ from records', () => {
-    expect(isLease(leaseOf('job_1'))).toBe(true)
-    expect(isLease(createWriter()(cachedRecord()))).toBe(false)
-    expect(leaseOf('job_1')).not.toBe(leaseOf('job_2'))
-    expect(createReader()(leaseOf('job_1'))).toBe(undefined)
-  })
-
   it.each([
-    null, '', '{', '[]', '["valid"]', 'null', '7',
+    null, '', '{', '[]', '["valid"]', 'null', '7', leaseOf('job_1'),
     createWriter()(cachedRecord({ status: 'unknown' })),
     createWriter()(cachedRecord({ reason: 'of_another_release' as never })),
   ])('with %s are misses', (text) => {
     const read = createReader()
     expect([read(text), read(text)]).toEqual([undefined, undefined])
+  })
+})
+
+const DAY_MS = 86_400_000
+
+describe('the freshness of a record', () => {
+  it('is capped at 90 days, whatever the policy', () => {
+    expect(expiresAtMs(1_000, 7 * DAY_MS)).toBe(1_000 + 7 * DAY_MS)
+    expect(expiresAtMs(1_000, 365 * DAY_MS)).toBe(1_000 + 90 * DAY_MS)
+  })
+
+  it.each([
+    [{ checkedAtMs: 0 }, { quotedAtMs: DAY_MS - 1, freshnessMs: DAY_MS }, true],
+    [{ checkedAtMs: 0 }, { quotedAtMs: DAY_MS, freshnessMs: DAY_MS }, false],
+    [{ checkedAtMs: 0 }, { quotedAtMs: 0, freshnessMs: 0 }, false],
+    // Made after the quote.
+    [{ checkedAtMs: 5 }, { quotedAtMs: 4, freshnessMs: 0 }, true],
+  ])('ends exactly at its expiry, at the time of the quote: %o, %o', (record, rule, expected) => {
+    expect(isFresh(record, rule)).toBe(expected)
   })
 })

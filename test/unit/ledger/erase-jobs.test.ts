@@ -11,8 +11,8 @@ import {
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { createErasureRedis } from '../../support/redis/erasure-redis.ts'
 import { createManualClock, TENANT, JOB } from '../../support/stage-doubles.ts'
-import { createTokenizer } from '../../../services/cache/tokenizer.ts'
-import type { CacheScope } from '../../../services/cache/cache.ts'
+import { createTokenizer } from '../../../services/cache/tokens.ts'
+import type { RecordCache } from '../../../services/cache/cache.ts'
 import { joinJobKey } from '../../../services/jobs/job-key-parts.ts'
 import { LostResultsError } from '../../../services/jobs/results/read-chunks.ts'
 import {
@@ -219,7 +219,7 @@ async function cachedJob (wrapped: { readonly copied?: Buffer, readonly inTopic?
   ], { inputs: ['a', 'b', 'b', 'c'] }))
   await blocks.insert([value])
   const job = endedJob({ chunks: 1 }, 4)
-  const erased: [CacheScope, Buffer][] = []
+  const erased: Parameters<RecordCache['erase']>[] = []
   const unwrapped: Buffer[] = []
   const erase = createCachedErasure({
     blocks,
