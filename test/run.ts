@@ -3,6 +3,7 @@ import { startVitest } from 'vitest/node'
 import { root, runPrograms, type Program } from './runner/programs.ts'
 import { Progress } from './runner/progress.ts'
 import { prepareStack, prepareTools, type ToolName } from './runner/tools.ts'
+import { ownFoldersOfRun } from './support/folder.ts'
 import { SUITES, TIERS, type Suite, type Tier } from './suites.ts'
 
 type Options = {
@@ -129,6 +130,7 @@ function printSummary (suites: readonly Suite[]): void {
 }
 
 process.env['TEST_TIER'] = lastTier
+ownFoldersOfRun()
 const suites = await prepared(chosenSuites())
 const programs = suites.flatMap(suite => suite.kind === 'program' ? [suite] : [])
 const checks = runAllPrograms(programs.filter(({ tier }) => tier !== 'full'))
