@@ -4,7 +4,7 @@ import { createCodec, registrySource, type Codec } from '../../services/runtime/
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { runAudit } from '../support/audit.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import { eventually } from '../support/eventually.ts'
 import { untilConsumed } from '../support/kafka/offsets.ts'
 import { sumOf } from '../support/metrics.ts'

@@ -6,7 +6,7 @@ import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts
 import { CHAIN_START, createHeadsCodec, extendChain } from '../../services/money/journal-chain.ts'
 import { createJournalCopy } from '../../services/money/journal-copy.ts'
 import { createDemo } from '../../services/admin/demo.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'

@@ -5,7 +5,7 @@ import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import { createCodec, registrySource } from '../../services/runtime/kafka/registry.ts'
 import { allTopics } from '../../services/runtime/platform/topics.ts'
 import { runAudit } from '../support/audit.ts'
-import { mixedPhones, seededRandom } from '../bench/inputs.ts'
+import { mixedPhones, seededRandom } from '../bench/jobs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
 import {

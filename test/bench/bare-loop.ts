@@ -1,6 +1,6 @@
 import { createHmac, createSecretKey } from 'node:crypto'
 import { parsePhoneNumberFromString } from 'libphonenumber-js/max'
-import { mixedPhones } from './inputs.ts'
+import { mixedPhones } from './jobs.ts'
 
 /**
  * The baseline of a job: one thread, no I/O, only parsing, validity, type and token of the same

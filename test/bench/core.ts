@@ -1,10 +1,11 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { BenchContext } from './context.ts'
-import { measureIdleCpu } from './idle.ts'
-import { downloadRate, freshPhones, timeJob, timeSequentialJobs, type JobTimes } from './jobs.ts'
-import { median, percentilesOf, type Percentiles } from './percentiles.ts'
-import { usageSince, usagesOf, type NamedUsage } from './usage.ts'
+import type { BenchContext } from './run.ts'
+import { measureIdleCpu, usageSince, usagesOf, type NamedUsage } from './usage.ts'
+import {
+  downloadRate, freshPhones, timeJob, timeSequentialJobs, type JobTimes, median, percentilesOf,
+  type Percentiles,
+} from './jobs.ts'
 
 /** The figures of every run. */
 export type CoreFigures = {

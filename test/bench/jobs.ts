@@ -1,6 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import examples from 'libphonenumber-js/examples.mobile.json'
+import { getExampleNumber, type CountryCode, type PhoneNumber } from 'libphonenumber-js/max'
 import type { Client } from '../../services/client/client.ts'
-import { mixedPhones } from './inputs.ts'
-import { percentilesOf, type Percentiles } from './percentiles.ts'
 
 /** Latencies of a job, all from the moment its POST is sent. */
 export type JobTimes = {
@@ -68,4 +69,124 @@ export async function timeSequentialJobs (
 /** Throughput of the download of a result file in MB/s. */
 export function downloadRate ({ csvBytes, csvMs, wallMs }: JobTimes): number {
   return csvBytes / 1_000 / (csvMs - wallMs)
+}
+
+const COUNTRIES = [
+  'US', 'GB', 'DE', 'FR', 'IN', 'BR', 'AU', 'ES', 'IT', 'JP', 'MX', 'ZA',
+] as const satisfies readonly CountryCode[]
+
+/** Creates a generator of pseudorandom numbers in [0, 1) that depend on the seed (mulberry32). */
+export function seededRandom (seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6D2B79F5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+const countryOf = (serial: number) => COUNTRIES[serial % COUNTRIES.length] ?? 'US'
+
+function numberOf (country: CountryCode, serial: number): PhoneNumber {
+  const example = getExampleNumber(country, examples)
+  if (example === undefined) throw new Error(`no example number for ${country}`)
+  const tail = String(serial).padStart(6, '0').slice(-6)
+  example.nationalNumber = `${example.nationalNumber.slice(0, -6)}${tail}` as never
+  example.number = `+${example.countryCallingCode}${example.nationalNumber}` as never
+  return example
+}
+
+/** A mobile number in E.164 form; serial numbers below three million give different ones. */
+export function mobileNumber (serial: number): string {
+  return numberOf(countryOf(serial), serial).number
+}
+
+/** Chooses one of several formats by a random number. */
+function formatted (number: PhoneNumber, choice: number): string {
+  if (choice < 0.4) return number.number
+  if (choice < 0.65) return number.formatInternational()
+  if (choice < 0.8 || number.country !== 'US') {
+    return number.formatInternational().replaceAll(' ', '-')
+  }
+  return number.formatNational()
+}
+
+/**
+ * Generates phone numbers like those of customers: 12 countries, 40 % E.164, the rest in other
+ * formats, 5 % not numbers, 5 % duplicates of an earlier number in another format. Calls with
+ * disjoint serial numbers share no phone number. National formats are of the US.
+ */
+export function mixedPhones (rows: number, firstSerial = 0): readonly string[] {
+  const random = seededRandom(20_261_121 + firstSerial)
+  const inputs: string[] = []
+  for (let row = 0; row < rows; row++) {
+    const kind = random()
+    const isDuplicate = kind >= 0.05 && kind < 0.10 && row > 0
+    const serial = firstSerial + (isDuplicate ? Math.floor(random() * row) : row)
+    const number = numberOf(countryOf(serial), serial)
+    inputs.push(kind < 0.05 ? `call me ${serial}` : formatted(number, random()))
+  }
+  return inputs
+}
+
+/** Median and 95th percentile of latencies in milliseconds. */
+export type Percentiles = { readonly p50Ms: number, readonly p95Ms: number }
+
+/**
+ * Returns the quantile of a share from 0 to 1: a measured value, without interpolation. NaN when
+ * there are no values.
+ */
+export function quantile (values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN
+}
+
+/** The median; the upper one of two middle values. */
+export function median (values: readonly number[]): number {
+  return quantile(values, 0.5)
+}
+
+export function percentilesOf (timesMs: readonly number[]): Percentiles {
+  return { p50Ms: quantile(timesMs, 0.5), p95Ms: quantile(timesMs, 0.95) }
+}
+
+/**
+ * An open-loop load generator: starts `work` at a constant rate, whether earlier calls have ended
+ * or not, until `until` settles. Resolves with all results in order of their start; rejects with
+ * the first failure.
+ */
+export async function atConstantRate<T> (
+  everyMs: number, { until, work }: {
+    readonly until: Promise<unknown>, readonly work: () => Promise<T>,
+  }
+): Promise<readonly T[]> {
+  const stop = new AbortController()
+  const end = until.finally(() => stop.abort())
+  // Both kinds of rejections are awaited below; until then they must not end the process.
+  end.catch(() => {})
+  const started: Promise<T>[] = []
+  for (let nextAt = performance.now(); !stop.signal.aborted; nextAt += everyMs) {
+    const call = work()
+    call.catch(() => {})
+    started.push(call)
+    const pauseMs = Math.max(0, nextAt + everyMs - performance.now())
+    await delay(pauseMs, undefined, { signal: stop.signal }).catch(() => {})
+  }
+  await end
+  return await Promise.all(started)
+}
+
+const DEADLINE_MS = 60_000
+
+/** Resolves as the work does; rejects with its name when it takes longer than a minute. */
+export async function withDeadline<T> (name: string, work: Promise<T>): Promise<T> {
+  const deadline = Promise.withResolvers<never>()
+  const timer = setTimeout(
+    () => deadline.reject(new Error(`${name} did not end within ${DEADLINE_MS} ms`)), DEADLINE_MS)
+  try {
+    return await Promise.race([work, deadline.promise])
+  } finally {
+    clearTimeout(timer)
+  }
 }

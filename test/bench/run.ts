@@ -1,22 +1,22 @@
-import type { BenchContext } from './context.ts'
-import { measureCore } from './core.ts'
+import { measureCore, type CoreFigures } from './core.ts'
 import type { BenchOptions, Scenario } from './options.ts'
-import type { Report } from './report.ts'
-import { measureCrowd } from './scenarios/crowd.ts'
-import { measureEmail } from './scenarios/email.ts'
-import { measureFairness } from './scenarios/fairness.ts'
-import { measureGrowth } from './scenarios/growth.ts'
-import { measurePartners } from './scenarios/partners.ts'
-import { measurePeers } from './scenarios/peers.ts'
-import { measureRecovery } from './scenarios/recovery.ts'
-import { measureScaling } from './scenarios/scaling.ts'
-import { measureSmallJobs } from './scenarios/small.ts'
-import { measureSoak } from './scenarios/soak.ts'
-import { measureState } from './scenarios/state.ts'
-import { measureVerifications } from './scenarios/verifications.ts'
-import { measureWebhooks } from './scenarios/webhooks.ts'
+import { measureCrowd, type CrowdFigures } from './scenarios/crowd.ts'
+import { measureEmail, type EmailFigures } from './scenarios/email.ts'
+import { measureFairness, type FairnessFigures } from './scenarios/fairness.ts'
+import { measureGrowth, type GrowthFigures } from './scenarios/growth.ts'
+import { measurePartners, type PartnersFigures } from './scenarios/partners.ts'
+import { measurePeers, type PeersFigures } from './scenarios/peers.ts'
+import { measureRecovery, type RecoveryFigures } from './scenarios/recovery.ts'
+import { measureScaling, type ScalingFigures } from './scenarios/scaling.ts'
+import { measureSmallJobs, type SmallFigures } from './scenarios/small.ts'
+import { measureSoak, type SoakFigures } from './scenarios/soak.ts'
+import { measureState, type StateFigures } from './scenarios/state.ts'
+import { measureVerifications, type VerificationFigures } from './scenarios/verifications.ts'
+import { measureWebhooks, type WebhookFigures } from './scenarios/webhooks.ts'
 import { findRepeats } from '../support/recovery/repeats.ts'
 import { createFundedKey, DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
+import type { Scale } from '../../deploy/local/launcher/scale.ts'
+import type { Client } from '../../services/client/client.ts'
 
 export type RunOptions =
   Pick<BenchOptions, 'rows' | 'scale' | 'processes' | 'scenarios' | 'soakMinutes' |
@@ -118,4 +118,51 @@ async function runScenarios (
     }
   }
   return figures as Partial<Pick<Report, Scenario>>
+}
+
+/** The figures of one run; those of scenarios that did not run are missing. */
+export type Report = CoreFigures & {
+  readonly growth?: GrowthFigures
+  readonly crowd?: CrowdFigures
+  readonly scaling?: ScalingFigures
+  readonly webhooks?: WebhookFigures
+  readonly email?: EmailFigures
+  readonly verifications?: VerificationFigures
+  readonly fairness?: FairnessFigures
+  readonly recovery?: RecoveryFigures
+  readonly small?: SmallFigures
+  readonly partners?: PartnersFigures
+  readonly soak?: SoakFigures
+  readonly peers?: PeersFigures
+  readonly state?: StateFigures
+}
+
+export type Process = { readonly name: string, readonly pid: number | undefined }
+
+/** The base URL of the API and the key of an organization. */
+export type ApiAccess = { readonly baseUrl: string, readonly apiKey: string }
+
+/** What every scenario gets: running services, clients of them, and the size of the load. */
+export type BenchContext = {
+  readonly client: Client
+  /** Access of the organization of `client`, for a client on another thread. */
+  readonly access: ApiAccess
+  /** A client of another organization. */
+  readonly otherClient: Client
+  /** A client of the first organization that does not retry. */
+  readonly clientWithoutRetries: Client
+  readonly services: {
+    readonly list: () => readonly Process[]
+    /** Resolves when all instances are ready. */
+    readonly setScale: (scale: Scale) => Promise<void>
+  }
+  /** Brokers and stores; empty when they are external. */
+  readonly infrastructure: readonly Process[]
+  /** Instances of the stages that have more than one. */
+  readonly scale: Scale
+  /** Rows of a large job. */
+  readonly rows: number
+  /** Runs the bare loop over the same number of rows. */
+  readonly bareLoopMs: () => number
+  readonly log: (line: string) => void
 }

@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join, relative } from 'node:path'
-import type { LimitCheck } from './check-limits.ts'
-import { plotPage } from './plot/page.ts'
-import type { Report } from './report.ts'
+import type { LimitCheck } from './limits.ts'
+import { plotPage } from './plot.ts'
+import type { Report } from './run.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const folder = join(import.meta.dirname, 'results')

@@ -8,7 +8,7 @@ import { createClient } from '../../services/client/client.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { startAll } from '../support/stacks/services.ts'
-import type { BenchContext, Process } from './context.ts'
+import type { BenchContext, Process } from './run.ts'
 
 type Env = Readonly<Record<string, string>>
 

@@ -1,5 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
-import type { Process } from './context.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Process } from './run.ts'
+import { median } from './jobs.ts'
 
 /** Constant on Linux (USER_HZ). */
 const CLOCK_TICKS_PER_SECOND = 100
@@ -67,4 +69,72 @@ function statusMb (pid: number, field: 'VmHWM' | 'VmRSS'): number {
 
 function megabytes (text: string, field: string): number {
   return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? '0') / 1_024
+}
+
+/** Resident memory in MB by service, with the seconds since the load started. */
+export type MemorySample = {
+  readonly second: number
+  readonly mb: Readonly<Record<string, number>>
+}
+
+export type MemoryGrowth = {
+  readonly name: string
+  readonly firstMb: number
+  readonly lastMb: number
+  /** Last divided by first. */
+  readonly ratio: number
+}
+
+/** A garbage collection moves a single sample, but hardly the median of half a minute. */
+const WINDOW_SECONDS = 30
+const FIRST_MINUTE_SECONDS = 60
+
+/**
+ * Compares the memory of each service at the end of a load with that after its first minute (after
+ * a quarter of a load shorter than four minutes). Each is the median of half a minute.
+ */
+export function memoryGrowth (samples: readonly MemorySample[]): readonly MemoryGrowth[] {
+  const endSecond = samples.at(-1)?.second ?? 0
+  const startSecond = Math.min(FIRST_MINUTE_SECONDS, endSecond / 4)
+  const windowSeconds = Math.min(WINDOW_SECONDS, startSecond)
+  const windowFrom = (from: number) => samples
+    .filter(({ second }) => second >= from && second <= from + windowSeconds)
+  const first = windowFrom(startSecond)
+  const last = windowFrom(endSecond - windowSeconds)
+  return Object.keys(samples.at(-1)?.mb ?? {}).map(name => {
+    const firstMb = medianMb(first, name)
+    const lastMb = medianMb(last, name)
+    return { name, firstMb, lastMb, ratio: lastMb / firstMb }
+  })
+}
+
+function medianMb (samples: readonly MemorySample[], name: string): number {
+  return median(samples.flatMap(({ mb }) => mb[name] ?? []))
+}
+
+/** Lets earlier work end, including its commits and heartbeats. */
+const SETTLE_MS = 3_000
+const WINDOW_MS = 10_000
+
+/** CPU of all these processes without any load, in percent of one core. */
+export async function measureIdleCpu (processes: readonly Process[]): Promise<number> {
+  const [percent = NaN] = await idlePercentOf([processes])
+  return percent
+}
+
+/** CPU of each of these groups of processes without any load, in percent of one core. */
+export async function idlePercentOf (
+  groups: readonly (readonly Process[])[]
+): Promise<readonly number[]> {
+  await delay(SETTLE_MS)
+  const startedAt = performance.now()
+  const before = groups.map(cpuSecondsOf)
+  await delay(WINDOW_MS)
+  const seconds = (performance.now() - startedAt) / 1_000
+  return groups.map((processes, index) =>
+    (cpuSecondsOf(processes) - (before[index] ?? 0)) / seconds * 100)
+}
+
+function cpuSecondsOf (processes: readonly Process[]): number {
+  return usagesOf(processes).reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0)
 }

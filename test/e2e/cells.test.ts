@@ -7,7 +7,7 @@ import { LEADER_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { mastersOf, serversOf } from '../../services/runtime/platform/cells.ts'
 import type { StateCell } from '../../services/admin/cells.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import { runAudit } from '../support/audit.ts'
 import {
   startCells, type CellsEnvironment, type Resident,

@@ -6,7 +6,7 @@ import { PAUSED_KEY } from '../../services/runtime/engine/pause.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { readRootKeyHolders } from '../../services/runtime/platform/root-key-holders.ts'
 import { createDemo } from '../../services/admin/demo.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import {
   breachesOf, parseCsv, runJob, startEnvironment, type Environment,
 } from '../support/stacks/environment.ts'

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient, type Client, type JobStatusResource }
   from '../../services/client/client.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import { usageOf } from '../bench/usage.ts'
 import { createRichDemo } from '../support/page/rich-demo.ts'
 import { breachesOf, startEnvironment, type Environment } from '../support/stacks/environment.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import { runAudit } from '../support/audit.ts'
 import { forgetOffsets, untilConsumed } from '../support/kafka/offsets.ts'
 import { endSharedServices } from '../support/stacks/services.ts'

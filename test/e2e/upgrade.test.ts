@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Client } from '../../services/client/client.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import { messagesOf } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
 import {

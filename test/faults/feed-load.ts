@@ -1,6 +1,6 @@
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { runAudit } from '../../services/admin/audit/command.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
 
 export type FeedLoad = {

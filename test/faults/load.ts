@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JobRequest } from '../../services/client/client.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import type { ClientLog, Promised } from './client-log.ts'
 import type { Manner, Receiver } from './receiver.ts'
 

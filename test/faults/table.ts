@@ -1,4 +1,4 @@
-import { median } from '../bench/percentiles.ts'
+import { median } from '../bench/jobs.ts'
 import type { Outcome } from './fault.ts'
 
 const HEADERS = ['fault', 'kind', 'injected', 'recovery p50/max', 'jobs', 'rows', '202', '503',

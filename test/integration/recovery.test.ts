@@ -10,7 +10,7 @@ import { runAudit } from '../support/audit.ts'
 import { withWorkspace, type WorkspaceDeps } from '../../services/admin/deps.ts'
 import { createEraseDeps, eraseJobs } from '../../services/admin/erase-jobs.ts'
 import { withStores } from '../../services/admin/connections.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import {
   emptied, kill, startRecovering, until, type Recovering,
 } from '../support/recovery/recovering.ts'

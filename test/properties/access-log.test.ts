@@ -4,7 +4,7 @@ import {
   ACCESS_OUTBOX_KEY, createAccessHead, createAccessLog, createAccessOutbox,
 } from '../../services/accounts/access-log/access-log.ts'
 import { shipAccess, type AccessShippingDeps } from '../../services/ledger/outbox-shipper.ts'
-import { seededRandom } from '../bench/inputs.ts'
+import { seededRandom } from '../bench/jobs.ts'
 import { createMemoryBus } from '../support/kafka/memory-bus.ts'
 import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
 import { codec } from '../support/clickhouse/results.ts'

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { parse } from 'csv-parse/sync'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parsePhone } from '../../services/phone/parse.ts'
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import {
   compareWithLibrary, fuzzedInputs, type WrittenInput,
 } from '../support/vendors/numbering.ts'

@@ -1,4 +1,4 @@
-import { mixedPhones } from '../bench/inputs.ts'
+import { mixedPhones } from '../bench/jobs.ts'
 import type { Chaos } from './chaos.ts'
 
 /** Most stories are short, as many short ones find more than a few long ones; some are not. */

@@ -1,4 +1,4 @@
-import { seededRandom } from '../bench/inputs.ts'
+import { seededRandom } from '../bench/jobs.ts'
 
 /** A request to a server, executed when the loop decides. */
 export type Question = {

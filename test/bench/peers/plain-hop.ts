@@ -3,7 +3,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createTopics, withAdmin } from '../../../services/runtime/kafka/admin.ts'
-import { withDeadline } from '../with-deadline.ts'
+import { withDeadline } from '../jobs.ts'
 import type { Hop } from './hop.ts'
 import { watchOutputs } from './output-watcher.ts'
 

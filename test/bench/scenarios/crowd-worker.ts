@@ -1,8 +1,7 @@
 import { once } from 'node:events'
 import { parentPort, workerData } from 'node:worker_threads'
 import { createClient } from '../../../services/client/client.ts'
-import { mixedPhones } from '../inputs.ts'
-import { timeJob } from '../jobs.ts'
+import { mixedPhones, timeJob } from '../jobs.ts'
 import type { CrowdPlan } from './crowd.ts'
 
 /** With the interval of a single job, polling for ten jobs would be a load of its own. */

@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import { atConstantRate } from '../constant-rate.ts'
-import type { ApiAccess, BenchContext } from '../context.ts'
-import { freshPhones, reserveSerials, timeJob, timeSequentialJobs } from '../jobs.ts'
-import { percentilesOf, type Percentiles } from '../percentiles.ts'
+import {
+  atConstantRate, freshPhones, reserveSerials, timeJob, timeSequentialJobs, percentilesOf,
+  type Percentiles,
+} from '../jobs.ts'
+import type { ApiAccess, BenchContext } from '../run.ts'
 import { resetPeaks, usagesOf } from '../usage.ts'
 
 export type CrowdFigures = {

@@ -1,8 +1,6 @@
 import type { Zone } from '../../support/mail/dns-server.ts'
-import type { BenchContext } from '../context.ts'
-import { seededRandom } from '../inputs.ts'
-import { timeJob } from '../jobs.ts'
-import { median } from '../percentiles.ts'
+import type { BenchContext } from '../run.ts'
+import { seededRandom, timeJob, median } from '../jobs.ts'
 
 export type EmailFigures = {
   readonly rows: number

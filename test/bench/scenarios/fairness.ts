@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { ApiError, createClient, type Client } from '../../../services/client/client.ts'
-import type { BenchContext } from '../context.ts'
-import { freshPhones, timeJob } from '../jobs.ts'
-import { median } from '../percentiles.ts'
+import type { BenchContext } from '../run.ts'
+import { freshPhones, timeJob, median } from '../jobs.ts'
 import { createFundedKey, type RunningContext } from '../services.ts'
 
 export type FairnessFigures = {

@@ -1,6 +1,5 @@
-import type { BenchContext } from '../context.ts'
-import { freshPhones, timeJob } from '../jobs.ts'
-import { median } from '../percentiles.ts'
+import type { BenchContext } from '../run.ts'
+import { freshPhones, timeJob, median } from '../jobs.ts'
 
 export type GrowthStep = { readonly rows: number, readonly wallMs: number }
 

@@ -6,10 +6,9 @@ import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
 import { createPartner } from '../../../services/admin/partners.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
 import { startAll } from '../../support/stacks/services.ts'
-import { idlePercentOf } from '../idle.ts'
-import { median } from '../percentiles.ts'
+import { idlePercentOf, residentMbOf } from '../usage.ts'
+import { median } from '../jobs.ts'
 import type { BenchStack } from '../services.ts'
-import { residentMbOf } from '../usage.ts'
 import { commandOn } from '../../support/admin.ts'
 
 const createOrganization = commandOn('org create')

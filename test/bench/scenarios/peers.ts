@@ -1,11 +1,9 @@
 import { chunksOf } from '../../../services/jobs/chunks.ts'
 import { startAll } from '../../support/stacks/services.ts'
-import { mixedPhones } from '../inputs.ts'
+import { mixedPhones, median, withDeadline } from '../jobs.ts'
 import type { Hop } from '../peers/hop.ts'
 import { startPlainHop } from '../peers/plain-hop.ts'
 import { connectSealedHop } from '../peers/sealed-hop.ts'
-import { median } from '../percentiles.ts'
-import { withDeadline } from '../with-deadline.ts'
 
 export type HopFigures = { readonly wallMs: number, readonly ratio: number }
 

@@ -1,10 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Scale } from '../../../deploy/local/launcher/scale.ts'
 import { ApiError } from '../../../services/client/client.ts'
-import { atConstantRate } from '../constant-rate.ts'
-import type { BenchContext } from '../context.ts'
-import { freshPhones, timeJob } from '../jobs.ts'
-import { quantile } from '../percentiles.ts'
+import { atConstantRate, freshPhones, timeJob, quantile } from '../jobs.ts'
+import type { BenchContext } from '../run.ts'
 
 type ScaleStep = {
   readonly normalize: number

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Pool } from 'undici'
-import { atConstantRate } from '../constant-rate.ts'
-import { mobileNumber } from '../inputs.ts'
+import { atConstantRate, mobileNumber } from '../jobs.ts'
 
 /** A load of one-row jobs: `clients` in a closed loop, or one POST every `everyMs`. */
 export type SmallLoad = { readonly seconds: number } &

@@ -2,11 +2,11 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createClient, type Client } from '../../../services/client/client.ts'
-import type { BenchContext } from '../context.ts'
-import { freshPhones, timeSequentialJobs } from '../jobs.ts'
-import { percentilesOf, type Percentiles } from '../percentiles.ts'
+import type { BenchContext } from '../run.ts'
+import {
+  freshPhones, percentilesOf, type Percentiles, timeSequentialJobs, withDeadline,
+} from '../jobs.ts'
 import { memoryOf, usageSince, usagesOf } from '../usage.ts'
-import { withDeadline } from '../with-deadline.ts'
 import type { SmallLoad, SmallLoadResult } from './small-load.ts'
 
 /** One-row jobs of one organization, each of a contact that is not in its cache. */

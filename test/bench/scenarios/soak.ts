@@ -1,9 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { atConstantRate } from '../constant-rate.ts'
-import type { BenchContext } from '../context.ts'
-import { freshPhones, timeJob } from '../jobs.ts'
-import { memoryGrowth, type MemoryGrowth, type MemorySample } from '../memory.ts'
-import { residentMbOf } from '../usage.ts'
+import { atConstantRate, freshPhones, timeJob } from '../jobs.ts'
+import type { BenchContext } from '../run.ts'
+import { memoryGrowth, type MemoryGrowth, type MemorySample, residentMbOf } from '../usage.ts'
 
 export type SoakFigures = {
   readonly minutes: number

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../../services/client/client.ts'
-import type { BenchContext } from '../context.ts'
-import { freshPhones } from '../jobs.ts'
-import { percentilesOf, type Percentiles } from '../percentiles.ts'
+import type { BenchContext } from '../run.ts'
+import { freshPhones, percentilesOf, type Percentiles } from '../jobs.ts'
 
 /** Latencies of POST /api/v1/verifications, from the request to the last byte of the rows. */
 export type VerificationFigures = {

@@ -2,9 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Client } from '../../../services/client/client.ts'
-import type { BenchContext } from '../context.ts'
-import { freshPhones, timeJob } from '../jobs.ts'
-import { withDeadline } from '../with-deadline.ts'
+import type { BenchContext } from '../run.ts'
+import { freshPhones, timeJob, withDeadline } from '../jobs.ts'
 
 export type WebhookFigures = {
   readonly deliveries: number

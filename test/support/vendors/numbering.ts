@@ -9,7 +9,7 @@ import { describePhone, formatPhone } from '../../../services/phone/format.ts'
 import {
   type AssignedType, countriesOf, libraryPlan, type LibraryPlan,
 } from '../../../services/phone/library.ts'
-import { seededRandom } from '../../bench/inputs.ts'
+import { seededRandom } from '../../bench/jobs.ts'
 
 export type WrittenInput = { readonly text: string, readonly country: string | undefined }
 

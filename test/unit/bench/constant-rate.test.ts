@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { atConstantRate } from '../../bench/constant-rate.ts'
+import { atConstantRate } from '../../bench/jobs.ts'
 
 describe('atConstantRate', () => {
   it('starts calls while earlier ones run, until its end, and resolves with all', async () => {

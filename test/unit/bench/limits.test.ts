@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { checkLimit, checkLimits, shareOfLimit, type LimitCheck } from '../../bench/check-limits.ts'
-import { LIMITS } from '../../bench/limits.ts'
+import {
+  checkLimit, checkLimits, shareOfLimit, type LimitCheck, LIMITS,
+} from '../../bench/limits.ts'
 import { limitTable } from '../../bench/table.ts'
 import { CORE_REPORT, FULL_REPORT } from './sample-reports.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { median, percentilesOf, quantile } from '../../bench/percentiles.ts'
+import { median, percentilesOf, quantile } from '../../bench/jobs.ts'
 
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1)
 

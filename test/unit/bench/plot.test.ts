@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { checkLimit, checkLimits } from '../../bench/check-limits.ts'
-import { limitsPanel } from '../../bench/plot/limits-panel.ts'
-import { plotPage } from '../../bench/plot/page.ts'
-import { cpuPanel } from '../../bench/plot/panels.ts'
+import { checkLimit, checkLimits } from '../../bench/limits.ts'
+import { limitsPanel, plotPage, cpuPanel } from '../../bench/plot.ts'
 import { CORE_REPORT, FULL_REPORT } from './sample-reports.ts'
 
 type Series = { readonly name: string, readonly data: readonly unknown[] }

@@ -1,4 +1,4 @@
-import type { Report } from '../../bench/report.ts'
+import type { Report } from '../../bench/run.ts'
 
 const names = ['ingest-1', 'normalize-1', 'kafka-1'] as const
 

@@ -1,15 +1,13 @@
 import { isValidPhoneNumber } from 'libphonenumber-js/max'
 import { describe, expect, it } from 'vitest'
-import { mobileNumber } from '../../bench/inputs.ts'
-import { downloadRate } from '../../bench/jobs.ts'
-import { memoryGrowth } from '../../bench/memory.ts'
+import { mobileNumber, downloadRate } from '../../bench/jobs.ts'
+import { memoryGrowth, memoryOf } from '../../bench/usage.ts'
 import { verifyChunk } from '../../bench/peers/plain-chunk.ts'
-import { scenarioLines } from '../../bench/scenario-lines.ts'
+import { scenarioLines } from '../../bench/table.ts'
 import { mailZones, mixedEmails } from '../../bench/scenarios/email.ts'
 import { growthRatio, stepsOf } from '../../bench/scenarios/growth.ts'
 import { postFigures } from '../../bench/scenarios/scaling.ts'
 import { bestFirst } from '../../bench/scenarios/small.ts'
-import { memoryOf } from '../../bench/usage.ts'
 import { CORE_REPORT, FULL_REPORT } from './sample-reports.ts'
 
 describe('growth', () => {

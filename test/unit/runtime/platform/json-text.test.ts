@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   findJsonError, inspectJson, JSON_LIMITS,
 } from '../../../../services/runtime/platform/json-text.ts'
-import { seededRandom } from '../../../bench/inputs.ts'
+import { seededRandom } from '../../../bench/jobs.ts'
 
 const MEGABYTE = 1_024 * 1_024
 const distinctKeys = (count: number) =>
