@@ -1,10 +1,8 @@
-import type { Consumer, EachBatchPayload, Kafka } from 'kafkajs'
-import { withTimeout, retryForever, sleep, type Sleep } from '../platform/retry.ts'
-import type { ConsumeOptions, Consumption } from './bus.ts'
-import { createCommits } from './commits.ts'
+import type { Consumer, EachBatchPayload, Kafka, KafkaMessage, Offsets } from 'kafkajs'
+import { backoffMs, withTimeout, retryForever, sleep, type Sleep } from '../platform/retry.ts'
+import type { ConsumeOptions, Consumption, FetchedBatch, RawMessage } from './bus.ts'
 import { accessErrorOf, isTransient, kafkaTypeOf } from './errors.ts'
 import type { MessageMac } from './message-mac.ts'
-import { createPartitionReader, type PartitionReader } from './partition-reader.ts'
 
 export type ConsumerSettings = {
   readonly sessionTimeoutMs: number
@@ -150,7 +148,7 @@ class GroupConsumer implements Consumption {
     const maxBufferedBytes = Math.min(
       settings.maxBufferedBytes, consume.fetchBatching?.maxPartitionBytes ?? Infinity)
     const onFatal = (error: unknown) => this.#fail(error)
-    this.#generation = startGeneration(
+    this.#generation = new Generation(
       { consume, mac, maxBufferedBytes, onFatal, onCommitFailed }, formerEnded)
   }
 
@@ -198,77 +196,314 @@ class GroupConsumer implements Consumption {
   }
 }
 
-type GenerationOptions = Pick<ConsumerOptions, 'onCommitFailed'> & {
+type GenerationOptions = {
   readonly consume: ConsumeOptions
-  readonly mac?: MessageMac | undefined
+  readonly mac: MessageMac | undefined
   /** Bytes fetched ahead of the handler of a partition; above, the partition is paused. */
   readonly maxBufferedBytes: number
   /** Called when a handler rejects while the partition is assigned: a redelivery cannot help. */
   readonly onFatal: (error: unknown) => void
-}
-
-/** One generation of a consumer group, from one join to the next, with its partition readers. */
-type Generation = {
-  readonly signal: AbortSignal
-  readonly abort: (why: string) => void
-  /** True once the previous handlers have returned and `onAssigned` was called. */
-  readonly isStarted: () => boolean
-  readonly enqueue: (payload: EachBatchPayload) => void
-  /** Resolves when no handler of this generation is running and its last commit has ended. */
-  readonly ended: () => Promise<void>
+  readonly onCommitFailed: ((error: unknown) => void) | undefined
 }
 
 /**
- * Starts a generation after the handlers of the previous one have returned: so they cannot hold a
- * message again after `onAssigned`. Nothing is delivered before `onAssigned`.
+ * One generation of a consumer group, from one join to the next. It starts after the handlers of
+ * the previous one have returned: so they cannot hold a message again after `onAssigned`. Nothing
+ * is delivered before `onAssigned`.
  */
-export function startGeneration (
-  { consume, mac, maxBufferedBytes, onFatal, onCommitFailed }: GenerationOptions,
-  formerEnded: Promise<void>
-): Generation {
-  const controller = new AbortController()
-  const commits = createCommits({ generation: controller, onFailed: onCommitFailed })
-  const readers = new Map<string, PartitionReader>()
-  let assigned = false
-  const fail = (error: unknown) => {
-    if (controller.signal.aborted) return
-    controller.abort(error)
-    onFatal(error)
+class Generation {
+  readonly options: GenerationOptions
+  readonly commits: Commits
+  /** Resolves when the generation has started, or has ended before. */
+  readonly start: Promise<void>
+  readonly #controller = new AbortController()
+  readonly #partitions = new Map<string, Partition>()
+  #isStarted = false
+
+  constructor (options: GenerationOptions, formerEnded: Promise<void>) {
+    this.options = options
+    this.commits = new Commits(this.#controller, options.onCommitFailed)
+    this.start = this.#start(formerEnded).catch((error: unknown) => this.fail(error))
   }
-  const start = (async () => {
-    await formerEnded
-    if (controller.signal.aborted) return
-    consume.onAssigned()
-    assigned = true
-  })().catch(fail)
-  const readerOf = (payload: EachBatchPayload) => {
+
+  get signal (): AbortSignal {
+    return this.#controller.signal
+  }
+
+  abort (why: string): void {
+    this.#controller.abort(new Error(why))
+  }
+
+  fail (error: unknown): void {
+    if (this.signal.aborted) return
+    this.#controller.abort(error)
+    this.options.onFatal(error)
+  }
+
+  /** True once the previous handlers have returned and `onAssigned` was called. */
+  isStarted (): boolean {
+    return this.#isStarted
+  }
+
+  enqueue (payload: EachBatchPayload): void {
+    if (this.signal.aborted) return
     const { topic, partition } = payload.batch
     const key = `${topic}|${partition}`
-    const reader = readers.get(key) ?? createPartitionReader({
-      topic,
-      partition,
-      start,
-      maxBufferedBytes,
-      fail,
-      commits,
-      signal: controller.signal,
-      mac,
-      onDelivery: consume.onDelivery,
-      onUndecodable: consume.onUndecodable,
-    })
-    readers.set(key, reader)
-    return reader
+    const reader = this.#partitions.get(key) ?? new Partition(topic, partition, this)
+    this.#partitions.set(key, reader)
+    reader.enqueue(payload)
   }
-  return {
-    signal: controller.signal,
-    abort: (why) => controller.abort(new Error(why)),
-    isStarted: () => assigned,
-    enqueue: (payload) => { if (!controller.signal.aborted) readerOf(payload).enqueue(payload) },
-    ended: async () => {
-      await start
-      await Promise.all([...readers.values()].map((reader) => reader.ended()))
-      for (const reader of readers.values()) reader.resume()
-      await commits.ended()
-    },
+
+  /** Resolves when no handler of this generation is running and its last commit has ended. */
+  async ended (): Promise<void> {
+    await this.start
+    await Promise.all([...this.#partitions.values()].map(partition => partition.ended()))
+    // kafkajs would keep a pause in the next generation.
+    for (const partition of this.#partitions.values()) partition.resume()
+    await this.commits.ended()
+  }
+
+  async #start (formerEnded: Promise<void>): Promise<void> {
+    await formerEnded
+    if (this.signal.aborted) return
+    this.options.consume.onAssigned()
+    this.#isStarted = true
+  }
+}
+
+/** kafkajs does not declare these fields. Our patch adds `error`; the batch is empty then. */
+type Fetched = EachBatchPayload['batch'] & {
+  readonly fetchedOffset: string, readonly error?: unknown,
+}
+
+/** Delivers the messages of one partition to `onDelivery`, one delivery at a time. */
+class Partition {
+  readonly #topic: string
+  readonly #partition: number
+  readonly #generation: Generation
+  #waiting: RawMessage[] = []
+  #waitingBytes = 0
+  /** The expected offset of the next fetch, and that of the last unexpected one. */
+  #position: bigint | undefined
+  #unexpected: bigint | undefined
+  #resume: (() => void) | undefined
+  /** The pause before a redelivery. */
+  #pausing: Promise<void> | undefined
+  #latest: EachBatchPayload | undefined
+  #running: Promise<void> | undefined
+
+  constructor (topic: string, partition: number, generation: Generation) {
+    this.#topic = topic
+    this.#partition = partition
+    this.#generation = generation
+  }
+
+  /** Buffers a fetched batch and returns at once, so that fetches and heartbeats continue. */
+  enqueue (payload: EachBatchPayload): void {
+    const batch = payload.batch as Fetched
+    if (this.#pausing !== undefined || !this.#isExpected(BigInt(batch.fetchedOffset))) return
+    this.#latest = payload
+    if (batch.error !== undefined) return this.#reject(batch.error)
+    this.#position = BigInt(batch.lastOffset()) + 1n
+    payload.resolveOffset(batch.lastOffset())
+    for (const message of batch.messages) {
+      this.#waiting.push(rawMessage(batch, message, this.#generation.options.mac))
+      this.#waitingBytes += (message.value?.length ?? 0) + (message.key?.length ?? 0)
+    }
+    if (this.#waitingBytes >= this.#generation.options.maxBufferedBytes) this.#pause()
+    this.#running ??= this.#run()
+  }
+
+  async ended (): Promise<void> {
+    await this.#running
+  }
+
+  /** Ends a pause. */
+  resume (): void {
+    this.#resume?.()
+    this.#resume = undefined
+  }
+
+  /**
+   * A fetch that was in flight when the position moved (a new generation or a redelivery) is stale;
+   * accepting it would skip messages. There is at most one such fetch, so an unknown position is
+   * accepted when two fetches in a row have it. A dropped batch is fetched again at once.
+   */
+  #isExpected (fetched: bigint): boolean {
+    const expected = fetched === this.#position || fetched === this.#unexpected
+    this.#unexpected = expected ? undefined : fetched
+    return expected
+  }
+
+  /** Pauses each time: a reader of the previous generation may just have resumed the partition. */
+  #pause (): void {
+    this.#resume = this.#latest?.pause()
+  }
+
+  async #run (): Promise<void> {
+    const { start, signal } = this.#generation
+    await start
+    try {
+      while (this.#waiting.length > 0 && !signal.aborted) await this.#deliver(signal)
+    } catch (error) {
+      this.#generation.fail(error)
+    }
+    this.#running = undefined
+  }
+
+  async #deliver (signal: AbortSignal): Promise<void> {
+    const { commits, options: { consume } } = this.#generation
+    const place = { topic: this.#topic, partition: this.#partition }
+    await consume.onDelivery({
+      ...place,
+      messages: this.#takeWaiting(),
+      more: () => this.#takeWaiting(),
+      signal,
+      commit: nextOffset => commits.add(place, nextOffset,
+        async offsets => { await this.#latest?.commitOffsetsIfNecessary(offsets) }),
+      redeliver: (offset, after) => this.#rewind(offset, after),
+    } satisfies FetchedBatch)
+  }
+
+  /** The messages before the batch are still delivered. */
+  #reject (error: unknown): void {
+    const { onUndecodable } = this.#generation.options.consume
+    if (onUndecodable === undefined) return this.#generation.fail(error)
+    const place = { topic: this.#topic, partition: this.#partition }
+    onUndecodable(error, { ...place, retry: after => this.#pauseUntil(after) })
+  }
+
+  #takeWaiting (): readonly RawMessage[] {
+    const messages = this.#waiting
+    this.#waiting = []
+    this.#waitingBytes = 0
+    if (this.#pausing === undefined) this.resume()
+    return messages
+  }
+
+  /** Drops buffered messages, seeks, and pauses the partition until the redelivery. */
+  #rewind (fromOffset: bigint, after: number | Promise<void>): void {
+    const { signal } = this.#generation
+    if (signal.aborted) return
+    this.#waiting = []
+    this.#waitingBytes = 0
+    this.#position = fromOffset
+    this.#latest?.resolveOffset((fromOffset - 1n).toString())
+    this.#pauseUntil(typeof after === 'number' ? sleep(after, signal) : after)
+  }
+
+  #pauseUntil (after: Promise<void>): void {
+    this.#pause()
+    const end = () => {
+      if (this.#pausing !== after) return
+      this.#pausing = undefined
+      this.resume()
+    }
+    this.#pausing = after
+    after.then(end, end)
+  }
+}
+
+/** Converts a message of kafkajs; verifies its signature if there is a MAC. */
+export function rawMessage (
+  { topic, partition }: Pick<Fetched, 'topic' | 'partition'>,
+  { offset, key, value, headers, timestamp }: KafkaMessage,
+  mac?: MessageMac
+): RawMessage {
+  const message = {
+    topic,
+    partition,
+    offset: BigInt(offset),
+    key: key ?? Buffer.alloc(0),
+    value,
+    headers: Object.fromEntries(
+      Object.entries(headers ?? {}).map(([name, header]) => [name, String(header)])),
+    timestampMs: Number(timestamp),
+  }
+  return mac?.isAuthentic(message) === false ? { ...message, forged: true } : message
+}
+
+type Commit = { readonly topic: string, readonly partition: number, readonly offset: bigint }
+type SendCommits = (offsets: Offsets) => Promise<void>
+
+/** After a crash at most the messages of this time are delivered again, besides those in work. */
+const COMMIT_INTERVAL_MS = 100
+
+/**
+ * Errors of a commit which mean that the generation has ended. NOT_COORDINATOR does not: the
+ * heartbeats find out whether the coordinator has moved or only restarted.
+ */
+const GENERATION_ENDED = ['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID']
+
+/**
+ * Commits the offsets of a generation: those of all partitions in one request, and one request per
+ * interval, because a request for each batch would cost more than the batch of a small job. A
+ * failed request is repeated with the newest offsets. What is left at the end of the generation is
+ * sent at once: the coordinator accepts it until the member joins again.
+ */
+class Commits {
+  /** Aborted when the generation ends; also by a commit that shows that it has. */
+  readonly #generation: AbortController
+  readonly #onFailed: ((error: unknown) => void) | undefined
+  readonly #pending = new Map<string, Commit>()
+  #send: SendCommits = async () => {}
+  #running: Promise<void> | undefined
+
+  constructor (generation: AbortController, onFailed: ((error: unknown) => void) | undefined) {
+    this.#generation = generation
+    this.#onFailed = onFailed
+  }
+
+  /** Commits the next offset to read of a partition, with the next request. */
+  add (
+    { topic, partition }: Pick<Commit, 'topic' | 'partition'>, offset: bigint, send: SendCommits
+  ): void {
+    if (this.#generation.signal.aborted) return
+    this.#send = send
+    this.#pending.set(`${topic}|${partition}`, { topic, partition, offset })
+    this.#running ??= this.#run()
+  }
+
+  /** Resolves after the last request of an ended generation. */
+  async ended (): Promise<void> {
+    await this.#running
+  }
+
+  async #run (): Promise<void> {
+    const { signal } = this.#generation
+    for (let failures = 0; this.#pending.size > 0;) {
+      const waitMs = failures === 0 ? COMMIT_INTERVAL_MS : backoffMs(failures, { maxMs: 1_000 })
+      await sleep(waitMs, signal).catch(() => {})
+      try {
+        await this.#request()
+        failures = 0
+      } catch (error) {
+        failures++
+        this.#onFailed?.(error)
+      }
+    }
+    this.#running = undefined
+  }
+
+  async #request (): Promise<void> {
+    const taken = [...this.#pending]
+    this.#pending.clear()
+    const byTopic = Map.groupBy(taken.map(([, commit]) => commit), ({ topic }) => topic)
+    try {
+      await this.#send({
+        topics: [...byTopic].map(([topic, commits]) => ({
+          topic,
+          partitions: commits.map(({ partition, offset }) =>
+            ({ partition, offset: String(offset) })),
+        })),
+      })
+    } catch (error) {
+      if (GENERATION_ENDED.includes(kafkaTypeOf(error))) this.#generation.abort(error)
+      if (this.#generation.signal.aborted) return
+      for (const [key, commit] of taken) {
+        if (!this.#pending.has(key)) this.#pending.set(key, commit)
+      }
+      throw error
+    }
   }
 }

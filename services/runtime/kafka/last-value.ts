@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Partitioners, type Admin, type Kafka } from 'kafkajs'
 import { InfrastructureError } from '../platform/errors.ts'
 import type { MessageMac } from './message-mac.ts'
-import { rawMessage } from './partition-reader.ts'
+import { rawMessage } from './consumer.ts'
 import { readToEnd } from './topic-reader.ts'
 
 export type LastValues = {

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Kafka } from 'kafkajs'
+import type { EachBatchPayload, Kafka, Offsets } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import type { ConsumeOptions } from '../../../../services/runtime/kafka/bus.ts'
 import {
@@ -15,29 +15,70 @@ const events = {
   CRASH: 'crash',
 }
 
-type Run = { readonly eachBatch: (payload: unknown) => Promise<void> }
+type Run = { readonly eachBatch: (payload: EachBatchPayload) => Promise<void> }
 
-/** A consumer of the client whose events come from the test, and the calls it received. */
-function setUp (more: {
+type Options = Partial<Omit<ConsumeOptions, 'group' | 'topics'>> & {
   readonly connect?: () => Promise<void>
   readonly settings?: Partial<ConsumerSettings>
-  readonly onDelivery?: ConsumeOptions['onDelivery']
-  readonly onFailed?: ConsumeOptions['onFailed']
-  readonly fetchBatching?: ConsumeOptions['fetchBatching']
-} = {}) {
+  /** What the requests with commits meet first. */
+  readonly commitFailures?: readonly unknown[]
+}
+
+type Fetch = {
+  readonly partition?: number
+  readonly fetchedOffset?: number
+  readonly bytes?: number
+  readonly error?: unknown
+}
+
+/** Makes fetched batches; notes the positions, pauses and commits that the client receives. */
+function payloads (noted: string[], commitFailures: readonly unknown[]) {
+  const failures = [...commitFailures]
+  return (
+    offsets: readonly number[],
+    { partition = 0, fetchedOffset = offsets[0] ?? 0, bytes = 1, error }: Fetch = {}
+  ) => ({
+    batch: {
+      error,
+      topic: 'rows',
+      partition,
+      fetchedOffset: String(fetchedOffset),
+      lastOffset: () => String(offsets.at(-1)),
+      messages: offsets.map(offset => ({
+        offset: String(offset), key: null, value: Buffer.alloc(bytes), timestamp: '5',
+      })),
+    },
+    resolveOffset: (offset: string) => { noted.push(`resolve ${offset}`) },
+    pause: () => {
+      noted.push('pause')
+      return () => { noted.push('resume') }
+    },
+    commitOffsetsIfNecessary: async ({ topics }: Offsets) => {
+      noted.push(`commit ${topics.flatMap(({ partitions }) => partitions)
+        .map(commit => `${commit.partition}:${commit.offset}`).join(' ')}`)
+      const failure = failures.shift()
+      if (failure !== undefined) throw failure
+    },
+  }) as unknown as EachBatchPayload
+}
+
+/** A consumer on a client whose events come from the test. `noted` has what happened, in order. */
+async function setUp ({ connect, settings, commitFailures = [], ...consume }: Options = {}) {
   const client = new EventEmitter()
   const calls: Record<string, unknown> = {}
+  const noted: string[] = []
   const reported = {
     fatal: [] as unknown[],
     retries: [] as unknown[],
+    commits: [] as unknown[],
     pausesMs: [] as number[],
-    assigned: 0,
     disconnected: 0,
   }
+  const running = once(client, 'running')
   const fake = {
     events,
     on: (name: string, listener: (event: unknown) => void) => client.on(name, listener),
-    connect: more.connect ?? (async () => {}),
+    connect: connect ?? (async () => {}),
     subscribe: async (topics: unknown) => { calls.subscribe = topics },
     run: async (run: Run) => {
       calls.run = run
@@ -54,182 +95,376 @@ function setUp (more: {
     } as unknown as Kafka,
     consume: {
       group: 'settle.small',
-      topics: ['rows.completed.small'],
-      onAssigned: () => { reported.assigned++ },
-      onFailed: more.onFailed,
-      fetchBatching: more.fetchBatching,
-      onDelivery: more.onDelivery ?? (async () => {}),
+      topics: ['rows'],
+      onAssigned: () => { noted.push('assigned') },
+      onDelivery: async ({ partition, messages }) => {
+        noted.push(`${partition}: ${messages.map(({ offset }) => offset).join()}`)
+      },
+      ...consume,
     },
     // However slow the machine is, only the test ends a session.
     settings: {
-      ...consumerDefaults, sessionTimeoutMs: 600_000, stopTimeoutMs: 5, ...more.settings,
+      ...consumerDefaults, sessionTimeoutMs: 600_000, stopTimeoutMs: 500, ...settings,
     },
     onFatal: error => { reported.fatal.push(error) },
     onRetry: error => { reported.retries.push(error) },
+    onCommitFailed: error => { reported.commits.push(error) },
     sleep: async ms => { reported.pausesMs.push(ms) },
   })
-  return { client, calls, reported, consumption, running: once(client, 'running') }
+  await running
+  const payloadOf = payloads(noted, commitFailures)
+  const fetch = (offsets: readonly number[], more?: Fetch) =>
+    (calls.run as Run).eachBatch(payloadOf(offsets, more))
+  /** The first position of a partition is trusted when two fetches confirm it. */
+  const take = async (offsets: readonly number[], more: Fetch = {}) =>
+    await Promise.all([fetch(offsets, more), fetch(offsets, more)])
+  const join = async () => {
+    client.emit(events.GROUP_JOIN)
+    await turn()
+  }
+  const crash = (error: unknown, restart = false) =>
+    client.emit(events.CRASH, { payload: { restart, error } })
+  return { client, calls, noted, reported, consumption, fetch, take, join, crash }
 }
 
-const batch = {
-  batch: {
-    topic: 'rows',
-    partition: 0,
-    fetchedOffset: '0',
-    lastOffset: () => '0',
-    messages: [{ offset: '0', key: null, value: null, timestamp: '5' }],
-  },
-  resolveOffset: () => {},
-}
+/** What was assigned, delivered and paused, without positions. */
+const delivered = (noted: readonly string[]) => noted.filter(text => !text.startsWith('resolve'))
 
 describe('a consumer', () => {
-  it('configures the client by its settings, without automatic commits', async () => {
-    const { calls, running, consumption } = setUp({ settings: consumerDefaults })
-    await running
+  it.each([
+    [undefined, { maxWaitTimeInMs: 100, minBytes: 1, maxBytesPerPartition: 524_288 }],
+    [{ bytes: 9_000, maxWaitMs: 50 }, { maxWaitTimeInMs: 50, minBytes: 9_000 }],
+  ])('configures the client by its settings, without automatic commits: %j', async (...given) => {
+    const [fetchBatching, expected] = given
+    const { calls, consumption } = await setUp({ settings: consumerDefaults, fetchBatching })
     expect(calls.consumer).toMatchObject({
       groupId: 'settle.small',
       sessionTimeout: 6_000,
       heartbeatInterval: 2_000,
       rebalanceTimeout: 10_000,
-      maxWaitTimeInMs: 100,
-      minBytes: 1,
-      maxBytesPerPartition: 524_288,
       allowAutoTopicCreation: false,
+      ...expected,
     })
-    expect(calls.subscribe).toEqual({ topics: ['rows.completed.small'], fromBeginning: true })
+    expect(calls.subscribe).toEqual({ topics: ['rows'], fromBeginning: true })
     expect(calls.run).toMatchObject({ autoCommit: false, eachBatchAutoResolve: false })
     await consumption.stop()
   })
 
-  it('batches fetches as configured', async () => {
-    const fetchBatching = { bytes: 9_000, maxWaitMs: 50 }
-    const { calls, running, consumption } = setUp({ fetchBatching })
-    await running
-    expect(calls.consumer).toMatchObject({ maxWaitTimeInMs: 50, minBytes: 9_000 })
-    await consumption.stop()
-  })
-
-  it('joins as soon as the brokers are available', async () => {
+  it('joins as soon as the brokers are available, and is ready while it is a member', async () => {
     const away = new Error('no broker')
     const answers = [Promise.reject(away), Promise.resolve()]
     const connect = async () => await answers.shift()
-    const { reported, running, consumption } = setUp({ connect })
-    await running
-    expect([reported.retries, reported.fatal]).toEqual([[away], []])
-    await consumption.stop()
-  })
-
-  it('is ready and delivers between join and stop', async () => {
-    const delivered: bigint[] = []
-    const { client, calls, reported, running, consumption } = setUp({
-      onDelivery: async ({ messages }) => {
-        delivered.push(...messages.map(({ offset }) => offset))
-      },
-    })
-    await running
+    const { client, reported, consumption, join } = await setUp({ connect })
+    expect([reported.retries, reported.fatal, consumption.ready()]).toEqual([[away], [], false])
+    await join()
+    expect(consumption.ready()).toBe(true)
+    client.emit(events.REBALANCING)
     expect(consumption.ready()).toBe(false)
-    client.emit(events.GROUP_JOIN)
-    await turn()
-    expect([consumption.ready(), reported.assigned]).toEqual([true, 1])
-    const { eachBatch } = calls.run as Run
-    await eachBatch(batch)
-    await eachBatch(batch)
-    await turn()
-    expect(delivered).toEqual([0n])
+    await join()
+    expect(consumption.ready()).toBe(true)
     await consumption.stop()
     expect([consumption.ready(), reported.disconnected]).toEqual([false, 1])
   })
 
-  it('is not ready during a rebalance or after a session timeout', async () => {
-    const { client, running, consumption } = setUp({ settings: { sessionTimeoutMs: 0 } })
-    await running
-    client.emit(events.GROUP_JOIN)
-    await turn()
+  it('is not ready after a session without a heartbeat', async () => {
+    const { client, consumption, join } = await setUp({ settings: { sessionTimeoutMs: -1 } })
+    await join()
+    client.emit(events.HEARTBEAT)
     expect(consumption.ready()).toBe(false)
-    const other = setUp()
-    await other.running
-    other.client.emit(events.GROUP_JOIN)
-    await turn()
-    other.client.emit(events.REBALANCING)
-    expect(other.consumption.ready()).toBe(false)
-    other.client.emit(events.GROUP_JOIN)
-    await turn()
-    expect([other.consumption.ready(), other.reported.assigned]).toEqual([true, 2])
-    await Promise.all([consumption.stop(), other.consumption.stop()])
+    await consumption.stop()
   })
 
   it('fails only after a crash without a restart of the client', async () => {
-    const { client, reported, running, consumption } = setUp()
-    await running
-    client.emit(events.CRASH, { payload: { restart: true, error: new Error('again') } })
+    const { reported, consumption, crash } = await setUp()
+    crash(new Error('again'), true)
     expect(reported.fatal).toEqual([])
-    const error = new Error('for good')
-    client.emit(events.CRASH, { payload: { restart: false, error } })
-    expect(reported.fatal).toEqual([error])
+    crash(new Error('for good'))
+    expect(reported.fatal).toEqual([new Error('for good')])
     await consumption.stop()
   })
 
-  it('restarts after the client lost the coordinator', async () => {
-    const { client, reported, running, consumption } = setUp()
-    await running
-    const error = Object.assign(new Error('no coordinator'), {
-      name: 'KafkaJSGroupCoordinatorNotFound', retriable: false,
-    })
+  it.each([
+    ['KafkaJSGroupCoordinatorNotFound', 300, 0], ['KafkaJSSASLAuthenticationError', 2_000, 1],
+  ])('restarts after %s, in %i ms', async (name, pauseMs, reports) => {
+    const { client, reported, consumption, join, crash } = await setUp()
     const again = once(client, 'running')
-    client.emit(events.CRASH, { payload: { restart: false, error } })
+    crash(Object.assign(new Error('no'), { name, retriable: false }))
     await again
-    expect([reported.fatal, reported.pausesMs]).toEqual([[], [300]])
-    client.emit(events.GROUP_JOIN)
-    await turn()
+    expect([reported.fatal, reported.pausesMs]).toEqual([[], [pauseMs]])
+    expect(reported.retries).toHaveLength(reports)
+    await join()
     expect(consumption.ready()).toBe(true)
     await consumption.stop()
-    client.emit(events.CRASH, { payload: { restart: false, error } })
-    expect(reported.disconnected).toBe(1)
-  })
-
-  it('restarts after an access error and reports it', async () => {
-    const { client, reported, running, consumption } = setUp()
-    await running
-    const error = Object.assign(new Error('no'), { name: 'KafkaJSSASLAuthenticationError' })
-    const again = once(client, 'running')
-    client.emit(events.CRASH, { payload: { restart: false, error } })
-    expect([reported.fatal, reported.retries]).toEqual([[], [error]])
-    await again
-    expect(reported.pausesMs).toEqual([2_000])
-    client.emit(events.GROUP_JOIN)
-    await turn()
-    expect(consumption.ready()).toBe(true)
-    await consumption.stop()
+    crash(new Error('late'))
+    expect([reported.fatal, reported.disconnected]).toEqual([[], 1])
   })
 
   it('with onFailed does not stop the process', async () => {
     const failed: unknown[] = []
-    const onFailed = (error: unknown) => { failed.push(error) }
-    const { client, reported, running, consumption } = setUp({ onFailed })
-    await running
+    const { reported, consumption, crash } =
+      await setUp({ onFailed: error => { failed.push(error) } })
     const error = new Error('Snappy compression not implemented')
-    client.emit(events.CRASH, { payload: { restart: false, error } })
+    crash(error)
     expect([failed, reported.fatal]).toEqual([[error], []])
     await consumption.stop()
   })
 
   it('stops once and in time even if a handler never returns', async () => {
     const signals: AbortSignal[] = []
-    const { client, calls, reported, running, consumption } = setUp({
+    const { reported, consumption, join, take } = await setUp({
+      settings: { stopTimeoutMs: 5 },
       onDelivery: ({ signal }) => {
         signals.push(signal)
         return new Promise(() => {})
       },
     })
-    await running
-    client.emit(events.GROUP_JOIN)
-    const { eachBatch } = calls.run as Run
-    await eachBatch(batch)
-    await eachBatch(batch)
+    await join()
+    await take([0])
     await turn()
     await Promise.all([consumption.stop(), consumption.stop()])
     expect([reported.disconnected, signals.map(signal => signal.aborted)]).toEqual([1, [true]])
-    client.emit(events.CRASH, { payload: { restart: false, error: new Error('late') } })
+  })
+})
+
+describe('a generation of a group', () => {
+  /** A consumer whose first delivery lasts until `free`. */
+  async function setUpHeld () {
+    const held = Promise.withResolvers<void>()
+    const consumer = await setUp({
+      settings: { maxBufferedBytes: 10 },
+      onDelivery: async ({ partition, messages }) => {
+        consumer.noted.push(`${partition}: ${messages.map(({ offset }) => offset).join()}`)
+        await held.promise
+      },
+    })
+    await consumer.join()
+    await consumer.take([0])
+    await turn()
+    return { ...consumer, free: () => { held.resolve() } }
+  }
+
+  it('starts after the previous one has ended, and delivers nothing before', async () => {
+    const { consumption, noted, join, take, free } = await setUpHeld()
+    await join()
+    await take([7], { partition: 1 })
+    await turn()
+    expect([delivered(noted), consumption.ready()]).toEqual([['assigned', '0: 0'], false])
+    free()
+    await turn()
+    expect(delivered(noted)).toEqual(['assigned', '0: 0', 'assigned', '1: 7'])
+    expect(consumption.ready()).toBe(true)
+    await consumption.stop()
+  })
+
+  it('that ends before it starts assigns and delivers nothing', async () => {
+    const { client, consumption, noted, reported, join, take, free } = await setUpHeld()
+    await join()
+    await take([7], { partition: 1 })
+    client.emit(events.REBALANCING)
+    free()
+    await turn()
+    expect([delivered(noted), reported.fatal]).toEqual([['assigned', '0: 0'], []])
+    await consumption.stop()
+  })
+
+  it('ends when its handlers have returned, and resumes its partitions', async () => {
+    const { consumption, noted, fetch, free } = await setUpHeld()
+    await fetch([1], { bytes: 10 })
+    const stopped = consumption.stop().then(() => { noted.push('stopped') })
+    await turn()
+    expect(delivered(noted)).toEqual(['assigned', '0: 0', 'pause'])
+    free()
+    await stopped
+    expect(delivered(noted)).toEqual(['assigned', '0: 0', 'pause', 'resume', 'stopped'])
+  })
+
+  it('fails once when handlers reject, or onAssigned throws', async () => {
+    const failure = new Error('It cannot heal.')
+    const { reported, consumption, join, take } =
+      await setUp({ onDelivery: () => Promise.reject(failure) })
+    await join()
+    await take([0])
+    await take([0], { partition: 1 })
+    await turn()
+    expect([reported.fatal, consumption.ready()]).toEqual([[failure], false])
+    await consumption.stop()
+    const other = await setUp({ onAssigned: () => { throw failure } })
+    await other.join()
+    expect([other.reported.fatal, other.consumption.ready()]).toEqual([[failure], false])
+    await other.consumption.stop()
+  })
+
+  it('ignores a rejection of a handler after its end', async () => {
+    const { client, reported, consumption, join, take } = await setUp({
+      onDelivery: async ({ signal }) => {
+        client.emit(events.REBALANCING)
+        throw signal.reason
+      },
+    })
+    await join()
+    await take([0])
+    await turn()
     expect(reported.fatal).toEqual([])
+    await consumption.stop()
+  })
+})
+
+describe('a partition', () => {
+  it('accepts an initial position when two fetches have it', async () => {
+    const { consumption, noted, join, fetch, take } = await setUp()
+    await join()
+    await Promise.all([fetch([70, 71]), take([50, 51]), fetch([52])])
+    await turn()
+    expect(noted).toEqual(['assigned', 'resolve 51', 'resolve 52', '0: 50,51,52'])
+    await consumption.stop()
+  })
+
+  it('seeks back for a redelivery and drops the fetch in flight', async () => {
+    const over = Promise.withResolvers<void>()
+    const all: bigint[][] = []
+    const { consumption, noted, join, fetch, take } = await setUp({
+      onDelivery: async ({ messages, redeliver }) => {
+        all.push(messages.map(({ offset }) => offset))
+        if (all.length === 1) redeliver(1n, over.promise)
+      },
+    })
+    await join()
+    await take([0, 1, 2])
+    await turn()
+    await fetch([3, 4])
+    expect(noted).not.toContain('resume')
+    over.resolve()
+    await turn()
+    await fetch([3, 4])
+    await fetch([1, 2])
+    await fetch([3, 4])
+    await turn()
+    expect(all).toEqual([[0n, 1n, 2n], [1n, 2n], [3n, 4n]])
+    expect(noted.slice(0, 5)).toEqual(['assigned', 'resolve 2', 'resolve 0', 'pause', 'resume'])
+    await consumption.stop()
+  })
+
+  it('pauses before an undecodable batch and delivers the messages before it', async () => {
+    const errors: unknown[] = []
+    const over = Promise.withResolvers<void>()
+    const { consumption, noted, reported, join, fetch, take } = await setUp({
+      onUndecodable: (error, { retry }) => {
+        errors.push(error)
+        retry(over.promise)
+      },
+    })
+    await join()
+    const error = new Error('Snappy compression not implemented')
+    await Promise.all([take([0]), take([], { fetchedOffset: 1, error })])
+    await turn()
+    expect([errors, reported.fatal]).toEqual([[error], []])
+    expect(noted).toEqual(['assigned', 'resolve 0', 'pause', '0: 0'])
+    over.resolve()
+    await turn()
+    await fetch([1])
+    await turn()
+    expect(noted.slice(4)).toEqual(['resume', 'resolve 1', '0: 1'])
+    await consumption.stop()
+  })
+
+  it('fails at an undecodable batch that nobody handles', async () => {
+    const { consumption, reported, join, take } = await setUp()
+    await join()
+    const error = new Error('Snappy compression not implemented')
+    await take([], { error })
+    expect(reported.fatal).toEqual([error])
+    await consumption.stop()
+  })
+
+  it('pauses at maxBufferedBytes and resumes after the delivery', async () => {
+    const gate = Promise.withResolvers<void>()
+    const sizes: number[] = []
+    const { consumption, noted, join, fetch, take } = await setUp({
+      settings: { maxBufferedBytes: 200 },
+      onDelivery: async ({ messages }) => {
+        sizes.push(messages.length)
+        await gate.promise
+      },
+    })
+    await join()
+    await take([0], { bytes: 100 })
+    await turn()
+    await fetch([1], { bytes: 100 })
+    expect(noted).not.toContain('pause')
+    await fetch([2], { bytes: 100 })
+    expect(noted.at(-1)).toBe('pause')
+    gate.resolve()
+    await turn()
+    expect([sizes, noted.at(-1)]).toEqual([[1, 2], 'resume'])
+    await consumption.stop()
+  })
+})
+
+describe('the commits of a generation', () => {
+  const lost = Object.assign(new Error('connection'), { retriable: true })
+  const illegal = Object.assign(new Error('gone'), { type: 'ILLEGAL_GENERATION' })
+
+  /** A consumer that has committed offset 1 and 2 of partition 0, and offset 6 of partition 1. */
+  async function committing (options: Options = {}) {
+    const consumer = await setUp({
+      onDelivery: async ({ messages, commit }) => {
+        for (const { offset } of messages) commit(offset + 1n)
+      },
+      ...options,
+    })
+    await consumer.join()
+    await consumer.take([0, 1])
+    await consumer.take([5], { partition: 1 })
+    await turn()
+    const commits = () => consumer.noted.filter(text => text.startsWith('commit'))
+    const committed = async (count: number) => {
+      while (commits().length < count) await turn()
+      await turn()
+    }
+    return { ...consumer, commits, committed }
+  }
+
+  it('share a request, with the newest offset of each partition', async () => {
+    const { consumption, commits, committed, fetch } = await committing()
+    await committed(1)
+    expect(commits()).toEqual(['commit 0:2 1:6'])
+    await fetch([6], { partition: 1 })
+    await committed(2)
+    expect(commits()).toEqual(['commit 0:2 1:6', 'commit 1:7'])
+    await consumption.stop()
+  })
+
+  it('are repeated after a failure, unless a newer offset has replaced them', async () => {
+    const { consumption, reported, commits, committed } =
+      await committing({ commitFailures: [lost, new Error('refused')] })
+    await committed(3)
+    expect(commits()).toEqual(Array(3).fill('commit 0:2 1:6'))
+    expect(reported.commits).toEqual([lost, new Error('refused')])
+    await consumption.stop()
+  })
+
+  it('are sent at once when the generation ends, and none is added afterwards', async () => {
+    const late = Promise.withResolvers<void>()
+    const { client, consumption, commits } = await committing({
+      onDelivery: async ({ messages, commit }) => {
+        commit((messages[0]?.offset ?? 0n) + 1n)
+        await late.promise
+        commit(9n)
+      },
+    })
+    client.emit(events.REBALANCING)
+    await turn()
+    expect(commits()).toEqual(['commit 0:1 1:6'])
+    late.resolve()
+    await consumption.stop()
+    expect(commits()).toHaveLength(1)
+  })
+
+  it('are not repeated after the end of the generation, which a refusal shows', async () => {
+    const { consumption, reported, commits, committed } =
+      await committing({ commitFailures: [illegal] })
+    await committed(1)
+    expect([commits().length, reported.commits, consumption.ready()]).toEqual([1, [], false])
+    await consumption.stop()
   })
 })
