@@ -14,9 +14,7 @@ import { kafkaConnectionOf } from '../services/runtime/kafka/connection.ts'
 import {
   connectRegistry, registryFailureOf, ownSchemas,
 } from '../services/runtime/kafka/registry.ts'
-import {
-  parseTopicPartitions, type TopicPartitions,
-} from '../services/runtime/platform/topic-partitions.ts'
+import { parseTopicPartitions, type TopicPartitions } from '../services/runtime/platform/topics.ts'
 import { applyMigrations } from './provision/migrations.ts'
 import { createTopics } from './provision/topics.ts'
 

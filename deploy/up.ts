@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander'
 import { resolve } from 'node:path'
-import { parseTopicPartitions } from '../services/runtime/platform/topic-partitions.ts'
+import { parseTopicPartitions } from '../services/runtime/platform/topics.ts'
 import { makeSecure } from './local/access.ts'
 import { bringUp } from './local/launcher/client.ts'
 import { refuseSecretsOf } from './local/launcher/secrets.ts'

@@ -5,9 +5,9 @@ import {
 import type { KafkaConnection } from '../../services/runtime/kafka/connection.ts'
 import { TOPICS_BY_JOB } from '../../services/runtime/kafka/partitioning.ts'
 import {
-  configuredPartitions, DEFAULT_PARTITIONS, topicsWithPartitions, whyFixed, type TopicPartitions,
-} from '../../services/runtime/platform/topic-partitions.ts'
-import { allTopics, logicalTopic, type RealTopic } from '../../services/runtime/platform/topics.ts'
+  allTopics, logicalTopic, type RealTopic, configuredPartitions, DEFAULT_PARTITIONS,
+  topicsWithPartitions, whyFixed, type TopicPartitions,
+} from '../../services/runtime/platform/topics.ts'
 
 export { topicSettingsOf }
 

@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ManifestEntry } from '../jobs/job.ts'
 import {
   highestWeighted, listsTag, mostSpecificWeight, weightOfCoding,
-} from '../runtime/platform/negotiation.ts'
+} from '../runtime/platform/documents.ts'
 
 /** Whether an Accept header allows a media type; without a header all are allowed. */
 export function accepts (header: string | undefined, mediaType: string): boolean {

@@ -2,7 +2,7 @@ import kafkajs, { type Admin } from 'kafkajs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createTopics } from '../../deploy/provision/topics.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
-import { parseTopicPartitions } from '../../services/runtime/platform/topic-partitions.ts'
+import { parseTopicPartitions } from '../../services/runtime/platform/topics.ts'
 import { eventually } from '../support/eventually.ts'
 import { startOwnBroker, type OwnBroker } from '../support/kafka/own-broker.ts'
 

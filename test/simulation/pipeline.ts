@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { createCodec, localSource } from '../../services/runtime/kafka/registry.ts'
 import type { OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
-import { whyFixed } from '../../services/runtime/platform/topic-partitions.ts'
+import { whyFixed } from '../../services/runtime/platform/topics.ts'
 import { createMemoryBus, type MemoryBus } from '../support/kafka/memory-bus.ts'
 import type { Chaos } from './chaos.ts'
 import { createSupervisor } from './supervisor.ts'

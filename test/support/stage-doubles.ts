@@ -3,7 +3,7 @@ import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/t
 import type { Job, JobCounts, Refusal } from '../../services/jobs/job.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import type { Accepted, AcceptRequest, Outcome } from '../../services/jobs/store-types.ts'
-import { countBits, emptyBitmap, has, minus, set } from '../../services/runtime/platform/bitmap.ts'
+import { countBits, emptyBitmap, has, set } from '../../services/runtime/platform/bitmap.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type {
   Decision, Emission, Incoming, Stage,
@@ -361,7 +361,7 @@ export function createTallyDouble () {
   const inputs = new Set<number>()
   const add = ({ value }: Emission<'rows.completed'>) => {
     const before = taken.get(value.chunk) ?? emptyBitmap(value.rows)
-    const won = minus(value.finished, before)
+    const won = Buffer.from(value.finished.map((byte, index) => byte & ~(before[index] ?? 0)))
     const after = Buffer.from(before.map((byte, index) => byte | (won[index] ?? 0)))
     taken.set(value.chunk, after)
     const duplicates = new Map(value.duplicates.map((it) => [it.row, it.count]))
@@ -385,7 +385,7 @@ export function createTallyDouble () {
 
 /** Bits that are in both bitmaps. */
 export function both (a: Buffer, b: Buffer): Buffer {
-  return minus(a, minus(a, b))
+  return Buffer.from(a.map((byte, index) => byte & (b[index] ?? 0)))
 }
 
 export function rowsOf (bitmap: Buffer): number[] {

@@ -1,5 +1,6 @@
-import { fewestPartitions, type TopicPartitions }
-  from '../../../services/runtime/platform/topic-partitions.ts'
+import {
+  fewestPartitions, type TopicPartitions,
+} from '../../../services/runtime/platform/topics.ts'
 import { STAGES, topology, type TopicName } from '../../../services/topology.ts'
 
 /** How many instances of a stage run; a stage that is not named runs once. */

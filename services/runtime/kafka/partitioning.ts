@@ -1,7 +1,6 @@
 import { LANES, topology, type Lane, type TopicName } from '../../topology.ts'
 import { sleep, withTimeout } from '../platform/retry.ts'
-import { whyFixed } from '../platform/topic-partitions.ts'
-import { logicalTopic, topicName } from '../platform/topics.ts'
+import { logicalTopic, topicName, whyFixed } from '../platform/topics.ts'
 import type { Bus } from './bus.ts'
 import { createAdminClient, type KafkaConnection } from './connection.ts'
 

@@ -2,8 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import avro, { type Schema, type Type } from 'avsc'
 import { LRUCache } from 'lru-cache'
-import { InfrastructureError } from '../platform/errors.ts'
-import { storeText } from '../platform/failed-store.ts'
+import { InfrastructureError, storeText } from '../platform/errors.ts'
 import type { TopicName } from '../../topology.ts'
 
 /** The source of schema ids: the registry, or the local files. */

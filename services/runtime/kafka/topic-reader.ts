@@ -3,12 +3,11 @@ import {
   AssignerProtocol, Kafka, logLevel, type Admin, type Batch, type Consumer, type PartitionAssigner,
 } from 'kafkajs'
 import type { RawMessage } from './bus.ts'
-import { InfrastructureError } from '../platform/errors.ts'
-import { markFailed, storeText } from '../platform/failed-store.ts'
+import { InfrastructureError, markFailed, storeText } from '../platform/errors.ts'
 import type { MessageMac } from './message-mac.ts'
 import { sleep, retry } from '../platform/retry.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
-import { rawMessage } from './partition-reader.ts'
+import { rawMessage } from './consumer.ts'
 
 /** The offset of the next message to read, by partition. */
 export type PartitionOffsets = ReadonlyMap<number, bigint>

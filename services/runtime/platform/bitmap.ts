@@ -28,11 +28,6 @@ export function countBits (bitmap: Buffer): number {
   return bits
 }
 
-/** A new bitmap as wide as `a` with the numbers of `a` that are not in `b`. */
-export function minus (a: Buffer, b: Buffer): Buffer {
-  return Buffer.from(a.map((byte, position) => byte & ~(b[position] ?? 0)))
-}
-
 /** The numbers of the set, ascending. */
 export function indexes (bitmap: Buffer): number[] {
   const found: number[] = []

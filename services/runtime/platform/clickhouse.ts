@@ -1,7 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
-import { InfrastructureError, isUntrusted } from './errors.ts'
-import { failedAt, storeText } from './failed-store.ts'
+import { InfrastructureError, isUntrusted, failedAt, storeText } from './errors.ts'
 import { retry } from './retry.ts'
 
 const REQUEST_TIMEOUT_MS = 30_000

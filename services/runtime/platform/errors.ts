@@ -77,9 +77,21 @@ const CAUSES_DEPTH = 5
 export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean {
   if (!(error instanceof Error) || depth === 0) return false
   if (error instanceof InfrastructureError) return true
-  if (isNetwork(error) || isRedis(error) || isKafka(error) || isClickhouse(error)) return true
+  const { name, message } = error
+  const code = codeOf(error)
+  const type = 'type' in error ? String(error.type) : ''
+  const isNetwork = NETWORK_CODES.has(code) || CLIENT_MESSAGES.has(message) || code === 'EPROTO' ||
+    code.startsWith('ERR_SSL_') || isUntrusted(error)
+  const isRedis = CLIENT_NAMES.has(name) || CLUSTER_MESSAGE.test(message) ||
+    (name === 'ReplyError' && REDIS_PREFIXES.has(message.split(' ', 1)[0] ?? '')) ||
+    (name === 'AbortError' && 'command' in error)
+  const isKafka = name.startsWith('KafkaJS') &&
+    (name === 'KafkaJSNumberOfRetriesExceeded' || KAFKA_NAMES.has(name) || isDenial(type) ||
+      KAFKA_SIGN_IN.test(type) || ('retriable' in error && error.retriable === true))
+  const isClickhouse = 'type' in error && isStoreFailure(code)
+  if (isNetwork || isRedis || isKafka || isClickhouse) return true
   const inner: readonly unknown[] = error instanceof AggregateError ? error.errors : []
-  return [error.cause, ...inner].some(one => isInfrastructure(one, depth - 1))
+  return [error.cause, ...inner].some(cause => isInfrastructure(cause, depth - 1))
 }
 
 /** Handles a rejection: `fallback` for an infrastructure error, as of one server of several. */
@@ -99,32 +111,52 @@ export function isDenial (type: string): boolean {
   return KAFKA_DENIAL.test(type)
 }
 
-function isNetwork (error: Error): boolean {
-  const code = codeOf(error)
-  if (isUntrusted(error) || code === 'EPROTO' || code.startsWith('ERR_SSL_')) return true
-  return NETWORK_CODES.has(code) || CLIENT_MESSAGES.has(error.message)
-}
-
-function isRedis (error: Error): boolean {
-  if (CLIENT_NAMES.has(error.name) || CLUSTER_MESSAGE.test(error.message)) return true
-  if (error.name === 'ReplyError') return REDIS_PREFIXES.has(error.message.split(' ', 1)[0] ?? '')
-  return error.name === 'AbortError' && 'command' in error
-}
-
-function isKafka (error: Error): boolean {
-  if (!error.name.startsWith('KafkaJS')) return false
-  if (error.name === 'KafkaJSNumberOfRetriesExceeded') return true
-  const type = 'type' in error ? String(error.type) : ''
-  if (isDenial(type) || KAFKA_SIGN_IN.test(type)) return true
-  return KAFKA_NAMES.has(error.name) || ('retriable' in error && error.retriable === true)
-}
-
-function isClickhouse (error: Error): boolean {
-  return 'type' in error && isStoreFailure(codeOf(error))
-}
-
 function codeOf (error: Error): string {
   return 'code' in error ? String(error.code) : ''
+}
+
+const STORES = {
+  REDIS_STATE_URL: 'The state Redis',
+  REDIS_CACHE_URL: 'The cache Redis',
+  CLICKHOUSE_URL: 'ClickHouse',
+  KAFKA_BROKERS: 'Kafka',
+  SCHEMA_REGISTRY_URL: 'The schema registry',
+} as const
+
+/** The setting that has the address of a store. */
+export type StoreSetting = keyof typeof STORES
+
+/** The hosts, after the credentials, of a URL with several hosts, which is not a valid one. */
+const HOSTS = /^[\w+-]+:\/\/(?:.*@)?([^@/?#]+)/
+
+/**
+ * A store in words: `ClickHouse (CLICKHOUSE_URL, 127.0.0.1:8123)`. Of its URL only hosts and ports
+ * are shown, as user, password and query may be secret.
+ */
+export function storeText (setting: StoreSetting, url: string): string {
+  const address = URL.parse(url)?.host ?? HOSTS.exec(url)?.[1] ?? ''
+  return `${STORES[setting]} (${[setting, address].filter(Boolean).join(', ')})`
+}
+
+const stores = new WeakMap<object, string>()
+
+/** Records the store, in words, that an error comes from: errors of libraries do not name it. */
+export function markFailed (error: unknown, store: string): void {
+  if (typeof error === 'object' && error !== null) stores.set(error, store)
+}
+
+/** Handles a rejection of a store: records the store and throws the same error. */
+export const failedAt = (store: string) => (error: unknown): never => {
+  markFailed(error, store)
+  throw error
+}
+
+/** The store that an error or one of its causes comes from, in words, if it was recorded. */
+export function failedStoreOf (error: unknown, depth = CAUSES_DEPTH): string | undefined {
+  if (!(error instanceof Error) || depth === 0) return undefined
+  const inner: readonly unknown[] = error instanceof AggregateError ? error.errors : []
+  return stores.get(error) ?? [error.cause, ...inner]
+    .map(cause => failedStoreOf(cause, depth - 1)).find(store => store !== undefined)
 }
 
 /**
@@ -213,6 +245,6 @@ const STATEMENT_ERROR_CODES: ReadonlySet<number> = new Set(Object.values(STATEME
  * that is not known as an error of the statement, codes of future versions included: retrying until
  * the store works loses nothing, while a statement dropped for a failure of the store is lost.
  */
-export function isStoreFailure (code: string): boolean {
+function isStoreFailure (code: string): boolean {
   return /^\d+$/.test(code) && !STATEMENT_ERROR_CODES.has(Number(code))
 }

@@ -12,7 +12,7 @@ export type Finding =
  * Fits the body of a job: 100,000 inputs, 50 labels with names of 40 escaped characters. Characters
  * of a key are those in the text, escapes included.
  */
-export const JSON_LIMITS = { items: 100_000, keys: 60, keyCharacters: 256 }
+const JSON_LIMITS = { items: 100_000, keys: 60, keyCharacters: 256 }
 
 /** The body and the objects in it. */
 const MAX_DEPTH = 2

@@ -1,7 +1,6 @@
 import { Cluster } from 'ioredis'
 import type { Log } from './log.ts'
-import type { Metrics } from './metrics.ts'
-import { createCachedReading } from './cached-reading.ts'
+import { type Metrics, createCachedReading } from './metrics.ts'
 import { addressOf } from './cells.ts'
 import type { RedisClient } from './redis.ts'
 

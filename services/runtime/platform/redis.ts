@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster, type Command, Redis, type RedisOptions } from 'ioredis'
 import type { Clock } from './clock.ts'
-import { InfrastructureError, isInfrastructure, isUntrusted } from './errors.ts'
-import { markFailed, storeText } from './failed-store.ts'
+import {
+  InfrastructureError, isInfrastructure, isUntrusted, markFailed, storeText,
+} from './errors.ts'
 import { retryForever } from './retry.ts'
 
 /** A connection to one Redis, or to a cluster. */

@@ -1,8 +1,9 @@
 import { inspect } from 'node:util'
 import { CommanderError, type Command } from 'commander'
 import { ConfigError } from './config.ts'
-import { FatalError, InfrastructureError, isInfrastructure, isUntrusted } from './errors.ts'
-import { failedStoreOf } from './failed-store.ts'
+import {
+  FatalError, InfrastructureError, isInfrastructure, isUntrusted, failedStoreOf,
+} from './errors.ts'
 
 /** Wrong usage of a command. The message says what to type instead; shown without a stack. */
 export class UsageError extends Error {
@@ -50,7 +51,7 @@ const UNTRUSTED = 'The certificate of the stack is not trusted. For a stack of "
   '--secure", set NODE_EXTRA_CA_CERTS=<folder>/access/authority.pem before the command.'
 
 /** What the user can do about a failed command; the stack of an error that is a bug. */
-export function explanationOf (error: unknown): string {
+function explanationOf (error: unknown): string {
   if (error instanceof ConfigError) {
     // A local stack has all settings, but does not correct an invalid one.
     const isIncomplete = error.faults.every(fault => / is missing\b/.test(fault))

@@ -1,11 +1,12 @@
 import { createServer, type Server } from 'node:http'
 import type { Static, TObject, TProperties } from 'typebox'
-import { ConfigError, loadConfig, type processConfig } from './config.ts'
-import { refuseForeignRootKeys } from './foreign-root-keys.ts'
+import { ConfigError, loadConfig, type processConfig, rootKeys } from './config.ts'
 import { listenAt } from './http-server.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { startWatchdog } from './watchdog.ts'
+import { KEY_CLASSES, PROCESS_KEYS } from '../../topology.ts'
+import type { Environment } from './command-environment.ts'
 
 /** The facilities that a process gives to the dependencies of a service. */
 export type ServiceContext = {
@@ -25,7 +26,7 @@ export type ServiceContext = {
   readonly hasFailed?: () => boolean
 }
 
-export type Share = <T>(
+type Share = <T>(
   name: string, open: (process: ServiceContext) => Promise<T>
 ) => Promise<T>
 
@@ -49,9 +50,8 @@ export async function run<F extends TProperties> (
  * Runs services in this process: configuration, health, start, stop. They start in the given order
  * and open what they `share` once. Those of a group stop at the same time, the last group first.
  * The process is ready when all of them are; a service that fails ends it, and a frozen event loop
- * kills it. SIGTERM, SIGINT or
- * the end of the parent process stop it gracefully; a second signal or 25 s kill it. With
- * `--validate` it only checks the configuration and exits with code 0 or 1.
+ * kills it. SIGTERM, SIGINT or the end of the parent process stop it gracefully; a second signal or
+ * 25 s kill it. With `--validate` it only checks the configuration and exits with code 0 or 1.
  */
 export async function runServices<F extends TProperties> (
   name: string, schema: ServiceConfig<F>,
@@ -158,6 +158,23 @@ function configOrExit<F extends TProperties> (
   }
 }
 
+/**
+ * Refuses root keys that no service of the process needs, so that a process that is taken over has
+ * only those of its classes. An empty variable counts as missing.
+ * @throws ConfigError that names each such setting.
+ */
+function refuseForeignRootKeys (services: readonly string[], env: Environment): void {
+  const needed = Object.entries(PROCESS_KEYS)
+    .flatMap(([name, classes]) => services.includes(name) ? classes : [])
+  const foreign = KEY_CLASSES.filter(keyClass => !needed.includes(keyClass))
+  const need = `${services.join(' and ')} ${services.length === 1 ? 'needs' : 'need'}`
+  const faults = foreign.flatMap(keyClass => rootKeys[keyClass]
+    .filter(setting => (env[setting]?.trim() ?? '') !== '')
+    .map(setting => `${setting} is set, but ${need} no root keys of ${keyClass}: remove it from ` +
+      'the environment of this process'))
+  if (faults.length > 0) throw new ConfigError(faults)
+}
+
 /** Closes everything in reverse order; a close function that fails does not stop the others. */
 function createStop (log: Log, closers: readonly (() => unknown)[]): (exitCode: number) => void {
   let stopping = false
@@ -198,7 +215,7 @@ type HealthOptions = {
 }
 
 /** Serves /healthz (200), /readyz (200, or 503 while the service is not ready) and /metrics. */
-export async function serveHealth (
+async function serveHealth (
   { host = '127.0.0.1', port, ready, metrics, log }: HealthOptions
 ): Promise<Server> {
   const answer = async (path: string): Promise<readonly [status: number, text: string]> => {
@@ -223,7 +240,7 @@ export async function serveHealth (
 }
 
 /** Closes idle connections too, so that a keep-alive scraper does not delay the stop. */
-export function closeServer (server: Server): Promise<void> {
+function closeServer (server: Server): Promise<void> {
   return new Promise(resolve => {
     server.close(() => resolve())
     server.closeAllConnections()

@@ -1,10 +1,12 @@
 import { rootKeys } from '../../../services/runtime/platform/config.ts'
-import { foreignKeyClasses } from '../../../services/runtime/platform/foreign-root-keys.ts'
+import { KEY_CLASSES, PROCESS_KEYS } from '../../../services/topology.ts'
 
-/** The settings that `refuseForeignRootKeys` refuses, unset: to start a process of services. */
+/** The settings that a process refuses because none of its services needs them, unset. */
 export function withoutForeignRootKeys (
   services: readonly string[]
 ): Readonly<Record<string, undefined>> {
-  return Object.fromEntries(foreignKeyClasses(services)
+  const needed = Object.entries(PROCESS_KEYS)
+    .flatMap(([name, classes]) => services.includes(name) ? classes : [])
+  return Object.fromEntries(KEY_CLASSES.filter(keyClass => !needed.includes(keyClass))
     .flatMap(keyClass => rootKeys[keyClass].map(setting => [setting, undefined])))
 }

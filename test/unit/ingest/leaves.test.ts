@@ -9,7 +9,7 @@ import {
 import {
   accepts, codingFor, compressed, createCompressor,
 } from '../../../services/ingest/negotiation.ts'
-import { weightOfCoding } from '../../../services/runtime/platform/negotiation.ts'
+import { weightOfCoding } from '../../../services/runtime/platform/documents.ts'
 import { jobBody } from '../../../services/jobs/job-view.ts'
 import { closedJob, jobOf } from './doubles.ts'
 

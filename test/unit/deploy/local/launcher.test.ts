@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
-import { parseTopicPartitions } from '../../../../services/runtime/platform/topic-partitions.ts'
+import { parseTopicPartitions } from '../../../../services/runtime/platform/topics.ts'
 import { parseScale, warnOfIdle } from '../../../../deploy/local/launcher/scale.ts'
 import { loadSecrets, refuseSecretsOf } from '../../../../deploy/local/launcher/secrets.ts'
 import { endLeftovers, readJson, stackState, writePrivately }

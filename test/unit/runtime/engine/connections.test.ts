@@ -4,7 +4,7 @@ import { connectClickhouse } from '../../../../services/runtime/platform/clickho
 import { connectDeps } from '../../../../services/runtime/engine/connections.ts'
 import { createLog } from '../../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
-import type { ServiceContext, Share } from '../../../../services/runtime/platform/run.ts'
+import type { ServiceContext } from '../../../../services/runtime/platform/run.ts'
 
 const lifeOf = () => {
   const closers: (() => unknown)[] = []
@@ -39,7 +39,9 @@ describe('connectDeps', () => {
   it('opens a dependency once for the services of a process, and a gate for each', async () => {
     const life = lifeOf()
     const opened = new Map<string, Promise<unknown>>()
-    const share: Share = <T>(name: string, open: (process: ServiceContext) => Promise<T>) => {
+    const share: NonNullable<ServiceContext['share']> = <T>(
+      name: string, open: (process: ServiceContext) => Promise<T>
+    ) => {
       const found = opened.get(name) ?? open(life)
       opened.set(name, found)
       return found as Promise<T>

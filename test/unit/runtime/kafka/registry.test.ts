@@ -7,7 +7,6 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import {
   InfrastructureError, isInfrastructure,
 } from '../../../../services/runtime/platform/errors.ts'
-import { explanationOf } from '../../../../services/runtime/platform/run-command.ts'
 import {
   createCodec, localSource, registrySource, ownSchema, avroTypeOf,
 } from '../../../../services/runtime/kafka/registry.ts'
@@ -165,7 +164,7 @@ describe('schema sources', () => {
     expect(thrown.every(error => isInfrastructure(error))).toBe(true)
     const why = 'The schema registry (SCHEMA_REGISTRY_URL, 127.0.0.1:1) failed: connect ' +
       'ECONNREFUSED 127.0.0.1:1'
-    expect(thrown.map(explanationOf).toSorted()).toEqual([
+    expect(thrown.map(error => (error as Error).message).toSorted()).toEqual([
       `no id for schema job.keys-value: ${why}`, `schema 1 could not be read: ${why}`,
     ])
   })

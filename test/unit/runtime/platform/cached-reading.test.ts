@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createCachedReading } from '../../../../services/runtime/platform/cached-reading.ts'
+import { createCachedReading } from '../../../../services/runtime/platform/metrics.ts'
 
 function createEnvironment () {
   const warned: string[] = []

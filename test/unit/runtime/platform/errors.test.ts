@@ -14,7 +14,7 @@ const kafkaProtocol = (type: string, retriable: boolean) =>
   new KafkaJSProtocolError(Object.assign(new Error(type), { type, code: 1, retriable }) as never)
 
 describe('an infrastructure error', () => {
-  it.each([
+  it.each<readonly [string, unknown]>([
     ['own', new InfrastructureError('registry')],
     ['refused', named('Error', 'connect', { code: 'ECONNREFUSED' })],
     ['undici', named('SocketError', 'other side closed', { code: 'UND_ERR_SOCKET' })],
@@ -44,6 +44,8 @@ describe('an infrastructure error', () => {
     ['ClickHouse library', named('Error', 'full', { code: '1001', type: 'STD_EXCEPTION' })],
     ['ClickHouse cut file', named('Error', 'x', { code: '33', type: 'CANNOT_READ_ALL_DATA' })],
     ['ClickHouse to come', named('Error', 'x', { code: '1999', type: 'NEW_TROUBLE' })],
+    ...['159', '243', '252'].map(code =>
+      [`ClickHouse ${code}`, named('Error', 'x', { code, type: 'X' })] as const),
     ['ClickHouse timeout', new Error('Timeout error.')],
     ['as a cause', new Error('outer', { cause: named('Error', 'x', { code: 'EPIPE' }) })],
     ['one of several', new AggregateError([named('Error', 'x', { code: 'ECONNREFUSED' })])],
@@ -51,7 +53,7 @@ describe('an infrastructure error', () => {
     expect(isInfrastructure(error)).toBe(true)
   })
 
-  it.each([
+  it.each<readonly [string, unknown]>([
     ['keys of two slots', named('ReplyError', "CROSSSLOT Keys don't hash to the same slot")],
     ['a bug', new TypeError('undefined is not a function')],
     ['a fatal error', new FatalError('stop')],
@@ -59,7 +61,8 @@ describe('an infrastructure error', () => {
     ['a wrong type', named('ReplyError', 'WRONGTYPE Operation against a key')],
     ['a message too large', kafkaProtocol('MESSAGE_TOO_LARGE', false)],
     ['wrong SQL', named('Error', 'syntax', { code: '62', type: 'SYNTAX_ERROR' })],
-    ['wrong data', named('Error', 'x', { code: '117', type: 'INCORRECT_DATA' })],
+    ...['27', '47', '53', '117', '469'].map(code =>
+      [`ClickHouse ${code}`, named('Error', 'x', { code, type: 'X' })] as const),
     ['a type that only looks like one', named('Error', 'x', { code: 'FAILED', type: 'OURS' })],
     ['a code that only looks like one', named('Error', 'x', { code: '241' })],
     ['an abort of our own', new DOMException('aborted', 'AbortError')],

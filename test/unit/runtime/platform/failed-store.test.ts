@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import {
   failedAt, failedStoreOf, markFailed, storeText,
-} from '../../../../services/runtime/platform/failed-store.ts'
+} from '../../../../services/runtime/platform/errors.ts'
 
 it.each([
   ['redis://me:secret@127.0.0.1:6379/2', '127.0.0.1:6379'],

@@ -1,6 +1,8 @@
+import { Check } from 'typebox/value'
 import { describe, expect, it } from 'vitest'
 import {
-  clientAddress, clientNetwork, isPublicAddress, networksOf, plainAddress, wholeNetwork,
+  clientAddress, clientNetwork, isPublicAddress, networksOf, plainAddress, serverAddress,
+  wholeNetwork,
 } from '../../../../services/runtime/platform/networks.ts'
 
 it('networks contain their addresses', () => {
@@ -93,4 +95,13 @@ describe('a public address', () => {
   ])('is not %s', (address) => {
     expect(isPublicAddress(address)).toBe(false)
   })
+})
+
+describe('the address of a resolver', () => {
+  it.each(['9.9.9.9', '127.0.0.1:5353', '2620:fe::fe', '[2620:fe::fe]:53', '[::1]'])(
+    'may be %s', text => { expect(Check(serverAddress, text)).toBe(true) })
+
+  it.each([
+    '', 'dns.example', '9.9.9', '9.9.9.9:', '9.9.9.9:0', '9.9.9.9:65536', '[9.9.9.9]:53', ':53',
+  ])('is not "%s"', text => { expect(Check(serverAddress, text)).toBe(false) })
 })

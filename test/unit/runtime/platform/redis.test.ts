@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Cluster, Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { isInfrastructure } from '../../../../services/runtime/platform/errors.ts'
-import { failedStoreOf } from '../../../../services/runtime/platform/failed-store.ts'
+import { isInfrastructure, failedStoreOf } from '../../../../services/runtime/platform/errors.ts'
 import {
   connectCommandRedis, connectRedis, connectRedisOrCluster, redisClock, script,
 } from '../../../../services/runtime/platform/redis.ts'

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { describe, expect, it } from 'vitest'
-import { run } from '../../../../services/runtime/platform/run.ts'
 import { MESSAGE_KEY_ENV } from '../../../support/keys/signed.ts'
 
 const lib = new URL('../../../../services/runtime/platform/', import.meta.url).href
@@ -70,10 +69,6 @@ const host = `
   console.log('up with all')
 `
 
-it('run takes a name, a schema and a start function', () => {
-  expect(run).toHaveLength(3)
-})
-
 describe('a service', () => {
   it('stops in reverse order at SIGTERM', async () => {
     expect(await outcomeOf({}, [], { signal: 'SIGTERM' })).toEqual({
@@ -100,12 +95,29 @@ describe('a service', () => {
     expect(errors).toMatch(/\n- REDIS_STATE_URL /)
   })
 
-  it.each([[[]], [['--validate']]])(
-    'does not start with root keys that it does not need, and %j', async args => {
-      const { exitCode, output, errors } = await outcomeOf({ RESULTS_ROOT_KEY_ACTIVE: '1' }, args)
-      expect({ exitCode, output }).toEqual({ exitCode: 1, output: [] })
-      expect(errors).toContain('- RESULTS_ROOT_KEY_ACTIVE is set, but sample needs no root keys')
-    })
+  const named = (...names: readonly string[]) => `
+    import { defineConfig } from '${lib}config.ts'
+    import { runServices } from '${lib}run.ts'
+    await runServices('x', defineConfig({}), [
+      { ${names.map(name => `${name}: async () => ({ ready: () => true })`).join()} },
+    ])`
+  const KEYS = { RESULTS_ROOT_KEYS: '{"1":"secret"}', RESULTS_ROOT_KEY_ACTIVE: '1' }
+
+  it.each([
+    [['deliver'], KEYS, ['RESULTS_ROOT_KEYS', 'RESULTS_ROOT_KEY_ACTIVE'], 'deliver needs'],
+    [['deliver', 'page'], { RESULTS_ROOT_KEYS: '{}' }, ['RESULTS_ROOT_KEYS'],
+      'deliver and page need'],
+    [['deliver', 'publish'], KEYS, [], ''],
+    [['deliver'], { RESULTS_ROOT_KEYS: ' ', RESULTS_ROOT_KEY_ACTIVE: '' }, [], ''],
+  ])('of %j with %j is refused for %j, as no service needs them', async (...given) => {
+    const [names, keys, refused, need] = given
+    const faults = refused.map(setting => `- ${setting} is set, but ${need} no root keys of ` +
+      'results: remove it from the environment of this process\n')
+    const { exitCode, errors } =
+      await outcomeOf(keys, ['--validate'], { program: named(...names) })
+    expect([exitCode, errors]).toEqual(
+      faults.length === 0 ? [0, ''] : [1, `x: Invalid configuration:\n${faults.join('')}`])
+  })
 
   it('only checks the configuration with --validate', async () => {
     expect(await outcomeOf({}, ['--validate']))
@@ -163,9 +175,12 @@ describe('a host of several services', () => {
         if (isUp && port > 0) break
       }
       const ask = async (path: string) => await fetch(`http://127.0.0.1:${port}${path}`)
-      expect((await ask('/readyz')).status).toBe(503)
-      const text = await (await ask('/metrics')).text()
-      expect(text.split('\n').filter(line => line.startsWith('service_ready{')))
+      const statuses = ['/healthz', '/readyz?x', '/other']
+        .map(async path => (await ask(path)).status)
+      expect(await Promise.all(statuses)).toEqual([200, 503, 404])
+      const answer = await ask('/metrics')
+      expect(answer.headers.get('content-type')).toContain('version=0.0.4')
+      expect((await answer.text()).split('\n').filter(line => line.startsWith('service_ready{')))
         .toEqual(['reads"} 0', 'writes"} 1', 'front"} 1'].map(it => `service_ready{stage="${it}`))
     } finally {
       child.kill('SIGTERM')

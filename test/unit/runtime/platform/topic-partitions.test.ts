@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   configuredPartitions, fewestPartitions, parseTopicPartitions, topicsWithPartitions, whyFixed,
-} from '../../../../services/runtime/platform/topic-partitions.ts'
+} from '../../../../services/runtime/platform/topics.ts'
 
 const text = '8, rows.to-verify=12,rows.to-verify.bulk=16,rows.to-verify.bulk.whatsapp=32'
 const counts = parseTopicPartitions(text)
