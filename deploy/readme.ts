@@ -12,9 +12,9 @@ import type { AccessRule } from '../services/runtime/kafka/admin.ts'
 import {
   KEY_CLASSES, PROCESS_KEYS, STAGES, topology, type StageName,
 } from '../services/topology.ts'
+import { pageDefinitions } from '../services/page/app.ts'
 import { renderPicture } from '../services/page/pipeline/drawing.ts'
 import { roleTable } from '../services/page/roles.ts'
-import { pageDefinitions } from '../services/page/routes.ts'
 
 const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
 const services = new URL('../services/', import.meta.url)

@@ -1,20 +1,30 @@
 import Fastify, {
   LogController, type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply,
-  type FastifyRequest,
+  type FastifyRequest, type RouteOptions,
 } from 'fastify'
+import { createDocument, sendDocument } from '../runtime/platform/documents.ts'
+import { guardConnections } from '../runtime/platform/guard-connections.ts'
 import {
   CONNECTION_DEFAULTS, createPublicLimit, frameworkLimits, nodeLimits, readClientAddresses,
-  type ConnectionSettings,
+  type ConnectionSettings, type MinimumThroughput,
 } from '../runtime/platform/http-server.ts'
-import { guardConnections } from '../runtime/platform/guard-connections.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import { networksOf } from '../runtime/platform/networks.ts'
-import { recordPageRequests } from './access.ts'
-import type { PageDeps } from './context.ts'
-import { guardPages } from './guard.ts'
-import { errorPage } from './layout.ts'
+import { accessLogRoutes } from './access-log.ts'
+import { balanceRoutes, overviewRoutes } from './balance.ts'
+import { type PageDeps, sectionsOf } from './context.ts'
+import { guardPages, recordPageRequests } from './guard.ts'
+import { jobPageRoutes } from './jobs.ts'
+import { keyRoutes } from './keys.ts'
+import { assets, errorPage, sendHtml } from './layout.ts'
 import { errorContentOf, PageError } from './page-error.ts'
-import { assetRoutes, pageRoutes } from './routes.ts'
+import { peopleRoutes } from './people.ts'
+import { pipelineRoutes } from './pipeline/page.ts'
+import { settingsRoutes } from './settings.ts'
+import { signInRoutes } from './sign-in.ts'
+import { uploadRoutes } from './upload.ts'
+import { usageRoutes } from './usage.ts'
+import { webhookRoutes } from './webhooks.ts'
 
 const MAX_FORM_BYTES = 65_536
 const MAX_PARAMETER_CHARACTERS = 200
@@ -50,20 +60,66 @@ export function createPage (options: Options): FastifyInstance {
   addBodyParsers(app)
   guardPages(app, deps, { trustedProxies, limit: createPublicLimit(connection) })
   recordPageRequests(app, deps.accessLog)
-  const pace = {
+  const routes = pageRoutes(deps, {
     graceMs: connection.BODY_GRACE_MS,
     bytesPerSecond: connection.BODY_BYTES_PER_SECOND,
     completeWithinMs: connection.REQUEST_TIMEOUT_MS,
-  }
+  })
+  app.decorate('sections', sectionsOf(routes))
   app.setErrorHandler<FastifyError>((error, request, reply) => sendError(error, request, reply))
   app.setNotFoundHandler((request, reply) =>
     sendError(new PageError('not_found'), request, reply))
   // Routes of a plugin, because the hooks of plugins that were registered before apply to these.
-  app.register(async routes => {
-    for (const route of [...assetRoutes(), ...pageRoutes(deps, pace)]) routes.route(route)
+  app.register(async inner => {
+    for (const route of [...assetRoutes, ...routes]) inner.route(route)
   })
   return app
 }
+
+/**
+ * Every page and every form, in the order of the navigation. `pace` is the minimum throughput of
+ * uploads.
+ */
+function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
+  return [
+    ...signInRoutes(deps),
+    ...overviewRoutes(deps),
+    ...jobPageRoutes(deps),
+    ...uploadRoutes(deps, pace),
+    ...balanceRoutes(deps),
+    ...usageRoutes(deps),
+    ...keyRoutes(deps),
+    ...webhookRoutes(deps),
+    ...accessLogRoutes(deps),
+    ...settingsRoutes(deps),
+    ...peopleRoutes(deps),
+    ...pipelineRoutes(deps),
+  ]
+}
+
+/** The name, access and log entry of every route, for the documentation. Runs no handler. */
+export function pageDefinitions () {
+  // Routes use what they are given only when they handle a request.
+  return pageRoutes({} as PageDeps, { graceMs: 0, bytesPerSecond: 1, completeWithinMs: 1 })
+    .map(({ method, url, config: { access, records } = {} }) => {
+      if (access === undefined) throw new Error(`route ${url} has no access in its config`)
+      return { name: `${String(method)} ${url}`, access, records }
+    })
+}
+
+/** Files with a content hash in their path, so that browsers may cache them forever. */
+const assetRoutes: readonly RouteOptions[] = [...assets.values()].map(
+  ({ path, type, content }) => {
+    const document = createDocument(type, content)
+    return {
+      method: 'GET',
+      url: path,
+      config: { access: 'everybody' },
+      handler: async (request, reply) => sendDocument(request, reply, {
+        document: await document, cacheControl: 'public, max-age=31536000, immutable',
+      }),
+    }
+  })
 
 /** Accepts forms, and files, which the REST interface reads. */
 function addBodyParsers (app: FastifyInstance): void {
@@ -82,6 +138,7 @@ function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply
   reply.code(content.status)
   if (request.routeOptions.config?.forScript === true) return reply.send({ error: content })
   if (content.status === 401) return reply.redirect('/sign-in?notice=signed-out', 303)
-  return reply.type('text/html; charset=utf-8').send(
-    errorPage(content, { requestId: request.id, isSignedIn: request.visitor !== undefined }).html)
+  return sendHtml(reply, errorPage(content, {
+    requestId: request.id, isSignedIn: request.visitor !== undefined,
+  }))
 }

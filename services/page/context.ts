@@ -1,17 +1,40 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { AccessStores } from '../accounts/access-log/copy.ts'
 import type { AccessAction } from '../accounts/access-log/entry.ts'
-import type { Organization } from '../accounts/organizations.ts'
-import type { Person, Role } from '../accounts/people.ts'
+import { describeAccess } from '../accounts/access-log/requests.ts'
+import type { ApiKeys } from '../accounts/api-keys.ts'
+import type { Organization, Organizations } from '../accounts/organizations.ts'
+import type { People, Person, Role } from '../accounts/people.ts'
+import type { Nonces, Session, Sessions, SignInCodes } from '../accounts/sessions.ts'
 import { isMode } from '../accounts/tenant.ts'
 import type { Client } from '../client/client.ts'
-import type { PageDeps } from './deps.ts'
+import type { JournalCopy } from '../money/journal-copy.ts'
+import type { Sleep } from '../runtime/platform/retry.ts'
+import type { WebhookSecrets } from '../webhooks/secrets.ts'
 import { zoneOf } from './html.ts'
+import type { IdentityProvider } from './identity-provider.ts'
 import { PageError } from './page-error.ts'
-import type { Tenant } from './rest-clients.ts'
-import { type Access, mayDo, type Permission } from './roles.ts'
-import type { Session } from '../accounts/sessions.ts'
+import type { PipelineStatus } from './pipeline/figures.ts'
+import type { RestClients, Tenant } from './rest-clients.ts'
+import { type Access, isPermission, mayDo, type Permission } from './roles.ts'
 
-export type { PageDeps }
+/** The dependencies of all pages. */
+export type PageDeps = AccessStores & {
+  readonly sessions: Sessions
+  readonly signInCodes: SignInCodes
+  readonly nonces: Nonces
+  readonly rest: Pick<RestClients, 'of'>
+  readonly organizations: Organizations
+  readonly people: People
+  /** Without it only links sign in. */
+  readonly identityProvider?: IdentityProvider
+  readonly apiKeys: ApiKeys
+  readonly webhookSecrets: WebhookSecrets
+  readonly journal: Pick<JournalCopy, 'readNewest'>
+  readonly pipelineStatus: () => Promise<PipelineStatus>
+  /** Waits between two polls of running jobs; the real clock by default. */
+  readonly sleep?: Sleep
+}
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -19,6 +42,12 @@ declare module 'fastify' {
     readonly forScript?: true
     /** Who may send the request; a route of the page without it fails the start. */
     readonly access?: Access
+    /** The name of a page `/:mode/<section>` in the navigation, in the order of the routes. */
+    readonly navigation?: string
+  }
+  interface FastifyInstance {
+    /** The sections of the page; those of a visitor are in the navigation. */
+    sections: readonly Section[]
   }
   interface FastifyRequest {
     visitor: Visitor | undefined
@@ -26,6 +55,37 @@ declare module 'fastify' {
     isHttps: boolean
   }
 }
+
+/** A page of the navigation, with the pages and forms below it. */
+export type Section = {
+  /** The part of the path behind the mode. */
+  readonly path: string
+  readonly title: string
+  /** Who sees it. */
+  readonly permission: Permission
+  /** What its pages and forms need, beside that. */
+  readonly permissions: readonly Permission[]
+}
+
+/** The sections of some routes, in their order. */
+export function sectionsOf (routes: readonly RouteOptions[]): readonly Section[] {
+  const parts = routes.flatMap(({ url, config }) => {
+    const { access, navigation: title } = config ?? {}
+    return access !== undefined && isPermission(access)
+      ? [{ path: sectionPath(url), title, permission: access }]
+      : []
+  })
+  return parts.flatMap(({ path, title, permission }) => title === undefined
+    ? []
+    : [{
+        path,
+        title,
+        permission,
+        permissions: parts.filter(part => part.path === path).map(part => part.permission),
+      }])
+}
+
+const sectionPath = (url: string) => url.split('/')[2] ?? ''
 
 /** A signed-in browser; `id` is the secret in its cookie, and a link names no person. */
 export type Visitor = {
@@ -48,8 +108,8 @@ export function may (visitor: Visitor, permission: Permission): boolean {
 const RECENT_MS = { person: 300_000, link: 600_000 } as const
 
 /** Whether the authentication of a visitor is recent enough to change secrets. */
-export function isRecent ({ session, person }: Visitor, nowMs: number): boolean {
-  const ageMs = nowMs - session.authenticatedAtMs
+export function isRecent ({ session, person }: Visitor): boolean {
+  const ageMs = Date.now() - session.authenticatedAtMs
   return ageMs <= RECENT_MS[person === undefined ? 'link' : 'person']
 }
 
@@ -60,6 +120,9 @@ export type Visit = {
   readonly visitor: Visitor
   readonly zone: string
   readonly client: Client
+  /** The path of the section that is open, and all sections. */
+  readonly section: string
+  readonly sections: readonly Section[]
 }
 
 /** A request of a customer with its reply. */
@@ -77,7 +140,11 @@ export function forCustomer (deps: PageDeps, handle: Handle) {
     handle({ visit: await visitOf(deps, request), request, reply })
 }
 
-type CustomerRoute = { readonly access: Access, readonly records?: AccessAction | null }
+type CustomerRoute = {
+  readonly access: Access
+  readonly records?: AccessAction | null
+  readonly navigation?: string
+}
 
 /** Makes a function that defines a route for customers by method, URL, access and handler. */
 export function customerRoutes (deps: PageDeps) {
@@ -96,12 +163,64 @@ async function visitOf (deps: PageDeps, request: FastifyRequest): Promise<Visit>
   const organization = await deps.organizations.find(orgId)
   if (organization === undefined) throw new PageError('not_found')
   const tenant = { orgId, mode }
-  const zone = zoneOf(request.cookies.zone)
-  return { tenant, organization, visitor, zone, client: await deps.rest.of(tenant) }
+  return {
+    tenant,
+    organization,
+    visitor,
+    zone: zoneOf(request.cookies.zone),
+    client: await deps.rest.of(tenant),
+    section: sectionPath(request.routeOptions.url ?? ''),
+    sections: request.server.sections,
+  }
 }
 
 /** A text field of a form; '' when it was not sent. */
 export function field (request: FastifyRequest, name: string): string {
-  const form = request.body
-  return form instanceof URLSearchParams ? form.get(name) ?? '' : ''
+  return choicesIn(request, name)[0] ?? ''
+}
+
+/** All values of a field of a form. */
+export function choicesIn ({ body }: FastifyRequest, name: string): readonly string[] {
+  return body instanceof URLSearchParams ? body.getAll(name) : []
+}
+
+/** Whether a form was sent before, so that it must not take effect; the access log says so. */
+export async function isRepeated ({ nonces }: PageDeps, request: FastifyRequest): Promise<boolean> {
+  if (await nonces.use(field(request, 'nonce'))) return false
+  describeAccess(request, { outcome: 'refused' })
+  return true
+}
+
+const ENTRIES_PER_PAGE = 50
+
+/** A page of a numbered log, newest first. */
+export type LogPage<Entry> = {
+  readonly entries: readonly Entry[]
+  /** The number in `?before=` of the next page; undefined on the last page. */
+  readonly older: number | undefined
+}
+
+type LogRange = { readonly limit: number, readonly before: number | undefined }
+
+/** Reads the page of a log that `?before=` names. */
+export async function readLogPage<Entry extends { readonly seq: number }> (
+  { query }: FastifyRequest, read: (range: LogRange) => Promise<readonly Entry[]>
+): Promise<LogPage<Entry>> {
+  const { before } = query as { readonly before?: unknown }
+  const entries = await read({
+    // One more shows whether there is a next page.
+    limit: ENTRIES_PER_PAGE + 1,
+    before: /^\d{1,15}$/.test(String(before)) ? Number(before) : undefined,
+  })
+  const shown = entries.slice(0, ENTRIES_PER_PAGE)
+  return {
+    entries: shown, older: entries.length > ENTRIES_PER_PAGE ? shown.at(-1)?.seq : undefined,
+  }
+}
+
+/** Sends a CSV file as a download. */
+export function sendCsv (reply: FastifyReply, name: string, content: unknown): FastifyReply {
+  return reply.type('text/csv; charset=utf-8')
+    .header('content-disposition', `attachment; filename="${name}"`)
+    .send(content)
 }

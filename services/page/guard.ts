@@ -1,12 +1,15 @@
 import { timingSafeEqual } from 'node:crypto'
 import cookies from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { AccessLog } from '../accounts/access-log/access-log.ts'
+import { type AccessActor, INSTALLATION } from '../accounts/access-log/entry.ts'
+import { recordRequests, type Requester } from '../accounts/access-log/requests.ts'
+import { secretDigest, type Session } from '../accounts/sessions.ts'
 import { createHttpsRule, type PublicLimit } from '../runtime/platform/http-server.ts'
-import { field, isRecent, may, type PageDeps, roleOf, type Visitor } from './context.ts'
+import { choicesIn, field, isRecent, may, type PageDeps, roleOf, type Visitor } from './context.ts'
 import { stepUpPath } from './layout.ts'
 import { PageError } from './page-error.ts'
 import { type Access, isPermission, needsRecent, rolesWith } from './roles.ts'
-import type { Session } from '../accounts/sessions.ts'
 
 type Rules = { readonly trustedProxies: readonly string[], readonly limit: PublicLimit }
 
@@ -104,7 +107,7 @@ function requireAccess (request: FastifyRequest, visitor: Visitor, access: Acces
     throw new PageError('forbidden', `This needs the role ${rolesWith(access)}; yours is ` +
       `${roleOf(visitor)}. Ask an owner of your organization.`)
   }
-  if (needsRecent(access) && !isRecent(visitor, Date.now())) throw stepUpError(request, visitor)
+  if (needsRecent(access) && !isRecent(visitor)) throw stepUpError(request, visitor)
 }
 
 function stepUpError ({ url }: FastifyRequest, { person }: Visitor): PageError {
@@ -122,16 +125,21 @@ function stepUpError ({ url }: FastifyRequest, { person }: Visitor): PageError {
 /** Rejects a form or script request without the token of the session, which no other site knows. */
 function requireToken (request: FastifyRequest): void {
   if (SAFE_METHODS.includes(request.method) || request.visitor === undefined) return
-  const given = request.headers[TOKEN_HEADER] ?? field(request, TOKEN_FIELD)
-  if (!isSame(String(given), request.visitor.session.token)) throw new PageError('forged_request')
+  const sent = Buffer.from(String(request.headers[TOKEN_HEADER] ?? field(request, TOKEN_FIELD)))
+  const expected = Buffer.from(request.visitor.session.token)
+  if (sent.length !== expected.length || !timingSafeEqual(sent, expected)) {
+    throw new PageError('forged_request')
+  }
 }
 
+export type CookieName = 'session' | 'sign-in'
+
 /**
- * The name of the session cookie. Over HTTPS its prefix makes browsers accept it only from this
+ * The name of a cookie in requests. Over HTTPS its prefix makes browsers accept it only from this
  * host over HTTPS.
  */
-export function cookieName (isHttps: boolean): string {
-  return isHttps ? '__Host-session' : 'session'
+export function cookieName (name: CookieName, isHttps: boolean): string {
+  return isHttps ? `__Host-${name}` : name
 }
 
 /**
@@ -139,17 +147,15 @@ export function cookieName (isHttps: boolean): string {
  * the prefix counts: another host or a plain connection can set the other cookie.
  */
 export function sessionIdIn (request: FastifyRequest): string {
-  return request.cookies[cookieName(request.isHttps)] ?? ''
+  return request.cookies[cookieName('session', request.isHttps)] ?? ''
 }
-
-type VisitorDeps = Pick<PageDeps, 'sessions' | 'people' | 'organizations'>
 
 /**
  * The signed-in browser that sent a request; undefined when its session does not exist, the person
  * was removed or signed out everywhere, or the organization was erased.
  */
 export async function visitorOf (
-  deps: VisitorDeps, request: FastifyRequest
+  deps: PageDeps, request: FastifyRequest
 ): Promise<Visitor | undefined> {
   const id = sessionIdIn(request)
   const session = id === '' ? undefined : await deps.sessions.find(id)
@@ -157,7 +163,7 @@ export async function visitorOf (
 }
 
 async function visitorIn (
-  { people, organizations }: VisitorDeps, id: string, session: Session
+  { people, organizations }: PageDeps, id: string, session: Session
 ): Promise<Visitor | undefined> {
   const { subject } = session
   if (subject.kind === 'operator') return { id, session }
@@ -169,7 +175,7 @@ async function visitorIn (
 
 /** Whether a visitor is still signed in with the same role. Does not restart the idle time. */
 export async function isStillSignedIn (
-  deps: VisitorDeps, { id, session, person }: Visitor
+  deps: PageDeps, { id, session, person }: Visitor
 ): Promise<boolean> {
   if (!await deps.sessions.exists(id)) return false
   return (await visitorIn(deps, id, session))?.person?.role === person?.role
@@ -180,16 +186,44 @@ function rejectCrossSite ({ headers }: FastifyRequest): void {
   const site = headers['sec-fetch-site']
   if (site !== undefined && site !== 'same-origin') throw new PageError('forged_request')
   if (headers.origin === undefined && site === undefined) throw new PageError('forged_request')
-  if (headers.origin !== undefined && hostOf(headers.origin) !== headers.host) {
+  if (headers.origin !== undefined && URL.parse(headers.origin)?.host !== headers.host) {
     throw new PageError('forged_request')
   }
 }
 
-function hostOf (origin: string): string | undefined {
-  return URL.canParse(origin) ? new URL(origin).host : undefined
+/** Records the requests of signed-in browsers in the access log, as their routes say. */
+export function recordPageRequests (app: FastifyInstance, log: AccessLog): void {
+  recordRequests(app, {
+    log,
+    isRefusal: error => error instanceof PageError && error.content.status === 403,
+    requesterOf: request => {
+      if (request.visitor === undefined) return undefined
+      const { mode } = (request.params ?? {}) as { readonly mode?: string }
+      const fields = RECORDED_FIELDS.map(name => [name, choicesIn(request, name)] as const)
+        .filter(([, values]) => values.length > 0)
+        .map(([name, values]) => [name, values.join(',')])
+      const details = { ...mode !== undefined && { mode }, ...Object.fromEntries(fields) }
+      return { ...requesterOf(request.visitor), details }
+    },
+  })
 }
 
-function isSame (given: string, expected: string): boolean {
-  const [one, other] = [Buffer.from(given), Buffer.from(expected)]
-  return one.length === other.length && timingSafeEqual(one, other)
+/** Fields of forms that an entry repeats: no names, and no addresses of people and webhooks. */
+const RECORDED_FIELDS = [
+  'scope', 'networks', 'days', 'hours', 'role', 'enabled', 'event', 'usd', 'cache',
+]
+
+const SHOWN_DIGITS = 16
+
+/**
+ * Who is signed in, for the access log. A link names no person; the beginning of the digest of its
+ * session names the browser.
+ */
+export function requesterOf ({ id, session: { subject } }: Visitor): Requester {
+  const isCustomer = subject.kind === 'customer'
+  const person = isCustomer ? subject.person : undefined
+  const actor: AccessActor = person === undefined
+    ? { kind: 'link', id: secretDigest(id).slice(0, SHOWN_DIGITS) }
+    : { kind: 'person', id: person.id }
+  return { organization: isCustomer ? subject.orgId : INSTALLATION, actor }
 }

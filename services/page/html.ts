@@ -57,18 +57,17 @@ export function zoneOf (name: string | undefined): string {
   }
 }
 
-/** A time in Unix ms in a time zone: `21 Nov 2026, 23:47:05`. */
-export function moment (ms: number, zone: string): string {
-  return new Intl.DateTimeFormat('en-GB', {
-    timeZone: zone, dateStyle: 'medium', timeStyle: 'medium',
-  }).format(ms)
-}
-
-/** A `time` element: its text is in the zone of the viewer, its attributes are in ISO 8601. */
+/**
+ * A `time` element: its text is in a time zone (`21 Nov 2026, 23:47:05`), its attributes are in ISO
+ * 8601.
+ */
 export function time (when: number | string, zone: string): Html {
   const date = new Date(when)
   const iso = date.toISOString()
-  return html`<time datetime="${iso}" title="${iso}">${moment(date.getTime(), zone)}</time>`
+  const text = new Intl.DateTimeFormat('en-GB', {
+    timeZone: zone, dateStyle: 'medium', timeStyle: 'medium',
+  }).format(date)
+  return html`<time datetime="${iso}" title="${iso}">${text}</time>`
 }
 
 /** A percentage: `12.5 %`. The share of an empty whole is 0. */

@@ -117,7 +117,9 @@ export function createIdentityProvider (
         })
         return await personOf(config, tokens, now())
       } catch (error) {
-        return rethrow(error)
+        if (error instanceof SignInError) throw error
+        const kind = isUnavailable(error) ? 'unavailable' : 'rejected'
+        throw new SignInError(kind, reasonOf(error), error)
       }
     },
   }
@@ -186,11 +188,6 @@ async function fetchBounded (
   return new Response(body.length > 0 ? new Uint8Array(body) : null, {
     status, statusText, headers,
   })
-}
-
-function rethrow (error: unknown): never {
-  if (error instanceof SignInError) throw error
-  throw new SignInError(isUnavailable(error) ? 'unavailable' : 'rejected', reasonOf(error), error)
 }
 
 /** Whether the provider is unreachable, too slow, or answers with an error of its own. */

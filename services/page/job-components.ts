@@ -1,8 +1,9 @@
 import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import type { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import type { JobStatusResource } from '../client/client.ts'
+import { may, type Visit } from './context.ts'
 import { count, html, type Html, share, time } from './html.ts'
-import { table } from './layout.ts'
+import { badge, type TableColumn, table } from './layout.ts'
 
 type Status = JobStatusResource['status']
 
@@ -22,7 +23,7 @@ export function stateText (status: Status): string {
 }
 
 /** Whether a job is in a final state. */
-export function isEnded ({ status }: Pick<JobStatusResource, 'status'>): boolean {
+export function isEnded ({ status }: JobStatusResource): boolean {
   return ['completed', 'cancelled', 'failed'].includes(status)
 }
 
@@ -30,7 +31,7 @@ export function isEnded ({ status }: Pick<JobStatusResource, 'status'>): boolean
 export function jobState (job: JobStatusResource): Html {
   const [text, tone] = STATES[job.status] ?? [job.status, 'muted']
   return html`<div class="state" id="state-${job.id}">
-    <span class="badge ${tone}">${text}</span>
+    ${badge(text, tone)}
     ${!isEnded(job) && html`
       <progress max="100" value="${job.progressPercent}" aria-label="Progress of ${job.id}">
       </progress> <span class="percent">${job.progressPercent} %</span>`}
@@ -39,72 +40,63 @@ export function jobState (job: JobStatusResource): Html {
 
 /** The table of jobs. While jobs run, it contains an element that subscribes to their progress. */
 export function jobTable (
-  jobs: readonly JobStatusResource[],
-  { mode, zone }: { readonly mode: string, readonly zone: string }
+  { tenant: { mode }, zone }: Visit, jobs: readonly JobStatusResource[]
 ): Html {
   const running = jobs.filter(job => !isEnded(job)).slice(0, MAX_LIVE_JOBS)
   const query = new URLSearchParams(running.map(({ id }): [string, string] => ['job', id]))
   return html`
     ${running.length > 0 && html`
       <div data-live="/${mode}/live?view=list&amp;${String(query)}"></div>`}
-    ${table('Jobs', [
-      { text: 'Job' }, { text: 'State' }, { text: 'Rows', isNumber: true }, { text: 'Service' },
-      { text: 'Created' },
-    ], jobs.map(job => html`<tr>
-      <th class="job" scope="row"><a class="${job.metadata.file === undefined ? 'id' : 'file'}"
-        href="/${mode}/jobs/${job.id}">${jobName(job)}</a></th>
-      <td class="wide-state">${jobState(job)}</td>
-      <td class="number">${count(job.totalRows)}</td>
-      <td>${job.service}</td>
-      <td>${time(job.createdAt, zone)}</td>
-    </tr>`))}`
+    ${table('Jobs', jobs, [
+      {
+        text: 'Job',
+        isHeader: true,
+        look: 'job',
+        cell: job => html`<a class="${job.metadata.file === undefined ? 'id' : 'file'}"
+          href="/${mode}/jobs/${job.id}">${jobName(job)}</a>`,
+      },
+      { text: 'State', look: 'wide-state', cell: jobState },
+      { text: 'Rows', isNumber: true, cell: ({ totalRows }) => count(totalRows) },
+      { text: 'Service', cell: ({ service }) => service },
+      { text: 'Created', cell: ({ createdAt }) => time(createdAt, zone) },
+    ])}`
+}
+
+/** A link to the page that verifies a file, for those who may. */
+export function uploadLink ({ visitor, tenant }: Visit): Html | false {
+  return may(visitor, 'jobs.change') && html`
+    <a class="button" href="/${tenant.mode}/upload">Verify a file</a>`
 }
 
 /** How many jobs of one page get live updates. */
 export const MAX_LIVE_JOBS = 20
 
 /** The name of a job for people: its file, or its id. */
-export function jobName ({ id, metadata }: Pick<JobStatusResource, 'id' | 'metadata'>): string {
+export function jobName ({ id, metadata }: JobStatusResource): string {
   return metadata.file ?? id
 }
 
-/** A part of all rows of a job; `tone` names its color. */
+type Counter = typeof ROW_COUNTERS[number]
+
+/** The parts of all rows of a job: where their verdicts come from. The tone names the color. */
+const PARTS: Readonly<Record<Counter, readonly [name: string, tone: string]>> = {
+  freshRecords: ['Checked live', 'one'],
+  cacheHits: ['From your cache', 'two'],
+  duplicateRecords: ['Duplicates', 'three'],
+  invalidRecords: ['Not readable', 'four'],
+  unknownRecords: ['Unknown', 'five'],
+  cancelledRecords: ['Cancelled', 'six'],
+  pendingRecords: ['Open', 'seven'],
+}
+
 type Segment = { readonly name: string, readonly rows: number, readonly tone: string }
 
-type Counts = Pick<JobStatusResource,
-  'id' | 'totalRows' | 'successRecords' | 'failedRecords' | typeof ROW_COUNTERS[number]>
-
-const WIDTH = 1_000
-const HEIGHT = 28
-/** The minimum width of a segment, so that every segment is visible. */
-const MIN_WIDTH = 4
-
-/** The rows of a job by the source of their verdicts; unfinished rows are open. */
-export function segmentsOf (job: Counts): readonly Segment[] {
-  return [
-    { name: 'Checked live', rows: job.freshRecords, tone: 'one' },
-    { name: 'From your cache', rows: job.cacheHits, tone: 'two' },
-    { name: 'Duplicates', rows: job.duplicateRecords, tone: 'three' },
-    { name: 'Not readable', rows: job.invalidRecords, tone: 'four' },
-    { name: 'Unknown', rows: job.unknownRecords, tone: 'five' },
-    { name: 'Cancelled', rows: job.cancelledRecords, tone: 'six' },
-    { name: 'Open', rows: job.pendingRecords, tone: 'seven' },
-  ]
-}
-
-/** The widths of the segments, which add up to the width of the bar. */
-export function widthsOf (segments: readonly Segment[]): readonly number[] {
-  const whole = segments.reduce((sum, { rows }) => sum + rows, 0)
-  if (whole === 0) return segments.map(() => 0)
-  const minimal = segments.map(({ rows }) =>
-    rows === 0 ? 0 : Math.max(MIN_WIDTH, WIDTH * rows / whole))
-  const sum = minimal.reduce((all, width) => all + width, 0)
-  return minimal.map(width => width * WIDTH / sum)
-}
-
-/** The breakdown of a job: a bar of its segments, and the same as a table. */
-export function breakdown (job: Counts): Html {
-  const segments = segmentsOf(job)
+/** The breakdown of a job: a bar of its parts, and the same as a table. */
+export function breakdown (job: JobStatusResource): Html {
+  const segments = Object.entries(PARTS).map(([counter, [name, tone]]) =>
+    ({ name, tone, rows: job[counter as Counter] }))
+  const cells = (rows: number) => html`<td class="number">${count(rows)}</td>
+    <td class="number">${share(rows, job.totalRows)}</td>`
   return html`<div class="breakdown" id="breakdown-${job.id}">
     ${bar(segments, job.totalRows)}
     <table>
@@ -112,25 +104,26 @@ export function breakdown (job: Counts): Html {
       <thead><tr><th scope="col">Rows</th><th scope="col" class="number">Number</th>
         <th scope="col" class="number">Share</th></tr></thead>
       <tbody>${segments.map(({ name, rows, tone }) => html`<tr>
-        <th scope="row">${swatch(tone)} ${name}</th>
-        <td class="number">${count(rows)}</td>
-        <td class="number">${share(rows, job.totalRows)}</td>
-      </tr>`)}</tbody>
+        <th scope="row"><svg class="swatch" viewBox="0 0 10 10" width="10" height="10"
+          aria-hidden="true" focusable="false"><rect class="tone-${tone}" width="10" height="10"
+          rx="2"/></svg> ${name}</th> ${cells(rows)}</tr>`)}</tbody>
       <tfoot>
-        <tr><th scope="row">With a verdict</th><td class="number">${count(job.successRecords)}</td>
-          <td class="number">${share(job.successRecords, job.totalRows)}</td></tr>
-        <tr><th scope="row">Without a verdict, free</th>
-          <td class="number">${count(job.failedRecords)}</td>
-          <td class="number">${share(job.failedRecords, job.totalRows)}</td></tr>
+        <tr><th scope="row">With a verdict</th> ${cells(job.successRecords)}</tr>
+        <tr><th scope="row">Without a verdict, free</th> ${cells(job.failedRecords)}</tr>
       </tfoot>
     </table>
   </div>`
 }
 
-function bar (segments: readonly Segment[], whole: number): Html {
-  const widths = widthsOf(segments)
+const WIDTH = 1_000
+const HEIGHT = 28
+/** The minimum width of a segment, so that every segment is visible. */
+const MIN_WIDTH = 4
+
+function bar (segments: readonly Segment[], totalRows: number): Html {
+  const widths = scaleToBar(segments.map(({ rows }) => rows))
   const shares = segments.filter(({ rows }) => rows > 0)
-    .map(({ name, rows }) => `${name} ${share(rows, whole)}`)
+    .map(({ name, rows }) => `${name} ${share(rows, totalRows)}`)
   let x = 0
   const rects = segments.map(({ name, rows, tone }, index) => {
     const width = widths[index] ?? 0
@@ -143,9 +136,49 @@ function bar (segments: readonly Segment[], whole: number): Html {
     role="img" aria-label="Where verdicts come from: ${shares.join(', ')}.">${rects}</svg>`
 }
 
-function swatch (tone: string): Html {
-  return html`<svg class="swatch" viewBox="0 0 10 10" width="10" height="10" aria-hidden="true"
-    focusable="false"><rect class="tone-${tone}" width="10" height="10" rx="2"/></svg>`
+/** The widths of numbers of rows, which add up to the width of the bar. */
+function scaleToBar (numbers: readonly number[]): readonly number[] {
+  const whole = numbers.reduce((sum, rows) => sum + rows, 0)
+  if (whole === 0) return numbers.map(() => 0)
+  const minimal = numbers.map(rows =>
+    rows === 0 ? 0 : Math.max(MIN_WIDTH, WIDTH * rows / whole))
+  const sum = minimal.reduce((all, width) => all + width, 0)
+  return minimal.map(width => width * WIDTH / sum)
+}
+
+/** The delivery attempts of a job, to all its receivers, or of an endpoint, for all jobs. */
+export function attemptTable (
+  { tenant: { mode }, zone }: Visit, subject: 'job' | 'endpoint', attempts: readonly AttemptBody[]
+): Html {
+  const columns: readonly TableColumn<AttemptBody>[] = [
+    { text: 'When', cell: ({ attemptedAt }) => time(attemptedAt, zone) },
+    {
+      text: 'Outcome',
+      cell: ({ outcome }) => badge(...OUTCOMES[outcome] ?? [outcome, 'muted']),
+    },
+    { text: 'Answer', isNumber: true, cell: ({ statusCode }) => statusCode ?? '–' },
+    { text: 'Why', cell: ({ reason }) => reason ?? '–' },
+  ]
+  const event: TableColumn<AttemptBody> = {
+    text: 'Event', cell: ({ type }) => html`<code>${type}</code>`,
+  }
+  if (subject === 'endpoint') {
+    return table('Deliveries', attempts, [event, {
+      text: 'Job', cell: ({ jobId }) => html`<a href="/${mode}/jobs/${jobId}">${jobId}</a>`,
+    }, ...columns])
+  }
+  return table('Webhook deliveries', attempts, [
+    event,
+    {
+      text: 'To',
+      cell: ({ endpointId }) => endpointId === null
+        ? 'The job’s address'
+        : html`<a href="/${mode}/webhooks/${endpointId}">Endpoint</a>`,
+    },
+    { text: 'Attempt', isNumber: true, cell: ({ attempt }) => attempt },
+    ...columns,
+    { text: 'Took', isNumber: true, cell: ({ durationMs }) => `${count(durationMs)} ms` },
+  ])
 }
 
 const OUTCOMES: Readonly<Record<AttemptBody['outcome'], readonly [text: string, tone: string]>> = {
@@ -154,10 +187,4 @@ const OUTCOMES: Readonly<Record<AttemptBody['outcome'], readonly [text: string, 
   gone: ['Receiver gone', 'bad'],
   exhausted: ['Retries exhausted', 'bad'],
   discarded: ['Discarded', 'muted'],
-}
-
-/** The outcome of a delivery attempt in words. */
-export function outcomeBadge (outcome: AttemptBody['outcome']): Html {
-  const [text, tone] = OUTCOMES[outcome] ?? [outcome, 'muted']
-  return html`<span class="badge ${tone}">${text}</span>`
 }

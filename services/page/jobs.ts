@@ -1,33 +1,44 @@
 import { Readable } from 'node:stream'
-import type { FastifyReply, RouteOptions } from 'fastify'
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { AttemptBody } from '../../schemas/api/deliveries.ts'
+import { JOB_STATES } from '../../schemas/api/job.ts'
+import type { JobListBody } from '../../schemas/api/list-jobs.ts'
 import type { ResultRow, ResultsPage } from '../../schemas/api/results.ts'
 import { ApiError, type Client, type JobStatusResource } from '../client/client.ts'
-import { requesterOf } from './access.ts'
+import { FairPool } from '../runtime/platform/limits.ts'
+import { sleep } from '../runtime/platform/retry.ts'
+import { SERVICE_SLUGS } from '../topology.ts'
 import {
-  customerRoutes, type Exchange, field, may, type PageDeps, type Visit,
+  customerRoutes, type Exchange, field, forCustomer, may, type PageDeps, sendCsv, type Visit,
 } from './context.ts'
+import { isStillSignedIn, requesterOf } from './guard.ts'
 import { count, html, type Html, money, time } from './html.ts'
-import { breakdown, isEnded, jobName, jobState, outcomeBadge } from './job-components.ts'
-import { sendJobList } from './job-list.ts'
-import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'
+import {
+  attemptTable, breakdown, isEnded, jobName, jobState, jobTable, MAX_LIVE_JOBS, stateText,
+  uploadLink,
+} from './job-components.ts'
+import {
+  badge, customerPage, emptyState, noticeOf, postForm, redirect, select, sendHtml, table,
+} from './layout.ts'
 import { PageError } from './page-error.ts'
 import type { Permission } from './roles.ts'
 
+const JOBS_PER_PAGE = 20
 const PREVIEW_ROWS = 20
-const CSV = { format: 'text/csv; charset=utf-8', options: { safe: 'spreadsheet' } } as const
-const CLEAN = { name: 'valid', selection: { status: 'valid', duplicates: 'drop' } } as const
 
 /** Ids of a path become part of a REST path, so they may contain no other characters. */
 const ID = /^[a-z]+_[0-9a-z]{1,64}$/
 /** Of an event, and of the endpoint that it went to. */
 const DELIVERY_ID = /^[a-z]+_[0-9a-z]{1,64}(\.we_[0-9a-z]{1,64})?$/
 
-/** The list of jobs, and one job with its file, its deliveries and its cancellation. */
+/**
+ * The list of jobs, and one job with its progress, its files, its deliveries, its cancellation and
+ * its erasure.
+ */
 export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/jobs', { access: 'jobs.view' }, sendJobList),
+    route('GET', '/:mode/jobs', { access: 'jobs.view', navigation: 'Jobs' }, sendJobs),
     route('GET', '/:mode/jobs/:id', { access: 'jobs.view' }, exchange => sendJob(deps, exchange)),
     route('GET', '/:mode/jobs/:id/results.csv', {
       access: 'results.view', records: 'results.downloaded',
@@ -37,21 +48,56 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
     }, sendFile('valid')),
     route('POST', '/:mode/jobs/:id/cancel', {
       access: 'jobs.change', records: 'job.cancelled',
-    }, async ({ visit, request, reply }) => {
-      const { id } = pathIds(request.params)
-      await visit.client.cancel(id)
-      return reply.redirect(`/${visit.tenant.mode}/jobs/${id}?notice=cancelled`, 303)
+    }, async exchange => {
+      const { id } = pathIds(exchange.request.params)
+      await exchange.visit.client.cancel(id)
+      return redirect(exchange, `jobs/${id}`, 'cancelled')
     }),
     route('POST', '/:mode/jobs/:id/deliveries/:delivery/resend', {
       access: 'webhooks.change', records: 'delivery.resent',
-    }, async ({ visit, request, reply }) => {
-      const { id, delivery } = pathIds(request.params)
-      const { status } = await visit.client.resend(id, delivery)
-      const notice = status === 'queued' ? 'resent' : 'trying'
-      return reply.redirect(`/${visit.tenant.mode}/jobs/${id}?notice=${notice}`, 303)
+    }, async exchange => {
+      const { id, delivery } = pathIds(exchange.request.params)
+      const { status } = await exchange.visit.client.resend(id, delivery)
+      return redirect(exchange, `jobs/${id}`, status === 'queued' ? 'resent' : 'trying')
     }),
+    route('GET', '/:mode/jobs/:id/erase', {
+      access: 'jobs.change',
+    }, async ({ visit, request, reply }) => {
+      const job = await visit.client.job(pathIds(request.params).id)
+      if (!isErasable(job)) throw new PageError('not_found')
+      return sendHtml(reply, eraseView(visit, job))
+    }),
+    route('POST', '/:mode/jobs/:id/erase', {
+      access: 'jobs.change', records: 'job.erased',
+    }, async exchange => {
+      const { visit, request } = exchange
+      const { id } = pathIds(request.params)
+      await visit.client.eraseJob(id, { cache: field(request, 'cache') === 'yes' })
+      return redirect(exchange, `jobs/${id}`, 'erased')
+    }),
+    liveRoute(deps),
   ]
 }
+
+/** Sends a page of the list of jobs. */
+async function sendJobs ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
+  const query = request.query as Readonly<Record<string, unknown>>
+  const text = (name: string) => typeof query[name] === 'string' ? query[name] : ''
+  const filter = Object.fromEntries(FILTERS.map(name => [name, text(name)])) as JobFilter
+  const { label, value, ...fields } = filter
+  const page = await visit.client.jobsPage({
+    limit: JOBS_PER_PAGE,
+    ...Object.fromEntries(Object.entries({ ...fields, after: text('after') })
+      .filter(([, chosen]) => chosen !== '')),
+    ...label !== '' && { metadata: { [label]: value } },
+  })
+  return sendHtml(reply, jobsView(visit, page, filter))
+}
+
+const FILTERS = ['status', 'service', 'created_from', 'created_to', 'label', 'value'] as const
+
+/** The query of the list by field; '' means no filter. `label` and `value` are of metadata. */
+type JobFilter = Readonly<Record<typeof FILTERS[number], string>>
 
 async function sendJob (
   { accessLog }: PageDeps, { visit, request, reply }: Exchange
@@ -91,22 +137,56 @@ function sendFile (kind: 'all' | 'valid') {
     const { id } = pathIds(request.params)
     const { join } = request.query as Readonly<Record<string, unknown>>
     const chunks = await visit.client.resultsFile(id, {
-      ...CSV.options,
-      ...(kind === 'all' ? {} : CLEAN.selection),
-      ...(join === 'original' ? { join } : {}),
+      safe: 'spreadsheet',
+      ...kind === 'valid' && { status: 'valid', duplicates: 'drop' },
+      ...join === 'original' && { join },
     })
-    const name = kind === 'all' ? id : `${id}.${CLEAN.name}`
-    return reply.type(CSV.format)
-      .header('content-disposition', `attachment; filename="${name}.csv"`)
-      .send(Readable.from(chunks))
+    return sendCsv(reply, kind === 'all' ? `${id}.csv` : `${id}.valid.csv`, Readable.from(chunks))
   }
 }
 
 /** The ids in a path; throws PageError 404 for an invalid id. */
-export function pathIds (parameters: unknown): { readonly id: string, readonly delivery: string } {
+function pathIds (parameters: unknown): { readonly id: string, readonly delivery: string } {
   const { id = '', delivery = 'evt_0' } = parameters as Readonly<Record<string, string>>
   if (!ID.test(id) || !DELIVERY_ID.test(delivery)) throw new PageError('not_found')
   return { id, delivery }
+}
+
+/** The jobs of a tenant, newest first, with their progress. */
+function jobsView (visit: Visit, { data, next_cursor: after }: JobListBody, filter: JobFilter) {
+  const path = `/${visit.tenant.mode}/jobs`
+  const isFiltered = Object.values(filter).some(text => text !== '')
+  return customerPage(visit, {
+    title: 'Jobs',
+    scripts: ['live.js'],
+    body: html`
+      <div class="heading"><h1>Jobs</h1>${uploadLink(visit)}</div>
+      ${filterForm(filter)}
+      ${data.length > 0
+        ? jobTable(visit, data)
+        : isFiltered
+          ? emptyState('No job matches the filter.', html`
+            <a class="button quiet" href="${path}">Show all jobs</a>`)
+          : emptyState('No job yet. Verify a file, or send jobs through the REST interface.')}
+      ${after !== null && html`<p><a class="button quiet"
+        href="${path}?${String(new URLSearchParams({ ...filter, after }))}">Older jobs</a></p>`}`,
+  })
+}
+
+function filterForm (filter: JobFilter): Html {
+  const choice = (name: keyof JobFilter, options: readonly (readonly [string, string])[]) =>
+    select(name, filter[name], [['', 'Any'], ...options])
+  const input = (type: string, name: keyof JobFilter) =>
+    html`<input type="${type}" name="${name}" value="${filter[name]}">`
+  return html`<form class="filter" method="get" role="search" aria-label="Jobs">
+    <label>State ${choice('status', JOB_STATES.map(name => [name, stateText(name)]))}</label>
+    <label>Service ${choice('service', SERVICE_SLUGS.map(name => [name, name]))}</label>
+    <label>Created from ${input('date', 'created_from')}</label>
+    <label>Created to ${input('date', 'created_to')}</label>
+    <label>Label ${input('text', 'label')}</label>
+    <label>Value ${input('text', 'value')}</label>
+    <button class="button quiet" type="submit">Show</button>
+  </form>`
 }
 
 type JobDetails = {
@@ -118,11 +198,11 @@ type JobDetails = {
 }
 
 /** One job: progress, breakdown, money, results and deliveries. */
-export function jobView (visit: Visit, details: JobDetails): Html {
+function jobView (visit: Visit, details: JobDetails): Html {
   const { job, notice } = details
   const { mode } = visit.tenant
   const mayChange = may(visit.visitor, 'jobs.change')
-  return customerPage(visit, 'jobs', {
+  return customerPage(visit, {
     title: `Job ${jobName(job)}`,
     scripts: ['live.js'],
     body: html`
@@ -130,8 +210,10 @@ export function jobView (visit: Visit, details: JobDetails): Html {
       ${notice}
       <div class="heading">
         <h1 class="long">${jobName(job)}</h1>
-        ${mayChange && !isEnded(job) && cancelForm(visit, job)}
-        ${mayChange && isEnded(job) && job.erasedAt === null && html`<a class="button quiet danger"
+        ${mayChange && !isEnded(job) && job.status !== 'cancelling' && postForm(
+          visit, `/${mode}/jobs/${job.id}/cancel`, html`
+          <button class="button quiet danger" type="submit">Cancel the job</button>`)}
+        ${mayChange && isErasable(job) && html`<a class="button quiet danger"
           href="/${mode}/jobs/${job.id}/erase">Erase the job</a>`}
       </div>
       ${!isEnded(job) && html`<div data-live="/${mode}/live?view=job&amp;job=${job.id}"></div>`}
@@ -141,14 +223,6 @@ export function jobView (visit: Visit, details: JobDetails): Html {
       ${may(visit.visitor, 'results.view') && resultSection(visit, details)}
       ${may(visit.visitor, 'webhooks.view') && deliverySection(visit, details)}`,
   })
-}
-
-function cancelForm (visit: Visit, job: JobStatusResource): Html | false {
-  return job.status !== 'cancelling' && html`
-    <form method="post" action="/${visit.tenant.mode}/jobs/${job.id}/cancel">
-      ${tokenField(visit.visitor.session)}
-      <button class="button quiet danger" type="submit">Cancel the job</button>
-    </form>`
 }
 
 function facts ({ zone }: Visit, job: JobStatusResource): Html {
@@ -170,7 +244,13 @@ function resultSection (visit: Visit, { job, preview }: JobDetails): Html {
   return html`<section><div class="heading">
       <h2>Results</h2>
       ${preview !== undefined && downloads(visit, job)}</div>
-    ${preview === undefined ? noResults(job) : previewTable(job, preview)}
+    ${preview !== undefined
+      ? previewTable(job, preview)
+      : emptyState(!isEnded(job)
+        ? 'Results appear as soon as the job has ended. You may close this page: the job continues.'
+        : job.erasedAt === null
+          ? 'The results of this job are deleted.'
+          : 'This job is erased.')}
   </section>`
 }
 
@@ -189,140 +269,197 @@ function downloads (
     </div>`
 }
 
-function noResults (job: JobStatusResource): Html {
-  return emptyState(isEnded(job)
-    ? job.erasedAt === null ? 'The results of this job are deleted.' : 'This job is erased.'
-    : 'Results appear as soon as the job has ended. You may close this page: the job continues.')
-}
-
-const COLUMNS = [
+const PREVIEW_COLUMNS = [
   'row', 'input', 'status', 'reason', 'source', 'confidence', 'e164', 'email', 'country',
   'line_type', 'carrier',
 ] as const
-const NUMBERS: readonly string[] = ['row', 'confidence']
 
 function previewTable (job: JobStatusResource, { data }: ResultsPage): Html {
   // Omits columns that are blank in every row.
-  const columns = COLUMNS.filter(name => data.some(row => (row[name] ?? '') !== ''))
+  const columns = PREVIEW_COLUMNS.filter(name => data.some(row => (row[name] ?? '') !== ''))
   return html`
     <p class="hint">The first ${count(data.length)} of ${count(job.totalRows)} rows. The file has
       all rows and columns; cells that a spreadsheet would run as a formula start with an
       apostrophe.</p>
-    ${table('Results', columns.map(text => ({
-      text: text.replace('_', ' '), isNumber: NUMBERS.includes(text),
-    })), data.map(row => html`<tr>${columns.map(name => html`
-      <td${NUMBERS.includes(name) && html` class="number"`}>${cell(name, row[name])}</td>`)}
-    </tr>`))}`
+    ${table('Results', data, columns.map(name => ({
+      text: name.replace('_', ' '),
+      isNumber: name === 'row' || name === 'confidence',
+      cell: (row: ResultRow) => {
+        const text = String(row[name] ?? '')
+        return name === 'status' ? badge(text, TONES[text] ?? 'muted') : text
+      },
+    })))}`
 }
 
 const TONES: Readonly<Record<string, string>> = {
   valid: 'good', invalid: 'bad', risky: 'waiting', unknown: 'muted',
 }
 
-function cell (name: string, value: ResultRow[string] | undefined): Html | string {
-  const text = String(value ?? '')
-  if (name !== 'status') return text
-  return html`<span class="badge ${TONES[text] ?? 'muted'}">${text}</span>`
-}
-
-type Deliveries = {
-  readonly job: Pick<JobStatusResource, 'id' | 'status'>
-  readonly attempts: readonly AttemptBody[]
-}
-
 /**
  * The delivery attempts of a job's events, with a form to send each again: not progress, and none
  * that was discarded, as its endpoint or the contents of its job no longer exist.
  */
-export function deliverySection (visit: Visit, { job, attempts }: Deliveries): Html {
+function deliverySection (visit: Visit, { job, attempts }: JobDetails): Html {
   const discarded = new Set(attempts.filter(({ outcome }) => outcome === 'discarded')
     .map(({ deliveryId }) => deliveryId))
-  const ids = new Map(attempts
+  const types = new Map(attempts
     .filter(({ deliveryId, type }) => type !== 'job.progress' && !discarded.has(deliveryId))
     .map(({ deliveryId, type }) => [deliveryId, type]))
   return html`<section><div class="heading">
       <h2>Webhook deliveries</h2>
-      ${[...ids].map(([id, type]) => html`
-        <form method="post" action="/${visit.tenant.mode}/jobs/${job.id}/deliveries/${id}/resend">
-          ${tokenField(visit.visitor.session)}
-          <button class="button quiet" type="submit">${
-            ids.size > 1 ? `Send ${type} once more` : 'Send once more'}</button>
-        </form>`)}</div>
-    ${attempts.length === 0
-      ? emptyState(isEnded(job)
+      ${[...types].map(([id, type]) => postForm(
+        visit, `/${visit.tenant.mode}/jobs/${job.id}/deliveries/${id}/resend`, html`
+        <button class="button quiet" type="submit">${
+          types.size > 1 ? `Send ${type} once more` : 'Send once more'}</button>`))}</div>
+    ${attempts.length > 0
+      ? attemptTable(visit, 'job', attempts)
+      : emptyState(isEnded(job)
         ? 'No event was sent. A job with a webhook address sends one when it ends; the first ' +
           'attempt appears here within seconds.'
-        : 'If the job has a webhook address, it sends an event when it ends.')
-      : attemptTable(visit, attempts)}
+        : 'If the job has a webhook address, it sends an event when it ends.')}
   </section>`
 }
 
-function attemptTable ({ tenant, zone }: Visit, attempts: readonly AttemptBody[]): Html {
-  return table('Webhook deliveries', [
-    { text: 'Event' }, { text: 'To' }, { text: 'Attempt', isNumber: true }, { text: 'When' },
-    { text: 'Outcome' },
-    { text: 'Answer', isNumber: true }, { text: 'Why' }, { text: 'Took', isNumber: true },
-  ], attempts.map(attempt => {
-    const { endpointId, type } = attempt
-    return html`<tr>
-      <td><code>${type}</code></td>
-      <td>${endpointId === null
-        ? 'The job’s address'
-        : html`<a href="/${tenant.mode}/webhooks/${endpointId}">Endpoint</a>`}</td>
-      <td class="number">${attempt.attempt}</td>
-      <td>${time(attempt.attemptedAt, zone)}</td>
-      <td>${outcomeBadge(attempt.outcome)}</td>
-      <td class="number">${attempt.statusCode ?? '–'}</td>
-      <td>${attempt.reason ?? '–'}</td>
-      <td class="number">${count(attempt.durationMs)} ms</td>
-    </tr>`
-  }))
-}
-
-/** The erasure of a job: a page that asks, and its form. */
-export function eraseRoutes (deps: PageDeps): readonly RouteOptions[] {
-  const route = customerRoutes(deps)
-  return [
-    route('GET', '/:mode/jobs/:id/erase', {
-      access: 'jobs.change',
-    }, async ({ visit, request, reply }) => {
-      const job = await visit.client.job(pathIds(request.params).id)
-      if (!isErasable(job)) throw new PageError('not_found')
-      return sendHtml(reply, eraseView(visit, job))
-    }),
-    route('POST', '/:mode/jobs/:id/erase', {
-      access: 'jobs.change', records: 'job.erased',
-    }, async ({ visit, request, reply }) => {
-      const { id } = pathIds(request.params)
-      await visit.client.eraseJob(id, { cache: field(request, 'cache') === 'yes' })
-      return reply.redirect(`/${visit.tenant.mode}/jobs/${id}?notice=erased`, 303)
-    }),
-  ]
-}
-
 /** Whether a job has ended and is not erased yet. */
-export function isErasable (job: JobStatusResource): boolean {
+function isErasable (job: JobStatusResource): boolean {
   return isEnded(job) && job.erasedAt === null
 }
 
 /** Asks whether a job is to be erased. */
-export function eraseView (visit: Visit, job: JobStatusResource): Html {
+function eraseView (visit: Visit, job: JobStatusResource): Html {
   const path = `/${visit.tenant.mode}/jobs/${job.id}`
-  return customerPage(visit, 'jobs', {
+  return customerPage(visit, {
     title: 'Erase a job',
     body: html`
       <div class="narrow">
         <h1>Erase ${jobName(job)}?</h1>
         <p>Its inputs, results and labels become unreadable for ever, at once and for everybody.
           Counts, prices and movements of the balance stay. This cannot be undone.</p>
-        <form method="post" action="${path}/erase">
-          ${tokenField(visit.visitor.session)}
+        ${postForm(visit, `${path}/erase`, html`
           <label class="check"><input type="checkbox" name="cache" value="yes">
             Also forget the cached verdicts of its contacts: later jobs check them again, and
             pay for it.</label>
           <p class="row"><button class="button bad" type="submit">Erase the job</button>
-            <a class="button quiet" href="${path}">Keep it</a></p>
-        </form>
+            <a class="button quiet" href="${path}">Keep it</a></p>`)}
       </div>`,
   })
+}
+
+/** A change of a page, as its script receives it. */
+type LiveUpdate = {
+  /** HTML of changed elements, by their ids. */
+  readonly elements: Readonly<Record<string, string>>
+  /** Text for screen readers; '' for none. */
+  readonly announcement: string
+  /** All jobs have ended, so no update follows. */
+  readonly done: boolean
+}
+
+const POLL_MS = { job: 500, list: 1_000 } as const
+/** The maximum page size of the REST interface. */
+const MAX_JOBS_PER_PAGE = 100
+/** Concurrent streams, shared fairly by organizations; above it a page shows no progress. */
+const MAX_STREAMS = 1_000
+const MAX_STREAMS_PER_ORG = 100
+/** Browsers reconnect after this time, which checks their session again. */
+const MAX_STREAM_MS = 300_000
+const STREAM_HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+}
+
+/** Progress of jobs as server-sent events. */
+function liveRoute (deps: PageDeps): RouteOptions {
+  const pool = new FairPool({ capacity: MAX_STREAMS, maxPerName: MAX_STREAMS_PER_ORG })
+  return {
+    method: 'GET',
+    url: '/:mode/live',
+    config: { access: 'jobs.view', forScript: true },
+    handler: forCustomer(deps, async exchange => {
+      const closed = new AbortController()
+      const place = pool.open(exchange.visit.tenant.orgId, () => closed.abort())
+      if (!place.grow(1)) throw new PageError('unavailable')
+      try {
+        return await sendProgress(deps, exchange, closed)
+      } finally {
+        place.release()
+      }
+    }),
+  }
+}
+
+async function sendProgress (
+  deps: PageDeps, { visit, request, reply }: Exchange, closed: AbortController
+): Promise<FastifyReply> {
+  const { ids, isOne } = watchedJobs(request)
+  let jobs = await readJobs(visit.client, ids)
+  request.raw.socket.once('close', () => closed.abort())
+  reply.hijack()
+  reply.raw.writeHead(200, STREAM_HEADERS)
+  const shown = new Map<string, JobStatusResource>()
+  const endsAt = performance.now() + MAX_STREAM_MS
+  try {
+    for (;;) {
+      const update = nextUpdate(jobs, shown, isOne)
+      if (update !== undefined) reply.raw.write(`data: ${JSON.stringify(update)}\n\n`)
+      if (jobs.every(isEnded) || performance.now() > endsAt) break
+      await (deps.sleep ?? sleep)(POLL_MS[isOne ? 'job' : 'list'], closed.signal)
+      if (!await isStillSignedIn(deps, visit.visitor)) break
+      jobs = await readJobs(await deps.rest.of(visit.tenant), ids)
+    }
+  } catch (error) {
+    // The browser reconnects shortly after the stream ends.
+    if (!closed.signal.aborted) {
+      request.log.warn({ err: error, request: request.id, jobs: ids }, 'progress stream failed')
+    }
+  }
+  reply.raw.end()
+  return reply
+}
+
+/** Reads several jobs with one request, because each request counts in the limits of the tenant. */
+async function readJobs (
+  client: Client, ids: readonly string[]
+): Promise<readonly JobStatusResource[]> {
+  const { data } = ids.length === 1
+    ? { data: [] }
+    : await client.jobsPage({ limit: MAX_JOBS_PER_PAGE })
+  const listed = new Map(data.map(job => [job.id, job]))
+  return await Promise.all(ids.map(async id => listed.get(id) ?? await client.job(id)))
+}
+
+/** The jobs that a page watches; one of its own, or those of a list. */
+function watchedJobs (
+  { query }: FastifyRequest
+): { readonly ids: readonly string[], readonly isOne: boolean } {
+  const { job = [], view } = query as { readonly job?: string | string[], readonly view?: string }
+  const ids = [...new Set([job].flat())]
+  if (ids.length === 0 || ids.length > MAX_LIVE_JOBS) throw new PageError('bad_form')
+  return { ids: ids.map(id => pathIds({ id }).id), isOne: view === 'job' }
+}
+
+/**
+ * The update for a page that shows these jobs, which become the new ones; undefined when none
+ * changed. A page of one job also gets its breakdown.
+ */
+function nextUpdate (
+  jobs: readonly JobStatusResource[], shown: Map<string, JobStatusResource>, isOne: boolean
+): LiveUpdate | undefined {
+  const changed = jobs.filter(job => JSON.stringify(job) !== JSON.stringify(shown.get(job.id)))
+  if (changed.length === 0) return undefined
+  const announced = changed.filter(job => {
+    const before = shown.get(job.id)
+    return before !== undefined && before.status !== job.status
+  })
+  for (const job of changed) shown.set(job.id, job)
+  const elements = changed.flatMap(job => [
+    [`state-${job.id}`, jobState(job).html] as const,
+    ...(isOne ? [[`breakdown-${job.id}`, breakdown(job).html] as const] : []),
+  ])
+  return {
+    elements: Object.fromEntries(elements),
+    announcement: announced.map(job => `${jobName(job)}: ${stateText(job.status)}.`).join(' '),
+    done: jobs.every(isEnded),
+  }
 }

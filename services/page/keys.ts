@@ -3,10 +3,12 @@ import { describeAccess } from '../accounts/access-log/requests.ts'
 import { NewKeyError, type KeySummary } from '../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, SCOPES } from '../accounts/key-store.ts'
 import {
-  customerRoutes, field, type Exchange, type PageDeps, type Visit, type Visitor,
+  choicesIn, customerRoutes, type Exchange, field, isRepeated, type PageDeps, type Visit,
 } from './context.ts'
 import { html, time, type Html } from './html.ts'
-import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'
+import {
+  badge, customerPage, emptyState, noticeOf, postForm, redirect, select, sendHtml, table,
+} from './layout.ts'
 import { PageError } from './page-error.ts'
 import { type Addresses, addressesOf } from './people.ts'
 
@@ -22,14 +24,14 @@ export function keyRoutes (deps: PageDeps): readonly RouteOptions[] {
     return sendHtml(reply, confirmKeyView(visit, { key, action, nonce: deps.nonces.create() }))
   }
   return [
-    route('GET', '/:mode/keys', { access: 'keys.view' }, async ({ visit, request, reply }) => {
+    route('GET', '/:mode/keys', {
+      access: 'keys.view', navigation: 'API keys',
+    }, async ({ visit, request, reply }) => {
       const { orgId, mode } = visit.tenant
-      const keys = (await deps.apiKeys.list(orgId)).filter(key => key.mode === mode)
       return sendHtml(reply, keysView(visit, {
-        keys,
+        keys: (await deps.apiKeys.list(orgId)).filter(key => key.mode === mode),
         addresses: await addressesOf(deps.people, visit),
         nonce: deps.nonces.create(),
-        nowMs: Date.now(),
         notice: noticeOf(request),
       }))
     }),
@@ -41,70 +43,56 @@ export function keyRoutes (deps: PageDeps): readonly RouteOptions[] {
       exchange => rollKey(deps, exchange)),
     route('POST', '/:mode/keys/:key/revoke', {
       access: 'keys.change', records: 'key.revoked',
-    }, async ({ visit, request, reply }) => {
-      const { orgId, mode } = visit.tenant
-      const key = await activeKey(deps, visit, request)
-      await deps.apiKeys.revoke(orgId, key.id)
-      return reply.redirect(`/${mode}/keys?notice=key-revoked`, 303)
+    }, async exchange => {
+      const { visit, request } = exchange
+      const { id } = await activeKey(deps, visit, request)
+      await deps.apiKeys.revoke(visit.tenant.orgId, id)
+      return redirect(exchange, 'keys', 'key-revoked')
     }),
   ]
 }
 
-async function createKey (
-  deps: PageDeps, { visit, request, reply }: Exchange
-): Promise<FastifyReply> {
+async function createKey (deps: PageDeps, exchange: Exchange): Promise<FastifyReply> {
+  const { visit, request, reply } = exchange
   const { orgId, mode } = visit.tenant
-  const chosen = request.body instanceof URLSearchParams ? request.body.getAll('scope') : []
+  const chosen = choicesIn(request, 'scope')
   const scopes = SCOPES.filter(scope => chosen.includes(scope))
   if (scopes.length === 0) {
     throw new PageError('bad_form', 'The new key has no scope. Go back and choose at least one.')
   }
   const days = wholeNumberOf(field(request, 'days'))
-  if (!await deps.nonces.use(field(request, 'nonce'))) {
-    describeAccess(request, { outcome: 'refused' })
-    return reply.redirect(`/${mode}/keys?notice=key-once`, 303)
-  }
+  if (await isRepeated(deps, request)) return redirect(exchange, 'keys', 'key-once')
   const { id, secret } = await deps.apiKeys.create({
     orgId,
     mode,
     scopes,
     name: field(request, 'name'),
     networks: field(request, 'networks').split(/[\s,]+/).filter(network => network !== ''),
-    createdBy: creatorOf(visit.visitor),
+    createdBy: creatorOf(visit),
     ...(days === 0 ? {} : { expiresAtMs: Date.now() + days * DAY_MS }),
   }).catch((error: unknown) => {
     if (!(error instanceof NewKeyError)) throw error
     throw new PageError('bad_form', `${error.message} Go back and change it.`)
   })
   describeAccess(request, { target: id })
-  return sendHtml(reply, secretView(visit, {
-    title: `Your new ${mode} key`, secret, hint: HINT, section: 'keys',
-  }))
+  return sendHtml(reply, secretView(visit, { title: `Your new ${mode} key`, secret, hint: HINT }))
 }
 
 /** Who makes a key. The record has no address, because its earlier versions stay. */
-const creatorOf = ({ person }: Visitor) => person?.id ?? 'workspace page'
+const creatorOf = ({ visitor }: Visit) => visitor.person?.id ?? 'workspace page'
 
-async function rollKey (
-  deps: PageDeps, { visit, request, reply }: Exchange
-): Promise<FastifyReply> {
-  const { orgId, mode } = visit.tenant
+async function rollKey (deps: PageDeps, exchange: Exchange): Promise<FastifyReply> {
+  const { visit, request, reply } = exchange
   const key = await activeKey(deps, visit, request)
   const hours = wholeNumberOf(field(request, 'hours'))
-  if (!await deps.nonces.use(field(request, 'nonce'))) {
-    describeAccess(request, { outcome: 'refused' })
-    return reply.redirect(`/${mode}/keys?notice=key-once`, 303)
-  }
-  const created = await deps.apiKeys.roll(orgId, key.id, {
-    graceMs: hours * HOUR_MS, createdBy: creatorOf(visit.visitor),
+  if (await isRepeated(deps, request)) return redirect(exchange, 'keys', 'key-once')
+  const created = await deps.apiKeys.roll(visit.tenant.orgId, key.id, {
+    graceMs: hours * HOUR_MS, createdBy: creatorOf(visit),
   })
   if (created === undefined) throw new PageError('not_found')
   describeAccess(request, { details: { newKey: created.id } })
   return sendHtml(reply, secretView(visit, {
-    title: `The key that replaces …${key.last4}`,
-    secret: created.secret,
-    hint: HINT,
-    section: 'keys',
+    title: `The key that replaces …${key.last4}`, secret: created.secret, hint: HINT,
   }))
 }
 
@@ -116,8 +104,8 @@ async function activeKey (
   deps: PageDeps, { tenant }: Visit, request: FastifyRequest
 ): Promise<KeySummary> {
   const { key: id } = request.params as { readonly key?: string }
-  const key = (await deps.apiKeys.list(tenant.orgId)).find(one => one.id === id)
-  if (key?.mode !== tenant.mode || keyState(key, Date.now()) !== 'active') {
+  const key = (await deps.apiKeys.list(tenant.orgId)).find(key => key.id === id)
+  if (key?.mode !== tenant.mode || stateOf(key) !== 'active') {
     throw new PageError('not_found', 'The key does not exist, or it is revoked or expired. Go ' +
       'back to the keys.')
   }
@@ -135,15 +123,13 @@ type KeyList = {
   readonly addresses: Addresses
   /** Makes the form create at most one key. */
   readonly nonce: string
-  readonly nowMs: number
   readonly notice: Html | undefined
 }
 
 /** The keys of a mode, and a form to create one. */
-export function keysView (visit: Visit, list: KeyList): Html {
-  const { keys, nonce, notice } = list
+function keysView (visit: Visit, { keys, addresses, nonce, notice }: KeyList): Html {
   const { mode } = visit.tenant
-  return customerPage(visit, 'keys', {
+  return customerPage(visit, {
     title: 'API keys',
     body: html`
       <h1>API keys</h1>
@@ -152,50 +138,60 @@ export function keysView (visit: Visit, list: KeyList): Html {
         browser or an app.</p>
       ${keys.length === 0
         ? emptyState(`No ${mode} key yet. Create one below and send jobs with it.`)
-        : keyTable(visit, list)}
+        : keyTable(visit, keys, addresses)}
       ${createForm(visit, nonce)}`,
   })
 }
 
-/** Whether a key is valid at a time in Unix ms, and if not, why. */
-export function keyState (
-  { revokedAtMs, expiresAtMs }: Pick<KeySummary, 'revokedAtMs' | 'expiresAtMs'>, nowMs: number
-): 'active' | 'revoked' | 'expired' {
+type KeyState = 'active' | 'revoked' | 'expired'
+
+/** Whether a key is valid, and if not, why. */
+function stateOf ({ revokedAtMs, expiresAtMs }: KeySummary): KeyState {
   if (revokedAtMs !== 0) return 'revoked'
-  return expiresAtMs !== 0 && expiresAtMs <= nowMs ? 'expired' : 'active'
+  return expiresAtMs !== 0 && expiresAtMs <= Date.now() ? 'expired' : 'active'
 }
 
-const TONES = {
+const STATES: Readonly<Record<KeyState, readonly [text: string, tone: string]>> = {
   active: ['Active', 'good'], revoked: ['Revoked', 'muted'], expired: ['Expired', 'muted'],
-} as const
+}
 
-function keyTable (visit: Visit, { keys, addresses, nowMs }: KeyList): Html {
+function keyTable (visit: Visit, keys: readonly KeySummary[], addresses: Addresses): Html {
   const when = (ms: number, never: string) => ms === 0 ? never : time(ms, visit.zone)
-  return table('API keys', [
-    { text: 'Name' }, { text: 'Ends in' }, { text: 'State' }, { text: 'Scopes' },
-    { text: 'Created' }, { text: 'Last used' }, { text: 'Expires' },
-    { text: 'Actions', isUnseen: true },
-  ], keys.toReversed().map(key => {
-    const state = keyState(key, nowMs)
-    const [text, tone] = TONES[state]
-    const path = `/${visit.tenant.mode}/keys/${key.id}`
-    return html`<tr>
-      <td>${key.name}</td>
-      <th scope="row"><code>…${key.last4}</code></th>
-      <td><span class="badge ${tone}">${text}</span></td>
-      <td>${key.scopes.join(', ')}${key.networks.length > 0 && html`<br>
-        <span class="hint">from ${key.networks.join(', ')}</span>`}</td>
-      <td>${when(key.createdAtMs, '–')}${key.createdBy !== '' && html`<br>
-        <span class="hint">${addresses.get(key.createdBy) ?? key.createdBy}</span>`}</td>
-      <td>${when(key.lastUsedAtMs, 'Never')}${key.lastUsedFrom !== '' && html`<br>
-        <span class="hint">${key.lastUsedFrom}</span>`}</td>
-      <td>${when(key.expiresAtMs, 'Never')}</td>
-      <td class="actions">${state === 'active' && html`
-        <a href="${path}/roll" aria-label="Roll the key that ends in ${key.last4}">Roll</a>
-        <a class="danger" href="${path}/revoke"
-          aria-label="Revoke the key that ends in ${key.last4}">Revoke</a>`}</td>
-    </tr>`
-  }))
+  const withHint = (value: Html | string, hint: string) =>
+    html`${value}${hint !== '' && html`<br><span class="hint">${hint}</span>`}`
+  return table('API keys', keys.toReversed(), [
+    { text: 'Name', cell: ({ name }) => name },
+    { text: 'Ends in', isHeader: true, cell: ({ last4 }) => html`<code>…${last4}</code>` },
+    { text: 'State', cell: key => badge(...STATES[stateOf(key)]) },
+    {
+      text: 'Scopes',
+      cell: ({ scopes, networks }) => withHint(
+        scopes.join(', '), networks.length === 0 ? '' : `from ${networks.join(', ')}`),
+    },
+    {
+      text: 'Created',
+      cell: ({ createdAtMs, createdBy }) =>
+        withHint(when(createdAtMs, '–'), addresses.get(createdBy) ?? createdBy),
+    },
+    {
+      text: 'Last used',
+      cell: ({ lastUsedAtMs, lastUsedFrom }) =>
+        withHint(when(lastUsedAtMs, 'Never'), lastUsedFrom),
+    },
+    { text: 'Expires', cell: ({ expiresAtMs }) => when(expiresAtMs, 'Never') },
+    {
+      text: 'Actions',
+      isUnseen: true,
+      look: 'actions',
+      cell: key => {
+        const path = `/${visit.tenant.mode}/keys/${key.id}`
+        return stateOf(key) === 'active' && html`
+          <a href="${path}/roll" aria-label="Roll the key that ends in ${key.last4}">Roll</a>
+          <a class="danger" href="${path}/revoke"
+            aria-label="Revoke the key that ends in ${key.last4}">Revoke</a>`
+      },
+    },
+  ])
 }
 
 const SCOPE_TEXTS = {
@@ -209,38 +205,28 @@ const SCOPE_TEXTS = {
 function createForm (visit: Visit, nonce: string): Html {
   const { mode } = visit.tenant
   return html`<section><h2>New ${mode} key</h2>
-    <form class="card" method="post" action="/${mode}/keys">
-      ${tokenField(visit.visitor.session)}<input type="hidden" name="nonce" value="${nonce}">
+    ${postForm(visit, `/${mode}/keys`, html`
       <label>Name <input name="name" maxlength="100" placeholder="What it is for"></label>
       <fieldset><legend>Scopes</legend>${SCOPES.map(scope => html`
         <label class="check"><input type="checkbox" name="scope" value="${scope}"${
-          DEFAULT_SCOPES.some(one => one === scope) && html` checked`}>
+          DEFAULT_SCOPES.some(name => name === scope) && html` checked`}>
           ${SCOPE_TEXTS[scope]} <code>${scope}</code></label>`)}
       </fieldset>
       <label>Only from these addresses
         <input name="networks" placeholder="192.0.2.0/24, 2001:db8::/32"></label>
-      <label>Expires <select name="days">
-        <option value="">Never</option>
-        <option value="30">In 30 days</option>
-        <option value="90">In 90 days</option>
-        <option value="365">In a year</option>
-      </select></label>
-      <button class="button" type="submit">Create the key</button>
-    </form>
+      <label>Expires ${select('days', '', [
+        ['', 'Never'], ['30', 'In 30 days'], ['90', 'In 90 days'], ['365', 'In a year'],
+      ])}</label>
+      <button class="button" type="submit">Create the key</button>`, { look: 'card', nonce })}
   </section>`
 }
 
 /** Shows a new secret. No other page contains it. */
 export function secretView (
-  visit: Visit, created: {
-    readonly title: string,
-    readonly secret: string,
-    readonly hint: string,
-    readonly section: 'keys' | 'settings' | 'webhooks'
-  }
+  visit: Visit,
+  { title, secret, hint }: Readonly<Record<'title' | 'secret' | 'hint', string>>
 ): Html {
-  const { title, secret, hint, section } = created
-  return customerPage(visit, section, {
+  return customerPage(visit, {
     title,
     scripts: ['copy.js'],
     body: html`
@@ -250,7 +236,7 @@ export function secretView (
         <p class="secret"><code id="secret" tabindex="0" aria-label="Secret">${secret}</code>
           <button class="button" type="button" data-copy="secret">Copy</button></p>
         <p class="hint">${hint}</p>
-        <p><a href="/${visit.tenant.mode}/${section}">I have stored it</a></p>
+        <p><a href="/${visit.tenant.mode}/${visit.section}">I have stored it</a></p>
       </div>`,
   })
 }
@@ -262,11 +248,11 @@ type KeyAction = {
 }
 
 /** Asks for a confirmation before a key is rolled or revoked. */
-export function confirmKeyView (visit: Visit, { key, action, nonce }: KeyAction): Html {
+function confirmKeyView (visit: Visit, { key, action, nonce }: KeyAction): Html {
   const base = `/${visit.tenant.mode}/keys`
   const isRoll = action === 'roll'
   const title = isRoll ? 'Roll this key?' : 'Revoke this key?'
-  return customerPage(visit, 'keys', {
+  return customerPage(visit, {
     title,
     body: html`
       <div class="narrow">
@@ -275,17 +261,13 @@ export function confirmKeyView (visit: Visit, { key, action, nonce }: KeyAction)
           ? 'This creates a new key with the same scopes. The old key remains valid for the time ' +
             'you choose, so that nothing fails while you replace it.'
           : 'Requests with it are rejected within a second. This can’t be undone.'}</p>
-        <form method="post" action="${base}/${key.id}/${action}">
-          ${tokenField(visit.visitor.session)}<input type="hidden" name="nonce" value="${nonce}">
-          ${isRoll && html`<label>The old key remains valid for <select name="hours">
-            <option value="0">no time</option>
-            <option value="24" selected>24 hours</option>
-            <option value="168">7 days</option>
-          </select></label>`}
+        ${postForm(visit, `${base}/${key.id}/${action}`, html`
+          ${isRoll && html`<label>The old key remains valid for ${select('hours', '24', [
+            ['0', 'no time'], ['24', '24 hours'], ['168', '7 days'],
+          ])}</label>`}
           <p class="row"><button class="button${!isRoll && ' bad'}" type="submit">${
             isRoll ? 'Roll the key' : 'Revoke the key'}</button>
-            <a class="button quiet" href="${base}">Keep it as it is</a></p>
-        </form>
+            <a class="button quiet" href="${base}">Keep it as it is</a></p>`, { nonce })}
       </div>`,
   })
 }

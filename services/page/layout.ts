@@ -2,36 +2,12 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { MODES, type Mode } from '../accounts/tenant.ts'
-import { isRecent, may, type Visit } from './context.ts'
+import type { Session } from '../accounts/sessions.ts'
+import { MODES } from '../accounts/tenant.ts'
+import { type Exchange, isRecent, may, type Visit } from './context.ts'
 import { html, type Html, type HtmlValue } from './html.ts'
 import type { ErrorContent } from './page-error.ts'
-import { type Permission } from './roles.ts'
-import type { Session } from '../accounts/sessions.ts'
-
-/** The pages of a customer in the order of the navigation, and who sees them there. */
-const SECTIONS = [
-  ['overview', 'Overview', 'overview.view'],
-  ['jobs', 'Jobs', 'jobs.view'],
-  ['upload', 'Verify a file', 'jobs.change'],
-  ['balance', 'Balance', 'balance.view'],
-  ['usage', 'Usage', 'usage.view'],
-  ['keys', 'API keys', 'keys.view'],
-  ['webhooks', 'Webhooks', 'webhooks.view'],
-  ['access-log', 'Access log', 'access_log.view'],
-  ['settings', 'Settings', 'settings.view'],
-  ['people', 'People', 'people.view'],
-] as const satisfies readonly (readonly [string, string, Permission])[]
-
-type Section = typeof SECTIONS[number][0] | 'account'
-
-/** Sections with forms that need a recent authentication. */
-const RECENT_FORMS: Readonly<Partial<Record<Section, Permission>>> = {
-  keys: 'keys.change',
-  webhooks: 'secrets.change',
-  settings: 'secrets.change',
-  people: 'people.change',
-}
+import { needsRecent } from './roles.ts'
 
 type Content = {
   readonly title: string
@@ -47,37 +23,38 @@ type Frame = Content & {
   readonly next?: string
 }
 
-/** A page for customers, with navigation, mode switch and sign-out. */
-export function customerPage (visit: Visit, section: Section, content: Content): Html {
-  const { organization, visitor, tenant, zone } = visit
-  const { mode } = tenant
+/** A page for customers, with the navigation of their role, mode switch and sign-out. */
+export function customerPage (visit: Visit, content: Content): Html {
+  const { organization, visitor, tenant: { mode }, zone, section, sections } = visit
   return framed({
     ...content,
     header: html`
       ${brand(`/${mode}/overview`)}
-      <nav class="sections" aria-label="Sections">${SECTIONS.filter(([, , permission]) =>
-        may(visitor, permission)).map(([path, name]) => html`
-        <a href="/${mode}/${path}"${current(path === section)}>${name}</a>`)}
+      <nav class="sections" aria-label="Sections">${sections
+        .filter(({ permission }) => may(visitor, permission)).map(({ path, title }) => html`
+        <a href="/${mode}/${path}"${current(path === section)}>${title}</a>`)}
       </nav>
       <div class="tools">
-        ${modeSwitch(mode, section)}
-        ${themeSwitch()}
+        <nav class="modes" aria-label="Mode">${MODES.map(name => html`
+          <a href="/${name}/${section}"${current(name === mode)}>${
+            name === 'live' ? 'Live' : 'Test'}</a>`)}</nav>
+        ${themeSwitch}
         ${visitor.person && html`<a class="account" href="/${mode}/account"${
           current(section === 'account')}>${visitor.person.email}</a>`}
         ${signOut(visitor.session)}
       </div>`,
     strip: html`${mode === 'test' && html`
       <aside class="strip" aria-label="Test mode">Test mode: nothing is charged, and no
-        contact is reached.</aside>`}${stepUpStrip(visit, section)}`,
+        contact is reached.</aside>`}${stepUpStrip(visit)}`,
     footer: html`${organization.name} · ${organization.id} · Times are shown in ${zone}.`,
   })
 }
 
 /** Says before a form is filled in that it needs a recent authentication. */
-function stepUpStrip ({ visitor, tenant }: Visit, section: Section): Html | false {
-  const permission = RECENT_FORMS[section]
-  if (permission === undefined || !may(visitor, permission)) return false
-  if (isRecent(visitor, Date.now())) return false
+function stepUpStrip ({ visitor, tenant, section, sections }: Visit): Html | false {
+  const { permissions = [] } = sections.find(({ path }) => path === section) ?? {}
+  const hasForm = permissions.some(name => needsRecent(name) && may(visitor, name))
+  if (!hasForm || isRecent(visitor)) return false
   return html`<aside class="strip" aria-label="Confirmation">${visitor.person === undefined
     ? 'To change secrets here, sign in with a new link.'
     : html`To change secrets or people here, <a
@@ -98,7 +75,7 @@ export function operatorPage (session: Session, content: Content): Html {
       <nav class="sections" aria-label="Sections">
         <a href="/pipeline" aria-current="page">Pipeline</a>
       </nav>
-      <div class="tools">${themeSwitch()}${signOut(session)}</div>`,
+      <div class="tools">${themeSwitch}${signOut(session)}</div>`,
   })
 }
 
@@ -106,7 +83,7 @@ export function operatorPage (session: Session, content: Content): Html {
 export function plainPage (content: Content & Pick<Frame, 'next'>): Html {
   return framed({
     ...content,
-    header: html`${brand('/')}<div class="tools">${themeSwitch()}</div>`,
+    header: html`${brand('/')}<div class="tools">${themeSwitch}</div>`,
   })
 }
 
@@ -127,11 +104,6 @@ export function errorPage (
           : 'Go to the start')}</a></p>
       </div>`,
   })
-}
-
-/** The form field with the token of the session. */
-export function tokenField ({ token }: Session): Html {
-  return html`<input type="hidden" name="form_token" value="${token}">`
 }
 
 function framed ({ title, body, scripts = [], header, strip, footer, next }: Frame): Html {
@@ -166,48 +138,76 @@ function brand (path: string): Html {
     </svg><span>Verification Jobs</span></a>`
 }
 
-/** Links to the same section in both modes. */
-function modeSwitch (mode: Mode, section: Section): Html {
-  return html`<nav class="modes" aria-label="Mode">${MODES.map(name => html`
-    <a href="/${name}/${section}"${current(name === mode)}>${name === 'live' ? 'Live' : 'Test'}</a>
-  `)}</nav>`
-}
-
-function themeSwitch (): Html {
-  return html`<label class="theme"><span class="unseen">Colors</span>
-    <select id="theme" name="theme">
-      <option value="system">System</option>
-      <option value="light">Light</option>
-      <option value="dark">Dark</option>
-    </select></label>`
-}
+const themeSwitch = html`<label class="theme"><span class="unseen">Colors</span>
+  <select id="theme" name="theme">
+    <option value="system">System</option>
+    <option value="light">Light</option>
+    <option value="dark">Dark</option>
+  </select></label>`
 
 function signOut (session: Session): Html {
   return html`<form method="post" action="/sign-out">${tokenField(session)}
     <button class="quiet" type="submit">Sign out</button></form>`
 }
 
+function tokenField ({ token }: Session): Html {
+  return html`<input type="hidden" name="form_token" value="${token}">`
+}
+
 function current (isCurrent: boolean): Html | false {
   return isCurrent && html` aria-current="page"`
 }
 
-/** A table that scrolls horizontally on its own, also with the keyboard. */
-export function table (
-  name: string, columns: readonly Column[], rows: readonly HtmlValue[]
+/** A form with the token of the session. One with a nonce takes effect at most once. */
+export function postForm (
+  { visitor }: Visit, action: string, content: Html,
+  { look, nonce }: { readonly look?: 'card', readonly nonce?: string } = {}
 ): Html {
+  return html`<form${look !== undefined && html` class="${look}"`} method="post"
+    action="${action}">${tokenField(visitor.session)}${nonce !== undefined && html`
+    <input type="hidden" name="nonce" value="${nonce}">`}${content}</form>`
+}
+
+/** A choice of a form. */
+export function select (
+  name: string, chosen: string, options: readonly (readonly [value: string, text: string])[]
+): Html {
+  return html`<select name="${name}">${options.map(([value, text]) => html`
+    <option value="${value}"${value === chosen && html` selected`}>${text}</option>`)}</select>`
+}
+
+/** A column of a table: its heading, and its cell in a row. */
+export type TableColumn<Row> = {
+  readonly text: string
+  readonly cell: (row: Row) => HtmlValue
+  /** Names the row. */
+  readonly isHeader?: boolean
+  readonly isNumber?: boolean
+  readonly isUnseen?: boolean
+  readonly look?: string
+}
+
+/** A table that scrolls horizontally on its own, also with the keyboard. */
+export function table<Row> (
+  name: string, rows: Iterable<Row>, columns: readonly TableColumn<Row>[]
+): Html {
+  const looks = columns.map(({ isNumber, look = isNumber === true ? 'number' : '' }) =>
+    look !== '' && html` class="${look}"`)
   return html`<div class="table" role="region" aria-label="${name}" tabindex="0"><table>
     <caption class="unseen">${name}</caption>
-    <thead><tr>${columns.map(({ text, isNumber = false, isUnseen = false }) => html`
-      <th scope="col"${isNumber && html` class="number"`}>${
-        isUnseen ? html`<span class="unseen">${text}</span>` : text}</th>`)}</tr></thead>
-    <tbody>${rows}</tbody>
+    <thead><tr>${columns.map(({ text, isNumber, isUnseen }) => html`
+      <th scope="col"${isNumber === true && html` class="number"`}>${
+        isUnseen === true ? html`<span class="unseen">${text}</span>` : text}</th>`)}</tr></thead>
+    <tbody>${[...rows].map(row => html`<tr>${columns.map(({ cell, isHeader }, index) =>
+      isHeader === true
+        ? html`<th${looks[index]} scope="row">${cell(row)}</th>`
+        : html`<td${looks[index]}>${cell(row)}</td>`)}</tr>`)}</tbody>
   </table></div>`
 }
 
-type Column = {
-  readonly text: string
-  readonly isNumber?: boolean
-  readonly isUnseen?: boolean
+/** A state in words; `tone` names its color. */
+export function badge (text: string, tone: string): Html {
+  return html`<span class="badge ${tone}">${text}</span>`
 }
 
 /** Explains why a list is empty, and offers the next step. */
@@ -216,7 +216,7 @@ export function emptyState (text: string, action?: Html | false): Html {
 }
 
 /** Messages about the last action, for the page after it. URLs carry the name, never the text. */
-const NOTICES: Readonly<Record<string, string>> = {
+const NOTICES = {
   'key-revoked': 'The key is revoked. It stops working within a second.',
   'key-once': 'That key already exists, and its secret is not shown again. Create another one ' +
     'if you did not store it.',
@@ -240,13 +240,20 @@ const NOTICES: Readonly<Record<string, string>> = {
   left: 'You have signed out.',
   'left-everywhere': 'You have signed out in every browser.',
   'link-spent': 'That link was already used, or is older than ten minutes. Ask for a new one.',
-}
+} as const
 
 /** The message that `?notice=` names, for the top of a page; undefined for unknown names. */
 export function noticeOf (request: FastifyRequest): Html | undefined {
-  const { notice = '' } = request.query as { readonly notice?: unknown }
-  const text = Object.hasOwn(NOTICES, String(notice)) ? NOTICES[String(notice)] : undefined
+  const { notice } = request.query as { readonly notice?: unknown }
+  const [, text] = Object.entries(NOTICES).find(([name]) => name === notice) ?? []
   return text === undefined ? undefined : html`<p class="notice" role="status">${text}</p>`
+}
+
+/** Redirects to a page of the same mode, which shows a message. */
+export function redirect (
+  { visit, reply }: Exchange, path: string, notice: keyof typeof NOTICES
+): FastifyReply {
+  return reply.redirect(`/${visit.tenant.mode}/${path}?notice=${notice}`, 303)
 }
 
 /** Sends a page as the reply. */
@@ -276,7 +283,7 @@ type AssetName = typeof OWN_FILES[number] | typeof CSV_FORMAT
 export const assets: ReadonlyMap<AssetName, Asset> = readAll()
 
 /** The path of a static file. */
-export function assetPath (name: AssetName): string {
+function assetPath (name: AssetName): string {
   return assets.get(name)?.path ?? ''
 }
 

@@ -126,18 +126,17 @@ export function errorContentOf (error: unknown): ErrorContent {
   return statusCode !== undefined && statusCode < 500 ? PAGE_ERRORS.bad_form : PAGE_ERRORS.internal
 }
 
-/** The message of a REST error without the status and code in front of it. */
-export function apiMessage (error: ApiError): string {
-  return error.message.replace(/^\d+ [a-z_]+: /, '')
-}
-
-function apiErrorContent (error: ApiError): ErrorContent {
-  const { status } = error
+function apiErrorContent ({ status, message }: ApiError): ErrorContent {
   if (status === 404) return PAGE_ERRORS.not_found
   // Redis does not know the API key of this server any more. It is renewed within seven minutes.
   if (status === 401 || status === 503) return PAGE_ERRORS.unavailable
   if (status >= 500) return PAGE_ERRORS.internal
-  return { status, title: 'That did not work', message: apiMessage(error) }
+  return {
+    status,
+    title: PAGE_ERRORS.bad_form.title,
+    // Without the status and the code in front of it.
+    message: message.replace(/^\d+ [a-z_]+: /, ''),
+  }
 }
 
 /** `fetch` throws a TypeError with a cause when the connection fails. */

@@ -1,66 +1,74 @@
 import type { RouteOptions } from 'fastify'
 import { describeAccess } from '../accounts/access-log/requests.ts'
-import { isPersonRole, PeopleError, type Person, type Role, ROLES } from '../accounts/people.ts'
-import { accountRoutes } from './account.ts'
+import {
+  isPersonRole, type Membership, PeopleError, type Person, type Role, ROLES,
+} from '../accounts/people.ts'
 import { customerRoutes, type Exchange, field, type PageDeps, type Visit } from './context.ts'
 import { html, type Html, time } from './html.ts'
-import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'
+import {
+  badge, customerPage, emptyState, noticeOf, postForm, redirect, select, sendHtml, table,
+} from './layout.ts'
 import { PageError } from './page-error.ts'
+import { endSession, startSession, subjectOf } from './sign-in.ts'
 
 /** The people of an organization: list, add, change, remove; and the account of a person. */
 export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   const { people } = deps
-  const change = (
-    action: (orgId: string, id: string, exchange: Exchange) => Promise<Person | undefined>,
-    notice: string
-  ) => async (exchange: Exchange) => {
-    const { visit: { tenant }, request, reply } = exchange
-    const { role } = await people.find(tenant.orgId, idIn(exchange)) ?? {}
+  const change = async (
+    exchange: Exchange, action: (orgId: string, id: string) => Promise<Person | undefined>
+  ) => {
+    const { visit: { tenant: { orgId } }, request } = exchange
+    const id = personId(exchange)
+    const { role } = await people.find(orgId, id) ?? {}
     if (role !== undefined) describeAccess(request, { details: { previousRole: role } })
-    if (await allowed(action(tenant.orgId, idIn(exchange), exchange)) === undefined) {
-      throw new PageError('not_found')
-    }
-    return reply.redirect(`/${tenant.mode}/people?notice=${notice}`, 303)
+    if (await allowed(action(orgId, id)) === undefined) throw new PageError('not_found')
   }
   return [
     ...accountRoutes(deps),
-    route('GET', '/:mode/people', { access: 'people.view' }, async ({ visit, request, reply }) =>
-      sendHtml(reply, peopleView(visit, {
-        people: await people.list(visit.tenant.orgId),
-        notice: noticeOf(request),
-        hasProvider: deps.identityProvider !== undefined,
-      }))),
+    route('GET', '/:mode/people', {
+      access: 'people.view', navigation: 'People',
+    }, async ({ visit, request, reply }) => sendHtml(reply, peopleView(visit, {
+      people: await people.list(visit.tenant.orgId),
+      notice: noticeOf(request),
+      hasProvider: deps.identityProvider !== undefined,
+    }))),
     route('POST', '/:mode/people', {
       access: 'people.change', records: 'person.added',
-    }, async ({ visit, request, reply }) => {
-      const { orgId, mode } = visit.tenant
-      const person = await allowed(people.add(orgId, {
+    }, async exchange => {
+      const { visit, request } = exchange
+      const person = await allowed(people.add(visit.tenant.orgId, {
         email: field(request, 'email'),
-        role: roleIn(field(request, 'role')),
+        role: roleIn(exchange),
         createdBy: visit.visitor.person?.email ?? 'workspace page',
       }))
       if (person !== undefined) describeAccess(request, { target: person.id })
-      return reply.redirect(`/${mode}/people?notice=person-added`, 303)
+      return redirect(exchange, 'people', 'person-added')
     }),
     route('GET', '/:mode/people/:person', { access: 'people.view' }, async exchange => {
       const { visit, reply } = exchange
-      const person = await people.find(visit.tenant.orgId, idIn(exchange))
+      const person = await people.find(visit.tenant.orgId, personId(exchange))
       if (person === undefined) throw new PageError('not_found')
       return sendHtml(reply, personView(visit, person))
     }),
     route('POST', '/:mode/people/:person/role', {
       access: 'people.change', records: 'person.changed',
-    }, change((orgId, id, { request }) =>
-      people.changeRole(orgId, id, roleIn(field(request, 'role'))), 'person-saved')),
+    }, async exchange => {
+      await change(exchange, (orgId, id) => people.changeRole(orgId, id, roleIn(exchange)))
+      return redirect(exchange, 'people', 'person-saved')
+    }),
     route('POST', '/:mode/people/:person/sign-out', {
       access: 'people.change', records: 'person.signed_out',
-    }, change((orgId, id) =>
-      people.endSessions(orgId, id), 'person-signed-out')),
+    }, async exchange => {
+      await change(exchange, people.endSessions)
+      return redirect(exchange, 'people', 'person-signed-out')
+    }),
     route('POST', '/:mode/people/:person/remove', {
       access: 'people.change', records: 'person.removed',
-    }, change((orgId, id) =>
-      people.remove(orgId, id), 'person-removed')),
+    }, async exchange => {
+      await change(exchange, people.remove)
+      return redirect(exchange, 'people', 'person-removed')
+    }),
   ]
 }
 
@@ -74,10 +82,11 @@ export async function addressesOf (
   return new Map((await list(tenant.orgId)).map(({ id, email }) => [id, email]))
 }
 
-const idIn = ({ request }: Exchange) =>
+const personId = ({ request }: Exchange) =>
   (request.params as { readonly person?: string }).person ?? ''
 
-function roleIn (text: string): Role {
+function roleIn ({ request }: Exchange): Role {
+  const text = field(request, 'role')
   if (!isPersonRole(text)) throw new PageError('bad_form')
   return text
 }
@@ -99,8 +108,8 @@ type PeopleList = {
 }
 
 /** The people of an organization, and a form to add one. */
-export function peopleView (visit: Visit, { people, notice, hasProvider }: PeopleList): Html {
-  return customerPage(visit, 'people', {
+function peopleView (visit: Visit, { people, notice, hasProvider }: PeopleList): Html {
+  return customerPage(visit, {
     title: 'People',
     body: html`
       <h1>People</h1>
@@ -114,13 +123,11 @@ export function peopleView (visit: Visit, { people, notice, hasProvider }: Peopl
         ? emptyState('Nobody yet. Add the first owner below.')
         : peopleTable(visit, people)}
       <section><h2>Add a person</h2>
-        <form class="card" method="post" action="/${visit.tenant.mode}/people">
-          ${tokenField(visit.visitor.session)}
+        ${postForm(visit, `/${visit.tenant.mode}/people`, html`
           <label>E-mail address <input type="email" name="email" required maxlength="254"
             autocomplete="off"></label>
           ${roleSelect(people.length === 0 ? 'owner' : 'read-only')}
-          <button class="button" type="submit">Add</button>
-        </form>
+          <button class="button" type="submit">Add</button>`, { look: 'card' })}
       </section>`,
   })
 }
@@ -133,59 +140,134 @@ const ROLE_TEXTS: Readonly<Record<Role, string>> = {
 }
 
 function roleSelect (chosen: Role): Html {
-  return html`<label>Role <select name="role">${ROLES.map(role => html`
-    <option value="${role}"${role === chosen && html` selected`}>${role}: ${
-      ROLE_TEXTS[role]}</option>`)}</select></label>`
+  return html`<label>Role ${select(
+    'role', chosen, ROLES.map(role => [role, `${role}: ${ROLE_TEXTS[role]}`]))}</label>`
 }
 
-function peopleTable (visit: Visit, people: readonly Person[]): Html {
-  return table('People', [
-    { text: 'E-mail address' }, { text: 'Role' }, { text: 'State' }, { text: 'Added' },
-  ], people.map(person => html`<tr>
-    <th scope="row"><a href="/${visit.tenant.mode}/people/${person.id}">${person.email}</a>${
-      person.id === visit.visitor.person?.id && ' (you)'}</th>
-    <td>${person.role}</td>
-    <td>${stateBadge(person)}</td>
-    <td>${time(person.createdAtMs, visit.zone)}<br>
-      <span class="hint">${person.createdBy}</span></td>
-  </tr>`))
+function peopleTable ({ tenant, visitor, zone }: Visit, people: readonly Person[]): Html {
+  return table('People', people, [
+    {
+      text: 'E-mail address',
+      isHeader: true,
+      cell: ({ id, email }) => html`<a href="/${tenant.mode}/people/${id}">${email}</a>${
+        id === visitor.person?.id && ' (you)'}`,
+    },
+    { text: 'Role', cell: ({ role }) => role },
+    { text: 'State', cell: stateBadge },
+    {
+      text: 'Added',
+      cell: ({ createdAtMs, createdBy }) => html`${time(createdAtMs, zone)}<br>
+        <span class="hint">${createdBy}</span>`,
+    },
+  ])
 }
 
 function stateBadge ({ issuer }: Person): Html {
-  return issuer === ''
-    ? html`<span class="badge waiting">Has not signed in</span>`
-    : html`<span class="badge good">Has signed in</span>`
+  return issuer === '' ? badge('Has not signed in', 'waiting') : badge('Has signed in', 'good')
 }
 
 /** One person: role, sessions and removal. */
-export function personView (visit: Visit, person: Person): Html {
+function personView (visit: Visit, person: Person): Html {
   const { mode } = visit.tenant
   const base = `/${mode}/people/${person.id}`
-  const token = tokenField(visit.visitor.session)
-  return customerPage(visit, 'people', {
+  return customerPage(visit, {
     title: 'Person',
     body: html`
       <p class="back"><a href="/${mode}/people">People</a></p>
       <h1 class="long">${person.email}</h1>
       <p>${stateBadge(person)}</p>
       <section><h2>Role</h2>
-        <form class="card" method="post" action="${base}/role">${token}
+        ${postForm(visit, `${base}/role`, html`
           ${roleSelect(person.role)}
-          <button class="button" type="submit">Save</button>
-        </form>
+          <button class="button" type="submit">Save</button>`, { look: 'card' })}
       </section>
       <section><h2>Access</h2>
         <p>Signing out ends the sessions of this person here, in every browser. Removing also takes
           away the access to this organization, at once. API keys that the person made stay valid:
           revoke them under API keys.</p>
         <div class="row">
-          <form method="post" action="${base}/sign-out">${token}
-            <button class="button quiet" type="submit">Sign out everywhere</button>
-          </form>
-          <form method="post" action="${base}/remove">${token}
-            <button class="button quiet danger" type="submit">Remove</button>
-          </form>
+          ${postForm(visit, `${base}/sign-out`, html`
+            <button class="button quiet" type="submit">Sign out everywhere</button>`)}
+          ${postForm(visit, `${base}/remove`, html`
+            <button class="button quiet danger" type="submit">Remove</button>`)}
         </div>
+      </section>`,
+  })
+}
+
+/** The account of a person: their organizations, and the end of all their sessions. */
+function accountRoutes (deps: PageDeps): readonly RouteOptions[] {
+  const route = customerRoutes(deps)
+  return [
+    route('GET', '/:mode/account', { access: 'person' }, async ({ visit, reply }) => {
+      const memberships = await membershipsOf(deps, visit)
+      const organizations = await Promise.all(memberships.map(async ({ orgId, person }) => ({
+        orgId, role: person.role, name: (await deps.organizations.find(orgId))?.name ?? orgId,
+      })))
+      return sendHtml(reply, accountView(visit, organizations))
+    }),
+    route('POST', '/:mode/account/organization', {
+      // The session of the other organization is recorded as it starts.
+      access: 'person', records: null,
+    }, async ({ visit, request, reply }) => {
+      const wanted = field(request, 'org')
+      const membership = (await membershipsOf(deps, visit)).find(({ orgId }) => orgId === wanted)
+      if (membership === undefined) throw new PageError('not_found')
+      const { authenticatedAtMs } = visit.visitor.session
+      await startSession(deps, { request, reply }, {
+        subject: subjectOf(membership), authenticatedAtMs,
+      })
+      return reply.redirect(`/${visit.tenant.mode}/overview`, 303)
+    }),
+    route('POST', '/:mode/account/sign-out-everywhere', {
+      access: 'person', records: 'person.signed_out',
+    }, async ({ visit, request, reply }) => {
+      describeAccess(request, { target: visit.visitor.person?.id })
+      for (const { orgId, person } of await membershipsOf(deps, visit)) {
+        await deps.people.endSessions(orgId, person.id)
+      }
+      await endSession(deps, request, reply)
+      return reply.redirect('/sign-in?notice=left-everywhere', 303)
+    }),
+  ]
+}
+
+/** All organizations in which this person has signed in. */
+async function membershipsOf (
+  { people }: PageDeps, { visitor: { person } }: Visit
+): Promise<readonly Membership[]> {
+  if (person === undefined) throw new PageError('not_found')
+  return await people.membershipsOf({ ...person, email: '' })
+}
+
+type Choice = { readonly orgId: string, readonly role: string, readonly name: string }
+
+function accountView (visit: Visit, organizations: readonly Choice[]): Html {
+  const { mode, orgId: currentId } = visit.tenant
+  return customerPage(visit, {
+    title: 'Your account',
+    body: html`
+      <h1>Your account</h1>
+      <p>You are signed in as ${visit.visitor.person?.email}.</p>
+      <section><h2>Organizations</h2>
+        ${table('Organizations', organizations, [
+          { text: 'Name', isHeader: true, cell: ({ name }) => name },
+          { text: 'Your role', cell: ({ role }) => role },
+          {
+            text: 'Actions',
+            isUnseen: true,
+            cell: ({ orgId, name }) => orgId === currentId
+              ? badge('Open', 'good')
+              : postForm(visit, `/${mode}/account/organization`, html`
+                <input type="hidden" name="org" value="${orgId}"><button class="button quiet"
+                  type="submit" aria-label="Open ${name}">Open</button>`),
+          },
+        ])}
+      </section>
+      <section><h2>Sessions</h2>
+        <p>This ends your sessions in every browser and organization, this one included.</p>
+        ${postForm(visit, `/${mode}/account/sign-out-everywhere`, html`
+          <button class="button quiet danger" type="submit">Sign out everywhere</button>`)}
       </section>`,
   })
 }

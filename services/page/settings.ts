@@ -1,10 +1,11 @@
 import type { RouteOptions } from 'fastify'
-import { describeAccess } from '../accounts/access-log/requests.ts'
 import { MAX_FRESHNESS_DAYS } from '../accounts/organizations.ts'
-import { customerRoutes, field, may, type PageDeps, type Visit } from './context.ts'
+import {
+  customerRoutes, field, isRepeated, may, type PageDeps, type Visit,
+} from './context.ts'
 import { html, type Html } from './html.ts'
 import { secretView } from './keys.ts'
-import { customerPage, noticeOf, sendHtml, tokenField } from './layout.ts'
+import { customerPage, noticeOf, postForm, redirect, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 
 /** The settings of an organization, which both modes share. */
@@ -12,7 +13,7 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
     route('GET', '/:mode/settings', {
-      access: 'settings.view',
+      access: 'settings.view', navigation: 'Settings',
     }, async ({ visit, request, reply }) => {
       const secrets = await deps.webhookSecrets.active(visit.tenant.orgId)
       return sendHtml(reply, settingsView(visit, {
@@ -21,7 +22,8 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
     }),
     route('POST', '/:mode/settings/freshness', {
       access: 'settings.change', records: 'policy.changed',
-    }, async ({ visit, request, reply }) => {
+    }, async exchange => {
+      const { visit, request } = exchange
       const text = field(request, 'days')
       const days = /^\d{1,2}$/.test(text) ? Number(text) : NaN
       if (!(days <= MAX_FRESHNESS_DAYS)) {
@@ -30,21 +32,18 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
           'and change it.')
       }
       await deps.organizations.setPolicy(visit.tenant.orgId, { freshnessDays: days })
-      return reply.redirect(`/${visit.tenant.mode}/settings?notice=policy-saved`, 303)
+      return redirect(exchange, 'settings', 'policy-saved')
     }),
     route('POST', '/:mode/settings/webhook-secret', {
       access: 'secrets.change', records: 'webhook_secret.rotated',
-    }, async ({ visit, request, reply }) => {
-      if (!await deps.nonces.use(field(request, 'nonce'))) {
-        describeAccess(request, { outcome: 'refused' })
-        return reply.redirect(`/${visit.tenant.mode}/settings?notice=secret-once`, 303)
-      }
+    }, async exchange => {
+      const { visit, request, reply } = exchange
+      if (await isRepeated(deps, request)) return redirect(exchange, 'settings', 'secret-once')
       return sendHtml(reply, secretView(visit, {
         title: 'Your new webhook secret',
         secret: await deps.webhookSecrets.rotate(visit.tenant.orgId),
         hint: 'Configure it at your receivers within 24 hours; until then events are also signed ' +
           'with the previous secret, if there was one.',
-        section: 'settings',
       }))
     }),
   ]
@@ -58,11 +57,10 @@ type Settings = {
 }
 
 /** The freshness policy and the webhook secret. */
-export function settingsView (visit: Visit, { hasSecret, nonce, notice }: Settings): Html {
-  const { mode } = visit.tenant
+function settingsView (visit: Visit, { hasSecret, nonce, notice }: Settings): Html {
+  const base = `/${visit.tenant.mode}/settings`
   const { freshnessDays } = visit.organization.policy
-  const token = tokenField(visit.visitor.session)
-  return customerPage(visit, 'settings', {
+  return customerPage(visit, {
     title: 'Settings',
     body: html`
       <h1>Settings</h1>
@@ -71,25 +69,22 @@ export function settingsView (visit: Visit, { hasSecret, nonce, notice }: Settin
       ${may(visit.visitor, 'settings.change') && html`<section><h2>Freshness</h2>
         <p>A contact that was verified within this number of days is answered from your cache, free
           of charge. With 0 every contact is checked live.</p>
-        <form class="card" method="post" action="/${mode}/settings/freshness">${token}
+        ${postForm(visit, `${base}/freshness`, html`
           <label>Days a record counts as fresh
             <input type="number" name="days" min="0" max="${MAX_FRESHNESS_DAYS}" step="1" required
               value="${freshnessDays}" aria-describedby="days-hint"></label>
           <p class="hint" id="days-hint">A whole number from 0 to ${MAX_FRESHNESS_DAYS}.</p>
-          <button class="button" type="submit">Save</button>
-        </form>
+          <button class="button" type="submit">Save</button>`, { look: 'card' })}
       </section>`}
       <section><h2>Webhook secret</h2>
         <p>It signs events, and receivers check the signature. ${hasSecret
           ? 'You have one. A new secret replaces it at once, and for 24 hours events are signed ' +
             'with both.'
           : 'You have none yet.'}</p>
-        <form class="card" method="post" action="/${mode}/settings/webhook-secret">${token}
-          <input type="hidden" name="nonce" value="${nonce}">
+        ${postForm(visit, `${base}/webhook-secret`, html`
           <button class="button" type="submit">${hasSecret
             ? 'Create a new secret'
-            : 'Create the first secret'}</button>
-        </form>
+            : 'Create the first secret'}</button>`, { look: 'card', nonce })}
       </section>`,
   })
 }

@@ -1,14 +1,24 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { requesterOf } from './access.ts'
+import type { Membership } from '../accounts/people.ts'
+import type { SignedIn } from '../accounts/sessions.ts'
 import { field, type PageDeps } from './context.ts'
-import { cookieName, sessionIdIn, visitorOf } from './guard.ts'
+import { type CookieName, cookieName, requesterOf, sessionIdIn, visitorOf } from './guard.ts'
 import { html, type Html } from './html.ts'
+import { type IdentityProvider, SignInError, type SignInFlow } from './identity-provider.ts'
 import { noticeOf, plainPage, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
-import type { SignedIn } from '../accounts/sessions.ts'
 
-/** Sign-in by links, sign-out, and the redirect from `/`. */
-export function linkSignInRoutes (deps: PageDeps): readonly RouteOptions[] {
+const FLOW_S = 600
+const START = '/live/overview'
+/** The pages to return to; no other address is ever a target. */
+const BACK = /^\/(live|test)\/[a-z-]{1,20}$/
+
+/**
+ * Sign-in by links and through the provider, sign-out, and the redirect from `/`. Cookies of this
+ * page are SameSite=Strict, so browsers do not send them when the provider redirects to `callback`.
+ * That page goes on to `complete` by itself, which is a navigation within this site.
+ */
+export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [
     {
       method: 'GET',
@@ -44,7 +54,35 @@ export function linkSignInRoutes (deps: PageDeps): readonly RouteOptions[] {
       method: 'POST',
       url: '/sign-out',
       config: { access: 'signed-in', records: 'session.ended' },
-      handler: (request, reply) => signOut(deps, request, reply),
+      handler: async (request, reply) => {
+        await endSession(deps, request, reply)
+        return reply.redirect('/sign-in?notice=left', 303)
+      },
+    },
+    {
+      method: 'GET',
+      url: '/sign-in/start',
+      config: { access: 'everybody' },
+      handler: async (request, reply) => {
+        const { back, again } = request.query as Readonly<Record<string, unknown>>
+        const { url, flow } = await fromProvider(deps, request, provider =>
+          provider.start({ back: returnPath(back), again: again === 'yes' }))
+        const value = Buffer.from(JSON.stringify(flow)).toString('base64url')
+        setCookie('sign-in', { request, reply }, value, FLOW_S)
+        return reply.redirect(url, 303)
+      },
+    },
+    {
+      method: 'GET',
+      url: '/sign-in/callback',
+      config: { access: 'everybody' },
+      handler: (request, reply) => sendHtml(reply, returningView(queryOf(request))),
+    },
+    {
+      method: 'GET',
+      url: '/sign-in/complete',
+      config: { access: 'everybody' },
+      handler: (request, reply) => completeSignIn(deps, request, reply),
     },
   ]
 }
@@ -58,6 +96,7 @@ async function signIn (
   return reply.redirect(startPathOf(subject), 303)
 }
 
+type Received = { readonly request: FastifyRequest, readonly reply: FastifyReply }
 type NewSession = { readonly subject: SignedIn, readonly authenticatedAtMs?: number }
 
 /**
@@ -65,9 +104,8 @@ type NewSession = { readonly subject: SignedIn, readonly authenticatedAtMs?: num
  * @throws PageError when the organization was erased.
  */
 export async function startSession (
-  { sessions, accessLog, organizations }:
-  Pick<PageDeps, 'sessions' | 'accessLog' | 'organizations'>,
-  { request, reply }: { readonly request: FastifyRequest, readonly reply: FastifyReply },
+  { sessions, accessLog, organizations }: PageDeps,
+  { request, reply }: Received,
   { subject, authenticatedAtMs }: NewSession
 ): Promise<void> {
   await sessions.end(sessionIdIn(request))
@@ -79,37 +117,110 @@ export async function startSession (
   await accessLog.append({
     ...requesterOf({ id, session }), action: 'session.started', address: request.clientAddress,
   })
-  const { isHttps } = request
-  reply.setCookie(cookieName(isHttps), id, {
-    httpOnly: true, sameSite: 'strict', secure: isHttps, path: '/',
-  })
+  setCookie('session', { request, reply }, id)
 }
 
-async function signOut (
-  deps: PageDeps, request: FastifyRequest, reply: FastifyReply
-): Promise<FastifyReply> {
-  await endSession(deps, request, reply)
-  return reply.redirect('/sign-in?notice=left', 303)
+/** Sets a cookie that scripts cannot read and other sites do not cause to be sent. */
+function setCookie (
+  name: CookieName, { request: { isHttps }, reply }: Received, value: string, maxAge?: number
+): void {
+  reply.setCookie(cookieName(name, isHttps), value, {
+    httpOnly: true,
+    sameSite: 'strict',
+    secure: isHttps,
+    path: '/',
+    ...maxAge !== undefined && { maxAge },
+  })
 }
 
 /** Ends the session of a browser and removes its cookie. */
 export async function endSession (
-  { sessions }: Pick<PageDeps, 'sessions'>, request: FastifyRequest, reply: FastifyReply
+  { sessions }: PageDeps, request: FastifyRequest, reply: FastifyReply
 ): Promise<void> {
   await sessions.end(sessionIdIn(request))
   for (const isHttps of [true, false]) {
-    reply.clearCookie(cookieName(isHttps), { path: '/', secure: isHttps })
+    reply.clearCookie(cookieName('session', isHttps), { path: '/', secure: isHttps })
+  }
+}
+
+async function completeSignIn (
+  deps: PageDeps, request: FastifyRequest, reply: FastifyReply
+): Promise<FastifyReply> {
+  const flow = flowIn(request)
+  // Each flow completes once, successful or not.
+  setCookie('sign-in', { request, reply }, '', 0)
+  if (flow === undefined) throw new PageError('sign_in_failed')
+  const { identity, authenticatedAtMs } = await fromProvider(deps, request, provider =>
+    provider.complete(queryOf(request), flow))
+  const memberships = await deps.people.membershipsOf(identity)
+  const before = (await visitorOf(deps, request))?.session.subject
+  const current = memberships.find(({ orgId }) =>
+    before?.kind === 'customer' && before.orgId === orgId)
+  const membership = current ?? memberships[0]
+  if (membership === undefined) {
+    throw new PageError('not_a_member', identity.email === ''
+      ? 'The sign-in provider does not confirm your e-mail address, which the first sign-in ' +
+        'needs. Have it verified there, then sign in again.'
+      : `${identity.email} is not a member of an organization here, or belongs to another ` +
+        'account at the sign-in provider. Ask an owner of your organization, or the operator of ' +
+        'this installation.')
+  }
+  await startSession(deps, { request, reply }, {
+    subject: subjectOf(membership), authenticatedAtMs,
+  })
+  const isChosen = current !== undefined || memberships.length === 1
+  return reply.redirect(isChosen ? returnPath(flow.back) : '/live/account', 303)
+}
+
+/** The subject of a session of a member. */
+export function subjectOf ({ orgId, person: { id, generation } }: Membership) {
+  return { kind: 'customer', orgId, person: { id, generation } } as const
+}
+
+/** Calls the provider; its failures become the page that a person reads. */
+async function fromProvider<T> (
+  { identityProvider }: PageDeps, { log, id }: FastifyRequest,
+  call: (provider: IdentityProvider) => Promise<T>
+): Promise<T> {
+  if (identityProvider === undefined) throw new PageError('not_found')
+  try {
+    return await call(identityProvider)
+  } catch (error) {
+    if (!(error instanceof SignInError)) throw error
+    log.warn({ request: id, kind: error.kind, reason: error.message }, 'sign-in failed')
+    throw new PageError(error.kind === 'unavailable' ? 'provider_unavailable' : 'sign_in_failed')
+  }
+}
+
+const queryOf = ({ url }: FastifyRequest) => new URL(url, 'http://page').searchParams
+
+const returnPath = (back: unknown) => BACK.test(String(back)) ? String(back) : START
+
+/** The flow that this browser has started; undefined without one. */
+function flowIn ({ cookies, isHttps }: FastifyRequest): SignInFlow | undefined {
+  const text = Buffer.from(cookies[cookieName('sign-in', isHttps)] ?? '', 'base64url').toString()
+  try {
+    const { state, nonce, verifier, back, again } = JSON.parse(text) as Record<string, unknown>
+    return {
+      state: String(state),
+      nonce: String(nonce),
+      verifier: String(verifier),
+      back: returnPath(back),
+      again: again === true,
+    }
+  } catch {
+    return undefined
   }
 }
 
 function startPathOf (subject: SignedIn): string {
-  return subject.kind === 'operator' ? '/pipeline' : '/live/overview'
+  return subject.kind === 'operator' ? '/pipeline' : START
 }
 
 type SignInOptions = { readonly notice: Html | undefined, readonly hasProvider: boolean }
 
 /** Offers the sign-in through the provider, if there is one, and explains links. */
-export function signInView ({ notice, hasProvider }: SignInOptions): Html {
+function signInView ({ notice, hasProvider }: SignInOptions): Html {
   return plainPage({
     title: 'Sign in',
     body: html`
@@ -135,7 +246,7 @@ const linkHelp = html`
  * The page of a sign-in link. A script reads the code behind the # and only the button submits it,
  * so that a preview of the link does not use it up.
  */
-export function confirmSignInView (): Html {
+function confirmSignInView (): Html {
   return plainPage({
     title: 'Sign in',
     scripts: ['sign-in.js'],
@@ -148,6 +259,19 @@ export function confirmSignInView (): Html {
           <button class="button" type="submit" autofocus>Sign in</button>
         </form>
         <noscript><p>This page needs JavaScript to read the code of the link.</p></noscript>
+      </div>`,
+  })
+}
+
+function returningView (query: URLSearchParams): Html {
+  const next = `/sign-in/complete?${query}`
+  return plainPage({
+    title: 'Sign in',
+    next,
+    body: html`
+      <div class="narrow">
+        <h1>Signing in</h1>
+        <p><a class="button" href="${next}">Continue</a></p>
       </div>`,
   })
 }

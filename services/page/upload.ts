@@ -27,7 +27,7 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
     {
       method: 'GET',
       url: '/:mode/upload',
-      config: { access: 'jobs.change' },
+      config: { access: 'jobs.change', navigation: 'Verify a file' },
       handler: forCustomer(deps, async ({ visit, reply }) =>
         sendHtml(reply, uploadView(visit, await visit.client.services()))),
     },
@@ -67,7 +67,7 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
 type Upload = { readonly file: Buffer, readonly options: FileOptions }
 
 /** The file and its options; throws PageError 400. The REST interface validates the rest. */
-export function uploadOf ({ body, query }: Pick<FastifyRequest, 'body' | 'query'>): Upload {
+function uploadOf ({ body, query }: FastifyRequest): Upload {
   const text = (name: string) => {
     const value = (query as UploadQuery)[name]
     return typeof value === 'string' ? value.trim() : ''
@@ -90,10 +90,10 @@ export function uploadOf ({ body, query }: Pick<FastifyRequest, 'body' | 'query'
 type Service = Awaited<ReturnType<Client['services']>>[number]
 
 /** The form that verifies a file: file, column and service, then quote and confirmation. */
-export function uploadView (visit: Visit, services: readonly Service[]): Html {
+function uploadView (visit: Visit, services: readonly Service[]): Html {
   const { mode } = visit.tenant
   const usable = services.filter(({ configured }) => configured)
-  return customerPage(visit, 'upload', {
+  return customerPage(visit, {
     title: 'Verify a file',
     scripts: ['upload.js'],
     body: html`
@@ -152,7 +152,7 @@ type Quote = {
 }
 
 /** The maximum price of a job, and the button that starts it. */
-export function quoteView ({ quote, availableMicros, priceMicros }: Quote): Html {
+function quoteView ({ quote, availableMicros, priceMicros }: Quote): Html {
   const { preflight, service, limitations } = quote
   const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks } = preflight
   const line = (name: string, rows: number, price: string) => html`<tr>

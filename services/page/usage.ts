@@ -1,6 +1,6 @@
-import type { FastifyReply, RouteOptions } from 'fastify'
+import type { RouteOptions } from 'fastify'
 import type { UsageBody, UsageGroup } from '../../schemas/api/usage.ts'
-import { customerRoutes, type Exchange, type PageDeps, type Visit } from './context.ts'
+import { customerRoutes, type PageDeps, sendCsv, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
 import { customerPage, emptyState, sendHtml, table } from './layout.ts'
 
@@ -13,44 +13,37 @@ const DAY_MS = 86_400_000
 export function usageRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/usage', { access: 'usage.view' },
-      exchange => sendUsagePage(exchange, Date.now())),
+    route('GET', '/:mode/usage', {
+      access: 'usage.view', navigation: 'Usage',
+    }, async ({ visit, request, reply }) => {
+      const { days, from } = rangeOf(request.query)
+      const usage = await visit.client.usage({ from, group_by: 'day,service,key' })
+      return sendHtml(reply, usageView(visit, usage, days))
+    }),
     route('GET', '/:mode/usage.csv', {
       access: 'usage.view', records: 'usage.downloaded',
     }, async ({ visit, request, reply }) => {
-      const query = rangeOf(request.query, Date.now())
-      const csv = await visit.client.usageFile({ from: query.from, group_by: 'day,service,key' })
-      return reply.type('text/csv; charset=utf-8')
-        .header('content-disposition', 'attachment; filename="usage.csv"')
-        .send(csv)
+      const { from } = rangeOf(request.query)
+      const csv = await visit.client.usageFile({ from, group_by: 'day,service,key' })
+      return sendCsv(reply, 'usage.csv', csv)
     }),
   ]
 }
 
-async function sendUsagePage (
-  { visit, request, reply }: Exchange, nowMs: number
-): Promise<FastifyReply> {
-  const { days, from } = rangeOf(request.query, nowMs)
-  const usage = await visit.client.usage({ from, group_by: 'day,service,key' })
-  return sendHtml(reply, usageView(visit, { usage, days }))
-}
-
 /** The chosen number of days, the last one included, and the date of the first. */
-function rangeOf (query: unknown, nowMs: number): { readonly days: number, readonly from: string } {
+function rangeOf (query: unknown): { readonly days: number, readonly from: string } {
   const { days: wanted } = query as { readonly days?: unknown }
   const days = RANGES.find(range => String(range) === wanted) ?? DEFAULT_RANGE
-  return { days, from: dateOf(nowMs - (days - 1) * DAY_MS) }
+  return { days, from: dateOf(Date.now() - (days - 1) * DAY_MS) }
 }
 
 const dateOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 
 /** The page of usage; groups are by day, service and key. */
-export function usageView (
-  visit: Visit, { usage, days }: { readonly usage: UsageBody, readonly days: number }
-): Html {
+function usageView (visit: Visit, usage: UsageBody, days: number): Html {
   const { mode } = visit.tenant
   const { data, total } = usage
-  return customerPage(visit, 'usage', {
+  return customerPage(visit, {
     title: 'Usage',
     body: html`
       <div class="heading"><h1>Usage</h1>
@@ -65,7 +58,7 @@ export function usageView (
       ${data.length === 0
         ? emptyState('No job was created in this time.')
         : html`
-          <section><h2>Rows by day</h2>${chart(daysOf(usage), summed(data, 'day'))}</section>
+          <section><h2>Rows by day</h2>${chart(usage, summed(data, 'day'))}</section>
           <section><h2>By service</h2>${groupTable('Service', summed(data, 'service'))}</section>
           <section><h2>By API key</h2>${groupTable('API key', summed(data, 'key'))}</section>`}`,
   })
@@ -75,7 +68,7 @@ type Sum = Pick<UsageGroup, typeof SUMMED[number]>
 const SUMMED = ['jobs', 'totalRows', 'freshRecords', 'cacheHits', 'chargedMicros'] as const
 
 /** The groups added up by one of their names. */
-export function summed (
+function summed (
   groups: readonly UsageGroup[], by: 'day' | 'service' | 'key'
 ): ReadonlyMap<string, Sum> {
   const sums = new Map<string, Record<typeof SUMMED[number], number>>()
@@ -89,13 +82,6 @@ export function summed (
   return sums
 }
 
-/** Every date of the range, those without a job included. */
-export function daysOf ({ from, to }: Pick<UsageBody, 'from' | 'to'>): readonly string[] {
-  const days: string[] = []
-  for (let ms = Date.parse(from); ms < Date.parse(to); ms += DAY_MS) days.push(dateOf(ms))
-  return days
-}
-
 const WIDTH = 1_000
 const HEIGHT = 200
 const GAP = 2
@@ -106,7 +92,10 @@ const MIN_HEIGHT = 2
  * A bar per day: rows checked live, below rows from the cache and rows without a check. The table
  * below has the same numbers.
  */
-function chart (days: readonly string[], sums: ReadonlyMap<string, Sum>): Html {
+function chart ({ from, to }: UsageBody, sums: ReadonlyMap<string, Sum>): Html {
+  // Every date of the range, those without a job included.
+  const days: string[] = []
+  for (let ms = Date.parse(from); ms < Date.parse(to); ms += DAY_MS) days.push(dateOf(ms))
   const highest = Math.max(1, ...[...sums.values()].map(({ totalRows }) => totalRows))
   const width = WIDTH / days.length
   const bars = days.map((day, index) => {
@@ -120,15 +109,9 @@ function chart (days: readonly string[], sums: ReadonlyMap<string, Sum>): Html {
     ${groupTable('Day', new Map([...sums].toSorted(([one], [other]) => one < other ? 1 : -1)))}`
 }
 
-type BarPlace = {
-  readonly day: string
-  readonly x: number
-  readonly width: number
-  readonly highest: number
-}
-
 function bar (
-  { totalRows, freshRecords, cacheHits }: Sum, { day, x, width, highest }: BarPlace
+  { totalRows, freshRecords, cacheHits }: Sum,
+  { day, x, width, highest }: Readonly<Record<'x' | 'width' | 'highest', number>> & { day: string }
 ): Html {
   const segments = [
     ['one', freshRecords], ['two', cacheHits], ['six', totalRows - freshRecords - cacheHits],
@@ -146,16 +129,14 @@ function bar (
 }
 
 function groupTable (name: string, sums: ReadonlyMap<string, Sum>): Html {
-  return table(`Usage by ${name}`, [
-    { text: name }, { text: 'Jobs', isNumber: true }, { text: 'Rows', isNumber: true },
-    { text: 'Checked live', isNumber: true }, { text: 'From your cache', isNumber: true },
-    { text: 'Charged', isNumber: true },
-  ], [...sums].map(([group, sum]) => html`<tr>
-    <th scope="row">${group === '' ? 'Unknown' : group}</th>
-    <td class="number">${count(sum.jobs)}</td>
-    <td class="number">${count(sum.totalRows)}</td>
-    <td class="number">${count(sum.freshRecords)}</td>
-    <td class="number">${count(sum.cacheHits)}</td>
-    <td class="number">${money(sum.chargedMicros)}</td>
-  </tr>`))
+  const number = (text: string, of: (sum: Sum) => string) =>
+    ({ text, isNumber: true, cell: ([, sum]: readonly [string, Sum]) => of(sum) })
+  return table(`Usage by ${name}`, sums, [
+    { text: name, isHeader: true, cell: ([group]) => group === '' ? 'Unknown' : group },
+    number('Jobs', ({ jobs }) => count(jobs)),
+    number('Rows', ({ totalRows }) => count(totalRows)),
+    number('Checked live', ({ freshRecords }) => count(freshRecords)),
+    number('From your cache', ({ cacheHits }) => count(cacheHits)),
+    number('Charged', ({ chargedMicros }) => money(chargedMicros)),
+  ])
 }

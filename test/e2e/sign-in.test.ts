@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ROLES, type Role } from '../../services/accounts/people.ts'
 import { secretDigest } from '../../services/accounts/sessions.ts'
-import { pageDefinitions } from '../../services/page/routes.ts'
+import { pageDefinitions } from '../../services/page/app.ts'
 import { eventually } from '../support/eventually.ts'
 import { loginOf } from '../support/page/openid-provider.ts'
 import { type PeopleEnvironment, startPeopleEnvironment } from '../support/page/people.ts'

@@ -29,7 +29,7 @@ const LINE = 15
 const CORNER = 16
 
 /** The layout of the topology, computed once. */
-export const diagram: Diagram = layOut(LABEL_SIZE)
+const diagram: Diagram = layOut(LABEL_SIZE)
 
 /** The description of the drawing on the page. */
 const ON_PAGE = 'The pipeline: stages, topics, and the rate of each arrow. The tables below ' +

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import {
   resolveAllAddresses, type LookUp, fetchSamples, type Sample,
 } from '../../runtime/platform/metrics-reader.ts'
+import type { METRICS } from '../../runtime/platform/metric-list.ts'
 import { logicalTopic } from '../../runtime/platform/topics.ts'
 import { STAGES, type StageName, topology, type TopicName } from '../../topology.ts'
 
@@ -73,7 +74,7 @@ async function targetsIn (file: string): Promise<readonly string[]> {
 }
 
 /** The metrics of all services at one time, by the address of each. */
-export type Snapshot = {
+type Snapshot = {
   readonly atMs: number
   readonly byTarget: ReadonlyMap<string, readonly Sample[]>
 }
@@ -85,7 +86,7 @@ type ArrowFigures = {
   readonly lagMessages: number | undefined
 }
 
-export type StageFigures = {
+type StageFigures = {
   readonly instances: number
   /** Rows per second; for stages whose messages carry no rows, requests, jobs or messages. */
   readonly perSecond: number | undefined
@@ -94,7 +95,7 @@ export type StageFigures = {
   readonly isPaused: boolean
 }
 
-export type Figures = {
+type Figures = {
   readonly arrows: ReadonlyMap<string, ArrowFigures>
   readonly stages: ReadonlyMap<StageName, StageFigures>
   /** Tenants whose money is locked until `ledger` has compared it with the journal. */
@@ -102,7 +103,7 @@ export type Figures = {
 }
 
 /** The metrics that the figures are computed from. */
-export const METRIC_NAMES: ReadonlySet<string> = new Set([
+const METRIC_NAMES: ReadonlySet<string> = new Set<typeof METRICS[number]['name']>([
   'stage_rows_total', 'stage_chunks_total', 'stage_oldest_age_seconds', 'consumer_offset',
   'consumer_lag_messages', 'http_requests_total', 'preflight_oldest_age_seconds',
   'feed_jobs_total', 'feed_partners', 'stage_paused', 'tenants_waiting',
@@ -127,7 +128,7 @@ const SPECIAL_METRICS: Partial<Record<StageName, StageMetrics>> = {
 const STAGE_METRICS: StageMetrics = { work: 'stage_rows_total', liveness: AGE, age: AGE }
 
 /** Rates between two snapshots, and the lags of the later one. */
-export function figuresOf (before: Snapshot, after: Snapshot): Figures {
+function figuresOf (before: Snapshot, after: Snapshot): Figures {
   const seconds = (after.atMs - before.atMs) / 1_000
   const [old, fresh] = [positionsOf(before), positionsOf(after)]
   return {
@@ -146,7 +147,9 @@ type Movement = { readonly old: Positions, readonly fresh: Positions, readonly s
 
 function arrowFigures ({ kind, stage, topic }: Arrow, movement: Movement): ArrowFigures {
   // Only readers report offsets; the written offset includes all writers.
-  const reader = kind === 'reads' ? stage : readersOf(topic)[0]
+  const [reader] = kind === 'reads'
+    ? [stage]
+    : stages.find(([, { reads }]) => reads.includes(topic)) ?? []
   const key = `${reader}>${topic}`
   const [old, fresh] = [movement.old.get(key), movement.fresh.get(key)]
   if (fresh === undefined) return { messagesPerSecond: undefined, lagMessages: undefined }
@@ -164,10 +167,11 @@ function positionsOf ({ byTarget }: Snapshot): Positions {
     const topic = logicalTopic(labels.topic ?? '')?.topic
     if (topic === undefined) continue
     const id = `${labels.group} ${labels.topic} ${labels.partition}`
-    const known = partitions.get(id) ?? { key: `${labels.stage}>${topic}`, offset: 0, lag: 0 }
-    if (name === 'consumer_offset') known.offset = Math.max(known.offset, value)
-    if (name === 'consumer_lag_messages') known.lag = Math.max(known.lag, value)
-    partitions.set(id, known)
+    const partition = partitions.get(id) ??
+      { key: `${labels.stage}>${topic}`, offset: 0, lag: 0 }
+    if (name === 'consumer_offset') partition.offset = Math.max(partition.offset, value)
+    if (name === 'consumer_lag_messages') partition.lag = Math.max(partition.lag, value)
+    partitions.set(id, partition)
   }
   const positions = new Map<string, Position>()
   for (const { key, offset, lag } of partitions.values()) {
@@ -181,8 +185,8 @@ type Span = { readonly before: Snapshot, readonly after: Snapshot, readonly seco
 
 function stageFigures (stage: StageName, { before, after, seconds }: Span): StageFigures {
   const { work, liveness, age } = SPECIAL_METRICS[stage] ?? STAGE_METRICS
-  const ofStage = (samples: readonly Sample[] = [], name: string) => samples.filter(one =>
-    one.name === name && (one.labels.stage ?? stage) === stage).map(({ value }) => value)
+  const ofStage = (samples: readonly Sample[] = [], name: string) => samples.filter(sample =>
+    sample.name === name && (sample.labels.stage ?? stage) === stage).map(({ value }) => value)
   const ages: number[] = []
   let [instances, more, paused] = [0, 0, 0]
   for (const [target, samples] of after.byTarget) {
@@ -203,13 +207,10 @@ function stageFigures (stage: StageName, { before, after, seconds }: Span): Stag
   }
 }
 
-function rate (more: number, seconds: number): number | undefined {
-  return seconds > 0 ? Math.max(0, more) / seconds : undefined
-}
+const rate = (more: number, seconds: number) =>
+  seconds > 0 ? Math.max(0, more) / seconds : undefined
 
-function sumOf (numbers: readonly number[]): number {
-  return numbers.reduce((sum, number) => sum + number, 0)
-}
+const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0)
 
 /** A stage reads a topic, or writes it. */
 export type Arrow = {
@@ -221,7 +222,8 @@ export type Arrow = {
   readonly isBackward: boolean
 }
 
-const topics = Object.keys(topology.topics) as readonly TopicName[]
+export const TOPICS = Object.keys(topology.topics) as readonly TopicName[]
+
 const stages = Object.entries(topology.stages) as readonly (readonly [StageName, {
   readonly reads: readonly TopicName[]
   readonly writes: readonly TopicName[]
@@ -232,16 +234,9 @@ export const ARROWS: readonly Arrow[] = stages.flatMap(([stage, { reads, writes 
   ...reads.map(topic => arrowOf(stage, topic, 'reads')),
   ...writes.map(topic => ({
     ...arrowOf(stage, topic, 'writes'),
-    isBackward: reads.some(read => topics.indexOf(read) >= topics.indexOf(topic)),
+    isBackward: reads.some(read => TOPICS.indexOf(read) >= TOPICS.indexOf(topic)),
   })),
 ])
-
-export const TOPICS: readonly TopicName[] = topics
-
-/** The stages that read a topic. */
-export function readersOf (topic: TopicName): readonly StageName[] {
-  return stages.filter(([, { reads }]) => reads.includes(topic)).map(([stage]) => stage)
-}
 
 function arrowOf (stage: StageName, topic: TopicName, kind: Arrow['kind']): Arrow {
   const id = `${stage}-${kind}-${topic.replace('.', '-')}`

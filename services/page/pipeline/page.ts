@@ -1,11 +1,11 @@
 import type { RouteOptions } from 'fastify'
 import { STAGES, type StageName } from '../../topology.ts'
+import type { Session } from '../../accounts/sessions.ts'
 import type { PageDeps } from '../context.ts'
 import { count, html, type Html } from '../html.ts'
 import { operatorPage, sendHtml, table } from '../layout.ts'
 import { PageError } from '../page-error.ts'
-import type { Session } from '../../accounts/sessions.ts'
-import { ARROWS, type Figures, type PipelineStatus, type StageFigures } from './figures.ts'
+import { type Arrow, ARROWS, type PipelineStatus } from './figures.ts'
 import { renderDiagram, type Texts } from './drawing.ts'
 
 /** The page of the pipeline for operators, and its figures for the script that refreshes them. */
@@ -33,9 +33,11 @@ export function pipelineRoutes (deps: PageDeps): readonly RouteOptions[] {
 }
 
 /** The pipeline as a drawing and as tables. */
-export function pipelineView (session: Session, status: PipelineStatus): Html {
+function pipelineView (session: Session, status: PipelineStatus): Html {
   const texts = textsOf(status)
   const live = (id: string) => html`<span data-text="${id}">${texts[id]}</span>`
+  const number = <Row = StageName>(text: string, cell: (row: Row) => Html | string) =>
+    ({ text, isNumber: true, cell })
   return operatorPage(session, {
     title: 'Pipeline',
     scripts: ['pipeline.js'],
@@ -48,22 +50,21 @@ export function pipelineView (session: Session, status: PipelineStatus): Html {
         ${renderDiagram(texts, tonesOf(status))}
       </div>
       <section><h2>Stages</h2>
-        ${table('Stages', [
-          { text: 'Stage' }, { text: 'Instances', isNumber: true },
-          { text: 'Work', isNumber: true }, { text: 'Oldest message', isNumber: true },
-        ], STAGES.map(stage => html`<tr><th scope="row">${stage}</th>
-          <td class="number">${live(`instances-${stage}`)}</td>
-          <td class="number">${live(`done-${stage}`)}</td>
-          <td class="number">${live(`age-${stage}`)}</td></tr>`))}
+        ${table('Stages', STAGES, [
+          { text: 'Stage', isHeader: true, cell: stage => stage },
+          number('Instances', stage => live(`instances-${stage}`)),
+          number('Work', stage => live(`done-${stage}`)),
+          number('Oldest message', stage => live(`age-${stage}`)),
+        ])}
       </section>
       <section><h2>Topics</h2>
-        ${table('Topics', [
-          { text: 'Stage' }, { text: 'Does' }, { text: 'Topic' },
-          { text: 'Rate', isNumber: true }, { text: 'Lag', isNumber: true },
-        ], ARROWS.map(({ id, stage, topic, kind }) => html`<tr><th scope="row">${stage}</th>
-          <td>${kind}</td><td><code>${topic}</code></td>
-          <td class="number">${live(`rate-${id}`)}</td>
-          <td class="number">${kind === 'reads' ? live(`lag-${id}`) : '–'}</td></tr>`))}
+        ${table('Topics', ARROWS, [
+          { text: 'Stage', isHeader: true, cell: ({ stage }) => stage },
+          { text: 'Does', cell: ({ kind }) => kind },
+          { text: 'Topic', cell: ({ topic }) => html`<code>${topic}</code>` },
+          number<Arrow>('Rate', ({ id }) => live(`rate-${id}`)),
+          number<Arrow>('Lag', ({ id, kind }) => kind === 'reads' ? live(`lag-${id}`) : NO_VALUE),
+        ])}
       </section>`,
   })
 }
@@ -86,9 +87,9 @@ const UNITS: Partial<Record<StageName, string>> = {
  * `age-` of a stage, `health` of the pipeline. Texts with `-drawn` are in the drawing, which has no
  * column headings. The `done-` of a paused stage is `paused`.
  */
-export function textsOf ({ figures, targets, unreachable }: PipelineStatus): Texts {
-  const health = [healthOf(targets, unreachable), pausedOf(figures), recoveryOf(figures)]
-  const texts: Record<string, string> = { health: health.filter(text => text !== '').join(' ') }
+function textsOf (status: PipelineStatus): Texts {
+  const { figures } = status
+  const texts: Record<string, string> = { health: healthText(status) }
   for (const { id, kind } of ARROWS) {
     const { messagesPerSecond, lagMessages } = figures.arrows.get(id) ?? {}
     const rate = rateText(messagesPerSecond, 'messages/s')
@@ -114,16 +115,14 @@ export function textsOf ({ figures, targets, unreachable }: PipelineStatus): Tex
 }
 
 /** The colors of arrows and stages by element: busy arrows, and paused or late stages. */
-export function tonesOf ({ figures }: PipelineStatus): Readonly<Record<string, string>> {
+function tonesOf ({ figures }: PipelineStatus): Texts {
   const arrows = ARROWS.map(({ id }) =>
     [`arrow-${id}`, (figures.arrows.get(id)?.messagesPerSecond ?? 0) > 0 ? 'busy' : 'idle'])
-  const stages = STAGES.map(stage => [`stage-${stage}`, toneOf(figures.stages.get(stage))])
+  const stages = STAGES.map(stage => {
+    const { isPaused = false, oldestSeconds = 0 } = figures.stages.get(stage) ?? {}
+    return [`stage-${stage}`, isPaused ? 'paused' : oldestSeconds > LATE_SECONDS ? 'late' : 'fine']
+  })
   return Object.fromEntries([...arrows, ...stages])
-}
-
-function toneOf (stage: StageFigures | undefined): string {
-  if (stage?.isPaused === true) return 'paused'
-  return (stage?.oldestSeconds ?? 0) > LATE_SECONDS ? 'late' : 'fine'
 }
 
 function rateText (perSecond: number | undefined, unit: string): string {
@@ -132,21 +131,21 @@ function rateText (perSecond: number | undefined, unit: string): string {
   return `${isSmall ? perSecond.toFixed(1) : count(Math.round(perSecond))} ${unit}`
 }
 
-function pausedOf ({ stages }: Figures): string {
+/** Whether all processes answer, which stages are paused, and whose money is locked. */
+function healthText (
+  { targets, unreachable, figures: { stages, tenantsWaiting } }: PipelineStatus
+): string {
   const paused = STAGES.filter(stage => stages.get(stage)?.isPaused === true)
-  return paused.length === 0 ? '' : `Paused by operators: ${paused.join(', ')}.`
-}
-
-function recoveryOf ({ tenantsWaiting }: Figures): string {
-  if (tenantsWaiting === 0) return ''
-  const whose = tenantsWaiting === 1 ? '1 tenant' : `${count(tenantsWaiting)} tenants`
-  return `The money of ${whose} is locked until ledger has compared it with the journal.`
-}
-
-function healthOf (targets: number, unreachable: number): string {
-  if (targets === 0) {
-    return 'No metrics endpoint is configured: set METRICS_TARGETS or METRICS_TARGETS_FILE.'
-  }
-  if (unreachable > 0) return `${unreachable} of ${targets} processes do not answer.`
-  return `All ${targets} processes answer.`
+  const waiting = tenantsWaiting === 1 ? '1 tenant' : `${count(tenantsWaiting)} tenants`
+  const sentences = [
+    targets === 0
+      ? 'No metrics endpoint is configured: set METRICS_TARGETS or METRICS_TARGETS_FILE.'
+      : unreachable > 0
+        ? `${unreachable} of ${targets} processes do not answer.`
+        : `All ${targets} processes answer.`,
+    paused.length > 0 && `Paused by operators: ${paused.join(', ')}.`,
+    tenantsWaiting > 0 &&
+      `The money of ${waiting} is locked until ledger has compared it with the journal.`,
+  ]
+  return sentences.filter(sentence => sentence !== false).join(' ')
 }

@@ -12,7 +12,7 @@ const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g
 
 /** Parses the samples of some metrics from the text format of Prometheus. */
-export function readSamples (
+function readSamples (
   text: string, names: ReadonlySet<string>
 ): readonly Sample[] {
   return text.split('\n').flatMap(line => {

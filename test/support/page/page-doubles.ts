@@ -1,20 +1,27 @@
+import type { InjectOptions } from 'fastify'
+import { onTestFinished } from 'vitest'
 import type { AccessEvent } from '../../../services/accounts/access-log/entry.ts'
-import type { JobStatusResource } from '../../../services/client/client.ts'
-import type { PageDeps, Visit } from '../../../services/page/context.ts'
-import { createPipelineMonitor } from '../../../services/page/pipeline/figures.ts'
+import { createApiKeys } from '../../../services/accounts/api-keys.ts'
+import { createOrganizations } from '../../../services/accounts/organizations.ts'
+import type { Role } from '../../../services/accounts/people.ts'
 import {
-  createNonces, createSessions, createSignInCodes,
+  createNonces, createSessions, createSignInCodes, secretDigest, type SignedIn,
 } from '../../../services/accounts/sessions.ts'
-import { DEFAULT_POLICY } from '../../../services/accounts/organizations.ts'
+import type { JobStatusResource } from '../../../services/client/client.ts'
+import { createPage } from '../../../services/page/app.ts'
+import type { PageDeps } from '../../../services/page/context.ts'
+import { createPipelineMonitor } from '../../../services/page/pipeline/figures.ts'
+import { createWebhookSecrets } from '../../../services/webhooks/secrets.ts'
 import { memoryRedis } from '../../unit/accounts/memory-redis.ts'
+import { organizationKeysOf } from '../keys/organization-keys.ts'
 import { peopleOn } from './stored-people.ts'
 
 /** A double of Redis with the commands of the page, and the clock of a test. */
 export function createPageRedis (now: () => number = Date.now) {
   const kept = new Map<string, { value: string, endsAtMs: number }>()
   const read = (key: string) => {
-    const one = kept.get(key)
-    return one === undefined || one.endsAtMs <= now() ? undefined : one
+    const entry = kept.get(key)
+    return entry === undefined || entry.endsAtMs <= now() ? undefined : entry
   }
   return {
     kept,
@@ -32,16 +39,15 @@ export function createPageRedis (now: () => number = Date.now) {
     del: async (key: string) => kept.delete(key) ? 1 : 0,
     exists: async (key: string) => read(key) === undefined ? 0 : 1,
     pexpire: async (key: string, lifeMs: number) => {
-      const one = read(key)
-      if (one !== undefined) one.endsAtMs = now() + lifeMs
-      return one === undefined ? 0 : 1
+      const entry = read(key)
+      if (entry !== undefined) entry.endsAtMs = now() + lifeMs
+      return entry === undefined ? 0 : 1
     },
   }
 }
 
-export const ORGANIZATION = {
-  id: 'org_1', name: 'Ann & Sons <Ltd>', createdAtMs: 0, policy: DEFAULT_POLICY,
-}
+/** The organization of the visitors. */
+export const ORGANIZATION = { id: 'org_1', name: 'Ann & Sons <Ltd>' }
 const LIMITS = { idleMs: 3_600_000, maxMs: 43_200_000 }
 
 /** A job as the REST interface returns it. */
@@ -79,76 +85,107 @@ export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResourc
 /** The changes when that job ends. */
 export const ended = { status: 'completed', completedAt: '2026-11-21T12:00:02.000Z' } as const
 
-/** The people of that organization and of `org_2`, in memory. */
-function createPagePeople () {
-  const { redis, hashes } = memoryRedis()
+/** The accounts, sessions and secrets of two organizations, in memory. */
+function createDeps (client: object) {
+  const accounts = memoryRedis()
   for (const id of [ORGANIZATION.id, 'org_2']) {
-    hashes.set(`{global}:org:${id}`, { revision: '1', name: ORGANIZATION.name })
+    accounts.hashes.set(`{global}:org:${id}`, { revision: '1', name: ORGANIZATION.name })
   }
-  return peopleOn(redis)
-}
-
-/** Doubles of the dependencies of all pages; `client` is the REST client. */
-export function createPageDeps (
-  client: object = {}, more: Partial<PageDeps> = {}
-): PageDeps & {
-  readonly redis: ReturnType<typeof createPageRedis>
-  readonly recorded: AccessEvent[]
-} {
-  const redis = createPageRedis()
+  const { redis } = accounts
+  const pageRedis = createPageRedis() as never
   const recorded: AccessEvent[] = []
-  const forPages = redis as never
   return {
-    redis,
     recorded,
-    sessions: createSessions({ redis: forPages, limits: LIMITS }),
-    signInCodes: createSignInCodes(forPages),
-    nonces: createNonces(forPages),
+    sessions: createSessions({ redis: pageRedis, limits: LIMITS }),
+    signInCodes: createSignInCodes(pageRedis),
+    nonces: createNonces(pageRedis),
+    organizations: createOrganizations(redis),
+    people: peopleOn(redis),
+    apiKeys: createApiKeys(redis),
+    webhookSecrets: createWebhookSecrets({ redis, keys: organizationKeysOf(1) }),
     rest: { of: async () => client as never },
-    organizations: {
-      find: async id => id === ORGANIZATION.id ? ORGANIZATION : undefined,
-      setPolicy: async () => {},
-      isErased: async () => false,
-    },
-    people: createPagePeople(),
-    apiKeys: {
-      create: async () => ({ id: 'key_1', secret: 'vj_live_secret', expiresAtMs: 0 }),
-      list: async () => [],
-      revoke: async () => true,
-      roll: async () => undefined,
-    },
-    webhookSecrets: { rotate: async () => 'whsec_secret', active: async () => [] },
     journal: { readNewest: async () => [] },
     accessLog: {
-      append: async event => {
+      append: async (event: AccessEvent) => {
         recorded.push(event)
         return event.entryId ?? ''
       },
-      withdraw: async id => {
+      withdraw: async (id: string) => {
         recorded.splice(recorded.findIndex(({ entryId }) => entryId === id), 1)
         return true
       },
     },
     accessCopy: { newest: async () => [] },
     pipelineStatus: createPipelineMonitor({ targets: [], targetsFile: '' }),
-    ready: () => true,
-    ...more,
   }
 }
 
-/** A visit of that organization in live mode, by a link. */
-export const visitLike = (mode: 'live' | 'test' = 'live'): Visit => ({
-  tenant: { orgId: ORGANIZATION.id, mode },
-  organization: ORGANIZATION,
-  visitor: {
-    id: 'id',
-    session: {
-      subject: { kind: 'customer', orgId: ORGANIZATION.id },
-      token: 'form-token',
-      endsAtMs: 1,
-      authenticatedAtMs: Date.now(),
-    },
-  },
-  zone: 'UTC',
-  client: {} as never,
-})
+type Opening = Partial<Omit<Parameters<typeof createPage>[0], 'deps'>> & {
+  readonly deps?: Partial<PageDeps>
+  /** The REST client, whose interface is another process. */
+  readonly client?: object
+}
+type Form = Readonly<Record<string, string | readonly string[]>>
+
+/** Who opens a page: the holder of a link, an operator, or a person with a role. */
+export type Visitor = 'link' | 'operator' | Role
+
+/** A page whose dependencies are in memory, until the end of the test. */
+export function openPage ({ deps: more, client = {}, ...options }: Opening = {}) {
+  const deps = { ...createDeps(client), ...more }
+  const app = createPage({ trustedProxies: ['10.0.0.0/8'], ...options, deps })
+  onTestFinished(() => app.close())
+
+  const ask = (url: string, { headers, ...more }: InjectOptions = {}) =>
+    app.inject({ method: 'GET', url, ...more, headers: { host: 'h', ...headers } })
+
+  /** Submits a form as browsers do. */
+  const post = (url: string, form: Form, headers: InjectOptions['headers'] = {}) =>
+    ask(url, {
+      method: 'POST',
+      payload: encode(form),
+      headers: {
+        origin: 'http://h', 'content-type': 'application/x-www-form-urlencoded', ...headers,
+      },
+    })
+
+  const subjectFor = async (visitor: Visitor): Promise<SignedIn> => {
+    const orgId = ORGANIZATION.id
+    if (visitor === 'operator') return { kind: visitor }
+    if (visitor === 'link') return { kind: 'customer', orgId }
+    const person = await deps.people.add(orgId, {
+      email: `${visitor}@example.com`, role: visitor, createdBy: 'operator',
+    })
+    return { kind: 'customer', orgId, person: { id: person?.id ?? '', generation: 0 } }
+  }
+
+  /** A signed-in browser, whose authentication is so old. */
+  const signIn = async (visitor: Visitor | SignedIn = 'link', ageMs = 0) => {
+    const subject = typeof visitor === 'string' ? await subjectFor(visitor) : visitor
+    const { id, session } = await deps.sessions.create(subject, Date.now() - ageMs)
+    const cookie = `session=${id}`
+    return {
+      id,
+      session,
+      cookie,
+      actor: subject.kind === 'customer' && subject.person !== undefined
+        ? { kind: 'person', id: subject.person.id }
+        : { kind: 'link', id: secretDigest(id).slice(0, 16) },
+      get: (url: string) => ask(url, { headers: { cookie } }),
+      /** The text of a page, without its tags. */
+      read: async (url: string) => textOf((await ask(url, { headers: { cookie } })).body),
+      send: (url: string, form: Form = {}, headers: InjectOptions['headers'] = {}) =>
+        post(url, { form_token: session.token, ...form }, { cookie, ...headers }),
+    }
+  }
+  return { app, deps, ask, post, signIn }
+}
+
+export const textOf = (body: string) => body.replace(/<[^>]+>/g, ' ').replace(/\s+/g, ' ')
+
+const encode = (form: Form) => String(new URLSearchParams(Object.entries(form)
+  .flatMap(([name, values]) => [values].flat().map((value): [string, string] => [name, value]))))
+
+/** The nonce of a form of a page. */
+export const nonceIn = ({ body }: { readonly body: string }) =>
+  /name="nonce" value="([\w-]+)"/.exec(body)?.[1] ?? ''

@@ -2,10 +2,8 @@ import { expect, it } from 'vitest'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createPartners } from '../../../services/accounts/partners.ts'
 import { ConfigError } from '../../../services/runtime/platform/config.ts'
-import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { revokeKeys } from '../../../services/admin/erase-organization.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
-import { accountsOf } from '../../../services/page/accounts.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
@@ -36,14 +34,4 @@ it('the keys and partners of an organization are revoked, and those of no other'
   expect(await keysOf('org_1')).toEqual([[true, '', '']])
   expect(await keysOf('org_2')).toEqual([[false, 'CRM', 'per_1']])
   expect((await partners.list()).map(({ revokedAtMs }) => revokedAtMs > 0)).toEqual([true, false])
-})
-
-it('the page has the accounts of its state Redis', () => {
-  const { redis } = memoryRedis()
-  const key = Buffer.alloc(32).toString('base64')
-  const settings = {
-    WEBHOOKS_ROOT_KEYS: { 1: key }, WEBHOOKS_ROOT_KEY_ACTIVE: '1', MESSAGE_KEYS: { 1: key },
-  }
-  expect(Object.keys(accountsOf(redis, settings, { metrics: createMetrics() })))
-    .toEqual(['organizations', 'people', 'apiKeys', 'webhookSecrets'])
 })

@@ -1,249 +1,201 @@
-import { afterEach, describe, expect, it } from 'vitest'
-import { INSTALLATION } from '../../../services/accounts/access-log/entry.ts'
-import { accessRecord } from '../../../services/accounts/access-log/records.ts'
-import { actionText } from '../../../services/page/access-log.ts'
-import type { PageDeps } from '../../../services/page/context.ts'
-import { pageDefinitions } from '../../../services/page/routes.ts'
-import { secretDigest, type SignedIn } from '../../../services/accounts/sessions.ts'
-import { guardedLine } from '../../../services/jobs/results/csv.ts'
-import { accessEntry } from '../../support/access.ts'
-import { createBrowsers } from '../../support/page/page-browser.ts'
-import { ended, jobLike, ORGANIZATION } from '../../support/page/page-doubles.ts'
+import { describe, expect, it, vi } from 'vitest'
+import { pageDefinitions } from '../../../services/page/app.ts'
+import { type Access, mayDo, needsRecent } from '../../../services/page/roles.ts'
+import {
+  ended, jobLike, openPage, ORGANIZATION, type Visitor,
+} from '../../support/page/page-doubles.ts'
 
-const customer: SignedIn = { kind: 'customer', orgId: ORGANIZATION.id }
-const { open, closeAll } = createBrowsers()
-afterEach(closeAll)
+/** Who sends a request: nobody, an operator, the holder of a link, or a person with a role. */
+const SENDERS =
+  ['nobody', 'operator', 'link', 'owner', 'developer', 'finance', 'read-only'] as const
+type Sender = typeof SENDERS[number]
 
-/** An access log that stores nothing. */
-const failingLog = (error: Error) =>
-  ({ append: async () => { throw error }, withdraw: async () => false })
+/** Whether a sender reaches a route: `+` does, `!` only with a recent authentication, `-` not. */
+function reachedBy (who: Sender, access: Access): '+' | '!' | '-' {
+  if (access === 'everybody') return '+'
+  if (who === 'nobody') return '-'
+  if (access === 'signed-in') return '+'
+  if (access === 'operator' || who === 'operator') return access === who ? '+' : '-'
+  if (access === 'person') return who === 'link' ? '-' : '+'
+  if (!mayDo(who === 'link' ? 'owner' : who, access)) return '-'
+  return needsRecent(access) ? '!' : '+'
+}
 
-describe('the actions of the page', () => {
-  it('are those of every form and every file but four', () => {
-    expect(pageDefinitions().filter(({ records }) => records === null).map(({ name }) => name))
-      .toEqual([
-        'POST /sign-in', 'POST /:mode/upload/quote', 'POST /:mode/upload/job',
-        'POST /:mode/account/organization',
-      ])
-  })
+const REACHED = 299
+const HOUR_MS = 3_600_000
 
-  it('are recorded with the browser, its address behind the proxy, and the mode', async () => {
-    const { deps, signIn } = open({}, { eraseJob: async () => jobLike() })
-    const { actor, send } = await signIn()
-    expect((await send('/test/jobs/job_1/erase')).statusCode).toBe(303)
-    expect(deps.recorded).toEqual(['attempted', 'done'].map(outcome => ({
-      organization: ORGANIZATION.id,
-      actor,
-      action: 'job.erased',
-      entryId: expect.any(String) as string,
-      outcome,
-      target: 'job_1',
-      address: '192.0.2.7',
-      details: { mode: 'test' },
-    })))
-  })
-
-  it('do not happen when their entry is not stored', async () => {
-    const done: string[] = []
-    const down = Object.assign(new Error('down'), { code: 'ECONNREFUSED' })
-    const { signIn } = open({ accessLog: failingLog(down) }, {
-      eraseJob: async (id: string) => { done.push(id) },
-    })
-    const { send } = await signIn()
-    expect((await send('/live/jobs/job_1/erase')).statusCode).toBe(503)
-    expect(done).toEqual([])
-  })
-
-  it('of a form that was sent twice are recorded as refused', async () => {
-    const { deps, signIn } = open()
-    const { send } = await signIn()
-    await deps.nonces.use('spent')
-    for (const [path, form] of [
-      ['keys', { scope: 'jobs:read' }], ['webhooks', { event: 'job.completed' }],
-      ['settings/webhook-secret', {}],
-    ] as const) {
-      expect((await send(`/live/${path}`, { ...form, nonce: 'spent' })).statusCode).toBe(303)
-    }
-    expect(deps.recorded.map(({ outcome }) => outcome)).toEqual([
-      'attempted', 'refused', 'attempted', 'refused', 'attempted', 'refused',
-    ])
-  })
-
-  it('of a forged form, and of one of another site, are recorded as refused', async () => {
-    const { deps, signIn } = open()
-    const { actor, send } = await signIn()
-    for (const [header, value, path] of [
-      ['token', 'x', 'jobs/job_1/erase'],
-      ['origin', 'https://evil.example', 'jobs/job_1/cancel'],
-      ['sec-fetch-site', 'same-site', 'keys/key_1/revoke'],
-    ] as const) {
-      const { statusCode } = await send(`/live/${path}`, {}, { [header]: value })
-      expect(statusCode).toBe(403)
-    }
-    expect(deps.recorded).toMatchObject([
-      { action: 'job.erased', actor, outcome: 'refused', target: 'job_1' },
-      { action: 'job.cancelled', actor, outcome: 'refused', target: 'job_1' },
-      { action: 'key.revoked', actor, outcome: 'refused', target: 'key_1' },
-    ])
-  })
-})
-
-describe('the first rows of a job', () => {
-  const rows = [{ row: 1, input: '+12127365000', status: 'valid' }]
-  const view = async (data: readonly object[], role?: 'developer' | 'read-only') => {
-    const opened = open({}, {
-      job: async () => jobLike(ended),
-      resultsPage: async () => ({ data, nextCursor: null }),
-      deliveries: async () => [],
-    })
-    const { deps, signIn } = opened
-    const person = role && await deps.people.add(ORGANIZATION.id, {
-      email: 'bob@example.com', role, createdBy: 'operator',
-    })
-    const { get } = await signIn({
-      ...customer, ...person && { person: { id: person.id, generation: 0 } },
-    })
-    return { deps, get }
-  }
-
-  it.each([undefined, 'developer'] as const)('are recorded when they are shown', async role => {
-    const { deps, get } = await view(rows, role)
-    expect((await get('/live/jobs/job_1')).body).toContain('+12127365000')
-    expect(deps.recorded).toMatchObject([{
-      action: 'results.previewed', target: 'job_1', address: '192.0.2.7', details: { mode: 'live' },
-    }])
-  })
-
-  it('are not recorded for a role that does not see them, without rows or a job', async () => {
-    const hidden = await view(rows, 'read-only')
-    const page = await hidden.get('/live/jobs/job_1')
-    expect([page.statusCode, page.body.includes('+12127365000')]).toEqual([200, false])
-    const empty = await view([])
-    expect((await empty.get('/live/jobs/job_1')).statusCode).toBe(200)
-    expect((await empty.get('/live/jobs/new')).statusCode).toBe(404)
-    expect([...hidden.deps.recorded, ...empty.deps.recorded]).toEqual([])
-  })
-
-  it('are not shown when their entry is not stored', async () => {
-    const down = Object.assign(new Error('down'), { code: 'ECONNREFUSED' })
-    const { signIn } = open({ accessLog: failingLog(down) }, {
-      job: async () => jobLike(ended),
-      resultsPage: async () => ({ data: rows, nextCursor: null }),
-      deliveries: async () => [],
-    })
-    const { statusCode, body } = await (await signIn()).get('/live/jobs/job_1')
-    expect([statusCode, body.includes('+12127365000')]).toEqual([503, false])
-  })
-})
-
-describe('sessions', () => {
-  it('are recorded when they start and end', async () => {
-    const { deps, redeem, signIn } = open()
-    const { headers } = await redeem(await deps.signInCodes.create(customer))
-    const [, id = ''] = /session=([^;]+)/.exec(String(headers['set-cookie'])) ?? []
-    expect(deps.recorded).toEqual([{
-      organization: ORGANIZATION.id,
-      actor: { kind: 'link', id: secretDigest(id).slice(0, 16) },
-      action: 'session.started',
-      address: '192.0.2.7',
-    }])
-    const { send, actor } = await signIn({ kind: 'operator' })
-    await send('/sign-out')
-    expect(deps.recorded[1]).toMatchObject({
-      organization: INSTALLATION, actor, action: 'session.ended', outcome: 'attempted',
-    })
-    await redeem('spent')
-    expect(deps.recorded).toHaveLength(3)
-  })
-
-  it('do not start when their entry is not stored', async () => {
-    const { deps, redeem } = open({
-      accessLog: {
-        append: async () => { throw new Error('down') }, withdraw: async () => false,
+/** Sends requests to a page that answers 299 instead of running a handler. */
+async function openFor (who: Sender, ageMs: number) {
+  const { app, ask, signIn } = openPage()
+  app.addHook('preValidation', async (_request, reply) => reply.code(REACHED).send('reached'))
+  const browser = who === 'nobody' ? undefined : await signIn(who, ageMs)
+  return async (route: string) => {
+    const [method = '', path = ''] = route.split(' ')
+    return await ask(path.replace(':mode', 'live').replaceAll(/:\w+/g, 'x_1'), {
+      method: method as 'GET',
+      headers: {
+        origin: 'http://h',
+        cookie: browser?.cookie ?? '',
+        'x-form-token': browser?.session.token ?? '',
       },
     })
-    const { statusCode, headers } = await redeem(await deps.signInCodes.create(customer))
-    expect([statusCode, headers['set-cookie']]).toEqual([500, undefined])
+  }
+}
+
+describe('the access of each route', () => {
+  it('is that of its GET for HEAD', async () => {
+    const { ask } = openPage()
+    expect((await ask('/live/keys', { method: 'HEAD' })).statusCode).toBe(303)
+    expect((await ask('/sign-in', { method: 'HEAD' })).statusCode).toBe(200)
+  })
+
+  it.each([
+    ['GET', '/:mode/new', {}, 'route GET /:mode/new has no access in its config'],
+    ['POST', '/:mode/new', { access: 'person' }, 'route POST /:mode/new has no records'],
+    ['GET', '/new.csv', { access: 'person' }, 'route GET /new.csv has no records'],
+  ] as const)('is a condition of the start: %s %s with %o fails it',
+    async (method, url, config, message) => {
+      await expect(openPage().app.register(async inner => {
+        inner.route({ method, url, config, handler: async () => 'open' })
+      })).rejects.toThrow(message)
+    })
+
+  it.each(SENDERS)('is as its definition says for %s', async who => {
+    const [fresh, late] = [await openFor(who, 0), await openFor(who, HOUR_MS)]
+    for (const { name: route, access } of pageDefinitions()) {
+      const reached = reachedBy(who, access)
+      const statuses = [(await fresh(route)).statusCode, (await late(route)).statusCode]
+      const isReached = statuses.map(status => status === REACHED)
+      const expected = { '+': [true, true], '!': [true, false], '-': [false, false] }[reached]
+      expect([route, isReached]).toEqual([route, expected])
+      if (reached === '-') expect([route, ...statuses]).toEqual([route, ...denied(who, route)])
+      if (reached === '!') expect([route, statuses[1]]).toEqual([route, 403])
+    }
   })
 })
 
-describe('the page of the access log', () => {
-  const entries = Array.from({ length: 51 }, (_, index) => accessEntry({ seq: 60 - index }))
-  const reads: object[] = []
-  const accessCopy: PageDeps['accessCopy'] = {
-    newest: async filter => {
-      reads.push(filter)
-      return entries.slice(0, filter.limit)
-    },
+/** Both times: sign in, 404 for another kind of visitor, 403 for another role. */
+function denied (who: Sender, route: string): readonly number[] {
+  const isOfScripts = ['live', 'quote', 'job', 'figures'].includes(route.split('/').at(-1) ?? '')
+  const isOtherKind = who === 'operator' || route.includes('/pipeline') ||
+    (who === 'link' && route.includes('/account'))
+  const status = who === 'nobody' ? isOfScripts ? 401 : 303 : isOtherKind ? 404 : 403
+  return [status, status]
+}
+
+describe('a refusal', () => {
+  it.each([
+    ['names the roles that are needed', 'read-only', 'GET /:mode/keys',
+      'This needs the role owner or developer; yours is read-only.'],
+    ['offers a person to authenticate again, for the page of the form', 'owner',
+      'POST /:mode/people/:person/role',
+      'href="/sign-in/start?again=yes&amp;back=%2Flive%2Fpeople"'],
+    ['offers only a new link to the holder of an old link', 'link', 'POST /:mode/keys',
+      'Ask the operator of this installation for a new link'],
+  ] as const)('%s', async (_what, who, route, text) => {
+    const { body } = await (await openFor(who, HOUR_MS))(route)
+    expect(body).toContain(text)
+    expect(body.includes('/sign-in/start')).toBe(who === 'owner')
+  })
+
+  it('comes for paths of no mode, too', async () => {
+    expect((await (await openPage().signIn()).get('/other/settings')).statusCode).toBe(404)
+  })
+})
+
+describe('pages that roles share', () => {
+  /** A page with an ended job, and what its pages have read from the REST interface. */
+  function openWithJob () {
+    const calls: string[] = []
+    const reading = (name: string, value: unknown) => async () => {
+      calls.push(name)
+      return value
+    }
+    const balance = { balanceMicros: 1, reservedMicros: 0, availableMicros: 1, currency: 'USD' }
+    const job = jobLike(ended)
+    return {
+      calls,
+      ...openPage({
+        client: {
+          balance: reading('balance', balance),
+          jobsPage: reading('jobs', { data: [job] }),
+          job: reading('job', job),
+          resultsPage: reading('results', { data: [] }),
+          deliveries: reading('deliveries', []),
+        },
+      }),
+    }
   }
 
-  it('lists the entries of the organization by filter, in pages', async () => {
-    const { signIn } = open({ accessCopy })
-    const { get } = await signIn()
-    const { body } = await get('/live/access-log?action=key.created&actor=key_1&before=70')
-    expect(reads.splice(0)).toEqual([{
-      organization: ORGANIZATION.id, action: 'key.created', actor: 'key_1', before: 70, limit: 51,
-    }])
-    expect(body.match(/<td>Results downloaded/g)).toHaveLength(50)
-    expect(body).toContain('before=11')
-    expect(body).toContain('access-log.csv?action=key.created&amp;actor=key_1')
-    await get('/live/access-log?action=%3Cscript%3E&before=x')
-    expect(reads.splice(0)).toMatchObject([{ action: '', actor: '', before: undefined }])
+  it('read nothing that a role may not see', async () => {
+    const { calls, signIn } = openWithJob()
+    for (const role of ['read-only', 'finance'] as const) {
+      const browser = await signIn(role)
+      for (const url of ['/live/overview', '/live/jobs/job_1']) await browser.get(url)
+    }
+    expect(calls).toEqual(['jobs', 'job', 'balance'])
   })
 
-  it('shows what is known of the result, and whom it concerns', async () => {
-    const outcomes = ['attempted', 'refused', 'incomplete', 'failed', 'done']
-    const shown = open({
-      accessCopy: {
-        newest: async () => outcomes.map((outcome, index) =>
-          accessEntry({ seq: index + 1, outcome, action: 'person.changed', target: id })),
-      },
+  it.each([
+    ['finance', '/live/overview', ['Available'], ['Latest jobs', 'API keys', 'Verify a file']],
+    ['read-only', '/live/overview', ['Latest jobs'], ['Available', 'API keys', 'Verify a file']],
+    ['read-only', '/live/jobs/job_1', ['Rows by where'],
+      ['Results', 'Webhook deliveries', 'Erase the job']],
+    ['developer', '/live/jobs/job_1', ['Results', 'Webhook deliveries', 'Erase the job'], []],
+    ['developer', '/live/settings', ['Webhook secret'], ['Freshness', 'People', 'Access log']],
+    ['owner', '/live/settings', ['Freshness', 'People', 'Access log'], []],
+  ] as const)('offer %s on %s %o and not %o', async (role, url, offered, hidden) => {
+    const text = await (await openWithJob().signIn(role)).read(url)
+    expect(offered.filter(name => !text.includes(name))).toEqual([])
+    expect(hidden.filter(name => text.includes(name))).toEqual([])
+  })
+
+  it.each([
+    ['owner', '/live/keys', 'Confirm'], ['owner', '/live/settings', 'Confirm'],
+    ['owner', '/live/webhooks', 'Confirm'], ['owner', '/live/people', 'Confirm'],
+    ['owner', '/live/jobs', ''], ['owner', '/live/account', ''], ['finance', '/live/overview', ''],
+    ['link', '/live/keys', 'link'],
+  ] as const)('tell %s on %s before a form needs a new authentication: "%s"',
+    async (who, url, advice) => {
+      const client = { jobsPage: async () => ({ data: [], next_cursor: null }) }
+      const { signIn } = openPage({ client: { ...client, webhookEndpoints: async () => [] } })
+      const [late, fresh] = [await signIn(who, HOUR_MS), await signIn()]
+      const { body } = await late.get(url)
+      expect(body.includes('/sign-in/start?again=yes&amp;back=')).toBe(advice === 'Confirm')
+      expect(body.includes('sign in with a new link')).toBe(advice === 'link')
+      expect((await fresh.get(url)).body).not.toContain('aria-label="Confirmation"')
     })
-    const { id } = await shown.deps.people.add(ORGANIZATION.id, {
-      email: 'bob@example.com', role: 'owner', createdBy: 'operator',
-    }) ?? {}
-    const { body } = await (await shown.signIn()).get('/live/access-log')
-    expect([...body.matchAll(/<td>Person changed(?: <span class="badge \w+">([^<]+))?/g)]
-      .map(([, badge]) => badge))
-      .toEqual(['Result not known', 'Refused', 'Incomplete', 'Failed', undefined])
-    expect(body.match(/bob@example\.com/g)).toHaveLength(outcomes.length)
+})
+
+describe('a session', () => {
+  it.each(['remove', 'endSessions'] as const)('ends by %s of its person', async end => {
+    const { deps, signIn } = openPage()
+    await signIn('owner')
+    const { actor, get } = await signIn('developer')
+    expect((await get('/live/settings')).statusCode).toBe(200)
+    await deps.people[end](ORGANIZATION.id, actor.id)
+    expect((await get('/live/settings')).statusCode).toBe(303)
   })
 
-  it('offers no actions of operators as filters', async () => {
-    const { body } = await (await open().signIn()).get('/live/access-log')
-    const offered = [...body.matchAll(/<option value="([a-z_.]+)"/g)].map(([, name]) => name)
-    expect(offered).toContain('balance.adjusted')
-    expect(offered.filter(name =>
-      /^(stage|cells|journal|letters)\.|rewrapped/.test(name ?? '')))
-      .toEqual([])
+  it('has a changed role from the next request on', async () => {
+    const { deps, signIn } = openPage()
+    await signIn('owner')
+    const { actor, get } = await signIn('developer')
+    await deps.people.changeRole(ORGANIZATION.id, actor.id, 'finance')
+    expect((await get('/live/settings')).statusCode).toBe(403)
   })
 
-  it('shows refused requests and details, and what to do without entries', async () => {
-    const refused = accessEntry({
-      outcome: 'refused', actorKind: 'person', details: '{"mode":"<b>"}', address: '', target: '',
+  it.each([['owner', 300_000], ['link', 600_000]] as const)(
+    'of %s counts as recent for %d ms', async (who: Visitor, recentMs) => {
+      vi.useFakeTimers({ toFake: ['Date'] })
+      try {
+        const { signIn } = openPage()
+        const { send } = await signIn(who, recentMs)
+        expect((await send('/live/keys')).statusCode).toBe(400)
+        vi.setSystemTime(Date.now() + 1)
+        expect((await send('/live/keys')).statusCode).toBe(403)
+      } finally {
+        vi.useRealTimers()
+      }
     })
-    const shown = open({ accessCopy: { newest: async () => [refused] } })
-    const { body } = await (await shown.signIn()).get('/live/access-log')
-    expect(body).toContain('Refused')
-    expect(body).toContain('mode: &lt;b&gt;')
-    const { get } = await open().signIn()
-    expect((await get('/live/access-log')).body).toContain('No entry yet.')
-    expect((await get('/live/access-log?actor=x')).body).toContain('No entry matches the filter.')
-    expect(actionText('webhook_endpoint.secret_rotated')).toBe('Webhook endpoint secret rotated')
-  })
-
-  it('is a file that no spreadsheet runs, and its download is recorded', async () => {
-    const { deps, signIn } = open({ accessCopy })
-    const { get } = await signIn()
-    const { body, headers } = await get('/live/access-log.csv?actor=key_1')
-    expect(body.split('\r\n')[0]).toBe(
-      'number,time,action,outcome,actor_kind,actor,target,address,details,id')
-    expect(body.split('\r\n')[1]).toMatch(/^60,2026-.+Z,results.downloaded,done,key,key_1,job_1,/)
-    expect(body.trimEnd().split('\r\n')).toHaveLength(52)
-    expect(headers['content-disposition']).toContain('access-log.csv')
-    expect(deps.recorded).toMatchObject(['attempted', 'done'].map(outcome =>
-      ({ action: 'access_log.exported', outcome })))
-    expect(guardedLine(Object.values(accessRecord(accessEntry({ actor: '=1+A1' })))))
-      .toContain(",'=1+A1,")
-  })
 })

@@ -1,0 +1,299 @@
+import { describe, expect, it } from 'vitest'
+import { ApiError, type JobStatusResource } from '../../../services/client/client.ts'
+import type { PageDeps } from '../../../services/page/context.ts'
+import { ended, jobLike, openPage, textOf } from '../../support/page/page-doubles.ts'
+
+/** A signed-in browser, and the calls of the REST client, each of which gets its answer. */
+async function browse (
+  answers: Readonly<Record<string, unknown>>, deps: Partial<PageDeps> = {}
+) {
+  const calls: unknown[][] = []
+  const client = Object.fromEntries(Object.entries(answers).map(([name, answer]) =>
+    [name, async (...values: readonly unknown[]) => {
+      calls.push([name, ...values])
+      return typeof answer === 'function' ? answer(...values) as unknown : answer
+    }]))
+  return { calls, ...await openPage({ client, deps }).signIn() }
+}
+const jobsPage = (...data: readonly JobStatusResource[]) => ({ data, next_cursor: 'job_0' })
+
+describe('the list of jobs', () => {
+  const ALL = '/live/jobs'
+
+  it.each([
+    ['', { limit: 20 }],
+    ['?service=whatsapp&created_to=2026-08-02&label=team&value=a&after=job_9&x=1', {
+      limit: 20,
+      service: 'whatsapp',
+      created_to: '2026-08-02',
+      after: 'job_9',
+      metadata: { team: 'a' },
+    }],
+    ['?label=empty', { limit: 20, metadata: { empty: '' } }],
+    ['?value=without+a+label', { limit: 20 }],
+    ['?status=failed&status=queued', { limit: 20 }],
+  ])('asks the REST interface for what is filled in: "%s"', async (query, asked) => {
+    const { get, calls } = await browse({ jobsPage: jobsPage() })
+    await get(`${ALL}${query}`)
+    expect(calls).toEqual([['jobsPage', asked]])
+  })
+
+  it('shows the filter and names jobs by their files, escaped', async () => {
+    const { get } = await browse({ jobsPage: jobsPage(jobLike({ metadata: { file: '<b>.csv' } })) })
+    const { body } = await get(
+      `${ALL}?status=verifying&created_from=2026-08-01&label=team+%22a%22&value=x`)
+    for (const part of [
+      '<title>Jobs · Verification Jobs</title>', 'Ann &amp; Sons &lt;Ltd&gt;', '&lt;b&gt;.csv',
+      '<input type="date" name="created_from" value="2026-08-01">',
+      '<input type="text" name="label" value="team &quot;a&quot;">',
+      '<option value="verifying" selected>', 'created_from=2026-08-01&amp;', 'after=job_0',
+      '<a href="/live/jobs" aria-current="page">Jobs</a>', '<a href="/test/jobs">Test</a>',
+    ]) expect(body).toContain(part)
+  })
+
+  it('subscribes to the progress of at most twenty running jobs', async () => {
+    const running = Array.from({ length: 22 }, (_, at) => jobLike({ id: `job_${at}` }))
+    const { get } = await browse({
+      jobsPage: jobsPage(jobLike({ id: 'job_end', ...ended }), ...running),
+    })
+    const { body } = await get(ALL)
+    const [, query = ''] = /data-live="\/live\/live\?view=list&amp;([^"]+)"/.exec(body) ?? []
+    expect(query.split('&amp;').filter(part => part.startsWith('job='))).toHaveLength(20)
+    expect(query).not.toContain('job_end')
+    const idle = await browse({ jobsPage: jobsPage(jobLike(ended)) })
+    expect((await idle.get(ALL)).body).not.toMatch(/data-live|<progress/)
+  })
+
+  it('explains what to do when it is empty', async () => {
+    const { read } = await browse({ jobsPage: { data: [], next_cursor: null } })
+    expect(await read(ALL)).toContain('No job yet.')
+    expect(await read(`${ALL}?label=team`)).toContain('Show all jobs')
+    expect(await read(ALL)).not.toContain('Older jobs')
+    expect(await read('/test/jobs')).toContain('Test mode:')
+  })
+})
+
+describe('the page of a job', () => {
+  const path = '/live/jobs/job_1'
+  const refusal = (status: number) => () => {
+    throw new ApiError(new Response(null, { status }), '{"error":{"code":"x","message":"y"}}')
+  }
+  const row = {
+    row: 1,
+    input: '<i>',
+    status: 'valid',
+    reason: null,
+    source: 'live',
+    confidence: 90,
+    checked_at: 't',
+    expires_at: 't',
+    carrier: 'C',
+  }
+  const done = (more: Partial<JobStatusResource> = {}) => ({
+    job: jobLike({ ...ended, ...more }), resultsPage: { data: [row] }, deliveries: [],
+  })
+
+  it('does not exist for an unknown job and an invalid id', async () => {
+    const { get, send, calls } = await browse({ job: refusal(404), cancel: {}, resend: {} })
+    expect((await get(path)).statusCode).toBe(404)
+    const count = calls.length
+    for (const url of ['/live/jobs/job_1%2Fresults', '/live/jobs/keys']) {
+      expect((await get(url)).statusCode).toBe(404)
+      expect((await send(`${url}/cancel`)).statusCode).toBe(404)
+    }
+    expect((await send(`${path}/deliveries/evt_1%2F../resend`)).statusCode).toBe(404)
+    expect(calls).toHaveLength(count)
+  })
+
+  it('offers to cancel a running job and subscribes to its progress', async () => {
+    const { get } = await browse({ job: jobLike() })
+    const { body } = await get(path)
+    for (const part of [
+      'data-live="/live/live?view=job&amp;job=job_1"', 'action="/live/jobs/job_1/cancel"',
+      'Results appear as soon as the job has ended.',
+    ]) expect(body).toContain(part)
+    const cancelling = await browse({ job: jobLike({ status: 'cancelling' }) })
+    expect((await cancelling.get(path)).body).not.toContain('/cancel"')
+  })
+
+  it('has a breakdown that adds up, as a bar with every part visible, and as a table', async () => {
+    const job = jobLike({
+      totalRows: 100_000, freshRecords: 99_990, pendingRecords: 0, unknownRecords: 6,
+    })
+    const { body } = await (await browse({ job })).get(path)
+    expect(body).toContain('aria-label="Where verdicts come from: Checked live 100 %, ' +
+      'From your cache 0 %, Duplicates 0 %, Not readable 0 %, Unknown 0 %."')
+    const widths = [...body.matchAll(/<rect class="tone-\w+" x="[\d.]+" y="0"\s+width="([\d.]+)"/g)]
+      .map(([, width]) => Number(width))
+    expect(widths.reduce((sum, width) => sum + width, 0)).toBeCloseTo(1_000, 1)
+    expect(Math.min(...widths)).toBeGreaterThan(3.9)
+    expect(textOf(body)).toContain('Checked live 99,990 100 % From your cache 2 0 % Duplicates 1')
+    expect(textOf(body)).toContain('With a verdict 6 0 % Without a verdict, free 1 0 %')
+    const empty = Object.fromEntries(Object.entries(jobLike())
+      .map(([name, value]) => [name, name.endsWith('Records') || name === 'cacheHits' ? 0 : value]))
+    expect((await (await browse({ job: empty })).get(path)).body).not.toContain('NaN')
+  })
+
+  it('shows the first rows of an ended job without blank columns, and its files', async () => {
+    const { get } = await browse(done())
+    const { body } = await get(path)
+    expect(body).toContain('&lt;i&gt;')
+    expect(body).toContain('<span class="badge good">valid</span>')
+    expect(body).toContain('<th scope="col" class="number">confidence</th>')
+    expect(body).toContain('>carrier</th>')
+    expect(body).not.toContain('>reason</th>')
+    const files = (text: string) =>
+      [...text.matchAll(/href="\/live\/jobs\/job_1\/(\w+\.csv[^"]*)"/g)].map(([, file]) => file)
+    expect(files(body)).toEqual(['valid.csv', 'results.csv'])
+    const joined = await browse(done({ hasOriginalColumns: true }))
+    expect(files((await joined.get(path)).body))
+      .toEqual(['valid.csv?join=original', 'results.csv?join=original', 'results.csv'])
+  })
+
+  it('is shown without results when these are deleted or erased', async () => {
+    for (const [erasedAt, text] of [
+      [null, 'The results of this job are deleted.'],
+      ['2026-11-22T12:00:00.000Z', 'This job is erased.'],
+    ] as const) {
+      const { read } = await browse({ ...done({ erasedAt }), resultsPage: refusal(410) })
+      expect(await read(path)).toContain(text)
+    }
+  })
+
+  const attempt = {
+    deliveryId: 'evt_1',
+    type: 'job.completed',
+    jobId: 'job_1',
+    endpointId: null,
+    attempt: 1,
+    attemptedAt: '2026-11-21T12:00:00.000Z',
+    outcome: 'failed',
+    statusCode: null,
+    reason: 'timeout',
+    durationMs: 15_000,
+  }
+  const again = { ...attempt, attempt: 2 }
+
+  it.each([
+    ['once', [attempt, again], ['Send once more']],
+    ['by its type beside another one', [attempt, { ...again, deliveryId: 'evt_2', type: 'job.x' }],
+      ['Send job.completed once more', 'Send job.x once more']],
+    ['never, when one was discarded', [{ ...again, outcome: 'discarded' }, attempt], []],
+    ['never for progress', [{ ...attempt, type: 'job.progress' }], []],
+  ])('lists deliveries and offers to send the event again: %s', async (_what, list, buttons) => {
+    const { get } = await browse({ ...done(), deliveries: list })
+    const { body } = await get(path)
+    expect([...body.matchAll(/\/resend"[^]+?type="submit">([^<]+)</g)].map(([, text]) => text))
+      .toEqual(buttons)
+    expect(textOf(body)).toContain('Failed, retrying – timeout 15,000 ms')
+  })
+
+  it('calls the REST interface for its forms and redirects with a notice', async () => {
+    let status = 'queued'
+    const { send, calls } = await browse({ cancel: {}, resend: () => ({ status }) })
+    const notice = async (form: string) => (await send(`${path}/${form}`)).headers.location
+    expect(await notice('cancel')).toBe(`${path}?notice=cancelled`)
+    expect(await notice('deliveries/evt_1.we_1/resend')).toBe(`${path}?notice=resent`)
+    status = 'delivering'
+    expect(await notice('deliveries/evt_1/resend')).toBe(`${path}?notice=trying`)
+    expect(calls).toEqual([
+      ['cancel', 'job_1'], ['resend', 'job_1', 'evt_1.we_1'], ['resend', 'job_1', 'evt_1'],
+    ])
+  })
+
+  it('erases it after a confirmation, when it has ended and is not erased', async () => {
+    const { read, send, calls } = await browse({ ...done(), eraseJob: {} })
+    expect(await read(path)).toContain('Erase the job')
+    expect(await read(`${path}/erase`)).toContain('This cannot be undone.')
+    const { headers } = await send(`${path}/erase`, { cache: 'yes' })
+    expect(headers.location).toBe(`${path}?notice=erased`)
+    await send(`${path}/erase`)
+    expect(calls.filter(([name]) => name === 'eraseJob'))
+      .toEqual([true, false].map(cache => ['eraseJob', 'job_1', { cache }]))
+    for (const job of [jobLike(), jobLike({ ...ended, erasedAt: ended.completedAt })]) {
+      const other = await browse({ ...done(), job })
+      expect(await other.read(path)).not.toContain('Erase the job')
+      expect((await other.get(`${path}/erase`)).statusCode).toBe(404)
+    }
+  })
+
+  it('has files of all rows, or of the valid ones without duplicates, safe for spreadsheets',
+    async () => {
+      const { get, calls } = await browse({ resultsFile: () => [Buffer.from('row\r\n')] })
+      const files = [
+        await get(`${path}/results.csv`), await get(`${path}/valid.csv?join=original`),
+      ]
+      expect(files.map(({ body, headers }) => [body, headers['content-disposition']])).toEqual([
+        ['row\r\n', 'attachment; filename="job_1.csv"'],
+        ['row\r\n', 'attachment; filename="job_1.valid.csv"'],
+      ])
+      expect(calls).toEqual([
+        ['resultsFile', 'job_1', { safe: 'spreadsheet' }],
+        ['resultsFile', 'job_1',
+          { safe: 'spreadsheet', status: 'valid', duplicates: 'drop', join: 'original' }],
+      ])
+    })
+})
+
+describe('the progress of jobs', () => {
+  type Update = { done: boolean, announcement: string, elements: Record<string, string> }
+  const updatesIn = (body: string) => body.trim().split('\n\n')
+    .map(text => JSON.parse(text.slice('data: '.length)) as Update)
+
+  it('is sent until the job has ended, when it changes', async () => {
+    const states = [
+      jobLike(), jobLike(), jobLike({ progressPercent: 80 }), jobLike({ progressPercent: 80 }),
+      jobLike(ended),
+    ]
+    const pausesMs: number[] = []
+    const sleep = async (ms: number) => { pausesMs.push(ms) }
+    const { get } = await browse({ job: () => states.shift() }, { sleep })
+    const { body, headers } = await get('/live/live?view=job&job=job_1')
+    expect(headers['content-type']).toBe('text/event-stream; charset=utf-8')
+    const updates = updatesIn(body)
+    expect(pausesMs).toEqual([500, 500, 500, 500])
+    expect(updates.map(({ done, announcement }) => [done, announcement]))
+      .toEqual([[false, ''], [false, ''], [true, 'job_1: Completed.']])
+    expect(Object.keys(updates[0]?.elements ?? {})).toEqual(['state-job_1', 'breakdown-job_1'])
+    expect(updates[1]?.elements['state-job_1']).toContain('80 %')
+  })
+
+  it.each([
+    ['is signed out', async (deps: PageDeps, id: string) => deps.sessions.end(id)],
+    ['has another role', async (deps: PageDeps, _id: string, person: string) =>
+      deps.people.changeRole('org_1', person, 'read-only')],
+  ])('of a list is read with one request, and ends when the visitor %s', async (_what, end) => {
+    const calls: string[] = []
+    const pausesMs: number[] = []
+    const client = {
+      jobsPage: async () => ({ data: [jobLike(), jobLike({ id: 'job_2' })] }),
+      job: async (id: string) => {
+        calls.push(id)
+        return jobLike({ id })
+      },
+    }
+    const { deps, signIn } = openPage({
+      client,
+      deps: {
+        sleep: async ms => {
+          if (pausesMs.push(ms) === 2) await end(deps, visitor.id, visitor.actor.id)
+        },
+      },
+    })
+    await signIn('owner')
+    const visitor = await signIn('developer')
+    const { body } = await visitor.get('/live/live?view=list&job=job_1&job=job_2&job=job_3')
+    const [update, ...more] = updatesIn(body)
+    expect(Object.keys(update?.elements ?? {}))
+      .toEqual(['state-job_1', 'state-job_2', 'state-job_3'])
+    expect([more, calls, pausesMs]).toEqual([[], ['job_3', 'job_3'], [1_000, 1_000]])
+  })
+
+  it('is of one to twenty jobs with valid ids', async () => {
+    const { get } = await browse({})
+    const many = Array.from({ length: 21 }, (_, at) => `job=job_${at}`).join('&')
+    for (const [query, status] of [['', 400], [many, 400], ['job=keys', 404]] as const) {
+      expect((await get(`/live/live?${query}`)).statusCode).toBe(status)
+    }
+  })
+})

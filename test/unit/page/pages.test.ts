@@ -1,0 +1,407 @@
+import { describe, expect, it } from 'vitest'
+import { EVENT_TYPES } from '../../../schemas/api/event.ts'
+import type { UsageGroup } from '../../../schemas/api/usage.ts'
+import type { Journal } from '../../../schemas/types.ts'
+import {
+  jobLike, nonceIn, openPage, ORGANIZATION, textOf,
+} from '../../support/page/page-doubles.ts'
+import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
+import { NO_USAGE } from '../ingest/doubles.ts'
+
+const { id: orgId } = ORGANIZATION
+
+describe('the page of API keys', () => {
+  const open = async () => {
+    const page = openPage()
+    return { ...page, ...await page.signIn('owner') }
+  }
+
+  it('creates one key per form, with the chosen values, and shows its secret once', async () => {
+    const { deps, get, send, actor } = await open()
+    const page = await get('/live/keys')
+    expect(textOf(page.body)).toContain('No live key yet.')
+    const form = {
+      nonce: nonceIn(page),
+      scope: ['jobs:read', 'results:read', 'constructor'],
+      days: '30',
+      name: 'Nightly <import>',
+      networks: '192.0.2.0/24 2001:db8::/32',
+    }
+    const made = await send('/live/keys', form)
+    const [secret = ''] = /vj_live_\w{36}/.exec(made.body) ?? []
+    expect([made.statusCode, secret]).toEqual([200, expect.stringMatching(/./)])
+    expect((await send('/live/keys', form)).headers.location).toBe('/live/keys?notice=key-once')
+    const [key, ...more] = await deps.apiKeys.list(orgId)
+    expect([more, key]).toMatchObject([[], {
+      mode: 'live',
+      scopes: ['jobs:read', 'results:read'],
+      networks: ['192.0.2.0/24', '2001:db8::/32'],
+      createdBy: actor.id,
+      name: 'Nightly <import>',
+    }])
+    expect((key?.expiresAtMs ?? 0) - (key?.createdAtMs ?? 0)).toBeCloseTo(30 * 86_400_000, -3)
+    const { body } = await get('/live/keys')
+    expect(body).not.toContain(secret)
+    expect(body).toContain('Nightly &lt;import&gt;')
+    expect(textOf(body)).toMatch(/from 192\.0\.2\.0\/24.+owner@example\.com Never/)
+    expect((await get('/test/keys')).body).not.toContain('Nightly')
+  })
+
+  it.each([
+    [{}, 'Go back and choose at least one.'],
+    [{ scope: 'jobs:read', days: '1000' }, 'The form could not be read.'],
+    [{ scope: 'jobs:read', networks: 'mars' }, '"mars" is not an IP address or network'],
+  ])('rejects the form %o', async (form, text) => {
+    const { deps, send } = await open()
+    const { statusCode, body } = await send('/live/keys', { nonce: 'n', ...form })
+    expect([statusCode, textOf(body).replaceAll('&quot;', '"')])
+      .toEqual([400, expect.stringContaining(text)])
+    expect(await deps.apiKeys.list(orgId)).toEqual([])
+  })
+
+  it('rolls and revokes active keys of its mode only, after a confirmation', async () => {
+    const { deps, get, read, send } = await open()
+    const create = (mode: 'live' | 'test', more = {}) =>
+      deps.apiKeys.create({ orgId, mode, scopes: ['jobs:read'], name: '', createdBy: '', ...more })
+    const key = await create('live')
+    const ending = key.secret.slice(-4)
+    const { body } = await get('/live/keys')
+    expect(body).toContain(`aria-label="Roll the key that ends in ${ending}"`)
+    expect(await read(`/live/keys/${key.id}/revoke`)).toMatch(/ends in …\w{4} . [^]*be undone/)
+    const confirmation = await get(`/live/keys/${key.id}/roll`)
+    expect(confirmation.body).toContain('<option value="24" selected>24 hours</option>')
+    const form = { nonce: nonceIn(confirmation), hours: '24' }
+    const rolled = await send(`/live/keys/${key.id}/roll`, form)
+    expect(rolled.body).toMatch(/vj_live_\w{36}/)
+    expect((await send(`/live/keys/${key.id}/roll`, form)).headers.location)
+      .toBe('/live/keys?notice=key-once')
+    expect((await send(`/live/keys/${key.id}/revoke`)).headers.location)
+      .toBe('/live/keys?notice=key-revoked')
+    const [old, successor] = await deps.apiKeys.list(orgId)
+    expect([old?.revokedAtMs === 0, successor?.revokedAtMs === 0]).toEqual([false, true])
+    const text = await read('/live/keys?notice=key-revoked')
+    expect(text).toMatch(/The key is revoked\..*Active.*Revoked/)
+    for (const id of [key.id, (await create('test')).id, 'key_none']) {
+      for (const action of ['roll', 'revoke']) {
+        expect((await get(`/live/keys/${id}/${action}`)).statusCode).toBe(404)
+        expect((await send(`/live/keys/${id}/${action}`)).statusCode).toBe(404)
+      }
+    }
+  })
+})
+
+describe('the page of settings', () => {
+  it('accepts a freshness from 0 to 90 days only', async () => {
+    const { deps, signIn } = openPage()
+    const { send } = await signIn()
+    for (const [days, status] of [['0', 303], ['90', 303], ['91', 400], ['', 400], ['1.5', 400]]) {
+      const answer = await send('/live/settings/freshness', { days: String(days) })
+      expect([days, answer.statusCode]).toEqual([days, status])
+    }
+    expect((await deps.organizations.find(orgId))?.policy.freshnessDays).toBe(90)
+  })
+
+  it('makes one webhook secret per form, and shows it once', async () => {
+    const { deps, signIn } = openPage()
+    const { get, read, send } = await signIn()
+    const page = await get('/test/settings')
+    expect(page.body).toContain('Create the first secret')
+    const form = { nonce: nonceIn(page) }
+    const { body } = await send('/test/settings/webhook-secret', form)
+    const [secret = ''] = await deps.webhookSecrets.active(orgId)
+    expect(textOf(body)).toContain(secret)
+    expect(body).toContain('href="/test/settings">I have stored it')
+    expect((await send('/test/settings/webhook-secret', form)).headers.location)
+      .toBe('/test/settings?notice=secret-once')
+    expect(await read('/test/settings')).toContain('Create a new secret')
+  })
+})
+
+describe('the page of webhooks', () => {
+  const endpoint = {
+    id: 'we_1',
+    url: 'https://hooks.example.com/<in>',
+    events: ['*'],
+    description: 'mine & yours',
+    enabled: true,
+    livemode: true,
+    createdAt: '2026-11-21T12:00:00.000Z',
+    updatedAt: '2026-11-21T12:00:00.000Z',
+  }
+  const attempt = {
+    deliveryId: 'evt_1.we_1',
+    type: 'job.completed',
+    jobId: 'job_1',
+    endpointId: 'we_1',
+    attempt: 1,
+    attemptedAt: '2026-11-21T12:00:00.000Z',
+    outcome: 'exhausted',
+    statusCode: 500,
+    reason: 'status',
+    durationMs: 5,
+  }
+
+  /** A signed-in browser, and the calls that change endpoints. */
+  async function browse () {
+    const calls: unknown[][] = []
+    const recording = (name: string, answer: unknown) => async (...values: unknown[]) => {
+      calls.push([name, ...values])
+      return answer
+    }
+    const page = openPage({
+      client: {
+        webhookEndpoints: async () => [endpoint],
+        webhookEndpoint: async () => endpoint,
+        endpointDeliveries: async function * () { for (;;) yield attempt },
+        createWebhookEndpoint: recording('create', { ...endpoint, secret: 'whsec_new' }),
+        updateWebhookEndpoint: recording('update', endpoint),
+        deleteWebhookEndpoint: recording('delete', { id: 'we_1', deleted: true }),
+        rotateWebhookEndpointSecret: recording('rotate', { ...endpoint, secret: 'whsec_next' }),
+      },
+    })
+    return { calls, ...page, ...await page.signIn() }
+  }
+
+  it('lists endpoints, and creates one per form, with its secret', async () => {
+    const { get, send, calls } = await browse()
+    const page = await get('/live/webhooks')
+    expect(page.body).toContain('hooks.example.com/&lt;in&gt;')
+    expect(page.body).toContain('mine &amp; yours')
+    for (const type of EVENT_TYPES) expect(page.body).toContain(`value="${type}"`)
+    const form = {
+      nonce: nonceIn(page),
+      url: ' https://hooks.example.com/in ',
+      description: 'mine',
+      event: ['job.failed', 'constructor'],
+    }
+    const made = await send('/live/webhooks', form)
+    expect([made.statusCode, made.body]).toEqual([200, expect.stringContaining('whsec_new')])
+    expect((await send('/live/webhooks', form)).headers.location)
+      .toBe('/live/webhooks?notice=endpoint-once')
+    expect(calls).toEqual([['create', {
+      url: 'https://hooks.example.com/in', events: ['job.failed'], description: 'mine',
+    }]])
+  })
+
+  it('needs an event, and a known form of id', async () => {
+    const { get, send, calls } = await browse()
+    expect((await send('/live/webhooks', { url: 'https://a.example/' })).statusCode).toBe(400)
+    expect((await get('/live/webhooks/we_1%2f..')).statusCode).toBe(404)
+    for (const action of ['delete', 'enabled', 'secret']) {
+      expect((await send(`/live/webhooks/x/${action}`)).statusCode).toBe(404)
+    }
+    expect(calls).toEqual([])
+  })
+
+  it('shows the latest deliveries of an endpoint with its actions', async () => {
+    const { get, send, calls } = await browse()
+    const page = await get('/live/webhooks/we_1')
+    expect(page.body.match(/href="\/live\/jobs\/job_1"/g)).toHaveLength(50)
+    expect(textOf(page.body)).toContain('Retries exhausted 500 status')
+    const rotated = await send('/live/webhooks/we_1/secret', { nonce: nonceIn(page) })
+    expect(rotated.body).toContain('whsec_next')
+    await send('/live/webhooks/we_1/enabled', { enabled: 'false' })
+    expect((await send('/live/webhooks/we_1/delete')).headers.location)
+      .toBe('/live/webhooks?notice=endpoint-deleted')
+    expect(calls).toEqual([
+      ['rotate', 'we_1'], ['update', 'we_1', { enabled: false }], ['delete', 'we_1'],
+    ])
+  })
+
+  it('sets and removes the threshold of a low balance, in live mode as test jobs are free',
+    async () => {
+      const { deps, get, send } = await browse()
+      const thresholds: unknown[] = []
+      for (const usd of ['12.50', '-1', '']) {
+        const { statusCode } = await send('/live/webhooks/low-balance', { usd })
+        const { body } = await get('/live/webhooks')
+        thresholds.push([statusCode, /below (\$\d+\.\d+)/.exec(body)?.[1]])
+      }
+      expect(thresholds).toEqual([[303, '$12.50'], [400, '$12.50'], [303, undefined]])
+      expect((await deps.organizations.find(orgId))?.policy.lowBalanceMicros).toBeUndefined()
+      expect((await get('/test/webhooks')).body).not.toContain('Low balance')
+    })
+})
+
+describe('the page of usage', () => {
+  const group = (
+    day: string, service: string, key: string | null, totalRows: number
+  ): UsageGroup => ({
+    ...NO_USAGE,
+    day,
+    service,
+    key,
+    jobs: 1,
+    totalRows,
+    freshRecords: totalRows / 2,
+    cacheHits: 1,
+    chargedMicros: totalRows * 1_000,
+  })
+  const usage = {
+    from: '2026-08-10T00:00:00.000Z',
+    to: '2026-08-12T10:00:00.000Z',
+    group_by: ['day', 'service', 'key'],
+    data: [
+      group('2026-08-10', 'whatsapp', 'key_1', 10), group('2026-08-10', 'telegram', null, 4),
+      group('2026-08-12', 'whatsapp', 'key_1', 2),
+    ],
+    total: { ...NO_USAGE, jobs: 3, totalRows: 16, chargedMicros: 16_000 },
+  }
+
+  it('asks for the chosen days, and offers the same as a file', async () => {
+    const asked: unknown[] = []
+    const answer = (value: unknown) => async (query: unknown) => {
+      asked.push(query)
+      return value
+    }
+    const { signIn } = openPage({ client: { usage: answer(usage), usageFile: answer('day\r\n') } })
+    const { get } = await signIn()
+    expect((await get('/live/usage?days=7')).body).toContain('aria-current="page">7 days</a>')
+    const file = await get('/live/usage.csv?days=8000')
+    expect([file.body, file.headers['content-disposition']])
+      .toEqual(['day\r\n', 'attachment; filename="usage.csv"'])
+    const from = (days: number) =>
+      new Date(Date.now() - (days - 1) * 86_400_000).toISOString().slice(0, 10)
+    expect(asked).toEqual([from(7), from(30)].map(date =>
+      ({ from: date, group_by: 'day,service,key' })))
+  })
+
+  it('draws a bar of segments for each day with rows, and has the sums as tables', async () => {
+    const { signIn } = openPage({ client: { usage: async () => usage } })
+    const { body } = await (await signIn()).get('/live/usage')
+    expect(body.match(/<g>/g)).toHaveLength(2)
+    expect(body).toContain('Rows by day from 2026-08-10 to 2026-08-12, at most 14.')
+    expect(body).toContain('<title>2026-08-10: 14 rows, 7 checked live,')
+    const heights = [...body.matchAll(/<rect class="tone-\w+" [^>]*height="([\d.]+)"/g)]
+      .map(([, height]) => Number(height))
+    // The highest day fills the chart: live, cache, and the rest.
+    expect(heights.slice(0, 3).reduce((sum, height) => sum + height, 0)).toBeCloseTo(200, 1)
+    const text = textOf(body)
+    expect(text).toContain('3 jobs, 16 rows, $0.016 charged')
+    for (const line of [
+      '2026-08-12 1 2 1 1 $0.002 2026-08-10 2 14 7 2 $0.014', 'whatsapp 2 12 6 2 $0.012',
+      'key_1 2 12 6 2 $0.012', 'Unknown 1 4 2 1 $0.004',
+    ]) expect(text).toContain(line)
+  })
+
+  it('says that there is nothing, instead of an empty chart', async () => {
+    const { signIn } = openPage({ client: { usage: async () => ({ ...usage, data: [] }) } })
+    const { body } = await (await signIn()).get('/live/usage')
+    expect(body).not.toContain('<svg class="chart"')
+    expect(body).toContain('No job was created in this time.')
+  })
+})
+
+describe('the pages of money', () => {
+  const balance = {
+    balanceMicros: 3_000, reservedMicros: 1_000, availableMicros: 2_000, currency: 'USD',
+  }
+  const movement = (more: Partial<Journal>): Journal => ({
+    ...entryOf('org_1.live', acceptedJob()),
+    seq: 2,
+    job: '',
+    amountMicros: 10_000,
+    chargeMicros: 4_000,
+    availableMicros: 6_000,
+    reservedMicros: 0,
+    at: 0,
+    reason: 'r',
+    ...more,
+  })
+  const open = async (log: readonly Journal[] = [], jobs = [jobLike()]) => {
+    const reads: unknown[] = []
+    const page = openPage({
+      client: { balance: async () => balance, jobsPage: async () => ({ data: jobs }) },
+      deps: {
+        journal: {
+          readNewest: async (tenant, range) => {
+            reads.push([tenant, range])
+            return log.slice(0, range.limit)
+          },
+        },
+      },
+    })
+    return { ...page, ...await page.signIn(), reads }
+  }
+
+  it('explain what to do while there are no jobs and no movements', async () => {
+    const { read } = await open([], [])
+    expect(await read('/live/overview')).toMatch(/\$0\.002.+No job yet\. Verify a file/)
+    expect(await read('/live/balance')).toContain('No movements yet.')
+    expect(await read('/test/balance')).toContain('test jobs are free')
+    expect(await (await open()).read('/live/overview')).toMatch(/All jobs.+job_1/)
+  })
+
+  it('list every movement, and jobs by links for those who may see them', async () => {
+    const types = ['topup', 'adjust', 'reserve', 'void', 'else'].map(type => movement({ type }))
+    const { read, signIn } = await open([movement({ type: 'settle', job: 'job_1' }), ...types])
+    const text = await read('/live/balance')
+    expect(text).toContain('Job settled, rest released job_1 +$0.006 $0.004 $0.006')
+    expect([...text.matchAll(/00:00:00 ([A-Z]?[a-z- :]+[a-z])/g)].map(([, label]) => label))
+      .toEqual([
+        'Job settled, rest released', 'Top-up: r', 'Correction: r', 'Reserved for a job',
+        'Reservation released', 'else',
+      ].map(label => label.split(',')[0]))
+    const { body } = await (await signIn('finance')).get('/live/balance')
+    expect(body).toContain('<span class="id">job_1</span>')
+  })
+
+  it('read the movements of the mode page by page', async () => {
+    const log = Array.from({ length: 51 }, (_, at) => movement({ type: 'topup', seq: 60 - at }))
+    const { get, reads } = await open(log)
+    const { body } = await get('/live/balance')
+    expect([body.match(/Top-up/g)?.length, /before=\d+/.exec(body)?.[0]]).toEqual([50, 'before=11'])
+    log.splice(0, 1)
+    expect((await get('/test/balance?before=11')).body).not.toContain('Older')
+    expect(reads).toEqual([
+      ['org_1.live', { limit: 51, before: undefined }], ['org_1.test', { limit: 51, before: 11 }],
+    ])
+  })
+})
+
+describe('the page of people', () => {
+  it('lists them with their roles and whether they have signed in, escaped', async () => {
+    const { deps, signIn } = openPage()
+    const link = await signIn()
+    const empty = (await link.get('/live/people')).body
+    expect(empty).toMatch(/value="owner" selected/)
+    expect(textOf(empty)).toMatch(/No sign-in provider is set up.+Add the first owner below/)
+    const { read, get } = await signIn('owner')
+    await deps.people.add(orgId, { email: "o'<b>@example.com", role: 'finance', createdBy: 'me' })
+    expect(await read('/live/people')).toMatch(
+      /owner@example\.com \(you\) owner Has not signed in .+ o&#39;&lt;b&gt;@example\.com finance/)
+    await deps.people.membershipsOf({ issuer: 'i', subject: 's', email: 'owner@example.com' })
+    const { body } = await get('/live/people')
+    expect(body).toContain('Has signed in')
+    expect(body).toMatch(/value="read-only" selected/)
+  })
+
+  it('changes the role, ends the sessions and removes one person, if the change is allowed',
+    async () => {
+      const { deps, signIn } = openPage()
+      const { get, send, actor } = await signIn('owner')
+      const added = await send('/live/people', { email: 'bob@example.com', role: 'finance' })
+      expect(added.headers.location).toBe('/live/people?notice=person-added')
+      const bob = (await deps.people.list(orgId))[1]
+      expect(bob).toMatchObject({ role: 'finance', createdBy: 'owner@example.com' })
+      const path = `/live/people/${bob?.id}`
+      const { body } = await get(path)
+      expect(body).toMatch(/value="finance" selected/)
+      for (const [action, form, change] of [
+        ['role', { role: 'developer' }, { role: 'developer', generation: 0 }],
+        ['sign-out', {}, { role: 'developer', generation: 1 }], ['remove', {}, undefined],
+      ] as const) {
+        expect(body).toContain(`action="${path}/${action}"`)
+        expect((await send(`${path}/${action}`, form)).statusCode).toBe(303)
+        expect(await deps.people.find(orgId, bob?.id ?? ''))
+          .toEqual(change && expect.objectContaining(change))
+      }
+      expect((await get(path)).statusCode).toBe(404)
+      expect((await send(`${path}/remove`)).statusCode).toBe(404)
+      expect((await send('/live/people', { email: 'x@example.com', role: 'king' })).statusCode)
+        .toBe(400)
+      const last = await send(`/live/people/${actor.id}/remove`)
+      expect([last.statusCode, last.body])
+        .toEqual([400, expect.stringContaining('This is the last owner of the organization')])
+    })
+})

@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest'
+import type { QuoteBody } from '../../../schemas/api/quote.ts'
+import { ApiError } from '../../../services/client/client.ts'
+import { openPage, textOf } from '../../support/page/page-doubles.ts'
+
+const FILE = 'name;phone\nAnn;1\n'
+
+/** A signed-in browser whose script sends files. */
+async function browse (client: object) {
+  const { ask, signIn } = openPage({ client })
+  const { cookie, session, read } = await signIn()
+  const send = (path: string) => ask(`/live/upload/${path}`, {
+    method: 'POST',
+    payload: FILE,
+    headers: {
+      cookie, origin: 'http://h', 'x-form-token': session.token, 'content-type': 'text/csv',
+    },
+  })
+  return { read, send }
+}
+
+describe('an uploaded file', () => {
+  const path = 'job?id=5f0c3f43-7a51-4f1a-9c39-6a1f6d3f5a10'
+  const chosen = { service: 's', column: '2', delimiter: ';', header: true }
+
+  it.each([
+    ['&country=+us+&fresh=false&file=a.csv&x=1',
+      { ...chosen, forceFresh: false, countryCode: 'us', metadata: { file: 'a.csv' } }],
+    ['&country=&file=&webhook=https%3A%2F%2Fx&fresh=true',
+      { ...chosen, forceFresh: true, webhook_url: 'https://x' }],
+  ])('becomes a job, as it is, with the chosen values only: %s', async (more, options) => {
+    const calls: unknown[] = []
+    const { send } = await browse({
+      createJobFromFile: async (...call: unknown[]) => {
+        calls.push(...call)
+        return { id: 'job_1' }
+      },
+    })
+    const answer = await send(`${path}&service=s&column=2&delimiter=%3B&header=true${more}`)
+    expect(answer.json()).toEqual({ path: '/live/jobs/job_1' })
+    expect(calls).toEqual([Buffer.from(FILE), options, '5f0c3f43-7a51-4f1a-9c39-6a1f6d3f5a10'])
+  })
+
+  it('needs a service and the id of its job, and shows errors of the REST interface', async () => {
+    const error = { code: 'insufficient_balance', message: 'Top up the balance.' }
+    const { send } = await browse({
+      createJobFromFile: async () => {
+        throw new ApiError(new Response(null, { status: 402 }), JSON.stringify({ error }))
+      },
+    })
+    for (const query of [
+      path, `${path}&service=s&service=t`, 'job?service=s', 'job?service=s&id=x',
+    ]) expect((await send(query)).statusCode).toBe(400)
+    const { statusCode, json } = await send(`${path}&service=s`)
+    expect([statusCode, json().error.message]).toEqual([402, 'Top up the balance.'])
+  })
+})
+
+describe('the quote of a file', () => {
+  const quote: QuoteBody = {
+    preflight: {
+      totalRows: 5,
+      invalidRows: 1,
+      duplicateRows: 1,
+      cacheHits: 1,
+      freshChecks: 2,
+      maxQuoteMicros: 6_000,
+      quoteId: 'quot_1',
+    },
+    service: 's',
+    checks: ['syntax'],
+    limitations: ['range_only', 'later'],
+    redeemable: false,
+    expiresAt: '',
+  }
+
+  it.each([
+    [6_000, ['At most $0.006', 'Checked live 2 $0.002 each', 'Start the job',
+      'the range of the number, not about the number itself; later.']],
+    [5_999, ['$0.000001 more is needed.']],
+  ])('shows its maximum price and, with %d micros, what to do', async (availableMicros, texts) => {
+    const { send } = await browse({
+      quoteFile: async () => quote,
+      balance: async () => ({ availableMicros }),
+      services: async () => [{ slug: 's', priceMicros: 2_000 }],
+    })
+    const text = textOf((await send('quote?service=s')).json().html)
+    for (const part of texts) expect(text).toContain(part)
+    expect(text.includes('Start the job')).toBe(availableMicros === 6_000)
+  })
+
+  it('is not offered where no service is set up', async () => {
+    const { read } = await browse({ services: async () => [{ slug: 's', configured: false }] })
+    expect(await read('/live/upload')).toContain('No service is set up')
+  })
+})
