@@ -177,14 +177,6 @@ describe('a session', () => {
     expect((await get('/live/settings')).statusCode).toBe(303)
   })
 
-  it('has a changed role from the next request on', async () => {
-    const { deps, signIn } = openPage()
-    await signIn('owner')
-    const { actor, get } = await signIn('developer')
-    await deps.people.changeRole(ORGANIZATION.id, actor.id, 'finance')
-    expect((await get('/live/settings')).statusCode).toBe(403)
-  })
-
   it.each([['owner', 300_000], ['link', 600_000]] as const)(
     'of %s counts as recent for %d ms', async (who: Visitor, recentMs) => {
       vi.useFakeTimers({ toFake: ['Date'] })

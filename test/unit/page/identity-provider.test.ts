@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { pageConfig } from '../../../services/page/config.ts'
 import {
-  createIdentityProvider, providerSettingsOf, SignInError, type SignInFlow,
+  createIdentityProvider, SignInError, type SignInFlow,
 } from '../../../services/page/identity-provider.ts'
 import { type Oddity, startOddProvider } from '../../support/page/odd-provider.ts'
 import { ROOT_KEY_SETTINGS } from '../../support/keys/organization-keys.ts'
@@ -185,32 +185,21 @@ describe('a provider that is unavailable', () => {
   })
 })
 
-describe('the settings of the provider', () => {
-  const env = {
-    ...MESSAGE_KEY_ENV,
-    REDIS_STATE_URL: 'redis://127.0.0.1:1',
-    CLICKHOUSE_URL: 'http://127.0.0.1:1',
-    ...ROOT_KEY_SETTINGS,
-  }
-  const load = (more: Readonly<Record<string, string>>) =>
-    loadConfig(pageConfig, { ...env, ...more })
-  const rest = { OIDC_CLIENT_ID: 'page', PAGE_URL: 'https://page.example' }
-
-  it('are complete, or there is no provider', () => {
-    expect(providerSettingsOf(load({}))).toBeUndefined()
-    expect(providerSettingsOf(load({ ...rest, OIDC_ISSUER: 'https://login.example' }))).toEqual({
-      ...CLIENT, issuer: 'https://login.example', clientSecret: undefined,
+it.each([
+  [true, ['http://localhost:9000', 'http://127.0.0.1/x', 'http://[::1]:1', 'https://a.example']],
+  [false, ['http://login.example', 'http://localhost.evil.example', 'ftp://x']],
+])('the issuer is accepted (%s), as plain HTTP on this machine only: %o', (isAllowed, issuers) => {
+  for (const OIDC_ISSUER of issuers) {
+    const load = () => loadConfig(pageConfig, {
+      ...MESSAGE_KEY_ENV,
+      ...ROOT_KEY_SETTINGS,
+      REDIS_STATE_URL: 'redis://127.0.0.1:1',
+      CLICKHOUSE_URL: 'http://127.0.0.1:1',
+      OIDC_CLIENT_ID: 'page',
+      PAGE_URL: 'https://page.example',
+      OIDC_ISSUER,
     })
-    expect(() => load({ OIDC_ISSUER: 'https://login.example' }))
-      .toThrow(/OIDC_CLIENT_ID is missing, which OIDC_ISSUER needs/)
-  })
-
-  it('allow plain HTTP on this machine only', () => {
-    for (const issuer of ['http://localhost:9000', 'http://127.0.0.1/realm', 'http://[::1]:1']) {
-      expect(load({ ...rest, OIDC_ISSUER: issuer }).OIDC_ISSUER).toBe(issuer)
-    }
-    for (const issuer of ['http://login.example', 'http://localhost.evil.example', 'ftp://x']) {
-      expect(() => load({ ...rest, OIDC_ISSUER: issuer })).toThrow('OIDC_ISSUER')
-    }
-  })
+    if (isAllowed) expect(load().OIDC_ISSUER).toBe(OIDC_ISSUER)
+    else expect(load).toThrow('OIDC_ISSUER')
+  }
 })

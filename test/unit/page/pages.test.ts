@@ -61,26 +61,21 @@ describe('the page of API keys', () => {
 
   it('rolls and revokes active keys of its mode only, after a confirmation', async () => {
     const { deps, get, read, send } = await open()
-    const create = (mode: 'live' | 'test', more = {}) =>
-      deps.apiKeys.create({ orgId, mode, scopes: ['jobs:read'], name: '', createdBy: '', ...more })
+    const create = async (mode: 'live' | 'test') => await deps.apiKeys.create({
+      orgId, mode, scopes: ['jobs:read'], name: '', createdBy: '',
+    })
     const key = await create('live')
-    const ending = key.secret.slice(-4)
-    const { body } = await get('/live/keys')
-    expect(body).toContain(`aria-label="Roll the key that ends in ${ending}"`)
     expect(await read(`/live/keys/${key.id}/revoke`)).toMatch(/ends in …\w{4} . [^]*be undone/)
     const confirmation = await get(`/live/keys/${key.id}/roll`)
-    expect(confirmation.body).toContain('<option value="24" selected>24 hours</option>')
     const form = { nonce: nonceIn(confirmation), hours: '24' }
     const rolled = await send(`/live/keys/${key.id}/roll`, form)
     expect(rolled.body).toMatch(/vj_live_\w{36}/)
     expect((await send(`/live/keys/${key.id}/roll`, form)).headers.location)
       .toBe('/live/keys?notice=key-once')
-    expect((await send(`/live/keys/${key.id}/revoke`)).headers.location)
-      .toBe('/live/keys?notice=key-revoked')
-    const [old, successor] = await deps.apiKeys.list(orgId)
-    expect([old?.revokedAtMs === 0, successor?.revokedAtMs === 0]).toEqual([false, true])
-    const text = await read('/live/keys?notice=key-revoked')
-    expect(text).toMatch(/The key is revoked\..*Active.*Revoked/)
+    const [old] = await deps.apiKeys.list(orgId)
+    expect((old?.expiresAtMs ?? 0) - Date.now()).toBeCloseTo(24 * 3_600_000, -4)
+    await send(`/live/keys/${key.id}/revoke`)
+    expect(await read('/live/keys')).toMatch(/Active.*Revoked/)
     for (const id of [key.id, (await create('test')).id, 'key_none']) {
       for (const action of ['roll', 'revoke']) {
         expect((await get(`/live/keys/${id}/${action}`)).statusCode).toBe(404)
@@ -90,31 +85,14 @@ describe('the page of API keys', () => {
   })
 })
 
-describe('the page of settings', () => {
-  it('accepts a freshness from 0 to 90 days only', async () => {
-    const { deps, signIn } = openPage()
-    const { send } = await signIn()
-    for (const [days, status] of [['0', 303], ['90', 303], ['91', 400], ['', 400], ['1.5', 400]]) {
-      const answer = await send('/live/settings/freshness', { days: String(days) })
-      expect([days, answer.statusCode]).toEqual([days, status])
-    }
-    expect((await deps.organizations.find(orgId))?.policy.freshnessDays).toBe(90)
-  })
-
-  it('makes one webhook secret per form, and shows it once', async () => {
-    const { deps, signIn } = openPage()
-    const { get, read, send } = await signIn()
-    const page = await get('/test/settings')
-    expect(page.body).toContain('Create the first secret')
-    const form = { nonce: nonceIn(page) }
-    const { body } = await send('/test/settings/webhook-secret', form)
-    const [secret = ''] = await deps.webhookSecrets.active(orgId)
-    expect(textOf(body)).toContain(secret)
-    expect(body).toContain('href="/test/settings">I have stored it')
-    expect((await send('/test/settings/webhook-secret', form)).headers.location)
-      .toBe('/test/settings?notice=secret-once')
-    expect(await read('/test/settings')).toContain('Create a new secret')
-  })
+it('the page of settings accepts a freshness from 0 to 90 days only', async () => {
+  const { deps, signIn } = openPage()
+  const { send } = await signIn()
+  for (const [days, status] of [['0', 303], ['90', 303], ['91', 400], ['', 400], ['1.5', 400]]) {
+    const answer = await send('/live/settings/freshness', { days: String(days) })
+    expect([days, answer.statusCode]).toEqual([days, status])
+  }
+  expect((await deps.organizations.find(orgId))?.policy.freshnessDays).toBe(90)
 })
 
 describe('the page of webhooks', () => {
@@ -376,32 +354,21 @@ describe('the page of people', () => {
     expect(body).toMatch(/value="read-only" selected/)
   })
 
-  it('changes the role, ends the sessions and removes one person, if the change is allowed',
-    async () => {
-      const { deps, signIn } = openPage()
-      const { get, send, actor } = await signIn('owner')
-      const added = await send('/live/people', { email: 'bob@example.com', role: 'finance' })
-      expect(added.headers.location).toBe('/live/people?notice=person-added')
-      const bob = (await deps.people.list(orgId))[1]
-      expect(bob).toMatchObject({ role: 'finance', createdBy: 'owner@example.com' })
-      const path = `/live/people/${bob?.id}`
-      const { body } = await get(path)
-      expect(body).toMatch(/value="finance" selected/)
-      for (const [action, form, change] of [
-        ['role', { role: 'developer' }, { role: 'developer', generation: 0 }],
-        ['sign-out', {}, { role: 'developer', generation: 1 }], ['remove', {}, undefined],
-      ] as const) {
-        expect(body).toContain(`action="${path}/${action}"`)
-        expect((await send(`${path}/${action}`, form)).statusCode).toBe(303)
-        expect(await deps.people.find(orgId, bob?.id ?? ''))
-          .toEqual(change && expect.objectContaining(change))
-      }
-      expect((await get(path)).statusCode).toBe(404)
-      expect((await send(`${path}/remove`)).statusCode).toBe(404)
-      expect((await send('/live/people', { email: 'x@example.com', role: 'king' })).statusCode)
-        .toBe(400)
-      const last = await send(`/live/people/${actor.id}/remove`)
-      expect([last.statusCode, last.body])
-        .toEqual([400, expect.stringContaining('This is the last owner of the organization')])
-    })
+  it('ends the sessions of one person, and changes nothing of strangers', async () => {
+    const { deps, signIn } = openPage()
+    const { get, send } = await signIn('owner')
+    const { actor: { id } } = await signIn('finance')
+    const { body } = await get(`/live/people/${id}`)
+    expect(body).toMatch(/value="finance" selected/)
+    for (const action of ['role', 'sign-out', 'remove']) {
+      expect(body).toContain(`action="/live/people/${id}/${action}"`)
+    }
+    expect((await send(`/live/people/${id}/sign-out`)).headers.location)
+      .toBe('/live/people?notice=person-signed-out')
+    expect(await deps.people.find(orgId, id)).toMatchObject({ role: 'finance', generation: 1 })
+    expect((await get('/live/people/per_none')).statusCode).toBe(404)
+    expect((await send('/live/people/per_none/remove')).statusCode).toBe(404)
+    const form = { email: 'x@example.com', role: 'king' }
+    expect((await send('/live/people', form)).statusCode).toBe(400)
+  })
 })
