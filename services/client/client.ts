@@ -22,7 +22,7 @@ import type {
 } from '../../schemas/api/webhook-endpoints.ts'
 import { createTransport, readJson, type Transport, type TransportOptions } from './transport.ts'
 
-export { ApiError, ConnectionError } from './transport.ts'
+export { ApiError } from './transport.ts'
 
 /** The body of POST /api/v1/jobs. The API reference describes each field. */
 export type JobRequest = Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'metadata'>> & {
@@ -43,7 +43,7 @@ export type Created = Readonly<AcceptedBody>
 export type JobStatusResource = Readonly<JobBody>
 export type ClientOptions = TransportOptions
 
-export type Verified = Readonly<VerificationBody>
+type Verified = Readonly<VerificationBody>
 
 type WaitOptions = {
   /** Called when the status has changed, and once a second. */
@@ -249,22 +249,20 @@ function quotesApi (send: Transport) {
 }
 
 /**
- * The request headers for a result file. zstd costs both sides half as much as gzip, which `fetch`
- * requests by default. `undici` is the version behind `fetch`: it decodes zstd from 7.29 on, older
+ * The request options for a result file. zstd costs both sides half as much as gzip, which `fetch`
+ * requests by default. `undici` is what `fetch` is made of: it decodes zstd from 7.29 on, older
  * versions return the compressed bytes.
  */
-export function compressionHeaders (undici = ''): { readonly headers?: Record<string, string> } {
-  const [major = 0, minor = 0] = undici.split('.').map(Number)
+function compressed (): { readonly headers?: Record<string, string> } {
+  const [major = 0, minor = 0] = (process.versions['undici'] ?? '').split('.').map(Number)
   const decodesZstd = major > 7 || (major === 7 && minor >= 29)
   return decodesZstd ? { headers: { 'accept-encoding': 'zstd, gzip' } } : {}
 }
 
-const COMPRESSION = compressionHeaders(process.versions['undici'])
-
 /** Reads the results of an ended job as a file, as pages or as a stream of rows. */
 function resultsApi (send: Transport) {
   const requestFile = (id: string, options: ResultFileOptions) =>
-    send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, COMPRESSION)
+    send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, compressed())
 
   const resultsPage = (id: string, query: PageQuery = {}): Promise<ResultsPage> =>
     readJson(send(`/jobs/${id}/results${queryString({ ...query, format: 'json' })}`))
@@ -293,7 +291,7 @@ function resultsApi (send: Transport) {
       id: string, selection: RowSelection = {}
     ): AsyncIterable<ResultRow> {
       const response = await send(
-        `/jobs/${id}/results${queryString({ format: 'jsonl', ...selection })}`, COMPRESSION)
+        `/jobs/${id}/results${queryString({ format: 'jsonl', ...selection })}`, compressed())
       for await (const line of readLines(readBytes(response))) yield JSON.parse(line) as ResultRow
     },
   }

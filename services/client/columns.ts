@@ -94,7 +94,7 @@ export function contactKinds (
 }
 
 /** Whether a cell could be a contact. Distinguishes columns only; it does not verify anything. */
-export function looksLike (kind: ContactKind, cell: string): boolean {
+function looksLike (kind: ContactKind, cell: string): boolean {
   if (kind === 'email') return EMAIL_PATTERN.test(cell)
   const digits = cell.replace(/\D/g, '').length
   return PHONE_PATTERN.test(cell) && !DATE_PATTERN.test(cell) && digits >= 7 && digits <= 15
@@ -102,9 +102,6 @@ export function looksLike (kind: ContactKind, cell: string): boolean {
 
 const columnList = (header: readonly string[]) => 'The columns are: ' +
   `${header.map((name, index) => name === '' ? `#${index + 1}` : name).join(', ')}.`
-
-/** The result columns of every service. Services add columns of their own. */
-export const COMMON_RESULT_COLUMNS: readonly string[] = [...STANDARD_COLUMNS, ...COMMON_COLUMNS]
 
 /** The joined file contains these already: its own contact column and the order of its lines. */
 const OMITTED: readonly string[] = ['row', 'input']
@@ -120,7 +117,8 @@ export function parseOnly (
   list: string | undefined, ofService: readonly string[]
 ): readonly string[] | undefined {
   if (list === undefined) return undefined
-  const available = [...COMMON_RESULT_COLUMNS, ...ofService].filter(name => !OMITTED.includes(name))
+  const available = [...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...ofService]
+    .filter(name => !OMITTED.includes(name))
   const names = [...new Set(list.split(',').map(name => name.trim()).filter(name => name !== ''))]
   const unknown = names.filter(name => !available.includes(name))
   if (names.length > 0 && unknown.length === 0) return names

@@ -51,7 +51,9 @@ export function openConnection (
   if (connection.isLocalStack) {
     say(`Using the local stack of ${flags.data}/stack.json at ${connection.baseUrl}.`)
   }
-  return { ...connection, account: identifyAccount(connection) }
+  const { baseUrl, apiKey } = connection
+  const key = createHash('sha256').update(apiKey).digest('hex').slice(0, 16)
+  return { ...connection, account: { baseUrl, key } }
 }
 
 /**
@@ -147,9 +149,4 @@ function readKey (file: string): string {
 function checkKey (key: string): string {
   if (/^[\x21-\x7e]+$/.test(key)) return key
   throw new UsageError('The API key is invalid: it contains whitespace or non-ASCII characters.')
-}
-
-/** Identifies a connection by its address and a digest of its key. */
-export function identifyAccount ({ baseUrl, apiKey }: Connection): Account {
-  return { baseUrl, key: createHash('sha256').update(apiKey).digest('hex').slice(0, 16) }
 }

@@ -64,7 +64,10 @@ export function createFeedProgram (
     .option('--data <folder>', 'folder of the local stack', '.local')
     .addHelpText('after', HELP)
     .action(async (file: string, flags: SendFlags) => {
-      printSummary(await sendFile(file, flags, { env, ...terminal }), flags.output)
+      const { sent, results, byStatus } = await sendFile(file, flags, { env, ...terminal })
+      const counts = Object.entries(byStatus).map(([status, number]) => `${number} ${status}`)
+      console.log(`${sent} contacts sent, ${results} results: ${counts.join(', ') || 'none'}`)
+      if (flags.output !== undefined) console.log(`results: ${flags.output}`)
     })
   return program
 }
@@ -92,32 +95,6 @@ function openTerminal (): Terminal {
         return undefined
       }
     },
-  }
-}
-
-/** Shows rows and price, and asks. Throws CommandError unless the user confirms. */
-async function confirmPrice (
-  facts: ContactFileFacts, { service, yes, ...flags }: SendFlags,
-  { env, say, confirm, readPrice }: Terminal & { readonly env: Env }
-): Promise<void> {
-  const { contacts, column, referenceColumn } = facts
-  const references = referenceColumn === undefined
-    ? 'the rows are numbered'
-    : `references from column ${referenceColumn}`
-  say(`${count(contacts)} contacts from column ${column}, ${references}.`)
-  const unit = await readPrice(service, flags, env)
-  const price = unit === undefined ? 'the price of its contract' : money(unit * contacts)
-  say(unit === undefined
-    ? `Price of ${service}: as agreed with the partner; no price list is available here.`
-    : `Price of ${service}: ${money(unit)} a contact by the price list, at most ${price} for all.`)
-  if (yes === true) return
-  const what = `Sending ${count(contacts)} contacts for ${price}`
-  if (confirm === undefined) {
-    throw new CommandError(`${what} needs confirmation, and there is no terminal to ask at. Add ` +
-      '--yes to confirm.')
-  }
-  if (!await confirm(`${what}? [y/N] `)) {
-    throw new CommandError('You declined. Nothing was sent.')
   }
 }
 
@@ -149,12 +126,38 @@ async function sendFile (
   }
 }
 
+/** Shows rows and price, and asks. Throws CommandError unless the user confirms. */
+async function confirmPrice (
+  facts: ContactFileFacts, { service, yes, ...flags }: SendFlags,
+  { env, say, confirm, readPrice }: Terminal & { readonly env: Env }
+): Promise<void> {
+  const { contacts, column, referenceColumn } = facts
+  const references = referenceColumn === undefined
+    ? 'the rows are numbered'
+    : `references from column ${referenceColumn}`
+  say(`${count(contacts)} contacts from column ${column}, ${references}.`)
+  const unit = await readPrice(service, flags, env)
+  const price = unit === undefined ? 'the price of its contract' : money(unit * contacts)
+  say(unit === undefined
+    ? `Price of ${service}: as agreed with the partner; no price list is available here.`
+    : `Price of ${service}: ${money(unit)} a contact by the price list, at most ${price} for all.`)
+  if (yes === true) return
+  const what = `Sending ${count(contacts)} contacts for ${price}`
+  if (confirm === undefined) {
+    throw new CommandError(`${what} needs confirmation, and there is no terminal to ask at. Add ` +
+      '--yes to confirm.')
+  }
+  if (!await confirm(`${what}? [y/N] `)) {
+    throw new CommandError('You declined. Nothing was sent.')
+  }
+}
+
 /**
  * Resolves the connection of a feed: options first, then the environment. Without an address, a key
  * and a password, all come from the local stack, whose file may be anybody's.
  * Throws CommandError with the missing setting.
  */
-export function feedOptions (
+function feedOptions (
   flags: Pick<SendFlags, 'partner' | 'key' | 'data'>, env: Env
 ): FeedOptions {
   const secrets = ['FEED_KEY', 'KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD']
@@ -222,17 +225,11 @@ function parseKeys (text: string): FeedOptions['keys'] {
 const MIN_RESULTS_FOR_ESTIMATE = 100
 
 /** Formats counts, rates a second and the estimated remaining time. */
-export function progressText ({ sent, results, fileRead }: Progress, seconds: number): string {
+function progressText ({ sent, results, fileRead }: Progress, seconds: number): string {
   const rate = (number: number) => count(number / Math.max(seconds, 0.001))
   const text = `sent ${count(sent)} (${rate(sent)}/s), ` +
     `results ${count(results)} (${rate(results)}/s)`
   if (results < MIN_RESULTS_FOR_ESTIMATE || fileRead === 0) return text
   const remaining = (sent / fileRead - results) / (results / Math.max(seconds, 0.001))
   return `${text}, about ${count(Math.max(0, remaining))} s left`
-}
-
-function printSummary ({ sent, results, byStatus }: Summary, output: string | undefined): void {
-  const counts = Object.entries(byStatus).map(([status, number]) => `${number} ${status}`)
-  console.log(`${sent} contacts sent, ${results} results: ${counts.join(', ') || 'none'}`)
-  if (output !== undefined) console.log(`results: ${output}`)
 }

@@ -4,7 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import avro from 'avsc'
 import kafkajs, {
-  type Consumer, Kafka, type KafkaConfig, logLevel, type Message, type Producer, type SASLOptions,
+  type Consumer, Kafka, type KafkaConfig, logLevel, type Message, type Producer,
+  type ProducerRecord, type SASLOptions,
 } from 'kafkajs'
 import {
   type FeedCells, FeedSealError, keyIdIn, keyIdOf, openResult, sealContact,
@@ -49,7 +50,9 @@ export type FeedConnection = {
 
 const { Partitioners } = kafkajs
 const PREFIX_BYTES = 5
-const SUBMITTED = avroType('feeds.submitted')
+const SUBMITTED = JSON.parse(readFileSync(
+  new URL('../../schemas/feeds.submitted.avsc', import.meta.url), 'utf8')) as avro.Schema
+const SUBMITTED_TYPE = avro.Type.forSchema(SUBMITTED)
 
 /**
  * Connects to the two topics of a partner. Throws CommandError when the partner has no feed on
@@ -68,8 +71,8 @@ export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
   const topics = { submitted: `feeds.${partner}.submitted`, finished: `feeds.${partner}.finished` }
   const offsets = await readEndOffsets(kafka, topics, partner)
   const schemaId = await registry.getRegistryIdBySchema(
-    'feeds.submitted-value', SUBMITTED.json as never)
-  const producer = createProducer(kafka)
+    'feeds.submitted-value', SUBMITTED as never)
+  const producer = new FeedProducer(kafka)
   const consumer = kafka.consumer({
     groupId: `partner.${partner}.${randomUUID()}`,
     allowAutoTopicCreation: false,
@@ -213,40 +216,49 @@ async function readEndOffsets (
  * Sends one request at a time. After a failure a new producer repeats the request, because a failed
  * kafkajs producer may lose messages that it acknowledges. The service ignores duplicates.
  */
-function createProducer (kafka: Kafka) {
-  const newProducer = () => kafka.producer({
-    idempotent: true,
-    maxInFlightRequests: 1,
-    allowAutoTopicCreation: false,
-    createPartitioner: Partitioners.DefaultPartitioner,
-  })
-  let client: Producer | undefined
-  let queue: Promise<void> = Promise.resolve()
-  const sendOnce = async (topic: string, messages: Message[]) => {
-    if (client === undefined) {
-      client = newProducer()
-      await client.connect()
-    }
-    await client.send({ topic, messages, acks: -1 })
+class FeedProducer {
+  readonly #kafka: Kafka
+  #client: Producer | undefined
+  #queue: Promise<void> = Promise.resolve()
+
+  constructor (kafka: Kafka) {
+    this.#kafka = kafka
   }
-  const send = async (topic: string, messages: Message[]) => {
+
+  send (topic: string, messages: Message[]): Promise<void> {
+    this.#queue = this.#queue.then(() => this.#sendRetrying(topic, messages))
+    return this.#queue
+  }
+
+  async close (): Promise<void> {
+    await this.#client?.disconnect()
+  }
+
+  async #sendRetrying (topic: string, messages: Message[]): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await sendOnce(topic, messages)
+        await this.#sendOnce({ topic, messages, acks: -1 })
+        return
       } catch (error) {
-        client?.disconnect().catch(() => {})
-        client = undefined
+        this.#client?.disconnect().catch(() => {})
+        this.#client = undefined
         if (attempt === MAX_ATTEMPTS) throw error
         await delay(RETRY_MS * attempt)
       }
     }
   }
-  return {
-    send: (topic: string, messages: Message[]) => {
-      queue = queue.then(() => send(topic, messages))
-      return queue
-    },
-    close: async () => { await client?.disconnect() },
+
+  async #sendOnce (record: ProducerRecord): Promise<void> {
+    if (this.#client === undefined) {
+      this.#client = this.#kafka.producer({
+        idempotent: true,
+        maxInFlightRequests: 1,
+        allowAutoTopicCreation: false,
+        createPartitioner: Partitioners.DefaultPartitioner,
+      })
+      await this.#client.connect()
+    }
+    await this.#client.send(record)
   }
 }
 
@@ -272,17 +284,11 @@ function isUnknownTopic (error: unknown): boolean {
   return [type, cause?.type].includes('UNKNOWN_TOPIC_OR_PARTITION')
 }
 
-function avroType (topic: string) {
-  const file = new URL(`../../schemas/${topic}.avsc`, import.meta.url)
-  const json = JSON.parse(readFileSync(file, 'utf8')) as avro.Schema
-  return { json, type: avro.Type.forSchema(json) }
-}
-
 /** The wire format of the schema registry: a zero byte, the schema id (32 bits), the content. */
 function encode (schemaId: number, value: FeedContact): Buffer {
   const prefix = Buffer.alloc(PREFIX_BYTES)
   prefix.writeUInt32BE(schemaId, 1)
-  return Buffer.concat([prefix, SUBMITTED.type.toBuffer(value)])
+  return Buffer.concat([prefix, SUBMITTED_TYPE.toBuffer(value)])
 }
 
 type Env = Readonly<Record<string, string | undefined>>

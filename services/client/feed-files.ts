@@ -196,7 +196,7 @@ function parseObject (text: string, position: string): Fields {
 }
 
 /** A result with the reference of the sender. */
-export type WrittenResult = {
+type WrittenResult = {
   readonly reference: string
   readonly resultId: string
   readonly cells: FeedCells

@@ -49,7 +49,7 @@ const BATCH_BYTES = 400 * 1_024
 export async function sendContacts (
   { feed, source, output }: SendDeps, options: SendOptions
 ): Promise<Summary> {
-  const tally = createTally({ maxUnanswered: MAX_UNANSWERED, silenceMs: options.silenceMs })
+  const tally = new Tally(options.silenceMs)
   const run = randomBytes(4).toString('hex')
   const byStatus: Record<string, number> = {}
   await feed.listen(result => {
@@ -62,30 +62,24 @@ export async function sendContacts (
       reference: reference.startsWith(`${run}:`) ? reference.slice(run.length + 1) : reference,
     })
     report()
-  }, tally.fail)
-  const report = () => options.onProgress?.({ ...tally.counts(), fileRead: source.read() })
+  }, error => { tally.fail(error) })
+  const report = () => options.onProgress?.({ ...tally.counts, fileRead: source.read() })
   for await (const batch of batchContacts(source.contacts, options, run)) {
-    await tally.untilBelowLimit()
+    await tally.untilMissing(MAX_UNANSWERED)
     tally.expect(batch)
     await feed.send(batch)
     report()
   }
   await feed.end()
   try {
-    await tally.untilComplete()
+    await tally.untilMissing(0)
   } finally {
     await output.finish()
   }
-  return { ...tally.counts(), repeated: tally.repeated(), byStatus }
+  return { ...tally.counts, repeated: tally.repeated, byStatus }
 }
 
 /** Rows without a reference get their number, with a prefix that is unique to this run. */
-function chooseReference ({ reference }: FileContact, row: number, run: string): string {
-  if (reference === undefined) return `${run}:${row}`
-  if (reference === '') throw emptyReference(row)
-  return reference
-}
-
 async function * batchContacts (
   contacts: AsyncIterable<FileContact>,
   { service, countryCode, forceFresh }: SendOptions, run: string
@@ -95,8 +89,8 @@ async function * batchContacts (
   let row = 0
   for await (const contact of contacts) {
     row++
-    const reference = chooseReference(contact, row, run)
-    const { input } = contact
+    const { input, reference = `${run}:${row}` } = contact
+    if (reference === '') throw emptyReference(row)
     batch.push({
       reference, service, forceFresh, countryCode: contact.countryCode ?? countryCode, input,
     })
@@ -110,70 +104,6 @@ async function * batchContacts (
 }
 
 type WithReference = { readonly reference: string }
-type Answer = WithReference & { readonly resultId: string }
-type Counts = { readonly sent: number, readonly results: number }
-
-type Tally = {
-  /** Registers contacts before they are sent. */
-  readonly expect: (contacts: readonly WithReference[]) => void
-  /** Returns false for a duplicate result and for one of another sender. */
-  readonly answer: (result: Answer) => boolean
-  readonly counts: () => Counts
-  readonly repeated: () => number
-  /** Resolves when at most `maxUnanswered` contacts have no result. */
-  readonly untilBelowLimit: () => Promise<void>
-  /** Resolves when every contact has its result. */
-  readonly untilComplete: () => Promise<void>
-  /** Rejects all waits. */
-  readonly fail: (error: unknown) => void
-}
-
-/**
- * Matches results to contacts by reference. A reference that was sent several times expects as many
- * results with different ids.
- */
-export function createTally (
-  { maxUnanswered, silenceMs }: { readonly maxUnanswered: number, readonly silenceMs: number }
-): Tally {
-  const expected = createExpectations()
-  const counts = { sent: 0, results: 0, repeated: 0 }
-  const waits = createWaits(silenceMs, () => counts)
-  return {
-    expect: contacts => {
-      for (const { reference } of contacts) expected.add(reference)
-      counts.sent += contacts.length
-    },
-    answer: result => {
-      const isNew = expected.take(result)
-      counts[isNew ? 'results' : 'repeated']++
-      waits.settle()
-      return isNew
-    },
-    counts: () => ({ sent: counts.sent, results: counts.results }),
-    repeated: () => counts.repeated,
-    untilBelowLimit: () => waits.until(maxUnanswered),
-    untilComplete: () => waits.until(0),
-    fail: waits.fail,
-  }
-}
-
-/** The missing results by reference. Keeps result ids only for references with several results. */
-function createExpectations () {
-  const missing = new Map<string, number>()
-  const seenIds = new Map<string, Set<string>>()
-  return {
-    add: (reference: string) => { missing.set(reference, (missing.get(reference) ?? 0) + 1) },
-    take: ({ reference, resultId }: Answer): boolean => {
-      const left = missing.get(reference) ?? 0
-      const ids = seenIds.get(reference)
-      if (left === 0 || ids?.has(resultId) === true) return false
-      if (left > 1 || ids !== undefined) seenIds.set(reference, (ids ?? new Set()).add(resultId))
-      if (left > 1) missing.set(reference, left - 1)
-      else missing.delete(reference)
-      return true
-    },
-  }
-}
 
 type Wait = {
   readonly maxMissing: number
@@ -181,41 +111,92 @@ type Wait = {
   readonly reject: (error: unknown) => void
 }
 
-/** Waits until few results are missing. All waits fail after `silenceMs` without a result. */
-function createWaits (silenceMs: number, counts: () => Counts) {
-  const waits = new Set<Wait>()
-  let failure: unknown
-  const missing = () => counts().sent - counts().results
-  const settle = () => {
-    for (const wait of waits) {
-      if (failure === undefined && missing() > wait.maxMissing) continue
-      waits.delete(wait)
-      if (failure === undefined) wait.resolve()
-      else wait.reject(failure)
+/**
+ * Matches results to contacts by reference. A reference that was sent several times expects as many
+ * results with different ids.
+ */
+class Tally {
+  readonly #silenceMs: number
+  /** The missing results by reference. */
+  readonly #missing = new Map<string, number>()
+  /** The ids of results, only for references with several results. */
+  readonly #seenIds = new Map<string, Set<string>>()
+  readonly #waits = new Set<Wait>()
+  #sent = 0
+  #results = 0
+  #repeated = 0
+  #failure: unknown
+
+  /** All waits fail after `silenceMs` without a result. */
+  constructor (silenceMs: number) {
+    this.#silenceMs = silenceMs
+  }
+
+  get counts (): { readonly sent: number, readonly results: number } {
+    return { sent: this.#sent, results: this.#results }
+  }
+
+  get repeated (): number {
+    return this.#repeated
+  }
+
+  /** Registers contacts before they are sent. */
+  expect (contacts: readonly WithReference[]): void {
+    for (const { reference } of contacts) {
+      this.#missing.set(reference, (this.#missing.get(reference) ?? 0) + 1)
     }
+    this.#sent += contacts.length
   }
-  const fail = (error: unknown) => {
-    failure ??= error
-    settle()
+
+  /** Returns false for a duplicate result and for one of another sender. */
+  answer ({ reference, resultId }: WithReference & { readonly resultId: string }): boolean {
+    const left = this.#missing.get(reference) ?? 0
+    const ids = this.#seenIds.get(reference)
+    if (left === 0 || ids?.has(resultId) === true) {
+      this.#repeated++
+      return false
+    }
+    if (left > 1 || ids !== undefined) {
+      this.#seenIds.set(reference, (ids ?? new Set()).add(resultId))
+    }
+    if (left > 1) this.#missing.set(reference, left - 1)
+    else this.#missing.delete(reference)
+    this.#results++
+    this.#settle()
+    return true
   }
-  const until = async (maxMissing: number) => {
-    let before = counts().results
+
+  /** Resolves when at most so many contacts have no result. */
+  async untilMissing (maxMissing: number): Promise<void> {
+    let before = this.#results
     const timer = setInterval(() => {
-      if (counts().results === before) fail(silenceError(missing(), silenceMs))
-      before = counts().results
-    }, silenceMs)
+      if (this.#results === before) {
+        this.fail(new CommandError(`No result arrived for ${Math.round(this.#silenceMs / 1_000)} ` +
+          `s; ${this.#sent - this.#results} results are missing. A feed waits while its ` +
+          'organization has too little balance or ten running jobs: check "npm run admin -- ' +
+          'balance". The contacts are stored, and their results will follow, unless the partner ' +
+          'was revoked: check "npm run admin -- partner list".'))
+      }
+      before = this.#results
+    }, this.#silenceMs)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    waits.add({ maxMissing, resolve, reject })
-    settle()
+    this.#waits.add({ maxMissing, resolve, reject })
+    this.#settle()
     await promise.finally(() => clearInterval(timer))
   }
-  return { settle, fail, until }
-}
 
-function silenceError (missing: number, silenceMs: number): CommandError {
-  return new CommandError(`No result arrived for ${Math.round(silenceMs / 1_000)} s; ${missing} ` +
-    'results are missing. A feed waits while its organization has too little balance or ten ' +
-    'running jobs: check "npm run admin -- balance". The contacts are stored, and their ' +
-    'results will follow, unless the partner was revoked: check "npm run admin -- partner ' +
-    'list".')
+  /** Rejects all waits. */
+  fail (error: unknown): void {
+    this.#failure ??= error
+    this.#settle()
+  }
+
+  #settle (): void {
+    for (const wait of this.#waits) {
+      if (this.#failure === undefined && this.#sent - this.#results > wait.maxMissing) continue
+      this.#waits.delete(wait)
+      if (this.#failure === undefined) wait.resolve()
+      else wait.reject(this.#failure)
+    }
+  }
 }

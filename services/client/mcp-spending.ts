@@ -1,7 +1,7 @@
 import { CommandError, money, UsageError } from './terminal.ts'
 
 /** Money of a session, USD micros. */
-export type SpendingFigures = {
+type SpendingFigures = {
   readonly limitMicros: number
   /** Charged for jobs that have ended. */
   readonly spentMicros: number
@@ -25,7 +25,7 @@ export type Spending = {
 }
 
 /** The session may not spend this much. Nothing was sent for it. */
-export class SpendingLimitError extends CommandError {
+class SpendingLimitError extends CommandError {
   override readonly name = 'SpendingLimitError'
 
   constructor (micros: number, figures: SpendingFigures) {

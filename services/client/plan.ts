@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
 import { MAX_INPUT_CHARACTERS, MAX_INPUTS } from '../../schemas/api/create-job.ts'
-import type { TableHead } from './columns.ts'
-import type { InputFile } from './files.ts'
-import { CommandError } from './terminal.ts'
+import { type ContactKind, contactKinds, type TableHead } from './columns.ts'
+import { type InputFile, openInput } from './files.ts'
+import { CommandError, UsageError } from './terminal.ts'
 import {
   type ByteRange, decodeCell, detectDialect, type Dialect, readRecords, type TextEncoding,
 } from './csv.ts'
@@ -136,4 +136,34 @@ export async function readContacts (
     contacts.push(decodeContact(cells[column], encoding))
   }
   return contacts
+}
+
+const DEFAULT_SERVICES: Readonly<Record<ContactKind, string>> = {
+  phone: 'phone-validation', email: 'email-validation',
+}
+
+type DetectOptions = {
+  readonly column?: string | undefined
+  readonly delimiter?: string | undefined
+  /** Only a file below it is read. */
+  readonly folder?: string | undefined
+}
+
+/**
+ * Selects the service for a file whose contacts are clearly of one kind. Deterministic for the same
+ * file. Throws UsageError for an ambiguous file and CommandError for one that cannot be read.
+ */
+export async function detectService (
+  file: string, { column, delimiter, folder }: DetectOptions
+): Promise<string> {
+  const input = openInput(file, folder)
+  const [kind, ...others] = await readFacts(input, delimiter)
+    .then(async facts => contactKinds(await readHead(input, facts), column))
+    .finally(() => { input.close() })
+  if (kind !== undefined && others.length === 0) return DEFAULT_SERVICES[kind]
+  throw new UsageError(kind === undefined
+    ? 'No column of the file looks like phone numbers or e-mail addresses. Name the service with ' +
+      '--service, for example --service phone-validation.'
+    : 'The file has columns of phone numbers and of e-mail addresses. Name the column with ' +
+      '--column, or the service with --service.')
 }

@@ -1,13 +1,15 @@
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { basename, dirname } from 'node:path'
-import type { Client, JobRequest } from './client.ts'
+import type { JobBody } from '../../schemas/api/job.ts'
+import type { Client } from './client.ts'
 import { contactColumn, parseOnly } from './columns.ts'
-import { CommandError, type Confirm, counted, type SubmitProgress, UsageError } from './terminal.ts'
 import type { Account } from './connection.ts'
 import { type InputFile, openInput, OutputFolder } from './files.ts'
-import { type FileFacts, planJobs, readFacts, readHead } from './plan.ts'
 import {
-  checkLock, newState, openRunStore, readState, type RunOptions, type RunState, type RunStore,
-} from './run-state.ts'
+  type FileFacts, type Plan, planJobs, readFacts, readHead, type RowRange,
+} from './plan.ts'
+import { CommandError, type Confirm, counted, type SubmitProgress, UsageError } from './terminal.ts'
 import { ApiError, type RetryOptions } from './transport.ts'
 
 /** The arguments of `submit`. */
@@ -141,7 +143,7 @@ async function openStore (
     }
     const state = await startRun(files, facts, settings, deps)
     folder.remove(names.state)
-    return openRunStore(folder, names.state, state)
+    return new RunStore(folder, names.state, state)
   }
   checkUnchanged(earlier, facts, toRunOptions(settings))
   await checkAccount(earlier, settings, deps)
@@ -150,7 +152,7 @@ async function openStore (
     `${counted(earlier.jobs.length, 'job')} ended.`)
   // A run of an earlier release has no value for what was added to the dialect since.
   const file = { ...earlier.file, dialect: { ...facts.dialect, ...earlier.file.dialect } }
-  return openRunStore(folder, names.state, { ...earlier, file, account: settings.account })
+  return new RunStore(folder, names.state, { ...earlier, file, account: settings.account })
 }
 
 function readEarlier (
@@ -199,8 +201,11 @@ async function startRun (
   if (column.guessed) say(`Contact column: ${column.name}.`)
   if (file.encoding !== 'utf-8') say('The file is not UTF-8: reading and writing Windows-1252.')
   const { account, rowsPerJob } = settings
-  const plan = await planJobs(input, file, { column: column.index, rowsPerJob })
-  return newState({ file, options: toRunOptions(settings), account }, plan)
+  const { ranges, ...plan } = await planJobs(input, file, { column: column.index, rowsPerJob })
+  const jobs = ranges.map(range => ({ ...range, idempotencyKey: randomUUID() }))
+  const options = toRunOptions(settings)
+  const joined = NOTHING_JOINED
+  return { version: 1, file, options, account, plan, jobs, joined, lock: lockOfThisProcess() }
 }
 
 /** The options that must not change while a run is unfinished. */
@@ -258,14 +263,141 @@ async function checkAccount (
   }
 }
 
-/** Builds the request body of a job or a quote for these contacts. */
-export function toRequest (settings: SubmitSettings, inputs: readonly string[]): JobRequest {
-  const { service, country, forceFresh, metadata } = settings
-  return {
-    service,
-    inputs,
-    forceFresh,
-    ...country !== undefined && { countryCode: country },
-    ...Object.keys(metadata).length > 0 && { metadata },
+/** The outcome of a job, from its status resource. */
+type JobEnd = Pick<JobBody,
+  'status' | 'successRecords' | 'failedRecords' | 'chargedMicros' | 'releasedMicros'>
+
+/** A range of rows and the job that verifies them. */
+export type RunJob = RowRange & {
+  /** Generated before the first POST, so that a retry never creates a second job. */
+  readonly idempotencyKey: string
+  /** The maximum price that the user confirmed. */
+  readonly confirmedMicros?: number
+  /** Time of the first POST that may have created a job. Written to disk before the POST. */
+  readonly sentAtMs?: number | undefined
+  /** The id that the service gave to the job. */
+  readonly id?: string
+  readonly end?: JobEnd
+}
+
+/** The options that determine what is sent, by name. They must not change during a run. */
+type RunOptions = Readonly<Record<string, string>>
+
+/** The process that owns a run. Its start time distinguishes it from a later one with its id. */
+type RunLock = { readonly pid: number, readonly started: string }
+
+/** Everything needed to resume a run after a crash. */
+type RunState = {
+  readonly version: 1
+  readonly file: FileFacts
+  readonly options: RunOptions
+  readonly account: Account
+  readonly plan: Omit<Plan, 'ranges'>
+  readonly jobs: readonly RunJob[]
+  readonly joined: Joined
+  readonly lock: RunLock
+}
+
+/** The complete part of the unfinished output. */
+export type Joined = {
+  readonly jobs: number
+  readonly bytes: number
+  /** The appended columns, by their names in the results. */
+  readonly columns: readonly string[]
+  readonly byStatus: Readonly<Record<string, number>>
+}
+
+export const NOTHING_JOINED: Joined = { jobs: 0, bytes: 0, columns: [], byStatus: {} }
+
+/**
+ * Reads the state of an earlier run; undefined when there is none. Throws CommandError when the
+ * file is damaged or was written by another release.
+ */
+function readState (folder: OutputFolder, name: string): RunState | undefined {
+  const text = folder.readText(name)
+  if (text === undefined) return undefined
+  try {
+    const state = JSON.parse(text) as RunState
+    if (state.version === 1) return state
+  } catch {
+    // Damaged: reported below.
+  }
+  throw new CommandError(`${folder.pathOf(name)} is damaged or was written by another release. ` +
+    'It prevents a second payment: resume with the release that wrote it, or start over ' +
+    'with --restart.')
+}
+
+/** The state file of a run, locked for this process. An update is durable when it returns. */
+export class RunStore {
+  readonly #folder: OutputFolder
+  readonly #name: string
+  #state: RunState
+
+  /**
+   * Opens the file, creating it for a new run. Throws CommandError while another process runs on
+   * the same file.
+   */
+  constructor (folder: OutputFolder, name: string, initial: RunState) {
+    this.#folder = folder
+    this.#name = name
+    this.#state = initial
+    if (folder.has(name)) {
+      checkLock(folder.pathOf(name), initial.lock)
+      this.update({ lock: lockOfThisProcess() })
+    } else if (!folder.createPrivate(name, this.#text())) {
+      throw new CommandError(`Another process has just created ${folder.pathOf(name)}. Run the ` +
+        'command again.')
+    }
+  }
+
+  get state (): RunState {
+    return this.#state
+  }
+
+  update (change: Partial<RunState>): void {
+    this.#state = { ...this.#state, ...change }
+    this.#folder.writePrivate(this.#name, this.#text())
+  }
+
+  updateJob (index: number, change: Partial<RunJob>): void {
+    this.update({
+      jobs: this.#state.jobs.map((job, at) => at === index ? { ...job, ...change } : job),
+    })
+  }
+
+  remove (): void {
+    this.#folder.remove(this.#name)
+  }
+
+  #text (): string {
+    return `${JSON.stringify(this.#state, null, 2)}\n`
+  }
+}
+
+/** Throws CommandError when another running process owns the run. */
+function checkLock (file: string, lock: RunLock): void {
+  if (lock.pid === process.pid || !isRunning(lock)) return
+  throw new CommandError(`Process ${lock.pid} already works on this output (${file}). Wait until ` +
+    'it ends, or stop it, and run the command again to resume.')
+}
+
+function isRunning ({ pid, started }: RunLock): boolean {
+  try {
+    process.kill(pid, 0)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
+  }
+  return startTime(pid) === started
+}
+
+const lockOfThisProcess = (): RunLock => ({ pid: process.pid, started: startTime(process.pid) })
+
+/** Empty on machines without `ps`: then only the process id counts. */
+function startTime (pid: number): string {
+  try {
+    const words = ['-o', 'lstart=', '-p', String(pid)]
+    return execFileSync('ps', words, { stdio: ['ignore', 'pipe', 'ignore'] }).toString().trim()
+  } catch {
+    return ''
   }
 }

@@ -1,16 +1,21 @@
+import { closeSync, fsyncSync, ftruncateSync, writeSync } from 'node:fs'
+import { pipeline, Readable } from 'node:stream'
+import { parse } from 'csv-parse'
 import type { Static } from 'typebox'
 import type { PreflightSchema } from '../../schemas/api/create-job.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
-import { CommandError, count, counted, money, UsageError } from './terminal.ts'
-import type { RunState, RunStore } from './run-state.ts'
-import { joinResults } from './join-results.ts'
-import { readContacts } from './plan.ts'
+import { guardCell, uniqueNames } from '../../schemas/files/csv-format.ts'
+import type { JobRequest, JobStatusResource } from './client.ts'
+import { columnsToAppend, parseOnly, ROW_NUMBER_COLUMNS } from './columns.ts'
+import { csvCell, decodeCell, encodeCell, readRecords, type CsvRecord } from './csv.ts'
+import { decodeContact, readContacts, type FileFacts, type Plan, type RowRange } from './plan.ts'
 import {
-  closeRun, openRun, toRequest, type Run, stateFileName, type SubmitDeps, type SubmitSettings,
+  closeRun, NOTHING_JOINED, openRun, stateFileName, type Joined, type Run, type RunJob,
+  type RunStore, type SubmitDeps, type SubmitSettings,
 } from './run.ts'
-import { insufficientBalance, resolveUnanswered, runJobs } from './send-jobs.ts'
-import { retryWhileUnavailable } from './transport.ts'
+import { CommandError, count, counted, duration, money, UsageError } from './terminal.ts'
+import { ApiError, createdNoJob, retryWhileUnavailable } from './transport.ts'
 
 export type SubmitSummary = {
   readonly output: string
@@ -36,40 +41,27 @@ export async function submitFile (
   const { store, folder, names } = run
   try {
     deps.onRun?.(store)
-    if (!isRenamed(run)) {
+    const isJoined = store.state.joined.jobs === store.state.jobs.length
+    // The last run may have crashed after it renamed the output and before it removed its state.
+    const isRenamed = isJoined && folder.has(names.output) && !folder.has(names.unfinished)
+    if (!isRenamed) {
       await resolveUnanswered(run)
-      await confirmAndRun(run)
+      await confirmPrice(run)
+      await runJobs(run)
       await joinResults(run)
       const rename = () => { folder.rename(names.unfinished, names.output) }
       if (deps.rename === undefined) rename()
       else deps.rename(rename)
     }
     store.remove()
-    return summarize(settings.output, store.state())
+    return summarize(run)
   } finally {
     closeRun(run)
   }
 }
 
-async function confirmAndRun (run: Run): Promise<void> {
-  try {
-    await confirmPrice(run)
-  } catch (error) {
-    // Nothing was sent, so there is nothing to resume.
-    if (run.store.state().jobs.every(({ sentAtMs }) => sentAtMs === undefined)) run.store.remove()
-    throw error
-  }
-  await runJobs(run)
-}
-
-/** The last run may have crashed after it renamed the output and before it removed its state. */
-function isRenamed ({ store, folder, names }: Run): boolean {
-  const { joined, jobs } = store.state()
-  const isJoined = joined.jobs === jobs.length
-  return isJoined && folder.has(names.output) && !folder.has(names.unfinished)
-}
-
-function summarize (output: string, { jobs, plan, joined }: RunState): SubmitSummary {
+function summarize ({ settings: { output }, store }: Run): SubmitSummary {
+  const { jobs, plan, joined } = store.state
   const sum = (name: 'chargedMicros' | 'releasedMicros') =>
     jobs.reduce((total, { end }) => total + (end?.[name] ?? 0), 0)
   return {
@@ -88,7 +80,7 @@ function summarize (output: string, { jobs, plan, joined }: RunState): SubmitSum
  * service. Removes the state of a run that has sent nothing.
  */
 export function interruptRun (settings: Pick<SubmitSettings, 'output'>, store?: RunStore): string {
-  const sent = store?.state().jobs.filter(({ sentAtMs }) => sentAtMs !== undefined) ?? []
+  const sent = store?.state.jobs.filter(({ sentAtMs }) => sentAtMs !== undefined) ?? []
   if (sent.length === 0) {
     store?.remove()
     return 'Interrupted. No job was sent, nothing will be charged.'
@@ -105,92 +97,394 @@ export function interruptRun (settings: Pick<SubmitSettings, 'output'>, store?: 
   ].join('\n')
 }
 
-type Counts = Omit<Readonly<Static<typeof PreflightSchema>>, 'quoteId'>
-
 /**
- * Shows the quote of all unsent jobs and the balance, and asks the user to confirm the maximum
- * price, unless an earlier call confirmed at least as much. Throws CommandError when the user
- * declines or the balance is too small, and UsageError without a terminal to ask on.
+ * Asks the user to confirm the price of all unsent jobs. Without a confirmation it removes the
+ * state of a run that has sent nothing: there is nothing to resume.
  */
 async function confirmPrice (run: Run): Promise<void> {
-  const { settings, deps: { client, say, confirm }, store } = run
-  const unsent = store.state().jobs.flatMap((job, index) =>
-    job.sentAtMs === undefined ? [index] : [])
+  const { store } = run
+  const unsent = store.state.jobs.flatMap((job, index) => job.sentAtMs === undefined ? [index] : [])
   if (unsent.length === 0) return
-  const quotes = await quoteJobs(run, unsent)
-  const { availableMicros } = await retryWhileUnavailable(() => client.balance(), run.deps)
-  const total = sumPreflights(quotes.map(([, { preflight }]) => preflight))
-  for (const line of priceLines(total, { jobs: unsent.length, availableMicros })) say(line)
-  if (lacksCountry(settings, total)) say(COUNTRY_HINT)
-  const limitations = new Set(quotes.flatMap(([, quote]) => quote.limitations))
-  if (limitations.size > 0) say(`Limitations: ${limitationsText([...limitations])}.`)
-  if (availableMicros < total.maxQuoteMicros) {
-    throw insufficientBalance(total.maxQuoteMicros, availableMicros)
-  }
-  run.deps.approve?.(total.maxQuoteMicros)
-  const isConfirmed = quotes.every(([index, { preflight }]) =>
-    preflight.maxQuoteMicros <= (store.state().jobs[index]?.confirmedMicros ?? -1))
-  if (!isConfirmed && !settings.yes) {
-    if (confirm === undefined) {
-      throw new UsageError(`The maximum price ${money(total.maxQuoteMicros)} needs confirmation, ` +
-        'but there is no terminal to ask on. Confirm it with --yes.')
+  try {
+    const quotes = await quoteJobs(run, unsent)
+    await askForConfirmation(run, quotes)
+    for (const [index, { preflight }] of quotes) {
+      store.updateJob(index, { confirmedMicros: preflight.maxQuoteMicros })
     }
-    if (!await confirm(`Verify for at most ${money(total.maxQuoteMicros)}? [y/N] `)) {
-      throw new CommandError('You declined the price. No further job was sent or charged.')
-    }
-  }
-  for (const [index, { preflight }] of quotes) {
-    store.updateJob(index, { confirmedMicros: preflight.maxQuoteMicros })
+  } catch (error) {
+    if (unsent.length === store.state.jobs.length) store.remove()
+    throw error
   }
 }
 
-const COUNTRY_HINT = 'Numbers in national form (without + and country code) are invalid unless ' +
-  '--country names their country, for example --country DE.'
+type Quotes = readonly (readonly [job: number, quote: QuoteBody])[]
 
-const lacksCountry = ({ service, country }: SubmitSettings, { invalidRows }: Counts) =>
-  invalidRows > 0 && country === undefined && service !== 'email-validation'
-
-async function quoteJobs (
-  { settings, deps, store, input }: Run, unsent: readonly number[]
-): Promise<readonly (readonly [number, QuoteBody])[]> {
-  const { file, plan: { column }, jobs } = store.state()
+async function quoteJobs (run: Run, unsent: readonly number[]): Promise<Quotes> {
+  const { deps, store } = run
   const quotes: [number, QuoteBody][] = []
   for (const index of unsent) {
-    const range = jobs[index]
-    if (range === undefined) continue
-    const body = toRequest(settings, await readContacts(input, file, { range, column }))
+    const body = await readRequest(run, store.state.jobs[index] as RunJob)
     quotes.push([index, await retryWhileUnavailable(() => deps.client.quote(body), deps)])
     if (unsent.length > 1) deps.say(`Quoted ${quotes.length} of ${unsent.length} jobs.`)
   }
   return quotes
 }
 
-/** Sums the preflights of several jobs. */
-export function sumPreflights (preflights: readonly Counts[]): Counts {
-  const sum = (name: keyof Counts) =>
-    preflights.reduce((total, preflight) => total + preflight[name], 0)
+/** The request of a job or its quote, with the contacts of its rows. */
+async function readRequest ({ settings, store, input }: Run, range: RowRange): Promise<JobRequest> {
+  const { file, plan: { column } } = store.state
+  const { service, country, forceFresh, metadata } = settings
   return {
-    totalRows: sum('totalRows'),
-    invalidRows: sum('invalidRows'),
-    duplicateRows: sum('duplicateRows'),
-    cacheHits: sum('cacheHits'),
-    freshChecks: sum('freshChecks'),
-    maxQuoteMicros: sum('maxQuoteMicros'),
+    service,
+    inputs: await readContacts(input, file, { range, column }),
+    forceFresh,
+    ...country !== undefined && { countryCode: country },
+    ...Object.keys(metadata).length > 0 && { metadata },
   }
 }
 
-type Payment = { readonly jobs: number, readonly availableMicros: number }
+type Counts = Omit<Readonly<Static<typeof PreflightSchema>>, 'quoteId'>
 
-/** Formats the quote and the balance, for display before the confirmation. */
-export function priceLines (total: Counts, { jobs, availableMicros }: Payment): readonly string[] {
+const COUNTRY_HINT = 'Numbers in national form (without + and country code) are invalid unless ' +
+  '--country names their country, for example --country DE.'
+
+/**
+ * Shows the quotes and the balance, and asks the user to confirm the maximum price, unless an
+ * earlier call confirmed at least as much. Throws CommandError when the user declines or the
+ * balance is too small, and UsageError without a terminal to ask on.
+ */
+async function askForConfirmation (
+  { settings, deps, store }: Run, quotes: Quotes
+): Promise<void> {
+  const { client, say, confirm, approve } = deps
+  const { availableMicros } = await retryWhileUnavailable(() => client.balance(), deps)
+  const sum = (name: keyof Counts) =>
+    quotes.reduce((total, [, { preflight }]) => total + preflight[name], 0)
+  const [invalidRows, maxQuoteMicros] = [sum('invalidRows'), sum('maxQuoteMicros')]
   const line = (label: string, rows: number, remark: string) =>
-    `  ${label.padEnd(20)} ${count(rows).padStart(11)}  ${remark}`
-  return [
-    `${counted(total.totalRows, 'row')} in ${counted(jobs, 'job')}:`,
-    line('invalid', total.invalidRows, 'free'),
-    line('duplicates', total.duplicateRows, 'free'),
-    line('cached', total.cacheHits, 'free while cached'),
-    line('to verify', total.freshChecks, 'charged for a verdict'),
-    `Maximum price: ${money(total.maxQuoteMicros)}. Balance: ${money(availableMicros)} available.`,
-  ]
+    say(`  ${label.padEnd(20)} ${count(rows).padStart(11)}  ${remark}`)
+  say(`${counted(sum('totalRows'), 'row')} in ${counted(quotes.length, 'job')}:`)
+  line('invalid', invalidRows, 'free')
+  line('duplicates', sum('duplicateRows'), 'free')
+  line('cached', sum('cacheHits'), 'free while cached')
+  line('to verify', sum('freshChecks'), 'charged for a verdict')
+  const price = money(maxQuoteMicros)
+  say(`Maximum price: ${price}. Balance: ${money(availableMicros)} available.`)
+  const { service, country } = settings
+  if (invalidRows > 0 && country === undefined && service !== 'email-validation') say(COUNTRY_HINT)
+  const limitations = new Set(quotes.flatMap(([, quote]) => quote.limitations))
+  if (limitations.size > 0) say(`Limitations: ${limitationsText([...limitations])}.`)
+  if (availableMicros < maxQuoteMicros) throw insufficientBalance(maxQuoteMicros, availableMicros)
+  approve?.(maxQuoteMicros)
+  const isConfirmed = quotes.every(([index, { preflight }]) =>
+    preflight.maxQuoteMicros <= (store.state.jobs[index]?.confirmedMicros ?? -1))
+  if (isConfirmed || settings.yes) return
+  if (confirm === undefined) {
+    throw new UsageError(`The maximum price ${price} needs confirmation, but there is no ` +
+      'terminal to ask on. Confirm it with --yes.')
+  }
+  if (!await confirm(`Verify for at most ${price}? [y/N] `)) {
+    throw new CommandError('You declined the price. No further job was sent or charged.')
+  }
+}
+
+/** The error for a balance below the maximum price, with the difference. */
+function insufficientBalance (requiredMicros: number, availableMicros: number): CommandError {
+  return new CommandError('402 insufficient_balance: the maximum price is ' +
+    `${money(requiredMicros)}, the available balance ${money(availableMicros)}. Top up at least ` +
+    `${money(requiredMicros - availableMicros)} and run the same command again.`)
+}
+
+/** The service keeps a key for 24 hours. Leaves an hour for clock skew and slow requests. */
+const MAX_KEY_AGE_MS = 23 * 3_600_000
+
+/**
+ * Resolves jobs that were sent but whose response was lost: repeats each request with its key, so
+ * that the service returns the job it created. Throws CommandError when the service may have
+ * expired the key, because then a repeated request could pay twice.
+ */
+async function resolveUnanswered (run: Run): Promise<void> {
+  const { deps, settings } = run
+  const nowMs = (deps.now ?? Date.now)()
+  for (const [index, { sentAtMs, id, firstRow, rows }] of run.store.state.jobs.entries()) {
+    if (sentAtMs === undefined || id !== undefined) continue
+    const ageMs = nowMs - sentAtMs
+    if (ageMs > MAX_KEY_AGE_MS) {
+      throw new CommandError(`The request for rows ${firstRow + 1} to ${firstRow + rows} was ` +
+        `sent ${duration(ageMs / 1_000)} ago and its response was lost. Repeating it could pay ` +
+        'twice, because the service keeps idempotency keys for 24 hours. Search GET ' +
+        `/api/v1/jobs for a job of ${rows} rows created at ${new Date(sentAtMs).toISOString()}. ` +
+        `If it exists, add its id as jobs[${index}].id to ${stateFileName(settings.output)}. If ` +
+        'not, start over with --restart.')
+    }
+    await send(run, index)
+  }
+}
+
+/**
+ * Sends the jobs that were not sent yet, one request at a time and at most `parallel` jobs
+ * concurrently, and resolves when all jobs have ended.
+ */
+async function runJobs (run: Run): Promise<void> {
+  const active = new Set<Promise<void>>()
+  const failures: unknown[] = []
+  const report = createProgressReport(run)
+  for (const [index, { end }] of run.store.state.jobs.entries()) {
+    if (end !== undefined) continue
+    while (active.size >= run.settings.parallel) await Promise.race(active)
+    if (failures.length > 0) break
+    const id = run.store.state.jobs[index]?.id ?? await send(run, index)
+    const waiting: Promise<void> = waitForJob(run, { index, id, report })
+      .catch((error: unknown) => { failures.push(error) })
+      .finally(() => active.delete(waiting))
+    active.add(waiting)
+  }
+  await Promise.all(active)
+  if (failures.length > 0) throw failures[0]
+}
+
+async function send (run: Run, index: number): Promise<string> {
+  const { deps, store } = run
+  const job = store.state.jobs[index] as RunJob
+  const body = await readRequest(run, job)
+  const now = deps.now ?? Date.now
+  if (job.sentAtMs === undefined) store.updateJob(index, { sentAtMs: now() })
+  const post = () => deps.client.createJob(body, job.idempotencyKey)
+  const { id, preflight } = await retryWhileUnavailable(post, deps).catch((error: unknown) => {
+    if (createdNoJob(error)) store.updateJob(index, { sentAtMs: undefined })
+    if (!(error instanceof ApiError) || error.status !== 402) throw error
+    const { requiredMicros, availableMicros } = error.amounts
+    if (requiredMicros === undefined || availableMicros === undefined) throw error
+    throw insufficientBalance(requiredMicros, availableMicros)
+  })
+  store.updateJob(index, { id })
+  if (job.confirmedMicros !== undefined && preflight.maxQuoteMicros > job.confirmedMicros) {
+    deps.say(`The maximum price of ${id} rose from ${money(job.confirmedMicros)} to ` +
+      `${money(preflight.maxQuoteMicros)} after you confirmed it. "verification-jobs cancel ` +
+      `${id}" cancels it.`)
+  }
+  return id
+}
+
+type ProgressReport = (index: number, rows: number) => void
+type Waiting = { readonly index: number, readonly id: string, readonly report: ProgressReport }
+
+async function waitForJob ({ deps, store }: Run, { index, id, report }: Waiting): Promise<void> {
+  const onProgress = ({ successRecords, failedRecords }: JobStatusResource) =>
+    report(index, successRecords + failedRecords)
+  const { client, pollEveryMs } = deps
+  const ended = await retryWhileUnavailable(() => client.waitForEnd(id, {
+    onProgress, timeoutMs: Infinity, ...pollEveryMs !== undefined && { pollEveryMs },
+  }), deps)
+  const { status, successRecords, failedRecords, chargedMicros, releasedMicros } = ended
+  const end = { status, successRecords, failedRecords, chargedMicros, releasedMicros }
+  store.updateJob(index, { end })
+}
+
+/** Sums the finished rows of all jobs. */
+function createProgressReport ({ deps, store }: Run): ProgressReport {
+  const { jobs, plan: { rows } } = store.state
+  const done = jobs.map(job => job.end === undefined ? 0 : job.rows)
+  const sum = () => done.reduce((total, count) => total + count, 0)
+  const sentEarlier = new Set(jobs.flatMap(({ id }, index) => id === undefined ? [] : [index]))
+  let before = sum()
+  return (index, count) => {
+    // Rows that were done before this process started do not count towards its rate.
+    if (sentEarlier.delete(index)) before += count - (done[index] ?? 0)
+    done[index] = count
+    const endedJobs = store.state.jobs.filter(({ end }) => end !== undefined).length
+    deps.progress?.({ done: sum(), rows, before, jobs: jobs.length, endedJobs })
+  }
+}
+
+const WRITE_CHARACTERS = 256 * 1_024
+
+/**
+ * Appends the results to the wanted lines of the file, job by job in the order of the file, and
+ * stores after each job how much of the unfinished output is complete. Streams both the file and
+ * the results. Throws CommandError when the file has changed or the results do not match the job.
+ * The service's `join=original` keeps no bytes: it takes one job in UTF-8, writes cells with commas
+ * and CRLF and only the quotes they need, and refuses rows that are wider than the first line.
+ */
+async function joinResults (run: Run): Promise<void> {
+  const { store, deps, folder, names } = run
+  const { bytes } = store.state.joined
+  if (bytes > 0 && (folder.facts(names.unfinished)?.size ?? 0) < bytes) {
+    store.update({ joined: NOTHING_JOINED })
+  }
+  for (let index = store.state.joined.jobs; index < store.state.jobs.length; index++) {
+    await retryWhileUnavailable(() => joinJob(run), deps)
+  }
+}
+
+async function joinJob (run: Run): Promise<void> {
+  const { store, settings, deps, input, folder, names: { unfinished } } = run
+  const { joined, file, plan, jobs } = store.state
+  const job = jobs[joined.jobs] as RunJob
+  const results = await readResults(run, job)
+  const handle = joined.bytes === 0 ? folder.create(unfinished) : folder.continue(unfinished)
+  try {
+    ftruncateSync(handle, joined.bytes)
+    const { value: resultColumns = [] } = await results.next()
+    const columns = joined.jobs > 0
+      ? joined.columns
+      : columnsToAppend(resultColumns, parseOnly(settings.only, resultColumns))
+    const layout: Layout = {
+      file,
+      plan,
+      columns,
+      guarded: settings.guarded,
+      inputAt: resultColumns.indexOf('input'),
+      sources: columns.map(name => resultColumns.indexOf(name)),
+      firstRow: job.firstRow,
+    }
+    const writer = new OutputWriter(handle, joined)
+    if (joined.jobs === 0) writer.write(headerLine(await readHeader(run), layout))
+    const statusAt = resultColumns.indexOf('status')
+    const originalAt = resultColumns.indexOf('duplicate_of')
+    let rows = 0
+    for await (const record of readRecords(input, file.dialect, job)) {
+      const { value: result, done } = await results.next()
+      if (done === true) throw countError(run, job, { lines: rows + 1, results: rows })
+      rows++
+      const line = joinedLine(record, result, layout, rows)
+      const isWanted = settings.status?.includes(result[statusAt] ?? '') !== false &&
+        !(settings.dropDuplicates === true && result[originalAt] !== '')
+      writer.write(isWanted ? line : '', result[statusAt])
+    }
+    if ((await results.next()).done !== true) {
+      throw countError(run, job, { lines: rows, results: rows + 1 })
+    }
+    const { bytes, byStatus } = writer.flush()
+    fsyncSync(handle)
+    store.update({ joined: { jobs: joined.jobs + 1, bytes, columns, byStatus } })
+  } finally {
+    closeSync(handle)
+    await results.return?.()
+  }
+  if (jobs.length > 1) deps.say(`Joined ${store.state.joined.jobs} of ${jobs.length} jobs.`)
+}
+
+/** Streams the rows of a result file, starting with its header. */
+async function readResults (
+  { deps: { client } }: Run, { id = '' }: RunJob
+): Promise<AsyncIterator<readonly string[]>> {
+  const parser = parse()
+  const bytes = Readable.from(await client.resultsFile(id), { objectMode: false })
+  // Reading from the parser throws the errors of the pipeline.
+  pipeline(bytes, parser, () => {})
+  return (parser as AsyncIterable<readonly string[]>)[Symbol.asyncIterator]()
+}
+
+/** `lines` of the file and `results` of the job are counted up to the first difference. */
+function countError (
+  { settings: { input } }: Run, { id, rows }: RunJob,
+  { lines, results }: { readonly lines: number, readonly results: number }
+): CommandError {
+  if (lines > rows || (lines < results && lines < rows)) {
+    return new CommandError(`${input} no longer has the ${rows} rows of job ${id}: it has ` +
+      'changed during the run. Restore it and run the command again.')
+  }
+  const has = results > rows ? `more than ${rows}` : `only ${results}`
+  return new CommandError(
+    `Job ${id} has ${rows} rows, but its result file has ${has}. Run the command again.`)
+}
+
+async function readHeader ({ store, input }: Run): Promise<CsvRecord> {
+  const { file, plan } = store.state
+  let header: CsvRecord | undefined
+  for await (const record of readRecords(input, file.dialect, plan.header)) header = record
+  if (header !== undefined) return header
+  throw new CommandError(`${input.path} has lost its header line during the run. Restore it and ` +
+    'run the command again.')
+}
+
+/** Writes lines behind the complete part of the output, and counts them by status. */
+class OutputWriter {
+  readonly #handle: number
+  readonly #byStatus: Record<string, number>
+  #bytes: number
+  #buffered = ''
+
+  constructor (handle: number, { bytes, byStatus }: Joined) {
+    this.#handle = handle
+    this.#bytes = bytes
+    this.#byStatus = { ...byStatus }
+  }
+
+  write (line: string, status?: string): void {
+    if (status !== undefined) this.#byStatus[status] = (this.#byStatus[status] ?? 0) + 1
+    this.#buffered += line
+    if (this.#buffered.length >= WRITE_CHARACTERS) this.flush()
+  }
+
+  flush (): Pick<Joined, 'bytes' | 'byStatus'> {
+    const data = Buffer.from(this.#buffered, 'latin1')
+    for (let at = 0; at < data.length;) {
+      at += writeSync(this.#handle, data, at, data.length - at, this.#bytes + at)
+    }
+    this.#bytes += data.length
+    this.#buffered = ''
+    return { bytes: this.#bytes, byStatus: this.#byStatus }
+  }
+}
+
+/** How the lines of a job are joined with its results. */
+type Layout = {
+  readonly file: FileFacts
+  readonly plan: Omit<Plan, 'ranges'>
+  /** The result columns to append, by their names in the results. */
+  readonly columns: readonly string[]
+  /** Where they are in a result. */
+  readonly sources: readonly number[]
+  /** Where the contact is in a result. */
+  readonly inputAt: number
+  /** Rows of the file before those of the job. */
+  readonly firstRow: number
+  readonly guarded: boolean
+}
+
+/**
+ * Formats the header line: the columns of the file, then the names of the appended ones. A line
+ * `sep=` stays before it, so that Excel reads the output as it reads the file.
+ */
+function headerLine (record: CsvRecord, layout: Layout): string {
+  const { file: { dialect: { preamble }, encoding }, plan: { lineEnd }, columns } = layout
+  const original = record.cells.map(cell => decodeCell(cell, encoding))
+  return preamble + (preamble.includes('=') ? lineEnd : '') +
+    appendCells(record, uniqueNames(columns, original), layout)
+}
+
+/**
+ * Formats a line: the unchanged record, padded to the width of the table, and the result cells.
+ * `row` counts from 1 in the job. Throws CommandError when the result belongs to another contact.
+ */
+function joinedLine (
+  record: CsvRecord, result: readonly string[], layout: Layout, row: number
+): string {
+  const { file: { encoding }, plan: { column }, columns, sources, inputAt, firstRow } = layout
+  if (result[inputAt] !== decodeContact(record.cells[column], encoding)) {
+    throw new CommandError(`Row ${firstRow + row} of the file is not the contact that was ` +
+      'verified: the file has changed during the run. Restore it and run the command again.')
+  }
+  return appendCells(record, sources.map((source, index) => {
+    const text = result[source] ?? ''
+    const isRowNumber = ROW_NUMBER_COLUMNS.includes(columns[index] ?? '') && text !== ''
+    return isRowNumber ? String(Number(text) + firstRow) : text
+  }), layout)
+}
+
+/** A line has one character per byte, as records have, and its own CRLF or LF, or the file's. */
+function appendCells (record: CsvRecord, appended: readonly string[], layout: Layout): string {
+  const { file: { dialect: { delimiter }, encoding }, plan: { width, lineEnd }, guarded } = layout
+  const { cells, text, end } = record
+  // The bytes of a record stay unchanged unless one of its cells must be escaped.
+  const original = guarded && cells.some(cell => guardCell(cell) !== cell)
+    ? cells.map(cell => csvCell(guardCell(cell), delimiter)).join(delimiter)
+    : text
+  const padding = delimiter.repeat(Math.max(0, width - cells.length))
+  const added = appended.map(cell =>
+    encodeCell(csvCell(guarded ? guardCell(cell) : cell, delimiter), encoding))
+  return `${original}${padding}${delimiter}${added.join(delimiter)}` +
+    (end === '\r\n' || end === '\n' ? end : lineEnd)
 }

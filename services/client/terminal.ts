@@ -120,7 +120,7 @@ const BAR_WIDTH = 24
 const MIN_ROWS_FOR_ESTIMATE = 100
 
 /** Formats a bar, the rows, the rows a second of this run and the estimated remaining time. */
-export function submitProgressText (progress: SubmitProgress, seconds: number): string {
+function submitProgressText (progress: SubmitProgress, seconds: number): string {
   const { done, rows, before, jobs, endedJobs } = progress
   const share = rows === 0 ? 1 : done / rows
   const bar = '#'.repeat(Math.floor(BAR_WIDTH * share)).padEnd(BAR_WIDTH, '.')

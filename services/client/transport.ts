@@ -15,7 +15,7 @@ export type TransportOptions = {
   readonly random?: () => number
 }
 
-export type Call = {
+type Call = {
   readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as JSON; bytes are sent as they are, with the Content-Type of `headers`. */
@@ -45,14 +45,23 @@ const TEMPORARY = [...REJECTED, 502, 504]
  */
 export function createTransport (options: TransportOptions): Transport {
   const { retries = RETRIES, pause = delay, random = Math.random } = options
-  checkBaseUrl(options.baseUrl)
+  if (URL.canParse(options.baseUrl)) {
+    const { username, password, origin } = new URL(options.baseUrl)
+    // The address is in messages, and `fetch` refuses, and quotes, one with a password.
+    if (username !== '' || password !== '') {
+      throw new TypeError(
+        `baseUrl ${origin} must not contain a user or password: the key is apiKey`)
+    }
+  }
   return async (path, call = {}) => {
     for (let attempt = 0; ; attempt++) {
       try {
         return await sendOnce(options, path, call)
       } catch (error) {
         if (attempt >= retries || !isRetriable(error, call)) throw error
-        await pause(backoffMs(error, attempt, random))
+        const retryAfterMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1_000 : 0
+        const backoffMs = random() * Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS)
+        await pause(retryAfterMs + backoffMs)
       }
     }
   }
@@ -91,11 +100,6 @@ function isRetriable (error: unknown, { repeatable = true }: Call): boolean {
   if (error instanceof ApiError) return (repeatable ? TEMPORARY : REJECTED).includes(error.status)
   if (error instanceof ConnectionError && !error.isTemporary) return false
   return repeatable && (error instanceof TypeError || error instanceof TimeoutError)
-}
-
-function backoffMs (error: unknown, attempt: number, random: () => number): number {
-  const retryAfterMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1_000 : 0
-  return retryAfterMs + random() * Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS)
 }
 
 /** Parses the JSON body of a response. Trusts the API description for its type. */
@@ -151,14 +155,6 @@ function codeIn (error: unknown): string {
   return inner === '' && 'code' in error ? String(error.code) : inner
 }
 
-/** The address is in messages, and `fetch` refuses, and quotes, one with a password. */
-function checkBaseUrl (baseUrl: string): void {
-  if (!URL.canParse(baseUrl)) return
-  const { username, password, origin } = new URL(baseUrl)
-  if (username === '' && password === '') return
-  throw new TypeError(`baseUrl ${origin} must not contain a user or password: the key is apiKey`)
-}
-
 /** An unsuccessful response, with the error code of the API. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
@@ -183,6 +179,12 @@ export class ApiError extends Error {
     const waitMs = parseRetryAfter(response.headers.get('retry-after'), Date.now())
     this.retryAfterSeconds = waitMs === undefined ? undefined : Math.ceil(waitMs / 1_000)
   }
+}
+
+/** True for an error that guarantees that a request to create a job created none. */
+export function createdNoJob (error: unknown): boolean {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500 &&
+    ![408, 422].includes(error.status)
 }
 
 type ErrorObject = {

@@ -7,17 +7,14 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { Client as McpClient, InMemoryTransport } from '@modelcontextprotocol/client'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { feedOptions } from '../../services/client/feed-command.ts'
+import { createFeedProgram } from '../../services/client/feed-command.ts'
 import { openResultFile } from '../../services/client/feed-files.ts'
-import { createMcpServer } from '../../services/client/mcp-server.ts'
-import { TOOLS } from '../../services/client/mcp-tools.ts'
-import { createSpending } from '../../services/client/mcp-spending.ts'
 import { runProgram } from '../../services/client/program.ts'
 import { submitFile } from '../../services/client/submit.ts'
 import { newFolder } from '../support/folder.ts'
 import { createFakeService, type FakeOptions } from '../unit/client/fake-service.ts'
+import { connectHost } from '../unit/client/mcp-host.ts'
 
 const home = newFolder('client-files-')
 afterAll(() => { rmSync(home, { recursive: true }) })
@@ -194,32 +191,14 @@ describe('the results of a feed', () => {
   })
 })
 
-const sessions: McpClient[] = []
-afterEach(async () => { await Promise.all(sessions.splice(0).map(session => session.close())) })
+const sessions: Awaited<ReturnType<typeof connectHost>>[] = []
+afterEach(async () => { await Promise.all(sessions.splice(0).map(({ host }) => host.close())) })
 
 async function connect (fake: FakeOptions = {}, folder = inside) {
-  const service = createFakeService(fake)
-  const server = createMcpServer({
-    client: service.client,
-    spending: createSpending(1_000),
-    account: { baseUrl: 'http://there', key: 'digest' },
-    folder,
-    say: () => {},
-    pollEveryMs: 0,
-    version: '1.2.3',
-  })
-  const [here, there] = InMemoryTransport.createLinkedPair()
-  const host = new McpClient({ name: 'test', version: '1' })
-  sessions.push(host)
-  await Promise.all([server.connect(there), host.connect(here)])
-  const verifyFile = async (file: string, more = {}) => {
-    const { content, isError = false } = await host.callTool({
-      name: TOOLS.verifyFile.name, arguments: { file, ...more },
-    })
-    const [first] = content as readonly { readonly text: string }[]
-    return { isError, text: first?.text ?? '' }
-  }
-  return { verifyFile, service }
+  const session = await connectHost(folder, { fake })
+  sessions.push(session)
+  const { call, service } = session
+  return { service, verifyFile: (file: string, more = {}) => call('verifyFile', { file, ...more }) }
 }
 
 describe('verify_file', () => {
@@ -369,12 +348,17 @@ describe('a stack file of a stranger', () => {
   it('gets no key, password or contact of a feed', async () => {
     await attack(['balance'], {})
     const key = `vjf_${Buffer.alloc(32, 2).toString('base64url')}`
+    const send = (env: Record<string, string>, ...words: readonly string[]) =>
+      createFeedProgram(env, { say: () => {}, confirm: undefined, readPrice: async () => 1 })
+        .parseAsync(['send', input, '--service', 'whatsapp', '--data', data, ...words], {
+          from: 'user',
+        })
     const needed = /KAFKA_BROKERS or SCHEMA_REGISTRY_URL is missing/
-    expect(() => feedOptions({ data, key, partner: 'a' }, {})).toThrow(needed)
+    await expect(send({}, '--key', key, '--partner', 'a')).rejects.toThrow(needed)
     const names = ['FEED_KEY', 'KAFKA_SASL_PASSWORD', 'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL']
     for (const name of names) {
-      expect(() => feedOptions({ data, partner: 'a' }, { [name]: key })).toThrow(needed)
+      await expect(send({ [name]: key }, '--partner', 'a')).rejects.toThrow(needed)
     }
-    expect(() => feedOptions({ data }, {})).toThrow('is not on this machine')
+    await expect(send({})).rejects.toThrow('is not on this machine')
   })
 })

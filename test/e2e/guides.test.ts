@@ -13,12 +13,8 @@ import {
 import { pages, root } from '../support/sources.ts'
 import { IS_FAST } from '../support/tier.ts'
 import { createFeedProgram } from '../../services/client/feed-command.ts'
-import { createClientProgram } from '../../services/client/program.ts'
+import { runProgram } from '../../services/client/program.ts'
 import { createAdminProgram } from '../../services/admin/program.ts'
-
-const streams = {
-  input: new PassThrough(), output: new PassThrough(), errors: new PassThrough(),
-}
 
 /** Scripts that are command lines with commands of their own, and the words that select them. */
 const PROGRAMS: Readonly<Record<string, readonly [Command, ...string[]]>> = {
@@ -27,14 +23,24 @@ const PROGRAMS: Readonly<Record<string, readonly [Command, ...string[]]>> = {
   ops: [createAdminProgram()],
   dead: [createAdminProgram(), 'dead'],
   feed: [createFeedProgram({})],
-  submit: [createClientProgram({ ...streams, env: {}, onInterrupt: () => {} }), 'submit'],
 }
+
+/** The options of `npm run submit`, by its help. */
+async function readSubmitOptions (): Promise<readonly string[]> {
+  const [input, output, errors] = [new PassThrough(), new PassThrough(), new PassThrough()]
+  for (const words of [['--help'], ['submit', '--help']]) {
+    await runProgram(words, { input, output, errors, env: {}, onInterrupt: () => {} })
+  }
+  return String(output.read()).match(/--[a-z-]+/g) ?? []
+}
+const submitOptions = await readSubmitOptions()
 
 /**
  * The options that a command takes, those of the commands above it included; undefined for a script
  * that is no such program. Throws when it has no such command.
  */
 function optionsOf ({ script, words }: Mention): readonly string[] | undefined {
+  if (script === 'submit') return submitOptions
   const [program, ...first] = PROGRAMS[script] ?? []
   if (program === undefined) return undefined
   let command = program

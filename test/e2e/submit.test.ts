@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { parse } from 'csv-parse/sync'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
-import type { RunState } from '../../services/client/run-state.ts'
+import type { Run } from '../../services/client/run.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { balanceOf } from '../support/organizations.ts'
@@ -19,6 +19,8 @@ const folder = newFolder('verification-jobs-submit-')
 const input = join(folder, 'contacts.csv')
 const output = join(folder, 'verified.csv')
 const stateFile = `${output}.progress.json`
+
+type RunState = Run['store']['state']
 
 let environment: Environment
 let webhookSecret: string

@@ -2,9 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Verified } from '../../services/client/client.ts'
+import type { Client } from '../../services/client/client.ts'
 import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
+
+type Verified = Awaited<ReturnType<Client['verify']>>
 
 let environment: Environment
 beforeAll(async () => { environment = await startEnvironment({}, { apart: ['verify'] }) })

@@ -1,7 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import { createClientProgram } from '../../services/client/program.ts'
+import { runProgram } from '../../services/client/program.ts'
 import type { OpenApiDocument } from '../../services/ingest/openapi/document.ts'
 import { root } from '../support/sources.ts'
 
@@ -14,9 +15,12 @@ const { paths } = JSON.parse(read('schemas/api/openapi.json')) as OpenApiDocumen
 const operations = Object.entries(paths).flatMap(([path, item]) =>
   Object.keys(item).map(method => `${method.toUpperCase()} ${path}`))
 const { scripts } = JSON.parse(read('package.json')) as { readonly scripts: object }
-const commands = createClientProgram({
-  input: process.stdin, output: process.stdout, errors: process.stderr, env: {}, onInterrupt () {},
-}).commands.map(command => `verification-jobs ${command.name()}`)
+const help = new PassThrough()
+await runProgram(['--help'], {
+  input: process.stdin, output: help, errors: process.stderr, env: {}, onInterrupt () {},
+})
+const commands = Array.from(String(help.read()).matchAll(/^ {2}([a-z]+)\b.* {2}/gm),
+  ([, name]) => `verification-jobs ${name}`)
 const known = [
   ...operations, ...commands, ...Object.keys(scripts).map(name => `npm run ${name}`),
 ]

@@ -1,7 +1,7 @@
 import {
   kafkaSecurity, openFeed, type FeedConnection,
 } from '../../../services/client/feed-connection.ts'
-import type { FileContact, WrittenResult } from '../../../services/client/feed-files.ts'
+import type { FileContact, ResultFile } from '../../../services/client/feed-files.ts'
 import { sendContacts, type SendOptions, type Summary } from '../../../services/client/feed-send.ts'
 import { partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { feedGroupOf } from '../../../services/runtime/platform/topics.ts'
@@ -22,7 +22,8 @@ export type TestPartner = {
   readonly connect: (...keys: readonly Buffer[]) => Promise<FeedConnection>
 }
 
-export type Fed = { readonly summary: Summary, readonly results: readonly WrittenResult[] }
+type Result = Parameters<ResultFile['write']>[0]
+export type Fed = { readonly summary: Summary, readonly results: readonly Result[] }
 
 let made = 0
 
@@ -75,7 +76,7 @@ export async function feedContacts (
   partner: TestPartner, contacts: readonly FileContact[], options: Partial<SendOptions> = {}
 ): Promise<Fed> {
   const feed = await partner.connect()
-  const results: WrittenResult[] = []
+  const results: Result[] = []
   try {
     const summary = await sendContacts({
       feed,

@@ -1,14 +1,14 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { createConsole, failureMessage } from '../../../services/client/terminal.ts'
-import { identifyAccount, resolveConnection } from '../../../services/client/connection.ts'
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { openConnection } from '../../../services/client/connection.ts'
 import { runProgram } from '../../../services/client/program.ts'
-import { detectService } from '../../../services/client/submit-command.ts'
-import { verifiedText } from '../../../services/client/job-commands.ts'
+import {
+  count, counted, createConsole, createProgressLine, duration, failureMessage, money,
+} from '../../../services/client/terminal.ts'
 import { newFolder } from '../../support/folder.ts'
-import { createFakeService, type FakeOptions } from './fake-service.ts'
+import { createFakeService, type FakeOptions, verdictOf } from './fake-service.ts'
 
 const folder = newFolder('command-line-')
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -23,9 +23,11 @@ const env = { VERIFICATION_JOBS_URL: 'http://localhost/api/v1', VERIFICATION_JOB
 
 /** Runs a command against a service in memory; `answer` is the input of a terminal. */
 async function run (
-  words: readonly string[], { fake = {}, answer }: { fake?: FakeOptions, answer?: string } = {}
+  words: readonly string[],
+  { fake = {}, answer, service = createFakeService(fake) }: {
+    fake?: FakeOptions, answer?: string, service?: ReturnType<typeof createFakeService>,
+  } = {}
 ) {
-  const service = createFakeService(fake)
   const isTTY = answer !== undefined
   const streams = {
     input: Object.assign(new PassThrough(), { isTTY }),
@@ -41,8 +43,8 @@ async function run (
     pollEveryMs: 0,
     clientOptions: { fetch: service.fetch(() => actions.forEach(action => action())), retries: 0 },
   })
-  const textOf = (stream: PassThrough) => String(stream.read() ?? '')
-  return { code, out: textOf(streams.output), errors: textOf(streams.errors), service }
+  const read = (stream: PassThrough) => String(stream.read() ?? '')
+  return { code, out: read(streams.output), errors: read(streams.errors), service }
 }
 
 const submit = ['submit', input, '--service', 'phone-validation', '-o', output]
@@ -53,8 +55,7 @@ describe('the command submit', () => {
     expect([code, out]).toEqual([0,
       `2 rows: 2 valid\npaid $0.00001, released $0.00\nwritten to ${output}\n`])
     expect(errors).toContain('Verify for at most $0.00001? [y/N] ')
-    expect(readFileSync(output, 'utf8').split('\n')[0])
-      .toBe('phone,e164,status,reason,duplicate_of')
+    expect(readFileSync(output, 'utf8')).toMatch(/^phone,e164,status,reason,duplicate_of\n/)
   })
 
   it('sends nothing when the user declines the price', async () => {
@@ -105,60 +106,78 @@ describe('the command submit', () => {
     [[...submit, '--key', 'secret'], "unknown option '--key'"],
     [submit, 'Confirm it with --yes'],
     [['fly'], "unknown command 'fly'"],
+    [['results', 'job_1', '--status', 'valid,vaild'],
+      '--status: there is no "vaild". The values are: valid, invalid,'],
+    [['results', 'job_1', '--country', 'UK'], '--country: there is no "UK". The values are: '],
+    [['results', 'job_1', '--columns', ''], '--columns: there is no "". The values are: row, '],
   ])('rejects %j as invalid arguments', async (words, why) => {
     const { code, errors, service } = await run(words)
     expect([code, errors, service.jobs]).toEqual([2, expect.stringContaining(why), []])
   })
 })
 
-describe('the other commands of verification-jobs', () => {
-  it('print balance and services', async () => {
-    expect(await run(['balance'], { fake: { availableMicros: 2_500_000 } }))
-      .toMatchObject({ code: 0, out: expect.stringContaining('available $2.50\n') })
-    expect((await run(['services', '--json'])).out).toContain('{"slug":"phone-validation"')
-    expect((await run(['services'])).out)
-      .toContain('whatsapp           phone   $0.000005 a row  (not for this key)\n')
+describe('another command', () => {
+  it.each<[words: readonly string[], request: string, out: string]>([
+    [['balance'], 'GET /balance',
+      'available $1,000.00\nreserved  $0.00\ntotal     $1,000.00\n'],
+    [['usage', '--from', '2026-08-01', '--group-by', 'key'],
+      'GET /usage?from=2026-08-01&group_by=key&format=csv', 'day,jobs\r\n2026-08-11,2\n'],
+    [['usage', '--json'], 'GET /usage?group_by=day&format=json', '{"data":[]}\n'],
+    [['transactions', '--limit', '5'], 'GET /transactions?limit=5',
+      '2026-08-11T10:00:00.000Z settle           $0.004  available         $0.096  job_7\n'],
+    [['erase', 'job_7', '--cache'], 'DELETE /jobs/job_7?cache=true',
+      'job_7  erased at 2026-08-11T10:00:00.000Z\n'],
+    [['services'], 'GET /services', 'phone-validation   phone   $0.000005 a row\n' +
+      'email-validation   email   $0.000005 a row\n' +
+      'whatsapp           phone   $0.000005 a row  (not for this key)\n'],
+  ])('%j makes a request and prints what it got', async (words, request, out) => {
+    const { service, ...ended } = await run(words)
+    expect([ended, service.requests]).toEqual([{ code: 0, out, errors: '' }, [request]])
   })
 
-  it('verify contacts by their kind, and print a line for each', async () => {
-    const phones = await run(['verify', '+12127365000', 'x'])
-    expect([phones.code, phones.errors]).toEqual([0, ''])
-    expect(phones.out).toBe(
-      '+12127365000  valid  assigned_range\nx             valid  assigned_range\n' +
-      'job_1: paid $0.00001\n')
-    expect(phones.service.jobs[0]?.body)
-      .toEqual({ service: 'phone-validation', inputs: ['+12127365000', 'x'], forceFresh: false })
-    const email = await run(['verify', 'a@b.cd', '--force-fresh', '--country', 'de', '--json'])
-    expect(email.service.jobs[0]?.body).toEqual({
+  it.each<[words: readonly string[], body: object, out: string]>([
+    [['+12127365000', 'x'], { service: 'phone-validation', inputs: ['+12127365000', 'x'] },
+      '+12127365000  valid\nx             valid\njob_1: paid $0.00001\n'],
+    [['a@b.cd', '--force-fresh', '--country', 'de'], {
       service: 'email-validation', inputs: ['a@b.cd'], forceFresh: true, countryCode: 'de',
-    })
-    expect(JSON.parse(email.out)).toMatchObject({ status: 'completed', results: [{ row: 1 }] })
-    const other = await run(['verify', '+12127365000', '--service', 'whatsapp'])
-    expect(other.service.jobs[0]?.body['service']).toBe('whatsapp')
+    }, 'a@b.cd  valid\njob_1: paid $0.000005\n'],
+    [['+1', '--service', 'whatsapp'], { service: 'whatsapp', inputs: ['+1'] },
+      '+1  valid\njob_1: paid $0.000005\n'],
+  ])('verify %j prints a line for each contact', async (words, body, out) => {
+    const verified = await run(['verify', ...words])
+    expect(verified).toMatchObject({ code: 0, out, errors: '' })
+    expect(verified.service.jobs[0]?.body).toEqual({ forceFresh: false, ...body })
+    const { out: json } = await run(['verify', ...words, '--json'])
+    const chargedMicros = 5 * verified.service.jobs[0]!.inputs.length
+    expect(JSON.parse(json)).toMatchObject({ status: 'completed', chargedMicros })
   })
 
-  it('print usage and transactions', async () => {
-    const usage = await run(['usage', '--from', '2026-08-01', '--group-by', 'key'])
-    expect([usage.out, usage.service.requests]).toEqual([
-      'day,jobs\r\n2026-08-11,2\n', ['GET /usage?from=2026-08-01&group_by=key&format=csv'],
-    ])
-    expect((await run(['usage', '--json'])).out).toBe('{"data":[]}\n')
-    const { out, service } = await run(['transactions', '--limit', '5'])
-    expect([out, service.requests]).toEqual([
-      '2026-08-11T10:00:00.000Z settle           $0.004  available         $0.096  job_7\n',
-      ['GET /transactions?limit=5'],
-    ])
+  it('shows reasons, the state of a job, and its results', async () => {
+    const service = createFakeService({ reason: 'assigned_range' })
+    expect((await run(['verify', '+1'], { service })).out)
+      .toBe('+1  valid  assigned_range\njob_1: paid $0.000005\n')
+    expect((await run(['status', 'job_1'], { service })).out).toBe('job_1  completed, 100 %\n' +
+      'phone-validation, 1 rows: 1 with a verdict, 0 without\npaid $0.000005, released $0.00\n')
+    service.jobs[0]!.polls = 0
+    expect((await run(['status', 'job_1'], { service })).out)
+      .toMatch(/50 %\n.*\nat most \$0.000005/)
+    expect((await run(['results', 'job_1'], { service })).out)
+      .toBe('row,input,e164,status,reason,duplicate_of\r\n' +
+        `1,"+1",${verdictOf('+1')},valid,"assigned_range",\r\n`)
+    const { out } = await run(['results', 'job_1', '-o', output, '--json'], { service })
+    expect(JSON.parse(out)).toEqual({ id: 'job_1', output })
   })
 
-  it('erase a job, with its cached verdicts on request', async () => {
-    const { code, out, service } = await run(['erase', 'job_7', '--cache'])
-    expect([code, out, service.requests]).toEqual([
-      0, 'job_7  erased at 2026-08-11T10:00:00.000Z\n', ['DELETE /jobs/job_7?cache=true'],
-    ])
-    expect((await run(['erase', 'job_8'])).code).toBe(1)
+  it('selects rows and columns of the results', async () => {
+    const { service } = await run(['results', 'job_1', '--status', 'valid, risky', '--reason',
+      'deliverable', '--source', 'live', '--line-type', 'mobile,voip', '--country', 'us,DE',
+      '--columns', 'e164,row', '--drop-duplicates', '--safe', 'spreadsheet'])
+    expect(service.requests.map(decodeURIComponent)).toEqual(['GET /jobs/job_1/results?format=csv' +
+      '&status=valid,risky&reason=deliverable&source=live&line_type=mobile,voip&country=US,DE' +
+      '&columns=e164,row&duplicates=drop&safe=spreadsheet'])
   })
 
-  it('report failures as text and as JSON', async () => {
+  it('reports a failure as text and as JSON', async () => {
     const { code, out, errors } = await run(['status', 'job_9', '--json'])
     expect([code, errors]).toEqual([1, 'verification-jobs: 404 job_not_found: none\n'])
     expect(JSON.parse(out)).toEqual({
@@ -167,13 +186,12 @@ describe('the other commands of verification-jobs', () => {
   })
 
   it.each([
-    '', 'submit', 'verify', 'status', 'results', 'balance', 'services', 'cancel', 'erase', 'usage',
-    'transactions',
-  ])(
-    'have an example in %s --help', async name => {
-      const { code, out } = await run([...name === '' ? [] : [name], '--help'])
-      expect([code, out]).toEqual([0, expect.stringMatching(/Examples?:\n {2}verification-jobs /)])
-    })
+    '', 'submit', 'verify', 'status', 'cancel', 'erase', 'results', 'balance', 'usage',
+    'transactions', 'services', 'mcp',
+  ])('has an example in %s --help', async name => {
+    const { code, out } = await run([...name === '' ? [] : [name], '--help'])
+    expect([code, out]).toEqual([0, expect.stringMatching(/Example(s|.*)?:\n {2}\S/)])
+  })
 })
 
 describe('the connection of a command', () => {
@@ -183,15 +201,36 @@ describe('the connection of a command', () => {
   writeFileSync(join(folder, 'stack.json'),
     '{"baseUrl":"http://127.0.0.1:1/api/v1","keys":{"live":"vj_live_3"}}')
 
-  it('comes from options, then the environment, then a local stack', () => {
-    expect(resolveConnection({ ...nowhere, baseUrl: 'https://there/', keyFile }, env)).toEqual({
-      baseUrl: 'https://there/api/v1', apiKey: 'vj_test_2', isLocalStack: false,
-    })
-    expect(resolveConnection(nowhere, env)).toEqual({
-      baseUrl: 'http://localhost/api/v1', apiKey: 'vj_live_1', isLocalStack: false,
-    })
-    const local = { baseUrl: 'http://127.0.0.1:1/api/v1', isLocalStack: true }
-    expect(resolveConnection({ data: folder }, {})).toEqual({ ...local, apiKey: 'vj_live_3' })
+  function open (flags: object, variables: object) {
+    const said: string[] = []
+    const streams = {
+      input: new PassThrough(), output: new PassThrough(), errors: new PassThrough(),
+    }
+    const context = { ...streams, env: { ...variables }, onInterrupt: () => {} }
+    const { account, ...connection } =
+      openConnection({ ...nowhere, ...flags }, context, line => { said.push(line) })
+    return { connection, account, said }
+  }
+
+  it.each<[flags: object, variables: object, connection: object]>([
+    [{ baseUrl: 'https://there/', keyFile }, env,
+      { baseUrl: 'https://there/api/v1', apiKey: 'vj_test_2', isLocalStack: false }],
+    [{}, env,
+      { baseUrl: 'http://localhost/api/v1', apiKey: 'vj_live_1', isLocalStack: false }],
+    [{ data: folder }, {},
+      { baseUrl: 'http://127.0.0.1:1/api/v1', apiKey: 'vj_live_3', isLocalStack: true }],
+  ])('with %j and %j comes from options, the environment, a local stack', (...row) => {
+    const [flags, variables, connection] = row
+    const opened = open(flags, variables)
+    expect(opened.connection).toEqual(connection)
+    expect(opened.said).toEqual('data' in flags
+      ? [`Using the local stack of ${folder}/stack.json at http://127.0.0.1:1/api/v1.`]
+      : [])
+  })
+
+  it('is identified by a digest of the key', () => {
+    const { account } = open({}, { ...env, VERIFICATION_JOBS_KEY: 'secret' })
+    expect(account).toEqual({ baseUrl: 'http://localhost/api/v1', key: '2bb80d537b1da3e3' })
   })
 
   it.each<[object, object, string | RegExp]>([
@@ -206,18 +245,21 @@ describe('the connection of a command', () => {
     [{ keyFile: '/none' }, env, 'Cannot read --key-file /none'],
     [{}, { ...env, VERIFICATION_JOBS_KEY: 'a b' }, 'The API key is invalid'],
   ])('is rejected for %j', (flags, variables, why) => {
-    expect(() => resolveConnection({ ...nowhere, ...flags }, { ...variables })).toThrow(why)
-  })
-
-  it('is identified by a digest of the key', () => {
-    const account = identifyAccount({
-      baseUrl: 'http://there', apiKey: 'secret', isLocalStack: false,
-    })
-    expect(account).toEqual({ baseUrl: 'http://there', key: '2bb80d537b1da3e3' })
+    expect(() => open(flags, variables)).toThrow(why)
   })
 })
 
 describe('the output of a command', () => {
+  afterEach(() => { vi.useRealTimers() })
+
+  it('formats amounts for people', () => {
+    expect([money(1_500_000), money(5), money(180_866_000), count(12_345.4)])
+      .toEqual(['$1.50', '$0.000005', '$180.866', '12,345'])
+    expect([counted(1, 'job'), counted(2_000, 'row')]).toEqual(['1 job', '2,000 rows'])
+    expect([7.4, 59.6, 200, 7_500].map(duration))
+      .toEqual(['7 s', '1 min 0 s', '3 min 20 s', '2 h 5 min'])
+  })
+
   it('explains failures of the environment, but not bugs', () => {
     expect(failureMessage(new TypeError('fetch failed'))).toContain('is unreachable')
     expect(failureMessage(Object.assign(new Error('full'), { code: 'ENOSPC', path: '/a' })))
@@ -225,41 +267,46 @@ describe('the output of a command', () => {
     expect(failureMessage(new Error('x'))).toBeUndefined()
   })
 
-  it('shows a verdict without a reason', () => {
-    const results = [{ input: 'a@b.cd', status: 'unknown', reason: null }]
-    expect(verifiedText({ id: 'job_1', chargedMicros: 0, results } as never))
-      .toBe('a@b.cd  unknown\njob_1: paid $0.00')
-  })
-
-  it('separates messages from results', async () => {
+  it('separates messages and progress from results', () => {
+    vi.useFakeTimers()
     const [input, output, errors] = [new PassThrough(), new PassThrough(), new PassThrough()]
-    const streams = { input, output, errors }
-    const screen = createConsole(streams, { quiet: false })
+    const screen = createConsole({ input, output, errors }, { quiet: false })
+    const show = (change: object) => {
+      const progress = { done: 600, rows: 1_000, before: 200, jobs: 1, endedJobs: 0, ...change }
+      screen.progress(progress)
+      vi.advanceTimersByTime(2_000)
+      screen.progress(progress)
+      screen.end()
+    }
     screen.say('a')
     screen.print('b')
-    expect([String(streams.errors.read()), String(streams.output.read()), screen.confirm])
-      .toEqual(['a\n', 'b\n', undefined])
-  })
-})
-
-const detected = (text: string, column?: string) => {
-  writeFileSync(input, text)
-  return detectService(input, { column })
-}
-
-describe('the default service of submit', () => {
-  it.each<[string, string | undefined, string]>([
-    ['\ufeffFirma;Telefon\r\n"A;\r\nB";030 901820\r\n', undefined, 'phone-validation'],
-    ['name,address\nA,a@b.org\n', undefined, 'email-validation'],
-    ['Mobil,E-Mail\n+12127365000,a@b.org\n', 'e-mail', 'email-validation'],
-  ])('of %j matches the contacts', async (text, column, service) => {
-    expect(await detected(text, column)).toBe(service)
+    for (const change of [{}, { jobs: 3, endedJobs: 1, done: 250 }, { done: 1_000, before: 0 }]) {
+      show(change)
+    }
+    expect([String(output.read()), screen.confirm]).toEqual(['b\n', undefined])
+    expect(String(errors.read()).split('\n')).toEqual([
+      'a',
+      '[##############..........] 60 %  600 of 1,000 rows, 200 rows/s, about 2 s left',
+      '[######..................] 25 %  250 of 1,000 rows, 1 of 3 jobs, 25 rows/s',
+      `[${'#'.repeat(24)}] 100 %  1,000 of 1,000 rows, 500 rows/s`,
+      '',
+    ])
   })
 
-  it.each<[string, string]>([
-    ['Mobil,E-Mail\n+12127365000,a@b.org\n', 'columns of phone numbers and of e-mail addresses'],
-    ['a,b\nx,y\n', 'No column of the file looks like phone numbers or e-mail addresses.'],
-  ])('of %j is ambiguous', async (text, why) => {
-    await expect(detected(text)).rejects.toThrow(why)
+  it.each<[isTTY: boolean, written: readonly string[]]>([
+    [false, ['1000 after 1 s\n', '2100 after 2.1 s\n']],
+    [true, [
+      '\r\u001b[K1000 after 1 s', '\r\u001b[K1500 after 1.5 s', '\r\u001b[K2100 after 2.1 s', '\n',
+    ]],
+  ])('shows progress in place on a terminal (%s), once a second elsewhere', (isTTY, expected) => {
+    const written: string[] = []
+    let nowMs = 0
+    const line = createProgressLine<number>({ write: text => written.push(text), isTTY }, {
+      textOf: (number, seconds) => `${number} after ${seconds} s`, now: () => nowMs,
+    })
+    for (nowMs of [10, 1_000, 1_500, 2_100]) line.show(nowMs)
+    line.end()
+    line.end()
+    expect(written).toEqual(expected)
   })
 })

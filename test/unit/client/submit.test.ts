@@ -1,16 +1,17 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
+import fc from 'fast-check'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import type { Run, SubmitSettings } from '../../../services/client/run.ts'
+import { interruptRun, submitFile } from '../../../services/client/submit.ts'
 import { CommandError, UsageError } from '../../../services/client/terminal.ts'
-import type { RunState, RunStore } from '../../../services/client/run-state.ts'
-import type { SubmitDeps, SubmitSettings } from '../../../services/client/run.ts'
-import { insufficientBalance } from '../../../services/client/send-jobs.ts'
-import {
-  interruptRun, priceLines, submitFile, sumPreflights,
-} from '../../../services/client/submit.ts'
 import { newFolder } from '../../support/folder.ts'
-import { createFakeService, type Moment, refusal, verdictOf } from './fake-service.ts'
+import {
+  createFakeService, type FakeService, type Moment, refusal, verdictOf,
+} from './fake-service.ts'
 
 const folder = newFolder('submit-')
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -20,10 +21,11 @@ const output = join(folder, 'verified.csv')
 const stateFile = `${output}.progress.json`
 const HEADER = 'Name;Phone;Status'
 const LINES = Array.from({ length: 10 }, (_, row) => `"Name; ${row}";+1212736500${row};x`)
+const TABLE = `${[HEADER, ...LINES].join('\r\n')}\r\n`
 
 beforeEach(() => {
   for (const file of [output, stateFile, `${output}.part`]) rmSync(file, { force: true })
-  writeFileSync(input, `${[HEADER, ...LINES].join('\r\n')}\r\n`)
+  writeFileSync(input, TABLE)
 })
 
 const settings: SubmitSettings = {
@@ -40,34 +42,56 @@ const settings: SubmitSettings = {
   account: { baseUrl: 'http://there', key: 'abc' },
 }
 
-type Service = ReturnType<typeof createFakeService>
+type Deps = Parameters<typeof submitFile>[1]
+type State = Run['store']['state']
 
-function run (service: Service, more: Partial<SubmitSettings> = {}, deps = {}) {
+/** Submits the file; what the command said so far is in `messages`. */
+function submit (
+  service: FakeService, more: Partial<SubmitSettings> = {}, deps: Partial<Deps> = {}
+) {
   const messages: string[] = []
-  const all: SubmitDeps = {
+  const done = submitFile({ ...settings, ...more }, {
     client: service.client,
     say: line => { messages.push(line) },
     pause: async () => {},
     pollEveryMs: 0,
     ...deps,
-  }
-  return { messages, done: submitFile({ ...settings, ...more }, all) }
+  })
+  return Object.assign(done, { messages })
 }
 
-const stateNow = () => JSON.parse(readFileSync(stateFile, 'utf8')) as RunState
+class Killed extends Error {}
+
+/** A service at which the command dies at the n-th occurrence of a moment. */
+const killing = (name: Moment, number = 1) => createFakeService({
+  at: (moment, times) => moment === name && times === number ? new Killed() : undefined,
+})
+
+/** A service after a run that died at this moment. */
+async function interrupted (
+  name: Moment, number = 1, more: Partial<SubmitSettings> = {}, deps: Partial<Deps> = {}
+): Promise<FakeService> {
+  const service = killing(name, number)
+  await expect(submit(service, more, deps)).rejects.toThrow(Killed)
+  service.change({})
+  return service
+}
+
+const readState = () => JSON.parse(readFileSync(stateFile, 'utf8')) as State
+const readOutput = () => readFileSync(output, 'utf8')
 const expected = [
   `${HEADER};e164;verified_status;reason;duplicate_of`,
   ...LINES.map((line, row) => {
-    const [first] = [0, 4, 8].filter(start => start <= row).slice(-1) as [number]
-    const original = row > first ? String(first + 1) : ''
-    return `${line};${verdictOf(`+1212736500${row}`)};valid;;${original}`
+    const first = [0, 4, 8].findLast(start => start <= row) ?? 0
+    return `${line};${verdictOf(`+1212736500${row}`)};valid;;${row > first ? first + 1 : ''}`
   }),
 ].map(line => `${line}\r\n`).join('')
 
 describe('a submitted file', () => {
-  it('is copied line by line with the results appended', async () => {
-    const service = createFakeService()
-    const { messages, done } = run(service, { country: 'US', metadata: { list: 'a' } })
+  it('is copied line by line with the results appended, after the price was shown', async () => {
+    const preflight = { invalidRows: 100, duplicateRows: 200, cacheHits: 300, freshChecks: 900 }
+    const service = createFakeService({ preflight })
+    const done = submit(service, { metadata: { list: 'a' } })
     expect(await done).toEqual({
       output,
       rows: 10,
@@ -77,173 +101,256 @@ describe('a submitted file', () => {
       jobs: [4, 4, 2].map((rows, index) => ({ id: `job_${index + 1}`, status: 'completed', rows })),
       completed: true,
     })
-    expect(readFileSync(output, 'utf8')).toBe(expected)
+    expect(readOutput()).toBe(expected)
     expect(existsSync(stateFile) || existsSync(`${output}.part`)).toBe(false)
+    const inputs = [0, 1, 2, 3].map(row => `+1212736500${row}`)
     expect(service.jobs[0]?.body).toEqual({
-      service: 'phone-validation',
-      inputs: [0, 1, 2, 3].map(row => `+1212736500${row}`),
-      countryCode: 'US',
-      forceFresh: false,
-      metadata: { list: 'a' },
+      service: 'phone-validation', inputs, forceFresh: false, metadata: { list: 'a' },
     })
-    expect(messages).toContain('Contact column: Phone.')
-    expect(messages).toContain('Maximum price: $0.00005. Balance: $1,000.00 available.')
-    expect(messages).toContain('Limitations: the verdict is about the range of the number, not ' +
-      'about the number itself.')
-  })
-
-  it('gets the selected columns, escaped on request', async () => {
-    writeFileSync(input, 'note,phone\n=1+1,+12127365000\n"a\nb",-1\n')
-    await run(createFakeService(), { only: 'reason,status', guarded: true, column: 'PHONE' }).done
-    expect(parse(readFileSync(output))).toEqual([
-      ['note', 'phone', 'reason', 'status'],
-      ["'=1+1", '+12127365000', '', 'valid'], ['a\nb', '-1', '', 'valid'],
+    expect(done.messages).toEqual([
+      'Contact column: Phone.', ...[1, 2, 3].map(done => `Quoted ${done} of 3 jobs.`),
+      '10 rows in 3 jobs:',
+      '  invalid                      300  free',
+      '  duplicates                   600  free',
+      '  cached                       900  free while cached',
+      '  to verify                  2,700  charged for a verdict',
+      'Maximum price: $0.00005. Balance: $1,000.00 available.',
+      'Numbers in national form (without + and country code) are invalid unless --country names ' +
+        'their country, for example --country DE.',
+      'Limitations: the verdict is about the range of the number, not about the number itself.',
+      ...[1, 2, 3].map(joined => `Joined ${joined} of 3 jobs.`),
     ])
   })
-})
 
-describe('a clean list', () => {
-  const clean = { rowsPerJob: 100, status: ['valid'], dropDuplicates: true }
-
-  it('has the wanted lines of the file only', async () => {
-    writeFileSync(input, 'note,phone\na,+12127365000\nb,+12127365000\n')
-    const { rows } = await run(createFakeService(), { ...clean, only: 'status' }).done
-    expect([rows, readFileSync(output, 'utf8')])
-      .toEqual([2, 'note,phone,status\na,+12127365000,valid\n'])
+  it('has at most `parallel` jobs at a time, and counts its rows', async () => {
+    const done: number[] = []
+    const open: number[] = []
+    const service = createFakeService({
+      at: moment => {
+        if (moment === 'POST') open.push(service.jobs.filter(({ polls }) => polls < 2).length)
+        return undefined
+      },
+    })
+    const progress = (now: { readonly done: number }) => { done.push(now.done) }
+    await submit(service, { rowsPerJob: 1, country: 'US' }, { progress })
+    expect([open.length, Math.max(...open), done.at(-1)]).toEqual([10, 1, 10])
+    expect(service.jobs[0]?.body).toMatchObject({ countryCode: 'US' })
   })
 
-  it('is resumed with the same filters only', async () => {
-    const at = (moment: Moment, times: number) =>
-      moment === 'wait' && times === 1 ? new Killed() : undefined
-    const service = createFakeService({ at })
-    await expect(run(service, clean).done).rejects.toThrow(Killed)
-    service.change({})
-    await expect(run(service, { ...clean, dropDuplicates: false }).done).rejects
+  it('has the wanted lines only, and is resumed with the same filters', async () => {
+    const clean = { rowsPerJob: 100, status: ['valid'], dropDuplicates: true, only: 'status' }
+    const service = await interrupted('wait', 1, clean)
+    await expect(submit(service, { ...clean, dropDuplicates: false })).rejects
       .toThrow('--drop-duplicates was given and is not given')
-    await run(service, clean).done
-    expect(readFileSync(output, 'utf8').split('\r\n')[0]).toContain('status')
+    expect((await submit(service, clean)).rows).toBe(10)
+    expect(readOutput()).toBe(`${HEADER};verified_status\r\n${LINES[0]};valid\r\n`)
+    await submit(createFakeService(), { ...clean, status: ['risky'], restart: true })
+    expect(readOutput()).toBe(`${HEADER};verified_status\r\n`)
   })
 })
 
-class Killed extends Error {}
+describe('a line of the output', () => {
+  /** The output for a file, as bytes; the reason of each row needs quotes. */
+  async function join (file: string | Buffer, more: Partial<SubmitSettings> = {}) {
+    writeFileSync(input, file)
+    await submit(createFakeService({ reason: 'völlig; "gut"' }), {
+      column: '#1', only: 'duplicate_of,reason', restart: true, rowsPerJob: 100, ...more,
+    })
+    return readFileSync(output)
+  }
 
-const kills: readonly (readonly [Moment | 'rename', number])[] = [
+  const cell = fc.string({ unit: fc.constantFrom(...'ab1 ,;\t"\r\n=+-@ü€') })
+  const table = fc.record({
+    rows: fc.array(fc.array(cell, { minLength: 2, maxLength: 4 }), { minLength: 2, maxLength: 8 }),
+    delimiter: fc.constantFrom(',', ';', '\t', '|'),
+    end: fc.constantFrom('\r\n', '\n'),
+    mark: fc.constantFrom('', '\ufeff'),
+    isLastEnded: fc.boolean(),
+  })
+
+  it('keeps every cell of any table, and its own bytes', async () => {
+    await fc.assert(fc.asyncProperty(table, async ({ rows, delimiter, end, mark, isLastEnded }) => {
+      const all = [['n', 'm', 'o', 'p'], ...rows]
+      const quoted = (cell: string) => `"${cell.replaceAll('"', '""')}"`
+      const lines = all.map((cells, row) => cells.map(row === 0 ? String : quoted).join(delimiter))
+      const joined = (await join(mark + lines.join(end) + (isLastEnded ? end : ''), {
+        rowsPerJob: 3,
+      })).toString()
+      expect(joined.startsWith(mark)).toBe(true)
+      const [header, ...records] = parse(joined, { delimiter, bom: true })
+      expect(header).toEqual(['n', 'm', 'o', 'p', 'duplicate_of', 'reason'])
+      expect(records).toEqual(rows.map((cells, row) => [
+        ...cells, ...Array(4 - cells.length).fill(''),
+        row % 3 === 0 ? '' : String(row - row % 3 + 1), 'völlig; "gut"',
+      ]))
+      let at = 0
+      for (const line of lines) {
+        at = joined.indexOf(line, at) + line.length
+        expect(at).toBeGreaterThanOrEqual(line.length)
+      }
+    }), { numRuns: 60 })
+  })
+
+  const N = '"völlig; ""gut"""'
+  it.each<[what: string, file: string, output: string]>([
+    ['sep= first', '\ufeffsep=;\r\nn;m\r\n1;2\r\n',
+      `\ufeffsep=;\r\nn;m;duplicate_of;reason\r\n1;2;;${N}\r\n`],
+    ['a quoted sep= first', '"sep=|"\nn|m\n1|2', `"sep=|"\nn|m|duplicate_of|reason\n1|2||${N}\n`],
+    ['CR of a file without LF', 'n;m\r1;2\r', `n;m;duplicate_of;reason\r1;2;;${N}\r`],
+    ['no lone CR beside LF', 'n;m\r1;2\r3;4\n',
+      `n;m;duplicate_of;reason\n1;2;;${N}\n3;4;1;${N}\n`],
+    ['no CR CR LF', 'sep=;\r\r\nn;m\r\r\n1;2\r\r\n\r\r\n',
+      `sep=;\r\nn;m;duplicate_of;reason\r\n1;2;;${N}\r\n;;1;${N}\r\n`],
+    ['inch marks', 'n;m\n13";2\n', `n;m;duplicate_of;reason\n13";2;;${N}\n`],
+  ])('has %s', async (_what, file, joined) => {
+    expect((await join(file)).toString()).toBe(joined)
+  })
+
+  it('keeps the bytes of a file that is not UTF-8', async () => {
+    expect((await join(Buffer.from('n;m\nM\xfcller;\x80\n', 'latin1'))).toString('latin1'))
+      .toBe('n;m;duplicate_of;reason\nM\xfcller;\x80;;"v\xf6llig; ""gut"""\n')
+  })
+
+  it('has its formulas escaped on request', async () => {
+    const file = 'n,m\n=1,"+a,b"\n+1 2,"ü\nb"\n'
+    expect((await join(file, { guarded: true, only: 'status' })).toString())
+      .toBe('n,m,status\n\'=1,"\'+a,b",valid\n+1 2,"ü\nb",valid\n')
+    expect(readFileSync(input, 'utf8')).toBe(file)
+  })
+})
+
+const kills: readonly (readonly [Moment, number])[] = [
   ['quote', 2], ['POST', 1], ['POST', 2], ['after POST', 1], ['after POST', 3], ['wait', 1],
-  ['wait', 4], ['download', 1], ['download', 3], ['rename', 1],
+  ['wait', 4], ['download', 1], ['download', 3],
 ]
 
 describe('an interrupted submit run', () => {
-  it.each(kills)('at %s number %i resumes with one job per range of rows', async (name, number) => {
-    const kill = (moment: Moment, times: number) =>
-      moment === name && times === number ? new Killed() : undefined
-    const service = createFakeService({ at: kill })
-    const rename = (action: () => void) => {
-      if (name === 'rename') throw new Killed()
-      action()
-    }
-    await expect(run(service, {}, { rename }).done).rejects.toThrow(Killed)
+  it.each(kills)('at %s number %i resumes with one job per range of rows', async (...moment) => {
+    const service = await interrupted(...moment)
     expect(existsSync(output)).toBe(false)
-    service.change({})
-    const { completed, chargedMicros } = await run(service).done
+    const { completed, chargedMicros } = await submit(service)
     expect([completed, chargedMicros]).toEqual([true, 50])
     expect(service.jobs.map(({ inputs }) => inputs.length)).toEqual([4, 4, 2])
-    expect(readFileSync(output, 'utf8')).toBe(expected)
-    expect(existsSync(stateFile)).toBe(false)
+    expect([readOutput(), existsSync(stateFile)]).toEqual([expected, false])
   })
 
-  it('after the rename of the output only removes its state', async () => {
+  it.each([true, false])('at the rename (done: %s) sends nothing more', async isDone => {
     const service = createFakeService()
     const rename = (action: () => void) => {
-      action()
+      if (isDone) action()
       throw new Killed()
     }
-    await expect(run(service, {}, { rename }).done).rejects.toThrow(Killed)
-    const before = service.requests.length
-    expect(await run(service).done).toMatchObject({ rows: 10, byStatus: { valid: 10 } })
-    expect(service.requests.length).toBe(before)
-    expect(existsSync(stateFile)).toBe(false)
+    await expect(submit(service, {}, { rename })).rejects.toThrow(Killed)
+    const sent = service.requests.length
+    expect(await submit(service)).toMatchObject({ rows: 10, byStatus: { valid: 10 } })
+    expect([service.requests.length, readOutput(), existsSync(stateFile)])
+      .toEqual([sent, expected, false])
   })
 
   it('has stored its keys privately before it sent anything', async () => {
-    const at = (moment: Moment) => {
-      if (moment !== 'POST') return undefined
-      expect(stateNow().jobs[0])
-        .toMatchObject({ sentAtMs: expect.any(Number), confirmedMicros: 20 })
-      expect(statSync(stateFile).mode & 0o777).toBe(0o600)
-      return new Killed()
-    }
-    const service = createFakeService({ at })
-    await expect(run(service).done).rejects.toThrow(Killed)
-    const key = stateNow().jobs[0]?.idempotencyKey
+    const service = createFakeService({
+      at: moment => {
+        if (moment !== 'POST') return undefined
+        expect(readState().jobs[0])
+          .toMatchObject({ sentAtMs: expect.any(Number), confirmedMicros: 20 })
+        expect(statSync(stateFile).mode & 0o777).toBe(0o600)
+        return new Killed()
+      },
+    })
+    await expect(submit(service)).rejects.toThrow(Killed)
+    const { jobs } = readState()
+    expect(new Set(jobs.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(3)
     service.change({})
-    await run(service).done
-    expect(service.jobs[0]?.key).toBe(key)
+    await submit(service)
+    expect(service.jobs[0]?.key).toBe(jobs[0]?.idempotencyKey)
   })
 
   it('joins all jobs again when the unfinished output was removed', async () => {
-    const at = (moment: Moment, times: number) =>
-      moment === 'download' && times === 2 ? new Killed() : undefined
-    const service = createFakeService({ at })
-    await expect(run(service).done).rejects.toThrow(Killed)
-    expect(stateNow().joined.jobs).toBe(1)
+    const service = await interrupted('download', 2)
+    expect(readState().joined.jobs).toBe(1)
     rmSync(`${output}.part`)
-    service.change({})
-    expect((await run(service).done).byStatus).toEqual({ valid: 10 })
-    expect(readFileSync(output, 'utf8')).toBe(expected)
+    expect((await submit(service)).byStatus).toEqual({ valid: 10 })
+    expect(readOutput()).toBe(expected)
   })
 
   it('does not resume with another file, other options or the key of another tenant', async () => {
-    const at = (moment: Moment, times: number) =>
-      moment === 'wait' && times === 1 ? new Killed() : undefined
-    const service = createFakeService({ at })
-    await expect(run(service, { parallel: 1 }).done).rejects.toThrow(Killed)
-    service.change({})
-    await expect(run(service, { service: 'email-validation', country: 'DE' }).done).rejects
+    const service = await interrupted('wait', 1, { parallel: 1 })
+    await expect(submit(service, { service: 'email-validation', country: 'DE' })).rejects
       .toThrow('--service was phone-validation and is email-validation; --country was not given ' +
         'and is DE. To resume, run the original command on the original file; or start over with ' +
         '--restart')
-    const otherService = createFakeService()
     const account = { baseUrl: 'http://there', key: 'other' }
-    await expect(run(otherService, { account }).done).rejects
+    await expect(submit(createFakeService(), { account })).rejects
       .toThrow('this key cannot read its job job_1')
     writeFileSync(input, 'phone\n1\n')
-    await expect(run(service).done).rejects
-      .toThrow('The input is not the file of the unfinished run')
+    await expect(submit(service)).rejects.toThrow('is not the file of the unfinished run')
     expect(service.jobs).toHaveLength(1)
-    writeFileSync(input, `${[HEADER, ...LINES].join('\r\n')}\r\n`)
-    await run(service, { account }).done
-    expect(readFileSync(output, 'utf8')).toBe(expected)
+    writeFileSync(input, TABLE)
+    await submit(service, { account })
+    expect(readOutput()).toBe(expected)
+  })
+
+  it('does not resume with another key before it is known whether a job was created', async () => {
+    const service = await interrupted('after POST')
+    await expect(submit(service, { account: { baseUrl: 'http://here', key: 'abc' } })).rejects
+      .toThrow('it is unknown whether a job was created')
   })
 
   it('starts over with --restart', async () => {
-    const at = (moment: Moment, times: number) =>
-      moment === 'wait' && times === 1 ? new Killed() : undefined
-    const service = createFakeService({ at })
-    await expect(run(service, { parallel: 1 }).done).rejects.toThrow(Killed)
-    service.change({})
-    const { messages, done } = run(service, { restart: true, rowsPerJob: 100 })
+    const service = await interrupted('wait', 1, { parallel: 1 })
+    const done = submit(service, { restart: true, rowsPerJob: 100 })
     expect((await done).jobs.map(({ id }) => id)).toEqual(['job_2'])
-    expect(messages).toContain('Jobs of the earlier run continue and will be charged: job_1')
+    expect(done.messages).toContain('Jobs of the earlier run continue and will be charged: job_1')
+  })
+
+  it.each(['{"version":2}', '{"ver'])('does not resume from the state %s', async text => {
+    writeFileSync(stateFile, text)
+    const service = createFakeService()
+    await expect(submit(service)).rejects.toThrow('or start over with --restart')
+    expect((await submit(service, { restart: true })).completed).toBe(true)
   })
 
   it('does not repeat a request whose key the service may have expired', async () => {
-    const at = (moment: Moment) => moment === 'after POST' ? new Killed() : undefined
-    const service = createFakeService({ at })
-    await expect(run(service).done).rejects.toThrow(Killed)
-    service.change({})
+    const service = await interrupted('after POST')
     const now = () => Date.now() + 24 * 3_600_000
-    await expect(run(service, {}, { now }).done).rejects
+    await expect(submit(service, {}, { now })).rejects
       .toThrow('rows 1 to 4 was sent 24 h 0 min ago and its response was lost')
     expect(service.jobs).toHaveLength(1)
-    await run(service).done
+    await submit(service)
     expect(service.jobs).toHaveLength(3)
   })
 
+  it('is not resumed while another process works on it', async () => {
+    const service = await interrupted('wait')
+    const other = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60000); console.log(1)'])
+    await once(other.stdout, 'data')
+    const pid = other.pid ?? 0
+    const started = execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)]).toString().trim()
+    const lockAs = (lock: object) =>
+      writeFileSync(stateFile, JSON.stringify({ ...readState(), lock }))
+    lockAs({ pid, started })
+    for (const restart of [false, true]) {
+      await expect(submit(service, { restart })).rejects
+        .toThrow(`Process ${pid} already works on this output (${stateFile})`)
+    }
+    // Its id belonged to another process before the machine was restarted.
+    lockAs({ pid, started: 'before' })
+    service.change({ at: moment => moment === 'wait' ? new Killed() : undefined })
+    await expect(submit(service)).rejects.toThrow(Killed)
+    expect(readState().lock.pid).toBe(process.pid)
+    lockAs({ pid, started })
+    other.kill('SIGKILL')
+    await once(other, 'exit')
+    service.change({})
+    expect((await submit(service)).completed).toBe(true)
+  })
+
   it('reports the jobs that continue', async () => {
-    let store: RunStore | undefined
+    let store: Run['store'] | undefined
     const at = (moment: Moment) => moment === 'wait' ? new Killed() : undefined
-    const deps = { onRun: (given: RunStore) => { store = given } }
-    await expect(run(createFakeService({ at }), {}, deps).done).rejects.toThrow(Killed)
+    const service = createFakeService({ at })
+    await expect(submit(service, {}, { onRun: opened => { store = opened } })).rejects
+      .toThrow(Killed)
     expect(interruptRun(settings)).toBe('Interrupted. No job was sent, nothing will be charged.')
     expect(existsSync(stateFile)).toBe(true)
     expect(interruptRun(settings, store).split('\n')).toEqual([
@@ -265,134 +372,131 @@ describe('the maximum price of a submission', () => {
     return { questions, confirm }
   }
 
-  it('is confirmed once, before anything is sent', async () => {
-    const { questions, confirm } = prompt(true)
-    const at = (moment: Moment, times: number) =>
-      moment === 'POST' && times === 2 ? new Killed() : undefined
-    const service = createFakeService({ at })
-    await expect(run(service, { yes: false }, { confirm }).done).rejects.toThrow(Killed)
-    expect(questions).toEqual(['Verify for at most $0.00005? [y/N] '])
-    service.change({})
-    await run(service, { yes: false }, { confirm }).done
-    expect(questions).toHaveLength(1)
-  })
-
-  it('is confirmed again when it has risen', async () => {
-    const { questions, confirm } = prompt(true)
-    const at = (moment: Moment, times: number) =>
-      moment === 'POST' && times === 2 ? new Killed() : undefined
-    const service = createFakeService({ at })
-    await expect(run(service, { yes: false, parallel: 1 }, { confirm }).done).rejects
-      .toThrow(Killed)
-    service.change({ priceMicros: 7 })
-    await run(service, { yes: false }, { confirm }).done
-    expect(questions[1]).toBe('Verify for at most $0.000014? [y/N] ')
-  })
+  it.each([[5, undefined], [7, 'Verify for at most $0.000014? [y/N] ']])(
+    'is confirmed before anything is sent, again only when it rises: %i', async (...row) => {
+      const [priceMicros, again] = row
+      const { questions, confirm } = prompt(true)
+      const run = { yes: false, parallel: 1 }
+      const service = await interrupted('POST', 2, run, { confirm })
+      expect(questions).toEqual(['Verify for at most $0.00005? [y/N] '])
+      service.change({ priceMicros })
+      await submit(service, run, { confirm })
+      expect(questions[1]).toBe(again)
+    })
 
   it('leaves no state behind when the user declines it', async () => {
     const service = createFakeService()
-    await expect(run(service, { yes: false }, { confirm: prompt(false).confirm }).done).rejects
+    await expect(submit(service, { yes: false }, prompt(false))).rejects
       .toThrow(new CommandError('You declined the price. No further job was sent or charged.'))
     expect([service.jobs, existsSync(stateFile)]).toEqual([[], false])
   })
 
   it('needs --yes without a terminal', async () => {
-    await expect(run(createFakeService(), { yes: false }).done).rejects.toThrow(UsageError)
+    await expect(submit(createFakeService(), { yes: false })).rejects.toThrow(UsageError)
   })
 
   it('above the balance is an error with the missing amount', async () => {
-    const service = createFakeService({ availableMicros: 20 })
-    await expect(run(service).done).rejects.toThrow('402 insufficient_balance: the maximum price ' +
-      'is $0.00005, the available balance $0.00002. Top up at least $0.00003')
+    await expect(submit(createFakeService({ availableMicros: 49 }))).rejects
+      .toThrow('402 insufficient_balance: the maximum price is $0.00005, the available balance ' +
+        '$0.000049. Top up at least $0.000001 and run the same command again.')
+    const error = {
+      code: 'insufficient_balance', message: 'm', requiredMicros: 20, availableMicros: 1,
+    }
     const later = createFakeService({
-      at: (moment, times) => moment === 'POST' && times === 2
-        ? refusal(402, {
-          code: 'insufficient_balance', message: 'm', requiredMicros: 20, availableMicros: 1,
-        })
-        : undefined,
+      at: (moment, times) => moment === 'POST' && times === 2 ? refusal(402, error) : undefined,
     })
-    await expect(run(later).done).rejects.toThrow('Top up at least $0.000019')
+    await expect(submit(later)).rejects.toThrow('Top up at least $0.000019')
     later.change({})
-    await run(later, {}, { now: () => Date.now() + 48 * 3_600_000 }).done
+    // The refused request has created no job, so its age is of no account.
+    await submit(later, {}, { now: () => Date.now() + 48 * 3_600_000 })
     expect(later.jobs).toHaveLength(3)
+  })
+
+  it('is reported when it rises after the confirmation', async () => {
+    const service = createFakeService({
+      at: moment => {
+        if (moment === 'POST') service.change({ priceMicros: 7 })
+        return undefined
+      },
+    })
+    const done = submit(service, { rowsPerJob: 100 })
+    await done
+    expect(done.messages).toContain('The maximum price of job_1 rose from $0.00005 to $0.00007 ' +
+      'after you confirmed it. "verification-jobs cancel job_1" cancels it.')
   })
 })
 
 describe('a failed submission', () => {
   it('is retried after temporary errors', async () => {
-    const refused = refusal(429, { code: 'concurrent_jobs_limit', message: 'm' })
+    const full = refusal(429, { code: 'concurrent_jobs_limit', message: 'm' })
     const service = createFakeService({
       at: (moment, times) => {
-        if (moment === 'POST' && times < 3) return refused.clone()
+        if (moment === 'POST' && times < 3) return full.clone()
         if (moment === 'after POST' && times === 1) return new TypeError('fetch failed')
         if (moment === 'wait' && times === 2) return refusal(503, { code: 'c', message: 'm' })
         return moment === 'download' && times === 2 ? new TypeError('terminated') : undefined
       },
     })
-    const { messages, done } = run(service)
-    expect((await done).completed).toBe(true)
-    expect(service.jobs).toHaveLength(3)
-    expect(readFileSync(output, 'utf8')).toBe(expected)
-    expect(messages.filter(line => line.includes('waiting for one to end'))).toHaveLength(1)
+    const done = submit(service)
+    expect([(await done).completed, service.jobs.length, readOutput()])
+      .toEqual([true, 3, expected])
+    expect(done.messages.filter(line => line.includes('waiting for one to end'))).toHaveLength(1)
   })
 
   it('of a job is reported in the summary', async () => {
-    const summary = await run(createFakeService({ endAs: 'cancelled' })).done
+    const summary = await submit(createFakeService({ endAs: 'cancelled' }))
     expect([summary.completed, summary.jobs[0]?.status]).toEqual([false, 'cancelled'])
-    expect(readFileSync(output, 'utf8')).toBe(expected)
+    expect(readOutput()).toBe(expected)
   })
 
   it.each<[string, Partial<SubmitSettings>, string]>([
-    ['an existing output', { output: input.replace('contacts', 'other') }, 'already exists'],
+    ['an existing output', { output: join(folder, 'other.csv') }, 'already exists'],
     ['the input as output', { output: input }, 'is the input file'],
     ['a forbidden service', { service: 'whatsapp' }, 'may not use the service whatsapp'],
     ['an unknown contact column', { column: 'Tel' }, 'The columns are: Name, Phone, Status.'],
     ['an unknown result column', { only: 'status,color' }, 'there is no color'],
     ['a missing file', { input: join(folder, 'none.csv') }, 'does not exist'],
+    ['an empty file', { input: join(folder, 'empty.csv') }, 'is empty'],
+    ['a file without rows', { input: join(folder, 'header.csv') }, 'has no rows'],
     ['a folder', { input: folder }, 'is not a regular file'],
   ])('because of %s sends nothing', async (...[, more, why]) => {
     writeFileSync(join(folder, 'other.csv'), 'here')
+    writeFileSync(join(folder, 'empty.csv'), '')
+    writeFileSync(join(folder, 'header.csv'), 'a,phone\n')
     const service = createFakeService()
-    await expect(run(service, more).done).rejects.toThrow(why)
+    await expect(submit(service, more)).rejects.toThrow(why)
     expect(service.jobs).toEqual([])
   })
 
-  it('is reported when the file changes during the run', async () => {
-    const at = (moment: Moment, times: number) => {
-      if (moment !== 'download' || times > 1) return undefined
-      writeFileSync(input, readFileSync(input, 'utf8').replaceAll('65', '66'))
-      return undefined
-    }
-    await expect(run(createFakeService({ at })).done).rejects.toThrow('has changed during the run')
-  })
-})
-
-describe('the quote of a submission', () => {
-  const preflight = {
-    totalRows: 1_500,
-    invalidRows: 100,
-    duplicateRows: 200,
-    cacheHits: 300,
-    freshChecks: 900,
-    maxQuoteMicros: 2_400_000,
-  }
-
-  it('shows the sum of all jobs', () => {
-    const total = sumPreflights([preflight, preflight])
-    expect(priceLines(total, { jobs: 2, availableMicros: 7_000_000 }))
-      .toEqual([
-        '3,000 rows in 2 jobs:',
-        '  invalid                      200  free',
-        '  duplicates                   400  free',
-        '  cached                       600  free while cached',
-        '  to verify                  1,800  charged for a verdict',
-        'Maximum price: $4.80. Balance: $7.00 available.',
-      ])
-  })
-
-  it('above the balance states the missing amount', () => {
-    expect(insufficientBalance(5_000_000, 4_999_999).message).toBe('402 insufficient_balance: ' +
-      'the maximum price is $5.00, the available balance $4.999999. Top up at least $0.000001 ' +
-      'and run the same command again.')
+  const COUNT = 'no longer has the 2 rows of job job_2: it has changed during the run'
+  it.each<[what: string, change: (text: string, service: FakeService) => string, why: string]>([
+    ['another contact', text => text.replaceAll('65', '66'), 'Row 1 of the file is not'],
+    ['a row less', text => text.replace('x\n+12127365003', 'x +12127365003'), COUNT],
+    ['a row more', text => text.replace(/x\n$/, '\nx'), COUNT],
+    ['fewer bytes', text => text.slice(0, -1), 'bytes where '],
+    ['fewer results', (text, { jobs: [, job] }) => {
+      Object.assign(job!, { inputs: job!.inputs.slice(1) })
+      return text
+    }, 'Row 3 of the file is not the contact'],
+    ['too few results', (text, { jobs: [, job] }) => {
+      Object.assign(job!, { inputs: job!.inputs.slice(0, 1) })
+      return text
+    }, 'Job job_2 has 2 rows, but its result file has only 1. Run the command again.'],
+    ['too many results', (text, { jobs: [, job] }) => {
+      Object.assign(job!, { inputs: [...job!.inputs, '+1'] })
+      return text
+    }, 'Job job_2 has 2 rows, but its result file has more than 2. Run the command again.'],
+  ])('reports %s than at its start', async (_what, change, why) => {
+    writeFileSync(input, `phone,a\n${[0, 1, 2, 3].map(row => `+1212736500${row},x\n`).join('')}`)
+    const service = createFakeService({
+      at: (moment, times) => {
+        if (moment === 'wait' && times === 4) {
+          writeFileSync(input, change(readFileSync(input, 'utf8'), service))
+        }
+        return undefined
+      },
+    })
+    await expect(submit(service, { rowsPerJob: 2, parallel: 1 })).rejects.toThrow(why)
+    expect(existsSync(output)).toBe(false)
   })
 })

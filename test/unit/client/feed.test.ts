@@ -1,0 +1,247 @@
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it, vi } from 'vitest'
+import { textOfPartnerKey } from '../../../schemas/feeds/seal.ts'
+import { createFeedProgram, type Terminal } from '../../../services/client/feed-command.ts'
+import {
+  type ContactToSend, type FeedConnection, kafkaSecurity,
+} from '../../../services/client/feed-connection.ts'
+import {
+  type FileContact, openContactFile, openResultFile, type ResultFile,
+} from '../../../services/client/feed-files.ts'
+import { sendContacts } from '../../../services/client/feed-send.ts'
+import { newFolder } from '../../support/folder.ts'
+
+const folder = newFolder('feed-')
+afterAll(() => rmSync(folder, { recursive: true }))
+
+async function * streamOf (contacts: readonly FileContact[]): AsyncIterable<FileContact> {
+  yield * contacts
+}
+const contact = (input: string, reference?: string): FileContact =>
+  ({ input, reference, countryCode: undefined })
+
+type Result = Parameters<ResultFile['write']>[0]
+
+/** Sends contacts to a feed that answers all of them `times` times when it is flushed. */
+async function send (
+  contacts: readonly FileContact[], { times = 1, silenceMs = 1_000, foreign = [] as Result[] } = {}
+) {
+  const sent: ContactToSend[] = []
+  const written: Result[] = []
+  let emit: Parameters<FeedConnection['listen']>[0] = () => {}
+  const feed: FeedConnection = {
+    send: async batch => { sent.push(...batch) },
+    end: async () => {
+      for (const result of foreign) emit(result)
+      for (const [offset, { reference, input }] of sent.entries()) {
+        const result = { resultId: `r${offset}`, reference, cells: { status: 'valid', input } }
+        for (let time = 0; time < times; time++) emit(result)
+      }
+    },
+    listen: async onResult => { emit = onResult },
+    close: async () => {},
+  }
+  const summary = await sendContacts({
+    feed,
+    source: { contacts: streamOf(contacts), read: () => 1 },
+    output: { write: result => { written.push(result) }, finish: async () => {} },
+  }, { service: 'whatsapp', countryCode: 'US', forceFresh: false, silenceMs })
+  return { summary, written, sent }
+}
+
+describe('the contacts of a file sent to a feed', () => {
+  it('get one result each; duplicates and results of other senders are ignored', async () => {
+    const foreign = [{ reference: 'C', resultId: 'r9', cells: {} }]
+    const { summary, written } =
+      await send([contact('1', 'A'), contact('2', 'B')], { times: 3, foreign })
+    expect(written.map(({ reference, cells }) => [reference, cells['input']]))
+      .toEqual([['A', '1'], ['B', '2']])
+    expect(summary).toEqual({ sent: 2, results: 2, repeated: 5, byStatus: { valid: 2 } })
+  })
+
+  it('are numbered without a reference, with a prefix of the run', async () => {
+    const first = await send([contact('1'), contact('2')])
+    const second = await send([contact('1')])
+    expect(first.written.map(({ reference }) => reference)).toEqual(['1', '2'])
+    expect(first.sent[0]?.reference).not.toBe(second.sent[0]?.reference)
+  })
+
+  it('get as many results as share a reference', async () => {
+    const { summary, written } = await send([contact('1', 'A'), contact('2', 'A')], { times: 2 })
+    expect(written.map(({ resultId }) => resultId)).toEqual(['r0', 'r1'])
+    expect(summary.repeated).toBe(2)
+  })
+
+  it('are missed when no result arrives', async () => {
+    await expect(send([contact('1', 'A')], { times: 0, silenceMs: 20 }))
+      .rejects.toThrow(/1 results are missing.+ will follow, unless the partner was revoked: /)
+  })
+
+  it('are refused with an empty reference', async () => {
+    await expect(send([contact('1', '')])).rejects.toThrow('Row 1 of the file has an empty refer')
+  })
+})
+
+const key = textOfPartnerKey(Buffer.alloc(32))
+const ENV = {
+  FEED_PARTNER: 'acme',
+  FEED_KEY: key,
+  KAFKA_BROKERS: '127.0.0.1:1',
+  SCHEMA_REGISTRY_URL: 'http://127.0.0.1:1',
+}
+
+/** Runs `feed send` on a file; no broker listens, so it fails once it connects. */
+async function run (
+  content: string, words: readonly string[] = [],
+  { env = ENV, ...terminal }: Partial<Terminal> & { env?: Record<string, string> } = {}
+) {
+  const said: string[] = []
+  const file = join(folder, 'contacts.csv')
+  writeFileSync(file, content)
+  const program = createFeedProgram(env, {
+    say: line => { said.push(line) }, confirm: undefined, readPrice: async () => 2_000, ...terminal,
+  })
+  const all = ['send', file, '--service', 'phone-validation', '--data', folder, ...words]
+  const error = await program.parseAsync(all, { from: 'user' }).then(() => '', String)
+  return { said, error }
+}
+
+const FILE = 'phone,customer\n+12127365000,a\n+12127365001,b\n'
+
+describe('feed send', () => {
+  it('shows rows, columns and price, and sends nothing without a confirmation', async () => {
+    const { said, error } = await run(FILE, ['--reference', 'customer'])
+    expect(said).toEqual([
+      '2 contacts from column phone, references from column customer.',
+      'Price of phone-validation: $0.002 a contact by the price list, at most $0.004 for all.',
+    ])
+    expect(error).toContain('needs confirmation, and there is no terminal to ask at. Add --yes')
+  })
+
+  it('asks at a terminal', async () => {
+    const confirm = vi.fn(async () => false)
+    expect((await run(FILE, [], { confirm })).error).toContain('You declined. Nothing was sent.')
+    expect(confirm.mock.calls).toEqual([['Sending 2 contacts for $0.004? [y/N] ']])
+  })
+
+  it('names the price of the contract without a price list', async () => {
+    const { said, error } = await run(FILE, [], { readPrice: async () => undefined })
+    expect(said).toEqual([
+      '2 contacts from column phone, the rows are numbered.',
+      'Price of phone-validation: as agreed with the partner; no price list is available here.',
+    ])
+    expect(error).toContain('for the price of its contract needs confirmation')
+  })
+
+  it.each<[what: string, file: string, words: readonly string[], why: string]>([
+    ['an empty reference', `${FILE}+12127365002,\n`, ['--reference', 'customer'],
+      'Row 3 of the file has an empty reference'],
+    ['no rows', 'phone,customer\n', [], 'has no contacts'],
+    ['no such field', FILE, ['--reference', 'id'], 'has no field id'],
+    ['no time', FILE, ['--silence', 'x'], '--silence x is not a number of seconds above 0'],
+  ])('with %s sends nothing', async (_what, file, words, why) => {
+    expect((await run(file, ['--yes', ...words])).error).toContain(why)
+  })
+
+  const account = {
+    KAFKA_SASL_MECHANISM: 'scram-sha-512', KAFKA_SASL_USERNAME: 'me', KAFKA_SASL_PASSWORD: 's',
+  }
+  it.each<[env: Record<string, string>, words: readonly string[], why: string]>([
+    [{}, [], 'npm run up'],
+    [{ ...ENV, FEED_PARTNER: '' }, [], '--partner <name>'],
+    [{ ...ENV, FEED_KEY: '' }, [], 'FEED_KEY=<key>'],
+    [ENV, ['--key', 'x'], 'vjf_'],
+    [{ ...ENV, FEED_KEY: `${key},` }, [], 'Use one key, or several as "new,old"'],
+    [{ ...ENV, FEED_KEY: `${key};${key}` }, [], 'Use one key, or several as "new,old"'],
+    [{ ...ENV, KAFKA_TLS: 'yes' }, [], 'KAFKA_TLS is yes; it must be true or false.'],
+    [{ ...ENV, ...account, KAFKA_SASL_MECHANISM: 'x' }, [], 'must be one of plain, scram-sha-256'],
+    [{ ...ENV, ...account, KAFKA_SASL_USERNAME: '', KAFKA_SASL_PASSWORD: '' }, [],
+      'KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD must be set too: '],
+    // Complete: it goes on to the confirmation.
+    [{ ...ENV, FEED_KEY: `${key}, ${key}` }, [], 'needs confirmation'],
+    [{ ...ENV, FEED_PARTNER: '' }, ['--partner', 'acme'], 'needs confirmation'],
+  ])('with the settings %j and %j is refused', async (env, words, why) => {
+    expect((await run(FILE, words, { env })).error).toContain(why)
+  })
+
+  it('connects with TLS and SASL when they are set', () => {
+    expect(kafkaSecurity({ KAFKA_TLS: '', KAFKA_SASL_MECHANISM: '' })).toStrictEqual({})
+    expect(kafkaSecurity({ ...account, KAFKA_TLS: 'true' })).toStrictEqual({
+      ssl: true, sasl: { mechanism: 'scram-sha-512', username: 'me', password: 's' },
+    })
+  })
+})
+
+describe('a file of contacts', () => {
+  type Options = Omit<Parameters<typeof openContactFile>[0], 'file'>
+
+  async function read (name: string, text: string, options: Options = {}) {
+    const file = join(folder, name)
+    writeFileSync(file, text)
+    const opened = openContactFile({ file, ...options })
+    const contacts: FileContact[] = []
+    for await (const contact of opened.contacts) contacts.push(contact)
+    return { contacts, read: opened.read() }
+  }
+
+  it.each<[string, string, Options, readonly FileContact[]]>([
+    ['a.csv', 'id,phone,countryCode\r\nA,"(212) 736-5000",US\r\nB,+442071838750,\r\n', {},
+      [{ ...contact('(212) 736-5000', 'A'), countryCode: 'US' }, contact('+442071838750', 'B')]],
+    ['b.csv', '\ufefffirma;phone\r\n"A; B";030 1\r\n', {}, [contact('030 1')]],
+    ['c.ndjson', '{"email":"a@example.com","reference":17}\n\n{"email":"b@example.com"}\n',
+      { referenceColumn: 'reference' },
+      [contact('a@example.com', '17'), contact('b@example.com', '')]],
+    ['d.csv', 'Telefon\n1\n', {}, [contact('1')]],
+    ['e.csv', 'a,b\n1,2\n', { column: 'b', referenceColumn: 'a' }, [contact('2', '1')]],
+  ])('%s with the text %j is read', async (name, text, options, contacts) => {
+    expect(await read(name, text, options)).toEqual({ contacts, read: 1 })
+  })
+
+  it.each<[string, string, Options, string]>([
+    ['a.csv', 'a,b\n1,2\n', {}, 'Name it with --column. The fields are: a, b'],
+    ['b.csv', 'a,b\n1,2\n', { column: 'c' }, 'has no field c. The fields are: a, b'],
+    ['c.csv', 'a,b\n1\n', {}, 'Cannot parse'],
+    ['d.csv', '\ufffe\u0000a', {}, 'binary file'],
+    ['e.ndjson', '{"input":"1"}\n[1]\n', {}, 'line 2 is not a JSON object'],
+    ['f.txt', '', {}, 'Use .csv, .ndjson or .jsonl'],
+  ])('%s with %j is rejected with the reason', async (name, text, options, why) => {
+    await expect(read(name, text, options)).rejects.toThrow(why)
+  })
+
+  it('must exist', () => {
+    expect(() => openContactFile({ file: join(folder, 'none.csv') })).toThrow('does not exist')
+  })
+})
+
+describe('a file of results', () => {
+  const results: readonly Result[] = [
+    {
+      reference: 'A',
+      resultId: 'r1',
+      cells: { status: 'valid', e164: '+1', checks: { syntax: 'passed' } },
+    },
+    { reference: 'B', resultId: 'r2', cells: { status: 'invalid', reason: 'say "no", please' } },
+  ]
+
+  it.each([
+    ['out.csv', 'reference,resultId,status,reason,input,e164\r\nA,r1,valid,,,+1\r\n' +
+      'B,r2,invalid,"say ""no"", please",,\r\n'],
+    ['out.ndjson',
+      '{"reference":"A","resultId":"r1","status":"valid","e164":"+1","checks":' +
+      '{"syntax":"passed"}}\n{"reference":"B","resultId":"r2","status":"invalid","reason":' +
+      '"say \\"no\\", please"}\n'],
+  ])('%s appears when it is complete', async (name, text) => {
+    const file = join(folder, name)
+    const output = openResultFile(file)
+    for (const result of results) output.write(result)
+    expect(existsSync(file)).toBe(false)
+    await output.finish()
+    expect([readFileSync(file, 'utf8'), existsSync(`${file}.part`)]).toEqual([text, false])
+  })
+
+  it('has a known type, or is optional', async () => {
+    expect(() => openResultFile('out.xls')).toThrow('.csv, .ndjson or .jsonl')
+    await expect(openResultFile(undefined).finish()).resolves.toBeUndefined()
+  })
+})

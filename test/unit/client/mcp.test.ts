@@ -1,0 +1,318 @@
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createSpending, parseDollars } from '../../../services/client/mcp-spending.ts'
+import { TOOLS } from '../../../services/client/mcp-tools.ts'
+import { runProgram } from '../../../services/client/program.ts'
+import { newFolder } from '../../support/folder.ts'
+import { type FakeOptions, refusal, verdictOf } from './fake-service.ts'
+import { connectHost } from './mcp-host.ts'
+
+const folder = newFolder('mcp-')
+afterAll(() => { rmSync(folder, { recursive: true }) })
+const output = join(folder, 'in.verified.csv')
+beforeEach(() => {
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'in.csv'), 'phone\n+12127365000\n+12127365001\n')
+})
+
+type Connected = Awaited<ReturnType<typeof connectHost>>
+const connected: Connected[] = []
+afterEach(async () => { await Promise.all(connected.splice(0).map(({ host }) => host.close())) })
+
+async function connect (limitMicros: number, fake: FakeOptions = {}): Promise<Connected> {
+  const session = await connectHost(folder, { limitMicros, fake })
+  connected.push(session)
+  return session
+}
+const spendingOf = async ({ call }: Connected) => (await call('getBalance')).output.spending
+
+const PHONES = { service: 'phone-validation', contacts: ['+12127365000', '+12127365001'] }
+
+describe('the MCP server', () => {
+  it('describes its tools with schemas and what they do to the world', async () => {
+    const { host } = await connect(100)
+    const { tools } = await host.listTools()
+    expect(tools.map(({ name, annotations }) => [name, annotations?.readOnlyHint])).toEqual([
+      ['verify_contacts', false], ['verify_file', false], ['get_job', true], ['get_results', true],
+      ['get_balance', true],
+    ])
+    for (const { inputSchema, outputSchema, description } of tools) {
+      expect([inputSchema.type, outputSchema?.['type']]).toEqual(['object', 'object'])
+      expect(description).toMatch(/\.$/)
+    }
+    expect(host.getServerVersion()).toMatchObject({ name: 'verification-jobs', version: '1.2.3' })
+    expect(host.getInstructions()).toContain('This session may spend $0.0001.')
+  })
+
+  it('verifies contacts and returns their rows, job and price', async () => {
+    const { call, service } = await connect(100)
+    const args = { ...PHONES, country: 'DE', force_fresh: true }
+    const { text, output } = await call('verifyContacts', args)
+    expect(output).toMatchObject({
+      ended: true,
+      job: { id: 'job_1', status: 'completed', totalRows: 2, chargedMicros: 10 },
+      spending: { limitMicros: 100, spentMicros: 10, reservedMicros: 0, remainingMicros: 90 },
+    })
+    expect(output.rows[1]).toEqual(
+      { row: 2, input: '+12127365001', e164: verdictOf('+12127365001'), status: 'valid' })
+    expect(JSON.parse(text)).toEqual(output)
+    expect(service.jobs[0]?.body).toMatchObject({ countryCode: 'DE', forceFresh: true })
+    expect((await call('getJob', { job_id: 'job_1' })).output)
+      .toMatchObject({ ended: true, job: { id: 'job_1', status: 'completed' } })
+    expect((await call('getResults', { job_id: 'job_1', limit: 2 })).output)
+      .toMatchObject({ rows: [{ row: 1 }, { row: 2 }], has_more: false, next_cursor: null })
+    expect((await call('getJob', { job_id: 'job_9' })).text).toBe('404 job_not_found: none')
+  })
+
+  it.each([
+    ['no contacts', 'verifyContacts', { ...PHONES, contacts: [] }],
+    ['101 contacts', 'verifyContacts', { ...PHONES, contacts: Array(101).fill('+1') }],
+    ['a number as contact', 'verifyContacts', { ...PHONES, contacts: [12127365000] }],
+    ['an unknown service', 'verifyContacts', { ...PHONES, service: 'fax' }],
+    ['an unknown argument', 'verifyContacts', { ...PHONES, countryCode: 'DE' }],
+    ['a country in words', 'verifyContacts', { ...PHONES, country: 'Germany' }],
+    ['a wait of an hour', 'verifyContacts', { ...PHONES, wait_seconds: 3_600 }],
+    ['a job id that is a path', 'getJob', { job_id: '../balance' }],
+    ['201 rows', 'getResults', { job_id: 'job_1', limit: 201 }],
+    ['an unknown status', 'getResults', { job_id: 'job_1', status: 'good' }],
+  ] as const)('refuses %s and sends nothing', async (_, tool, args) => {
+    const { call, service } = await connect(100)
+    const { isError, text } = await call(tool, args)
+    expect([isError, service.requests]).toEqual([true, []])
+    expect(text).toMatch(/contacts|service|countryCode|country|wait_seconds|job_id|limit|status/)
+  })
+
+  it('is served by the command on its streams until the host ends the input', async () => {
+    const streams = {
+      input: new PassThrough(), output: new PassThrough(), errors: new PassThrough(),
+    }
+    const env = { VERIFICATION_JOBS_URL: 'http://localhost/api/v1', VERIFICATION_JOBS_KEY: 'vj_1' }
+    const served = runProgram(['mcp', '--max-spend', '2.5'], {
+      ...streams, env, onInterrupt: () => {},
+    })
+    const clientInfo = { name: 'host', version: '1' }
+    const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo }
+    const request = { jsonrpc: '2.0', id: 1, method: 'initialize', params }
+    streams.input.write(`${JSON.stringify(request)}\n`)
+    const [answer] = await once(streams.output, 'data') as [Buffer]
+    streams.input.end()
+    expect(await served).toBe(0)
+    expect(JSON.parse(String(answer)).result).toMatchObject({
+      serverInfo: { name: 'verification-jobs', version: expect.stringMatching(/^\d+\.\d+\./) },
+      instructions: expect.stringContaining('This session may spend $2.50.'),
+    })
+    expect(String(streams.errors.read())).toBe('Serving MCP; this session may spend $2.50.\n')
+  })
+})
+
+/** The price of a contact rises after its quote. */
+const risen = (session: () => Connected): FakeOptions['at'] => moment => {
+  if (moment === 'quote') session().service.change({ priceMicros: 9 })
+  return undefined
+}
+
+describe('the spending limit of a session', () => {
+  it('refuses a job that may exceed it before the job is created', async () => {
+    const session = await connect(19)
+    await session.call('verifyContacts', PHONES)
+    const { isError, text } = await session.call('verifyContacts', PHONES)
+    expect([isError, session.service.jobs.length]).toEqual([true, 1])
+    expect(text).toMatch(/^spending_limit: this may cost up to \$0\.00001, but only \$0\.000009 /)
+    expect(await spendingOf(session)).toMatchObject({ spentMicros: 10, reservedMicros: 0 })
+  })
+
+  it('counts the maximum price of a job that has not ended, then its charge', async () => {
+    const { call, service } = await connect(15, { endAs: 'verifying' })
+    const first = await call('verifyContacts', { ...PHONES, wait_seconds: 0 })
+    expect(first.output).toMatchObject({ ended: false, rows: [], spending: { reservedMicros: 10 } })
+    expect((await call('verifyContacts', PHONES)).isError).toBe(true)
+    service.change({ priceMicros: 2 })
+    const last = await call('verifyContacts', PHONES)
+    expect(last.output.spending).toMatchObject({ spentMicros: 8, reservedMicros: 0 })
+  })
+
+  it('counts two requests at the same time', async () => {
+    const session = await connect(100, { priceMicros: 60 })
+    const contacts = ['+12127365000', '+12127365001'].map(contact => [contact])
+    const outcomes = await Promise.all(contacts.map(async contact =>
+      (await session.call('verifyContacts', { ...PHONES, contacts: contact })).isError))
+    expect([outcomes, session.service.jobs.length]).toEqual([[false, true], 1])
+    expect(await spendingOf(session)).toMatchObject({ spentMicros: 60 })
+  })
+
+  it.each([
+    ['verifyContacts', PHONES], ['verifyFile', { file: 'in.csv' }],
+  ] as const)('cancels a job of %s whose price rose after the quote', async (tool, args) => {
+    const session: Connected = await connect(12, { at: risen(() => session) })
+    expect(await session.call(tool, args))
+      .toMatchObject({ isError: true, text: expect.stringContaining('spending_limit') })
+    expect(session.service.requests).toContain('POST /jobs/job_1/cancel')
+  })
+
+  it('keeps the money of a request without a response, and repeats it as one job', async () => {
+    const session = await connect(15, {
+      at: (moment, times) =>
+        moment === 'after POST' && times === 1 ? new TypeError('fetch failed') : undefined,
+    })
+    expect(await session.call('verifyContacts', PHONES))
+      .toMatchObject({ isError: true, text: expect.stringContaining('unreachable') })
+    expect(await spendingOf(session)).toMatchObject({ reservedMicros: 10 })
+    expect((await session.call('verifyContacts', PHONES)).output)
+      .toMatchObject({ ended: true, spending: { spentMicros: 10, reservedMicros: 0 } })
+    expect(session.service.jobs).toHaveLength(1)
+  })
+
+  it('keeps the money of a job that cannot be read, until its end', async () => {
+    const away = refusal(500, { code: 'internal', message: 'm' })
+    const session = await connect(100, { at: moment => moment === 'wait' ? away : undefined })
+    expect((await session.call('verifyContacts', PHONES)).text).toBe('500 internal: m')
+    session.service.change({})
+    await session.call('getJob', { job_id: 'job_1' })
+    expect((await session.call('getJob', { job_id: 'job_1' })).output.spending)
+      .toMatchObject({ reservedMicros: 0, spentMicros: 10 })
+  })
+
+  it.each([
+    ['POST', 402, 'insufficient_balance'], ['quote', 400, 'unknown_service'],
+  ])('frees the money of a request whose %s was refused', async (name, status, code) => {
+    const session = await connect(15, {
+      at: moment => moment === name ? refusal(status, { code, message: 'm' }) : undefined,
+    })
+    expect((await session.call('verifyContacts', PHONES)).text).toContain(code)
+    expect(await spendingOf(session)).toMatchObject({ reservedMicros: 0 })
+  })
+})
+
+describe('a file of a session', () => {
+  it('is verified beside itself, once', async () => {
+    const { call, service } = await connect(100)
+    const args = { file: 'in.csv', column: 'phone' }
+    expect((await call('verifyFile', args)).output).toMatchObject({
+      ended: true,
+      output,
+      rows: 2,
+      doneRows: 2,
+      byStatus: { valid: 2 },
+      jobs: ['job_1'],
+      chargedMicros: 10,
+      spending: { spentMicros: 10, reservedMicros: 0 },
+    })
+    expect(readFileSync(output, 'utf8')).toMatch(/^phone,e164,status,reason,duplicate_of\n/)
+    expect((await call('verifyFile', args)).output)
+      .toMatchObject({ ended: true, chargedMicros: 10, spending: { spentMicros: 10 } })
+    expect(service.jobs).toHaveLength(1)
+  })
+
+  it('is reported to a host that asks for progress, ever higher', async () => {
+    const { host } = await connect(100)
+    const reports: object[] = []
+    await host.callTool({ name: TOOLS.verifyFile.name, arguments: { file: 'in.csv' } }, {
+      onprogress: progress => { reports.push(progress) },
+    })
+    expect(reports).toEqual([{ progress: 1, total: 2 }, { progress: 2, total: 2 }])
+  })
+
+  it('goes on after the call has waited long enough', async () => {
+    const { call, service } = await connect(100, { endAs: 'verifying' })
+    const args = { file: 'in.csv', service: 'phone-validation' }
+    const first = await call('verifyFile', { ...args, wait_seconds: 0 })
+    expect(first.output).toMatchObject({ ended: false, output, jobs: [] })
+    expect((await call('verifyFile', { ...args, column: 'phone', wait_seconds: 0 })).text)
+      .toContain('other arguments')
+    service.change({})
+    expect((await call('verifyFile', args)).output).toMatchObject({ ended: true, rows: 2 })
+  })
+
+  it('is refused as a whole when it may exceed the limit', async () => {
+    const session = await connect(9)
+    const { isError, text } = await session.call('verifyFile', { file: 'in.csv' })
+    expect([isError, session.service.jobs, existsSync(`${output}.progress.json`)])
+      .toEqual([true, [], false])
+    expect(text).toContain('spending_limit')
+    expect(await spendingOf(session)).toMatchObject({ reservedMicros: 0 })
+  })
+
+  it('whose run fails keeps its money, and the same call resumes and pays once', async () => {
+    const session = await connect(100, {
+      at: moment => moment === 'wait' ? refusal(400, { code: 'cut', message: 'm' }) : undefined,
+    })
+    expect((await session.call('verifyFile', { file: 'in.csv' })).text).toBe('400 cut: m')
+    expect(await spendingOf(session)).toMatchObject({ reservedMicros: 10, spentMicros: 0 })
+    session.service.change({})
+    expect((await session.call('verifyFile', { file: 'in.csv' })).output).toMatchObject({
+      ended: true, rows: 2, spending: { reservedMicros: 0, spentMicros: 10 },
+    })
+    expect(session.service.jobs).toHaveLength(1)
+  })
+
+  it('is replaced only on demand', async () => {
+    writeFileSync(output, 'precious')
+    const { call } = await connect(100)
+    const refused = await call('verifyFile', { file: 'in.csv' })
+    expect([refused.isError, readFileSync(output, 'utf8')]).toEqual([true, 'precious'])
+    expect(refused.text).toContain('set replace to true')
+    expect((await call('verifyFile', { file: 'in.csv', replace: true })).isError).toBe(false)
+    expect(readFileSync(output, 'utf8')).toMatch(/^phone,/)
+  })
+
+  it('has errors that name the arguments of the tool', async () => {
+    const { call } = await connect(100)
+    const { text } = await call('verifyFile', { file: 'in.csv', column: 'mobile' })
+    expect(text).toMatch(/no column mobile\. The columns are: phone\.$/)
+    writeFileSync(join(folder, 'two.csv'), 'a,b\n+12127365000,+12127365001\n')
+    expect((await call('verifyFile', { file: 'two.csv' })).text)
+      .toMatch(/Name it with --column.+arguments of this tool/)
+  })
+})
+
+describe('the spending of a session', () => {
+  it('counts maximum prices until work ends, and then charges', () => {
+    const spending = createSpending(100)
+    const [first, second] = [spending.reserve(), spending.reserve()]
+    first.cover(60)
+    second.cover(40)
+    // A reservation does not shrink before its work ends.
+    second.cover(10)
+    expect(spending.figures()).toEqual({
+      limitMicros: 100, spentMicros: 0, reservedMicros: 100, remainingMicros: 0,
+    })
+    first.settle(10)
+    first.settle(10)
+    expect(spending.figures()).toEqual({
+      limitMicros: 100, spentMicros: 10, reservedMicros: 40, remainingMicros: 50,
+    })
+    // Never more than was reserved.
+    second.settle(99)
+    expect(spending.figures()).toMatchObject({ spentMicros: 50, reservedMicros: 0 })
+  })
+
+  it('refuses a price above the rest, says why, and keeps what was covered', () => {
+    const spending = createSpending(1_000_000)
+    const [first, second] = [spending.reserve(), spending.reserve()]
+    first.cover(700_000)
+    second.cover(100_000)
+    expect(() => { second.cover(400_001) }).toThrow('spending_limit: this may cost up to ' +
+      '$0.400001, but only $0.20 of the limit of this session ($1.00) remains: $0.00 is spent ' +
+      'and $0.80 reserved for work that has not ended. Verify fewer contacts, wait for running ' +
+      'work to end, or ask the user to restart the server with a higher --max-spend.')
+    second.cover(300_000)
+    expect(spending.figures().reservedMicros).toBe(1_000_000)
+  })
+})
+
+describe('an amount of dollars', () => {
+  it.each([
+    ['0', 0], ['5', 5_000_000], ['2.50', 2_500_000], ['0.000001', 1], ['1000000', 1e12],
+  ])('%s is parsed without floating point', (text, micros) => {
+    expect(parseDollars(text)).toBe(micros)
+  })
+
+  it.each(['', '-1', '1.', '.5', '1e3', '0.0000001', '1000001', '12345678', '$5', '5,00', 'NaN'])(
+    '"%s" is refused with the valid form', text => {
+      expect(() => parseDollars(text)).toThrow(/is no amount of USD\. Use a number like 5 or 2\.50/)
+    })
+})
