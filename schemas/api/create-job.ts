@@ -9,6 +9,9 @@ export const MAX_INPUTS = 100_000
 /** What is kept of a longer input; from 321 characters on one is an invalid row, which is free. */
 export const MAX_INPUT_CHARACTERS = 1_024
 
+/** The largest body of a job: 100,000 inputs of 320 characters, encoded as JSON. */
+export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
+
 /** The body of POST /api/v1/jobs. */
 export const CreateJobSchema = Type.Object({
   service: serviceSlug(

@@ -1,4 +1,5 @@
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import { SMALL_BODY_BYTES } from '../runtime/platform/body-guard.ts'
 import {
   CONNECTION_DEFAULTS, type ConnectionSettings, createPublicLimit, frameworkLimits,
   readClientAddresses,
@@ -6,18 +7,16 @@ import {
 import { guardConnections } from '../runtime/platform/guard-connections.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import { networksOf } from '../runtime/platform/networks.ts'
-import { recordApiRequests } from './access.ts'
 import { type AdmittingDeps, shedLoad } from './load-shedding.ts'
-import { SMALL_BODY_BYTES } from './body-budget.ts'
+import { acceptCompleteBodies, acceptJson } from './body.ts'
+import type { Settings } from './config.ts'
 import { announceDeprecations } from './deprecations.ts'
 import {
   answerFailures, answerUnhandled, createBadPathAnswer, createSocketFailure,
 } from './failures.ts'
-import { checkRequestSmuggling } from './request-smuggling-guard.ts'
 import { acceptFiles } from './file/read-form.ts'
-import { guardRoutes } from './guard.ts'
-import { acceptCompleteBodies, acceptJson } from './json-body.ts'
-import type { Settings } from './config.ts'
+import { checkRequestSmuggling, guardRoutes } from './guard.ts'
+import { recordApiRequests, traceRequests } from './records.ts'
 import { routesOf } from './routes.ts'
 
 const newRequestId = () => newId('req', Date.now())
@@ -75,23 +74,18 @@ export function createApp (
   acceptFiles(app)
   answerFailures(app, deps)
   checkRequestSmuggling(app, connection.MAX_REQUESTS_PER_CONNECTION)
+  traceRequests(app)
   guardRoutes(app, deps, { ...settings, limit })
   recordApiRequests(app, deps.accessLog)
   if (deps.admission !== undefined) shedLoad(app, deps.admission)
   announceDeprecations(app)
-  closeConnectionsAtStop(app)
-  for (const route of routesOf(deps, settings)) app.route(route)
-  return app
-}
-
-/**
- * Closes each connection after its answer while the server stops: the framework closes only those
- * that are idle at that moment, and others would delay the stop until they time out.
- */
-function closeConnectionsAtStop (app: FastifyInstance): void {
+  // The framework closes only connections that are idle when the server stops: others would delay
+  // the stop until they time out.
   let isStopping = false
   app.addHook('preClose', async () => { isStopping = true })
   app.addHook('onSend', async (_request, reply) => {
     if (isStopping) reply.header('connection', 'close')
   })
+  for (const route of routesOf(deps, settings)) app.route(route)
+  return app
 }

@@ -6,8 +6,9 @@ import { type Prices, readPrices } from '../money/prices.ts'
 import {
   commonConfig, defineConfig, messageKeys, pick, rootKeys,
 } from '../runtime/platform/config.ts'
-import { connectionFields, type MinimumThroughput } from '../runtime/platform/http-server.ts'
-import { fingerprintKeyOf } from './request.ts'
+import { connectionFields } from '../runtime/platform/http-server.ts'
+import type { MinimumThroughput } from '../runtime/platform/body-guard.ts'
+import { subkeysOf } from '../runtime/crypto/mac.ts'
 import { limitFields } from './limits/limiter.ts'
 import { tlsFields } from './tls.ts'
 import type { WebhookRules } from '../webhooks/url.ts'
@@ -117,7 +118,8 @@ export function settingsOf (config: Config): Settings {
     },
     maxWebhookEndpoints: config.MAX_WEBHOOK_ENDPOINTS,
     trustedProxies: config.TRUSTED_PROXIES,
-    fingerprintKey: fingerprintKeyOf(config.MESSAGE_KEYS),
+    // The same after a rotation, so that a retry stays the same request.
+    fingerprintKey: subkeysOf(config.MESSAGE_KEYS, 'fingerprint')[0],
     bodyBudgetBytes: config.BODY_BUDGET_BYTES,
     bodyThroughput: {
       graceMs: config.BODY_GRACE_MS,

@@ -1,4 +1,5 @@
-import { MAX_BODY_BYTES, SMALL_BODY_BYTES } from './body-budget.ts'
+import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
+import { SMALL_BODY_BYTES } from '../runtime/platform/body-guard.ts'
 
 /** The kind of an error code, for clients that handle kinds instead of codes. */
 export type ErrorType =
@@ -87,6 +88,9 @@ export const ERRORS = {
 } as const satisfies Readonly<Record<string, Entry>>
 
 export type ErrorCode = keyof typeof ERRORS
+
+/** Names of fields are truncated to this length: a client can send one of megabytes. */
+export const SHOWN_CHARACTERS = 100
 
 /** An error response before it is written. */
 export type ApiError = {

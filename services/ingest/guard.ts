@@ -1,17 +1,21 @@
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { LRUCache } from 'lru-cache'
 import { API_VERSION } from '../../schemas/api/root.ts'
-import type { Caller } from '../accounts/api-keys.ts'
-import type { Scope } from '../accounts/key-store.ts'
+import type { Caller, KeyLookup } from '../accounts/api-keys.ts'
+import {
+  hashOf, hasScope, isWellFormed, scopesThatAllow, type Scope,
+} from '../accounts/key-store.ts'
 import { createHttpsRule, type PublicLimit } from '../runtime/platform/http-server.ts'
 import { retryAfterSeconds } from '../runtime/platform/limits.ts'
-import { authenticate, requireScopes, createKeyGuard } from './authenticate.ts'
+import { clientNetwork } from '../runtime/platform/networks.ts'
+import { bodyHeaderError } from './body.ts'
+import type { Settings } from './config.ts'
 import { ApiException, type ApiError } from './errors.ts'
-import { bodyHeaderError } from './json-body.ts'
 import { type Limiter, rateLimitHeaders } from './limits/limiter.ts'
 import { accepts } from './negotiation.ts'
 import type { IngestDeps } from './ports.ts'
-import { traceRequests } from './request-spans.ts'
-import type { Settings } from './config.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -36,32 +40,32 @@ type Rules = Pick<Settings, 'trustedProxies'> & { readonly limit: PublicLimit }
 export function guardRoutes (
   app: FastifyInstance, deps: IngestDeps, { trustedProxies, limit }: Rules
 ): void {
-  const requireHttps = createHttpsCheck(trustedProxies)
+  const arrivalOf = createHttpsRule(trustedProxies)
   const methodsOf = collectMethods(app)
-  const applyLimits = createLimitRule(deps.limiter)
-  app.addHook('onSend', createLimitHeaders(deps.limiter))
-  const findKey = createKeyGuard(deps.findKey)
+  const keys = new KeyGuard(deps.findKey)
+  refreshLimitHeaders(app, deps.limiter)
   app.decorateRequest('caller', undefined)
-  traceRequests(app)
   limitPublicRequests(app, limit)
 
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(reply)
     const { scope, produces, takesBody } = request.routeOptions.config
-    requireHttps(request, reply)
+    const arrival = arrivalOf(request.raw)
+    if (arrival === 'refused') throw new ApiException({ code: 'https_required' })
+    if (arrival === 'https') reply.headers(HSTS)
     if (request.is404) {
       // A key counts where it is valid; the answer is the same with any key and during an outage.
-      request.caller = await authenticate(request, findKey).catch(() => undefined)
+      request.caller = await authenticate(request, keys).catch(() => undefined)
       if (request.caller === undefined) requirePublicLimit(request, reply, limit)
-      else await applyLimits(request, reply, request.caller.org)
+      else await applyLimits(deps.limiter, request, reply)
       return answerUnroutable(request, reply, methodsOf(request))
     }
     if (scope !== undefined) {
-      request.caller = await authenticate(request, findKey).catch(error => {
+      request.caller = await authenticate(request, keys).catch(error => {
         requirePublicLimit(request, reply, limit)
         throw error
       })
-      await applyLimits(request, reply, request.caller.org)
+      await applyLimits(deps.limiter, request, reply)
       requireScopes(request.caller, [scope].flat())
     }
     const available = produces === undefined ? [] : [produces].flat()
@@ -70,6 +74,196 @@ export function guardRoutes (
     }
     const fault = takesBody === true ? bodyHeaderError(request) : undefined
     if (fault !== undefined) throw fault
+  })
+}
+
+/** The caller of a route with a scope; its absence would be a route without guard. */
+export function callerOf (request: FastifyRequest): Caller {
+  if (request.caller === undefined) throw new Error('The route has no scope, so it has no caller.')
+  return request.caller
+}
+
+/** Headers of every response, even to an invalid request. */
+function setCommonHeaders (reply: FastifyReply): void {
+  reply.headers({
+    'x-request-id': reply.request.id,
+    'api-version': API_VERSION,
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  })
+}
+
+/** Far above what clients and proxies send. */
+const MAX_HEADERS = 200
+
+/** A path, or an absolute URL, of which only the path is used. */
+const ADDRESS = /^(\/|https?:\/\/)/i
+
+/**
+ * Rejects requests that two servers in a row could parse differently, and requests that Node would
+ * reject without a body, before all other checks. Closes a connection after its maximum number of
+ * requests; pipelined requests beyond it are not executed.
+ */
+export function checkRequestSmuggling (app: FastifyInstance, mostRequests: number): void {
+  const requests = new WeakMap<Socket, number>()
+  app.addHook('onRequest', async ({ raw }, reply) => {
+    const count = (requests.get(raw.socket) ?? 0) + 1
+    requests.set(raw.socket, count)
+    if (count >= mostRequests) reply.header('connection', 'close')
+    const fault = smugglingFault(raw) ??
+      (count > mostRequests ? { code: 'temporarily_unavailable' } : undefined)
+    if (fault === undefined) return
+    setCommonHeaders(reply)
+    throw new ApiException(fault)
+  })
+}
+
+function smugglingFault (raw: IncomingMessage): ApiError | undefined {
+  const names = raw.rawHeaders.filter((_text, index) => index % 2 === 0)
+  if (names.length > MAX_HEADERS) {
+    const message = `The request has more than ${MAX_HEADERS} headers. Send fewer.`
+    return { code: 'headers_too_large', message }
+  }
+  const hosts = names.filter(name => name.toLowerCase() === 'host').length
+  // HTTP/1.0 has no such header.
+  if (hosts > 1 || (hosts === 0 && raw.httpVersion === '1.1')) {
+    return { code: 'invalid_request', param: 'Host', message: 'Send exactly one Host header.' }
+  }
+  if (!ADDRESS.test(raw.url ?? '')) return { code: 'not_found' }
+  const coding = raw.headers['transfer-encoding']
+  if (coding === undefined) return undefined
+  if (raw.httpVersion === '1.1' && coding.trim().toLowerCase() === 'chunked') return undefined
+  return {
+    code: 'invalid_request',
+    param: 'Transfer-Encoding',
+    message: 'Transfer-Encoding can only be chunked, over HTTP/1.1.',
+  }
+}
+
+/** Longer than any key; a longer header is rejected without being parsed. */
+const MAX_HEADER_CHARACTERS = 256
+
+/**
+ * The caller of a request.
+ * @throws ApiException for an invalid key. Every well-formed key costs the same, one hash and one
+ * lookup by that hash, so the response time reveals nothing about existing keys.
+ */
+async function authenticate (request: FastifyRequest, keys: KeyGuard): Promise<Caller> {
+  const { clientAddress: address } = request
+  const lookup = await keys.find(readSecret(request), address)
+  switch (lookup.kind) {
+    case 'ok': return lookup.key
+    case 'throttled': throw new ApiException({
+      code: 'rate_limited',
+      message: 'Too many requests with unknown API keys came from this address. Check the key, ' +
+        'and wait at least the seconds in Retry-After.',
+      retryAfterSeconds: lookup.retryAfterSeconds,
+    })
+    case 'foreign_address': throw new ApiException({
+      code: 'address_not_allowed',
+      message: `The API key may not be used from the address ${address}. Send the request from ` +
+        'one of its networks, or add this one to a new key in the workspace.',
+    })
+    default: throw new ApiException({ code: `${lookup.kind}_key` })
+  }
+}
+
+/** The bearer secret, '' without one; a request with two Authorization headers is malformed. */
+function readSecret (request: FastifyRequest): string {
+  const names = request.raw.rawHeaders.filter((_text, index) => index % 2 === 0)
+  const sent = names.filter(name => name.toLowerCase() === 'authorization').length
+  const header = request.headers.authorization ?? ''
+  if (header === '') return ''
+  if (sent > 1 || header.length > MAX_HEADER_CHARACTERS) return 'malformed'
+  return /^Bearer +(\S+)$/i.exec(header)?.[1] ?? 'malformed'
+}
+
+/** @throws ApiException if the key lacks a scope. */
+function requireScopes (caller: Caller, scopes: readonly Scope[]): void {
+  const missing = scopes.find(scope => !hasScope(caller.scopes, scope))
+  if (missing === undefined) return
+  throw new ApiException({
+    code: 'insufficient_scope',
+    message: `The API key lacks the scope ${scopesThatAllow(missing).join(' or ')}. Use a key ` +
+      'that has it.',
+  })
+}
+
+const WINDOW_MS = 60_000
+/** A client above this limit guesses keys. */
+const MAX_UNKNOWN = 60
+/** Maximum numbers of tracked clients and keys; the least recently used are forgotten. */
+const REMEMBERED = { clients: 50_000, keys: 10_000 } as const
+
+/** Reads the clock at each use, without a timer. */
+const CLOCK = { perf: { now: () => performance.now() }, ttlResolution: 0 }
+
+/**
+ * Looks up keys and limits each client to 60 unknown well-formed keys per minute, because each
+ * costs a read of Redis. Above the limit only recently valid keys are looked up, so that other
+ * users of the same address are not affected.
+ */
+class KeyGuard {
+  readonly #findKey: IngestDeps['findKey']
+  readonly #unknown = new LRUCache<string, number>({
+    max: REMEMBERED.clients, ttl: WINDOW_MS, noUpdateTTL: true, ...CLOCK,
+  })
+
+  readonly #valid = new LRUCache<string, true>({
+    max: REMEMBERED.keys, ttl: 10 * WINDOW_MS, ...CLOCK,
+  })
+
+  constructor (findKey: IngestDeps['findKey']) {
+    this.#findKey = findKey
+  }
+
+  /** The result of a lookup, or how long the client must wait before its next one. */
+  async find (secret: string, address: string): Promise<KeyLookup | {
+    readonly kind: 'throttled', readonly retryAfterSeconds: number
+  }> {
+    if (!isWellFormed(secret)) return await this.#findKey(secret, address)
+    const client = clientNetwork(address)
+    const hash = hashOf(secret)
+    if ((this.#unknown.get(client) ?? 0) >= MAX_UNKNOWN && !this.#valid.has(hash)) {
+      const leftMs = this.#unknown.getRemainingTTL(client)
+      return { kind: 'throttled', retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1_000)) }
+    }
+    const lookup = await this.#findKey(secret, address)
+    if (lookup.kind === 'ok') this.#valid.set(hash, true)
+    else if (lookup.kind !== 'foreign_address') this.#valid.delete(hash)
+    if (lookup.kind === 'invalid') {
+      this.#unknown.set(client, (this.#unknown.get(client) ?? 0) + 1)
+    }
+    return lookup
+  }
+}
+
+/**
+ * Applies the rate limits of the caller's organization: GET and HEAD by the limit of reads, all
+ * others by that of POST. Adds the rate-limit headers to the response.
+ * @throws ApiException when a limit is reached.
+ */
+async function applyLimits (
+  limiter: Pick<Limiter, 'admit'>, request: FastifyRequest, reply: FastifyReply
+): Promise<void> {
+  const kind = ['GET', 'HEAD'].includes(request.method) ? 'get' : 'post'
+  const { kind: answer, levels } = await limiter.admit({ org: callerOf(request).org, kind })
+  reply.headers({ ...rateLimitHeaders(levels), 'retry-after': '0' })
+  if (answer === 'throttled') {
+    throw new ApiException({ code: 'rate_limited', retryAfterSeconds: retryAfterSeconds(levels) })
+  }
+}
+
+/**
+ * A preflight takes up to `ACCEPT_WITHIN_MS` and as long in the queue before it, so its answer
+ * reads the limits again: those of its beginning are no longer true.
+ */
+function refreshLimitHeaders (app: FastifyInstance, limiter: Pick<Limiter, 'levels'>): void {
+  app.addHook('onSend', async (request, reply) => {
+    if (request.routeOptions.config.preflight === undefined) return
+    if (!reply.hasHeader('ratelimit-limit')) return
+    const { org } = callerOf(request)
+    reply.headers(rateLimitHeaders(await limiter.levels({ org, kind: 'post' })))
   })
 }
 
@@ -118,65 +312,6 @@ export function publicLimitError (retryAfterSeconds: number): ApiError {
       'the seconds in Retry-After.',
     retryAfterSeconds,
   }
-}
-
-/**
- * Creates the check that a request came over HTTPS, or from this machine. Every response over HTTPS
- * has the HSTS header.
- */
-export function createHttpsCheck (trustedProxies: readonly string[]) {
-  const arrivalOf = createHttpsRule(trustedProxies)
-
-  return function requireHttps (request: FastifyRequest, reply: FastifyReply): void {
-    const arrival = arrivalOf(request.raw)
-    if (arrival === 'refused') throw new ApiException({ code: 'https_required' })
-    if (arrival === 'https') reply.headers(HSTS)
-  }
-}
-
-/**
- * Applies the rate limits of an organization: GET and HEAD by the limit of reads, all others by
- * that of POST. Adds the rate-limit headers to the response.
- * @throws ApiException when a limit is reached.
- */
-function createLimitRule (limiter: Pick<Limiter, 'admit'>) {
-  return async (request: FastifyRequest, reply: FastifyReply, org: string): Promise<void> => {
-    const kind = ['GET', 'HEAD'].includes(request.method) ? 'get' : 'post'
-    const { kind: answer, levels } = await limiter.admit({ org, kind })
-    reply.headers({ ...rateLimitHeaders(levels), 'retry-after': '0' })
-    if (answer === 'throttled') {
-      throw new ApiException({ code: 'rate_limited', retryAfterSeconds: retryAfterSeconds(levels) })
-    }
-  }
-}
-
-/**
- * A preflight takes up to `ACCEPT_WITHIN_MS` and as long in the queue before it, so its answer
- * reads the limits again: those of its beginning are no longer true.
- */
-function createLimitHeaders (limiter: Pick<Limiter, 'levels'>) {
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    if (request.routeOptions.config.preflight === undefined) return
-    if (!reply.hasHeader('ratelimit-limit')) return
-    const { org } = callerOf(request)
-    reply.headers(rateLimitHeaders(await limiter.levels({ org, kind: 'post' })))
-  }
-}
-
-/** The caller of a route with a scope; its absence would be a route without guard. */
-export function callerOf (request: FastifyRequest): Caller {
-  if (request.caller === undefined) throw new Error('The route has no scope, so it has no caller.')
-  return request.caller
-}
-
-/** Headers of every response, even to an invalid request. */
-export function setCommonHeaders (reply: FastifyReply): void {
-  reply.headers({
-    'x-request-id': reply.request.id,
-    'api-version': API_VERSION,
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-  })
 }
 
 /** Collects all routes, to distinguish a wrong method from a wrong path. */

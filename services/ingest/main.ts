@@ -1,7 +1,201 @@
-import { run } from '../runtime/platform/run.ts'
-import { ingestConfig } from './config.ts'
-import { startIngest } from './service.ts'
+import { createAccessLog } from '../accounts/access-log/access-log.ts'
+import { createApiKeys } from '../accounts/api-keys.ts'
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import type { OrganizationKeys } from '../accounts/organization-keys.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
+import { closedKeys, connectJobKeys, connectNewJobKeys } from '../jobs/connect-keys.ts'
+import { createErasures, type ErasureRequest, requestErasure } from '../jobs/erasures.ts'
+import type { JobKeys, SubmitterKeys } from '../jobs/job-keys.ts'
+import { createJobWaiter, subscribeToJobs } from '../jobs/job-waiter.ts'
+import { ListsFolder } from '../jobs/lists-folder.ts'
+import { createMessageCodec } from '../jobs/message-codec.ts'
+import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
+import { watchReferenceData } from '../jobs/reference-data.ts'
+import { createArchive } from '../jobs/results/archive.ts'
+import { createResultBlocks } from '../jobs/results/result-blocks.ts'
+import { createResults } from '../jobs/results/results.ts'
+import { readUsage } from '../jobs/results/usage.ts'
+import { createJobStore, type JobStore } from '../jobs/store.ts'
+import { createSubmitter } from '../jobs/submit.ts'
+import { createJournalCopy } from '../money/journal-copy.ts'
+import { createWallet } from '../money/wallet.ts'
+import { type Connections, connectDeps, openSubscriber } from '../runtime/engine/connections.ts'
+import { createEmitter } from '../runtime/engine/emit.ts'
+import { watchJobPartitions } from '../runtime/kafka/partitioning.ts'
+import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { explainListenError } from '../runtime/platform/http-server.ts'
+import { startLiveness } from '../runtime/platform/liveness.ts'
+import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
+import { createDeliveries } from '../webhooks/deliveries.ts'
+import { createDeliveryHistory } from '../webhooks/delivery-history.ts'
+import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
+import {
+  activeOrFirst, createWebhookSigningKeys, publicKeyText,
+} from '../webhooks/secrets.ts'
+import { createApp } from './app.ts'
+import { type Config, ingestConfig, settingsOf } from './config.ts'
+import { findStoredResults, openJobHeader, readOpenJobs } from './find-jobs.ts'
+import { limitsOf, RequestLimiter } from './limits/limiter.ts'
+import { type AdmittingDeps, connectLoadShedding } from './load-shedding.ts'
+import type { IngestDeps } from './ports.ts'
+import { countRequests } from './records.ts'
+import { apiDocuments } from './routes.ts'
+import { createTenantGate, queuePreflights } from './tenant-queues.ts'
+import { listenTls } from './tls.ts'
+
+/** Connects all dependencies of the interface and listens. */
+async function startIngest (
+  settings: Config, context: ServiceContext, connect = connectDeps
+): Promise<Running> {
+  const { log, metrics } = context
+  // Only the versions are shown here: `verify` reads the lists.
+  const folder = await ListsFolder.open(settings, context, async () => {})
+  const lists = () => folder?.manifest
+  watchReferenceData(metrics, lists)
+  const shared = await connect(settings, context, [
+    'bus', 'codec', 'state', 'cache', 'clickhouse', 'recordMac', 'clock',
+  ])
+  const { state, cache, clock } = shared
+  const store = createJobStore(state)
+  const keys = connectJobKeys(
+    shared, settings, { part: 'results', findClosed: closedKeys(shared) })
+  const { cachedOrgPolicy } = createOrganizations(state)
+  const limits = (org: string) => limitsOf(settings, cachedOrgPolicy(org))
+  const limiter = new RequestLimiter({ cache, limits, log, metrics })
+  const { admission, rule } = connectLoadShedding(shared, settings)
+  const { submitter, waiter, attachedTo } = await connectSubmitter(
+    { ...shared, store, keys: { ...keys, ...connectNewJobKeys(shared, settings) } },
+    settings, context)
+  const { submit, quote } = queuePreflights(admission.watch(submitter), {
+    maxPreflights: settings.MAX_PREFLIGHTS,
+    maxRows: settings.MAX_PREFLIGHT_ROWS,
+    waitMs: settings.ACCEPT_WITHIN_MS,
+    limiter,
+  })
+  const erasing = { redis: state, producer: shared.bus.producer('ingest.erasures'), clock }
+  const deps = {
+    findKey: createApiKeys(state).findKey,
+    limiter,
+    accessLog: createAccessLog(state),
+    admission: rule,
+    submit,
+    quote,
+    readJob: store.read,
+    waitForJob: waiter.wait,
+    attachedTo,
+    cancel: store.cancel,
+    erase: (request: ErasureRequest) => requestErasure(erasing, request),
+    lists,
+    ...connectQueries({ ...shared, store, keys }),
+    ...connectWebhooks(shared, connectOrganizationKeys('webhooks', settings, shared)),
+    // An operator can fix a missing root key without loss, like an outage.
+    isInfrastructure: (error: unknown) => isInfrastructure(error) || error instanceof FatalError,
+    now: clock.now,
+  }
+  await serve(deps, settings, context)
+  // Answers requests that wait for a job before the listener waits for its requests.
+  return { ready: () => state.status === 'ready', stop: async () => waiter.stop() }
+}
 
 export const ingestService = { config: ingestConfig, start: startIngest }
+
+/**
+ * The connection to the pipeline: producers by lane, and one subscriber for the outcomes of
+ * requests and the changes of jobs.
+ */
+async function connectSubmitter (
+  { bus, codec, state, clickhouse, recordMac, clock, store, keys }: IngestConnections & {
+    readonly keys: SubmitterKeys
+  },
+  settings: Config, context: ServiceContext
+) {
+  const notifications = await subscribeToJobs(openSubscriber(state, context))
+  const findArchived = createArchive(clickhouse, recordMac).find
+  const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock })
+  context.onStop(() => outcomes.stop())
+  const liveness = await startLiveness(state)
+  context.onStop(() => liveness.stop())
+  const messageCodec = createMessageCodec({ codec, keys })
+  const submitter = createSubmitter({
+    store,
+    keys,
+    emitter: createEmitter({ messageCodec, producerOf: bus.producer }),
+    outcomes,
+    clock,
+    liveness,
+    tokenVersion: settings.CACHE_SECRET_ACTIVE,
+    acceptWithinMs: settings.ACCEPT_WITHIN_MS,
+    partitionsOf: watchJobPartitions(bus),
+  })
+  const { MAX_WAITS: maxWaits, MAX_WAITS_PER_TENANT: maxWaitsPerTenant } = settings
+  const waiter = createJobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })
+  context.metrics.watch('requests_waiting', {}, waiter.waits)
+  context.metrics.watch('requests_waiting_limit', {}, () => maxWaits)
+  return { submitter, waiter, attachedTo: notifications.attachedTo }
+}
+
+/** The queries of the routes: jobs, results, balance and usage. */
+function connectQueries (
+  { clickhouse, recordMac, codec, keys, state, store }: IngestConnections & {
+    readonly keys: JobKeys
+  }
+) {
+  const archive = createArchive(clickhouse, recordMac)
+  const gate = createTenantGate()
+  const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
+  return {
+    findArchived: archive.find,
+    findResults: (tenant, job) => findStoredResults({ store, archive }, tenant, job),
+    findErasures: createErasures(state).find,
+    listArchived: archive.list,
+    openJobs: tenant => readOpenJobs(store, tenant),
+    openHeader: job => openJobHeader(keys, job),
+    balance: createWallet(state).balance,
+    usage: (tenant, options) => gate(tenant, () => readUsage(archive, tenant, options)),
+    transactions: createJournalCopy(clickhouse, recordMac).readNewest,
+    rows: results.rows,
+    csvStream: results.csvStream,
+  } satisfies Partial<IngestDeps>
+}
+
+/** The webhook endpoints of organizations, and the deliveries to them and of jobs. */
+function connectWebhooks (
+  { clickhouse, recordMac, state, clock }: Omit<IngestConnections, 'store'>,
+  organizationKeys: OrganizationKeys
+) {
+  const deliveries = createDeliveries(state)
+  const history = createDeliveryHistory(clickhouse, recordMac)
+  const secured = { redis: state, keys: organizationKeys, now: clock.now }
+  const signingKeys = createWebhookSigningKeys(secured)
+  return {
+    endpoints: createWebhookEndpoints(secured),
+    webhookKeys: async orgId => (await activeOrFirst(signingKeys, orgId)).map(publicKeyText),
+    listAttempts: history.list,
+    listEndpointAttempts: history.listOfEndpoint,
+    findDelivery: deliveries.find,
+    resend: deliveries.resend,
+  } satisfies Partial<IngestDeps>
+}
+
+type IngestConnections = Omit<Connections, 'cache' | 'gate' | 'attempts'> & {
+  readonly store: JobStore
+}
+
+/** Listens on the plain port and, with a certificate, on the TLS port, until the process stops. */
+async function serve (
+  deps: AdmittingDeps, config: Config, { log, metrics, onStop }: ServiceContext
+): Promise<void> {
+  const app = createApp({ deps, settings: settingsOf(config), log, connection: config })
+  countRequests(app, metrics)
+  await apiDocuments()
+  const stops: (() => Promise<void>)[] = [() => app.close()]
+  // Each waits for its pending requests, so they stop concurrently.
+  onStop(() => Promise.all(stops.map(stop => stop())))
+  await app.listen({ host: config.HOST, port: config.PORT_HTTP }).catch((error: unknown) => {
+    throw explainListenError(error, 'PORT_HTTP')
+  })
+  const tls = await listenTls(app, { settings: config, log })
+  if (tls !== undefined) stops.push(tls.stop)
+}
 
 if (import.meta.main) await run('ingest', ingestConfig, startIngest)

@@ -1,22 +1,28 @@
 import type { AccessLog } from '../accounts/access-log/access-log.ts'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { ErasureRequest, Erasures, JobErasure } from '../jobs/erasures.ts'
+import type { JobWaiter, Notifications } from '../jobs/job-waiter.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { ListsManifest } from '../jobs/lists-folder.ts'
-import type { JobWaiter, Notifications } from '../jobs/job-waiter.ts'
-import type { Cancelled } from '../jobs/store-types.ts'
-import type { Quoted, Submitted } from '../jobs/submit.ts'
-import type { Submission } from '../jobs/send.ts'
-import type { Limiter } from './limits/limiter.ts'
-import type { JournalCopy } from '../money/journal-copy.ts'
-import type { Balance } from '../money/wallet.ts'
+import type { JobHeader } from '../jobs/message-codec.ts'
 import type { ListOptions } from '../jobs/results/archive.ts'
 import type { CsvOptions, Results } from '../jobs/results/results.ts'
 import type { Usage, UsageOptions } from '../jobs/results/usage.ts'
-import type { Webhooks } from './webhooks.ts'
+import type { Submission } from '../jobs/send.ts'
+import type { Cancelled } from '../jobs/store-types.ts'
+import type { Quoted, Submitted } from '../jobs/submit.ts'
+import type { JournalCopy } from '../money/journal-copy.ts'
+import type { Balance } from '../money/wallet.ts'
+import type { Deliveries } from '../webhooks/deliveries.ts'
+import type { DeliveryHistory } from '../webhooks/delivery-history.ts'
+import type { WebhookEndpoints } from '../webhooks/endpoints.ts'
+import type { Limiter } from './limits/limiter.ts'
+
+/** An ended job with the manifest of its results. */
+export type FoundResults = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 
 /** The dependencies of the routes; tests replace them by doubles. */
-export type IngestDeps = Webhooks & {
+export type IngestDeps = {
   readonly findKey: (secret: string, address: string) => Promise<KeyLookup>
   readonly limiter: Pick<Limiter, 'admit' | 'levels'>
   readonly accessLog: AccessLog
@@ -43,13 +49,9 @@ export type IngestDeps = Webhooks & {
   /** Closed jobs, newest first. */
   readonly listArchived: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
   /** A closed job, as long as its results are kept. */
-  readonly findArchived: (
-    tenant: string, job: string,
-  ) => Promise<{ readonly job: Job, readonly manifest: readonly ManifestEntry[] } | undefined>
+  readonly findArchived: (tenant: string, job: string) => Promise<FoundResults | undefined>
   /** The results of an ended job: from its record, or from the archive when that has expired. */
-  readonly findResults: (
-    tenant: string, job: string,
-  ) => Promise<{ readonly job: Job, readonly manifest: readonly ManifestEntry[] } | undefined>
+  readonly findResults: (tenant: string, job: string) => Promise<FoundResults | undefined>
   /** The erased ones of several jobs of the tenant, whose sealed contents are unreadable. */
   readonly findErasures: Erasures['find']
   /** Erases a closed job: from now on nobody can read its contents. */
@@ -60,6 +62,18 @@ export type IngestDeps = Webhooks & {
   ) => AsyncIterable<string | Uint8Array>
   /** Rows of the result file, in batches. */
   readonly rows: Results['rows']
+  /** Labels and webhook address of a job; both empty for an erased job. */
+  readonly openHeader: (job: Job) => Promise<JobHeader>
+  readonly endpoints: Pick<WebhookEndpoints, 'list' | 'create' | 'update' | 'rotate' | 'remove'>
+  /** All attempts of the deliveries of a job, in order per delivery. */
+  readonly listAttempts: DeliveryHistory['list']
+  /** The attempts to an endpoint, those of the newest jobs first. */
+  readonly listEndpointAttempts: DeliveryHistory['listOfEndpoint']
+  readonly findDelivery: Deliveries['find']
+  /** Sends an event again at once, unless an attempt is in progress. */
+  readonly resend: Deliveries['resend']
+  /** The public keys that verify the events of an organization, the newest first. */
+  readonly webhookKeys: (orgId: string) => Promise<readonly string[]>
   /** Whether an error is one of infrastructure, and not of this program. */
   readonly isInfrastructure: (error: unknown) => boolean
   readonly now: () => number

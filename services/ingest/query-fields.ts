@@ -67,3 +67,19 @@ export function numbersInQuery (...names: readonly string[]) {
       .map(field => (isNumber(field) ? [field[0], Number(field[1])] : field)))
   }
 }
+
+const LABEL = /^metadata\[(.*)\]$/s
+
+/** A hook that collects the fields `metadata[...]` of a query in one object. */
+export async function labelsInQuery (request: FastifyRequest): Promise<void> {
+  const query = request.query as Record<string, unknown>
+  const labels: [string, unknown][] = []
+  const rest: [string, unknown][] = []
+  for (const [name, value] of Object.entries(query)) {
+    const label = LABEL.exec(name)?.[1]
+    if (label === undefined) rest.push([name, value])
+    else labels.push([label, value])
+  }
+  if (labels.length === 0) return
+  request.query = { ...Object.fromEntries(rest), metadata: Object.fromEntries(labels) }
+}

@@ -8,12 +8,11 @@ import type { Rows } from '../jobs/results/results.ts'
 import { createRowFilter, type RowFilter } from '../jobs/results/row-filter.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { type ApiError, ApiException } from './errors.ts'
-import type { FoundResults } from './find-job.ts'
+import type { FoundResults, IngestDeps } from './ports.ts'
 import {
   accepts, cachingHeaders, type Coding, codingFor, compressed, createCompressor, isUnchanged,
   preferred,
 } from './negotiation.ts'
-import type { IngestDeps } from './ports.ts'
 import { sendError } from './response.ts'
 import { columnsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
 import { createOriginalJson, joinedColumns } from '../jobs/results/original.ts'

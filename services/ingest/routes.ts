@@ -1,5 +1,5 @@
 import type { RouteOptions } from 'fastify'
-import { createBodyBudget } from './body-budget.ts'
+import { createBodyBudget } from './body.ts'
 import type { FairPool } from '../runtime/platform/limits.ts'
 import { describeRoutes, openapiText } from './openapi/describe.ts'
 import type { OpenApiDocument } from './openapi/document.ts'

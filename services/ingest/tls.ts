@@ -8,7 +8,7 @@ import type { Log } from '../runtime/platform/log.ts'
 import { guardConnections } from '../runtime/platform/guard-connections.ts'
 import { listenAt, nodeLimits, type ConnectionSettings } from '../runtime/platform/http-server.ts'
 import { networksOf } from '../runtime/platform/networks.ts'
-import { allowHalfOpen } from './json-body.ts'
+import { allowHalfOpen } from './body.ts'
 
 /** Settings of TLS; without both files there is only the plain listener. */
 export const tlsFields = {

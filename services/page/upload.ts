@@ -1,16 +1,16 @@
+import type { Readable } from 'node:stream'
 import type { FastifyRequest, RouteOptions, FastifyReply } from 'fastify'
+import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
 import type { Client, FileOptions } from '../client/client.ts'
+import { BodyGuard, type MinimumThroughput } from '../runtime/platform/body-guard.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
-import { type MinimumThroughput, isTooSlow } from '../runtime/platform/http-server.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
 import { customerPage, emptyState, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 
-/** The largest file of a job at the REST interface. */
-const MAX_BODY_BYTES = 35_651_584
 const MAX_FILE_NAME_CHARACTERS = 200
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
@@ -191,7 +191,6 @@ function quoteView ({ quote, availableMicros, priceMicros }: Quote): Html {
 const MAX_UPLOADS = 6
 /** Concurrent uploads of one organization, so that no customer locks out the others. */
 const MAX_UPLOADS_PER_ORG = 2
-const CHECK_MS = 500
 
 type Hooks = Required<Pick<RouteOptions, 'preParsing'>> & {
   readonly onRequest: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
@@ -199,53 +198,31 @@ type Hooks = Required<Pick<RouteOptions, 'preParsing'>> & {
 
 /**
  * Limits concurrent uploads, which organizations share fairly, and rejects others with 503 before
- * it reads their bodies. A body below the minimum throughput of `pace` loses its connection, and so
- * does the latest of an organization that has more than another one needs.
+ * it reads their bodies: each takes the memory of the largest file. A body below the minimum
+ * throughput of `pace` loses its connection, and so does the latest of an organization that has
+ * more than another one needs.
  */
 export function createUploadLimits (pace: MinimumThroughput): Hooks {
-  const pool = new FairPool({ capacity: MAX_UPLOADS, maxPerName: MAX_UPLOADS_PER_ORG })
-  const onRequest: Hooks['onRequest'] = async ({ visitor, raw }, reply) => {
-    const subject = visitor?.session.subject
-    const org = subject?.kind === 'customer' ? subject.orgId : ''
-    // A file that has arrived is read to its end.
-    const place = pool.open(org, () => raw.socket.destroy())
-    if (!place.grow(1)) {
+  const guard = new BodyGuard({
+    pool: new FairPool({
+      capacity: MAX_UPLOADS * MAX_BODY_BYTES, maxPerName: MAX_UPLOADS_PER_ORG * MAX_BODY_BYTES,
+    }),
+    minimum: pace,
+    maxBytes: MAX_BODY_BYTES,
+    end: ({ raw }) => raw.socket.destroy(),
+  })
+  return {
+    onRequest: async (request, reply) => {
+      const subject = request.visitor?.session.subject
+      const org = subject?.kind === 'customer' ? subject.orgId : ''
+      if (guard.open(request, reply, org).grow(MAX_BODY_BYTES)) return
       throw new PageError('unavailable', 'The service is reading too many files at the moment. ' +
         'Try again in a few seconds.')
-    }
-    raw.once('end', () => place.keep())
-    reply.raw.once('close', () => place.release())
-  }
-  return {
-    onRequest,
+    },
     // A synchronous hook, because the parser of the body has to be attached before the first chunk.
-    preParsing: (...[request, reply, payload, done]) => {
-      reply.raw.once('close', closeWhenSlow(request, pace))
+    preParsing: (...[request, , payload, done]) => {
+      guard.watch(request, payload as Readable)
       done(null, payload)
     },
   }
-}
-
-/**
- * Measures time by timer ticks, not by a clock, so that a blocked event loop does not count as a
- * slow client.
- */
-function closeWhenSlow ({ raw, headers }: FastifyRequest, pace: MinimumThroughput): () => void {
-  const length = headers['content-length']
-  const contentLength = length === undefined ? undefined : Number(length)
-  const everyMs = Math.min(CHECK_MS, pace.graceMs)
-  let bytes = 0
-  let elapsedMs = 0
-  const count = (chunk: Buffer) => { bytes += chunk.length }
-  const timer = setInterval(() => {
-    elapsedMs += everyMs
-    if (isTooSlow({ bytes, elapsedMs, contentLength }, pace)) raw.socket.destroy()
-  }, everyMs).unref()
-  const stop = () => {
-    clearInterval(timer)
-    raw.off('data', count)
-  }
-  raw.on('data', count)
-  raw.once('end', stop)
-  return stop
 }

@@ -4,9 +4,7 @@ import type { Redis } from 'ioredis'
 import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
 import { freePort } from '../../deploy/local/ports.ts'
-import {
-  createLimiter, type LimitKind, createLocalLimiter, createRedisLimiter,
-} from '../../services/ingest/limits/limiter.ts'
+import { RequestLimiter } from '../../services/ingest/limits/limiter.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
@@ -33,27 +31,23 @@ const limits = { post: [bucket], get: [bucket] }
 
 /** The limits of an instance of the interface, whose clock a test moves. */
 function instance (options: { readonly timeoutMs?: number } = {}) {
-  const connection = connect()
   const clock = { ms: 0 }
   const metrics = createMetrics()
-  const limiter = createLimiter({
-    shared: createRedisLimiter(connection, () => limits),
-    local: createLocalLimiter(() => limits, () => clock.ms),
-    log: { warn: () => {} },
-    metrics,
-    now: () => clock.ms,
-    ...options,
+  const logged: string[] = []
+  const log = { warn: (_fields: unknown, message?: string) => { logged.push(message ?? '') } }
+  const limiter = new RequestLimiter({
+    cache: connect(), limits: () => limits, log, metrics, now: () => clock.ms, ...options,
   })
-  const kinds = async (org: string, times: number, kind: LimitKind = 'post') => {
-    const found: string[] = []
+  const kinds = async (org: string, times: number) => {
+    const answers: string[] = []
     for (let sent = 0; sent < times; sent++) {
-      found.push((await limiter.admit({ org, kind })).kind)
+      answers.push((await limiter.admit({ org, kind: 'post' })).kind)
     }
-    return found
+    return answers
   }
   const localOnly = async () =>
     Number(/^limits_local_total (\d+)$/m.exec(await metrics.text())?.[1] ?? 0)
-  return { clock, kinds, localOnly }
+  return { clock, kinds, localOnly, logged }
 }
 
 const admitted = (times: number) => Array(times).fill('admitted')
@@ -69,6 +63,8 @@ describe('the limits of two instances', () => {
     expect(await other.kinds('org_1', 3)).toEqual([...admitted(2), 'throttled'])
     expect(await one.kinds('org_2', 4)).toEqual([...admitted(3), 'throttled'])
     expect([await one.localOnly(), await other.localOnly()]).toEqual([4, 2])
+    expect(one.logged)
+      .toEqual(['shared rate limits unavailable, using the limits of this instance'])
     server = await start()
     await eventually(() => Promise.all(connections.map(connection => connection.ping())))
     for (const { clock } of [one, other]) clock.ms += 1_000
@@ -122,7 +118,13 @@ describe('the user of ingest at the cache Redis', () => {
       await own.stop()
     })
     const request = { org: 'org_1', kind: 'post' } as const
-    const limiter = createRedisLimiter(redis, () => limits)
+    const limiter = new RequestLimiter({
+      cache: redis,
+      limits: () => limits,
+      log: { warn: () => {} },
+      metrics: createMetrics(),
+      timeoutMs: 60_000,
+    })
     expect((await limiter.admit(request)).kind).toBe('admitted')
     await limiter.refund(request)
     expect(Math.round((await limiter.levels(request))[0]?.tokens ?? 0)).toBe(3)

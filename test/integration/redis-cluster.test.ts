@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
-import { createRedisLimiter } from '../../services/ingest/limits/limiter.ts'
+import { RequestLimiter } from '../../services/ingest/limits/limiter.ts'
 import { redisRecordCache } from '../../services/cache/cache.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { upTo } from '../support/jobs.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
 import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
@@ -41,10 +42,19 @@ describe('the cache in a cluster', () => {
 
   it('keeps the limits of an organization on one node, for the user of ingest', async () => {
     const limits = [{ capacity: 1, seconds: 3_600 }]
+    let clockMs = 0
     await Promise.all(cluster.nodes('master').map(node =>
       node.call('ACL', 'SETUSER', 'ingest', 'on', '>secret', ...LIMITS_RIGHTS.split(' '))))
     const own = await servers.connect('ingest:secret')
-    const limiter = createRedisLimiter(own, () => ({ post: limits, get: limits }))
+    const limiter = new RequestLimiter({
+      cache: own,
+      limits: () => ({ post: limits, get: limits }),
+      // Refills the buckets of the instance, so that Redis decides.
+      now: () => (clockMs += 86_400_000),
+      log: { warn: () => {} },
+      metrics: createMetrics(),
+      timeoutMs: 60_000,
+    })
     await ofEach(async tenant => {
       const admit = () => limiter.admit({ org: tenant, kind: 'post' })
       expect([(await admit()).kind, (await admit()).kind]).toEqual(['admitted', 'throttled'])

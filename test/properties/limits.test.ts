@@ -1,14 +1,35 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  type LimitedRequest, type RateLimits, createLocalLimiter, createRedisLimiter,
-} from '../../services/ingest/limits/limiter.ts'
+import { RequestLimiter } from '../../services/ingest/limits/limiter.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
+import type { RedisClient } from '../../services/runtime/platform/redis.ts'
 import { startRedis } from '../support/redis/redis.ts'
 
+type LimiterDeps = ConstructorParameters<typeof RequestLimiter>[0]
+type Limits = ReturnType<LimiterDeps['limits']>
+type LimitedRequest = Parameters<RequestLimiter['admit']>[0]
+
 const { redis } = await startRedis()
-const limits: RateLimits = {
+const limits: Limits = {
   post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
   get: [{ capacity: 200, seconds: 1 }],
+}
+const reports = { log: { warn: () => {} }, metrics: createMetrics() }
+
+/** Limits that Redis alone decides: the clock of the instance refills its own ones each time. */
+function sharedLimiter (limits: Limits, options: Partial<LimiterDeps> = {}): RequestLimiter {
+  let ms = 0
+  const now = () => { ms += 86_400_000; return ms }
+  return new RequestLimiter({
+    cache: redis, limits: () => limits, ...reports, timeoutMs: 60_000, now, ...options,
+  })
+}
+
+/** Limits of an instance whose Redis is away. */
+function localLimiter (limits: Limits, now: () => number): RequestLimiter {
+  const call = () => Promise.reject(new Error('Connection is closed.'))
+  const cache = { call } as unknown as RedisClient
+  return new RequestLimiter({ cache, limits: () => limits, ...reports, now })
 }
 const SET_CLOCK = new URL('../support/redis/set-clock.lua', import.meta.url)
 let orgs = 0
@@ -26,7 +47,7 @@ type Flood = { readonly admitted: number, readonly seconds: number }
 
 /** So many requests in rounds of 50 at once, and how long that took by Redis TIME. */
 async function flood (
-  request: LimitedRequest, requests: number, limiter = createRedisLimiter(redis, () => limits)
+  request: LimitedRequest, requests: number, limiter = sharedLimiter(limits)
 ): Promise<Flood> {
   const startedAt = await redisSeconds()
   let admitted = 0
@@ -49,9 +70,9 @@ describe('the rate of an organization', () => {
   })
 
   it('holds over a minute too, however wide the burst is', async () => {
-    const wide: RateLimits = { ...limits, post: [{ capacity: 5_000, seconds: 1 }, limits.post[1]!] }
+    const wide: Limits = { ...limits, post: [{ capacity: 5_000, seconds: 1 }, limits.post[1]!] }
     const { admitted, seconds } = await flood(
-      { org: newOrg(), kind: 'post' }, 2_000, createRedisLimiter(redis, () => wide))
+      { org: newOrg(), kind: 'post' }, 2_000, sharedLimiter(wide))
     expect(admitted).toBeGreaterThanOrEqual(1_000)
     expect(admitted).toBeLessThanOrEqual(1_000 + 1_000 / 60 * seconds + 1)
   })
@@ -59,7 +80,7 @@ describe('the rate of an organization', () => {
   it('is not touched by another organization, nor by requests of the other kind', async () => {
     const [loud, quiet] = [newOrg(), newOrg()]
     await flood({ org: loud, kind: 'post' }, 500)
-    const limiter = createRedisLimiter(redis, () => limits)
+    const limiter = sharedLimiter(limits)
     const first = await limiter.admit({ org: quiet, kind: 'post' })
     expect(first.levels.map(({ tokens }) => tokens)).toEqual([99, 999])
     const read = await limiter.admit({ org: loud, kind: 'get' })
@@ -68,7 +89,7 @@ describe('the rate of an organization', () => {
 
   it('costs one round trip', async () => {
     const org = newOrg()
-    const limiter = createRedisLimiter(redis, () => limits)
+    const limiter = sharedLimiter(limits)
     await limiter.admit({ org, kind: 'get' })
     const callsNow = async () => {
       const { calls } = /cmdstat_evalsha:calls=(?<calls>\d+)/.exec(await redis.info('commandstats'))
@@ -82,7 +103,7 @@ describe('the rate of an organization', () => {
 })
 
 describe('the clock of limits', () => {
-  const small: RateLimits = {
+  const small: Limits = {
     ...limits, post: [{ capacity: 3, seconds: 1 }, { capacity: 20, seconds: 60 }],
   }
   const step = fc.record({
@@ -92,14 +113,14 @@ describe('the clock of limits', () => {
   })
 
   it('refills as it goes forward, not as it goes back, as locally', async () => {
-    const limiter = createRedisLimiter(redis, () => small, SET_CLOCK)
+    const limiter = sharedLimiter(small, { clockLua: SET_CLOCK })
     await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 25 }), async steps => {
       const org = newOrg()
       const startMs = 1_800_000_000_000
       let nowMs = startMs
       let highestMs = -Infinity
       let [gainedMs, admitted] = [0, 0]
-      const local = createLocalLimiter(() => small, () => highestMs)
+      const local = localLimiter(small, () => highestMs)
       for (const { forwardMs, requests } of steps) {
         nowMs += forwardMs
         if (highestMs > 0) gainedMs += Math.max(nowMs - highestMs, 0)
@@ -107,9 +128,9 @@ describe('the clock of limits', () => {
         await redis.set('clock', String(nowMs * 1_000))
         for (let sent = 0; sent < requests; sent++) {
           const admission = await limiter.admit({ org, kind: 'post' })
-          expect(admission).toEqual(local.admit({ org, kind: 'post' }))
+          expect(admission).toEqual(await local.admit({ org, kind: 'post' }))
           expect(await limiter.levels({ org, kind: 'post' })).toEqual(admission.levels)
-          expect(local.levels({ org, kind: 'post' })).toEqual(admission.levels)
+          expect(await local.levels({ org, kind: 'post' })).toEqual(admission.levels)
           if (admission.kind === 'admitted') admitted += 1
         }
       }
@@ -119,7 +140,7 @@ describe('the clock of limits', () => {
   })
 
   it('corrected by hours delays no request', async () => {
-    const limiter = createRedisLimiter(redis, () => small, SET_CLOCK)
+    const limiter = sharedLimiter(small, { clockLua: SET_CLOCK })
     const org = newOrg()
     const admit = async (nowMs: number) => {
       await redis.set('clock', String(nowMs * 1_000))
@@ -136,8 +157,8 @@ describe('the clock of limits', () => {
 
 describe('tokens of a request without effect', () => {
   it('is refunded, and never beyond the capacity', async () => {
-    const slow: RateLimits = { ...limits, post: [{ capacity: 2, seconds: 3_600 }] }
-    const [limiter, org] = [createRedisLimiter(redis, () => slow), newOrg()]
+    const slow: Limits = { ...limits, post: [{ capacity: 2, seconds: 3_600 }] }
+    const [limiter, org] = [sharedLimiter(slow), newOrg()]
     const request = { org, kind: 'post' } as const
     const kinds = async () => [
       (await limiter.admit(request)).kind, (await limiter.admit(request)).kind,

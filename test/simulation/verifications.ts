@@ -1,6 +1,7 @@
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
-import { type AwaitingDeps, awaitResults } from '../../services/ingest/await-results.ts'
-import { createFindResults } from '../../services/ingest/queries.ts'
+import {
+  type AwaitingDeps, awaitResults, findStoredResults,
+} from '../../services/ingest/find-jobs.ts'
 import { createRowShape } from '../../services/ingest/results-response.ts'
 import { createJobWaiter, type Notifications } from '../../services/jobs/job-waiter.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
@@ -26,7 +27,7 @@ export function verifierOn (
   const deps: AwaitingDeps = {
     waitForJob: waiter.wait,
     attachedTo: notifications.attachedTo,
-    findResults: createFindResults(store, archive),
+    findResults: (tenant, job) => findStoredResults({ store, archive }, tenant, job),
     findErasures: async () => new Map(),
     rows: createResults({ ...pipeline, blocks }).rows,
     openHeader: async () => ({ metadata: {}, webhookUrl: '' }),

@@ -6,8 +6,7 @@ import {
 } from '../../../schemas/files/csv-format.ts'
 import { MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES } from '../../../schemas/files/limits.ts'
 import { csvCell } from '../../jobs/results/csv.ts'
-import { type ApiError, ApiException } from '../errors.ts'
-import { SHOWN_CHARACTERS } from '../validation.ts'
+import { type ApiError, ApiException, SHOWN_CHARACTERS } from '../errors.ts'
 
 /** How a file is read; what is undefined is detected. */
 export type CsvReadOptions = ColumnOptions & { readonly delimiter?: string | undefined }

@@ -1,29 +1,22 @@
 import Type, { type Static } from 'typebox'
+import type { Policy } from '../../accounts/organizations.ts'
 import { joinLua } from '../../money/lua.ts'
 import { InfrastructureError } from '../../runtime/platform/errors.ts'
-import { createLogThrottle, type Log } from '../../runtime/platform/log.ts'
-import type { Metrics } from '../../runtime/platform/metrics.ts'
-import { type RedisClient, script } from '../../runtime/platform/redis.ts'
 import {
   type Bucket, createTokenBuckets, type Level, secondsUntil,
 } from '../../runtime/platform/limits.ts'
-import { createOrganizations } from '../../accounts/organizations.ts'
-import type { Connections } from '../../runtime/engine/connections.ts'
-import type { ServiceContext } from '../../runtime/platform/run.ts'
+import { createLogThrottle, type Log } from '../../runtime/platform/log.ts'
+import type { Metrics } from '../../runtime/platform/metrics.ts'
+import { type RedisClient, script } from '../../runtime/platform/redis.ts'
 
 /** Requests that change something have other limits than those that read. */
-export type LimitKind = 'post' | 'get'
-
-export type RateLimits = Readonly<Record<LimitKind, readonly Bucket[]>>
-
-/** The current limits of an organization. */
-type LimitsOf = (org: string) => RateLimits
+type RateLimits = Readonly<Record<'post' | 'get', readonly Bucket[]>>
 
 /** `org`: live and test requests of an organization share its limits. */
-export type LimitedRequest = { readonly org: string, readonly kind: LimitKind }
+type LimitedRequest = { readonly org: string, readonly kind: 'post' | 'get' }
 
 /** `throttled`: a bucket is empty and no token was taken. */
-export type Admission = {
+type Admission = {
   readonly kind: 'admitted' | 'throttled'
   readonly levels: readonly Level[]
 }
@@ -37,24 +30,19 @@ export type Limiter = {
   readonly levels: (request: LimitedRequest) => Promise<readonly Level[]>
 }
 
-/** The same, synchronously. */
-type LocalLimiter = {
-  readonly admit: (request: LimitedRequest) => Admission
-  readonly refund: (request: LimitedRequest) => void
-  readonly levels: (request: LimitedRequest) => readonly Level[]
-}
-
-type LimiterDeps = {
-  /** Buckets shared by all instances. */
-  readonly shared: Limiter
-  /** Buckets of this instance. */
-  readonly local: LocalLimiter
+type RequestLimiterDeps = {
+  /** Has the buckets that all instances share. */
+  readonly cache: RedisClient
+  /** The current limits of an organization. */
+  readonly limits: (org: string) => RateLimits
   readonly log: Pick<Log, 'warn'>
   readonly metrics: Pick<Metrics, 'count'>
   /** Maximum time to wait for the shared buckets. */
   readonly timeoutMs?: number
   /** A monotonic clock, in milliseconds. */
   readonly now?: () => number
+  /** The Lua file that defines `now_micros`. */
+  readonly clockLua?: URL
 }
 
 /** How long the shared buckets are not used after a failure. */
@@ -62,49 +50,101 @@ const RETRY_SHARED_MS = 1_000
 const LOG_INTERVAL_MS = 60_000
 
 /**
- * Takes tokens from the local buckets and then from the shared ones, which decide. A request is
- * rejected at once if the local buckets are empty. While the shared ones are unavailable, the local
- * ones decide; one request per second probes the shared ones. Never rejects.
+ * Takes tokens from the buckets of this instance and then from the shared ones in Redis, which
+ * decide. A request is rejected at once if the local buckets are empty. While the shared ones are
+ * unavailable, the local ones decide; one request per second probes the shared ones. Never rejects.
  */
-export function createLimiter (deps: LimiterDeps): Limiter {
-  const { shared, local, log, metrics, timeoutMs = 100, now = () => performance.now() } = deps
-  const mayLog = createLogThrottle(LOG_INTERVAL_MS, now)
+export class RequestLimiter implements Limiter {
+  readonly #deps: RequestLimiterDeps
+  readonly #now: () => number
+  readonly #mayLog: (what: string) => boolean
+  /** With the algorithm of `buckets.lua`. */
+  readonly #local: ReturnType<typeof createTokenBuckets>
+  readonly #shared: Readonly<Record<'take' | 'refund' | 'levels', SharedCommand>>
   /** 0 while the shared buckets are available. */
-  let retryAtMs = 0
-  const tryShared = async <T>(request: () => Promise<T>): Promise<T | undefined> => {
-    if (now() < retryAtMs) return undefined
-    if (retryAtMs > 0) retryAtMs = now() + RETRY_SHARED_MS
+  #retryAtMs = 0
+
+  constructor (deps: RequestLimiterDeps) {
+    this.#deps = deps
+    this.#now = deps.now ?? (() => performance.now())
+    this.#mayLog = createLogThrottle(LOG_INTERVAL_MS, this.#now)
+    this.#local = createTokenBuckets(this.#now)
+    this.#shared = {
+      take: sharedCommand(deps, 'take'),
+      refund: sharedCommand(deps, 'refund'),
+      levels: sharedCommand(deps, 'levels'),
+    }
+  }
+
+  async admit (request: LimitedRequest): Promise<Admission> {
+    const { name, buckets } = this.#bucketsOf(request)
+    const { isTaken, levels } = this.#local.take(name, buckets)
+    if (!isTaken) return { kind: 'throttled', levels }
+    const shared = await this.#tryShared('take', request)
+    if (shared === undefined) {
+      this.#deps.metrics.count('limits_local_total', {})
+      return { kind: 'admitted', levels }
+    }
+    if (shared.kind === 'throttled') this.#local.add(name, buckets, 1)
+    return shared
+  }
+
+  async refund (request: LimitedRequest): Promise<void> {
+    const { name, buckets } = this.#bucketsOf(request)
+    this.#local.add(name, buckets, 1)
+    await this.#tryShared('refund', request)
+  }
+
+  async levels (request: LimitedRequest): Promise<readonly Level[]> {
+    const { name, buckets } = this.#bucketsOf(request)
+    const shared = await this.#tryShared('levels', request)
+    return shared?.levels ?? this.#local.levels(name, buckets)
+  }
+
+  #bucketsOf ({ org, kind }: LimitedRequest) {
+    return { name: `${org}:${kind}`, buckets: this.#deps.limits(org)[kind] }
+  }
+
+  async #tryShared (
+    command: 'take' | 'refund' | 'levels', request: LimitedRequest
+  ): Promise<Admission | undefined> {
+    if (this.#now() < this.#retryAtMs) return undefined
+    if (this.#retryAtMs > 0) this.#retryAtMs = this.#now() + RETRY_SHARED_MS
     try {
-      const answer = await withDeadline(request(), timeoutMs)
-      retryAtMs = 0
+      const answer = await withDeadline(this.#shared[command](request), this.#deps.timeoutMs)
+      this.#retryAtMs = 0
       return answer
     } catch (error) {
-      retryAtMs = now() + RETRY_SHARED_MS
-      if (mayLog('unavailable')) {
-        log.warn({ err: error },
+      this.#retryAtMs = this.#now() + RETRY_SHARED_MS
+      if (this.#mayLog('unavailable')) {
+        this.#deps.log.warn({ err: error },
           'shared rate limits unavailable, using the limits of this instance')
       }
       return undefined
     }
   }
-  return {
-    admit: async request => {
-      const localResult = local.admit(request)
-      if (localResult.kind === 'throttled') return localResult
-      const answer = await tryShared(() => shared.admit(request))
-      if (answer === undefined) metrics.count('limits_local_total', {})
-      if (answer?.kind === 'throttled') local.refund(request)
-      return answer ?? localResult
-    },
-    refund: async request => {
-      local.refund(request)
-      await tryShared(() => shared.refund(request))
-    },
-    levels: async request => await tryShared(() => shared.levels(request)) ?? local.levels(request),
+}
+
+type SharedCommand = (request: LimitedRequest) => Promise<Admission>
+
+/** A script on the buckets in Redis, with one round trip. */
+function sharedCommand (
+  { cache, limits, clockLua }: RequestLimiterDeps, name: string
+): SharedCommand {
+  const [clock, buckets, command] = ['./clock.lua', './buckets.lua', `./${name}.lua`]
+    .map(path => new URL(path, import.meta.url)) as [URL, URL, URL]
+  const source = joinLua(clockLua ?? clock, buckets, command)
+  const run = script(cache, { name, source, numberOfKeys: 1 })
+  return async ({ org, kind }) => {
+    const buckets = limits(org)[kind]
+    const numbers = buckets.flatMap(({ capacity, seconds }) => [capacity, seconds])
+    const [answer, ...tokens] = await run([`limit:{${org}}:${kind}`], numbers) as string[]
+    const levels = buckets.map((bucket, at) => ({ bucket, tokens: Number(tokens[at]) }))
+    return { kind: answer === 'throttled' ? 'throttled' : 'admitted', levels }
   }
 }
 
-async function withDeadline<T> (work: Promise<T>, timeoutMs: number): Promise<T> {
+async function withDeadline<T> (work: Promise<T>, timeoutMs = 100): Promise<T> {
   const late = Promise.withResolvers<never>()
   const fail = () => late.reject(
     new InfrastructureError(`the cache Redis did not respond within ${timeoutMs} ms`))
@@ -114,58 +154,6 @@ async function withDeadline<T> (work: Promise<T>, timeoutMs: number): Promise<T>
     return await Promise.race([work, late.promise])
   } finally {
     clearTimeout(timer)
-  }
-}
-
-/**
- * Rate limits in the memory of this process, with the algorithm of `buckets.lua`. `now` is a
- * monotonic clock, in milliseconds.
- */
-export function createLocalLimiter (
-  limits: LimitsOf, now: () => number = () => performance.now()
-): LocalLimiter {
-  const buckets = createTokenBuckets(now)
-  const nameOf = ({ org, kind }: LimitedRequest) => `${org}:${kind}`
-  const bucketsOf = ({ org, kind }: LimitedRequest) => limits(org)[kind]
-  return {
-    admit: request => {
-      const { isTaken, levels } = buckets.take(nameOf(request), bucketsOf(request))
-      return { kind: isTaken ? 'admitted' : 'throttled', levels }
-    },
-    refund: request => { buckets.add(nameOf(request), bucketsOf(request), 1) },
-    levels: request => buckets.levels(nameOf(request), bucketsOf(request)),
-  }
-}
-
-const CLOCK_LUA = new URL('./clock.lua', import.meta.url)
-
-/**
- * The rate limits of all organizations in Redis, shared by all instances, with one round trip each.
- * `clock` is the Lua file that defines `now_micros`. All functions throw the errors of Redis.
- */
-export function createRedisLimiter (
-  redis: RedisClient, limits: LimitsOf, clock = CLOCK_LUA
-): Limiter {
-  const command = (name: string) => {
-    const files = ['./buckets.lua', `./${name}.lua`].map(path => new URL(path, import.meta.url))
-    const run = script(redis, { name, source: joinLua(clock, ...files), numberOfKeys: 1 })
-    return async ({ org, kind }: LimitedRequest) => {
-      const buckets = limits(org)[kind]
-      const numbers = buckets.flatMap(({ capacity, seconds }) => [capacity, seconds])
-      const [answer, ...tokens] = await run([`limit:{${org}}:${kind}`], numbers) as string[]
-      const levels = buckets.map((bucket, at) => ({ bucket, tokens: Number(tokens[at]) }))
-      return { answer, levels }
-    }
-  }
-  const [take, refund, read] =
-    [command('take'), command('refund'), command('levels')]
-  return {
-    admit: async request => {
-      const { answer, levels } = await take(request)
-      return { kind: answer === 'throttled' ? 'throttled' : 'admitted', levels }
-    },
-    refund: async request => { await refund(request) },
-    levels: async request => (await read(request)).levels,
   }
 }
 
@@ -185,9 +173,7 @@ export function rateLimitHeaders (levels: readonly Level[]): Record<string, stri
   }
 }
 
-function remainingOf ({ tokens }: Level): number {
-  return Math.max(0, Math.floor(tokens))
-}
+const remainingOf = ({ tokens }: Level) => Math.max(0, Math.floor(tokens))
 
 const whole = (value: number, description: string) =>
   Type.Integer({ default: value, minimum: 1, description })
@@ -207,37 +193,22 @@ export const limitFields = {
     'Maximum number of rows of these preflights, unless one alone has more.'),
 }
 
-type Settings = Static<ReturnType<typeof Type.Object<typeof limitFields>>>
+type LimitSettings = Static<ReturnType<typeof Type.Object<typeof limitFields>>>
 
-/** The rate limits of a configuration. */
-export function limitsOf (settings: Settings): RateLimits {
+/** The rate limits of an organization, by the configuration or its policy. */
+export function limitsOf (
+  settings: LimitSettings, policy: Pick<Policy, 'postBurst' | 'postSustained' | 'gets'>
+): RateLimits {
+  const {
+    postBurst = settings.LIMIT_POST_BURST,
+    postSustained = settings.LIMIT_POST_SUSTAINED,
+    gets = settings.LIMIT_GET,
+  } = policy
   return {
     post: [
-      { capacity: settings.LIMIT_POST_BURST, seconds: settings.LIMIT_POST_BURST_SECONDS },
-      { capacity: settings.LIMIT_POST_SUSTAINED, seconds: settings.LIMIT_POST_SUSTAINED_SECONDS },
+      { capacity: postBurst, seconds: settings.LIMIT_POST_BURST_SECONDS },
+      { capacity: postSustained, seconds: settings.LIMIT_POST_SUSTAINED_SECONDS },
     ],
-    get: [{ capacity: settings.LIMIT_GET, seconds: settings.LIMIT_GET_SECONDS }],
+    get: [{ capacity: gets, seconds: settings.LIMIT_GET_SECONDS }],
   }
-}
-
-/** The rate limits of the configuration or of the policy of an organization, in the cache Redis. */
-export function limiterOf (
-  { cache, state, log, metrics }:
-  Pick<Connections, 'cache' | 'state'> & Pick<ServiceContext, 'log' | 'metrics'>,
-  settings: Settings
-): Limiter {
-  const { cachedOrgPolicy } = createOrganizations(state)
-  const defaults = limitsOf(settings)
-  const limits = (org: string) => {
-    const { postBurst, postSustained, gets } = cachedOrgPolicy(org)
-    if ((postBurst ?? postSustained ?? gets) === undefined) return defaults
-    return limitsOf({
-      ...settings,
-      LIMIT_POST_BURST: postBurst ?? settings.LIMIT_POST_BURST,
-      LIMIT_POST_SUSTAINED: postSustained ?? settings.LIMIT_POST_SUSTAINED,
-      LIMIT_GET: gets ?? settings.LIMIT_GET,
-    })
-  }
-  const shared = createRedisLimiter(cache, limits)
-  return createLimiter({ shared, local: createLocalLimiter(limits), log, metrics })
 }

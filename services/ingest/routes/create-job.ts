@@ -1,17 +1,16 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
-  AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema,
+  AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema, MAX_BODY_BYTES,
 } from '../../../schemas/api/create-job.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { NotSubmittedError, type Submitted } from '../../jobs/submit.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
-import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
+import { createBodyBudget, reserveMemory } from '../body.ts'
 import type { ApiError } from '../errors.ts'
-import { reserveMemory } from '../memory-reservation.ts'
 import type { IngestDeps } from '../ports.ts'
 import type { Settings } from '../config.ts'
 import { sendAccepted, sendError, OUTCOME_UNKNOWN, refusalError } from '../response.ts'
-import { readKeyedSubmission } from '../read-submission.ts'
+import { readKeyedSubmission } from '../request.ts'
 
 /** Errors of the body of a job or quote, in addition to those of every body. */
 export const REQUEST_ERRORS = [

@@ -1,15 +1,14 @@
 import type { FastifyReply, RouteOptions } from 'fastify'
-import { CreateJobSchema } from '../../../schemas/api/create-job.ts'
+import { CreateJobSchema, MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { QuoteSchema } from '../../../schemas/api/quote.ts'
 import type { ChecksBody } from '../../../schemas/api/services.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
-import { MAX_BODY_BYTES } from '../body-budget.ts'
 import { callerOf } from '../guard.ts'
-import { reserveMemory } from '../memory-reservation.ts'
+import { reserveMemory } from '../body.ts'
 import type { IngestDeps } from '../ports.ts'
 import type { Settings } from '../config.ts'
-import { readSubmission } from '../read-submission.ts'
+import { readSubmission } from '../request.ts'
 import { sendError, refusalError } from '../response.ts'
 import { checksBody } from './account.ts'
 import { REQUEST_ERRORS } from './create-job.ts'
@@ -54,7 +53,7 @@ export function createQuoteRoute (
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {
       // A quote changes nothing, so it can be repeated without a key.
-      const read = readSubmission(request, settings, '')
+      const read = readSubmission(request, settings)
       if ('code' in read) return sendError(reply, read)
       const { service } = read
       const checks = checksBody(settings.checks, service, callerOf(request).mode)

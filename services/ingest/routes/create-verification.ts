@@ -6,12 +6,11 @@ import {
   MAX_VERIFICATION_INPUTS, type VerificationBody, VerificationSchema,
 } from '../../../schemas/api/verifications.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
-import { type AwaitedJob, awaitResults } from '../await-results.ts'
 import type { ApiError } from '../errors.ts'
 import type { IngestDeps } from '../ports.ts'
 import type { Settings } from '../config.ts'
 import { sendAccepted, sendError, sendVerified } from '../response.ts'
-import { whileConnected } from '../find-job.ts'
+import { type AwaitedJob, awaitResults, whileConnected } from '../find-jobs.ts'
 import { JOB_ERRORS, submitRequest } from './create-job.ts'
 
 /**

@@ -8,7 +8,7 @@ import {
   DEFAULT_ATTEMPTS, EndpointDeliveriesSchema, type EndpointPath, EndpointPathSchema,
   type ListEndpointDeliveriesQuery, ListEndpointDeliveriesQuerySchema,
 } from '../../../schemas/api/webhook-endpoints.ts'
-import { findJob } from '../find-job.ts'
+import { findJob } from '../find-jobs.ts'
 import { callerOf } from '../guard.ts'
 import type { WebhookDelivery } from '../../webhooks/deliveries.ts'
 import type { Attempt } from '../../webhooks/delivery-history.ts'

@@ -5,9 +5,9 @@ import {
   type ResultsQuery, ResultsQuerySchema, ResultsSchema,
 } from '../../../schemas/api/results.ts'
 import type { ApiError } from '../errors.ts'
-import { findReadable, type FoundResults, type ResultRetention } from '../find-job.ts'
+import { findReadable, type ResultRetention } from '../find-jobs.ts'
 import { callerOf } from '../guard.ts'
-import type { IngestDeps } from '../ports.ts'
+import type { FoundResults, IngestDeps } from '../ports.ts'
 import { numbersInQuery } from '../query-fields.ts'
 import {
   formError, listsInQuery, RESULT_TYPES, resultForm, type ResultForm, selectionOf, sendResults,

@@ -9,15 +9,14 @@ import {
   DEFAULT_JOBS, JobListSchema, type ListJobsQuery, ListJobsQuerySchema,
 } from '../../../schemas/api/list-jobs.ts'
 import {
-  erasedBody, findJob, jobBodies, NOT_STORED, untilClosed, waitForChange,
-} from '../find-job.ts'
+  erasedBody, findJob, jobBodies, listJobs, listLabeled, NOT_STORED, untilClosed, waitForChange,
+} from '../find-jobs.ts'
 import { callerOf } from '../guard.ts'
 import { jobBody } from '../../jobs/job-view.ts'
-import { labelsInQuery, listJobs, listLabeled } from '../list-jobs.ts'
 import type { IngestDeps } from '../ports.ts'
-import { numbersInQuery, timeRange } from '../query-fields.ts'
-import { createTenantGate } from '../queries.ts'
+import { labelsInQuery, numbersInQuery, timeRange } from '../query-fields.ts'
 import { sendError } from '../response.ts'
+import { createTenantGate } from '../tenant-queues.ts'
 
 /** GET /api/v1/jobs/{id}: the status and progress of a job of the caller's tenant. */
 export function getJobRoute (deps: IngestDeps): RouteOptions {

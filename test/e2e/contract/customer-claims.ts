@@ -9,7 +9,7 @@ import { newCustomer, PROXY, receiver, shared, workspace } from './support.ts'
  * What a customer finds who has read the interface text and the guides. All it takes from outside
  * `customer.ts` are addresses and keys. Services with other settings are tested elsewhere:
  *
- * | 100 requests a second: a queue that waits too long | test/unit/ingest/preflight-queue.test.ts |
+ * | 100 requests a second: a queue that waits too long | test/unit/ingest/tenant-queues.test.ts   |
  * | sums of counters over random jobs with failures    | test/properties/counters.test.ts        |
  * | e-mail verdicts with the DNS                       | test/e2e/email-domains.test.ts          |
  * | the largest body                                   | test/e2e/bad-input/rows.ts              |

@@ -27,7 +27,7 @@ export const ROWS = {
   'a hundred jobs at once are a hundred times 202':
     'test/e2e/contract/customer-claims.ts: a customer is served all of a hundred',
   'a wait too long for a preflight is reported, and counts towards no limit':
-    'test/unit/ingest/preflight-queue.test.ts: ' +
+    'test/unit/ingest/tenant-queues.test.ts: ' +
     'that wait too long are rejected, and refund the rate limits',
 
   // Idempotency
@@ -119,7 +119,7 @@ export const ROWS = {
   'without a usable key is 401 with WWW-Authenticate': HERE,
   'for a wrong path is 404, for a wrong method 405 with Allow': HERE,
   'for headers that are too large is 431':
-    'test/unit/ingest/socket.test.ts: with headers of 100 kB get 431',
+    'test/e2e/bad-input/connections.ts: 100 kB in one header',
   'for a request that comes too slowly is 408': 'test/unit/ingest/failures.test.ts: %s is answered',
   'of the service is 500 without detail':
     'test/unit/ingest/create-job.test.ts: because of an internal fault',
@@ -223,7 +223,7 @@ export const ROWS = {
   'the latency of cached rows is measured': 'test/bench/limits.ts: 100 rows all cached, idle, p50',
   'the latency of fresh rows is measured': 'test/bench/limits.ts: 100 fresh rows, idle, p95',
   'limits are those of the interface unless others are set':
-    'test/unit/ingest/limits/settings.test.ts: are those of the public interface unless others',
+    'test/unit/ingest/limits/limiter.test.ts: are those of the public interface unless others',
   'durations are those of the interface unless others are set':
     'test/unit/ingest/config.test.ts: has the values of the public interface as defaults',
 } as const satisfies Readonly<Record<string, string>>

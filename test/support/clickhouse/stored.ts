@@ -4,7 +4,7 @@ import { createDeliveryHistory, type Attempt } from '../../../services/webhooks/
 import { recordMacOf } from '../keys/signed.ts'
 
 /** What ClickHouse answers to a query for these rows. */
-export function rowsAnswer (rows: readonly object[]) {
+function rowsAnswer (rows: readonly object[]) {
   return {
     json: async () => rows,
     stream: () => Readable.from([rows.map(row => ({ json: () => row }))]),

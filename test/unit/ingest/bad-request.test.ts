@@ -1,7 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { application, good } from './doubles.ts'
+import { ROW_FIELDS } from '../../../schemas/api/columns.ts'
+import { LINE_TYPES, REASONS } from '../../../schemas/api/verdicts.ts'
+import { SERVICE_SLUGS } from '../../../services/topology.ts'
+import { application, good, JOB_ID } from './doubles.ts'
 
-type Case = readonly [what: string, body: unknown, code: string, param?: string]
+const FIELDS = 'service, inputs, countryCode, forceFresh, webhook_url, metadata'
+const SLUGS = 'phone-validation, whatsapp, telegram, carrier-single, carrier-lookup, ' +
+  'email-validation'
+const COUNTRY = 'countryCode is not an ISO 3166 two-letter code. Send one, for example US, or ' +
+  'leave it out.'
+
+type Case = readonly [what: string, body: unknown, code: string, param?: string, message?: string]
 
 const labels = (count: number, length = 1) =>
   Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, 'v'.repeat(length)]))
@@ -10,8 +19,7 @@ const CASES: readonly Case[] = [
   ['no JSON', '{"service":', 'invalid_json'],
   ['an empty body', '', 'invalid_json'],
   ['NaN', '{"service":NaN}', 'invalid_json'],
-  ['two values', '{} {}', 'invalid_json'],
-  ['an array', [], 'invalid_request'],
+  ['an array', [], 'invalid_request', undefined, 'The body must be a JSON object in braces.'],
   ['null', 'null', 'invalid_request'],
   ['a text', '"service"', 'invalid_request'],
   ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 'invalid_encoding'],
@@ -24,103 +32,167 @@ const CASES: readonly Case[] = [
     'invalid_request'],
   ['constructor.prototype', '{"constructor":{"prototype":{"a":1}}}', 'invalid_request'],
   ['deep nesting', '['.repeat(100_000) + ']'.repeat(100_000), 'invalid_request'],
-  ['no service', { inputs: ['1'] }, 'invalid_request', 'service'],
+  ['no service', { inputs: ['1'] }, 'invalid_request', 'service', 'service is missing. Send it.'],
   ['no inputs', { service: 'phone-validation' }, 'invalid_request', 'inputs'],
-  ['an empty list', { ...good, inputs: [] }, 'invalid_request', 'inputs'],
-  ['a text for inputs', { ...good, inputs: '+1' }, 'invalid_request', 'inputs'],
-  ['a number for inputs', { ...good, inputs: 12 }, 'invalid_request', 'inputs'],
-  ['an object for inputs', { ...good, inputs: {} }, 'invalid_request', 'inputs'],
-  ['null among inputs', { ...good, inputs: ['1', null] }, 'invalid_request', 'inputs[1]'],
-  ['true among inputs', { ...good, inputs: [true] }, 'invalid_request', 'inputs[0]'],
+  ['an empty list', { ...good, inputs: [] }, 'invalid_request', 'inputs',
+    'inputs is empty. Send at least 1.'],
+  ['a text for inputs', { ...good, inputs: '+1' }, 'invalid_request', 'inputs',
+    'inputs must be a list in square brackets.'],
+  ['null among inputs', { ...good, inputs: ['1', null] }, 'invalid_request', 'inputs[1]',
+    'inputs[1] must be a text in quotes.'],
   ['a list among inputs', { ...good, inputs: ['1', '2', '3', ['4']] },
     'invalid_request', 'inputs[3]'],
-  ['100,001 inputs', { ...good, inputs: Array(100_001).fill('1') }, 'too_many_inputs', 'inputs'],
-  ['an unknown slug', { ...good, service: 'fax' }, 'unknown_service', 'service'],
+  ['100,001 inputs', { ...good, inputs: Array(100_001).fill('1') }, 'too_many_inputs', 'inputs',
+    'A job has at most 100,000 inputs. Split it into several jobs.'],
+  ['an unknown slug', { ...good, service: 'fax' }, 'unknown_service', 'service',
+    `service must be one of: ${SLUGS}.`],
   ['a slug in capitals', { ...good, service: 'Phone-Validation' }, 'unknown_service', 'service'],
-  ['a slug with a space', { ...good, service: 'phone-validation ' }, 'unknown_service', 'service'],
   ['no provider', { ...good, service: 'whatsapp' }, 'service_not_configured', 'service'],
   ['a three-letter country', { ...good, countryCode: 'USA' },
     'invalid_country_code', 'countryCode'],
-  ['country XX', { ...good, countryCode: 'XX' }, 'invalid_country_code', 'countryCode'],
+  ['country XX', { ...good, countryCode: 'XX' }, 'invalid_country_code', 'countryCode', COUNTRY],
   ['no country', { ...good, countryCode: '' }, 'invalid_country_code', 'countryCode'],
-  ['country ZZ', { ...good, countryCode: 'ZZ' }, 'invalid_country_code', 'countryCode'],
   ['null as country', { ...good, countryCode: null }, 'invalid_request', 'countryCode'],
-  ['forceFresh as text', { ...good, forceFresh: 'true' }, 'invalid_request', 'forceFresh'],
-  ['forceFresh as number', { ...good, forceFresh: 1 }, 'invalid_request', 'forceFresh'],
-  ['an unknown field', { ...good, force_fresh: true }, 'invalid_request', 'force_fresh'],
-  ['51 labels', { ...good, metadata: labels(51) }, 'invalid_request', 'metadata'],
-  ['a label of 501', { ...good, metadata: labels(1, 501) }, 'invalid_request', 'metadata.k0'],
-  ['a name of 41', { ...good, metadata: { ['k'.repeat(41)]: 'v' } }, 'invalid_request', 'metadata'],
+  ['forceFresh as text', { ...good, forceFresh: 'true' }, 'invalid_request', 'forceFresh',
+    'forceFresh must be true or false, without quotes.'],
+  ['an unknown field', { ...good, force_fresh: true }, 'invalid_request', 'force_fresh',
+    `force_fresh is not a field of this request. Leave it out; there are: ${FIELDS}.`],
+  ['51 labels', { ...good, metadata: labels(51) }, 'invalid_request', 'metadata',
+    'metadata has too many entries. Send at most 50.'],
+  ['a label of 501', { ...good, metadata: labels(1, 501) }, 'invalid_request', 'metadata.k0',
+    'metadata.k0 is too long. It can have at most 500 characters.'],
+  ['a name of 41', { ...good, metadata: { ['k'.repeat(41)]: 'v' } }, 'invalid_request', 'metadata',
+    'metadata has a key of more than 40 characters. Shorten it.'],
   ['a number as label', { ...good, metadata: { team: 1 } }, 'invalid_request', 'metadata.team'],
   ['a line end in a name', { ...good, metadata: { 'a\nb': 1 } },
     'invalid_request', 'metadata.a\nb'],
-  ['a list of labels', { ...good, metadata: [] }, 'invalid_request', 'metadata'],
+  ['a list of labels', { ...good, metadata: [] }, 'invalid_request', 'metadata',
+    'metadata must be a JSON object in braces.'],
+  ['a name to escape', { ...good, metadata: { 'a/b~c': 1 } }, 'invalid_request',
+    'metadata.a/b~c', 'metadata.a/b~c must be a text in quotes.'],
   ['http', { ...good, webhook_url: 'http://example.com/' }, 'invalid_webhook_url', 'webhook_url'],
   ['a long address', { ...good, webhook_url: `https://a.example/${'x'.repeat(2_048)}` },
-    'invalid_webhook_url', 'webhook_url'],
+    'invalid_webhook_url', 'webhook_url',
+    'webhook_url is too long. It can have at most 2,048 characters.'],
   ['a number as address', { ...good, webhook_url: 1 }, 'invalid_request', 'webhook_url'],
 ]
 
-describe('a body that can not be a job', () => {
-  it.each(CASES)('%s', async (...[, body, code, param]) => {
-    const { post, calls } = application({}, { bodyBudgetBytes: 40_000_000 })
+describe('a body that cannot be a job', () => {
+  const { app, post, calls } = application({}, { bodyBudgetBytes: 40_000_000 })
+
+  it.each(CASES)('%s', async (...[, body, code, param, message]) => {
     const answer = await post(body)
     const { error } = answer.json()
     expect([answer.statusCode, error.code, error.param]).toEqual([400, code, param])
     expect(error.type).toBe('invalid_request')
-    expect(error.message).toMatch(/^\S.*\.$/s)
+    if (message === undefined) expect(error.message).toMatch(/^\S.*\.$/s)
+    else expect(error.message).toBe(message)
     expect(error.request_id).toBe(answer.headers['x-request-id'])
+    expect(error.services).toEqual(code === 'unknown_service' ? SERVICE_SLUGS : undefined)
     expect(calls.submissions).toEqual([])
   })
 
-  it('names the services there are', async () => {
-    const { post } = application()
-    const { error } = (await post({ ...good, service: 'fax' })).json()
-    expect(error.services).toContain('email-validation')
-    expect(error.message).toContain('phone-validation, whatsapp')
+  it('shows at most 100 characters of a field it does not know', async () => {
+    const { error } = (await post({ ...good, ['x'.repeat(9_000)]: 1 })).json()
+    expect(error.param).toBe('x'.repeat(100))
   })
 
-  it('takes the largest labels the limits allow', async () => {
+  it.each([
+    'text/plain', 'application/x-www-form-urlencoded', 'application/json; charset=utf-16',
+    'application/json; charset=', 'application/jsonp', 'nonsense', undefined,
+  ])('is not read because of its content type %s', async type => {
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/api/v1/jobs',
+      headers: { authorization: 'Bearer live', ...type !== undefined && { 'content-type': type } },
+      ...type !== undefined && { payload: JSON.stringify(good) },
+    })
+    expect([answer.statusCode, answer.json().error.code]).toEqual([415, 'unsupported_media_type'])
+  })
+
+  it('is not read because it is too large', async () => {
+    const answer = await post(`"${'x'.repeat(34 * 1_024 * 1_024)}"`)
+    expect([answer.statusCode, answer.json().error.code]).toEqual([413, 'body_too_large'])
+  })
+})
+
+describe('a body at the limits', () => {
+  it('has the largest labels, or its charset in any spelling', async () => {
     const { post, calls } = application()
     const metadata = { ...labels(49, 500), ['k'.repeat(40)]: '' }
     expect((await post({ ...good, metadata })).statusCode).toBe(202)
     expect(calls.submissions[0]?.metadata).toEqual(metadata)
-  })
-
-  it('shows at most 100 characters of a field it does not know', async () => {
-    const { post } = application()
-    const { error } = (await post({ ...good, ['x'.repeat(9_000)]: 1 })).json()
-    expect(error.param).toBe('x'.repeat(100))
+    for (const charset of ['=UTF-8', '="utf-8"', ' = "utf8"']) {
+      const headers = { 'content-type': `application/json;charset${charset}` }
+      expect((await post(good, { headers })).statusCode).toBe(202)
+    }
   })
 })
 
-describe('a body that is not read', () => {
+describe('an invalid query gets an error that says what to do', () => {
+  const { get } = application()
+
   it.each([
-    ['text/plain'], ['application/x-www-form-urlencoded'], ['application/json; charset=utf-16'],
-    ['application/jsonp'], ['nonsense'],
-  ])('because of its content type %s', async type => {
-    const { post } = application()
-    const answer = await post(good, { headers: { 'content-type': type } })
-    expect([answer.statusCode, answer.json().error.code]).toEqual([415, 'unsupported_media_type'])
+    ['/jobs?limit=0', 'limit must be a whole number from 1 to 100.'],
+    ['/jobs?metadata=x', 'metadata is sent with a name in brackets: metadata[name]=value.'],
+    ['/jobs?limit=ten', 'limit must be a whole number from 1 to 100.'],
+    ['/jobs?limit=1&limit=2', 'limit must be a whole number from 1 to 100.'],
+    ['/jobs?after=a&after=b', 'after was sent more than once. Send it once.'],
+    ['/jobs?after=x', 'after is not valid. It is: The next_cursor of the page before: only ' +
+      'jobs older than this one.'],
+    ['/jobs?state=completed',
+      'state is not a parameter of this request. Leave it out; there are: limit, after, status, ' +
+      'service, created_from, created_to, metadata.'],
+    ['/jobs?created_from=today', 'created_from must be a date like 2026-08-11, or a timestamp ' +
+      'like 2026-08-11T10:00:00Z; encode the + of an offset as %2B.'],
+    ['/jobs?created_to=2026-02-30', 'created_to must be a date like 2026-08-11, or a timestamp ' +
+      'like 2026-08-11T10:00:00Z; encode the + of an offset as %2B.'],
+    ['/jobs?created_from=2026-08-02&created_to=2026-08-01',
+      'created_from must be before created_to.'],
+    ['/jobs?metadata[a]=1&metadata[a]=2', 'metadata.a was sent more than once. Send it once.'],
+    [`/jobs?metadata[${'k'.repeat(41)}]=1`,
+      'metadata has a key of more than 40 characters. Shorten it.'],
+    [`/jobs?metadata[a]=${'v'.repeat(501)}`,
+      'metadata.a is too long. It can have at most 500 characters.'],
+    [`/jobs?${Array.from({ length: 11 }, (_, at) => `metadata[${at}]=x`).join('&')}`,
+      'metadata has too many entries. Send at most 10.'],
+    ['/usage?from=yesterday', 'from must be a date like 2026-08-11, or a timestamp ' +
+      'like 2026-08-11T10:00:00Z; encode the + of an offset as %2B.'],
+    ['/usage?from=2026-08-01&to=2026-07-01', 'from must be before to.'],
+    ['/usage?from=2030-01-01', 'from must be before "to", which is now by default.'],
+    ['/usage?from=2024-01-01&to=2026-01-01', 'from must be at most 366 days before "to".'],
+    ['/usage?group_by=week', 'group_by is not valid. It is: One or more of day (of the ' +
+      'creation, UTC), service and key (of the request), separated by commas.'],
+    ['/usage?format=xml', 'format must be one of: json, csv.'],
+    ['/transactions?limit=0', 'limit must be a whole number from 1 to 100.'],
+    ['/transactions?after=txn_0', 'after is not valid. It is: The next_cursor of the page ' +
+      'before: only transactions older than this one.'],
+    ['/transactions?type=refund',
+      'type must be one of: topup, adjust, reserve, settle, void.'],
+    ['/jobs?service=fax', `service must be one of: ${SLUGS}.`],
+    [`/jobs/${JOB_ID}/results?format=xml`, 'format must be one of: csv, json, jsonl.'],
+    [`/jobs/${JOB_ID}/results?safe=yes`, 'safe must be "spreadsheet", or be left out.'],
+    [`/jobs/${JOB_ID}/results?cursor=`, 'cursor is empty. Send a text, or leave it out.'],
+    [`/jobs/${JOB_ID}/results?status=vaild`,
+      'status[0] must be one of: valid, invalid, risky, unknown.'],
+    [`/jobs/${JOB_ID}/results?status=valid,`,
+      'status[1] must be one of: valid, invalid, risky, unknown.'],
+    [`/jobs/${JOB_ID}/results?source=live,catch`,
+      'source[1] must be one of: live, cache, duplicate, preflight, none.'],
+    [`/jobs/${JOB_ID}/results?reason=bad`, `reason[0] must be one of: ${REASONS.join(', ')}.`],
+    [`/jobs/${JOB_ID}/results?line_type=`,
+      `line_type[0] must be one of: ${LINE_TYPES.join(', ')}.`],
+    [`/jobs/${JOB_ID}/results?country=US,UK`,
+      'country[1] is not valid. It is: An ISO 3166-1 code of two letters, such as US.'],
+    [`/jobs/${JOB_ID}/results?duplicates=keep`, 'duplicates must be "drop", or be left out.'],
+    [`/jobs/${JOB_ID}/results?columns=row,rows`,
+      `columns[1] must be one of: ${ROW_FIELDS.join(', ')}.`],
+    [`/jobs/${JOB_ID}/results?columns=row,input,row`, 'columns has a value twice. Send each once.'],
+    [`/jobs/${JOB_ID}/results?status=valid&status=risky`,
+      'status was sent more than once. Send it once, with commas between its values.'],
+  ])('%s', async (path, message) => {
+    const { error } = (await get(path)).json()
+    expect([error.code, error.message]).toEqual(['invalid_request', message])
+    expect(message.startsWith(error.param)).toBe(true)
   })
-
-  it('because it has no content type', async () => {
-    const { app } = application()
-    const answer = await app.inject({
-      method: 'POST', url: '/api/v1/jobs', headers: { authorization: 'Bearer live' },
-    })
-    expect([answer.statusCode, answer.json().error.code]).toEqual([415, 'unsupported_media_type'])
-  })
-
-  it('because it is too large', async () => {
-    const { post } = application({}, { bodyBudgetBytes: 1e9 })
-    const answer = await post(`"${'x'.repeat(34 * 1_024 * 1_024)}"`)
-    expect([answer.statusCode, answer.json().error.code]).toEqual([413, 'body_too_large'])
-  })
-
-  it.each(['application/json; charset=UTF-8', 'application/json;charset="utf-8"'])(
-    'unless its type is %s', async type => {
-      const { post } = application()
-      expect((await post(good, { headers: { 'content-type': type } })).statusCode).toBe(202)
-    })
 })

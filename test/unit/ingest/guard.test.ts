@@ -1,14 +1,15 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { newApiKey } from '../../../services/accounts/key-store.ts'
+import { callerOf } from '../../../services/ingest/guard.ts'
+import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import {
-  CONNECTION_DEFAULTS, createPublicLimit, readClientAddresses,
-} from '../../../services/runtime/platform/http-server.ts'
-import { networksOf } from '../../../services/runtime/platform/networks.ts'
-import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
-import { describe, expect, it } from 'vitest'
-import { answerFailures } from '../../../services/ingest/failures.ts'
-import { callerOf, createHttpsCheck, guardRoutes } from '../../../services/ingest/guard.ts'
-import {
-  application, doubles, good, JOB_ID, KEY_ID, outage, settings, type Sent,
+  application, createTestApp, doubles, good, JOB_ID, outage, settings, type Sent,
 } from './doubles.ts'
+
+afterEach(() => { vi.useRealTimers() })
 
 describe('authentication', () => {
   it.each<[what: string, sent: Sent, status: number, code: string]>([
@@ -22,7 +23,7 @@ describe('authentication', () => {
     ['an expired key', { key: 'expired' }, 401, 'expired_key'],
     ['a revoked key', { key: 'revoked' }, 401, 'revoked_key'],
     ['a key that may only read', { key: 'reader' }, 403, 'insufficient_scope'],
-  ])('%s', async (...[, sent, status, code]) => {
+  ])('fails for %s before the body is read', async (...[, sent, status, code]) => {
     const { post, calls } = application()
     const answer = await post('not even JSON', sent)
     expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
@@ -30,66 +31,142 @@ describe('authentication', () => {
     expect(calls.submissions).toEqual([])
   })
 
-  it('a key that may only write can not read', async () => {
+  it.each([
+    ['Bearer live', 'live'], ['bearer   live', 'live'],
+    [`Bearer ${'x'.repeat(249)}`, 'x'.repeat(249)], [`Bearer ${'x'.repeat(250)}`, 'malformed'],
+  ])('looks %.40s up as %.20s', async (authorization, secret) => {
+    const secrets: string[] = []
+    const { get } = application({
+      findKey: async secret => { secrets.push(secret); return { kind: 'missing' } },
+    })
+    await get('/balance', { headers: { authorization } })
+    expect(secrets).toEqual([secret])
+  })
+
+  it('names the scopes that a key lacks, and includes narrower ones', async () => {
     const { get } = application()
-    const answer = await get(`/jobs/${JOB_ID}`, { key: 'writer' })
-    expect(answer.json().error).toMatchObject({ code: 'insufficient_scope', type: 'permission' })
-    expect(answer.json().error.message).toContain('jobs:read')
+    const messageOf = async (path: string, key: string) =>
+      (await get(path, { key })).json().error?.message as string | undefined
+    expect(await messageOf(`/jobs/${JOB_ID}`, 'writer'))
+      .toBe('The API key lacks the scope jobs:read. Use a key that has it.')
+    expect(await messageOf('/usage', 'writer'))
+      .toBe('The API key lacks the scope usage:read or jobs:read. Use a key that has it.')
+    expect(await messageOf('/usage', 'reader')).toBeUndefined()
   })
 
-  it('a key in the query counts for nothing', async () => {
-    const { app } = application()
-    const answer = await app.inject(`/api/v1/jobs/${JOB_ID}?api_key=live&access_token=live`)
-    expect(answer.json().error.code).toBe('missing_key')
+  it('names an address from which a key may not be used', async () => {
+    const { get } = application({ findKey: async () => ({ kind: 'foreign_address' }) })
+    const { error } = (await get('/balance', { remoteAddress: '127.0.0.9' })).json()
+    expect(error.code).toBe('address_not_allowed')
+    expect(error.message).toContain('from the address 127.0.0.9')
   })
 
-  it('the scheme is read in any case', async () => {
-    const { get } = application()
-    const answer = await get(`/jobs/${JOB_ID}`, { headers: { authorization: 'bEARER live' } })
-    expect(answer.statusCode).toBe(200)
-  })
-
-  it('is 503 when keys can not be read', async () => {
+  it('is 503 when keys cannot be read', async () => {
     const { get } = application({ findKey: () => Promise.reject(outage) })
     expect((await get(`/jobs/${JOB_ID}`)).json().error.code).toBe('temporarily_unavailable')
   })
 })
 
+describe('a client that guesses keys', () => {
+  const [good, fresh, expired] = [newApiKey('live'), newApiKey('live'), newApiKey('live')]
+
+  function guarded () {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    vi.advanceTimersByTime(1)
+    const { findKey } = doubles()
+    const calls: string[] = []
+    const { app } = application({
+      findKey: async (secret, address) => {
+        calls.push(secret)
+        if (secret === expired) return { kind: 'expired' }
+        return await findKey([good, fresh].includes(secret) ? 'live' : 'unknown', address)
+      },
+    })
+    const ask = (address: string, key = newApiKey('live')) => app.inject({
+      url: '/api/v1/balance',
+      remoteAddress: '10.0.0.1',
+      headers: {
+        authorization: `Bearer ${key}`,
+        'x-forwarded-proto': 'https',
+        'x-forwarded-for': address,
+      },
+    })
+    const status = async (address: string, key?: string) => (await ask(address, key)).statusCode
+    const guessMany = async (address: string) => {
+      for (let sent = 0; sent < 60; sent += 1) expect(await status(address)).toBe(401)
+    }
+    return { ask, status, guessMany, calls }
+  }
+
+  it('is throttled after sixty unknown keys in a minute', async () => {
+    const { ask, status, guessMany, calls } = guarded()
+    await guessMany('192.0.2.1')
+    vi.advanceTimersByTime(20_000)
+    const throttled = await ask('192.0.2.1')
+    expect([throttled.statusCode, throttled.headers['retry-after']]).toEqual([429, '40'])
+    expect(throttled.json().error.message).toContain('unknown API keys')
+    expect(calls).toHaveLength(60)
+    expect(await status('192.0.2.2')).toBe(401)
+    vi.advanceTimersByTime(40_001)
+    expect(await status('192.0.2.1')).toBe(401)
+  })
+
+  it('is an IPv6 /64, or an IPv4 address in either notation', async () => {
+    const { status, guessMany } = guarded()
+    await guessMany('2001:db8:1:2::1')
+    expect(await status('2001:db8:1:2:ffff::9')).toBe(429)
+    expect(await status('2001:db8:1:3::1')).toBe(401)
+    await guessMany('192.0.2.1')
+    expect(await status('::ffff:192.0.2.1')).toBe(429)
+  })
+
+  it('does not affect recently valid keys from the same address', async () => {
+    const { status, guessMany } = guarded()
+    expect(await status('192.0.2.1', good)).toBe(200)
+    await guessMany('192.0.2.1')
+    expect(await status('192.0.2.1', good)).toBe(200)
+    expect(await status('192.0.2.1', fresh)).toBe(429)
+  })
+
+  it('may send malformed or expired keys without this limit', async () => {
+    const { status } = guarded()
+    for (const secret of ['malformed', expired]) {
+      for (let sent = 0; sent < 70; sent += 1) {
+        expect(await status('192.0.2.1', secret)).toBe(401)
+      }
+    }
+  })
+})
+
 describe('plain HTTP', () => {
-  it.each<[what: string, sent: Sent, isTaken: boolean]>([
-    ['on this machine', { remoteAddress: '127.0.0.9' }, true],
-    ['on this machine, IPv6', { remoteAddress: '::1' }, true],
-    ['on this machine, mapped', { remoteAddress: '::ffff:127.0.0.1' }, true],
-    ['from elsewhere', { remoteAddress: '192.0.2.1' }, false],
-    ['from elsewhere with a claim', {
-      remoteAddress: '192.0.2.1', headers: { 'x-forwarded-proto': 'https' },
-    }, false],
-    ['behind the proxy', {
-      remoteAddress: '10.1.2.3', headers: { 'x-forwarded-proto': 'https' },
-    }, true],
-    ['of a proxy on this machine', {
-      remoteAddress: '127.0.0.1', headers: { 'x-forwarded-proto': 'http' },
-    }, false],
-    ['in front of the proxy', {
-      remoteAddress: '::ffff:10.1.2.3', headers: { 'x-forwarded-proto': 'http' },
-    }, false],
-    ['at a proxy that says nothing', { remoteAddress: '10.1.2.3' }, false],
-    ['of a proxy with two opinions', {
-      remoteAddress: '10.1.2.3', headers: { 'x-forwarded-proto': 'https, http' },
-    }, false],
-  ])('%s', async (_, sent, isTaken) => {
+  const forwarded = (proto: string) => ({ 'x-forwarded-proto': proto })
+
+  it.each<[what: string, isTaken: boolean, remoteAddress: string, headers?: Sent['headers']]>([
+    ['on this machine', true, '127.0.0.9'],
+    ['on this machine, IPv6', true, '::1'],
+    ['on this machine, mapped', true, '::ffff:127.0.0.1'],
+    ['from elsewhere', false, '192.0.2.1'],
+    ['from elsewhere with a claim', false, '192.0.2.1', forwarded('https')],
+    ['behind the proxy', true, '10.1.2.3', forwarded('https')],
+    ['of a proxy on this machine', false, '127.0.0.1', forwarded('http')],
+    ['in front of the proxy', false, '::ffff:10.1.2.3', forwarded('http')],
+    ['at a proxy that says nothing', false, '10.1.2.3'],
+    ['of a proxy with two opinions', false, '10.1.2.3', forwarded('https, http')],
+    ['from the neighbor of a proxy', false, '11.0.0.0', forwarded('https')],
+  ])('%s is accepted: %s', async (_, isTaken, remoteAddress, headers = {}) => {
     const { get } = application()
-    const answer = await get(`/jobs/${JOB_ID}`, sent)
+    const answer = await get(`/jobs/${JOB_ID}`, { remoteAddress, headers })
     expect([answer.statusCode, answer.json().error?.code])
       .toEqual(isTaken ? [200, undefined] : [403, 'https_required'])
+    expect(answer.headers['strict-transport-security'])
+      .toBe(isTaken && 'x-forwarded-proto' in headers ? 'max-age=31536000' : undefined)
   })
 
-  it('is refused before the key is read', async () => {
-    const { get } = application({ findKey: () => Promise.reject(new Error('unexpected call')) })
-    expect((await get(`/jobs/${JOB_ID}`, { remoteAddress: '192.0.2.1' })).statusCode).toBe(403)
-  })
-
-  it('refuses a proxy that is no address', () => {
+  it('is refused before the key is read, and for documents too', async () => {
+    const { app } = application({ findKey: () => Promise.reject(new Error('unexpected call')) })
+    for (const url of ['/api/v1/balance', '/', '/docs', '/openapi.json', '/changelog']) {
+      expect((await app.inject({ url, remoteAddress: '192.0.2.1' })).statusCode).toBe(403)
+    }
     expect(() => application({}, { trustedProxies: ['proxy.example'] })).toThrow(/TRUSTED_PROXIES/)
   })
 })
@@ -100,65 +177,29 @@ describe('an unknown path or method', () => {
     ['HEAD', '/api/v1/quotes', 405, 'POST, OPTIONS'],
     ['TRACE', '/changelog', 405, 'GET, HEAD, OPTIONS'],
     ['PUT', '/api/v1/jobs/', 405, 'POST, GET, HEAD, OPTIONS'],
-    ['GET', '/healthz', 404, undefined],
-    ['GET', '/readyz', 404, undefined],
     ['PATCH', `/api/v1/jobs/${JOB_ID}?x=1`, 405, 'GET, HEAD, DELETE, OPTIONS'],
     ['PROPFIND', `/api/v1/jobs/${JOB_ID}/results`, 405, 'GET, HEAD, OPTIONS'],
+    ['OPTIONS', '/api/v1/jobs', 204, 'POST, GET, HEAD, OPTIONS'],
     ['OPTIONS', '/api/v1/nothing', 404, undefined],
-    ['GET', '/metrics', 404, undefined],
-    ['POST', '/api/v1/nothing', 404, undefined],
+    ['GET', '/healthz', 404, undefined],
     ['GET', '//api/v1/jobs', 404, undefined],
     ['GET', '/api/v1/jobs/%2e%2e/x', 404, undefined],
     ['GET', '/api/v1/jobs/%zz', 404, undefined],
     ['GET', `/api/v1/jobs/${'x'.repeat(1_000)}`, 404, undefined],
-  ] as const)('%s %.30s is %i', async (...[method, url, status, allow]) => {
+  ] as const)('%s %.30s is %i', async (method, url, status, allow) => {
     const { app } = application()
     const answer = await app.inject({ method: method as 'GET', url, payload: '<xml/>' })
     expect([answer.statusCode, answer.headers.allow]).toEqual([status, allow])
     expect(answer.headers['x-request-id']).toMatch(/^req_/)
     expect(answer.headers['api-version']).toBe('2026-08-11')
     // An answer to HEAD has no body.
-    const code = method === 'HEAD' ? undefined : answer.json().error.code
-    if (method !== 'HEAD') expect(code).toBe(status === 405 ? 'method_not_allowed' : 'not_found')
-  })
-})
-
-describe('what the client accepts', () => {
-  it.each([
-    ['*/*', 202], ['application/*;q=0.1', 202], ['text/html, application/json', 202], ['', 202],
-    ['text/csv', 406], ['application/json;q=0, */*', 406],
-  ])('%s', async (accept, status) => {
-    const { post, calls } = application()
-    const answer = await post(good, { headers: { accept } })
-    expect(answer.statusCode).toBe(status)
-    expect(calls.submissions.length).toBe(status === 202 ? 1 : 0)
+    if (method !== 'HEAD' && status >= 400) {
+      expect(answer.json().error.code).toBe(status === 405 ? 'method_not_allowed' : 'not_found')
+    }
   })
 
-  it('is a form of the results', async () => {
-    const { get } = application()
-    const answer = await get(`/jobs/${JOB_ID}/results`, { headers: { accept: 'image/png' } })
-    expect(answer.json().error).toMatchObject({
-      code: 'not_acceptable', available: ['text/csv', 'application/json', 'application/x-ndjson'],
-    })
-  })
-})
-
-describe('a document', () => {
-  it.each(['/', '/docs', '/openapi.json', '/changelog'])('%s needs HTTPS and no key', async url => {
-    const { app } = application()
-    const plain = await app.inject({ url, remoteAddress: '192.0.2.1' })
-    expect([plain.statusCode, plain.json().error.code]).toEqual([403, 'https_required'])
-    const secure = await app.inject({
-      url, remoteAddress: '10.1.2.3', headers: { 'x-forwarded-proto': 'https' },
-    })
-    expect([secure.statusCode, secure.headers['strict-transport-security']])
-      .toEqual([200, 'max-age=31536000'])
-  })
-})
-
-describe('a path with a slash at its end', () => {
   it.each(['/api/v1/balance', `/api/v1/jobs/${JOB_ID}`, '/api/v1/jobs', '/docs'])(
-    '%s/ is the same resource', async url => {
+    'is not %s/ with a slash at its end', async url => {
       const { app } = application()
       const ask = async (path: string) => {
         const { statusCode, body } = await app.inject({
@@ -171,75 +212,199 @@ describe('a path with a slash at its end', () => {
     })
 })
 
-describe('a route behind the guard', () => {
-  it('has the caller and the headers of every answer, an open one no caller', async () => {
-    const deps = doubles()
-    const app = Fastify({ genReqId: () => 'req_1' })
-    answerFailures(app, deps)
-    readClientAddresses(app, networksOf([]))
-    guardRoutes(app, deps, { ...settings, limit: createPublicLimit(CONNECTION_DEFAULTS) })
-    app.get('/mine', { config: { scope: 'jobs:read' } }, async request => callerOf(request))
-    app.get('/open', async request => callerOf(request))
-    const mine = await app.inject({ url: '/mine', headers: { authorization: 'Bearer reader' } })
-    expect(mine.json()).toEqual({
-      org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: ['jobs:read'], keyId: KEY_ID,
-    })
-    expect(mine.headers).toMatchObject({
-      'x-request-id': 'req_1',
-      'api-version': '2026-08-11',
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
-    })
-    expect((await app.inject('/open')).statusCode).toBe(500)
-    const request = { caller: undefined } as FastifyRequest
-    expect(() => callerOf(request)).toThrow('The route has no scope, so it has no caller.')
+describe('what the client accepts', () => {
+  it.each([
+    ['*/*', 202], ['application/*;q=0.1', 202], ['text/html, application/json', 202], ['', 202],
+    ['text/csv', 406], ['application/json;q=0, */*', 406],
+  ])('%s is answered with %i', async (accept, status) => {
+    const { post, calls } = application()
+    expect((await post(good, { headers: { accept } })).statusCode).toBe(status)
+    expect(calls.submissions.length).toBe(status === 202 ? 1 : 0)
   })
 })
 
-type Peer = {
-  readonly remoteAddress?: string
-  readonly encrypted?: boolean
-  readonly proto?: string
-}
+it('callers exist on routes with a scope only', () => {
+  expect(() => callerOf({ caller: undefined } as never))
+    .toThrow('The route has no scope, so it has no caller.')
+})
 
-const requestFrom = ({ proto, ...socket }: Peer) => ({
-  raw: { socket, headers: proto === undefined ? {} : { 'x-forwarded-proto': proto } },
-}) as unknown as FastifyRequest
+describe('the limits of requests', () => {
+  const at = (tokens: number) => [{ bucket: { capacity: 2, seconds: 60 }, tokens }]
+  const headers = {
+    'ratelimit-limit': '2',
+    'ratelimit-remaining': '0',
+    'ratelimit-reset': '45',
+    'ratelimit-policy': '2;w=60',
+  }
 
-let headers: object = {}
-const reply = { headers: (given: object) => { headers = given } } as unknown as FastifyReply
+  /** A limiter with one answer to all; `calls` records its requests. */
+  function limiterOf (kind: 'admitted' | 'throttled') {
+    const calls: unknown[] = []
+    const limiter: IngestDeps['limiter'] = {
+      admit: async request => { calls.push(request); return { kind, levels: at(0.5) } },
+      levels: async () => at(0.5),
+    }
+    return { limiter, calls }
+  }
 
-describe('the rule of HTTPS', () => {
-  const requireHttps = createHttpsCheck(['192.0.2.7', '2001:db8::/32'])
-
-  it.each<[what: string, peer: Peer]>([
-    ['TLS from anywhere', { remoteAddress: '198.51.100.1', encrypted: true }],
-    ['a proxy by its address', { remoteAddress: '192.0.2.7', proto: 'https' }],
-    ['a proxy by its network, IPv6', { remoteAddress: '2001:db8:1::5', proto: 'https' }],
-  ])('lets %s through', (_, peer) => {
-    headers = {}
-    expect(() => requireHttps(requestFrom(peer), reply)).not.toThrow()
-    expect(headers).toEqual({ 'strict-transport-security': 'max-age=31536000' })
+  it.each<[what: string, status: number, sent: Sent, body: unknown]>([
+    ['accepted', 202, {}, good],
+    ['of a test key', 202, { key: 'test' }, good],
+    ['not JSON', 400, {}, '{'],
+    ['without the scope', 403, { key: 'reader' }, good],
+    ['not acceptable to the client', 406, { headers: { accept: 'image/png' } }, good],
+    ['of another type', 415, { headers: { 'content-type': 'text/plain' } }, 'x'],
+  ])('are in the headers of an answer to a POST %s', async (...[, status, sent, body]) => {
+    const { limiter, calls } = limiterOf('admitted')
+    const answer = await application({ limiter }).post(body, sent)
+    expect(answer.statusCode).toBe(status)
+    expect(answer.headers).toMatchObject({ ...headers, 'retry-after': '0' })
+    expect(calls).toEqual([{ org: 'org_01', kind: 'post' }])
   })
 
-  it.each<[what: string, peer: Peer]>([
-    ['the neighbour of a proxy', { remoteAddress: '192.0.2.8', proto: 'https' }],
-    ['another IPv6 network', { remoteAddress: '2001:db9::1', proto: 'https' }],
-    ['a peer without an address', {}],
-    ['a socket that is not encrypted', { remoteAddress: '198.51.100.1', encrypted: false }],
-  ])('stops %s', (_, peer) => {
-    expect(() => requireHttps(requestFrom(peer), reply))
-      .toThrow(expect.objectContaining({ fault: { code: 'https_required' } }))
+  it.each([
+    ['GET', `/jobs/${JOB_ID}`, 200, 'get', '0'],
+    ['GET', '/jobs/job_unknown', 404, 'get', '0'],
+    ['GET', `/jobs/${JOB_ID}/results`, 409, 'get', '1'],
+    ['GET', '/nothing', 404, 'get', '0'],
+    ['PUT', '/jobs', 405, 'post', '0'],
+    ['OPTIONS', '/jobs', 204, 'post', '0'],
+  ] as const)('are in the headers of an answer to %s %s', async (...row) => {
+    const [method, path, status, kind, retryAfter] = row
+    const { limiter, calls } = limiterOf('admitted')
+    const answer = await application({ limiter }).app.inject({
+      method, url: `/api/v1${path}`, headers: { authorization: 'Bearer live' },
+    })
+    expect(answer.statusCode).toBe(status)
+    expect(answer.headers).toMatchObject({ ...headers, 'retry-after': retryAfter })
+    expect(calls).toEqual([{ org: 'org_01', kind }])
   })
 
-  it('lets this machine through without TLS, and promises browsers nothing', () => {
-    headers = {}
-    expect(() => requireHttps(requestFrom({ remoteAddress: '127.0.0.1' }), reply)).not.toThrow()
-    expect(headers).toEqual({})
+  it('are as they are when the answer is sent, however long it waited', async () => {
+    const { limiter } = limiterOf('admitted')
+    const { post } = application({ limiter: { ...limiter, levels: async () => at(1) } })
+    expect((await post(good)).headers).toMatchObject({
+      ...headers, 'ratelimit-remaining': '1', 'ratelimit-reset': '30', 'retry-after': '0',
+    })
   })
 
-  it('names the proxy that is no address', () => {
-    expect(() => createHttpsCheck(['10.0.0.0/8', 'proxy']))
-      .toThrow('TRUSTED_PROXIES: "proxy" is not an address or network')
+  it('count no request without a caller', async () => {
+    const { limiter, calls } = limiterOf('admitted')
+    const { app, get, post } = application({ limiter })
+    const answers = [
+      await get(`/jobs/${JOB_ID}`, { key: 'unknown' }), await post(good, { key: 'revoked' }),
+      await app.inject('/changelog'), await app.inject('/api/v1/nothing'),
+      await get('/nothing', { key: 'unknown' }),
+    ]
+    expect(answers.map(answer => answer.statusCode)).toEqual([401, 401, 200, 404, 404])
+    for (const answer of answers) expect(answer.headers).not.toHaveProperty('ratelimit-limit')
+    expect(calls).toEqual([])
+  })
+
+  it('refuse a request with Retry-After before its body is parsed', async () => {
+    const { limiter } = limiterOf('throttled')
+    const { post, calls } = application({ limiter })
+    const answer = await post('{', { headers: { accept: 'image/png' } })
+    expect([answer.statusCode, answer.json().error.code]).toEqual([429, 'rate_limited'])
+    expect(answer.headers).toMatchObject({ ...headers, 'retry-after': '15' })
+    expect(calls.submissions).toEqual([])
+  })
+})
+
+describe('requests without a valid key', () => {
+  /** The limits refill hardly at all while a test runs. */
+  function open () {
+    const connection = { ...CONNECTION_DEFAULTS, LIMIT_PUBLIC: 20, LIMIT_PUBLIC_SECONDS: 100_000 }
+    const app = createTestApp({ deps: doubles(), settings, connection })
+    return (url: string, key = '', from = '192.0.2.1') => app.inject({
+      url,
+      remoteAddress: '10.0.0.1',
+      headers: {
+        'x-forwarded-proto': 'https',
+        'x-forwarded-for': from,
+        ...key === '' ? {} : { authorization: `Bearer ${key}` },
+      },
+    })
+  }
+
+  it.each([
+    ['/docs', ''], ['/nothing', ''], ['/nothing', 'wrong'], ['/api/v1/balance', ''],
+    ['/api/v1/balance', 'wrong'], ['/openapi.json', 'live'], ['/%zz', ''],
+  ])('of %s with the key "%s" are limited for their address', async (url, key) => {
+    const ask = open()
+    for (let sent = 0; sent < 21; sent++) await ask(url, key)
+    const answer = await ask(url, key)
+    expect([answer.statusCode, answer.json<{ error: { code: string } }>().error.code])
+      .toEqual([429, 'rate_limited'])
+    expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1)
+    expect(answer.headers['x-request-id']).toMatch(/^req_/)
+    if (url !== '/%zz') expect(answer.headers.connection).toBe('close')
+    // Customers behind the address and other addresses are served.
+    expect((await ask('/api/v1/balance', 'live')).statusCode).toBe(200)
+    expect((await ask('/docs', '', '192.0.2.2')).statusCode).toBe(200)
+    // The client cannot choose the address it counts for.
+    expect((await ask(url, key, '198.51.100.1, 192.0.2.1')).statusCode).toBe(429)
+  })
+})
+
+describe('a request that two servers could read differently', () => {
+  const CLOSE = 'connection: close'
+
+  /** Sends lines as they are to an application; the statuses and errors that come back. */
+  async function sent (lines: readonly string[], maxRequests = 100) {
+    const connection = { ...CONNECTION_DEFAULTS, MAX_REQUESTS_PER_CONNECTION: maxRequests }
+    const app = createTestApp({ deps: doubles(), settings, connection })
+    const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+    const socket = connect(port, '127.0.0.1')
+    let text = ''
+    socket.on('data', data => { text += data.toString() }).on('error', () => {})
+    socket.write(lines.map(line => `${line}\r\n`).join(''))
+    await once(socket, 'close')
+    await app.close()
+    const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status))
+    return { text, statuses }
+  }
+
+  const headers = (count: number) =>
+    ['host: x', CLOSE, ...Array.from({ length: count - 2 }, (_, index) => `a${index}: b`)]
+  const chunked = (version: string, coding: string) => [
+    `POST /api/v1/jobs HTTP/${version}`, 'host: x', `transfer-encoding: ${coding}`, CLOSE, '',
+    '0', '',
+  ]
+
+  it.each([
+    ['no host', ['GET / HTTP/1.1', CLOSE, ''], 400, '"Send exactly one Host header."'],
+    ['two hosts', ['GET / HTTP/1.1', 'host: x', 'Host: y', CLOSE, ''], 400, '"param":"Host"'],
+    ['the same host twice', ['GET / HTTP/1.1', 'host: x', 'HOST: x', CLOSE, ''], 400, 'Host'],
+    ['two hosts of 1.0', ['GET / HTTP/1.0', 'host: x', 'host: y', ''], 400, 'Host'],
+    ['chunks of 1.0', chunked('1.0', 'chunked'), 400, '"param":"Transfer-Encoding"'],
+    ['a coding before chunks', chunked('1.1', 'gzip, chunked'), 400, ''],
+    ['chunks twice', chunked('1.1', 'chunked, chunked'), 400, ''],
+    ['another coding', chunked('1.1', 'identity'), 400, ''],
+    ['no path', ['OPTIONS * HTTP/1.1', 'host: x', CLOSE, ''], 404, 'not_found'],
+    ['an address of FTP', ['OPTIONS ftp://x/a HTTP/1.1', 'host: x', CLOSE, ''], 404, 'not_found'],
+    ['201 headers', ['GET / HTTP/1.1', ...headers(201), ''], 431, 'more than 200 headers'],
+  ])('as it has %s is refused', async (_what, lines, status, error) => {
+    const { statuses, text } = await sent(lines)
+    expect(statuses).toEqual([status])
+    expect(text).toContain(error)
+  })
+
+  it.each([
+    ['one host', ['GET / HTTP/1.1', 'HOST: x', CLOSE, ''], 200],
+    ['HTTP/1.0 and no host', ['GET / HTTP/1.0', ''], 200],
+    ['a whole address', ['GET http://x/ HTTP/1.1', 'host: x', CLOSE, ''], 200],
+    ['200 headers', ['GET / HTTP/1.1', ...headers(200), ''], 200],
+    ['chunks', chunked('1.1', ' Chunked '), 401],
+  ])('is not one with %s', async (_what, lines, status) => {
+    expect((await sent(lines)).statuses).toEqual([status])
+  })
+
+  it('may follow the last one of a connection, and is not carried out then', async () => {
+    const one = (path: string) => [`GET ${path} HTTP/1.1`, 'host: x', '']
+    const { statuses, text } = await sent(['/1', '/2', '/3', '/4'].flatMap(one), 2)
+    expect(statuses.slice(0, 2)).toEqual([404, 404])
+    expect(statuses.slice(2).every(status => status === 503)).toBe(true)
+    expect(text.match(/^connection: close\r$/gim)?.length).toBeGreaterThanOrEqual(1)
   })
 })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { jobRoutes, routesOf } from '../../../services/ingest/routes.ts'
 import { docsRoutes } from '../../../services/ingest/routes/docs.ts'
-import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
+import { createBodyBudget } from '../../../services/ingest/body.ts'
 import { application, doubles, good, settings } from './doubles.ts'
 
 it('every route below the version needs a scope, and no other does', () => {

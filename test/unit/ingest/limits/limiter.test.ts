@@ -1,127 +1,141 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
-  createLimiter, type Admission, type LimitedRequest, type RateLimits, createLocalLimiter,
+  limitFields, limitsOf, RequestLimiter, rateLimitHeaders,
 } from '../../../../services/ingest/limits/limiter.ts'
+import { defineConfig, loadConfig } from '../../../../services/runtime/platform/config.ts'
+import { type Level, retryAfterSeconds } from '../../../../services/runtime/platform/limits.ts'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
+import type { RedisClient } from '../../../../services/runtime/platform/redis.ts'
+
+describe('the limits of an organization', () => {
+  const schema = defineConfig(limitFields)
+
+  it('are those of the public interface unless others are set', () => {
+    expect(limitsOf(loadConfig(schema, {}), {})).toEqual({
+      post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
+      get: [{ capacity: 200, seconds: 1 }],
+    })
+    const settings = loadConfig(schema, {
+      LIMIT_POST_BURST: '1',
+      LIMIT_POST_BURST_SECONDS: '2',
+      LIMIT_POST_SUSTAINED: '3',
+      LIMIT_POST_SUSTAINED_SECONDS: '4',
+      LIMIT_GET: '5',
+      LIMIT_GET_SECONDS: '6',
+    })
+    expect(limitsOf(settings, {})).toEqual({
+      post: [{ capacity: 1, seconds: 2 }, { capacity: 3, seconds: 4 }],
+      get: [{ capacity: 5, seconds: 6 }],
+    })
+    expect(limitsOf(settings, { postBurst: 7, postSustained: 8, gets: 9 })).toEqual({
+      post: [{ capacity: 7, seconds: 2 }, { capacity: 8, seconds: 4 }],
+      get: [{ capacity: 9, seconds: 6 }],
+    })
+    expect(() => loadConfig(schema, { LIMIT_GET: '0' })).toThrow(/LIMIT_GET must be >= 1/)
+  })
+})
+
+const levels = (inBurst: number, inSustained: number): readonly Level[] => [
+  { bucket: { capacity: 100, seconds: 1 }, tokens: inBurst },
+  { bucket: { capacity: 1_000, seconds: 60 }, tokens: inSustained },
+]
+const only = (tokens: number): readonly Level[] =>
+  [{ bucket: { capacity: 2, seconds: 60 }, tokens }]
+
+describe('the headers of a limit', () => {
+  it.each([
+    ['fresh', levels(99, 999), '100', '99', '1'],
+    ['fractions', levels(98.999, 998.2), '100', '98', '1'],
+    ['the longer limit is nearer', levels(99, 40), '1000', '40', '58'],
+    ['both are as near', levels(0.5, 0.25), '100', '0', '1'],
+    ['full', levels(100, 1_000), '100', '100', '0'],
+    ['the longer limit is out', levels(20, 0.4), '1000', '0', '60'],
+    ['one limit', only(1.5), '2', '1', '15'],
+  ] as const)('name the bucket with the fewest tokens: %s', (_, given, limit, remaining, reset) => {
+    expect(rateLimitHeaders(given)).toEqual({
+      'ratelimit-limit': limit,
+      'ratelimit-remaining': remaining,
+      'ratelimit-reset': reset,
+      'ratelimit-policy': given.length === 1 ? '2;w=60' : '100;w=1, 1000;w=60',
+    })
+  })
+
+  it.each([
+    [levels(0, 500), 1], [levels(50, 0), 1], [only(0.5), 15], [only(0.4), 18], [levels(50, 500), 1],
+  ] as const)('tell how long to wait with %j: %i s', (given, seconds) => {
+    expect(retryAfterSeconds(given)).toBe(seconds)
+  })
+})
 
 const request = { org: 'org_1', kind: 'get' } as const
 const bucket = { capacity: 3, seconds: 3_600 }
-const limits: RateLimits = { post: [bucket], get: [bucket] }
-const admitted = (tokens: number): Admission => ({ kind: 'admitted', levels: [{ bucket, tokens }] })
-const throttled: Admission = { kind: 'throttled', levels: [{ bucket, tokens: 0.5 }] }
-const down = () => Promise.reject(new Error('Connection is closed.'))
-const silent = () => new Promise<never>(() => {})
 
 beforeEach(() => { vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }) })
 afterEach(() => { vi.useRealTimers() })
 
-/** A limiter, its clock, and the shared buckets' answers, which a test sets. */
-function setUp (answer: () => Promise<Admission>) {
-  const shared = { answer, calls: [] as LimitedRequest[] }
-  const logged: string[] = []
-  const metrics = createMetrics()
-  const now = () => Date.now()
-  const local = createLocalLimiter(() => limits, now)
-  const limiter = createLimiter({
-    shared: {
-      admit: one => {
-        shared.calls.push(one)
-        return shared.answer()
-      },
-      refund: async () => { await shared.answer() },
-      levels: async () => (await shared.answer()).levels,
-    },
-    local,
-    log: { warn: (_fields: unknown, message?: string) => { logged.push(message ?? '') } },
-    metrics,
-    now,
+/** A limiter whose cache Redis answers as a test sets. */
+function setUp (answer: () => Promise<readonly string[]>) {
+  const cache = { answer, keys: [] as unknown[] }
+  const call = (...[, , , key]: readonly unknown[]) => {
+    cache.keys.push(key)
+    return cache.answer()
+  }
+  const logged: unknown[] = []
+  const limiter = new RequestLimiter({
+    cache: { call } as unknown as RedisClient,
+    limits: () => ({ post: [bucket], get: [bucket] }),
+    log: { warn: (_fields: unknown, message?: string) => { logged.push(message) } },
+    metrics: createMetrics(),
+    now: () => Date.now(),
   })
-  const localOnly = async () =>
-    Number(/^limits_local_total (\d+)$/m.exec(await metrics.text())?.[1] ?? 0)
-  return { limiter, local, shared, logged, localOnly }
+  return { limiter, cache, logged }
 }
 
-describe('the limiter while the shared buckets are available', () => {
-  it('decides by the shared ones', async () => {
-    const { limiter, shared, localOnly } = setUp(async () => admitted(0.25))
-    expect(await limiter.admit(request)).toEqual(admitted(0.25))
-    expect(await limiter.levels(request)).toEqual(admitted(0.25).levels)
-    shared.answer = async () => throttled
-    expect(await limiter.admit(request)).toEqual(throttled)
-    expect(await localOnly()).toBe(0)
-  })
+describe('the limiter', () => {
+  const down = () => Promise.reject(new Error('Connection is closed.'))
 
-  it('refunds the local buckets after a rejection by the shared ones', async () => {
-    const { limiter, local } = setUp(async () => throttled)
-    for (let times = 0; times < 10; times++) await limiter.admit(request)
-    expect(local.admit(request)).toEqual(admitted(2))
-  })
-
-  it('refunds the local buckets too', async () => {
-    const { limiter, local } = setUp(async () => admitted(1))
+  it('keeps its own token when the shared buckets reject, and takes one back', async () => {
+    const { limiter, cache } = setUp(async () => ['throttled', '0.5'])
+    for (let times = 0; times < 10; times++) {
+      expect(await limiter.admit(request))
+        .toEqual({ kind: 'throttled', levels: [{ bucket, tokens: 0.5 }] })
+    }
+    cache.answer = async () => ['admitted', '1']
     await limiter.admit(request)
     await limiter.refund(request)
-    expect(local.admit(request)).toEqual(admitted(2))
+    cache.answer = down
+    expect(await limiter.levels(request)).toEqual([{ bucket, tokens: 3 }])
+    expect(new Set(cache.keys)).toEqual(new Set(['limit:{org_1}:get']))
   })
 
-  it('rejects a request if the local buckets are empty', async () => {
-    const { limiter, shared } = setUp(async () => admitted(2))
+  it('rejects a request without a call while its own buckets are empty', async () => {
+    const { limiter, cache } = setUp(async () => ['admitted', '2'])
     for (let times = 0; times < 3; times++) await limiter.admit(request)
-    expect(await limiter.admit(request)).toEqual({
-      kind: 'throttled', levels: [{ bucket, tokens: 0 }],
-    })
-    expect(shared.calls).toHaveLength(3)
-  })
-})
-
-describe('the limiter while the shared buckets are unavailable', () => {
-  it('decides by the local buckets, and counts these requests', async () => {
-    const { limiter, shared, localOnly } = setUp(async () => admitted(1))
-    await limiter.admit(request)
-    shared.answer = down
-    expect(await limiter.admit(request)).toEqual(admitted(1))
-    expect(await limiter.admit(request)).toEqual(admitted(0))
-    expect(await limiter.admit(request)).toMatchObject({ kind: 'throttled' })
-    await limiter.refund(request)
-    expect(await limiter.levels(request)).toEqual(admitted(1).levels)
-    expect(await localOnly()).toBe(2)
+    expect(await limiter.admit(request))
+      .toEqual({ kind: 'throttled', levels: [{ bucket, tokens: 0 }] })
+    expect(cache.keys).toHaveLength(3)
   })
 
-  it('waits 100 ms for them once, then not at all for a second', async () => {
-    const { limiter, shared } = setUp(silent)
-    const first = limiter.admit(request)
-    await vi.advanceTimersByTimeAsync(100)
-    expect((await first).kind).toBe('admitted')
-    expect((await limiter.admit(request)).kind).toBe('admitted')
-    expect(shared.calls).toHaveLength(1)
-  })
-
-  it('probes them with one request per second, and returns to them', async () => {
-    const { limiter, shared } = setUp(down)
-    await limiter.admit(request)
-    shared.answer = silent
-    await vi.advanceTimersByTimeAsync(1_000)
-    const trying = limiter.admit(request)
-    expect((await limiter.admit(request)).kind).toBe('admitted')
-    expect(shared.calls).toHaveLength(2)
-    await vi.advanceTimersByTimeAsync(100)
-    expect((await trying).kind).toBe('admitted')
-    shared.answer = async () => admitted(0.75)
-    await vi.advanceTimersByTimeAsync(1_200_000)
-    expect(await limiter.admit(request)).toEqual(admitted(0.75))
-    expect(await limiter.admit({ ...request, org: 'org_2' })).toEqual(admitted(0.75))
-  })
-
-  it('logs the outage once a minute', async () => {
+  it('logs an outage of the shared buckets once a minute', async () => {
     const { limiter, logged } = setUp(down)
-    const second = async () => {
-      await limiter.admit(request)
+    for (let seconds = 0; seconds < 60; seconds++) {
+      await limiter.refund(request)
       await vi.advanceTimersByTimeAsync(1_000)
     }
-    for (let seconds = 0; seconds < 60; seconds++) await second()
     expect(logged).toEqual(['shared rate limits unavailable, using the limits of this instance'])
-    // Its bucket is empty by now, so that another organization has to ask.
-    await limiter.admit({ ...request, org: 'org_2' })
+    await limiter.refund(request)
     expect(logged).toHaveLength(2)
+  })
+
+  it('probes the shared buckets with one request per second', async () => {
+    const { limiter, cache } = setUp(down)
+    await limiter.admit(request)
+    cache.answer = () => new Promise(() => {})
+    await vi.advanceTimersByTimeAsync(1_000)
+    const probe = limiter.admit(request)
+    expect((await limiter.admit(request)).kind).toBe('admitted')
+    expect(cache.keys).toHaveLength(2)
+    await vi.advanceTimersByTimeAsync(100)
+    expect((await probe).kind).toBe('admitted')
   })
 })

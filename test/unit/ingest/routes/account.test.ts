@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { referenceDataFor } from '../../../../services/jobs/reference-data.ts'
-import { createBodyBudget } from '../../../../services/ingest/body-budget.ts'
+import { createBodyBudget } from '../../../../services/ingest/body.ts'
 import {
   getBalanceRoute, getServicesRoute, servicesBody,
 } from '../../../../services/ingest/routes/account.ts'

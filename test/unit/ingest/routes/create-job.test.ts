@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { MAX_BODY_BYTES } from '../../../../services/ingest/body-budget.ts'
+import { MAX_BODY_BYTES } from '../../../../schemas/api/create-job.ts'
 import { createJobRoute } from '../../../../services/ingest/routes/create-job.ts'
 import { application, closedJob, doubles, good, settings } from '../doubles.ts'
 

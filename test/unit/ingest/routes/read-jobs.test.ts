@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { listJobs, type ListFilter } from '../../../../services/ingest/list-jobs.ts'
+import { listJobs, type ListFilter } from '../../../../services/ingest/find-jobs.ts'
 import { getJobRoute, listJobsRoute } from '../../../../services/ingest/routes/jobs.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import type { ListOptions } from '../../../../services/jobs/results/archive.ts'

@@ -70,6 +70,26 @@ describe('the archive', () => {
     expect(await archive.find(TENANT, 'job_1')).toBeUndefined()
   })
 
+  // What an INSERT could contain to show another outcome, or the results of another customer.
+  const stored = rowOf(first)
+  const other = rowOf(jobOf(1, { tenant: 'org_2.live' }))
+  it.each<[what: string, forged: object]>([
+    ['another status', { record: stored.record.replace('"completed"', '"failed"') }],
+    ['another header', { header: Buffer.from('other').toString('base64') }],
+    ['another manifest', {
+      manifest: packManifest([
+        { chunk: 0, digest: 'ab'.repeat(32), won: Buffer.of(1), firstRow: 0, inputs: true },
+      ]).toString('base64'),
+    }],
+    ['the row of another tenant', { ...other, tenant: stored.tenant }],
+    ['the record of another tenant', { record: other.record }],
+  ])('reads no row with %s', async (_what, change) => {
+    const forged = { ...stored, ...change }
+    const { archive } = archiveOn([forged], [forged, stored])
+    await expect(archive.find(TENANT, 'job_1')).rejects.toThrow('no record with a valid MAC')
+    expect(await archive.find(TENANT, 'job_1')).toEqual({ job: first, manifest: [] })
+  })
+
   it('asks for more rows while forged ones and copies leave a page short', async () => {
     const [older, old, young] = [jobOf(2), jobOf(3), jobOf(4)]
     const rows = [

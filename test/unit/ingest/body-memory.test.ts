@@ -2,8 +2,7 @@ import { connect, type Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
-import { reserveMemory } from '../../../services/ingest/memory-reservation.ts'
+import { createBodyBudget } from '../../../services/ingest/body.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import { createTestApp, doubles, good, settings } from './doubles.ts'
 
@@ -203,8 +202,9 @@ describe('a chunked body', () => {
   })
 })
 
-it('memory for a body is reserved before it is read', () => {
-  const pace = { graceMs: 100, bytesPerSecond: 1, completeWithinMs: 1_000 }
-  expect(Object.keys(reserveMemory(createBodyBudget(LARGE), pace)))
-    .toEqual(['onRequest', 'preParsing', 'onSend'])
+it('the memory of bodies guarantees an eighth to each organization', () => {
+  const budget = createBodyBudget(80)
+  const complete = budget.open('org_1')
+  expect([complete.grow(80), budget.open('org_1').grow(1)]).toEqual([true, false])
+  expect([budget.open('org_2').grow(11), budget.open('org_2').grow(10)]).toEqual([false, true])
 })

@@ -1,0 +1,305 @@
+import { EventEmitter } from 'node:events'
+import type { FastifyRequest } from 'fastify'
+import { describe, expect, it } from 'vitest'
+import {
+  findJob, findReadable, findStoredResults, jobBodies, listLabeled, openJobHeader, readOpenJobs,
+  waitForChange, whileConnected,
+} from '../../../services/ingest/find-jobs.ts'
+import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import { headerKeyOf } from '../../../services/jobs/job-key-parts.ts'
+import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
+import type { JobWait } from '../../../services/jobs/job-waiter.ts'
+import type { Job } from '../../../services/jobs/job.ts'
+import type { ListOptions } from '../../../services/jobs/results/archive.ts'
+import { sealHeader } from '../../../services/jobs/rows-seal.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import {
+  application, closedJob, doubles, JOB_ID, jobOf, MANIFEST, NOW_MS,
+} from './doubles.ts'
+
+const TENANT = 'org_01.live'
+const wanted = { tenant: TENANT, id: JOB_ID }
+const closed = closedJob()
+const archived = { job: closed, manifest: MANIFEST }
+const unexpected = () => Promise.reject(new Error('unexpected call'))
+
+describe('a job', () => {
+  it('is found in Redis without asking the archive, then in the archive', async () => {
+    const running = doubles({ findArchived: unexpected })
+    expect(await findJob(running, TENANT, JOB_ID)).toEqual(jobOf())
+    const calls: string[] = []
+    const readJob = async () => undefined
+    const findArchived: IngestDeps['findArchived'] = async (tenant, id) => {
+      calls.push(`${tenant} ${id}`)
+      return archived
+    }
+    expect(await findJob(doubles({ readJob, findArchived }), TENANT, JOB_ID)).toEqual(closed)
+    expect(calls).toEqual([`${TENANT} ${JOB_ID}`])
+    expect(await findJob(doubles({ readJob }), TENANT, JOB_ID)).toBeUndefined()
+  })
+
+  it.each(['job_', 'JOB_01jd3v8zj7m5n2k4q6r8s0t1w3', 'job_81jd3v8zj7m5n2k4q6r8s0t1w3'])(
+    'is not looked up by %s, which is no id', async id => {
+      const deps = doubles({ findArchived: unexpected, findResults: unexpected })
+      expect(await findReadable(deps, { retentionMs: 1 }, { tenant: TENANT, id }))
+        .toEqual({ code: 'job_not_found' })
+    })
+
+  it('is shown without its metadata once it is erased, if it is closed', async () => {
+    const calls: (readonly string[])[] = []
+    const deps = doubles({
+      findErasures: async (_tenant, jobs) => {
+        calls.push(jobs)
+        return new Map([[jobs[0] ?? '', { erasedAtMs: NOW_MS, completedAtMs: undefined }]])
+      },
+    })
+    const other = closedJob({ id: `${JOB_ID.slice(0, -1)}9` })
+    const bodies = await jobBodies(deps, TENANT, [jobOf({ id: 'job_1' }), closed, other])
+    expect(calls).toEqual([[closed.id, other.id]])
+    expect(bodies.map(({ id, erasedAt, metadata }) => [id, erasedAt, metadata])).toEqual([
+      ['job_1', null, { team: 'blue' }],
+      [closed.id, '2026-08-11T10:00:00.000Z', {}],
+      [other.id, null, { team: 'blue' }],
+    ])
+    await jobBodies(deps, TENANT, [jobOf()])
+    expect(calls).toHaveLength(1)
+  })
+
+  it('has labels that its key opens, none without the key, and an error in an outage', async () => {
+    const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.com/in' }
+    const none = { metadata: {}, webhookUrl: '' }
+    const key = Buffer.alloc(32, 3)
+    const header = sealHeader(headerKeyOf(key), { tenant: TENANT, job: JOB_ID }, sent)
+    const open = (get: () => Promise<Buffer | undefined>, job = closedJob({ header })) =>
+      openJobHeader({ get }, job)
+    expect(await open(async () => key)).toEqual(sent)
+    expect(await open(unexpected, closed)).toEqual(none)
+    expect(await open(async () => undefined)).toEqual(none)
+    expect(await open(() => Promise.reject(new JobKeyLostError('gone')))).toEqual(none)
+    await expect(open(() => Promise.reject(new InfrastructureError('away')))).rejects
+      .toThrow('away')
+  })
+})
+
+describe('the results of a job', () => {
+  const find = (job: Job | undefined, manifest?: typeof MANIFEST) => findReadable(doubles({
+    readJob: async () => job,
+    findArchived: async () => job && manifest && { job, manifest },
+  }), { retentionMs: 10_000 }, wanted)
+
+  it('can be read from its end to the end of their retention', async () => {
+    expect(await find(closed, MANIFEST)).toEqual(archived)
+    expect(await find(undefined)).toEqual({ code: 'job_not_found' })
+    expect(await find(jobOf({ status: 'cancelling' }))).toEqual({
+      code: 'job_not_completed', retryAfterSeconds: 1, more: { status: 'cancelling' },
+    })
+    expect(await find(closedJob({ endedAtMs: NOW_MS - 10_000 })))
+      .toEqual({ code: 'results_expired' })
+    expect(await find(closed)).toEqual({ code: 'temporarily_unavailable' })
+  })
+
+  it('are read once they are stored, or later', async () => {
+    const deps = doubles({
+      readJob: async () => ({ ...closed, closed: false }), findResults: async () => archived,
+    })
+    const read = (after: Job | undefined) => findReadable(
+      { ...deps, waitForJob: async ({ isDone }) => after && isDone(after) ? after : undefined },
+      { retentionMs: 10_000 }, wanted)
+    expect(await read(closed)).toEqual(archived)
+    expect(await read({ ...closed, closed: false })).toEqual({ code: 'temporarily_unavailable' })
+  })
+
+  it('are gone once it is erased, whatever is still stored', async () => {
+    const deps = doubles({
+      readJob: async () => closed,
+      findArchived: async () => archived,
+      findErasures: async (tenant, [id = '']) => new Map(tenant === TENANT && id === JOB_ID
+        ? [[id, { erasedAtMs: NOW_MS, completedAtMs: undefined }]]
+        : []),
+    })
+    expect(await findReadable(deps, { retentionMs: 10_000 }, wanted))
+      .toEqual({ code: 'results_erased' })
+  })
+
+  it('are in its record while that has its whole manifest, else in the archive', async () => {
+    const ended = { job: jobOf({ ended: true }), manifest: MANIFEST }
+    const partly = [undefined, { job: jobOf(), manifest: [] }, { ...ended, manifest: [] }]
+    for (const recorded of [ended, ...partly]) {
+      const readWithManifest = async () => recorded
+      const stores = { store: { readWithManifest }, archive: { find: async () => archived } }
+      expect(await findStoredResults(stores, TENANT, JOB_ID))
+        .toEqual(recorded === ended ? ended : archived)
+    }
+  })
+})
+
+describe('a long poll', () => {
+  const preparing = jobOf({ status: 'preparing' })
+
+  /** An interface that shows a waiting request these states until one is enough for it. */
+  function showing (...states: readonly Job[]) {
+    const waits: JobWait[] = []
+    const { get } = application({
+      waitForJob: async wait => {
+        waits.push(wait)
+        return states.find(state => wait.isDone(state)) ?? states.at(-1)
+      },
+      readJob: async () => states[0],
+    })
+    return { get, waits }
+  }
+
+  it('is answered when the visible status changes', async () => {
+    // An ended job still shows what it was before.
+    const ended = jobOf({ status: 'completed', ended: true })
+    const { get, waits } = showing(jobOf({ status: 'verifying' }), ended, closed)
+    const answer = await get(`/jobs/${JOB_ID}?wait=20`)
+    expect([answer.statusCode, answer.json().status]).toEqual([200, 'completed'])
+    expect(waits).toMatchObject([{ tenant: TENANT, job: JOB_ID, timeoutMs: 20_000 }])
+    const cancelling = await showing(preparing, jobOf({ status: 'cancelling' }))
+      .get(`/jobs/${JOB_ID}?wait=1`)
+    expect(cancelling.json().status).toBe('cancelling')
+    expect((await showing(closed, preparing).get(`/jobs/${JOB_ID}?wait=20`)).json().status)
+      .toBe('completed')
+  })
+
+  it('is answered with the latest counts at the end of the wait', async () => {
+    const more = jobOf({ status: 'preparing', counts: { ...jobOf().counts, finishedRows: 9 } })
+    const answer = await showing(preparing, more).get(`/jobs/${JOB_ID}?wait=1`)
+    expect(answer.json()).toMatchObject({ status: 'preparing', progressPercent: 90 })
+  })
+
+  it('does not wait for a job that only the archive knows, or without a wait', async () => {
+    const { get } = application({
+      waitForJob: async () => undefined, findArchived: async () => archived,
+    })
+    expect((await get(`/jobs/${JOB_ID}?wait=20`)).json().status).toBe('completed')
+    const { get: getNow, waits } = showing(preparing)
+    for (const query of ['', '?wait=0', '?other=1']) {
+      expect((await getNow(`/jobs/${JOB_ID}${query}`)).statusCode).toBe(200)
+    }
+    expect(waits).toEqual([])
+  })
+
+  it.each(['-1', '26', '1.5', 'x', '', '1&wait=2', '0x10'])('of %s s is refused', async wait => {
+    const { get, waits } = showing(preparing)
+    const answer = await get(`/jobs/${JOB_ID}?wait=${wait}`)
+    expect([answer.statusCode, answer.json().error.param]).toEqual([400, 'wait'])
+    expect(waits).toEqual([])
+  })
+})
+
+describe('a waiting request', () => {
+  const socketOf = (more: object = {}) => Object.assign(new EventEmitter(), more)
+  const requestOn = (socket: EventEmitter) => ({ raw: { socket } }) as unknown as FastifyRequest
+
+  it.each(['end', 'close'])('stops waiting at the %s of its connection', async event => {
+    const socket = socketOf()
+    const wait = Promise.withResolvers<AbortSignal>()
+    const done = whileConnected(requestOn(socket), async signal => {
+      wait.resolve(signal)
+      await new Promise(resolve => signal.addEventListener('abort', resolve))
+      return 'over'
+    })
+    expect((await wait.promise).aborted).toBe(false)
+    socket.emit(event)
+    expect(await done).toBe('over')
+  })
+
+  it('does not begin to wait on a closed connection', async () => {
+    for (const state of [{ readableEnded: true }, { destroyed: true }]) {
+      const request = requestOn(socketOf(state))
+      expect(await whileConnected(request, async signal => signal.aborted)).toBe(true)
+    }
+  })
+
+  it('leaves no listener on a connection that stays open', async () => {
+    const socket = socketOf()
+    const deps = { waitForJob: () => Promise.reject(new Error('broken')) }
+    const waited = { tenant: TENANT, job: JOB_ID, timeoutMs: 1 }
+    await expect(waitForChange(deps, requestOn(socket), waited)).rejects.toThrow('broken')
+    expect(socket.eventNames()).toEqual([])
+  })
+})
+
+describe('the jobs with labels', () => {
+  const idOf = (number: number) => `job_01jd3v8zj7m5n2k4q6r8s${String(number).padStart(5, '0')}`
+  const numberOf = (id: string) => Number(id.slice(-5))
+
+  /** Jobs from this number down to 1; every `each`th one has the label. */
+  function setUp (jobs: number, each: number) {
+    const all = Array.from({ length: jobs }, (_, at) => closedJob({ id: idOf(jobs - at) }))
+    let opened = 0
+    const deps = doubles({
+      listArchived: async (_tenant: string, { limit, before = '' }: ListOptions) =>
+        all.filter(({ id }) => before === '' || id < before).slice(0, limit),
+      openHeader: async ({ id }) => {
+        opened += 1
+        const metadata: Record<string, string> = numberOf(id) % each === 0
+          ? { team: 'blue', n: id }
+          : { team: 'red' }
+        return { metadata, webhookUrl: '' }
+      },
+    })
+    const list = async (after = '', labels: Record<string, string> = { team: 'blue' }) => {
+      const filter = { limit: 2, after, status: '', service: '', labels } as const
+      const page = await listLabeled(deps, TENANT, filter)
+      return { ...page, data: page.data.map(({ id }) => numberOf(id)) }
+    }
+    return { list, opened: () => opened }
+  }
+
+  it('come by pages, newest first, each once, with all labels of the filter', async () => {
+    const { list } = setUp(10, 3)
+    const first = await list()
+    expect(first).toEqual({ data: [9, 6], has_more: true, next_cursor: idOf(6) })
+    expect(await list(first.next_cursor ?? ''))
+      .toEqual({ data: [3], has_more: false, next_cursor: null })
+    expect((await list('', { team: 'blue', n: idOf(3) })).data).toEqual([3])
+    expect((await list('', { toString: 'x' })).data).toEqual([])
+  })
+
+  it('are searched so far that a request stays cheap, and a cursor continues', async () => {
+    const { list, opened } = setUp(1_200, 1_100)
+    const first = await list()
+    expect(first).toEqual({ data: [1_100], has_more: true, next_cursor: idOf(701) })
+    expect(opened()).toBe(500)
+    const second = await list(first.next_cursor ?? '')
+    expect(second).toEqual({ data: [], has_more: true, next_cursor: idOf(201) })
+    expect(await list(second.next_cursor ?? ''))
+      .toEqual({ data: [], has_more: false, next_cursor: null })
+  })
+})
+
+it('filters of the list apply to the archive and to open jobs', async () => {
+  const calls: ListOptions[] = []
+  const { get } = application({
+    openJobs: async () => [jobOf()],
+    listArchived: async (_tenant, options) => { calls.push(options); return [] },
+  })
+  const from = '2026-08-11T09:59:55.000Z'
+  const count = async (query: string) => (await get(`/jobs?${query}`)).json().data.length as number
+  expect(await count(`created_from=${from}&created_to=2026-08-11`)).toBe(1)
+  expect(calls[0])
+    .toMatchObject({ fromMs: NOW_MS - 5_000, toMs: Date.parse('2026-08-12T00:00:00Z') })
+  expect(await count(`created_to=${from}`)).toBe(0)
+  expect(await count('metadata[team]=blue')).toBe(1)
+  expect(await count('metadata%5Bteam%5D=red')).toBe(0)
+  expect(await count('metadata[__proto__]=x')).toBe(0)
+})
+
+it('open jobs are read a hundred at a time, without those that ended in between', async () => {
+  const ids = Array.from({ length: 250 }, (_, at) => `job_${at}`)
+  let [reading, most] = [0, 0]
+  const jobs = await readOpenJobs({
+    openJobs: async () => ids.map(job => ({ job, sinceMs: 0 })),
+    read: async (_tenant, id) => {
+      most = Math.max(most, ++reading)
+      await Promise.resolve()
+      reading--
+      return id === 'job_7' ? undefined : jobOf({ id })
+    },
+  }, TENANT)
+  expect(jobs.map(({ id }) => id)).toEqual(ids.filter(id => id !== 'job_7'))
+  expect(most).toBe(100)
+})

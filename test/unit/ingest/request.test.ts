@@ -1,0 +1,141 @@
+import { createHmac } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { ingestConfig, settingsOf } from '../../../services/ingest/config.ts'
+import { readKeyedSubmission, readSubmission } from '../../../services/ingest/request.ts'
+import { loadConfig } from '../../../services/runtime/platform/config.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
+import { application, good, settings } from './doubles.ts'
+
+const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
+
+const requestOf = (body: object, headers: object = {}, mode = 'live') => ({
+  body, headers, caller: { org: 'org_01', tenant: `org_01.${mode}`, mode, keyId: 'key_1' },
+}) as unknown as Parameters<typeof readSubmission>[0]
+
+describe('the submission of a request', () => {
+  it('belongs to its caller, with every default filled in', () => {
+    expect(readSubmission(requestOf({ ...good, countryCode: 'us' }), settings)).toEqual({
+      ...good,
+      tenant: 'org_01.live',
+      country: 'US',
+      forceFresh: false,
+      metadata: {},
+      webhookUrl: '',
+      idempotencyKey: '',
+      fingerprint: expect.stringMatching(/^[0-9a-f]{32}$/),
+      apiKey: 'key_1',
+    })
+  })
+
+  it('is refused for a service without provider, unless a test key asks', () => {
+    const body = { ...good, service: 'telegram' }
+    expect(readSubmission(requestOf(body), settings))
+      .toEqual({ code: 'service_not_configured', param: 'service' })
+    expect(readSubmission(requestOf(body, {}, 'test'), settings)).toMatchObject(body)
+  })
+
+  it('has the Idempotency-Key of its header, in lower case', () => {
+    const keyed = (key: unknown) =>
+      readKeyedSubmission(requestOf(good, { 'idempotency-key': key }), settings)
+    expect(keyed(KEY.toUpperCase())).toMatchObject({ idempotencyKey: KEY })
+    expect(keyed(undefined)).toMatchObject({ idempotencyKey: '' })
+    const v1 = KEY.replace('-4', '-1')
+    for (const other of ['no-uuid', '', v1, `${KEY}, ${KEY}`, `"${KEY}"`, [KEY, KEY]]) {
+      expect(keyed(other)).toEqual({ code: 'invalid_idempotency_key', param: 'Idempotency-Key' })
+    }
+  })
+
+  it('keeps what shows that an input is too long, and no more', () => {
+    const blank = ' '.repeat(2_000)
+    const inputs = ['x'.repeat(1_000_000), `${blank}+12127365000${blank}`, blank,
+      `${'x'.repeat(1_023)}\u{1f600}`, 'x'.repeat(1_024), '']
+    expect(readSubmission(requestOf({ ...good, inputs }), settings)).toMatchObject({
+      inputs: ['x'.repeat(1_024), '+12127365000', '', `${'x'.repeat(1_023)}\ufffd`,
+        'x'.repeat(1_024), ''],
+    })
+  })
+})
+
+describe('the fingerprint of a request', () => {
+  const body = { ...good, metadata: { a: '1', b: '2' } }
+  const fingerprintOf = (body: object, more: object = {}) => {
+    const read = readSubmission(requestOf(body), { ...settings, ...more })
+    return 'code' in read ? read.code : read.fingerprint
+  }
+  const own = fingerprintOf(body)
+
+  it('is the same whatever the order of labels', () => {
+    expect(fingerprintOf({ ...body, metadata: { b: '2', a: '1' } })).toBe(own)
+  })
+
+  it.each<[string, object]>([
+    ['service', { service: 'email-validation' }],
+    ['order of inputs', { inputs: good.inputs.toReversed() }],
+    ['cut between inputs', { inputs: [good.inputs.join()] }], ['country', { countryCode: 'US' }],
+    ['forceFresh', { forceFresh: true }], ['labels', { metadata: { a: '1' } }],
+    ['address', { webhook_url: 'https://a.example/' }],
+  ])('differs by %s', (_, change) => {
+    expect(fingerprintOf({ ...body, ...change })).toMatch(/^[0-9a-f]{32}$/)
+    expect(fingerprintOf({ ...body, ...change })).not.toBe(own)
+  })
+
+  it('is half an HMAC over the inputs as one JSON text, however many they are', () => {
+    const inputs = Array.from({ length: 2_001 }, (_, row) => `"${row}"`)
+    const options = ['v1', good.service, '', false, '', [['a', '1'], ['b', '2']]]
+    const text = JSON.stringify(options) + JSON.stringify(inputs)
+    const expected = createHmac('sha256', settings.fingerprintKey).update(text).digest('hex')
+    expect(fingerprintOf({ ...body, inputs })).toBe(expected.slice(0, 32))
+  })
+
+  it('depends on the oldest message key', () => {
+    const secretOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
+    const keyOf = (keys: object) => settingsOf(loadConfig(ingestConfig, {
+      ...STAGE_ENVIRONMENT,
+      CACHE_SECRET_ACTIVE: '1',
+      MESSAGE_KEYS: JSON.stringify(keys),
+      MESSAGE_KEY_ACTIVE: '2',
+    })).fingerprintKey
+    const old = keyOf({ 2: secretOf(2), 1: secretOf(1) })
+    expect(keyOf({ 1: secretOf(1), 2: secretOf(3) }).equals(old)).toBe(true)
+    expect(keyOf({ 2: secretOf(1) }).equals(old)).toBe(true)
+    expect(keyOf({ 2: secretOf(2) }).equals(old)).toBe(false)
+  })
+})
+
+describe('a sandbox input', () => {
+  const refusal = (service: string, mode: string, ...inputs: readonly string[]) =>
+    readSubmission(requestOf({ service, inputs }, {}, mode), settings)
+  const required = (requiredMicros: number) =>
+    ({ code: 'insufficient_balance', more: { requiredMicros, availableMicros: 0 } })
+
+  it.each([
+    ['phone-validation', '+15005550402'], ['phone-validation', '+1 (500) 555-0402'],
+    ['phone-validation', ' 15005550402 '],
+    ['email-validation', 'insufficient_balance@example.com'],
+    ['email-validation', 'Insufficient_Balance+2@Example.com'],
+  ])('refuses %s of %s for a test key only', (service, input) => {
+    expect(refusal(service, 'test', '+12127365000', input)).toEqual(required(4_000))
+    expect(refusal(service, 'live', input)).toMatchObject({ inputs: [input] })
+  })
+
+  it.each([
+    ['phone-validation', ['+15005550401', '+12125550402', '15005550402'.repeat(9), '',
+      'insufficient_balance@example.com']],
+    ['email-validation', ['a.insufficient_balance@example.com', '+15005550402']],
+  ])('is no other, and none of the other kind: %s', (service, inputs) => {
+    expect(refusal(service, 'test', ...inputs)).toMatchObject({ inputs })
+  })
+
+  it('refuses a quote as it refuses the job, and nothing is submitted', async () => {
+    const { app, calls } = application()
+    const headers = { authorization: 'Bearer test' }
+    const payload = { ...good, inputs: ['+15005550402'] }
+    for (const path of ['jobs', 'quotes']) {
+      const answer = await app.inject({ method: 'POST', url: `/api/v1/${path}`, headers, payload })
+      expect([answer.statusCode, answer.json().error]).toMatchObject([402, {
+        type: 'payment', code: 'insufficient_balance', requiredMicros: 2_000, availableMicros: 0,
+      }])
+    }
+    expect(calls.submissions).toEqual([])
+  })
+})
