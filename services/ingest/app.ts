@@ -77,7 +77,7 @@ export function createApp (
   traceRequests(app)
   guardRoutes(app, deps, { ...settings, limit })
   recordApiRequests(app, deps.accessLog)
-  if (deps.admission !== undefined) shedLoad(app, deps.admission)
+  if (deps.loadShedding !== undefined) shedLoad(app, deps.loadShedding)
   announceDeprecations(app)
   // The framework closes only connections that are idle when the server stops: others would delay
   // the stop until they time out.

@@ -15,20 +15,19 @@ export const DEPRECATIONS: Readonly<Record<string, Deprecation>> = {}
 
 /**
  * Adds the deprecation headers to every response of a deprecated operation (RFC 9745 and RFC 8594).
+ * @throws RangeError if clients have less than twelve months.
  */
 export function announceDeprecations (app: FastifyInstance, table = DEPRECATIONS): void {
+  const headers = new Map(Object.entries(table).map(([operation, deprecation]) =>
+    [operation, deprecationHeaders(deprecation)]))
   app.addHook('onRequest', async (request, reply) => {
     const method = request.method === 'HEAD' ? 'GET' : request.method
-    const found = table[`${method} ${request.routeOptions.url ?? ''}`]
-    if (found !== undefined) reply.headers(deprecationHeaders(found))
+    reply.headers(headers.get(`${method} ${request.routeOptions.url ?? ''}`) ?? {})
   })
 }
 
-/**
- * The headers of a response.
- * @throws RangeError if clients have less than twelve months.
- */
-export function deprecationHeaders ({ since, until, guide }: Deprecation): Record<string, string> {
+/** The headers of a response. */
+function deprecationHeaders ({ since, until, guide }: Deprecation): Record<string, string> {
   const earliest = new Date(since)
   earliest.setUTCFullYear(earliest.getUTCFullYear() + 1)
   if (until < earliest) {

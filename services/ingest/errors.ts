@@ -2,7 +2,7 @@ import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
 import { SMALL_BODY_BYTES } from '../runtime/platform/body-guard.ts'
 
 /** The kind of an error code, for clients that handle kinds instead of codes. */
-export type ErrorType =
+type ErrorType =
   | 'invalid_request' | 'authentication' | 'payment' | 'permission' | 'not_found' | 'conflict'
   | 'idempotency' | 'rate_limit' | 'internal' | 'unavailable'
 

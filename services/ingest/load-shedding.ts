@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import type { CreateJobBody } from '../../schemas/api/create-job.ts'
 import { idempotencyFieldOf, idempotencyKeysOf } from '../jobs/redis-keys.ts'
 import type { Submission } from '../jobs/send.ts'
 import type { Submitter } from '../jobs/submit.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { type Lane, LANES } from '../topology.ts'
 import { ApiException } from './errors.ts'
@@ -22,18 +22,8 @@ declare module 'fastify' {
   }
 }
 
-export type LoadSheddingRule = {
-  readonly admission: Pick<LoadShedding, 'rejects'>
-  /**
-   * Whether a request with the key waits for a job, or has one, so that a retry starts no
-   * preflight.
-   */
-  readonly isClaimed: (tenant: string, idempotencyKey: string) => Promise<boolean>
-  readonly metrics?: Pick<Metrics, 'count'>
-}
-
-/** Without a rule every request is admitted, however long others wait for their preflight. */
-export type AdmittingDeps = IngestDeps & { readonly admission?: LoadSheddingRule }
+/** Without load shedding every request is admitted, however long others wait. */
+export type AdmittingDeps = IngestDeps & { readonly loadShedding?: LoadShedding }
 
 /** A crashed consumer is replaced within this time. */
 const RETRY_AFTER_SECONDS = 10
@@ -49,12 +39,16 @@ const MESSAGES = {
  * it if its lane is. Nothing is claimed or reserved by then. Retries of a request that has a job,
  * or waits for it, are admitted.
  */
-export function shedLoad (app: FastifyInstance, rule: LoadSheddingRule): void {
+export function shedLoad (app: FastifyInstance, shedding: LoadShedding): void {
   const refuse = async (request: FastifyRequest, lane?: Lane) => {
     const { tenant } = callerOf(request)
-    if (!rule.admission.rejects(tenant, lane) || await isRepetition(request, rule)) return
+    if (!shedding.rejects(tenant, lane)) return
+    if (request.routeOptions.config.preflight === 'keyed') {
+      const key = readIdempotencyKey(request.headers['idempotency-key']) ?? ''
+      if (key !== '' && await shedding.isClaimed(tenant, key)) return
+    }
     const name = lane ?? 'any'
-    rule.metrics?.count('preflight_refusals_total', { lane: name })
+    shedding.countRefusal(name)
     throw new ApiException({
       code: 'temporarily_unavailable',
       message: `${MESSAGES[name]} Nothing was reserved. Send it again after the seconds in ` +
@@ -62,6 +56,8 @@ export function shedLoad (app: FastifyInstance, rule: LoadSheddingRule): void {
       retryAfterSeconds: RETRY_AFTER_SECONDS,
     })
   }
+  const startsPreflight = ({ is404, routeOptions }: FastifyRequest) =>
+    !is404 && routeOptions.config.preflight !== undefined
   app.addHook('onRequest', async request => {
     if (startsPreflight(request)) await refuse(request)
   })
@@ -71,56 +67,14 @@ export function shedLoad (app: FastifyInstance, rule: LoadSheddingRule): void {
   })
 }
 
-function startsPreflight ({ is404, routeOptions }: FastifyRequest): boolean {
-  return !is404 && routeOptions.config.preflight !== undefined
-}
-
-async function isRepetition (
-  request: FastifyRequest, { isClaimed }: LoadSheddingRule
-): Promise<boolean> {
-  if (request.routeOptions.config.preflight !== 'keyed') return false
-  const key = readIdempotencyKey(request.headers['idempotency-key']) ?? ''
-  return key !== '' && await isClaimed(callerOf(request).tenant, key)
-}
-
-type Connected = {
-  readonly state: Pick<Redis, 'hexists'>
+type LoadSheddingDeps = {
+  readonly state: Pick<RedisClient, 'hexists'>
   readonly metrics: Metrics
-}
-
-/** The watch of preflights, and the rule that rejects requests under overload. */
-export function connectLoadShedding (
-  { state, metrics }: Connected, settings: { readonly SHED_LOAD_AFTER_MS: number }
-): { readonly admission: LoadShedding, readonly rule: LoadSheddingRule } {
-  const admission = createLoadShedding({ overloadedAfterMs: settings.SHED_LOAD_AFTER_MS, metrics })
-  const isClaimed = async (tenant: string, idempotencyKey: string) => {
-    const found = await Promise.all(idempotencyKeysOf(tenant)
-      .map(name => state.hexists(name, idempotencyFieldOf(idempotencyKey))))
-    return found.includes(1)
-  }
-  return { admission, rule: { admission, isClaimed, metrics } }
-}
-
-type LoadShedding = {
-  /**
-   * Whether a request of this tenant and lane is rejected; without a lane, whether both lanes
-   * reject it.
-   */
-  readonly rejects: (tenant: string, lane?: Lane) => boolean
-  /** The same submitter, with a watch on its preflights from claim to outcome. */
-  readonly watch: (submitter: Submitter) => Submitter
-}
-
-type LoadSheddingOptions = {
   /** How long a preflight may wait before similar requests are rejected. */
   readonly overloadedAfterMs: number
-  readonly metrics?: Pick<Metrics, 'watch'>
   /** A monotonic clock, in milliseconds. */
   readonly now?: () => number
 }
-
-/** Ends a preflight. `decided`: the stages before `accept` decided it, so they make progress. */
-type EndPreflight = (decided: boolean) => void
 
 /**
  * Detects that the stages before `accept` are overloaded, by the pending preflights of this
@@ -134,39 +88,66 @@ type EndPreflight = (decided: boolean) => void
  * The overload ends once a preflight is decided and no other one has waited for half that time.
  * Until then one request at a time is admitted, as a probe, while no other one is pending.
  */
-export function createLoadShedding (
-  { overloadedAfterMs, metrics, now = () => performance.now() }: LoadSheddingOptions
-): LoadShedding {
-  const lanes = {
-    small: createLaneBacklogs(overloadedAfterMs, now),
-    bulk: createLaneBacklogs(overloadedAfterMs, now),
-  }
-  for (const lane of LANES) {
-    metrics?.watch('preflight_oldest_age_seconds', { lane }, () => lanes[lane].oldestMs() / 1_000)
-    metrics?.watch('preflight_overloaded', { lane }, () => Number(lanes[lane].isOverloaded()))
-  }
-  const watched = async <T>(
-    { tenant, inputs }: Submission, work: () => Promise<T>, isDecided: (outcome: T) => boolean
-  ): Promise<T> => {
-    const end = lanes[laneOf(inputs.length)].start(tenant)
-    let decided = false
-    try {
-      const outcome = await work()
-      decided = isDecided(outcome)
-      return outcome
-    } finally {
-      end(decided)
+export class LoadShedding {
+  readonly #deps: LoadSheddingDeps
+  readonly #lanes: Readonly<Record<Lane, LaneBacklog>>
+
+  constructor (deps: LoadSheddingDeps) {
+    this.#deps = deps
+    const { overloadedAfterMs, metrics, now = () => performance.now() } = deps
+    this.#lanes = {
+      small: new LaneBacklog(overloadedAfterMs, now), bulk: new LaneBacklog(overloadedAfterMs, now),
+    }
+    for (const lane of LANES) {
+      const backlog = this.#lanes[lane]
+      metrics.watch('preflight_oldest_age_seconds', { lane }, () => backlog.oldestMs() / 1_000)
+      metrics.watch('preflight_overloaded', { lane }, () => Number(backlog.isOverloaded()))
     }
   }
-  return {
-    rejects: (tenant, lane) =>
-      (lane === undefined ? LANES : [lane]).every(one => lanes[one].rejects(tenant)),
-    watch: ({ submit, quote }) => ({
+
+  /**
+   * Whether a request of this tenant and lane is rejected; without a lane, whether both lanes
+   * reject it.
+   */
+  rejects (tenant: string, lane?: Lane): boolean {
+    return (lane === undefined ? LANES : [lane]).every(name => this.#lanes[name].rejects(tenant))
+  }
+
+  /**
+   * Whether a request with the key waits for a job, or has one, so that a retry starts no
+   * preflight.
+   */
+  async isClaimed (tenant: string, idempotencyKey: string): Promise<boolean> {
+    const claims = await Promise.all(idempotencyKeysOf(tenant)
+      .map(name => this.#deps.state.hexists(name, idempotencyFieldOf(idempotencyKey))))
+    return claims.includes(1)
+  }
+
+  countRefusal (lane: Lane | 'any'): void {
+    this.#deps.metrics.count('preflight_refusals_total', { lane })
+  }
+
+  /** The same submitter, with a watch on its preflights from claim to outcome. */
+  watch ({ submit, quote }: Submitter): Submitter {
+    const watched = async <T>(
+      { tenant, inputs }: Submission, work: () => Promise<T>, isDecided: (outcome: T) => boolean
+    ): Promise<T> => {
+      const end = this.#lanes[laneOf(inputs.length)].start(tenant)
+      let decided = false
+      try {
+        const outcome = await work()
+        decided = isDecided(outcome)
+        return outcome
+      } finally {
+        end(decided)
+      }
+    }
+    return {
       submit: submission => watched(submission, () => submit(submission), outcome =>
         outcome.kind === 'accepted' ? !outcome.replayed : isDecidedByLookup(outcome)),
       quote: submission => watched(submission, () => quote(submission), outcome =>
         outcome.kind === 'quoted' || isDecidedByLookup(outcome)),
-    }),
+    }
   }
 }
 
@@ -178,62 +159,92 @@ function isDecidedByLookup (outcome: Unaccepted): boolean {
   return outcome.kind === 'refused' && !['expired', 'internal'].includes(outcome.refusal.code)
 }
 
+/** Ends a preflight. `decided`: the stages before `accept` decided it, so they make progress. */
+type EndPreflight = (decided: boolean) => void
+
 /** Maximum number of tenants with tracked preflights. */
 const MAX_TENANTS = 10_000
 
-function createLaneBacklogs (overloadedAfterMs: number, now: () => number) {
-  let decidedAtMs = -Infinity
-  const createForTenant = () => createBacklog(overloadedAfterMs, startedAtMs => now() - startedAtMs)
-  const all = createBacklog(
-    overloadedAfterMs, startedAtMs => now() - Math.max(startedAtMs, decidedAtMs))
-  const tenants = new LRUCache<string, ReturnType<typeof createBacklog>>({ max: MAX_TENANTS })
-  return {
-    isOverloaded: all.isOverloaded,
-    oldestMs: () => now() - (all.oldest() ?? now()),
-    rejects: (tenant: string): boolean => all.rejects() || tenants.get(tenant)?.rejects() === true,
-    start: (tenant: string): EndPreflight => {
-      const own = tenants.get(tenant) ?? createForTenant()
-      tenants.set(tenant, own)
-      const ends = [all.start(now()), own.start(now())]
-      return decided => {
-        // No request may have checked this while the preflight got old.
-        all.isOverloaded()
-        own.isOverloaded()
-        if (decided) decidedAtMs = now()
-        for (const end of ends) end(decided)
-      }
-    },
+/** The pending preflights of a lane, and those of each tenant in it. */
+class LaneBacklog {
+  readonly #overloadedAfterMs: number
+  readonly #now: () => number
+  readonly #all: Backlog
+  readonly #tenants = new LRUCache<string, Backlog>({ max: MAX_TENANTS })
+  #decidedAtMs = -Infinity
+
+  constructor (overloadedAfterMs: number, now: () => number) {
+    this.#overloadedAfterMs = overloadedAfterMs
+    this.#now = now
+    this.#all = new Backlog(overloadedAfterMs, startedAtMs =>
+      now() - Math.max(startedAtMs, this.#decidedAtMs))
+  }
+
+  isOverloaded (): boolean {
+    return this.#all.isOverloaded()
+  }
+
+  oldestMs (): number {
+    return this.#now() - (this.#all.oldestStartMs() ?? this.#now())
+  }
+
+  rejects (tenant: string): boolean {
+    return this.#all.rejects() || this.#tenants.get(tenant)?.rejects() === true
+  }
+
+  start (tenant: string): EndPreflight {
+    const ofTenant = this.#tenants.get(tenant) ??
+      new Backlog(this.#overloadedAfterMs, startedAtMs => this.#now() - startedAtMs)
+    this.#tenants.set(tenant, ofTenant)
+    const backlogs = [this.#all, ofTenant]
+    const ends = backlogs.map(backlog => backlog.start(this.#now()))
+    return decided => {
+      // No request may have checked this while the preflight got old.
+      for (const backlog of backlogs) backlog.isOverloaded()
+      if (decided) this.#decidedAtMs = this.#now()
+      for (const end of ends) end(decided)
+    }
   }
 }
 
 /** The pending preflights, and whether they wait too long, by the start of the oldest one. */
-function createBacklog (overloadedAfterMs: number, waitingMs: (startedAtMs: number) => number) {
-  // In order of their start, so the first is the oldest.
-  const startedAt = new Map<object, number>()
-  let overloaded = false
-  const oldest = (): number | undefined => {
-    const [first] = startedAt.values()
+class Backlog {
+  readonly #overloadedAfterMs: number
+  readonly #waitingMs: (startedAtMs: number) => number
+  /** In order of their start, so the first is the oldest. */
+  readonly #startedAt = new Map<object, number>()
+  #isOverloaded = false
+
+  constructor (overloadedAfterMs: number, waitingMs: (startedAtMs: number) => number) {
+    this.#overloadedAfterMs = overloadedAfterMs
+    this.#waitingMs = waitingMs
+  }
+
+  oldestStartMs (): number | undefined {
+    const [first] = this.#startedAt.values()
     return first
   }
-  const waits = (atLeastMs: number): boolean => {
-    const startedAtMs = oldest()
-    return startedAtMs !== undefined && waitingMs(startedAtMs) >= atLeastMs
+
+  isOverloaded (): boolean {
+    this.#isOverloaded ||= this.#waits(this.#overloadedAfterMs)
+    return this.#isOverloaded
   }
-  const isOverloaded = (): boolean => {
-    overloaded ||= waits(overloadedAfterMs)
-    return overloaded
+
+  rejects (): boolean {
+    return this.isOverloaded() && this.#startedAt.size > 0
   }
-  return {
-    oldest,
-    isOverloaded,
-    rejects: (): boolean => isOverloaded() && startedAt.size > 0,
-    start: (startedAtMs: number): EndPreflight => {
-      const preflight = {}
-      startedAt.set(preflight, startedAtMs)
-      return decided => {
-        startedAt.delete(preflight)
-        if (decided && !waits(overloadedAfterMs / 2)) overloaded = false
-      }
-    },
+
+  start (startedAtMs: number): EndPreflight {
+    const preflight = {}
+    this.#startedAt.set(preflight, startedAtMs)
+    return decided => {
+      this.#startedAt.delete(preflight)
+      if (decided && !this.#waits(this.#overloadedAfterMs / 2)) this.#isOverloaded = false
+    }
+  }
+
+  #waits (atLeastMs: number): boolean {
+    const startedAtMs = this.oldestStartMs()
+    return startedAtMs !== undefined && this.#waitingMs(startedAtMs) >= atLeastMs
   }
 }

@@ -36,7 +36,7 @@ import { createApp } from './app.ts'
 import { type Config, ingestConfig, settingsOf } from './config.ts'
 import { findStoredResults, openJobHeader, readOpenJobs } from './find-jobs.ts'
 import { limitsOf, RequestLimiter } from './limits/limiter.ts'
-import { type AdmittingDeps, connectLoadShedding } from './load-shedding.ts'
+import { type AdmittingDeps, LoadShedding } from './load-shedding.ts'
 import type { IngestDeps } from './ports.ts'
 import { countRequests } from './records.ts'
 import { apiDocuments } from './routes.ts'
@@ -62,11 +62,13 @@ async function startIngest (
   const { cachedOrgPolicy } = createOrganizations(state)
   const limits = (org: string) => limitsOf(settings, cachedOrgPolicy(org))
   const limiter = new RequestLimiter({ cache, limits, log, metrics })
-  const { admission, rule } = connectLoadShedding(shared, settings)
+  const loadShedding = new LoadShedding({
+    state, metrics, overloadedAfterMs: settings.SHED_LOAD_AFTER_MS,
+  })
   const { submitter, waiter, attachedTo } = await connectSubmitter(
     { ...shared, store, keys: { ...keys, ...connectNewJobKeys(shared, settings) } },
     settings, context)
-  const { submit, quote } = queuePreflights(admission.watch(submitter), {
+  const { submit, quote } = queuePreflights(loadShedding.watch(submitter), {
     maxPreflights: settings.MAX_PREFLIGHTS,
     maxRows: settings.MAX_PREFLIGHT_ROWS,
     waitMs: settings.ACCEPT_WITHIN_MS,
@@ -77,7 +79,7 @@ async function startIngest (
     findKey: createApiKeys(state).findKey,
     limiter,
     accessLog: createAccessLog(state),
-    admission: rule,
+    loadShedding,
     submit,
     quote,
     readJob: store.read,

@@ -168,7 +168,7 @@ export async function sendResultsPage (
   { request, reply, selection }: PageExchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  const afterRow = query.cursor === undefined ? 0 : afterRowOf(query.cursor)
+  const afterRow = query.cursor === undefined ? 0 : decodeCursor(query.cursor)
   if (afterRow === undefined) {
     return sendError(reply, {
       code: 'invalid_request',
@@ -209,7 +209,7 @@ type Page = { readonly limit: number, readonly selection: ResultSelection }
 async function * pagePieces (
   { service, tenant }: Job, rows: AsyncIterable<Rows>, { limit, selection }: Page
 ): AsyncIterable<string> {
-  const textOf = createRowText(service, selection)
+  const toText = createRowText(service, selection)
   let text = '{"data":['
   let count = 0
   let bytes = 0
@@ -221,7 +221,7 @@ async function * pagePieces (
         next = afterRow
         break
       }
-      const row = textOf(cells)
+      const row = toText(cells)
       text += count === 0 ? row : `,${row}`
       count += 1
       bytes += Buffer.byteLength(row)
@@ -233,22 +233,21 @@ async function * pagePieces (
     }
     if (next !== undefined) break
   }
-  const cursor = next === undefined ? null : cursorOf(next)
+  const cursor = next === undefined ? null : encodeCursor(next)
   yield `${text}],"has_more":${next !== undefined},"next_cursor":${JSON.stringify(cursor)}}`
 }
 
 const CURSOR = /^v1:(0|[1-9]\d{0,8})$/
 
 /** The rows as JSON Lines, in pieces of whole lines. */
-export async function * jsonLines (
-  { service, tenant }: Pick<Job, 'service' | 'tenant'>, rows: AsyncIterable<Rows>,
-  shown: ShapeOptions = {}
+async function * jsonLines (
+  { service, tenant }: Job, rows: AsyncIterable<Rows>, selection: ResultSelection
 ): AsyncIterable<string> {
-  const textOf = createRowText(service, shown)
+  const toText = createRowText(service, selection)
   for await (const some of rows) {
     let text = ''
     for (const cells of some) {
-      text += `${textOf(cells)}\n`
+      text += `${toText(cells)}\n`
       if (text.length < PIECE_CHARACTERS) continue
       yield text
       text = ''
@@ -259,14 +258,14 @@ export async function * jsonLines (
 }
 
 /** The cursor after a row, opaque to clients. */
-export function cursorOf (afterRow: number): string {
+function encodeCursor (afterRow: number): string {
   return Buffer.from(`v1:${afterRow}`).toString('base64url')
 }
 
 /** The row before a cursor; undefined for an invalid cursor. */
-export function afterRowOf (cursor: string): number | undefined {
+function decodeCursor (cursor: string): number | undefined {
   const row = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'))?.[1]
-  return row === undefined || cursorOf(Number(row)) !== cursor ? undefined : Number(row)
+  return row === undefined || encodeCursor(Number(row)) !== cursor ? undefined : Number(row)
 }
 
 /** The rows and columns of a request. */
@@ -331,8 +330,6 @@ export function selectionOf (
   }
 }
 
-type ShapeOptions = Partial<Pick<ResultSelection, 'columns' | 'original'>>
-
 /**
  * Converts the cells of a row to an object with these columns: blank cells are null, except for the
  * submitted input.
@@ -350,14 +347,14 @@ export function createRowShape (
 
 /** The same as JSON. With the customer's columns, the last cell of a row is their line. */
 function createRowText (
-  service: ServiceSlug, { columns, original }: ShapeOptions
+  service: ServiceSlug, { columns, original }: ResultSelection
 ): (cells: readonly string[]) => string {
   const shape = createRowShape(service, columns)
   if (original === undefined) return cells => JSON.stringify(shape(cells))
-  const originalOf = createOriginalJson(original)
+  const toOriginal = createOriginalJson(original)
   return cells => {
     const row = JSON.stringify(shape(cells)).slice(0, -1)
-    return `${row}${row === '{' ? '' : ','}"original":${originalOf(cells.at(-1) ?? '')}}`
+    return `${row}${row === '{' ? '' : ','}"original":${toOriginal(cells.at(-1) ?? '')}}`
   }
 }
 

@@ -122,7 +122,7 @@ export const ROWS = {
     'test/e2e/bad-input/connections.ts: 100 kB in one header',
   'for a request that comes too slowly is 408': 'test/unit/ingest/failures.test.ts: %s is answered',
   'of the service is 500 without detail':
-    'test/unit/ingest/create-job.test.ts: because of an internal fault',
+    'test/unit/ingest/failures.test.ts: %s is answered with %i',
   'is echoed in every answer and has no other switch than the path': HERE,
   'what is removed is announced twelve months ahead':
     'test/unit/ingest/deprecations.test.ts: works for twelve months at least',

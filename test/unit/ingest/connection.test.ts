@@ -6,7 +6,7 @@ import {
   CONNECTION_DEFAULTS, frameworkLimits, nodeLimits,
 } from '../../../services/runtime/platform/http-server.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
-import { createTestApp, doubles, JOB_ID, settings } from './doubles.ts'
+import { createTestApp, doubles, settings } from './doubles.ts'
 import { eventually } from '../../support/eventually.ts'
 
 let app: FastifyInstance | undefined
@@ -30,39 +30,6 @@ function open (port: number): { readonly socket: Socket, readonly answer: () => 
   return { socket, answer: async () => { await closed; return text } }
 }
 
-/** Writes a byte at a time, forever, like an attacker that holds connections. */
-function drip (socket: Socket, text: string): void {
-  socket.write(text)
-  const timer = setInterval(() => socket.write('x'), 20)
-  socket.on('close', () => clearInterval(timer))
-}
-
-const POST = ['POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer live',
-  'content-type: application/json'].join('\r\n')
-
-describe('a client that is slow on purpose', () => {
-  it('with its headers is answered 408 and cut off', async () => {
-    const port = await listen({ HEADERS_TIMEOUT_MS: 50 })
-    const { socket, answer } = open(port)
-    drip(socket, 'GET / HTTP/1.1\r\nhost: x\r\nx-slow: ')
-    const text = await answer()
-    expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/)
-    expect(text).toContain('"code":"request_timeout"')
-  })
-
-  it('with its body is answered 408 and cut off', async () => {
-    const port = await listen({ REQUEST_TIMEOUT_MS: 100, HEADERS_TIMEOUT_MS: 50 })
-    const { socket, answer } = open(port)
-    drip(socket, `${POST}\r\ncontent-length: 5000\r\n\r\n{`)
-    expect(await answer()).toMatch(/^HTTP\/1\.1 408 /)
-  })
-
-  it('to say anything is cut off', async () => {
-    const port = await listen({ CONNECTION_TIMEOUT_MS: 50 })
-    expect(await open(port).answer()).toBe('')
-  })
-})
-
 describe('connections', () => {
   const get = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n'
 
@@ -82,13 +49,6 @@ describe('connections', () => {
     const { socket, answer } = open(await listen({ KEEP_ALIVE_TIMEOUT_MS: 50 }))
     socket.write(get)
     expect((await answer()).match(/HTTP\/1\.1 200 OK/g)).toHaveLength(1)
-  })
-
-  it('are to be closed by the client after many requests', async () => {
-    const port = await listen({ MAX_REQUESTS_PER_CONNECTION: 1 })
-    const { socket, answer } = open(port)
-    socket.end(`GET /api/v1/jobs/${JOB_ID} HTTP/1.1\r\nhost: x\r\n\r\n`)
-    expect(await answer()).toMatch(/^connection: close\r$/im)
   })
 
   it('above the number there may be are closed', async () => {

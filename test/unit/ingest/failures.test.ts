@@ -1,15 +1,20 @@
 import type { Socket } from 'node:net'
-import Fastify, { type FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
-import { answerFailures, createSocketFailure } from '../../../services/ingest/failures.ts'
+import { type ErrorCode, ERRORS } from '../../../services/ingest/errors.ts'
+import { createSocketFailure } from '../../../services/ingest/failures.ts'
+import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import { eventIdOf } from '../../../services/jobs/events.ts'
 import {
   LostResultsError, MissingResultsError,
 } from '../../../services/jobs/results/read-chunks.ts'
 import { NotSubmittedError } from '../../../services/jobs/submit.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
-import { createTestApp, doubles, good, outage, settings } from './doubles.ts'
+import {
+  application, closedJob, createTestApp, doubles, good, JOB_ID, jobOf, outage, settings,
+} from './doubles.ts'
 
 /** The outcome of a socket on which something failed. */
 function socketAfter (code: string, writable = true): readonly string[] {
@@ -55,45 +60,40 @@ describe('a failure on the bare socket', () => {
   })
 })
 
+/** An application that logs errors. */
+function logging (more: Partial<IngestDeps>) {
+  const lines: string[] = []
+  const destination = { write: (line: string) => { lines.push(line) } }
+  const log = createLog('ingest', { level: 'error', destination }) as FastifyBaseLogger
+  return { app: createTestApp({ deps: doubles(more), settings, log }), lines }
+}
+const headers = { authorization: 'Bearer live' }
+
 describe('a failure in a handler', () => {
   it.each([
-    [outage, 503, 'temporarily_unavailable'],
-    [new Error('an internal fault'), 500, 'internal'],
-    [new LostResultsError('no key'), 410, 'results_expired'],
-    [new OrganizationErasedError('org_1'), 401, 'revoked_key'],
-    [new MissingResultsError('no block'), 500, 'internal'],
-    [Object.assign(new Error('no such path'), { code: 'FST_ERR_BAD_URL' }), 404, 'not_found'],
-  ] as const)('%s is answered with %i', async (error, status, code) => {
-    const app = Fastify()
-    answerFailures(app, doubles())
-    app.get('/', () => Promise.reject(error))
-    const answer = await app.inject('/')
-    expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
-  })
-
-  it('of an erased organization is answered with what is true for it', async () => {
-    const app = Fastify()
-    answerFailures(app, doubles())
-    app.get('/', () => Promise.reject(new OrganizationErasedError('org_1')))
-    expect((await app.inject('/')).json().error.message).toBe('The API key was revoked, or its ' +
-      'organization was erased. If you can still sign in to the workspace, create a new one there.')
+    [outage, 503, 'temporarily_unavailable', '2'],
+    [new Error('secret +12127365000'), 500, 'internal', '0'],
+    [new LostResultsError('no key'), 410, 'results_expired', '0'],
+    [new OrganizationErasedError('org_1'), 401, 'revoked_key', '0'],
+    [new MissingResultsError('no block'), 500, 'internal', '0'],
+    [Object.assign(new Error('no such path'), { code: 'FST_ERR_BAD_URL' }), 404, 'not_found', '0'],
+  ] as const)('%s is answered with %i', async (error, status, code, retryAfter) => {
+    const { get } = application({ balance: () => Promise.reject(error) })
+    const answer = await get('/balance')
+    expect([answer.statusCode, answer.json().error.code, answer.headers['retry-after']])
+      .toEqual([status, code, retryAfter])
+    expect(answer.body).not.toContain('secret')
   })
 
   it('without a data key is answered with 503, and logs each cause once a minute', async () => {
-    const lines: string[] = []
-    const destination = { write: (line: string) => { lines.push(line) } }
-    const log = createLog('ingest', { level: 'error', destination }) as FastifyBaseLogger
     const lost = new FatalError('RESULTS_ROOT_KEYS lacks key "1", which wraps a key in use')
     const causes: Error[] = [lost, lost, outage]
     const fail = () => Promise.reject(
       new NotSubmittedError('cannot make a key', { cause: causes.shift() }))
-    const app = createTestApp({ deps: doubles({ submit: fail, quote: fail }), settings, log })
+    const { app, lines } = logging({ submit: fail, quote: fail })
     for (const path of ['jobs', 'verifications', 'quotes']) {
       const answer = await app.inject({
-        method: 'POST',
-        url: `/api/v1/${path}`,
-        headers: { authorization: 'Bearer live' },
-        payload: good,
+        method: 'POST', url: `/api/v1/${path}`, headers, payload: good,
       })
       expect([answer.statusCode, answer.headers['retry-after']]).toEqual([503, '5'])
       expect(answer.json().error).toMatchObject({
@@ -102,30 +102,113 @@ describe('a failure in a handler', () => {
         message: expect.stringContaining('This request created no job, and nothing was reserved'),
       })
     }
-    const logged = lines.map(line => JSON.parse(line))
-    expect(logged).toMatchObject([lost, outage].map(({ name: type, message }) => ({
-      level: 50,
-      msg: 'jobs and quotes are refused',
-      err: { type: 'NotSubmittedError', cause: { type, message } },
-    })))
+    expect(lines.map(line => JSON.parse(line))).toMatchObject([lost, outage].map(
+      ({ name: type, message }) => ({
+        level: 50,
+        msg: 'jobs and quotes are refused',
+        err: { type: 'NotSubmittedError', cause: { type, message } },
+      })))
   })
 
-  it('is logged with method, route, status and code, and no path or query', async () => {
-    const lines: string[] = []
-    const destination = { write: (line: string) => { lines.push(line) } }
-    const app = Fastify({
-      loggerInstance: createLog('ingest', { level: 'error', destination }) as FastifyBaseLogger,
+  it('is logged with route, status, code and job, and no path, query or text of a client',
+    async () => {
+      const { app, lines } = logging({ readJob: () => Promise.reject(outage) })
+      await app.inject({ url: `/api/v1/jobs/${JOB_ID}?phone=+12127365000`, headers })
+      const logged = {
+        msg: 'request failed', method: 'GET', status: 503, code: 'temporarily_unavailable',
+      }
+      expect(lines.map(line => JSON.parse(line)))
+        .toMatchObject([{ ...logged, route: '/api/v1/jobs/:id', job: JOB_ID }])
+      expect(lines[0]).not.toMatch(/12127365000/)
     })
-    answerFailures(app, doubles())
-    app.get('/contacts/:contact', () => Promise.reject(outage))
-    await app.inject('/contacts/jane@example.org?phone=+12127365000')
-    expect(lines.map(line => JSON.parse(line))).toEqual([expect.objectContaining({
-      msg: 'request failed',
-      method: 'GET',
-      route: '/contacts/:contact',
-      status: 503,
-      code: 'temporarily_unavailable',
-    })])
-    expect(lines[0]).not.toMatch(/jane|12127365000/)
+})
+
+it.each(Object.keys(ERRORS) as ErrorCode[])('the table of errors says what to do: %s', code => {
+  const [status, , message] = ERRORS[code]
+  expect(status).toBeGreaterThanOrEqual(400)
+  expect(message).toMatch(/^[A-Z].*\.$|^(countryCode|webhook_url) .*\.$/)
+})
+
+const EVENT = eventIdOf(JOB_ID, 'job.completed')
+
+/** As ClickHouse's client throws it when a part file was cut off by a full disk. */
+const cut = Object.assign(new Error('Cannot read all data.'),
+  { code: '33', type: 'CANNOT_READ_ALL_DATA' })
+const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
+const readOnly = Object.assign(new Error("READONLY You can't write against a read only replica."),
+  { name: 'ReplyError' })
+
+/** Fails as a promise and as a stream, after these pieces. */
+function failing (error: Error, ...pieces: readonly string[]) {
+  async function * stream () {
+    yield * pieces
+    throw error
+  }
+  const failed = Promise.reject(error)
+  failed.catch(() => {})
+  return () => Object.assign(stream(), { then: failed.then.bind(failed) }) as never
+}
+
+type Case = readonly [part: keyof IngestDeps, line: string, more?: Partial<IngestDeps>]
+
+/** The failing store, the request that reveals it, and what is known of the job before. */
+const CASES: readonly Case[] = [
+  ['findKey', 'GET /jobs'],
+  ['openJobs', 'GET /jobs'],
+  ['listArchived', 'GET /jobs'],
+  ['openHeader', 'GET /jobs', { openJobs: async () => [jobOf()] }],
+  ['readJob', `GET /jobs/${JOB_ID}`],
+  ['findArchived', `GET /jobs/${JOB_ID}`, { readJob: async () => undefined }],
+  ['openHeader', `GET /jobs/${JOB_ID}`],
+  ['cancel', `POST /jobs/${JOB_ID}/cancel`],
+  ['findErasures', `GET /jobs/${JOB_ID}`],
+  ['findErasures', `GET /jobs/${JOB_ID}/results`],
+  ['erase', `DELETE /jobs/${JOB_ID}`],
+  ['findArchived', `GET /jobs/${JOB_ID}/results`],
+  ['rows', `GET /jobs/${JOB_ID}/results?format=json`],
+  ['rows', `GET /jobs/${JOB_ID}/results?format=jsonl`],
+  ['csvStream', `GET /jobs/${JOB_ID}/results`],
+  ['listAttempts', `GET /jobs/${JOB_ID}/deliveries`],
+  ['listAttempts', `POST /jobs/${JOB_ID}/deliveries/${EVENT}/resend`],
+  ['findDelivery', `POST /jobs/${JOB_ID}/deliveries/${EVENT}/resend`],
+  ['balance', 'GET /balance'],
+  ['usage', 'GET /usage'],
+  ['transactions', 'GET /transactions'],
+  ['quote', 'POST /quotes'],
+  ['submit', 'POST /jobs'],
+]
+
+describe('a store failure is reported as temporary', () => {
+  async function answered (line: string, more: Partial<IngestDeps>) {
+    const [method, path] = line.split(' ') as ['GET' | 'POST' | 'DELETE', string]
+    const { app } = application({
+      readJob: async () => closedJob(),
+      findArchived: async () => ({ job: closedJob(), manifest: [] }),
+      openHeader: async () => ({ metadata: {}, webhookUrl: 'https://hooks.example.com/in' }),
+      ...more,
+    })
+    const answer = await app.inject({
+      method,
+      url: `/api/v1${path}`,
+      headers,
+      ...(line === 'POST /jobs' || line === 'POST /quotes' ? { payload: good } : {}),
+    })
+    return [answer.statusCode, answer.json().error.code, Number(answer.headers['retry-after']) >= 1]
+  }
+
+  const cases = CASES.map(([part, line, more]) => ({ part, line, more }))
+  it.each(cases)('$part of $line', async ({ part, line, more }) => {
+    for (const error of [cut, refused, readOnly]) {
+      expect(await answered(line, { ...more, [part]: failing(error) }))
+        .toEqual([503, 'temporarily_unavailable', true])
+    }
+    expect(await answered(line, { ...more, [part]: failing(new TypeError('a bug')) }))
+      .toEqual([500, 'internal', false])
+  })
+
+  it('between the first line of CSV and the first row', async () => {
+    const csvStream = failing(cut, 'row,input\r\n')
+    expect(await answered(`GET /jobs/${JOB_ID}/results`, { csvStream }))
+      .toEqual([503, 'temporarily_unavailable', true])
   })
 })

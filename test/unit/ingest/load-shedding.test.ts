@@ -1,13 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { createLoadShedding } from '../../../services/ingest/load-shedding.ts'
-import type { Quoted, Submitted } from '../../../services/jobs/submit.ts'
+import { LoadShedding } from '../../../services/ingest/load-shedding.ts'
+import { idempotencyFieldOf } from '../../../services/jobs/redis-keys.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
+import type { Quoted, Submitted } from '../../../services/jobs/submit.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
+import type { RedisClient } from '../../../services/runtime/platform/redis.ts'
 import type { Lane } from '../../../services/topology.ts'
-import { jobOf } from './doubles.ts'
+import { createTestApp, doubles, good, jobOf, settings } from './doubles.ts'
 
 const SHED_LOAD_AFTER_MS = 1_000
-const [TENANT, OTHER] = ['org_a.live', 'org_b.live']
+const [TENANT, OTHER] = ['org_01.live', 'org_02.live']
+const KEY = '0d3c6fd0-3f5b-4a57-9a3c-0a7d8f5f9b11'
 
 const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false }
 const expired: Submitted = { kind: 'refused', refusal: { code: 'expired' } }
@@ -20,12 +23,17 @@ const submissionOf = (tenant: string, rows: number) =>
 function start () {
   const clock = { ms: 5_000 }
   const metrics = createMetrics()
-  const admission = createLoadShedding({
-    overloadedAfterMs: SHED_LOAD_AFTER_MS, metrics, now: () => clock.ms,
+  const hexists = async (name: string, field: Buffer) =>
+    name === 'idem:{org_01}.live:odd' && field.equals(idempotencyFieldOf(KEY)) ? 1 : 0
+  const shedding = new LoadShedding({
+    state: { hexists } as unknown as RedisClient,
+    metrics,
+    overloadedAfterMs: SHED_LOAD_AFTER_MS,
+    now: () => clock.ms,
   })
   const begin = (rows = 1, tenant = TENANT) => {
     const { promise, resolve, reject } = Promise.withResolvers<Submitted>()
-    const { submit } = admission.watch({ submit: () => promise, quote: async () => quoted })
+    const { submit } = shedding.watch({ submit: () => promise, quote: async () => quoted })
     const answered = submit(submissionOf(tenant, rows))
     answered.catch(() => {})
     const end = async (outcome: Submitted | Error) => {
@@ -33,35 +41,29 @@ function start () {
       else resolve(outcome)
       await answered.catch(() => {})
     }
-    return { answered, end }
+    return { end }
   }
   const pass = (ms: number) => { clock.ms += ms }
-  const refuses = (lane?: Lane, tenant = TENANT) => admission.rejects(tenant, lane)
-  return { admission, refuses, metrics, begin, pass }
+  const refuses = (lane?: Lane, tenant = TENANT) => shedding.rejects(tenant, lane)
+  return { shedding, refuses, metrics, begin, pass }
 }
 
 describe('load shedding', () => {
-  it('admits all requests when idle or just started', () => {
-    const { refuses, pass } = start()
-    expect(refuses('small')).toBe(false)
-    pass(1_000_000)
-    expect([refuses('small'), refuses('bulk'), refuses()])
-      .toEqual([false, false, false])
-  })
-
-  it('rejects requests of the lane whose oldest preflight is too old', () => {
+  it('rejects requests of the lane whose oldest preflight is too old, else none', () => {
     const { refuses, begin, pass } = start()
+    const refused = () => [refuses('small'), refuses('bulk'), refuses()]
+    pass(1_000_000)
+    expect(refused()).toEqual([false, false, false])
     begin()
     pass(600)
     begin()
     pass(399)
-    expect(refuses('small')).toBe(false)
+    expect(refused()).toEqual([false, false, false])
     pass(1)
-    expect([refuses('small'), refuses('bulk'), refuses()])
-      .toEqual([true, false, false])
+    expect(refused()).toEqual([true, false, false])
     begin(1_001)
     pass(SHED_LOAD_AFTER_MS)
-    expect([refuses('bulk'), refuses()]).toEqual([true, true])
+    expect(refused()).toEqual([true, true, true])
   })
 
   it('rejects a tenant with an old preflight, others only without progress', async () => {
@@ -93,7 +95,7 @@ describe('load shedding', () => {
     expect(refuses('small')).toBe(false)
   })
 
-  it('admits one request at a time as a probe', async () => {
+  it('admits one request at a time as a probe, until one is decided', async () => {
     const { refuses, begin, pass } = start()
     const silent: (Submitted | Error)[] = [
       expired, { kind: 'refused', refusal: { code: 'internal' } }, new Error('Redis is away'),
@@ -102,7 +104,7 @@ describe('load shedding', () => {
     for (const outcome of silent) {
       const probe = begin()
       pass(SHED_LOAD_AFTER_MS)
-      expect(refuses('small')).toBe(true)
+      // It is detected without requests in between.
       await probe.end(outcome)
       expect(refuses('small')).toBe(false)
       const next = begin()
@@ -110,27 +112,17 @@ describe('load shedding', () => {
       expect(refuses('small')).toBe(true)
       await next.end(outcome)
     }
-    const good = begin()
-    await good.end(accepted)
+    await begin().end(accepted)
     begin()
     expect(refuses('small')).toBe(false)
   })
 
-  it('detects an old preflight without requests in between', async () => {
-    const { refuses, begin, pass } = start()
-    const old = begin()
-    pass(SHED_LOAD_AFTER_MS)
-    await old.end(expired)
-    begin()
-    expect(refuses('small')).toBe(true)
-  })
-
   it('counts a quote as a preflight', async () => {
-    const { admission, refuses, begin, pass } = start()
+    const { shedding, refuses, begin, pass } = start()
     const old = begin()
     pass(SHED_LOAD_AFTER_MS)
     await old.end(expired)
-    const { quote } = admission.watch({
+    const { quote } = shedding.watch({
       submit: () => new Promise(() => {}), quote: async () => quoted,
     })
     await quote(submissionOf(TENANT, 1))
@@ -147,5 +139,70 @@ describe('load shedding', () => {
     expect(text).toContain('preflight_oldest_age_seconds{lane="small"} 0')
     expect(text).toContain('preflight_overloaded{lane="bulk"} 1')
     expect(text).toContain('preflight_overloaded{lane="small"} 0')
+  })
+})
+
+describe('a request while the stages before acceptance are overloaded', () => {
+  const big = { ...good, inputs: new Array<string>(1_001).fill('+12127365000') }
+
+  function application (...behind: readonly Lane[]) {
+    const { shedding, metrics, begin, pass } = start()
+    for (const lane of behind) begin(lane === 'small' ? 1 : 1_001)
+    pass(SHED_LOAD_AFTER_MS)
+    const deps = doubles()
+    const app = createTestApp({ deps: { ...deps, loadShedding: shedding }, settings })
+    const post = (body: object | string, headers: Record<string, string> = {}, path = 'jobs') =>
+      app.inject({
+        method: 'POST',
+        url: `/api/v1/${path}`,
+        headers: { authorization: 'Bearer live', 'content-type': 'application/json', ...headers },
+        payload: body,
+      })
+    return { app, post, metrics, calls: deps.calls }
+  }
+
+  it('is rejected at once in the overloaded lane, and nothing is submitted', async () => {
+    const { post, metrics, calls } = application('bulk')
+    const refused = await post(big)
+    expect([refused.statusCode, refused.headers['retry-after']]).toEqual([503, '10'])
+    expect(refused.json().error).toMatchObject({
+      type: 'unavailable',
+      code: 'temporarily_unavailable',
+      message: expect.stringContaining('more than 1,000 inputs'),
+    })
+    expect((await post(big, {}, 'quotes')).statusCode).toBe(503)
+    expect(calls.submissions).toEqual([])
+    expect((await post(good)).statusCode).toBe(202)
+    expect((await post(good, {}, 'quotes')).statusCode).toBe(200)
+    expect(await metrics.text()).toContain('preflight_refusals_total{lane="bulk"} 2')
+  })
+
+  it('is rejected before its body is read if both lanes are overloaded', async () => {
+    const { post, metrics } = application('small', 'bulk')
+    const refused = await post('no JSON at all')
+    expect(refused.statusCode).toBe(503)
+    expect(refused.json().error.message).not.toContain('1,000')
+    expect(await metrics.text()).toContain('preflight_refusals_total{lane="any"} 1')
+  })
+
+  it('is admitted if it retries a claimed one, which a quote cannot be', async () => {
+    const { post } = application('small', 'bulk')
+    const statuses = [
+      await post(good, { 'idempotency-key': KEY }),
+      await post(good, { 'idempotency-key': KEY.replace('0d', '0e') }),
+      await post(good, { 'idempotency-key': KEY }, 'quotes'),
+    ].map(({ statusCode }) => statusCode)
+    expect(statuses).toEqual([202, 503, 503])
+  })
+
+  it('gets errors of its key, path or schema first', async () => {
+    const { app, post } = application('small', 'bulk')
+    expect((await post(good, { authorization: 'Bearer unknown' })).statusCode).toBe(401)
+    expect((await post(good, {}, 'nothing')).statusCode).toBe(404)
+    const read = await app.inject({
+      url: '/api/v1/balance', headers: { authorization: 'Bearer live' },
+    })
+    expect(read.statusCode).toBe(200)
+    expect((await application('small').post({ ...good, inputs: [] })).statusCode).toBe(400)
   })
 })

@@ -1,0 +1,322 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { gunzipSync, zstdDecompressSync } from 'node:zlib'
+import { describe, expect, it } from 'vitest'
+import type { ResultsQuery } from '../../../schemas/api/results.ts'
+import { packChecks } from '../../../services/cache/evidence.ts'
+import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import {
+  createRowShape, type ResultSelection, selectionOf,
+} from '../../../services/ingest/results-response.ts'
+import { columnsOf, rowFieldsOf } from '../../../services/jobs/results/columns.ts'
+import type { RowOptions, Rows } from '../../../services/jobs/results/results.ts'
+import { application, closedJob, JOB_ID, jobOf, MANIFEST, NOW_MS, outage } from './doubles.ts'
+
+const CSV = 'row,input\r\n1,+12127365000\r\n'
+const EMPTY = '{"data":[],"has_more":false,"next_cursor":null}'
+const job = closedJob()
+const columns = columnsOf('phone-validation')
+const cellsOf = (values: Readonly<Record<string, string>>) =>
+  columns.map(name => values[name] ?? '')
+const cells = cellsOf({ row: '8', status: 'valid', source: 'live' })
+
+/** An interface with a job that has ended; `calls` are the reads of its rows. */
+function ended (more: Partial<IngestDeps> = {}, rows: Rows = []) {
+  const calls: (RowOptions | 'file')[] = []
+  const { app, get } = application({
+    readJob: async () => job,
+    findArchived: async () => ({ job, manifest: MANIFEST }),
+    rows: async function * (_job, _manifest, options = {}) {
+      calls.push(options)
+      yield rows
+    },
+    csvStream: async function * () { calls.push('file'); yield CSV },
+    ...more,
+  })
+  const read = (query = '', headers: Readonly<Record<string, string>> = {}) =>
+    get(`/jobs/${JOB_ID}/results${query}`, { headers })
+  const tag = async (query = '', headers = {}) => (await read(query, headers)).headers.etag ?? ''
+  return { app, read, tag, calls }
+}
+
+describe('the form of results', () => {
+  it.each([
+    ['', undefined, 'text/csv'], ['', '', 'text/csv'], ['', '*/*', 'text/csv'],
+    ['', 'text/*', 'text/csv'], ['', 'application/*', 'application/json'],
+    ['', 'application/json', 'application/json'], ['', 'application/x-ndjson', 'x-ndjson'],
+    ['', 'text/csv;q=0.1, application/x-ndjson;q=0.2', 'x-ndjson'],
+    ['', 'application/json, text/csv', 'text/csv'],
+    ['', 'TEXT/CSV; header=present; q=0.5', 'text/csv'],
+    ['?format=jsonl', '*/*', 'x-ndjson'],
+    ['?format=csv', 'application/json;q=0.9, text/csv;q=0.1', 'text/csv'],
+  ])('is chosen by the query %j, then by the header %j: %s', async (query, accept, type) => {
+    const answer = await ended().read(query, accept === undefined ? {} : { accept })
+    expect(answer.headers['content-type']).toContain(type)
+  })
+
+  it.each([
+    ['', 'image/png', ['text/csv', 'application/json', 'application/x-ndjson']],
+    ['', 'text/*;q=0, application/*;q=0.0', ['text/csv', 'application/json',
+      'application/x-ndjson']],
+    ['?format=json', 'text/csv', ['application/json']],
+    ['?format=json', '*/*, application/json;q=0', ['application/json']],
+  ])('is none for the query %j and the header %s', async (query, accept, available) => {
+    const answer = await ended().read(query, { accept })
+    expect([answer.statusCode, answer.json().error])
+      .toMatchObject([406, { code: 'not_acceptable', available }])
+  })
+
+  it.each([
+    ['?format=jsonl&limit=7', 'limit', 'limit is for the form json only. Leave it out, or send ' +
+      'format=json.'],
+    ['?format=json&safe=spreadsheet', 'safe', 'safe is for the form csv only. Leave it out, or ' +
+      'send format=csv.'],
+    ['?format=json&cursor=7', 'cursor', /is not valid/],
+    ['?format=json&cursor=djE6N3', 'cursor', /is not valid/],
+    [`?format=json&cursor=${Buffer.from('v1:-7').toString('base64url')}`, 'cursor', /not valid/],
+    [`?format=json&cursor=${Buffer.from('v2:7').toString('base64url')}`, 'cursor', /not valid/],
+    ['?format=json&columns=row,mcc', 'columns', /columns\[1\] must be|has mcc, which is not a/],
+    ['?columns=row,checks', 'columns', /^columns has checks, .* as csv\. It can have: row, input,/],
+    ['?join=original', 'join', /not created from a file/],
+  ])('is not sent for the query %s', async (query, param, message) => {
+    const { read, calls } = ended()
+    const answer = await read(query)
+    expect([answer.statusCode, answer.json().error.param, calls]).toEqual([400, param, []])
+    expect(answer.json().error.message).toEqual(expect.stringMatching(message))
+  })
+})
+
+describe('a result file', () => {
+  it('is an attachment of CSV, compressed as is liked most', async () => {
+    const { read } = ended()
+    const plain = await read()
+    expect([plain.statusCode, plain.body]).toEqual([200, CSV])
+    expect(plain.headers).toMatchObject({
+      'content-type': 'text/csv; charset=utf-8; header=present',
+      'content-disposition': `attachment; filename="${JOB_ID}.csv"`,
+      vary: 'Accept, Accept-Encoding',
+      'cache-control': 'private, no-cache',
+    })
+    const open = { gzip: gunzipSync, zstd: zstdDecompressSync } as const
+    for (const [wish, coding] of [
+      ['gzip', 'gzip'], ['x-gzip', 'gzip'], ['*', 'gzip'], ['gzip;q=0.0', undefined],
+      ['br', undefined], ['*;q=0', undefined], ['identity, *;q=0.5', 'gzip'],
+      ['br, gzip;q=0.5', 'gzip'], ['gzip, deflate, br, zstd', 'zstd'], ['zstd', 'zstd'],
+      ['zstd;q=0.5, gzip', 'gzip'], ['zstd;q=0, gzip;q=0.1', 'gzip'], ['zstd, *', 'zstd'],
+    ] as const) {
+      const answer = await read('', { 'accept-encoding': wish })
+      expect([wish, answer.headers['content-encoding']]).toEqual([wish, coding])
+      const bytes = answer.rawPayload
+      expect(String(coding === undefined ? bytes : open[coding](bytes))).toBe(CSV)
+    }
+  })
+
+  it('is guarded for spreadsheets on request only', async () => {
+    const guards: (boolean | undefined)[] = []
+    const { tag } = ended({
+      csvStream: async function * (_job, _manifest, { safe }) { guards.push(safe); yield 'row' },
+    })
+    expect(await tag()).not.toBe(await tag('?safe=spreadsheet'))
+    expect(guards).toEqual([false, true])
+  })
+
+  it('has all lines of JSON in pieces, with the wanted columns', async () => {
+    const input = 'x'.repeat(40_000)
+    const rows = [1, 2, 3].map(row => cellsOf({ row: String(row), input }))
+    const { body } = await ended({}, rows).read('?format=jsonl&columns=input,row')
+    expect(body).toBe([1, 2, 3].map(row => `{"input":"${input}","row":${row}}\n`).join(''))
+  })
+
+  it('that cannot be read is an error, not half a file', async () => {
+    const answer = await ended({ csvStream: async function * () { throw outage } }).read()
+    expect([answer.statusCode, answer.json().error.code]).toEqual([503, 'temporarily_unavailable'])
+    expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
+    expect(answer.headers).not.toHaveProperty('etag')
+    expect(answer.headers).not.toHaveProperty('content-disposition')
+  })
+
+  it('is closed at the store when the client goes away', async () => {
+    const closed = Promise.withResolvers<string>()
+    const { app } = ended({
+      csvStream: async function * () {
+        try {
+          for (let row = 1; ; row++) yield `${row}\r\n`
+        } finally {
+          closed.resolve('closed')
+        }
+      },
+    })
+    const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+    const socket = connect(port, '127.0.0.1')
+    socket.write(`GET /api/v1/jobs/${JOB_ID}/results HTTP/1.1\r\nhost: x\r\n` +
+      'authorization: Bearer live\r\n\r\n')
+    await once(socket, 'data')
+    socket.destroy()
+    expect(await closed.promise).toBe('closed')
+    await app.close()
+  })
+})
+
+describe('the tag of results', () => {
+  it('is one for each form, page, filter and coding, and the same for the same', async () => {
+    const { tag } = ended()
+    const queries = ['', '?format=json', '?format=jsonl', '?format=json&limit=5',
+      '?format=json&status=valid', '?format=json&source=live', '?status=valid', '?columns=row']
+    const tags = await Promise.all(queries.map(query => tag(query)))
+    for (const coding of ['gzip', 'zstd']) {
+      for (const query of ['', '?format=json']) {
+        tags.push(await tag(query, { 'accept-encoding': coding }))
+      }
+    }
+    expect(new Set(tags).size).toBe(queries.length + 4)
+    for (const tag of tags) expect(tag).toMatch(/^"[0-9a-f]{32}(-[\w-]+)?"$/)
+    expect(await tag('?format=json&limit=100')).toBe(tags[1])
+  })
+
+  it('is made of the blocks and their rows, in whatever order they are named', async () => {
+    const [first] = MANIFEST
+    const second = { ...first!, chunk: 1, digest: 'cd'.repeat(32) }
+    const won = { ...first!, won: Buffer.of(0xff, 0x01) }
+    const tags = await Promise.all([[first!, second], [second, first!], [first!], [won], []]
+      .map(manifest => ended({ findArchived: async () => ({ job, manifest }) }).tag()))
+    expect(tags[0]).toBe(tags[1])
+    expect(new Set(tags).size).toBe(4)
+  })
+
+  it.each(['', '?format=json'])('spares reading what is known: %j', async query => {
+    const { read, tag, calls } = ended()
+    const known = await tag(query)
+    const before = calls.length
+    for (const header of [known, `W/${known}`, `"x", ${known}`, '*']) {
+      const again = await read(query, { 'if-none-match': header })
+      expect([again.statusCode, again.body, again.headers.etag]).toEqual([304, '', known])
+      expect(again.headers['cache-control']).toBe('private, no-cache')
+    }
+    expect(calls).toHaveLength(before)
+    for (const header of ['"other"', '']) {
+      expect((await read(query, { 'if-none-match': header })).statusCode).toBe(200)
+    }
+  })
+
+  it('comes with the headers of GET to HEAD, for which no block of a file is read', async () => {
+    const { app, read, calls } = ended()
+    const head = (query: string, headers: object) => app.inject({
+      method: 'HEAD',
+      url: `/api/v1/jobs/${JOB_ID}/results${query}`,
+      headers: { authorization: 'Bearer live', ...headers },
+    })
+    const zipped = { 'accept-encoding': 'gzip' }
+    const file = await head('', zipped)
+    expect([file.statusCode, file.body, calls]).toEqual([200, '', []])
+    const { headers } = await read('', zipped)
+    for (const name of ['etag', 'content-type', 'content-disposition', 'content-encoding', 'vary',
+      'content-length', 'ratelimit-limit']) {
+      expect([name, file.headers[name]]).toEqual([name, headers[name]])
+    }
+    const page = await head('?format=json', {})
+    expect([page.statusCode, page.body, page.headers['content-length']])
+      .toEqual([200, '', String(EMPTY.length)])
+    expect((await head('', { authorization: 'Bearer writer' })).statusCode).toBe(403)
+  })
+})
+
+describe('a page of results', () => {
+  it('has the rows behind its cursor up to its limit, and names the next', async () => {
+    const { read, calls } = ended({}, [cells])
+    const first = await read('?format=json')
+    expect(first.headers['content-type']).toBe('application/json; charset=utf-8')
+    expect(first.json()).toMatchObject({ data: [{ row: 8 }], has_more: false, next_cursor: null })
+    const more = ended({}, [cells, cells])
+    const page = (await more.read('?format=json&limit=1')).json()
+    expect(page.has_more).toBe(true)
+    await read(`?format=json&limit=1&cursor=${page.next_cursor}&status=valid`)
+    expect(calls).toMatchObject([
+      { afterRow: 0, limit: 101, withReference: false }, { afterRow: 8, limit: 2 },
+    ])
+    const { keep } = calls[1] as RowOptions
+    expect([keep?.(cells), keep?.(cellsOf({ status: 'risky' }))]).toEqual([true, false])
+  })
+
+  it('ends with the row that fills it', async () => {
+    const input = 'x'.repeat(1_000_000)
+    const rows = Array.from({ length: 12 }, (_, at) => cellsOf({ row: String(at + 1), input }))
+    const { data, has_more: hasMore } = (await ended({}, rows).read('?format=json')).json()
+    expect(data.map(({ row }: { row: number }) => row)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9])
+    expect(hasMore).toBe(true)
+  })
+})
+
+describe('a row as JSON', () => {
+  const fields = rowFieldsOf('telegram')
+  const rowOf = (values: Readonly<Record<string, string>>) =>
+    createRowShape('telegram')(fields.map(name => values[name] ?? ''))
+
+  it('has the columns in their order, with null for what is blank but the input', () => {
+    const row = rowOf({ row: '2', input: '007', confidence: '0', telegram: 'true' })
+    expect(Object.keys(row)).toEqual(fields)
+    expect(row).toMatchObject({
+      row: 2, input: '007', confidence: 0, telegram: 'true', phone: null, duplicate_of: null,
+    })
+    expect(rowOf({ row: '1' })['input']).toBe('')
+  })
+
+  it('has the checks that were made, with their outcomes', () => {
+    const checks = String(packChecks({ vendor: 'passed', domain: 'caution' }))
+    expect([
+      rowOf({ source: 'live', checks }), rowOf({ source: 'none', checks: '0' }),
+      rowOf({ source: 'preflight' }), rowOf({ source: 'live' }),
+    ].map(row => row.checks)).toEqual([
+      { syntax: 'passed', domain: 'caution', vendor: 'passed' }, { syntax: 'passed' },
+      { syntax: 'failed' }, null,
+    ])
+  })
+})
+
+describe('the selection of results', () => {
+  const select = (query: ResultsQuery, form: 'csv' | 'json' | 'jsonl' = 'csv') =>
+    selectionOf(query, 'email-validation', form) as ResultSelection
+
+  it('is everything that the form has by default, else the columns of the query', () => {
+    expect(select({})).toMatchObject({
+      keep: undefined, columns: columnsOf('email-validation'), isWhole: true,
+    })
+    expect(select({}, 'jsonl').columns).toEqual(rowFieldsOf('email-validation'))
+    expect(select({ columns: ['status', 'email'] }))
+      .toMatchObject({ columns: ['status', 'email'], isWhole: false })
+  })
+
+  it('takes countries in any case', () => {
+    const { keep } = selectionOf({ country: ['us'] }, 'phone-validation', 'csv') as ResultSelection
+    expect(keep?.(cellsOf({ country: 'US' }))).toBe(true)
+  })
+
+  it('has a word of its own for the entity tag', () => {
+    const queries: readonly ResultsQuery[] = [
+      {}, { status: ['valid'] }, { source: ['live'] }, { status: ['valid', 'risky'] },
+      { reason: ['timeout'] }, { line_type: ['mobile'] }, { country: ['US'] },
+      { duplicates: 'drop' }, { columns: ['row'] }, { columns: ['row', 'input'] },
+      { columns: ['input', 'row'] }, { columns: ['row'], duplicates: 'drop' },
+    ]
+    expect(new Set(queries.map(query => select(query).word)).size).toBe(queries.length)
+    expect(select({ country: ['us'] }).word).toBe(select({ country: ['US'] }).word)
+  })
+})
+
+describe('results that are not there', () => {
+  it.each([
+    ['queued', 10, '1'], ['verifying', 50_000, '5'],
+  ] as const)('are 409 while the job is %s', async (status, totalRows, seconds) => {
+    const running = jobOf({ status, preflight: { ...jobOf().preflight, totalRows } })
+    const answer = await ended({ readJob: async () => running }).read()
+    expect([answer.statusCode, answer.headers['retry-after']]).toEqual([409, seconds])
+    expect(answer.json().error)
+      .toMatchObject({ code: 'job_not_completed', status, type: 'conflict' })
+  })
+
+  it('are 410 after 90 days', async () => {
+    const endedAtMs = NOW_MS - 90 * 86_400_000
+    const statusAt = async (endedAtMs: number) =>
+      (await ended({ readJob: async () => closedJob({ endedAtMs }) }).read()).statusCode
+    expect([await statusAt(endedAtMs), await statusAt(endedAtMs + 1)]).toEqual([410, 200])
+  })
+})
