@@ -10,7 +10,7 @@ import type { Environment } from '../runtime/platform/command-environment.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AuditReport } from './audit/report.ts'
 import { organizationToRead } from './command-line.ts'
-import { type Stores, withStores } from './connections.ts'
+import { type Stores, withStores } from './deps.ts'
 
 type ExportOptions = {
   readonly org?: string

@@ -1,10 +1,9 @@
 import { NewKeyError } from '../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import type { AdminCommand } from './admin-command.ts'
 import {
-  type Context, toIsoTime, HOUR_MS, organizationToChange, organizationToRead, parseFromZero,
-  parseMode, runChange, runTask, type Task,
+  type AdminCommand, type Context, HOUR_MS, organizationToChange, organizationToRead, parseFromZero,
+  parseMode, runChange, runTask, type Task, toIsoTime,
 } from './command-line.ts'
 
 const SHOWN_ONCE = 'The secret is not shown again.'

@@ -1,14 +1,15 @@
 import { exportAccessLog, exportedText } from './access-log.ts'
-import type { AdminCommand } from './admin-command.ts'
+import {
+  type AdminCommand, type Context, type Options, readCall, runAndPrint,
+} from './command-line.ts'
 import { runAudit } from './audit/command.ts'
 import { auditTable, invariantsText } from './audit/report.ts'
-import { type Options, readCall, runAndPrint, type Screen } from './command-line.ts'
 
 type AuditFlags =
   { readonly full?: true, readonly explain?: true, readonly journalHead?: string }
 
 /** Adds `audit`. */
-export function addAudit (program: AdminCommand, screen: Screen): void {
+export function addAudit (program: AdminCommand, context: Context): void {
   program.command('audit').description('compare balances, journal and results of all customers')
     .reads()
     .option('--full', 'read everything, not only what is new since the last audit')
@@ -17,7 +18,7 @@ export function addAudit (program: AdminCommand, screen: Screen): void {
       'exported to JOURNAL_HEAD_TARGET; reads everything')
     .addHelpText('after', invariantsText())
     .example('--full')
-    .action(runAndPrint<AuditFlags>(screen, async ({ env, options }) => {
+    .action(runAndPrint<AuditFlags>(context, async ({ env, options }) => {
       const { full, explain, journalHead } = options
       const report = await runAudit(env, {
         explain: explain === true,
@@ -31,7 +32,7 @@ export function addAudit (program: AdminCommand, screen: Screen): void {
 }
 
 /** Adds `access-log`. */
-export function addAccessLog (program: AdminCommand, { print }: Screen): void {
+export function addAccessLog (program: AdminCommand, { print }: Context): void {
   program.command('access-log').description('export the access log of an organization, and check ' +
     'that it is complete and unchanged')
     .records('access_log.exported')

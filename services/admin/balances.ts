@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { microsOf, usdOf, usdToMicros } from '../money/usd.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import type { AdminCommand } from './admin-command.ts'
 import {
-  type Context, runTask, type Task, type TaskResult, tenantToChange, tenantToRead,
+  type AdminCommand, type Context, runTask, type Task, type TaskResult, tenantToChange,
+  tenantToRead,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
 

@@ -6,22 +6,21 @@ import { addressOf, homeOf, mastersOf, SLOTS } from '../runtime/platform/cells.t
 import { orIfUnavailable } from '../runtime/platform/errors.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { tableText, type Cell, type Column, type Paint } from '../runtime/platform/text-table.ts'
-import type { AdminCommand } from './admin-command.ts'
-import { runAndPrint, type Screen } from './command-line.ts'
-import { withState } from './connections.ts'
+import { type AdminCommand, type Context, runAndPrint } from './command-line.ts'
+import { withState } from './deps.ts'
 
 const HELP = `
 A cell is a server of the state Redis with its replicas: the only server, or a master of a cluster
 with the tenants in its slots. A tenant is locked until ledger has compared it with the journal.`
 
 /** Adds `cells`. */
-export function addCells (program: AdminCommand, screen: Screen): void {
+export function addCells (program: AdminCommand, context: Context): void {
   program.command('cells')
     .description('list the servers of the state Redis and their tenants')
     .reads()
     .addHelpText('after', HELP)
     .example()
-    .action(runAndPrint(screen, async ({ env }, paint) => {
+    .action(runAndPrint(context, async ({ env }, paint) => {
       const cells = await withState(env, listCells)
       return { data: cells, text: cellsText(cells, paint) }
     }))
@@ -30,7 +29,7 @@ export function addCells (program: AdminCommand, screen: Screen): void {
 type Replica = { readonly address: string, readonly isOnline: boolean, readonly lagSeconds: number }
 
 /** A server of the state; the fields from `memoryBytes` on are null if it does not respond. */
-export type StateCell = {
+type StateCell = {
   readonly address: string
   readonly slots: number
   readonly tenants: number
@@ -44,7 +43,7 @@ export type StateCell = {
 }
 
 /** Reads all servers of the state. */
-export async function listCells (redis: RedisClient): Promise<readonly StateCell[]> {
+async function listCells (redis: RedisClient): Promise<readonly StateCell[]> {
   const masters = await mastersOf(redis)
   const tenants = Map.groupBy(await createTenants(redis).all(), tenant =>
     homeOf(redis, moneyKeys(tenant).wallet))
@@ -120,7 +119,7 @@ const COLUMNS: readonly Column[] = [
 ]
 
 /** Formats the table of cells. */
-export function cellsText (cells: readonly StateCell[], paint: Paint): string {
+function cellsText (cells: readonly StateCell[], paint: Paint): string {
   return tableText(COLUMNS, cells.map(cell => [
     cell.address, count(cell.slots), count(cell.tenants),
     warned(count(cell.lockedTenants), cell.lockedTenants > 0),

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { DEFAULT_SCOPES } from '../accounts/key-store.ts'
 import { MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
-import { withWorkspace, type WorkspaceDeps } from './deps.ts'
+import { withWorkspace } from './deps.ts'
 import { createPartner } from './partners.ts'
 import { addOrganization } from './organizations.ts'
 
@@ -13,7 +13,7 @@ export type Demo = {
 }
 
 /** The live credit of a demonstration organization: 1,000 USD. */
-export const DEMO_CREDIT_MICROS = 1_000_000_000
+const DEMO_CREDIT_MICROS = 1_000_000_000
 
 /**
  * Creates a demonstration organization with a live key, a test key, a webhook secret and 1,000 USD
@@ -21,20 +21,17 @@ export const DEMO_CREDIT_MICROS = 1_000_000_000
  */
 export async function createDemo (env: Environment): Promise<Demo> {
   return withWorkspace(env, async deps => {
-    const orgId = env.DEMO_ORG || await createDemoOrganization(deps)
+    const orgId = env.DEMO_ORG || (await addOrganization(deps, 'Demonstration')).id
+    if (!env.DEMO_ORG) {
+      await deps.wallet.topUp(tenantOf(orgId, 'live'), {
+        id: `demo:${orgId}`, amountMicros: DEMO_CREDIT_MICROS, reason: 'demonstration credit',
+      })
+    }
     const key = { orgId, scopes: DEFAULT_SCOPES, createdBy: 'demo' }
     const [live = '', test = ''] = await Promise.all(MODES.map(async mode =>
       (await deps.apiKeys.create({ ...key, mode })).secret))
     return { orgId, keys: { live, test }, webhookSecret: await deps.webhookSecrets.show(orgId) }
   })
-}
-
-async function createDemoOrganization (deps: WorkspaceDeps): Promise<string> {
-  const { id } = await addOrganization(deps, 'Demonstration')
-  await deps.wallet.topUp(tenantOf(id, 'live'), {
-    id: `demo:${id}`, amountMicros: DEMO_CREDIT_MICROS, reason: 'demonstration credit',
-  })
-  return id
 }
 
 /** Whether an organization was erased, so that its keys no longer work. */

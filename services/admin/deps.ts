@@ -1,23 +1,40 @@
+import { type Admin, Kafka, logLevel } from 'kafkajs'
 import Type from 'typebox'
 import { createApiKeys } from '../accounts/api-keys.ts'
-import { createOrganizations } from '../accounts/organizations.ts'
 import { connectAllKeys } from '../accounts/connect-organization-keys.ts'
 import { copiesInTopic } from '../accounts/organization-keys-topic.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { createPeople } from '../accounts/people.ts'
 import { createAccountRecords } from '../accounts/records.ts'
-import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
-import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secrets.ts'
-import {
-  defineConfig, loadConfig, pick, commonConfig, rootKeys,
-} from '../runtime/platform/config.ts'
-import { connectCommandRedis } from '../runtime/platform/redis.ts'
+import { createJobKeyCopy, type JobKeyCopy } from '../jobs/job-key-copy.ts'
+import type { ReadTopic } from '../jobs/wrapped-keys.ts'
 import { createRecoveryGuards } from '../money/recovery-guard.ts'
 import { createWallet } from '../money/wallet.ts'
-import { withStores } from './connections.ts'
-import { createPartnerTopics, type PartnerTopicsOptions } from './partner-topics.ts'
-
-type Environment = Parameters<typeof loadConfig>[1]
+import { createRecordMac } from '../runtime/crypto/mac.ts'
+import type { Connections } from '../runtime/engine/connections.ts'
+import type { Producer } from '../runtime/kafka/bus.ts'
+import {
+  type AccessRule, createAccessRules, createTopics, withAdmin,
+} from '../runtime/kafka/admin.ts'
+import { kafkaConnectionOf, kafkaOptionsOf } from '../runtime/kafka/connection.ts'
+import { accessErrorOf } from '../runtime/kafka/errors.ts'
+import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
+import { createMessageMac } from '../runtime/kafka/message-mac.ts'
+import { createCodec, registrySource } from '../runtime/kafka/registry.ts'
+import { createTopicReader } from '../runtime/kafka/topic-reader.ts'
+import { COMMAND_TIMEOUT_MS, connectClickhouse } from '../runtime/platform/clickhouse.ts'
+import type { Environment } from '../runtime/platform/command-environment.ts'
+import {
+  commonConfig, defineConfig, kafkaKeys, loadConfig, messageKeys, pick, rootKeys,
+} from '../runtime/platform/config.ts'
+import { isInfrastructure } from '../runtime/platform/errors.ts'
+import {
+  connectCommandRedis, connectRedisOrCluster, type RedisClient,
+} from '../runtime/platform/redis.ts'
+import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
+import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
+import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secrets.ts'
 
 export type WorkspaceDeps = Awaited<ReturnType<typeof connectWorkspace>>
 
@@ -69,5 +86,165 @@ async function connectWorkspace (env: Environment) {
     gates: createRecoveryGuards(redis),
     accounts: createAccountRecords(redis),
     close: () => redis.disconnect(),
+  }
+}
+
+type PartnerTopicsOptions = {
+  readonly topics: Parameters<typeof createTopics>[1]
+  /** Give the partner access to its own topics only. */
+  readonly rules: readonly AccessRule[]
+  /** Accepts brokers without an authorizer. */
+  readonly trial: boolean
+}
+
+const topicsConfig = Type.Object({
+  ...pick(commonConfig, kafkaKeys),
+  TOPIC_REPLICATION: Type.Optional(Type.Integer({
+    minimum: 1, description: 'Replicas of every topic; the default of the brokers when not set.',
+  })),
+  TOPIC_MIN_INSYNC: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: 'Replicas that acknowledge a write; the default of the brokers when not set.',
+  })),
+})
+
+/**
+ * Creates the rules of a partner, then its topics. Existing ones remain unchanged. Returns false on
+ * brokers without an authorizer, where every client has access.
+ * @throws UsageError when the brokers have no authorizer, unless `trial` is set.
+ */
+async function createPartnerTopics (
+  env: Environment, { topics, rules, trial }: PartnerTopicsOptions
+): Promise<boolean> {
+  const config = loadConfig(topicsConfig, env)
+  return await withAdmin(kafkaConnectionOf(config), async admin => {
+    const isAllowed = await createAccessRules(admin, rules)
+    if (!isAllowed && !trial) {
+      throw new UsageError('The brokers have no authorizer, so every Kafka client can read and ' +
+        'write this feed. Set one up (deploy/docs/security.md), or accept the risk for a trial: ' +
+        '--trial')
+    }
+    await createTopics(admin, topics, {
+      replication: config.TOPIC_REPLICATION, minInsync: config.TOPIC_MIN_INSYNC,
+    })
+    return isAllowed
+  })
+}
+
+/** Connections of the commands that read every store: `audit`, `job erase` and `keys`. */
+export type Stores = Pick<Connections, 'bus' | 'clickhouse' | 'recordMac' | 'codec'> & {
+  readonly redis: Connections['state']
+  readonly keyCopy: JobKeyCopy
+  readonly producer: Pick<Producer, 'send'>
+  readonly read: ReadTopic
+}
+
+const storesConfig = Type.Object(pick(commonConfig, [
+  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+]))
+
+/**
+ * Connects to all stores in `env`, runs `work`, and closes the connections in any case.
+ * @throws ConfigError when a setting is missing or invalid.
+ */
+export async function withStores<T> (
+  env: Environment, work: (stores: Stores) => Promise<T>
+): Promise<T> {
+  const settings = loadConfig(storesConfig, env)
+  const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
+  const redis = await connectCommandRedis('REDIS_STATE_URL', settings)
+  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, COMMAND_TIMEOUT_MS)
+  const bus = createKafkaBus({
+    ...connection, clientId: 'workspace', onFatal: error => { throw error },
+  })
+  const recordMac = createRecordMac(settings)
+  try {
+    return await work({
+      bus,
+      redis,
+      clickhouse,
+      recordMac,
+      keyCopy: createJobKeyCopy(clickhouse, recordMac),
+      codec: createCodec(registrySource(settings.SCHEMA_REGISTRY_URL)),
+      producer: bus.producer('workspace'),
+      read: createTopicReader({ ...connection, clientId: 'workspace' }).read,
+    })
+  } finally {
+    await bus.close()
+    redis.disconnect()
+    await clickhouse.close()
+  }
+}
+
+const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
+const stateConfig = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))
+
+/**
+ * Runs work with an admin client of the brokers in the environment, and always disconnects. Retries
+ * little, because an operator waits for the result.
+ * @throws CommandFailure with the addresses, and what to do, when the brokers do not respond.
+ */
+export async function withBrokers<T> (
+  env: Environment, work: (admin: Admin) => Promise<T>
+): Promise<T> {
+  const connection = kafkaConnectionOf(loadConfig(kafkaConfig, env))
+  const retry = { retries: 1, initialRetryTime: 100 }
+  const admin = new Kafka({
+    ...kafkaOptionsOf(connection),
+    clientId: 'ops',
+    logLevel: logLevel.NOTHING,
+    connectionTimeout: 2_000,
+    retry,
+  }).admin({ retry })
+  try {
+    await admin.connect()
+    return await work(admin)
+  } catch (error) {
+    throw explainKafkaError(error, connection.brokers)
+  } finally {
+    await admin.disconnect().catch(() => {})
+  }
+}
+
+/** Converts an error of the brokers into a CommandFailure. Returns every other error unchanged. */
+function explainKafkaError (error: unknown, brokers: readonly string[]): unknown {
+  const refusal = accessErrorOf(error)
+  if (refusal !== undefined) return new CommandFailure(`${refusal}.`)
+  const isOfKafka = error instanceof Error && error.name.startsWith('KafkaJS')
+  if (!isOfKafka || !isInfrastructure(error)) return error
+  return new CommandFailure(`Kafka does not respond at ${brokers.join(', ')}. Check that it is ` +
+    'running and that KAFKA_BROKERS is correct. To start a local stack: "npm run up".')
+}
+
+/**
+ * Runs work with the state Redis in the environment, and always disconnects.
+ * @throws ConfigError when REDIS_STATE_URL is missing.
+ */
+export async function withState<T> (
+  env: Environment, work: (redis: RedisClient) => Promise<T>
+): Promise<T> {
+  const redis = await connectCommandRedis('REDIS_STATE_URL', loadConfig(stateConfig, env))
+  try {
+    return await work(redis)
+  } finally {
+    redis.disconnect()
+  }
+}
+
+/** Reads from the state Redis; resolves with undefined when it is unavailable or not configured. */
+type OptionalRead = <T>(read: (redis: RedisClient) => Promise<T>) => Promise<T | undefined>
+
+/** Runs work that shows some of the state Redis as additional information. */
+export async function withOptionalState<T> (
+  env: Environment, work: (read: OptionalRead) => Promise<T>
+): Promise<T> {
+  const url = env['REDIS_STATE_URL'] ?? ''
+  if (url === '') return await work(async () => undefined)
+  // What is optional must not delay the command.
+  const redis = await connectRedisOrCluster(url, { commandTimeout: 1_000, connectTimeout: 1_000 })
+  try {
+    return await work(read => read(redis).catch(() => undefined))
+  } finally {
+    redis.disconnect()
   }
 }

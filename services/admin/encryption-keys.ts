@@ -10,11 +10,10 @@ import { partsOf } from '../accounts/tenant.ts'
 import { createTenants } from '../money/tenants.ts'
 import { commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
 import { readRootKeyHolders } from '../runtime/platform/root-key-holders.ts'
-import type { AdminCommand } from './admin-command.ts'
 import {
-  type Context, organizationToChange, runAndPrint, runChange, type Task,
+  type AdminCommand, type Context, organizationToChange, runAndPrint, runChange, type Task,
 } from './command-line.ts'
-import { type Stores, withStores } from './connections.ts'
+import { type Stores, withStores } from './deps.ts'
 import {
   type KeyReport, listKeys, newestKey, readOrganizationKeys, rewrapAll, type RewrapReport,
   type RotationDeps, rotationNote, wrappedKeySources,

@@ -15,9 +15,7 @@ import {
   type AccessRestoreDeps, type Progress, restoreAccessLog, type Restored, type RestoreDeps,
   restoreJournal,
 } from './journal-restore.ts'
-import type { AdminCommand } from './admin-command.ts'
-import { type CommandCall, runAndPrint, type Screen } from './command-line.ts'
-import { withBrokers } from './connections.ts'
+import { type AdminCommand, type CommandCall, type Context, runAndPrint } from './command-line.ts'
 
 const HELP = `
 For lost topics wallet.journal and access.log. The command reads every entry from the copy in
@@ -30,25 +28,25 @@ which contains positions of the lost topic. Create both again with "npm run prov
 After: start the stages. ledger compares every balance with the restored journal.`
 
 /** Adds `journal`. */
-export function addJournal (program: AdminCommand, screen: Screen): void {
+export function addJournal (program: AdminCommand, context: Context): void {
   program.command('journal').description('restore the journal of money')
     .command('restore').description('write the topic wallet.journal from its copy in ClickHouse')
     .records('journal.restored')
     .addHelpText('after', HELP)
     .example()
-    .action(runAndPrint(screen, async call => {
-      const restored = await restore(call, screen)
+    .action(runAndPrint(context, async call => {
+      const restored = await restore(call, context)
       return { data: restored, text: restoredText(restored) }
     }))
 }
 
 async function restore (
-  { env, json }: CommandCall<object>, { errors }: Screen
+  { env, json }: CommandCall<object>, { brokers, errors }: Context
 ): Promise<AllRestored> {
   const line = createProgressLine<Progress>(errors, { textOf: progressText })
   const show: RestoreDeps['show'] = progress => { if (!json) line.show(progress) }
   try {
-    return await withJournal(env, journal => withBrokers(env, async admin => ({
+    return await withJournal(env, journal => brokers(env, async admin => ({
       ...await restoreJournal({ ...journal, admin, show }),
       actions: await restoreAccessLog({ ...journal, admin }),
     })))
@@ -61,12 +59,12 @@ async function restore (
 type AllRestored = Restored & { readonly actions: number }
 
 /** Formats the progress as a line. */
-export function progressText ({ step, entries, tenants }: Progress): string {
+function progressText ({ step, entries, tenants }: Progress): string {
   return `${step} ${counted(entries, 'movement')} of ${counted(tenants + 1, 'tenant')}`
 }
 
 /** Formats the result. */
-export function restoredText ({ tenants, entries, forged, actions }: AllRestored): string {
+function restoredText ({ tenants, entries, forged, actions }: AllRestored): string {
   const skipped = forged === 0 ? '' : ` Skipped ${count(forged)} rows with an invalid signature.`
   return `Restored ${counted(entries, 'movement')} of ${counted(tenants, 'tenant')}; all chains ` +
     `are complete.${skipped} Restored ${count(actions)} entries of the access log. Start lookup, ` +

@@ -22,7 +22,7 @@ import {
 } from '../runtime/platform/root-key-holders.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
-import type { Stores } from './connections.ts'
+import type { Stores } from './deps.ts'
 
 export type RewrapReport = KeyReport & {
   readonly rewrapped: number

@@ -1,15 +1,17 @@
+import { readFile } from 'node:fs/promises'
 import { Option } from 'commander'
-import type { Admin } from 'kafkajs'
-import { type Partner, readPartners } from '../accounts/partners.ts'
+import { readPartners } from '../accounts/partners.ts'
 import { count, counted, duration } from '../client/terminal.ts'
-import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
-import type { AdminCommand } from './admin-command.ts'
-import { parseStage, round, runAndPrint, type Screen } from './command-line.ts'
-import { withBrokers, withOptionalState } from './connections.ts'
-import { metricsTargets, queryMetrics } from './metrics.ts'
-import { createPauses, type Pause, pauseLine } from './pause.ts'
 import { type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS } from '../runtime/kafka/lag.ts'
+import type { Environment } from '../runtime/platform/command-environment.ts'
+import { fetchSamples, resolveAllAddresses } from '../runtime/platform/metrics-reader.ts'
+import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
 import { feedGroupOf, logicalTopic } from '../runtime/platform/topics.ts'
+import {
+  type AdminCommand, type CommandCall, type Context, parseStage, runAndPrint,
+} from './command-line.ts'
+import { withOptionalState } from './deps.ts'
+import { createPauses, type Pause, pauseLine } from './pause.ts'
 
 type Options = { readonly partitions?: true, readonly stage?: string }
 
@@ -19,7 +21,7 @@ below the table. Nothing reads the contacts of revoked partners, so they are no 
 are on the dashboard "Stages".`
 
 /** Adds `lag`. */
-export function addLag (program: AdminCommand, screen: Screen): void {
+export function addLag (program: AdminCommand, context: Context): void {
   program.command('lag').description('show the lag of every consumer group')
     .reads()
     .option('--partitions', 'a line per partition instead of one per group')
@@ -30,17 +32,11 @@ export function addLag (program: AdminCommand, screen: Screen): void {
     .example()
     .example('--stage verify --partitions')
     .example('--json', 'for scripts')
-    .action(runAndPrint<Options>(screen, async (call, paint) => {
-      const { env, folder, options: { stage, partitions } } = call
+    .action(runAndPrint<Options>(context, async (call, paint) => {
+      const { stage } = call.options
       if (stage !== undefined) parseStage(stage)
-      const snapshot = await withBrokers(env, admin => withOptionalState(env, read =>
-        takeLagSnapshot({
-          admin,
-          targets: () => metricsTargets(env, folder),
-          pauses: () => read(redis => createPauses(redis).read()),
-          partners: () => read(readPartners),
-        })))
-      const groups = lagLines(snapshot, { byPartition: partitions === true, stage })
+      const snapshot = await takeSnapshot(call, context)
+      const groups = lagLines(snapshot, call.options)
       const { pauses, withoutKeys } = snapshot
       return {
         data: {
@@ -57,11 +53,134 @@ export function addLag (program: AdminCommand, screen: Screen): void {
     }))
 }
 
+type ReportedMetrics = {
+  /** The age of the oldest message in seconds by group, if its processes report metrics. */
+  readonly ages: ReadonlyMap<string, number>
+  /** Organizations without keys; undefined when no ledger reports metrics. */
+  readonly withoutKeys: number | undefined
+}
+
+/** The offsets of all groups at one time, and what services and Redis say of them. */
+type LagSnapshot = ReportedMetrics & {
+  readonly lags: readonly GroupLag[]
+  /** The paused stages; undefined when Redis is unavailable. */
+  readonly pauses: readonly Pause[] | undefined
+}
+
+/** Queries brokers, services and Redis concurrently. */
+async function takeSnapshot (
+  { env, folder }: CommandCall<Options>, { brokers }: Context
+): Promise<LagSnapshot> {
+  return await brokers(env, admin => withOptionalState(env, async read => {
+    const readLags = async () => {
+      const [topics, partners = []] = await Promise.all([admin.listTopics(), read(readPartners)])
+      const revoked = partners.filter(({ revokedAtMs }) => revokedAtMs > 0).map(({ name }) => name)
+      return await lagsOf(admin, [...TOPOLOGY_GROUPS, ...partnerGroups(topics, new Set(revoked))])
+    }
+    const [lags, reported, pauses] = await Promise.all([
+      readLags(),
+      metricsTargets(env, folder).then(queryMetrics),
+      read(redis => createPauses(redis).read()),
+    ])
+    return { lags, ...reported, pauses }
+  }))
+}
+
+/** The groups that read the topics of partners: nothing reads those of revoked ones. */
+function partnerGroups (
+  topics: readonly string[], revoked: ReadonlySet<string>
+): readonly ConsumerGroup[] {
+  const submitted = topics.flatMap(name => {
+    const { topic, partner } = logicalTopic(name) ?? {}
+    if (topic !== 'feeds.submitted' || partner === undefined || revoked.has(partner)) return []
+    return [{ name, partner }]
+  })
+  return [...Map.groupBy(submitted, ({ partner }) => feedGroupOf(partner))]
+    .map(([group, some]) => ({ stage: 'feed', group, topics: some.map(({ name }) => name) }))
+}
+
+/**
+ * Returns the metrics URLs: from METRICS_TARGETS (separated by commas or as JSON; a host name may
+ * resolve to several processes), else from the file METRICS_TARGETS_FILE, else from the local stack
+ * in `folder`. Empty when there is no file.
+ */
+async function metricsTargets (env: Environment, folder: string): Promise<readonly string[]> {
+  const { METRICS_TARGETS: addresses = '' } = env
+  if (addresses !== '') {
+    return await resolveAllAddresses(addresses.startsWith('[')
+      ? JSON.parse(addresses) as readonly string[]
+      : addresses.split(',').map(target => target.trim()))
+  }
+  try {
+    const file = env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`
+    return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
+  } catch {
+    // Metrics are optional: the table shows what it has without them.
+    return []
+  }
+}
+
+const METRICS = new Set(['stage_oldest_age_seconds', 'organizations_without_keys'])
+const METRICS_TIMEOUT_MS = 1_000
+
+/** The maximum of each metric over all processes that respond. */
+async function queryMetrics (targets: readonly string[]): Promise<ReportedMetrics> {
+  const ages = new Map<string, number>()
+  let withoutKeys: number | undefined
+  const processes = await Promise.all(targets.map(target =>
+    fetchSamples(target, { names: METRICS, timeoutMs: METRICS_TIMEOUT_MS })))
+  const samples = processes.flatMap(found => found ?? [])
+  for (const { name, labels: { group = '' }, value } of samples) {
+    if (name === 'organizations_without_keys') withoutKeys = Math.max(withoutKeys ?? 0, value)
+    else ages.set(group, Math.max(ages.get(group) ?? 0, value))
+  }
+  return { ages, withoutKeys }
+}
+
+/** The lag of a group in all its topics, or in one partition. Unknown values are null. */
+type LagLine = {
+  readonly stage: string
+  readonly group: string
+  /** Separated by commas when a group reads several topics. */
+  readonly topic: string
+  /** The number of the partition, when the line is about one partition. */
+  readonly partition: number | null
+  readonly partitions: number
+  readonly lagMessages: number
+  readonly oldestSeconds: number | null
+  /** Whether an operator has paused the stage. */
+  readonly paused: boolean | null
+}
+
+/** Returns a line per group, or per partition. */
+function lagLines (
+  { lags, ages, pauses }: LagSnapshot, { partitions: byPartition, stage }: Options
+): readonly LagLine[] {
+  const selected = lags.filter(groupLag => stage === undefined || groupLag.stage === stage)
+  const lines = Map.groupBy(selected, ({ group, topic, partition }) =>
+    byPartition === true ? `${group} ${topic} ${partition}` : group)
+  return [...lines.values()].flatMap(lags => {
+    const [first] = lags
+    if (first === undefined) return []
+    const age = ages.get(first.group)
+    return [{
+      stage: first.stage,
+      group: first.group,
+      topic: [...new Set(lags.map(({ topic }) => topic))].join(', '),
+      partition: byPartition === true ? first.partition : null,
+      partitions: lags.length,
+      lagMessages: lags.reduce((sum, { lag }) => sum + lag, 0),
+      oldestSeconds: age === undefined ? null : Number(age.toFixed(1)),
+      paused: pauses?.some(pause => pause.stage === first.stage) ?? null,
+    }]
+  })
+}
+
 /** What the table does not show. */
 type Notices = Pick<LagSnapshot, 'pauses' | 'withoutKeys'>
 
 /** Formats the table, the total lag, the pauses, and how many organizations have no keys. */
-export function lagText (
+function lagText (
   lines: readonly LagLine[], { pauses = [], withoutKeys = 0 }: Notices, paint: Paint
 ): string {
   const byPartition = lines.some(({ partition }) => partition !== null)
@@ -89,113 +208,4 @@ export function lagText (
       ' "npm run admin -- keys list" names them. No topic has them: see ' +
       '"Lost keys of an organization" in deploy/docs/keys.md.']
   return [tableText(columns, rows, paint), total, ...paused, ...keys].join('\n')
-}
-
-/** The offsets of all groups at one time, and the age of the oldest message of each group. */
-export type LagSnapshot = {
-  readonly lags: readonly GroupLag[]
-  /** Seconds by group, for groups whose processes report metrics. */
-  readonly ages: ReadonlyMap<string, number>
-  /** The paused stages; undefined when Redis is unavailable. */
-  readonly pauses: readonly Pause[] | undefined
-  /** Organizations without keys; undefined when no ledger reports metrics. */
-  readonly withoutKeys: number | undefined
-}
-
-const METRICS = new Set(['stage_oldest_age_seconds', 'organizations_without_keys'])
-
-/**
- * Returns the groups of the topology, and those that read the topics of partners. Those of revoked
- * partners are left out, because nothing reads them.
- */
-export function consumerGroups (
-  topics: readonly string[], partners: readonly Pick<Partner, 'name' | 'revokedAtMs'>[] = []
-): readonly ConsumerGroup[] {
-  const revoked = new Set(
-    partners.flatMap(({ name, revokedAtMs }) => revokedAtMs === 0 ? [] : [name]))
-  const submitted = topics.flatMap(name => {
-    const { topic, partner } = logicalTopic(name) ?? {}
-    if (topic !== 'feeds.submitted' || partner === undefined || revoked.has(partner)) return []
-    return [{ name, partner }]
-  })
-  const groups = [...Map.groupBy(submitted, ({ partner }) => feedGroupOf(partner))]
-    .map(([group, some]): ConsumerGroup =>
-      ({ stage: 'feed', group, topics: some.map(({ name }) => name) }))
-  return [...TOPOLOGY_GROUPS, ...groups]
-}
-
-type SnapshotDeps = {
-  readonly admin: Pick<Admin, 'fetchOffsets' | 'fetchTopicOffsets' | 'listTopics'>
-  readonly targets: () => Promise<readonly string[]>
-  readonly pauses: () => Promise<readonly Pause[] | undefined>
-  /** All partners; undefined when Redis is unavailable. */
-  readonly partners: () => Promise<Parameters<typeof consumerGroups>[1]>
-  readonly fetch?: typeof globalThis.fetch
-}
-
-/** Queries brokers, services and Redis concurrently. */
-export async function takeLagSnapshot (
-  { admin, targets, pauses: readPauses, partners, fetch }: SnapshotDeps
-): Promise<LagSnapshot> {
-  const [lags, reported, pauses] = await Promise.all([
-    Promise.all([admin.listTopics(), partners()]).then(([topics, registered]) =>
-      lagsOf(admin, consumerGroups(topics, registered))),
-    targets().then(addresses => queryReported(addresses, fetch)),
-    readPauses(),
-  ])
-  return { lags, ...reported, pauses }
-}
-
-async function queryReported (
-  targets: readonly string[], fetch = globalThis.fetch
-): Promise<Pick<LagSnapshot, 'ages' | 'withoutKeys'>> {
-  const ages = new Map<string, number>()
-  let withoutKeys: number | undefined
-  const { processes } = await queryMetrics(targets, METRICS, fetch)
-  for (const { name, labels: { group = '' }, value } of processes.flat()) {
-    if (name === 'organizations_without_keys') withoutKeys = Math.max(withoutKeys ?? 0, value)
-    else ages.set(group, Math.max(ages.get(group) ?? 0, value))
-  }
-  return { ages, withoutKeys }
-}
-
-/** The lag of a group in all its topics, or in one partition. Unknown values are null. */
-export type LagLine = {
-  readonly stage: string
-  readonly group: string
-  /** Separated by commas when a group reads several topics. */
-  readonly topic: string
-  /** The number of the partition, when the line is about one partition. */
-  readonly partition: number | null
-  readonly partitions: number
-  readonly lagMessages: number
-  readonly oldestSeconds: number | null
-  /** Whether an operator has paused the stage. */
-  readonly paused: boolean | null
-}
-
-type LineOptions = { readonly byPartition: boolean, readonly stage?: string | undefined }
-
-/** Returns a line per group, or per partition. */
-export function lagLines (
-  { lags, ages, pauses }: LagSnapshot, { byPartition, stage }: LineOptions
-): readonly LagLine[] {
-  const selected = lags.filter(groupLag => stage === undefined || groupLag.stage === stage)
-  const lines = Map.groupBy(selected, ({ group, topic, partition }) =>
-    byPartition ? `${group} ${topic} ${partition}` : group)
-  return [...lines.values()].flatMap(lags => {
-    const [first] = lags
-    if (first === undefined) return []
-    const age = ages.get(first.group)
-    return [{
-      stage: first.stage,
-      group: first.group,
-      topic: [...new Set(lags.map(({ topic }) => topic))].join(', '),
-      partition: byPartition ? first.partition : null,
-      partitions: lags.length,
-      lagMessages: lags.reduce((sum, { lag }) => sum + lag, 0),
-      oldestSeconds: age === undefined ? null : round(age),
-      paused: pauses?.some(pause => pause.stage === first.stage) ?? null,
-    }]
-  })
 }

@@ -1,5 +1,5 @@
 import { runCommand } from '../runtime/platform/run-command.ts'
-import { recordCommands } from './admin-command.ts'
+import { recordCommands } from './command-line.ts'
 import { createAdminProgram } from './program.ts'
 
 await runCommand(recordCommands(createAdminProgram()))

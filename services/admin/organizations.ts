@@ -1,26 +1,25 @@
 import Type from 'typebox'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import {
-  createOrganizations, newOrganizationId, type Organization,
+  createOrganizations, newOrganizationId, type Organization, type Policy, POLICY_RANGES,
 } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
-import { openPrompt, type Streams } from '../client/terminal.ts'
+import { openPrompt } from '../client/terminal.ts'
 import { usdOf } from '../money/usd.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
 import { connectCommandRedis } from '../runtime/platform/redis.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES } from '../topology.ts'
-import type { AdminCommand } from './admin-command.ts'
 import {
-  type Context, MINUTE_MS, type Options, organizationToRead, parseFromZero, runAndPrint, runChange,
-  runTask, type Screen, shippingWarning, type Task, toIsoTime,
+  type AdminCommand, type Context, MINUTE_MS, type Options, organizationToChange,
+  organizationToRead, parseFromZero, runAndPrint, runChange, runTask, shippingWarning, type Task,
+  toIsoTime,
 } from './command-line.ts'
-import { withStores } from './connections.ts'
-import type { WorkspaceDeps } from './deps.ts'
-import { eraseOrganization, type OrganizationErasure } from './erase-organization.ts'
+import { withStores, type WorkspaceDeps } from './deps.ts'
+import { eraseOrganization } from './erasure.ts'
 
 /** Adds `org` and its commands. */
 export function addOrganizations (program: AdminCommand, context: Context): void {
@@ -90,7 +89,7 @@ It can be interrupted and repeated at any time.`
 
 /** Adds `org erase`, which asks for a confirmation. */
 function addOrganizationErasure (
-  program: AdminCommand, org: AdminCommand, screen: Screen
+  program: AdminCommand, org: AdminCommand, context: Context
 ): void {
   const erase = org.command('erase').description('make all encrypted data of an organization ' +
     'permanently unreadable: delete its keys')
@@ -101,15 +100,15 @@ function addOrganizationErasure (
     .option('--yes', 'do not ask for a confirmation')
     .addHelpText('after', ERASURE_HELP)
     .example('--org org_1')
-    .action(runAndPrint<Options>(screen, async ({ env, options }) => {
-      const data = await runEraseOrganization(env, options, line => console.error(line))
+    .action(runAndPrint<Options>(context, async ({ env, options }) => {
+      const data = await runErasure(env, options)
       return { data, isUndone: !data.done }
     }))
   // It runs before the hook that records commands: what is not confirmed is not recorded.
   program.hook('preAction', async (_program, command) => {
     if (command !== erase) return
     const { org: id, yes } = command.opts<{ readonly org: string, readonly yes?: true }>()
-    if (yes !== true) await confirmErasure(id, { input: process.stdin, errors: process.stderr })
+    if (yes !== true) await confirmErasure(id, context)
   })
 }
 
@@ -117,9 +116,7 @@ function addOrganizationErasure (
  * Asks for the id of the organization that is erased, on `errors`, so that a result stays alone.
  * @throws UsageError for any other answer, and without a terminal.
  */
-export async function confirmErasure (
-  orgId: string, { input, errors }: Omit<Streams, 'output'>
-): Promise<void> {
+async function confirmErasure (orgId: string, { input, errors }: Context): Promise<void> {
   if (input.isTTY !== true || errors.isTTY !== true) {
     throw new UsageError('an erased organization cannot be brought back, and there is no ' +
       'terminal to confirm at: pass --yes to erase it.')
@@ -138,13 +135,8 @@ export async function confirmErasure (
 
 const config = Type.Object(pick(commonConfig, ['REDIS_CACHE_URL', ...rootKeys.partners]))
 
-/**
- * `org erase` on the stack in `env`; `onProgress` gets each step in words.
- * @throws UsageError for invalid options, an unknown organization, or jobs that do not end in time.
- */
-async function runEraseOrganization (
-  env: Environment, { org = '', waitMinutes }: Options, onProgress: (line: string) => void
-): Promise<OrganizationErasure> {
+/** `org erase` on the stack in `env`. */
+async function runErasure (env: Environment, { org = '', waitMinutes }: Options) {
   const minutes = parseFromZero('--wait-minutes', waitMinutes)
   const settings = loadConfig(config, env)
   const cache = await connectCommandRedis('REDIS_CACHE_URL', settings)
@@ -156,11 +148,53 @@ async function runEraseOrganization (
       const organizations = createOrganizations(state)
       const orgId = await organizationToRead({ organizations }, { org })
       const erasure = await eraseOrganization({ ...stores, cache, partners }, orgId, {
-        deadlineMs: Date.now() + minutes * MINUTE_MS, onProgress,
+        deadlineMs: Date.now() + minutes * MINUTE_MS, onProgress: line => console.error(line),
       })
       return { ...erasure, ...await shippingWarning(createAccountRecords(state)) }
     })
   } finally {
     cache.disconnect()
   }
+}
+
+/** Adds `policy`. */
+export function addPolicy (program: AdminCommand, context: Context): void {
+  program.command('policy').description('show or set the policy of an organization; "default" ' +
+    'resets a value to the configuration of the service')
+    .records(options => POLICIES.some(name => options[name] !== undefined)
+      ? { action: 'policy.changed' }
+      : null)
+    .requiredOption('--org <id>', 'organization')
+    .option('--freshness-days <days>', 'how long verified records count as fresh: 0 to 90 days')
+    .option('--weight <number>', 'its share of busy stages, as a multiple of the usual share: ' +
+      '1 to 100')
+    .option('--active-jobs <number>', 'concurrent jobs with fresh rows, per mode')
+    .option('--post-burst <number>', 'burst of POST requests, as LIMIT_POST_BURST')
+    .option('--post-sustained <number>', 'sustained rate of POST requests, as ' +
+      'LIMIT_POST_SUSTAINED')
+    .option('--gets <number>', 'burst of GET requests, as LIMIT_GET')
+    .option('--low-balance-micros <micros>', 'the event balance.low is sent when a job takes the ' +
+      'available balance below it')
+    .option('--key-days <days>', 'the longest lifetime of API keys made from now on')
+    .example('--org org_1 --freshness-days 30 --key-days default')
+    .action(runChange(context, policy))
+}
+
+const POLICIES = Object.keys(POLICY_RANGES) as readonly (keyof Policy)[]
+
+/** Sets the values that are passed, then returns the policy of the organization. */
+const policy: Task = async (deps, options) => {
+  const change = POLICIES.flatMap(name => {
+    const { [name]: text } = options
+    if (text === undefined) return []
+    // The range check rejects NaN.
+    const number = /^\d+$/.test(text) ? Number(text) : NaN
+    return [[name, text === 'default' ? text : number] as const]
+  })
+  const isRead = change.length === 0
+  const orgId = await (isRead ? organizationToRead : organizationToChange)(deps, options)
+  if (!isRead) await deps.organizations.setPolicy(orgId, Object.fromEntries(change))
+  const current = (await deps.organizations.find(orgId))?.policy
+  const values = POLICIES.map(name => [name, current?.[name] ?? 'default'] as const)
+  return { orgId, ...Object.fromEntries(values) }
 }

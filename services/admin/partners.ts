@@ -1,13 +1,14 @@
 import type { AccessAction } from '../accounts/access-log/entry.ts'
 import { checkName, type Partner, type PartnerKey } from '../accounts/partners.ts'
-import { principalOf } from '../runtime/kafka/access-rules.ts'
-import { UsageError } from '../runtime/platform/run-command.ts'
 import { readPrices } from '../money/prices.ts'
+import { principalOf } from '../runtime/kafka/access-rules.ts'
+import type { AccessRule } from '../runtime/kafka/admin.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
+import { partnerTopics, topicName } from '../runtime/platform/topics.ts'
 import { STAGES } from '../topology.ts'
-import type { AdminCommand, Recording } from './admin-command.ts'
 import {
-  type Context, toIsoTime, HOUR_MS, organizationToChange, parseFromZero, parseMode, runChange,
-  runTask, type Task,
+  type AdminCommand, type Context, HOUR_MS, organizationToChange, parseFromZero, parseMode,
+  type Recording, runChange, runTask, type Task, toIsoTime,
 } from './command-line.ts'
 
 const MAX_PARTITIONS = 256
@@ -68,7 +69,10 @@ export const createPartner: Task = async (deps, options) => {
   const pricesMicros = parsePrices(prices)
   if (await deps.partners.find(name) !== undefined) throw nameTaken(name)
   const trial = options['trial'] !== undefined
-  const topics = await deps.createPartnerTopics({ partner: name, partitions, principal, trial })
+  const rules = accessRules(name, principal)
+  const rulesCreated = await deps.createPartnerTopics({
+    topics: partnerTopics(name, partitions), rules, trial,
+  })
   const mode = parseMode(options)
   const random = options['random'] !== undefined
   const created = await deps.partners.create({
@@ -79,16 +83,30 @@ export const createPartner: Task = async (deps, options) => {
     partner: name,
     key: created.key,
     mode,
-    submitted: topics.submitted,
-    finished: topics.finished,
-    access: topics.rulesCreated
+    submitted: topicName('feeds.submitted', { partner: name }),
+    finished: topicName('feeds.finished', { partner: name }),
+    access: rulesCreated
       ? 'Created the rules below.'
       : 'The brokers have no authorizer, so every Kafka client has access. With an authorizer, ' +
         'allow:',
-    rules: topics.rules.map(({ operation, kind, name: on, prefix }) =>
+    rules: rules.map(({ operation, kind, name: on, prefix }) =>
       `${principal} ${operation} ${kind} ${on}${prefix ? '*' : ''}`),
     note: 'The key is not shown again.',
   }
+}
+
+/** The rights of a partner: write contacts, and read results in its own consumer groups. */
+function accessRules (partner: string, principal: string): readonly AccessRule[] {
+  const onTopic = (topic: 'feeds.submitted' | 'feeds.finished') =>
+    ({ principal, kind: 'topic', name: topicName(topic, { partner }), prefix: false }) as const
+  const group = { principal, kind: 'group', name: `partner.${partner}.`, prefix: true } as const
+  return [
+    { ...onTopic('feeds.submitted'), operation: 'write' },
+    { ...onTopic('feeds.submitted'), operation: 'describe' },
+    { ...onTopic('feeds.finished'), operation: 'read' },
+    { ...onTopic('feeds.finished'), operation: 'describe' },
+    { ...group, operation: 'read' },
+  ]
 }
 
 const listPartners: Task = async ({ partners }, { org }) => {

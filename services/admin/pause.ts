@@ -1,13 +1,14 @@
 import type { Redis } from 'ioredis'
-import { type Confirm, createConfirm } from '../client/terminal.ts'
+import { createConfirm } from '../client/terminal.ts'
 import { PAUSED_KEY } from '../runtime/engine/pause.ts'
-import { type Environment, operatorName } from '../runtime/platform/command-environment.ts'
+import { operatorName } from '../runtime/platform/command-environment.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { Paint } from '../runtime/platform/text-table.ts'
 import { PAUSABLE_STAGES, type StageName, STAGES } from '../topology.ts'
-import type { AdminCommand } from './admin-command.ts'
-import { type CommandCall, runAndPrint, type Screen } from './command-line.ts'
-import { withState } from './connections.ts'
+import {
+  type AdminCommand, type CommandCall, type Context, runAndPrint,
+} from './command-line.ts'
+import { withState } from './deps.ts'
 
 type Options = { readonly reason?: string, readonly by?: string, readonly yes?: true }
 
@@ -26,16 +27,8 @@ const RESUME_HELP = `
 ${STAGES_HELP}
 Its processes continue with the oldest messages within about three seconds.`
 
-const confirmOnTerminal = createConfirm({ input: process.stdin, output: process.stderr })
-
-/** Tests replace them. */
-type PauseDeps = { readonly confirm?: Confirm, readonly open?: typeof withPauses }
-
 /** Adds `pause`. */
-export function addPause (
-  program: AdminCommand, screen: Screen,
-  { confirm = confirmOnTerminal, open = withPauses }: PauseDeps = {}
-): void {
+export function addPause (program: AdminCommand, context: Context): void {
   program.command('pause').description('stop a stage from starting new work, without a restart')
     .records('stage.paused')
     .argument('<stage>', 'the stage')
@@ -45,40 +38,43 @@ export function addPause (
     .addHelpText('after', PAUSE_HELP)
     .example('verify --reason "the vendor returns invalid results"')
     .example('lookup --yes')
-    .action(runAndPrint<Options>(screen, async (call, paint) => {
+    .action(runAndPrint<Options>(context, async (call, paint) => {
       const { words: [name = ''], env, options: { reason = '', by = operatorName() } } = call
       const stage = parsePausableStage(name)
-      if (!await isConfirmed(stage, call, confirm)) {
+      if (!await isConfirmed(stage, call, context)) {
         return { data: {}, text: 'Nothing was paused.', described: { outcome: 'refused' } }
       }
-      const result = await open(env, pauses => pauses.pause({ stage, by, reason }))
+      const result = await withState(env, redis =>
+        createPauses(redis).pause({ stage, by, reason }))
       const { changed, pause } = result
       return { data: { paused: true, changed, ...pause }, text: pausedText(result, paint) }
     }))
 }
 
 /** Adds `resume`. */
-export function addResume (program: AdminCommand, screen: Screen, open = withPauses): void {
+export function addResume (program: AdminCommand, context: Context): void {
   program.command('resume').description('end the pause of a stage')
     .records('stage.resumed')
     .argument('<stage>', 'the stage')
     .addHelpText('after', RESUME_HELP)
     .example('verify')
-    .action(runAndPrint(screen, async ({ words: [name = ''], env }, paint) => {
+    .action(runAndPrint(context, async ({ words: [name = ''], env }, paint) => {
       const stage = parsePausableStage(name)
-      const ended = await open(env, pauses => pauses.resume(stage))
-      return {
-        data: { stage, paused: false, changed: ended !== undefined, ...ended },
-        text: resumedText(stage, ended, paint),
-      }
+      const ended = await withState(env, redis => createPauses(redis).resume(stage))
+      const text = ended === undefined
+        ? `${stage} was not paused. Nothing was changed.`
+        : `${paint('green', `${stage} resumes`)} within about three seconds. It was paused` +
+          `${formatDetails(ended)}.`
+      return { data: { stage, paused: false, changed: ended !== undefined, ...ended }, text }
     }))
 }
 
 async function isConfirmed (
-  stage: StageName, { json, options: { yes } }: CommandCall<Options>, confirm: Confirm
+  stage: StageName, { json, options: { yes } }: CommandCall<Options>, { input, errors }: Context
 ): Promise<boolean> {
-  const { description, rejectsJobs } = findEffect(stage)
+  const { description = '', rejectsJobs } = EFFECTS[stage] ?? {}
   if (rejectsJobs !== true || yes === true) return true
+  const confirm = createConfirm({ input, output: errors })
   const question = `${description}\nPause ${stage}? [y/N] `
   if (confirm !== undefined && !json) return await confirm(question)
   throw new UsageError(`${description}\nNothing was paused. Add --yes to pause ${stage}.`)
@@ -116,11 +112,6 @@ const EFFECTS: Readonly<Partial<Record<StageName, Effect>>> = {
   publish: {
     description: 'Partners of feeds receive no results. The results wait, and jobs end as usual.',
   },
-}
-
-/** Returns the effect of pausing a stage. */
-export function findEffect (stage: StageName): Effect {
-  return EFFECTS[stage] ?? { description: '' }
 }
 
 /** Why some stages cannot be paused. */
@@ -165,18 +156,12 @@ function pausedText (
       'Nothing was changed.'
   }
   return [
-    `${paint('yellow', `${stage} is paused`)}. ${findEffect(stage).description}`,
+    `${paint('yellow', `${stage} is paused`)}. ${EFFECTS[stage]?.description}`,
     'Its processes pause within about two seconds, complete their current work and stay ready.',
     'Messages wait in their topics for up to 7 days; ' +
       `"npm run admin -- lag --stage ${stage}" shows how many.`,
     resumeHint(stage),
   ].join('\n')
-}
-
-function resumedText (stage: StageName, ended: Pause | undefined, paint: Paint): string {
-  if (ended === undefined) return `${stage} was not paused. Nothing was changed.`
-  return `${paint('green', `${stage} resumes`)} within about three seconds. It was paused` +
-    `${formatDetails(ended)}.`
 }
 
 /** A stage that an operator has paused. */
@@ -247,11 +232,4 @@ function parseFields (text: string): Readonly<Record<string, unknown>> {
   } catch {
     return {}
   }
-}
-
-/** Runs work with the pauses of the state Redis in the environment. */
-async function withPauses<T> (
-  env: Environment, work: (pauses: Pauses) => Promise<T>
-): Promise<T> {
-  return await withState(env, redis => work(createPauses(redis)))
 }

@@ -3,10 +3,9 @@ import {
   isPersonRole, type People, PeopleError, type Person, type Role, ROLES,
 } from '../accounts/people.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import type { AdminCommand, Recording } from './admin-command.ts'
 import {
-  type Context, toIsoTime, type Options, organizationToChange, organizationToRead, runAndPrint,
-  runChange, runTask, type Task, type TaskResult,
+  type AdminCommand, type Context, type Options, organizationToChange, organizationToRead,
+  type Recording, runAndPrint, runChange, runTask, type Task, type TaskResult, toIsoTime,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
 import { makeSignInLink, type SignInOptions } from './sign-in.ts'
@@ -49,13 +48,13 @@ export function addPeople (program: AdminCommand, context: Context): void {
 }
 
 /** Adds `sign-in`. */
-export function addSignIn (program: AdminCommand, screen: Context): void {
+export function addSignIn (program: AdminCommand, context: Context): void {
   program.command('sign-in').description('create a link to sign in to the workspace page')
     .records('sign_in_link.created')
     .option('--org <id>', 'sign in as this organization')
     .option('--operator', 'sign in as an operator of the pipeline')
     .example('--org org_1')
-    .action(runAndPrint<SignInOptions>(screen, async ({ env, options }) =>
+    .action(runAndPrint<SignInOptions>(context, async ({ env, options }) =>
       ({ data: await makeSignInLink(env, options) })))
 }
 

@@ -1,22 +1,19 @@
-import { AdminCommand } from './admin-command.ts'
 import { addApiKeys } from './api-keys.ts'
 import { addAccessLog, addAudit } from './audit-commands.ts'
 import { addBalances } from './balances.ts'
 import { addCells } from './cells.ts'
-import type { Context } from './command-line.ts'
+import { AdminCommand, type Context } from './command-line.ts'
 import { addDead } from './dead/command.ts'
-import { withWorkspace } from './deps.ts'
-import { addDrain } from './drain.ts'
+import { withDeadLetters } from './dead/letters.ts'
+import { withBrokers, withWorkspace } from './deps.ts'
 import { addEncryptionKeys } from './encryption-keys.ts'
-import { addJobErasure } from './erase-jobs.ts'
-import { addJobs } from './jobs.ts'
+import { addDrain, addJobErasure, addJobs } from './jobs.ts'
 import { addJournal } from './journal.ts'
 import { addLag } from './lag.ts'
-import { addOrganizations } from './organizations.ts'
+import { addOrganizations, addPolicy } from './organizations.ts'
 import { addPartners } from './partners.ts'
 import { addPause, addResume } from './pause.ts'
 import { addPeople, addSignIn } from './people.ts'
-import { addPolicy } from './policy.ts'
 import { addReplay } from './replay.ts'
 import { addWebhooks } from './webhooks.ts'
 
@@ -25,11 +22,18 @@ Addresses come from the environment (KAFKA_BROKERS, REDIS_STATE_URL and so on; M
 the metrics of the services), else from the local stack of "npm run up". Output is colored on
 terminals only, unless NO_COLOR is set.`
 
-/** Creates the command line of operators. `print` receives the results, `open` runs tasks. */
-export function createAdminProgram ({
-  print = console.log, terminal = process.stdout, errors = process.stderr, open = withWorkspace,
-}: Partial<Context> = {}): AdminCommand {
-  const context: Context = { print, terminal, errors, open }
+/** Creates the command line of operators, in a process and on a stack unless a test says so. */
+export function createAdminProgram (replaced: Partial<Context> = {}): AdminCommand {
+  const context: Context = {
+    print: console.log,
+    terminal: process.stdout,
+    errors: process.stderr,
+    input: process.stdin,
+    open: withWorkspace,
+    brokers: withBrokers,
+    letters: withDeadLetters,
+    ...replaced,
+  }
   const program = new AdminCommand('admin').exitOverride()
     .description('Commands for operators: the customers of the system, and the system itself.')
     .configureHelp({ showGlobalOptions: true })

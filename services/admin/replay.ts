@@ -1,11 +1,11 @@
 import type { Admin } from 'kafkajs'
 import { count, counted } from '../client/terminal.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import { subscriptionsOf, type Subscription } from '../runtime/platform/topics.ts'
 import { type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
-import type { AdminCommand } from './admin-command.ts'
-import { parseInteger, parseStage, runAndPrint, type Screen } from './command-line.ts'
-import { withBrokers } from './connections.ts'
+import { subscriptionsOf } from '../runtime/platform/topics.ts'
+import {
+  type AdminCommand, type Context, parseInteger, parseStage, runAndPrint,
+} from './command-line.ts'
 
 type Options = {
   readonly stage: string
@@ -22,7 +22,7 @@ completes effects that were lost, for example when a store lost its last seconds
 command only shows what it would do. It never moves a group forward, and never a running group.`
 
 /** Adds `replay`. */
-export function addReplay (program: AdminCommand, screen: Screen): void {
+export function addReplay (program: AdminCommand, context: Context): void {
   program.command('replay').description('reset the offsets of a stopped consumer group')
     // Without --yes it only shows the plan.
     .records(({ yes }) => yes === true ? { action: 'stage.replayed' } : null)
@@ -36,24 +36,25 @@ export function addReplay (program: AdminCommand, screen: Screen): void {
     .example('--stage settle --group settle.bulk --from 2026-08-11T09:30:00Z')
     .example('--stage verify --topic rows.to-verify.small.whatsapp --from beginning --yes')
     .example('--stage ledger --topic wallet.journal --partition 1 --from 1200 --yes')
-    .action(runAndPrint<Options>(screen, async ({ env, options }, paint) => {
+    .action(runAndPrint<Options>(context, async ({ env, options }, paint) => {
       const request = parseRequest(options)
-      const replay = await withBrokers(env, admin => replayGroup(admin, request))
+      const replay = await context.brokers(env, admin => replayGroup(admin, request))
       return { data: replay, text: replayText(replay, paint) }
     }))
 }
 
 type Request = ReturnType<typeof parseRequest>
 
-function parseRequest ({ stage, group, topic, from, partition, yes }: Options) {
-  const target = selectGroup({ stage, group, topic })
+function parseRequest (options: Options) {
+  const { stage, from, partition, yes } = options
+  const { group, topics } = selectGroup(options)
   const start = parseStart(from)
-  if (start.kind === 'offset' && (partition === undefined || target.topics.length > 1)) {
+  if (start.kind === 'offset' && (partition === undefined || topics.length > 1)) {
     throw new UsageError(`--from ${from} is an offset, which needs one partition of one topic. ` +
-      `Set --topic and --partition. The topics of the group are: ${target.topics.join(', ')}.`)
+      `Set --topic and --partition. The topics of the group are: ${topics.join(', ')}.`)
   }
   const only = partition === undefined ? undefined : parseInteger('--partition', partition)
-  return { stage, target, from: start, partition: only, yes: yes === true }
+  return { stage, group, topics, start, partition: only, yes: yes === true }
 }
 
 /** Where a group starts to read again. */
@@ -64,11 +65,8 @@ type Start =
 
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d/
 
-/**
- * Parses an offset (digits), a time (ISO 8601 with time zone) or `beginning`.
- * @throws UsageError for any other text.
- */
-export function parseStart (text: string): Start {
+/** Parses an offset (digits), a time (ISO 8601 with time zone) or `beginning`. */
+function parseStart (text: string): Start {
   if (text === 'beginning') return { kind: 'beginning' }
   if (/^\d{1,15}$/.test(text)) return { kind: 'offset', offset: Number(text) }
   const atMs = ISO_TIME.test(text) && /(Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : NaN
@@ -77,22 +75,21 @@ export function parseStart (text: string): Start {
     '(2026-08-11T09:30:00Z) or "beginning".')
 }
 
-type GroupOptions = {
-  readonly stage: string
-  readonly group?: string | undefined
-  readonly topic?: string | undefined
-}
-
-/** A consumer group and the selected topics. */
-type GroupTopics = { readonly group: string, readonly topics: readonly string[] }
-
 /**
  * Selects the group by its name, by a topic that it reads, or as the only one of its stage.
  * @throws UsageError with the existing groups when no group or more than one matches.
  */
-export function selectGroup ({ stage, group, topic }: GroupOptions): GroupTopics {
+function selectGroup (
+  { stage, group, topic }: Options
+): { readonly group: string, readonly topics: readonly string[] } {
   const all = subscriptionsOf(parseStage(stage))
-  if (all.length === 0) throw new UsageError(whyNoGroups(stage))
+  if (all.length === 0) {
+    throw new UsageError(stage === 'feed'
+      ? 'feed cannot be replayed: it stores cursors of its own and puts each contact into one ' +
+        'job only.'
+      : `${stage} cannot be replayed: it reads no topic. Customers repeat their requests with ` +
+        'the same Idempotency-Key.')
+  }
   const matching = all.filter(candidate => (group === undefined || candidate.group === group) &&
     (topic === undefined || candidate.topics.includes(topic)))
   const [only, ...more] = matching
@@ -102,34 +99,37 @@ export function selectGroup ({ stage, group, topic }: GroupOptions): GroupTopics
   const problem = only === undefined
     ? 'No group matches --group and --topic'
     : `${matching.length} groups match`
+  const lines = all.map(({ group, topics }) => `  ${group}: ${topics.join(', ')}`)
   throw new UsageError(`${problem}. Select one of the groups of ${stage} with --group or ` +
-    `--topic:\n${all.map(groupLine).join('\n')}`)
+    `--topic:\n${lines.join('\n')}`)
 }
 
-const groupLine = ({ group, topics }: Subscription) => `  ${group}: ${topics.join(', ')}`
-
-function whyNoGroups (stage: string): string {
-  return stage === 'feed'
-    ? 'feed cannot be replayed: it stores cursors of its own and puts each contact into one job ' +
-      'only.'
-    : `${stage} cannot be replayed: it reads no topic. Customers repeat their requests with the ` +
-      'same Idempotency-Key.'
+type Replay = {
+  readonly stage: string
+  readonly group: string
+  /** Running processes of the group. */
+  readonly members: number
+  readonly moves: readonly Move[]
+  /** False when the command only showed the plan. */
+  readonly done: boolean
 }
 
-async function replayGroup (
-  admin: Admin, { stage, target, from, partition, yes }: Request
-): Promise<Replay> {
-  const { group } = target
-  const positions = await readPositions(admin, target, { from, partition })
+async function replayGroup (admin: Admin, request: Request): Promise<Replay> {
+  const { stage, group, start, partition, yes } = request
+  const positions = await readPositions(admin, request)
   if (positions.length === 0) {
     throw new UsageError(`The topics of ${group} have no partition ${partition}.`)
   }
-  const moves = planMoves(positions, from)
-  const members = await countMembers(admin, group)
+  const moves = planMoves(positions, start)
+  const { groups } = await admin.describeGroups([group])
+  const members = groups.reduce((sum, { members }) => sum + members.length, 0)
   const plan = { stage, group, members, moves }
   if (!yes) return { ...plan, done: false }
   if (members > 0) throw new UsageError(howToStop(plan))
-  await commitMoves(admin, group, moves)
+  for (const [topic, movesOfTopic] of Map.groupBy(moves, move => move.topic)) {
+    const partitions = movesOfTopic.map(({ partition, to }) => ({ partition, offset: String(to) }))
+    await admin.setOffsets({ groupId: group, topic, partitions })
+  }
   return { ...plan, done: true }
 }
 
@@ -138,44 +138,31 @@ type Position = {
   readonly topic: string
   readonly partition: number
   readonly low: number
-  readonly high: number
   /** The next offset of the group; `low` when it has never committed. */
   readonly next: number
   /** The first offset at or after the requested time. */
   readonly atTime?: number | undefined
 }
 
-type OffsetAdmin =
-  Pick<Admin, 'fetchOffsets' | 'fetchTopicOffsets' | 'fetchTopicOffsetsByTimestamp'>
-
 /** Reads the offsets of a group for all its partitions, or for one partition of each topic. */
-export async function readPositions (
-  admin: OffsetAdmin, { group, topics }: GroupTopics,
-  { from, partition: only }: { readonly from: Start, readonly partition: number | undefined }
+async function readPositions (
+  admin: Admin, { group, topics, start, partition: only }: Request
 ): Promise<readonly Position[]> {
   const committed = await admin.fetchOffsets({ groupId: group, topics: [...topics] })
   const positions = await Promise.all(committed.map(async ({ topic, partitions }) => {
     const bounds = await admin.fetchTopicOffsets(topic)
-    const times = from.kind === 'time'
-      ? await admin.fetchTopicOffsetsByTimestamp(topic, from.atMs)
+    const times = start.kind === 'time'
+      ? await admin.fetchTopicOffsetsByTimestamp(topic, start.atMs)
       : []
-    return bounds.map(({ partition, low, high }) => {
+    return bounds.map(({ partition, low }) => {
       const committedOffset = partitions.find(each => each.partition === partition)?.offset
       const time = times.find(each => each.partition === partition)
       const next = Math.max(Number(committedOffset ?? -1), Number(low))
       const atTime = time === undefined ? {} : { atTime: Number(time.offset) }
-      return { topic, partition, low: Number(low), high: Number(high), next, ...atTime }
+      return { topic, partition, low: Number(low), next, ...atTime }
     })
   }))
   return positions.flat().filter(({ partition }) => only === undefined || partition === only)
-}
-
-/** Counts the running processes of a group. */
-export async function countMembers (
-  admin: Pick<Admin, 'describeGroups'>, group: string
-): Promise<number> {
-  const { groups } = await admin.describeGroups([group])
-  return groups.reduce((sum, { members }) => sum + members.length, 0)
 }
 
 type Move = {
@@ -192,45 +179,22 @@ type Move = {
  * would skip rows.
  * @throws UsageError when an offset no longer exists or would skip messages.
  */
-export function planMoves (positions: readonly Position[], from: Start): readonly Move[] {
-  if (from.kind === 'offset') positions.forEach(position => checkOffset(position, from.offset))
+function planMoves (positions: readonly Position[], start: Start): readonly Move[] {
   return positions.flatMap(({ topic, partition, low, next, atTime = next }) => {
-    const requested = { beginning: low, offset: from.kind === 'offset' ? from.offset : low }
-    const to = Math.max(low, from.kind === 'time' ? atTime : requested[from.kind])
+    const name = `partition ${partition} of ${topic}`
+    if (start.kind === 'offset' && start.offset < low) {
+      throw new UsageError(`Offset ${start.offset} of ${name} is no longer retained. The oldest ` +
+        `offset is ${low}.`)
+    }
+    if (start.kind === 'offset' && start.offset > next) {
+      throw new UsageError(`The next offset of the group in ${name} is ${next}. Moving to ` +
+        `${start.offset} would skip ${start.offset - next} messages. A replay only moves back.`)
+    }
+    const to = start.kind === 'beginning'
+      ? low
+      : start.kind === 'offset' ? start.offset : Math.max(low, atTime)
     return to >= next ? [] : [{ topic, partition, next, to, messages: next - to }]
   })
-}
-
-function checkOffset ({ topic, partition, low, next }: Position, offset: number): void {
-  const name = `partition ${partition} of ${topic}`
-  if (offset < low) {
-    throw new UsageError(
-      `Offset ${offset} of ${name} is no longer retained. The oldest offset is ${low}.`)
-  }
-  if (offset > next) {
-    throw new UsageError(`The next offset of the group in ${name} is ${next}. Moving to ` +
-      `${offset} would skip ${offset - next} messages. A replay only moves back.`)
-  }
-}
-
-/** Commits the new offsets of a group without members. */
-export async function commitMoves (
-  admin: Pick<Admin, 'setOffsets'>, groupId: string, moves: readonly Move[]
-): Promise<void> {
-  for (const [topic, ofTopic] of Map.groupBy(moves, move => move.topic)) {
-    const partitions = ofTopic.map(({ partition, to }) => ({ partition, offset: String(to) }))
-    await admin.setOffsets({ groupId, topic, partitions })
-  }
-}
-
-type Replay = {
-  readonly stage: string
-  readonly group: string
-  /** Running processes of the group. */
-  readonly members: number
-  readonly moves: readonly Move[]
-  /** False when the command only showed the plan. */
-  readonly done: boolean
 }
 
 const COLUMNS: readonly Column[] = [
@@ -239,7 +203,7 @@ const COLUMNS: readonly Column[] = [
 ]
 
 /** Formats a replay or its plan. */
-export function replayText (replay: Replay, paint: Paint): string {
+function replayText (replay: Replay, paint: Paint): string {
   const { group, members, moves, done } = replay
   if (moves.length === 0) {
     return `${group} has processed no message from there on: nothing to replay.`
@@ -255,7 +219,7 @@ export function replayText (replay: Replay, paint: Paint): string {
 }
 
 /** Explains why a running group cannot be replayed, and how to stop it. */
-export function howToStop ({ stage, group, members }: Omit<Replay, 'moves' | 'done'>): string {
+function howToStop ({ stage, group, members }: Omit<Replay, 'moves' | 'done'>): string {
   return `${group} has ${counted(members, 'member')}: stop every ${stage} first (local stack: ` +
     `"npm run down", then "npm run up -- --scale ${stage}=0"; compose: docker compose stop ` +
     `${stage}; Kubernetes: scale its deployment to 0), wait for 10 s and run this again with --yes.`

@@ -1,14 +1,13 @@
 import Type from 'typebox'
 import { createOrganizations } from '../accounts/organizations.ts'
+import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from '../accounts/sessions.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
-import { loadConfig, pick, commonConfig } from '../runtime/platform/config.ts'
-import { connectCommandRedis } from '../runtime/platform/redis.ts'
+import { loadConfig } from '../runtime/platform/config.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { organizationToChange } from './command-line.ts'
-import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from '../accounts/sessions.ts'
+import { withState } from './deps.ts'
 
 const config = Type.Object({
-  ...pick(commonConfig, ['REDIS_STATE_URL']),
   PAGE_URL: Type.String({
     default: 'http://127.0.0.1:8090',
     pattern: '^https?://[^/]+$',
@@ -28,23 +27,20 @@ export async function makeSignInLink (env: Environment, options: SignInOptions) 
     throw new UsageError('Pass either --org <id> or --operator. The id of the demonstration ' +
       'organization is orgId in .local/stack.json.')
   }
-  const settings = loadConfig(config, env)
-  const redis = await connectCommandRedis('REDIS_STATE_URL', settings)
-  try {
+  const { PAGE_URL } = loadConfig(config, env)
+  return await withState(env, async redis => {
+    const organizations = createOrganizations(redis)
     const subject: SignedIn = options.org === undefined
       ? { kind: 'operator' }
       : {
           kind: 'customer',
-          orgId: await organizationToChange(
-            { organizations: createOrganizations(redis) }, { org: options.org }),
+          orgId: await organizationToChange({ organizations }, { org: options.org }),
         }
     const code = await createSignInCodes(redis).create(subject)
     return {
-      url: `${settings.PAGE_URL}/sign-in/link#${code}`,
+      url: `${PAGE_URL}/sign-in/link#${code}`,
       expiresAt: new Date(Date.now() + SIGN_IN_LINK_MS).toISOString(),
       note: 'It signs in one browser, once. Share it as carefully as a password.',
     }
-  } finally {
-    redis.disconnect()
-  }
+  })
 }

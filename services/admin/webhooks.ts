@@ -4,10 +4,9 @@ import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { activeOrFirst, publicKeyText } from '../webhooks/secrets.ts'
 import { asciiUrlOf, webhookUrlError } from '../webhooks/url.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import type { AdminCommand, Recording } from './admin-command.ts'
 import {
-  type Context, type Options, organizationToChange, runChange, runTask, type Task, type TaskResult,
-  tenantToChange, tenantToRead, toIsoTime,
+  type AdminCommand, type Context, type Options, organizationToChange, type Recording, runChange,
+  runTask, type Task, type TaskResult, tenantToChange, tenantToRead, toIsoTime,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
 

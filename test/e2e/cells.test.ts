@@ -6,7 +6,6 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { LEADER_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { mastersOf, serversOf } from '../../services/runtime/platform/cells.ts'
-import type { StateCell } from '../../services/admin/cells.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { runAudit } from '../support/audit.ts'
 import {
@@ -15,6 +14,9 @@ import {
 import { runJob } from '../support/stacks/environment.ts'
 import { until } from '../support/recovery/recovering.ts'
 import { startProgram } from '../support/stacks/started.ts'
+
+type StateCell = Readonly<Record<'address' | 'persistence', string>> &
+  Readonly<Record<'slots' | 'tenants' | 'lockedTenants' | 'frozenTenants', number>>
 
 let cells: CellsEnvironment
 beforeAll(async () => { cells = await startCells() })

@@ -3,10 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import { lagsOf } from '../../services/runtime/kafka/lag.ts'
-import { withBrokers } from '../../services/admin/connections.ts'
-import type { OpenJobLine } from '../../services/admin/jobs.ts'
-import type { LagLine } from '../../services/admin/lag.ts'
-import { queryMetrics } from '../../services/admin/metrics.ts'
+import { fetchSamples } from '../../services/runtime/platform/metrics-reader.ts'
+import { withBrokers } from '../../services/admin/deps.ts'
 import { createAdminProgram } from '../../services/admin/program.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { eventually } from '../support/eventually.ts'
@@ -36,13 +34,19 @@ afterAll(async () => {
 
 const ops = <T>(...words: readonly string[]): Promise<T> => commands.ops(...words)
 
+type LagLine = {
+  readonly group: string
+  readonly lagMessages: number
+  readonly oldestSeconds: number | null
+}
+
 const lagOf = async (group: string): Promise<LagLine | undefined> => {
   const { groups } = await ops<{ groups: LagLine[] }>('lag')
   return groups.find(one => one.group === group)
 }
 
-const openJobs = async (): Promise<readonly OpenJobLine[]> =>
-  (await ops<{ jobs: OpenJobLine[] }>('jobs', '--tenant', environment.orgId)).jobs
+const openJobs = async (): Promise<readonly object[]> =>
+  (await ops<{ jobs: object[] }>('jobs', '--tenant', environment.orgId)).jobs
 
 let job: JobStatusResource
 
@@ -110,10 +114,10 @@ describe('a replay', () => {
 
 /** The metric of each process that runs a stage, as the sum of the series of the stage. */
 const sumsOf = async (metric: string, stage: string): Promise<readonly number[]> => {
-  const { processes } = await queryMetrics(
-    environment.services.list().map(({ metricsUrl }) => metricsUrl), new Set([metric]))
+  const processes = await Promise.all(environment.services.list().map(({ metricsUrl }) =>
+    fetchSamples(metricsUrl, { names: new Set([metric]), timeoutMs: 1_000 })))
   return processes
-    .map(samples => samples.filter(({ labels }) => (labels.stage ?? stage) === stage))
+    .map((samples = []) => samples.filter(({ labels }) => (labels.stage ?? stage) === stage))
     .filter(samples => samples.length > 0)
     .map(samples => samples.reduce((sum, { value }) => sum + value, 0))
 }
@@ -221,7 +225,7 @@ function openOps ({ env, services }: Environment) {
   const ops = async <T>(...words: readonly string[]): Promise<T> => {
     const lines: string[] = []
     noteTargets()
-    await createAdminProgram({ print: line => { lines.push(line) }, errors: { write: () => {} } })
+    await createAdminProgram({ print: line => { lines.push(line) } })
       .parseAsync(['--json', '--data', folder, ...words], { from: 'user' })
     return JSON.parse(lines.join('\n')) as T
   }

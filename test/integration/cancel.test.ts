@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { cancelJobs } from '../../services/admin/erase-organization.ts'
+import { eraseOrganization } from '../../services/admin/erasure.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
 import { startRedis } from '../support/redis/redis.ts'
@@ -116,8 +116,10 @@ it('an organization that is erased has its jobs of both modes cancelled', async 
   await wallet.topUp(test, { id: 'a', amountMicros: 1_000_000, reason: '' })
   const jobs = [[live, 'job_1'], [test, 'job_2'], [other, 'job_3']] as const
   for (const [tenant, job] of jobs) await accepted(store, tenant, acceptRequest(job))
-  await expect(cancelJobs({ redis }, live.replace('.live', ''), 0))
-    .rejects.toThrow('not closed in time: 2 jobs')
+  const deps = { redis, partners: { list: async () => [] }, sleep: async () => {} }
+  await expect(eraseOrganization(deps as never, live.replace('.live', ''), {
+    deadlineMs: 0, onProgress: () => {},
+  })).rejects.toThrow('not closed in time: 2 jobs')
   const statuses = await Promise.all(jobs.map(async ([tenant, job]) =>
     (await store.read(tenant, job))?.status))
   expect(statuses).toEqual(['cancelling', 'cancelling', 'queued'])

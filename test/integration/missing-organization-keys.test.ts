@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { organizationKeysKey } from '../../services/accounts/organization-key-store.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
-import { metricsTargets, queryMetrics } from '../../services/admin/metrics.ts'
+import { fetchSamples } from '../../services/runtime/platform/metrics-reader.ts'
 import { createPauses } from '../../services/admin/pause.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { createDemo } from '../../services/admin/demo.ts'
@@ -55,9 +55,10 @@ async function keysInTopic (): Promise<ReadonlySet<string>> {
 
 /** The organizations without keys, as ledger reports them; other files of this stack have some. */
 async function withoutKeys (): Promise<number> {
-  const targets = await metricsTargets({}, services.dataDir)
-  const { processes } = await queryMetrics(targets, new Set(['organizations_without_keys']))
-  return Math.max(0, ...processes.flat().map(({ value }) => value))
+  const query = { names: new Set(['organizations_without_keys']), timeoutMs: 1_000 }
+  const samples = await Promise.all(
+    services.list().map(({ metricsUrl }) => fetchSamples(metricsUrl, query)))
+  return Math.max(0, ...samples.flatMap(found => found ?? []).map(({ value }) => value))
 }
 
 it('keys of an organization that vanish from a running Redis are never replaced', async () => {

@@ -7,9 +7,8 @@ import { FENCE_KEY } from '../../services/money/redis-keys.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { runAudit } from '../support/audit.ts'
-import { withWorkspace, type WorkspaceDeps } from '../../services/admin/deps.ts'
-import { createEraseDeps, eraseJobs } from '../../services/admin/erase-jobs.ts'
-import { withStores } from '../../services/admin/connections.ts'
+import { withStores, withWorkspace, type WorkspaceDeps } from '../../services/admin/deps.ts'
+import { eraseJobs } from '../../services/admin/erasure.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import {
   emptied, kill, startRecovering, until, type Recovering,
@@ -73,8 +72,7 @@ async function checkAll (): Promise<Balance> {
 /** Erases a job that ended, on demand, and does not wait for the brokers to compact. */
 async function eraseNow (job: string): Promise<void> {
   const { env, tenant } = environment
-  await withStores(env, stores =>
-    eraseJobs(createEraseDeps(stores), { tenant, jobs: [job], waitMs: 0, pollMs: 100 }))
+  await withStores(env, stores => eraseJobs(stores, { tenant, jobs: [job], waitMs: 0 }))
 }
 
 /** Whether Redis has the data key of a job. */

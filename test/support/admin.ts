@@ -1,4 +1,4 @@
-import type { AdminCommand } from '../../services/admin/admin-command.ts'
+import type { AdminCommand, Context } from '../../services/admin/command-line.ts'
 import type { WorkspaceDeps } from '../../services/admin/deps.ts'
 import { createAdminProgram } from '../../services/admin/program.ts'
 
@@ -8,20 +8,31 @@ export function leavesOf (program: AdminCommand): readonly AdminCommand[] {
   return commands.length === 0 ? [program] : commands.flatMap(leavesOf)
 }
 
+/** What a command prints, on a folder without a stack unless `--data` names another. */
+export async function runCommand (
+  words: string | readonly string[], replaced: Partial<Context> = {}
+): Promise<string> {
+  const lines: string[] = []
+  const given = typeof words === 'string' ? words.split(' ') : words
+  await createAdminProgram({ print: line => { lines.push(line) }, ...replaced })
+    .parseAsync(['--data', '/none', ...given], { from: 'user' })
+  return lines.join('\n')
+}
+
+/** Opens these dependencies for every task. Changes count as shipped unless they say otherwise. */
+export const openOn = (deps: object): Context['open'] => async (_env, work) =>
+  await work({ accounts: { areShipped: async () => true }, ...deps } as unknown as WorkspaceDeps)
+
 /**
  * A command on these dependencies: takes its options by their names in code, and resolves with what
- * it prints as JSON. Its changes count as shipped.
+ * it prints as JSON.
  */
 export const commandOn = (words: string) => async (
   deps: WorkspaceDeps, options: Readonly<Record<string, string>>
 ): Promise<Readonly<Record<string, unknown>>> => {
-  const lines: string[] = []
   const given = Object.entries(options).map(([name, value]) =>
     `--${name.replaceAll(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}=${value}`)
-  await createAdminProgram({
-    print: line => { lines.push(line) },
-    open: async (_env, work) => await work(
-      { ...deps, accounts: { areShipped: async () => true } } as unknown as WorkspaceDeps),
-  }).parseAsync(['--json', '--data', '/none', ...words.split(' '), ...given], { from: 'user' })
-  return JSON.parse(lines.join('\n'))
+  const accounts = { areShipped: async () => true }
+  return JSON.parse(await runCommand(
+    ['--json', ...words.split(' '), ...given], { open: openOn({ ...deps, accounts }) }))
 }

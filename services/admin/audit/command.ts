@@ -8,7 +8,7 @@ import {
   commonConfig, loadConfig, messageKeys, pick, rootKeys,
 } from '../../runtime/platform/config.ts'
 import { withAccessLog } from '../access-log.ts'
-import { withStores } from '../connections.ts'
+import { withStores } from '../deps.ts'
 import { audit, type AuditOptions } from './audit.ts'
 import { auditIncrementally, createAuditDeps, createPosition } from './incremental.ts'
 import { createKafkaJournal, readExportedHeads } from './journals.ts'

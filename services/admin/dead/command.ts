@@ -1,14 +1,14 @@
 import { UsageError } from '../../runtime/platform/run-command.ts'
 import { recordsText } from '../../runtime/platform/text-table.ts'
 import { READING_STAGES, type StageName } from '../../topology.ts'
-import type { AdminCommand } from '../admin-command.ts'
-import { type CommandCall, type CommandOutcome, runAndPrint, type Screen } from '../command-line.ts'
 import {
-  discard, replay, type DecidedLetters, type Replay, type ReplayedLetter, type Selection,
-} from './decide.ts'
-import { type DeadLetterDeps, withDeadLetters } from './inspector.ts'
-import { type Filter, type LetterList, list, show, type Summary } from './letters.ts'
+  type AdminCommand, type CommandCall, type CommandOutcome, type Context, runAndPrint,
+} from '../command-line.ts'
 import { safeText } from './content.ts'
+import {
+  discard, replay, type ReplayedLetter, type ReplayOptions, type Selection,
+} from './decide.ts'
+import { type DeadLetterDeps, list, type LetterList, show, type Summary } from './letters.ts'
 
 /** Unparsed options of the command line. */
 type Options = {
@@ -29,15 +29,13 @@ type Task = (deps: DeadLetterDeps, call: CommandCall<Options>) => Promise<Comman
 type Run = (task: Task) => ReturnType<typeof runAndPrint>
 
 /** Adds `dead` and its commands. */
-export function addDead (
-  program: AdminCommand, screen: Pick<Screen, 'print'>, open = withDeadLetters
-): void {
+export function addDead (program: AdminCommand, context: Context): void {
   const dead = program.command('dead')
     .description('messages that a stage could not process, kept in <stage>.dead for 30 days')
-  const run: Run = task => runAndPrint<Options>(screen, call =>
-    open(call.env, deps => task(deps, call)))
+  const run: Run = task => runAndPrint<Options>(context, call =>
+    context.letters(call.env, deps => task(deps, call)))
   addQueries(dead, run)
-  addDecisions(dead, run)
+  addDecisions(dead, run, context)
 }
 
 const STAGE_NAMES = READING_STAGES.join(', ')
@@ -54,8 +52,8 @@ function addQueries (dead: AdminCommand, run: Run): void {
     .action(run(async (deps, { options }) => {
       const { stage } = options
       const stages = stage === undefined ? READING_STAGES : [parseReadingStage(stage)]
-      const filter = { ...parseFilter(undefined, options), all: options.all === true }
-      const data = await list(deps, stages, filter)
+      const { reason, job, tenant, all = false } = options
+      const data = await list(deps, stages, { reason, job, tenant, all })
       return { data, text: listText(data) }
     }))
   dead.command('show').description('show a letter without its encrypted content')
@@ -66,11 +64,14 @@ function addQueries (dead: AdminCommand, run: Run): void {
     .action(run(async (deps, { words: [stage = '', position = ''], options }) => {
       const letter = { stage: parseReadingStage(stage), position: parsePosition(position) }
       const data = await show(deps, letter, options.open === true)
-      return { data, text: fieldsText(data) }
+      // One field per line; objects as indented JSON.
+      const lines = Object.entries(data).map(([name, value]) =>
+        `${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`)
+      return { data, text: lines.join('\n') }
     }))
 }
 
-function addDecisions (dead: AdminCommand, run: Run): void {
+function addDecisions (dead: AdminCommand, run: Run, { errors }: Context): void {
   const add = (name: string, description: string) => dead.command(name).description(description)
     .argument('<stage>', STAGE_NAMES)
     .argument('[letter]', 'partition:offset, as "list" shows it; or select letters with options')
@@ -88,9 +89,15 @@ function addDecisions (dead: AdminCommand, run: Run): void {
     .action(run(async (deps, { words: [stage = '', position], options }) => {
       const selection = parseSelection(stage, position, options)
       const data = await replay(deps, selection, {
-        waitMs: parseWait(options.wait), onProgress: createProgressLog(),
+        waitMs: parseWait(options.wait), onProgress: createProgressLog(errors),
       })
-      return { data, text: replayText(data), isUndone: !data.letters.every(isDone) }
+      const lines = data.letters.map(sent => `${data.stage} ${sent.letter}: ${outcomeText(sent)}`)
+      return {
+        data,
+        text: [...lines, ...remainingText(data.remaining)].join('\n'),
+        isUndone: !data.letters.every(({ outcome }) =>
+          outcome === 'taken' || outcome === 'answered'),
+      }
     }))
   add('discard', 'record that letters will not be replayed')
     .requiredOption('--reason <text>', 'the reason, for other operators')
@@ -102,12 +109,13 @@ function addDecisions (dead: AdminCommand, run: Run): void {
       if (reason.trim() === '') throw new UsageError('--reason is empty. Use --reason "text".')
       const filters = { ...others, ...diedOf !== undefined && { reason: diedOf } }
       const data = await discard(deps, parseSelection(stage, position, filters), reason.trim())
-      return { data, text: decidedText(data) }
+      const decided = `${data.stage}: ${data.action} ${data.letters.join(', ') || 'nothing'}`
+      return { data, text: [decided, ...remainingText(data.remaining)].join('\n') }
     }))
 }
 
 /** Parses the name of a stage that has dead letters. Throws UsageError for any other text. */
-export function parseReadingStage (name: string): StageName {
+function parseReadingStage (name: string): StageName {
   const stage = READING_STAGES.find(stage => stage === name)
   if (stage !== undefined) return stage
   throw new UsageError(`Stage ${name} has no dead letters. The stages with dead letters are: ` +
@@ -115,46 +123,36 @@ export function parseReadingStage (name: string): StageName {
 }
 
 /** Parses `partition:offset`. Throws UsageError for any other text. */
-export function parsePosition (text: string): string {
+function parsePosition (text: string): string {
   if (/^\d+:\d+$/.test(text)) return text
   throw new UsageError(`${text} is not the position of a letter (partition:offset, for example ` +
     '0:12). "list" shows the positions.')
 }
 
-/** Builds the filter for one position, or for the options. */
-export function parseFilter (position: string | undefined, options: Options): Filter {
-  const { reason, job, tenant } = options
-  return {
-    position: position === undefined ? undefined : parsePosition(position), reason, job, tenant,
-  }
-}
-
 /** Builds the selection of a command line. Throws UsageError when it is ambiguous. */
-export function parseSelection (
+function parseSelection (
   stage: string, position: string | undefined, options: Options
 ): Selection {
-  const filter = parseFilter(position, options)
-  const hasFilter = [filter.reason, filter.job, filter.tenant].some(value => value !== undefined)
+  const { reason, job, tenant, again = false, yes = false, limit: text = '' } = options
+  const hasFilter = [reason, job, tenant].some(value => value !== undefined)
   if (position !== undefined && hasFilter) {
     throw new UsageError(`Use either the position ${position} or filter options, not both.`)
   }
-  if (position === undefined && !hasFilter && options.yes !== true) {
+  if (position === undefined && !hasFilter && !yes) {
     throw new UsageError('No letter is selected. Name a position, for example 0:12, or use ' +
       'filter options. --yes without either selects all waiting letters.')
   }
+  const limit = Number(text)
+  if (!Number.isSafeInteger(limit) || limit <= 0) {
+    throw new UsageError(`--limit ${text} is not an integer from 1.`)
+  }
   return {
     stage: parseReadingStage(stage),
-    filter,
-    again: options.again === true,
-    yes: options.yes === true,
-    limit: parseLimit(options.limit),
+    filter: { position: position && parsePosition(position), reason, job, tenant },
+    again,
+    yes,
+    limit,
   }
-}
-
-function parseLimit (text = ''): number {
-  const limit = Number(text)
-  if (Number.isSafeInteger(limit) && limit > 0) return limit
-  throw new UsageError(`--limit ${text} is not an integer from 1.`)
 }
 
 function parseWait (text = ''): number {
@@ -164,21 +162,13 @@ function parseWait (text = ''): number {
 }
 
 /** Logs each change of the progress, for people: results go to stdout alone. */
-function createProgressLog () {
+function createProgressLog (errors: Context['errors']): ReplayOptions['onProgress'] {
   let last = ''
-  return ({ sent, reported }: { readonly sent: number, readonly reported: number }): void => {
+  return ({ sent, reported }) => {
     const line = `${sent} sent, ${reported} reported`
-    if (line !== last && process.stderr.isTTY) process.stderr.write(`${line}\n`)
+    if (line !== last && errors.isTTY) errors.write(`${line}\n`)
     last = line
   }
-}
-
-const isDone = ({ outcome }: ReplayedLetter) => outcome === 'taken' || outcome === 'answered'
-
-/** Formats what became of each letter, one a line. */
-function replayText ({ stage, letters, remaining }: Replay): string {
-  const lines = letters.map(sent => `${stage} ${sent.letter}: ${outcomeText(sent)}`)
-  return [...lines, ...remainingText(remaining)].join('\n')
 }
 
 function outcomeText (letter: ReplayedLetter): string {
@@ -197,7 +187,7 @@ function outcomeText (letter: ReplayedLetter): string {
 }
 
 /** Formats a list: the number of waiting letters by stage, then a table of the letters. */
-export function listText ({ waiting, letters }: LetterList): string {
+function listText ({ waiting, letters }: LetterList): string {
   const counts = Object.entries(waiting).map(([stage, count]) => `${stage} ${count}`)
   const table = letters.length === 0 ? [] : [recordsText(letters.map(letterRow))]
   return [`waiting: ${counts.join(', ')}`, ...table].join('\n')
@@ -227,19 +217,6 @@ function ageText (seconds: number | null): string {
   return `${Math.floor(seconds / size)} ${unit}`
 }
 
-/** Formats a decision. */
-export function decidedText ({ stage, action, letters, remaining }: DecidedLetters): string {
-  const decided = `${stage}: ${action} ${letters.join(', ') || 'nothing'}`
-  return [decided, ...remainingText(remaining)].join('\n')
-}
-
 const remainingText = (remaining: number) => remaining === 0
   ? []
   : [`${remaining} more letters match. Run the command again for the next ones.`]
-
-/** Formats one field per line; objects as indented JSON. */
-export function fieldsText (fields: object): string {
-  return Object.entries(fields).map(([name, value]) =>
-    `${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`)
-    .join('\n')
-}

@@ -105,7 +105,7 @@ export function formatHeaders (
 const PARTNER_FIELDS = new Set(['reference'])
 
 /** Formats the fields of a decoded message. Shows only the size of bytes and lists. */
-export function formatEnvelope (value: object): Readonly<Record<string, unknown>> {
+function formatEnvelope (value: object): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [
     name,
     PARTNER_FIELDS.has(name) ? formatSize(Buffer.byteLength(String(field))) : formatField(field),
@@ -113,7 +113,7 @@ export function formatEnvelope (value: object): Readonly<Record<string, unknown>
 }
 
 /** Formats decrypted rows completely, except bytes. */
-export function formatContent (value: unknown): unknown {
+function formatContent (value: unknown): unknown {
   if (value instanceof Uint8Array) return formatSize(value.length)
   if (Array.isArray(value)) return value.map(formatContent)
   if (typeof value === 'object' && value !== null) {

@@ -1,17 +1,14 @@
+import { decisionMessage, type LetterDecision } from '../../runtime/engine/dead-letters.ts'
 import type { OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
+import { REPLAY_OF } from '../../runtime/kafka/message-mac.ts'
+import type { PartitionOffsets } from '../../runtime/kafka/topic-reader.ts'
 import { CommandFailure, UsageError } from '../../runtime/platform/run-command.ts'
 import { deadTopic, logicalTopic } from '../../runtime/platform/topics.ts'
 import { topology, type StageName } from '../../topology.ts'
-import type { DeadLetterDeps, JobState } from './inspector.ts'
-import { decisionMessage, type LetterDecision } from '../../runtime/engine/dead-letters.ts'
-import { REPLAY_OF } from '../../runtime/kafka/message-mac.ts'
-import type { PartitionOffsets } from '../../runtime/kafka/topic-reader.ts'
 import {
-  type DecidedLetter, type Filter, isWaiting, matches, parseDecision, formatPosition, readLetters,
-  unknownLetter,
+  type DeadLetterDeps, type DecidedLetter, type Filter, formatPosition, isWaiting, type JobState,
+  matches, parseDecision, readLetters, unknownLetter,
 } from './letters.ts'
-
-type Deps = Pick<DeadLetterDeps, 'read' | 'send' | 'now' | 'readJobs' | 'sleep'>
 
 /** The selected letters, and what the operator has confirmed. */
 export type Selection = {
@@ -75,7 +72,7 @@ const JOBS_MS = 5_000
  * @throws UsageError when no letter matches, when a letter cannot be sent, or without confirmation.
  */
 export async function replay (
-  deps: Deps, selection: Selection, { waitMs, onProgress = () => {} }: ReplayOptions
+  deps: DeadLetterDeps, selection: Selection, { waitMs, onProgress = () => {} }: ReplayOptions
 ): Promise<Replay> {
   const { stage } = selection
   const { selected, remaining } = await select(deps, selection, 'replayed')
@@ -117,7 +114,8 @@ type ReportsWanted = {
 
 /** Reads what the stage reports from some positions on, until it has all or the wait is over. */
 async function readReports (
-  { read, sleep }: Deps, stage: StageName, { letters, from, waitMs, onReported }: ReportsWanted
+  { read, sleep }: DeadLetterDeps, stage: StageName,
+  { letters, from, waitMs, onReported }: ReportsWanted
 ): Promise<ReadonlyMap<string, LetterDecision>> {
   const reports = new Map<string, LetterDecision>()
   let next = from
@@ -155,7 +153,7 @@ function replayedLetter (
 
 /** Adds the jobs of letters that were taken, once they have ended or after JOBS_MS. */
 async function addJobs (
-  { readJobs, sleep }: Deps, selected: readonly DecidedLetter[],
+  { readJobs, sleep }: DeadLetterDeps, selected: readonly DecidedLetter[],
   replayed: readonly ReplayedLetter[]
 ): Promise<readonly ReplayedLetter[]> {
   const wanted = replayed.flatMap(({ outcome, job }, index) => {
@@ -183,7 +181,7 @@ async function addJobs (
  * @throws UsageError like `replay`.
  */
 export async function discard (
-  deps: Pick<Deps, 'read' | 'send' | 'now'>, selection: Selection, reason: string
+  deps: DeadLetterDeps, selection: Selection, reason: string
 ): Promise<DecidedLetters> {
   const { stage } = selection
   const { selected, remaining } = await select(deps, selection, 'discarded')
@@ -195,7 +193,7 @@ export async function discard (
 }
 
 async function select (
-  deps: Pick<Deps, 'read'>, { stage, filter, again, yes, limit }: Selection,
+  deps: DeadLetterDeps, { stage, filter, again, yes, limit }: Selection,
   action: 'replayed' | 'discarded'
 ): Promise<{ readonly selected: readonly DecidedLetter[], readonly remaining: number }> {
   const matching = (await readLetters(deps, stage)).filter(letter => matches(letter, filter))
@@ -209,7 +207,8 @@ async function select (
   const remaining = allowed.length - selected.length
   if (!yes) {
     const rest = remaining > 0 ? ` (${remaining} more are beyond --limit)` : ''
-    throw new UsageError(`${letterCount(selected.length)} of ${stage} would be ${action}${rest}. ` +
+    const letters = selected.length === 1 ? '1 letter' : `${selected.length} letters`
+    throw new UsageError(`${letters} of ${stage} would be ${action}${rest}. ` +
       'Add --yes to confirm.')
   }
   return { selected, remaining }
@@ -226,8 +225,6 @@ function selectOne (
     `${new Date(last.atMs).toISOString()}. Add --again to repeat it.`)
 }
 
-const letterCount = (count: number) => count === 1 ? '1 letter' : `${count} letters`
-
 /** Headers that the engine and earlier replays have added. */
 const ADDED_HEADERS = /^(dead|replay)_/
 
@@ -236,7 +233,7 @@ const ADDED_HEADERS = /^(dead|replay)_/
  * header `replay_of` asks the stage to report; a contact of a feed also gets the identity and time
  * of its first message. Undefined when the stage does not read that topic.
  */
-export function replayMessage (
+function replayMessage (
   stage: StageName, raw: RawMessage, nowMs: number
 ): OutgoingMessage | undefined {
   const { dead_topic: topic = '', dead_partition: partition, dead_offset: offset = '' } =
@@ -259,7 +256,7 @@ export function replayMessage (
 }
 
 /** Whether a stage reads a topic of the brokers. */
-export function isReadBy (stage: StageName, name: string): boolean {
+function isReadBy (stage: StageName, name: string): boolean {
   const reads: readonly string[] = topology.stages[stage].reads
   const topic = logicalTopic(name)?.topic
   return topic !== undefined && reads.includes(topic)

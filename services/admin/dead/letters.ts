@@ -1,13 +1,30 @@
+import Type from 'typebox'
+import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
+import { createPartners, readPartners } from '../../accounts/partners.ts'
+import { createJobMessageCodec } from '../../jobs/connect-keys.ts'
+import { keysInTopic } from '../../jobs/job-keys.ts'
 import { coordinatesOfHeaders } from '../../jobs/results/block.ts'
+import type { Outcome } from '../../jobs/store-types.ts'
+import { createJobStore } from '../../jobs/store.ts'
 import type { DecisionRecord, LetterDecision } from '../../runtime/engine/dead-letters.ts'
 import { rowCountOf } from '../../runtime/engine/stage.ts'
-import type { RawMessage } from '../../runtime/kafka/bus.ts'
+import type { Bus, OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
+import { kafkaConnectionOf } from '../../runtime/kafka/connection.ts'
+import { createKafkaBus } from '../../runtime/kafka/kafka-bus.ts'
+import { createMessageMac } from '../../runtime/kafka/message-mac.ts'
+import { createCodec, registrySource } from '../../runtime/kafka/registry.ts'
+import { createTopicReader, type TopicReader } from '../../runtime/kafka/topic-reader.ts'
 import { indexes } from '../../runtime/platform/bitmap.ts'
+import type { Environment } from '../../runtime/platform/command-environment.ts'
+import {
+  commonConfig, loadConfig, messageKeys, pick, rootKeys,
+} from '../../runtime/platform/config.ts'
+import { connectCommandRedis } from '../../runtime/platform/redis.ts'
+import { sleep } from '../../runtime/platform/retry.ts'
 import { UsageError } from '../../runtime/platform/run-command.ts'
 import { deadTopic, logicalTopic } from '../../runtime/platform/topics.ts'
 import type { StageName } from '../../topology.ts'
-import { formatHeaders, safeText } from './content.ts'
-import type { DeadLetterDeps, ReplayEffect } from './inspector.ts'
+import { formatHeaders, openContent, readEnvelope, safeText } from './content.ts'
 
 /** A message of a dead-letter topic, without its content. */
 type Letter = {
@@ -43,7 +60,7 @@ export function formatPosition (
  * Reads a letter from the headers of a message of `<stage>.dead`. Only the engine writes the
  * headers with the reason and the origin; the others are those of the original message.
  */
-export function parseLetter (stage: StageName, raw: RawMessage): Letter {
+function parseLetter (stage: StageName, raw: RawMessage): Letter {
   const { headers } = raw
   return {
     stage,
@@ -80,26 +97,6 @@ export function parseDecision (headers: RawMessage['headers']): DecisionRecord |
   return { position, decision: job === undefined ? decision : { ...decision, job } }
 }
 
-/** Indexes the messages of a dead-letter topic. Keeps no content. */
-function createLetterIndex (stage: StageName) {
-  const letters: Letter[] = []
-  const decisions = new Map<string, readonly LetterDecision[]>()
-  return {
-    add: (raw: RawMessage): void => {
-      const record = parseDecision(raw.headers)
-      if (record === undefined) {
-        letters.push(parseLetter(stage, raw))
-      } else {
-        const { position, decision } = record
-        decisions.set(position, [...decisions.get(position) ?? [], decision])
-      }
-    },
-    /** All letters, oldest first. */
-    letters: (): readonly DecidedLetter[] =>
-      letters.map(letter => ({ ...letter, decisions: decisions.get(letter.position) ?? [] })),
-  }
-}
-
 export type Filter = {
   readonly position?: string | undefined
   readonly reason?: string | undefined
@@ -131,18 +128,33 @@ export type LetterList = {
 
 const WARNING = 'This output contains the decrypted content. Do not store it or pass it on.'
 
-/** Reads all letters of a stage with the decisions about them. */
+/**
+ * Reads all letters of a stage with the decisions about them, oldest first. Keeps no content;
+ * `onMessage` gets each message.
+ */
 export async function readLetters (
-  { read }: Pick<DeadLetterDeps, 'read'>, stage: StageName
+  { read }: DeadLetterDeps, stage: StageName, onMessage: (raw: RawMessage) => void = () => {}
 ): Promise<readonly DecidedLetter[]> {
-  const index = createLetterIndex(stage)
-  await read(deadTopic(stage), messages => messages.forEach(index.add))
-  return index.letters()
+  const letters: Letter[] = []
+  const decisions = new Map<string, readonly LetterDecision[]>()
+  await read(deadTopic(stage), messages => {
+    for (const raw of messages) {
+      onMessage(raw)
+      const record = parseDecision(raw.headers)
+      if (record === undefined) {
+        letters.push(parseLetter(stage, raw))
+      } else {
+        const { position, decision } = record
+        decisions.set(position, [...decisions.get(position) ?? [], decision])
+      }
+    }
+  })
+  return letters.map(letter => ({ ...letter, decisions: decisions.get(letter.position) ?? [] }))
 }
 
 /** Lists the waiting letters of these stages; with `all` also those with a decision. */
 export async function list (
-  deps: Pick<DeadLetterDeps, 'read' | 'now'>, stages: readonly StageName[],
+  deps: DeadLetterDeps, stages: readonly StageName[],
   filter: Filter & { readonly all?: boolean }
 ): Promise<LetterList> {
   const lettersByStage = await Promise.all(stages.map(stage => readLetters(deps, stage)))
@@ -164,13 +176,11 @@ export async function show (
   deps: DeadLetterDeps, { stage, position }: { readonly stage: StageName, position: string },
   open: boolean
 ) {
-  const index = createLetterIndex(stage)
   let raw: RawMessage | undefined
-  await deps.read(deadTopic(stage), messages => {
-    raw ??= messages.find(message => formatPosition(message) === position)
-    messages.forEach(index.add)
+  const letters = await readLetters(deps, stage, message => {
+    if (formatPosition(message) === position) raw = message
   })
-  const letter = index.letters().find(each => each.position === position)
+  const letter = letters.find(each => each.position === position)
   if (raw === undefined || letter === undefined) throw unknownLetter(stage, position)
   const message = raw
   return await deps.inspect(open, async inspector => ({
@@ -196,14 +206,14 @@ export function unknownLetter (stage: StageName, position: string): UsageError {
 }
 
 /** A contact of a feed belongs to no job yet. */
-export const CONTACT_REPLAY_EFFECT: ReplayEffect = {
+const CONTACT_REPLAY_EFFECT: ReplayEffect = {
   jobStatus: 'no job',
   replayEffect: 'adds the contact to the feed, unless an earlier replay of it was taken: ' +
     'checked, charged and answered like any other',
 }
 
 /** Summarizes a letter for a list. Makes untrusted texts safe for a terminal. */
-export function summarize (letter: DecidedLetter, nowMs: number) {
+function summarize (letter: DecidedLetter, nowMs: number) {
   const { stage, position, from, rows, bytes, deadAtMs, decisions } = letter
   const last = decisions.at(-1)
   return {
@@ -232,7 +242,7 @@ export function summarize (letter: DecidedLetter, nowMs: number) {
 export type Summary = ReturnType<typeof summarize>
 
 /** Formats the rows of the job in a message, counted from 1, for example `1-200, 205`. */
-export function rowRanges (headers: Readonly<Record<string, string>>): string {
+function rowRanges (headers: Readonly<Record<string, string>>): string {
   const rows = coordinatesOfHeaders(headers)
   if (rows === undefined) return 'unknown'
   const { firstRow } = rows.coordinates
@@ -247,6 +257,144 @@ export function rowRanges (headers: Readonly<Record<string, string>>): string {
 }
 
 /** Formats a time in ISO 8601; null when it is unknown. */
-export function formatTime (ms: number): string | null {
+function formatTime (ms: number): string | null {
   return Number.isNaN(ms) ? null : new Date(ms).toISOString()
+}
+
+export type DeadLetterDeps = {
+  readonly read: TopicReader['read']
+  /** Resolves when all messages are acknowledged, in this order; rejects after 30 s. */
+  readonly send: (messages: readonly OutgoingMessage[]) => Promise<void>
+  /** Runs work with an inspector. `open` lets it decrypt content, which needs the key ring. */
+  readonly inspect: <T>(open: boolean, work: (inspector: Inspector) => Promise<T>) => Promise<T>
+  /** The state of jobs by id; without those that are gone or whose store is unavailable. */
+  readonly readJobs: Inspector['jobs']
+  readonly now: () => number
+  readonly sleep: (ms: number) => Promise<void>
+}
+
+const brokersConfig = Type.Object(pick(commonConfig, messageKeys))
+const SEND_TIMEOUT_MS = 30_000
+
+/**
+ * Runs work with the dependencies of the dead-letter commands. Lists and decisions need only the
+ * brokers and the message keys, so that they work while other stores are down.
+ */
+export async function withDeadLetters<T> (
+  env: Environment, work: (deps: DeadLetterDeps) => Promise<T>
+): Promise<T> {
+  const settings = loadConfig(brokersConfig, env)
+  const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
+  const clientId = 'dead-letters'
+  const bus = createKafkaBus({ ...connection, clientId, onFatal: () => {} })
+  const producer = bus.producer('resend')
+  const inspect: DeadLetterDeps['inspect'] = (open, inspectWork) =>
+    withInspector({ env, bus, open }, inspectWork)
+  try {
+    return await work({
+      read: createTopicReader({ ...connection, clientId }).read,
+      send: messages => producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS)),
+      inspect,
+      readJobs: async jobs => {
+        try {
+          return await inspect(false, inspector => inspector.jobs(jobs))
+        } catch {
+          return new Map()
+        }
+      },
+      now: Date.now,
+      sleep,
+    })
+  } finally {
+    await bus.close()
+  }
+}
+
+/** A job, by the letter of one of its messages. The tenant of a contact follows from its topic. */
+type LetterJob = { readonly tenant: string, readonly topic: string, readonly job: string }
+export type JobState = {
+  readonly status: string, readonly ended: boolean, readonly chargedMicros: number,
+}
+
+type Inspector = {
+  readonly envelope: (raw: RawMessage) => ReturnType<typeof readEnvelope>
+  readonly replayEffect: (tenant: string, job: string) => Promise<ReplayEffect>
+  /** The state of these jobs, by id, without those that are gone. */
+  readonly jobs: (jobs: readonly LetterJob[]) => Promise<ReadonlyMap<string, JobState>>
+  /** The decrypted content, or why it cannot be decrypted; undefined unless `open` is set. */
+  readonly content: (raw: RawMessage) => Promise<unknown>
+}
+
+type Options = { readonly env: Environment, readonly bus: Bus, readonly open: boolean }
+
+const config = Type.Object(pick(commonConfig, ['SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL']))
+const rootConfig = Type.Object(
+  pick(commonConfig, [...rootKeys.results, ...rootKeys.partners]))
+
+/** Runs work with an inspector of letters, connected to Redis and the schema registry. */
+async function withInspector<T> (
+  { env, bus, open }: Options, work: (inspector: Inspector) => Promise<T>
+): Promise<T> {
+  const settings = loadConfig(config, env)
+  const roots = open ? loadConfig(rootConfig, env) : undefined
+  const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
+  const state = await connectCommandRedis('REDIS_STATE_URL', settings)
+  const store = createJobStore(state)
+  const content = async (raw: RawMessage) => {
+    if (roots === undefined) return undefined
+    const findClosed = keysInTopic({ bus, codec })
+    const messageCodec = createJobMessageCodec({ bus, codec, state }, roots, findClosed)
+    const partners = createPartners({
+      redis: state, keys: connectOrganizationKeys('partners', roots, { state }),
+    })
+    return await openContent({ codec, messageCodec, partners }, raw)
+  }
+  const jobs = async (letterJobs: readonly LetterJob[]) => {
+    const tenants = new Map((await readPartners(state)).map(({ name, tenant }) => [name, tenant]))
+    const states = new Map<string, JobState>()
+    for (const { tenant, topic, job } of letterJobs) {
+      const partner = logicalTopic(topic)?.partner
+      const outcome =
+        await store.outcome(partner === undefined ? tenant : tenants.get(partner) ?? '', job)
+      if (outcome.kind !== 'accepted') continue
+      const { status, ended, chargedMicros } = outcome.job
+      states.set(job, { status, ended, chargedMicros })
+    }
+    return states
+  }
+  try {
+    return await work({
+      jobs,
+      envelope: raw => readEnvelope(codec, raw),
+      replayEffect: async (tenant, job) => describeEffect(await store.outcome(tenant, job)),
+      content,
+    })
+  } finally {
+    state.disconnect()
+  }
+}
+
+/** The status of the job of a letter, and what a replay of the letter can change. */
+type ReplayEffect = { readonly jobStatus: string, readonly replayEffect: string }
+
+/**
+ * Describes what a replay changes for a job with this outcome. The tally charges the first result
+ * of each row and nothing after the end of the job, so a replay can charge open rows only.
+ */
+function describeEffect (outcome: Outcome): ReplayEffect {
+  if (outcome.kind === 'refused') {
+    return { jobStatus: 'refused', replayEffect: 'changes nothing: the job was rejected' }
+  }
+  if (outcome.kind === 'open') {
+    return {
+      jobStatus: 'unknown',
+      replayEffect: 'charges nothing: the job does not exist or ended more than 10 minutes ago',
+    }
+  }
+  const { ended, closed, status: jobStatus } = outcome.job
+  if (ended || closed) return { jobStatus, replayEffect: 'charges nothing: the job has ended' }
+  return {
+    jobStatus,
+    replayEffect: 'can complete open rows; all other rows keep their result and price',
+  }
 }

@@ -7,7 +7,7 @@ import {
 } from '../../../services/runtime/platform/clickhouse.ts'
 import { connectRedis } from '../../../services/runtime/platform/redis.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
-import { withBrokers } from '../../../services/admin/connections.ts'
+import { withBrokers } from '../../../services/admin/deps.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import type { Environment } from '../environment.ts'
 import type { Item } from './state.ts'

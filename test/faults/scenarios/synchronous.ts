@@ -6,7 +6,7 @@ import {
 } from '../../../services/client/client.ts'
 import { FAILPOINTS } from '../../../services/runtime/platform/failpoint.ts'
 import { runAudit } from '../../../services/admin/audit/command.ts'
-import { createDemo, DEMO_CREDIT_MICROS } from '../../../services/admin/demo.ts'
+import { createDemo } from '../../../services/admin/demo.ts'
 import { COMMON } from '../environment.ts'
 import type { Fault, Scene } from '../fault.ts'
 import { OF_BATCHES } from './batch-vendor.ts'
@@ -20,6 +20,8 @@ const PASSED = [
 const POINTS = FAILPOINTS.filter(point =>
   PASSED.includes(point.split('.', 1)[0] ?? '') && !OF_BATCHES.includes(point))
 
+/** What the demonstration organization has at first. */
+const CREDIT_MICROS = 1_000_000_000
 /** Far beyond the slowest job on a busy machine. */
 const ENDED_WITHIN_MS = 240_000
 
@@ -70,7 +72,7 @@ async function chargesOf (client: Client, sent: readonly Sent[]): Promise<readon
   const byLabel = Map.groupBy(jobs, ({ metadata }) => metadata['label'])
   const charged = jobs.reduce((sum, { chargedMicros }) => sum + chargedMicros, 0)
   const { balanceMicros, reservedMicros } = await client.balance()
-  const spent = DEMO_CREDIT_MICROS - balanceMicros
+  const spent = CREDIT_MICROS - balanceMicros
   return [
     ...sent.flatMap(({ label, job }) => {
       const ids = (byLabel.get(label) ?? []).map(({ id }) => id)

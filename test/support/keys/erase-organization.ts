@@ -1,4 +1,4 @@
-import { eraseOrganization } from '../../../services/admin/erase-organization.ts'
+import { eraseOrganization } from '../../../services/admin/erasure.ts'
 import { processWith, rootsOf } from './key-processes.ts'
 import { redis, stores } from './wrapped-keys.ts'
 

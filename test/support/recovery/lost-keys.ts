@@ -1,6 +1,6 @@
 import { createOrganizationKeyStore } from '../../../services/accounts/organization-key-store.ts'
 import { organizationKeyTombstone } from '../../../services/accounts/organization-keys-topic.ts'
-import { withStores } from '../../../services/admin/connections.ts'
+import { withStores } from '../../../services/admin/deps.ts'
 
 /** Deletes the keys of an organization in Redis and in their topic. */
 export async function loseKeys (

@@ -9,7 +9,7 @@ import type { RootKeyHolder } from '../../../services/runtime/platform/root-key-
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import { type KeyReport, rewrapAll, rotationNote } from '../../../services/admin/key-rotation.ts'
-import { withStores } from '../../../services/admin/connections.ts'
+import { withStores } from '../../../services/admin/deps.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 
 const CONTEXT = rootContextOf('org_1', 'results')

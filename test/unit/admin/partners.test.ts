@@ -5,7 +5,6 @@ import { createPartners } from '../../../services/accounts/partners.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
 import { createPartner } from '../../../services/admin/partners.ts'
-import { accessRules } from '../../../services/admin/partner-topics.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { commandOn } from '../../support/admin.ts'
@@ -25,10 +24,9 @@ beforeEach(async () => {
   deps = {
     organizations: createOrganizations(redis),
     partners: createPartners({ redis, keys, now: () => 1 }),
-    createPartnerTopics: async (options: { partner: string, principal: string }) => {
+    createPartnerTopics: async (options: object) => {
       created.push(options)
-      const rules = accessRules(options.partner, options.principal)
-      return { submitted: 's', finished: 'f', rules, rulesCreated: false }
+      return false
     },
   } as unknown as WorkspaceDeps
   org = (await deps.organizations.create('Example')).id
@@ -40,12 +38,19 @@ const create = (options: Options = {}) =>
 describe('a partner of bulk feeds', () => {
   it('gets topics, access rules and a key that no later command shows', async () => {
     const result = await create({ prices: '{"whatsapp":3500}' })
-    expect(created).toEqual([{
-      partner: 'acme', partitions: 4, principal: 'User:acme', trial: false,
+    expect(created).toMatchObject([{
+      topics: [
+        { name: 'feeds.acme.submitted', partitions: 4 },
+        { name: 'feeds.acme.finished', partitions: 4 },
+      ],
+      rules: Array.from({ length: 5 }, () => ({ principal: 'User:acme' })),
+      trial: false,
     }])
     expect(result).toMatchObject({
       partner: 'acme',
       mode: 'live',
+      submitted: 'feeds.acme.submitted',
+      finished: 'feeds.acme.finished',
       rules: [
         'User:acme write topic feeds.acme.submitted',
         'User:acme describe topic feeds.acme.submitted',
@@ -82,7 +87,8 @@ describe('a partner of bulk feeds', () => {
       '--principal <name>.')
     expect(created).toEqual([])
     await create({ name: 'verify', principal: 'User:partner-verify' })
-    expect(created).toMatchObject([{ partner: 'verify', principal: 'User:partner-verify' }])
+    const rules = Array.from({ length: 5 }, () => ({ principal: 'User:partner-verify' }))
+    expect(created).toMatchObject([{ rules }])
   })
 
   it('keeps its name for itself after it was revoked', async () => {

@@ -1,137 +1,180 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { afterEach, beforeEach, expect, it } from 'vitest'
-import { recordCommands } from '../../../services/admin/admin-command.ts'
+import { rmSync, writeFileSync } from 'node:fs'
+import { PassThrough } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { afterAll, expect, it } from 'vitest'
 import type { AccessEvent } from '../../../services/accounts/access-log/entry.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import { ConfigError } from '../../../services/runtime/platform/config.ts'
-import { KEY_CLASSES } from '../../../services/topology.ts'
-import type { withWorkspace, WorkspaceDeps } from '../../../services/admin/deps.ts'
+import { recordCommands } from '../../../services/admin/command-line.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
-import { leavesOf } from '../../support/admin.ts'
+import { ConfigError } from '../../../services/runtime/platform/config.ts'
+import type { Environment } from '../../../services/runtime/platform/command-environment.ts'
+import { UsageError } from '../../../services/runtime/platform/run-command.ts'
+import { KEY_CLASSES } from '../../../services/topology.ts'
+import { leavesOf, openOn, runCommand } from '../../support/admin.ts'
+import { newFolder } from '../../support/folder.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const { redis } = memoryRedis()
 const unlocked: string[] = []
-let isShipped = true
 const deps = {
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
   organizationKeys: { create: async () => {}, store: { read: async () => KEY_CLASSES } },
-  accounts: { areShipped: async () => isShipped },
   wallet: {
     unlockNew: async (tenant: string) => { unlocked.push(tenant) },
     balance: async () => ({ availableMicros: 12_500_000 }),
   },
 }
-const environments: Readonly<Record<string, string | undefined>>[] = []
 
-const open: typeof withWorkspace = async (env, work) => {
-  environments.push(env)
-  return await work(deps as unknown as WorkspaceDeps)
-}
-
-let folder: string
-beforeEach(() => { folder = mkdtempSync(`${tmpdir()}/workspace-`) })
-afterEach(() => rmSync(folder, { recursive: true }))
-
-/** The output of a command line. */
-async function outputOf (...words: readonly string[]): Promise<string> {
-  const lines: string[] = []
-  await createAdminProgram({ print: line => { lines.push(line) }, open })
-    .parseAsync(['--data', folder, ...words], { from: 'user' })
-  return lines.join('\n')
-}
+/** The output of a command line; `replaced` are other dependencies. */
+const outputOf = (words: string, replaced: object = {}) =>
+  runCommand(words, { open: openOn({ ...deps, ...replaced }) })
+const newOrganization = async () => (await deps.organizations.create('Example')).id
 
 it('commands print JSON, wherever --json is in the command line', async () => {
-  const created = JSON.parse(await outputOf('--json', 'org', 'create', '--name', 'Example'))
+  const created = JSON.parse(await outputOf('--json org create --name Example'))
   expect(created).toMatchObject({ name: 'Example' })
   expect(unlocked.toSorted()).toEqual([`${created.id}.live`, `${created.id}.test`])
-  const policy = await outputOf('policy', '--org', created.id, '--freshness-days', '7', '--json')
+  const policy = await outputOf(`policy --org ${created.id} --freshness-days 7 --json`)
   expect(JSON.parse(policy)).toMatchObject({ orgId: created.id, freshnessDays: 7 })
+})
+
+it('a result is printed as lines for people and as JSON for scripts', async () => {
+  const open = async () => ({ id: 'a', list: [1], none: [], more: { b: 2 } }) as never
+  expect(await runCommand('org list', { open }))
+    .toBe('id: a\nlist:\n  1\nnone: none\nmore: {\n  "b": 2\n}')
+  expect(await runCommand('org list --json', { open }))
+    .toBe('{"id":"a","list":[1],"none":[],"more":{"b":2}}')
+})
+
+it('commands print lists of records as tables', async () => {
+  const org = await newOrganization()
+  const { id } = await deps.apiKeys.create({ orgId: org, mode: 'test', scopes: ['jobs:read'] })
+  expect((await outputOf(`key list --org ${org}`)).split('\n').map(line => line.split(/ {2,}/)))
+    .toEqual([
+      ['keys:'], ['id', 'mode', 'scopes', 'last4', 'createdAt'],
+      [id, 'test', 'jobs:read', expect.any(String), expect.stringMatching(/Z$/)],
+    ])
+  const { id: erased } = await deps.organizations.create('Gone')
+  await deps.organizations.markErased(erased)
+  const lines = (await outputOf('org list')).split('\n').map(line => line.split(/ {2,}/))
+  const time = expect.stringMatching(/^20.+Z$/)
+  expect(lines[1]).toEqual(['id', 'createdAt', 'availableUsd', 'erasedAt', 'name'])
+  expect(lines).toContainEqual([org, time, '12.500000', '-', 'Example'])
+  expect(lines).toContainEqual([erased, time, '12.500000', time, 'Gone'])
 })
 
 it('org create is recorded in the log of the new organization', async () => {
   const entries: AccessEvent[] = []
   const lines: string[] = []
-  const program = createAdminProgram({ print: line => { lines.push(line) }, open })
-  const append = async (_env: object, event: AccessEvent) => { entries.push(event) }
-  await recordCommands(program, append)
+  const program = createAdminProgram({
+    print: line => { lines.push(line) }, open: openOn(deps),
+  })
+  await recordCommands(program, async (_env, event) => { entries.push(event) })
     .parseAsync(['--json', 'org', 'create', '--name', 'Example'], { from: 'user' })
   const { id: organization } = JSON.parse(lines.join())
   expect(entries).toMatchObject(['attempted', 'done'].map(outcome =>
     ({ organization, action: 'organization.created', outcome })))
 })
 
-it('commands warn about a change that is only in Redis, but not when they only read', async () => {
-  const { id } = await deps.organizations.create('Example')
-  isShipped = false
-  expect(await outputOf('key', 'create', '--org', id))
-    .toContain('warning: The change is stored in Redis but not yet in Kafka')
-  expect(await outputOf('key', 'list', '--org', id)).not.toContain('warning')
-  isShipped = true
+it.each([
+  ['while a process lacks the root key of its keys',
+    { create: () => Promise.reject(new UsageError('ingest.a lacks that key')) }, 'ingest.a', 0],
+  ['without an answer when Redis has lost its new keys',
+    { create: async () => {}, store: { read: async () => [] } },
+    /^Redis lost the keys of organization org_\w+ meanwhile/, 1],
+])('an organization is not created %s', async (_, organizationKeys, message, created) => {
+  const before = (await deps.organizations.list()).length
+  await expect(outputOf('org create --name Example', { organizationKeys })).rejects.toThrow(message)
+  expect(await deps.organizations.list()).toHaveLength(before + created)
 })
 
-it('commands print names and values, and lists as tables', async () => {
-  const { id } = await deps.organizations.create('Example')
-  expect(await outputOf('policy', '--org', id, '--weight', '3', '--gets', '50')).toBe(`orgId: ${id}
+it('the policy of an organization has whole numbers in their ranges, or the default', async () => {
+  const org = await newOrganization()
+  expect(await outputOf(`policy --org ${org} --weight 3 --gets 50`)).toBe(`orgId: ${org}
 freshnessDays: 90\nweight: 3\nactiveJobs: default\npostBurst: default
 postSustained: default\ngets: 50\nlowBalanceMicros: default\nkeyDays: default`)
-  expect(await outputOf('policy', '--org', id, '--gets', 'default')).toContain('gets: default')
-  expect(await outputOf('key', 'list', '--org', id)).toBe('keys: none')
-  const key = await outputOf('key', 'create', '--org', id, '--mode', 'test')
-  expect(key.split('\n').map(line => line.split(':')[0]))
-    .toEqual(['id', 'secret', 'mode', 'scopes', 'networks', 'expiresAt', 'note'])
-  expect(key).toContain('mode: test\nscopes: jobs:write,jobs:read\n')
-  const [title, head, row, ...more] = (await outputOf('key', 'list', '--org', id)).split('\n')
-  expect([title, head?.split(/ {2,}/), row?.split(/ {2,}/), more]).toEqual([
-    'keys:', ['id', 'mode', 'scopes', 'createdBy', 'last4', 'createdAt'],
-    [expect.stringMatching(/^key_/), 'test', 'jobs:write,jobs:read', 'operator',
-      expect.any(String), expect.stringMatching(/Z$/)], [],
-  ])
+  expect(await outputOf(`policy --org ${org} --gets default`)).toContain('gets: default')
+  for (const days of ['', '-1', '1e1', '91', 'x']) {
+    await expect(outputOf(`policy --org ${org} --freshness-days=${days}`)).rejects
+      .toThrow(RangeError)
+  }
 })
 
-it('key roll keeps the old key valid for a day by default', async () => {
-  const { id: org } = await deps.organizations.create('Example')
-  const { id } = await deps.apiKeys.create({ orgId: org, mode: 'live', scopes: ['jobs:read'] })
-  const before = Date.now()
-  await outputOf('key', 'roll', '--org', org, '--key', id)
-  const [old] = await deps.apiKeys.list(org)
-  const graceMs = (old?.expiresAtMs ?? 0) - before
-  expect(Math.floor(graceMs / 3_600_000)).toBe(24)
+it('commands warn about a change that is only in Redis, but not when they only read', async () => {
+  const org = await newOrganization()
+  const accounts = { areShipped: async () => false }
+  expect(await outputOf(`key create --org ${org}`, { accounts }))
+    .toContain('warning: The change is stored in Redis but not yet in Kafka')
+  expect(await outputOf(`key list --org ${org}`, { accounts })).not.toContain('warning')
 })
 
 it('commands use the stack in the folder of --data', async () => {
+  const folder = newFolder('workspace-')
+  afterAll(() => rmSync(folder, { recursive: true }))
   writeFileSync(`${folder}/stack.json`, JSON.stringify({ clickhouseUrl: 'http://there:1' }))
-  const { id } = await deps.organizations.create('Example')
-  await outputOf('policy', '--org', id)
-  expect(environments.at(-1)?.CLICKHOUSE_URL).toBe('http://there:1')
-})
-
-it('org list prints a table, or JSON', async () => {
-  const { id } = await deps.organizations.create('Listed')
-  const { id: erased } = await deps.organizations.create('Gone')
-  await deps.organizations.markErased(erased)
-  const [title, head, ...lines] = (await outputOf('org', 'list')).split('\n')
-  expect(title).toBe('organizations:')
-  expect(head).toMatch(/^id +createdAt +availableUsd +erasedAt +name$/)
-  expect(lines.find(line => line.startsWith(id)))
-    .toMatch(/^\S+ {2}20\S+Z {2}12\.500000 +- +Listed$/)
-  const { organizations } = JSON.parse(await outputOf('org', 'list', '--json'))
-  expect(organizations.find((one: { id: string }) => one.id === erased)).toEqual({
-    id: erased,
-    name: 'Gone',
-    createdAt: expect.stringMatching(/^20.+Z$/),
-    availableUsd: '12.500000',
-    erasedAt: expect.stringMatching(/^20.+Z$/),
+  const environments: Environment[] = []
+  await runCommand(['--data', folder, 'org', 'list'], {
+    open: async env => {
+      environments.push(env)
+      return {} as never
+    },
   })
+  expect(environments).toMatchObject([{ CLICKHOUSE_URL: 'http://there:1' }])
 })
 
-it('org erase asks for a confirmation, which needs a terminal', async () => {
-  await expect(outputOf('org', 'erase', '--org', 'org_1')).rejects.toThrow('pass --yes')
+/** Erases at a terminal with this input; the answer is what was asked and the error. */
+async function eraseAt (typed: string, isTTY = true) {
+  const input = Object.assign(new PassThrough(), { isTTY })
+  const errors = Object.assign(new PassThrough(), { isTTY })
+  input.end(typed)
+  const error: unknown = await runCommand('org erase --org org_1', { input, errors })
+    .catch((reason: unknown) => reason)
+  errors.end()
+  return [error, await text(errors)]
+}
+
+it('org erase asks for the id of the organization, at a terminal', async () => {
   // With it, the command goes on to its settings.
-  await expect(outputOf('org', 'erase', '--org', 'org_1', '--yes')).rejects.toThrow(ConfigError)
+  expect(await eraseAt('org_1\n')).toEqual([expect.any(ConfigError), expect.stringContaining(
+    'all data of org_1 unreadable for ever. Type its id to confirm: ')])
+  for (const typed of ['org_2\n', 'yes\n', '\n', '']) {
+    expect((await eraseAt(typed))[0])
+      .toMatchObject({ message: 'the answer is not org_1: nothing was erased.' })
+  }
+  expect(await eraseAt('org_1\n', false)).toEqual([
+    expect.objectContaining({ message: expect.stringContaining('pass --yes') }), '',
+  ])
+})
+
+it.each([
+  'org erase --org org_1 --yes', 'audit', 'access-log --org org_1', 'keys list', 'keys rewrap',
+  'jobs', 'cells', 'pause verify', 'lag', 'dead list', 'journal restore',
+])('"%s" names the settings that it lacks before it connects', async words => {
+  const run = runCommand(words)
+  await expect(run).rejects.toThrow(ConfigError)
+  await expect(run).rejects.toThrow(/\w is missing/)
+})
+
+it.each<readonly [string, string]>([
+  ['lag --once --stage verfy', 'Stage verfy does not exist. The stages are: ingest, feed,'],
+  ...['', '0', '-1', 'x', 'Infinity'].map(number =>
+    [`jobs --stalled=${number}`, `--stalled ${number} is not a number above 0`] as const),
+  ...['', '1.5', '-1', '1e3'].map(number =>
+    [`jobs --limit=${number}`, `--limit ${number} is not an integer from 0`] as const),
+  ['drain --timeout x', '--timeout x is not a number above 0'],
+  ...['', '-1', 'x', 'Infinity'].flatMap(minutes => [
+    'org erase --org org_1 --yes', 'job erase --org org_1 --job job_1',
+  ].map(words => [`${words} --wait-minutes=${minutes}`,
+    `--wait-minutes must be a number of at least 0, not "${minutes}".`] as const)),
+  ['job erase --org org_1 --job job_1 --mode x', '--mode must be one of live, test, not "x".'],
+  ['access-log --org org_1 --since x', '--since must be a time like 2026'],
+  ['access-log --org org_1 --format xml', '--format must be csv or ndjson, not "xml"'],
+])('"%s" is refused before it connects: %s', async (words, message) => {
+  const run = runCommand(words)
+  await expect(run).rejects.toThrow(UsageError)
+  await expect(run).rejects.toThrow(message)
 })
 
 it('the program has these commands, each with a description', () => {
@@ -152,16 +195,6 @@ it('the program has these commands, each with a description', () => {
   ])
 })
 
-it('a result is printed as lines for people and as JSON for scripts', async () => {
-  const lines: string[] = []
-  const open = (async () => ({ id: 'a', list: [1] })) as never
-  for (const words of [[], ['--json']]) {
-    await createAdminProgram({ print: line => { lines.push(line) }, open })
-      .parseAsync(['--data', '/none', 'org', 'list', ...words], { from: 'user' })
-  }
-  expect(lines).toEqual(['id: a\nlist:\n  1', '{"id":"a","list":[1]}'])
-})
-
 it('the help of each command has the global options and examples that it accepts', () => {
   const program = createAdminProgram({ print: () => {} })
   for (const command of leavesOf(program)) {
@@ -180,16 +213,4 @@ it('the help of each command has the global options and examples that it accepts
         .filter(name => !options.includes(name ?? ''))).toEqual([])
     }
   }
-})
-
-it('options that are wrong are rejected before a command connects', async () => {
-  await expect(outputOf('lag', '--once', '--stage', 'verfy')).rejects
-    .toThrow('Stage verfy does not exist')
-  await expect(outputOf('jobs', '--stalled', 'x')).rejects
-    .toThrow('--stalled x is not a number above 0')
-  await expect(outputOf('jobs', '--limit', 'x')).rejects.toThrow('--limit x is not an integer')
-  await expect(outputOf('drain', '--timeout', 'x')).rejects
-    .toThrow('--timeout x is not a number above 0')
-  await expect(outputOf('replay', '--stage', 'deliver', '--from', '3'))
-    .rejects.toThrow('--from 3 is an offset, which needs one partition')
 })

@@ -1,116 +1,108 @@
-import { describe, expect, it } from 'vitest'
-import {
-  commitMoves, countMembers, howToStop, parseStart, planMoves, readPositions, replayText,
-  selectGroup,
-} from '../../../services/admin/replay.ts'
+import { expect, it } from 'vitest'
+import type { Context } from '../../../services/admin/command-line.ts'
+import { UsageError } from '../../../services/runtime/platform/run-command.ts'
+import { runCommand } from '../../support/admin.ts'
 
-const topic = 'rows.completed.bulk'
-const position = (partition: number, more: object = {}) =>
-  ({ topic, partition, low: 10, high: 100, next: 90, ...more })
+const BULK = 'rows.completed.bulk'
 
-describe('the start of a replay', () => {
-  it('is an offset, a time with time zone, or the beginning', () => {
-    expect(parseStart('1200')).toEqual({ kind: 'offset', offset: 1_200 })
-    expect(parseStart('1970-01-01T00:00:01Z')).toEqual({ kind: 'time', atMs: 1_000 })
-    expect(parseStart('1970-01-01T02:00+02:00')).toEqual({ kind: 'time', atMs: 0 })
-    expect(parseStart('beginning')).toEqual({ kind: 'beginning' })
-    for (const text of ['', '-1', 'yesterday', '2026-08-11', '2026-08-11T09:30:00']) {
-      expect(() => parseStart(text)).toThrow('is not an offset (1200)')
-    }
-  })
-})
-
-describe('the group of a replay', () => {
-  it('is named, or the only one that matches', () => {
-    expect(selectGroup({ stage: 'settle', group: 'settle.bulk' }))
-      .toEqual({ group: 'settle.bulk', topics: [topic] })
-    expect(selectGroup({ stage: 'settle', topic }).group).toBe('settle.bulk')
-    expect(selectGroup({ stage: 'verify', topic: 'rows.retry.small.whatsapp' }))
-      .toEqual({ group: 'verify.small.whatsapp', topics: ['rows.retry.small.whatsapp'] })
-    expect(selectGroup({ stage: 'deliver' }).group).toBe('deliver')
-  })
-
-  it('must be unambiguous', () => {
-    expect(() => selectGroup({ stage: 'settle' }))
-      .toThrow(/^2 groups match\. .*\n {2}settle\.small: rows\.completed\.small\n/)
-    expect(() => selectGroup({ stage: 'settle', group: 'lookup.bulk' }))
-      .toThrow(/^No group matches --group and --topic/)
-    expect(() => selectGroup({ stage: 'ingest' })).toThrow('reads no topic')
-    expect(() => selectGroup({ stage: 'feed' })).toThrow('feed cannot be replayed')
-  })
-})
-
-describe('the moves of a replay', () => {
-  it('go back to retained offsets', () => {
-    expect(planMoves([position(0), position(1, { next: 10 })], { kind: 'beginning' }))
-      .toEqual([{ topic, partition: 0, next: 90, to: 10, messages: 80 }])
-    expect(planMoves([position(0)], { kind: 'offset', offset: 85 }))
-      .toEqual([{ topic, partition: 0, next: 90, to: 85, messages: 5 }])
-    const timed = [position(0, { atTime: 50 }), position(1, { atTime: 95 })]
-    expect(planMoves(timed, { kind: 'time', atMs: 1 }))
-      .toEqual([{ topic, partition: 0, next: 90, to: 50, messages: 40 }])
-  })
-
-  it('never go forward, nor to a deleted offset', () => {
-    expect(() => planMoves([position(0)], { kind: 'offset', offset: 95 }))
-      .toThrow('would skip 5 messages')
-    expect(() => planMoves([position(0)], { kind: 'offset', offset: 9 }))
-      .toThrow(`Offset 9 of partition 0 of ${topic} is no longer retained. The oldest offset is ` +
-        '10.')
-  })
-})
-
-describe('the admin client of a replay', () => {
-  it('reads the offsets of partitions', async () => {
-    const admin = {
-      fetchOffsets: async () =>
-        [{ topic, partitions: [{ partition: 0, offset: '-1', metadata: null }] }],
-      fetchTopicOffsets: async () => [0, 1].map(partition =>
-        ({ partition, offset: '9', low: '2', high: '9' })),
-      fetchTopicOffsetsByTimestamp: async () => [{ partition: 0, offset: '5' }],
-    }
-    const target = { group: 'settle.bulk', topics: [topic] }
-    expect(await readPositions(admin, target, { from: { kind: 'time', atMs: 1 }, partition: 0 }))
-      .toEqual([{ topic, partition: 0, low: 2, high: 9, next: 2, atTime: 5 }])
-    const all = await readPositions(admin, target, {
-      from: { kind: 'beginning' }, partition: undefined,
-    })
-    expect(all.map(({ partition }) => partition)).toEqual([0, 1])
-  })
-
-  it('counts members and commits offsets by topic', async () => {
-    const groups = [{ members: [{}, {}] }]
-    expect(await countMembers({ describeGroups: async () => ({ groups }) as never }, 'g')).toBe(2)
-    const set: object[] = []
-    await commitMoves({ setOffsets: async offsets => { set.push(offsets) } }, 'g',
-      planMoves([position(0), position(1), { ...position(0), topic: 'b' }], { kind: 'beginning' }))
-    expect(set).toEqual([
-      {
-        groupId: 'g',
-        topic,
-        partitions: [{ partition: 0, offset: '10' }, { partition: 1, offset: '10' }],
-      },
-      { groupId: 'g', topic: 'b', partitions: [{ partition: 0, offset: '10' }] },
-    ])
-  })
-})
-
-describe('the output of a replay', () => {
-  const replay = {
-    stage: 'settle',
-    group: 'settle.bulk',
-    members: 0,
-    done: false,
-    moves: planMoves([position(0)], { kind: 'beginning' }),
+/** Brokers with two partitions of each topic, from offset 10 to 100; the group is at 90 of both. */
+function createBrokers ({ members = 0, atTime = '50', committed = '90' } = {}) {
+  const set: object[] = []
+  const admin = {
+    fetchOffsets: async ({ topics }: { readonly topics: readonly string[] }) => topics.map(topic =>
+      ({ topic, partitions: [0, 1].map(partition => ({ partition, offset: committed })) })),
+    fetchTopicOffsets: async () => [0, 1].map(partition =>
+      ({ partition, offset: '100', low: '10', high: '100' })),
+    fetchTopicOffsetsByTimestamp: async (_topic: string, atMs: number) =>
+      [{ partition: 0, offset: atMs === 1_000 ? atTime : '-1' }],
+    describeGroups: async () => ({ groups: [{ members: Array.from({ length: members }) }] }),
+    setOffsets: async (offsets: object) => { set.push(offsets) },
   }
-  const text = (more: object) => replayText({ ...replay, ...more }, (_, text) => text)
+  const brokers: Context['brokers'] = async (_env, work) => await work(admin as never)
+  const run = (words: string) => runCommand(`replay ${words}`, { brokers })
+  const movesOf = async (words: string) =>
+    JSON.parse(await run(`${words} --json`)).moves as readonly object[]
+  return { run, movesOf, set }
+}
+const move = (partition: number, to: number) =>
+  ({ topic: BULK, partition, next: 90, to, messages: 90 - to })
 
-  it('shows the plan, the result, or how to stop the group', () => {
-    expect(text({})).toMatch(
-      /\n\S+ +0 +90 +10 +80\nNothing was changed: 80 messages would be .* --yes to replay them\.$/)
-    expect(text({ done: true })).toContain('settle.bulk will read 80 messages again')
-    expect(text({ members: 1 })).toContain(howToStop({ ...replay, members: 1 }))
-    expect(howToStop({ ...replay, members: 1 })).toContain('docker compose stop settle;')
-    expect(text({ moves: [] })).toContain('nothing to replay')
-  })
+it.each([
+  ['--from beginning', [move(0, 10), move(1, 10)]],
+  ['--from beginning --partition 1', [move(1, 10)]],
+  ['--from 85 --partition 0', [move(0, 85)]],
+  ['--from 90 --partition 0', []],
+  ['--from 10 --partition 0', [move(0, 10)]],
+  ['--from 1970-01-01T00:00:01Z', [move(0, 50)]],
+  ['--from 1970-01-01T02:00:01+02:00', [move(0, 50)]],
+])('a replay %s moves back to %j', async (words, moves) => {
+  expect(await createBrokers().movesOf(`--stage settle --topic ${BULK} ${words}`)).toEqual(moves)
+})
+
+it('a replay never moves to a deleted offset or forward', async () => {
+  const words = `--stage settle --topic ${BULK}`
+  const time = '--from 1970-01-01T00:00:01Z'
+  expect(await createBrokers({ atTime: '5' }).movesOf(`${words} ${time}`)).toEqual([move(0, 10)])
+  expect(await createBrokers({ atTime: '95' }).movesOf(`${words} ${time}`)).toEqual([])
+  expect(await createBrokers({ committed: '-1' }).movesOf(`${words} --from beginning`)).toEqual([])
+})
+
+it.each([
+  ['settle --group settle.bulk', [BULK], 'settle.bulk'],
+  [`settle --topic ${BULK}`, [BULK], 'settle.bulk'],
+  ['verify --topic rows.retry.small.whatsapp', ['rows.retry.small.whatsapp'],
+    'verify.small.whatsapp'],
+  ['deliver', ['jobs.settled'], 'deliver'],
+])('a replay of %s reads the topics %j of %s again', async (words, topics, group) => {
+  const plan = JSON.parse(await createBrokers().run(`--json --from beginning --stage ${words}`))
+  expect(plan).toMatchObject({ group, members: 0, done: false })
+  const found: readonly { readonly topic: string }[] = plan.moves
+  expect([...new Set(found.map(({ topic }) => topic))]).toEqual(expect.arrayContaining(topics))
+})
+
+it.each([
+  ...['', '-1', 'yesterday', '2026-08-11', '2026-08-11T09:30:00'].map(from =>
+    [`--stage deliver --from=${from}`, `--from ${from} is not an offset (1200)`] as const),
+  ['--stage settle --from beginning',
+    /^2 groups match\. .*\n {2}settle\.small: rows\.completed\.small\n/],
+  ['--stage settle --from beginning --group lookup.bulk', /^No group matches --group and --topic/],
+  ['--stage ingest --from beginning', 'ingest cannot be replayed: it reads no topic'],
+  ['--stage feed --from beginning', 'feed cannot be replayed: it stores cursors of its own'],
+  ['--stage verfy --from beginning', 'Stage verfy does not exist. The stages are: ingest, feed'],
+  ['--stage deliver --from 3', '--from 3 is an offset, which needs one partition'],
+  ['--stage verify --group verify.small.whatsapp --from 3 --partition 0', 'needs one partition'],
+  [`--stage settle --topic ${BULK} --from 3 --partition x`, '--partition x is not an integer'],
+  [`--stage settle --topic ${BULK} --from beginning --partition 7`,
+    'The topics of settle.bulk have no partition 7.'],
+  [`--stage settle --topic ${BULK} --from 95 --partition 0`, 'would skip 5 messages'],
+  [`--stage settle --topic ${BULK} --from 9 --partition 0`,
+    `Offset 9 of partition 0 of ${BULK} is no longer retained. The oldest offset is 10.`],
+] as const)('a replay %s is refused: %s', async (words, message) => {
+  const { run, set } = createBrokers()
+  const refused = run(`${words} --yes`)
+  await expect(refused).rejects.toThrow(UsageError)
+  await expect(refused).rejects.toThrow(message)
+  expect(set).toEqual([])
+})
+
+it('a replay shows its plan, and with --yes commits it by topic', async () => {
+  const words = '--stage verify --group verify.small.whatsapp --from beginning'
+  const { run, set } = createBrokers()
+  expect(await run(`${words} --partition 0`)).toMatch(
+    /\n\S+ +0 +90 +10 +80\n.*\nNothing was changed: 160 messages .* Add --yes to replay them\.$/)
+  expect(set).toEqual([])
+  expect(await run(`${words} --yes`)).toContain('whatsapp will read 320 messages again when it')
+  const partitions = [0, 1].map(partition => ({ partition, offset: '10' }))
+  expect(set).toEqual(['rows.to-verify.small.whatsapp', 'rows.retry.small.whatsapp'].map(topic =>
+    ({ groupId: 'verify.small.whatsapp', topic, partitions })))
+  expect(await createBrokers({ committed: '10' }).run(words)).toContain('nothing to replay')
+})
+
+it('a replay of a running group says how to stop it, and changes nothing', async () => {
+  const { run, set } = createBrokers({ members: 2 })
+  const words = '--stage settle --group settle.bulk --from beginning'
+  const stop = /settle\.bulk has 2 members: stop every settle first .*docker compose stop settle;/
+  expect(await run(words)).toMatch(stop)
+  await expect(run(`${words} --yes`)).rejects.toThrow(stop)
+  expect(set).toEqual([])
 })

@@ -2,9 +2,7 @@ import type { OutgoingMessage, RawMessage } from '../../../../services/runtime/k
 import {
   deadLetter, decisionMessage, type LetterDecision,
 } from '../../../../services/runtime/engine/dead-letters.ts'
-import type {
-  DeadLetterDeps, JobState, LetterJob,
-} from '../../../../services/admin/dead/inspector.ts'
+import type { DeadLetterDeps, JobState } from '../../../../services/admin/dead/letters.ts'
 import type { StageName } from '../../../../services/topology.ts'
 
 export const DEAD_AT_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
@@ -59,7 +57,7 @@ export function memoryDead () {
   }
   const reports: Omit<LetterDecision, 'atMs'>[] = []
   const jobs = new Map<string, JobState>()
-  const asked: LetterJob[] = []
+  const asked: object[] = []
   const deps: DeadLetterDeps = {
     read: async (topic, onMessages, { from } = {}) => {
       const all = [...topics.get(topic) ?? []]
