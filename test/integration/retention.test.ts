@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { applyMigrations } from '../../deploy/provision/migrations.ts'
-import { audit } from '../../services/admin/audit/audit.ts'
-import { recordsSince } from '../../services/admin/audit/command.ts'
+import { audit, recordsSince } from '../../services/admin/audit/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { ownDatabase } from '../support/clickhouse/database.ts'
 import { createSettledJobs } from '../support/recovery/settled-jobs.ts'

@@ -38,8 +38,9 @@ export const JOBS_PER_PAGE = 100
 /** Of the jobs that are read at once: eight of the largest, or all small ones of a page. */
 const MAX_CHUNKS = 400
 
+const DAY_MS = 86_400_000
 /** The results of older jobs may be deleted, so they are not checked. */
-export const RESULTS_KEPT_MS = 90 * 86_400_000
+export const RESULTS_KEPT_MS = 90 * DAY_MS
 
 export type AuditOptions = {
   /** How long to wait for a consistent snapshot of each tenant; 10 s by default. */
@@ -128,6 +129,15 @@ async function auditTenant (
     ...isExplained === true && { explained: explain(entries, jobs) },
   }
   return { report, breaches, movements }
+}
+
+/**
+ * From when on the final records of all jobs are kept: a day later than ClickHouse keeps them, as a
+ * job is reserved after its creation. Undefined without a retention.
+ */
+export function recordsSince (months: number | undefined, now = new Date()): number | undefined {
+  if (months === undefined) return undefined
+  return new Date(now).setUTCMonth(now.getUTCMonth() - months) + DAY_MS
 }
 
 /** Jobs that closed after the closed jobs were read, and before the open ones were. */

@@ -21,7 +21,7 @@ export type StoredMovements = {
 }
 
 /** The ranges of numbers from 1 to `last` that are not in `present`. */
-export function missingRanges (present: ReadonlySet<number>, last: number): readonly Range[] {
+function missingRanges (present: ReadonlySet<number>, last: number): readonly Range[] {
   const missing: Range[] = []
   let from = 1
   for (let seq = 1; seq <= last + 1; seq += 1) {

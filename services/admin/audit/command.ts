@@ -9,7 +9,7 @@ import {
 } from '../../runtime/platform/config.ts'
 import { withAccessLog } from '../access-log.ts'
 import { withStores } from '../deps.ts'
-import { audit, type AuditOptions } from './audit.ts'
+import { audit, type AuditOptions, recordsSince } from './audit.ts'
 import { auditIncrementally, createAuditDeps, createPosition } from './incremental.ts'
 import { createKafkaJournal, readExportedHeads } from './journals.ts'
 import type { AuditReport } from './report.ts'
@@ -68,15 +68,4 @@ export async function runAudit (
     if (options.only === undefined) await position.write(proven)
     return await check(report)
   })
-}
-
-const DAY_MS = 86_400_000
-
-/**
- * From when on the final records of all jobs are kept: a day later than ClickHouse keeps them, as a
- * job is reserved after its creation. Undefined without a retention.
- */
-export function recordsSince (months: number | undefined, now = new Date()): number | undefined {
-  if (months === undefined) return undefined
-  return new Date(now).setUTCMonth(now.getUTCMonth() - months) + DAY_MS
 }

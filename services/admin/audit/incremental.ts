@@ -42,7 +42,7 @@ export async function auditIncrementally (
 ): Promise<{ readonly report: AuditReport, readonly proven: ReadonlyMap<string, ProvenHead> }> {
   const startedMs = Date.now()
   const tenants = only ?? (await createTenants(deps.redis).all()).toSorted()
-  const onRead = startProgress(await measureAmount(deps, tenants, from), { onProgress })
+  const onRead = startProgress(await measureAmount(deps, tenants, from), onProgress)
   const proofs = new Map<string, Proof>()
   for (const tenant of tenants) {
     const proof = await prove(deps, tenant, { from: from.get(tenant), waitMs, onRead })
@@ -97,22 +97,20 @@ const estimateSeconds = ({ entries, rows }: Amount) =>
 
 /**
  * Reports the amount to read and the estimated time at once, then the progress every five seconds.
- * The number of rows is an estimate. `now` returns milliseconds.
+ * The number of rows is an estimate.
  */
-export function startProgress (
-  all: Amount & { readonly tenants: number },
-  { onProgress, now = () => performance.now() }:
-  { readonly onProgress: (line: string) => void, readonly now?: () => number }
+function startProgress (
+  all: Amount & { readonly tenants: number }, onProgress: (line: string) => void
 ): (more: Amount) => void {
-  const startedMs = now()
+  const startedMs = performance.now()
   let reportedMs = startedMs
   let read: Amount = { entries: 0, rows: 0 }
   onProgress(`reading ${all.entries} journal entries and about ${all.rows} result rows of ` +
     `${all.tenants} tenants: ${timeText(estimateSeconds(all))}`)
   return more => {
     read = { entries: read.entries + more.entries, rows: read.rows + more.rows }
-    if (now() - reportedMs < REPORT_MS) return
-    reportedMs = now()
+    if (performance.now() - reportedMs < REPORT_MS) return
+    reportedMs = performance.now()
     const share = Math.min(estimateSeconds(read) / estimateSeconds(all), 1)
     const leftSeconds = (reportedMs - startedMs) / 1_000 * (1 - share) / share
     const left = share < MIN_SHARE ? '' : `, ${timeText(leftSeconds)} left`

@@ -49,7 +49,7 @@ type Invariant = {
   readonly rules: readonly string[]
 }
 
-export const INVARIANTS: readonly Invariant[] = [
+const INVARIANTS: readonly Invariant[] = [
   {
     id: 'I1',
     statement: 'The available, reserved and charged amounts add up to the funded amount.',
@@ -149,7 +149,7 @@ export function joinMissingKeys (breaches: readonly FoundBreach[]): readonly Bre
 }
 
 /** The id of the invariant that a rule belongs to; `-` for an unknown rule. */
-export function findInvariant (rule: string): string {
+function findInvariant (rule: string): string {
   return INVARIANTS.find(({ rules }) => rules.includes(rule))?.id ?? '-'
 }
 

@@ -1,9 +1,12 @@
 import { expect, it } from 'vitest'
+import { withAccessLog } from '../../../../services/admin/access-log.ts'
+import { type AuditDeps, auditPage } from '../../../../services/admin/audit/audit.ts'
+import { auditTable, joinMissingKeys } from '../../../../services/admin/audit/report.ts'
 import { MissingKeyError } from '../../../../services/runtime/crypto/key-ring.ts'
 import type { RedisClient } from '../../../../services/runtime/platform/redis.ts'
-import { type AuditDeps, auditPage } from '../../../../services/admin/audit/audit.ts'
-import { joinMissingKeys } from '../../../../services/admin/audit/report.ts'
-import { endedJob } from '../../../support/clickhouse/results.ts'
+import { codec, endedJob } from '../../../support/clickhouse/results.ts'
+import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
+import { recordMacOf } from '../../../support/keys/signed.ts'
 import { TENANT } from '../../../support/stage-doubles.ts'
 
 const jobs = ['job_1', 'job_2', 'job_3', 'job_4', 'job_5']
@@ -53,4 +56,29 @@ it('a lost key of a job is a breach of each job, next to a missing root key', as
 it('results of an erased organization are no breach, even if they fail while it is', async () => {
   expect(await findIn(lost, () => true)).toEqual([])
   expect(await findIn(lost, asked => asked > jobs.length)).toEqual([])
+})
+
+const sound = { ok: true, tenants: [], breaches: [] }
+
+/** Stores without any entry, of which Redis knows that some were copied. */
+const storesOf = (copied: string | null) => ({
+  codec,
+  read: async () => {},
+  clickhouse: createClickhouseDouble().clickhouse,
+  recordMac: recordMacOf(),
+  redis: { zscore: async () => copied },
+}) as never
+
+it('a report says how long the access log is, and what is wrong with it', async () => {
+  const empty = await withAccessLog(sound, storesOf(null), undefined)
+  expect(empty).toEqual({ ...sound, accessLog: { entries: 0, hash: '0'.repeat(64) } })
+  expect(auditTable(empty, true)).toContain('access log: 0 entries, the last hash is 000')
+  const cut = await withAccessLog(sound, storesOf('2'), { seq: 2, hash: 'h', missing: [] })
+  expect(cut.ok).toBe(false)
+  expect(auditTable(cut, true).split('\n').filter(line => line.startsWith('BREACH'))).toEqual([
+    expect.stringMatching(
+      /^BREACH I13 access\.log .*: entries 1 to 2 are missing in Kafka and in ClickHouse$/),
+    expect.stringMatching(
+      /^BREACH I13 access\.log .*: entry 2 had the hash h when it was exported/),
+  ])
 })
