@@ -3,8 +3,7 @@ import { MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import { FeedSealError, openContact } from '../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../schemas/types.ts'
 import {
-  connectPartnerResults, MAX_REFERENCE_CHARACTERS, type ContactResult, type PartnerResults,
-  type ResultTarget,
+  connectPartnerResults, MAX_REFERENCE_CHARACTERS, type ResultTarget,
 } from '../jobs/results/partner-results.ts'
 import { SERVICE_SLUGS, topology, type ServiceSlug } from '../topology.ts'
 import type { Stamp } from './replay-guard.ts'
@@ -83,36 +82,36 @@ const MAX_AHEAD_MS = 86_400_000
 export function readContact (value: FeedContact, options: ContactReadOptions): ReadContact {
   const { end: endsBatch, sender, sequence, sentAt } = value
   if (value.sealed === null && endsBatch) return { kind: 'end_marker' }
-  const input = opened(value, options)
+  const input = openInput(value, options)
   if (input === undefined) return { kind: 'rejected', reason: 'unreadable_contact', endsBatch }
   if (value.partition !== options.partition) return { kind: 'wrong_partition' }
   if (!UUID.test(sender)) return { kind: 'rejected', reason: 'invalid_sender', endsBatch }
   const stamp = { sender, sequence, sentAt }
-  const reason = rejectReasonOf(value, input, options)
+  const reason = findFault(value, input, options)
   if (reason !== undefined) return { kind: 'rejected', reason, endsBatch, stamp }
   const { reference } = value
   const { offset, answers } = options
   const contact = { offset, reference, input, ...answers !== undefined && { answers } }
-  return { kind: 'contact', contact, terms: contactTermsOf(value) as Terms, endsBatch, stamp }
+  return { kind: 'contact', contact, terms: readTerms(value) as Terms, endsBatch, stamp }
 }
 
 /** The name of the cursor for contacts with these terms. */
-export function cursorNameOf ({ service, country, forceFresh }: ClaimedTerms): string {
+export function nameCursor ({ service, country, forceFresh }: ClaimedTerms): string {
   return `${service}|${country}|${forceFresh ? 'fresh' : ''}`
 }
 
 type ClaimedTerms = Omit<Terms, 'service'> & { readonly service: string }
 
 /** The terms in a message, which may be unknown or not authentic. */
-export function contactTermsOf ({ service, countryCode, forceFresh }: FeedContact): ClaimedTerms {
+export function readTerms ({ service, countryCode, forceFresh }: FeedContact): ClaimedTerms {
   return { service, country: countryCode.toUpperCase(), forceFresh }
 }
 
-function rejectReasonOf (
+function findFault (
   value: FeedContact, input: string, { isConfigured, nowMs }: ContactReadOptions
 ): RejectReason | undefined {
   const { reference, sentAt } = value
-  const { service, country } = contactTermsOf(value)
+  const { service, country } = readTerms(value)
   const isTimely = sentAt >= nowMs - MAX_AGE_MS && sentAt <= nowMs + MAX_AHEAD_MS
   if (!isTimely) return 'invalid_sent_at'
   const fits = reference !== '' && reference.length <= MAX_REFERENCE_CHARACTERS
@@ -123,7 +122,7 @@ function rejectReasonOf (
   return input.length > MAX_INPUT_CHARACTERS ? 'too_long_input' : undefined
 }
 
-function opened (
+function openInput (
   value: FeedContact, { keys, partner }: Pick<ContactReadOptions, 'keys' | 'partner'>
 ): string | undefined {
   if (value.sealed === null) return undefined
@@ -155,20 +154,24 @@ export type Rejections = {
   ) => Promise<void>
 }
 
-/** Results of contacts without a job: free, like every row that fails its preflight. */
-export function createRejections (
-  { results, now }: { readonly results: PartnerResults, readonly now: () => number }
+/**
+ * Results of contacts without a job, sent to the partners' topics. They are free, like every row
+ * that fails its preflight.
+ */
+export function connectRejections (
+  connected: Parameters<typeof connectPartnerResults>[0], { now }: { readonly now: () => number }
 ): Rejections {
+  const results = connectPartnerResults(connected, 'feed')
   const cells = (status: 'invalid' | 'unknown', reason: string, confidence: string) => {
     const at = new Date(now()).toISOString()
     return { status, reason, source: 'preflight', confidence, checked_at: at, expires_at: at }
   }
   return {
     reject: async (target, contacts, signal) => {
-      for (const [service, some] of Map.groupBy(contacts, ({ value }) => value.service)) {
-        const rejected = some.map(({ offset, value, reason }): ContactResult =>
-          ({ offset, reference: value.reference, cells: cells('invalid', reason, '100') }))
-        await results.send({ ...target, service }, rejected, signal)
+      const byService = Map.groupBy(contacts, ({ value }) => value.service)
+      for (const [service, rejected] of byService) {
+        await results.send({ ...target, service }, rejected.map(({ offset, value, reason }) =>
+          ({ offset, reference: value.reference, cells: cells('invalid', reason, '100') })), signal)
       }
     },
     fail: async (target, { contact, terms: { service } }, signal) => {
@@ -181,11 +184,4 @@ export function createRejections (
       await results.send({ ...target, service }, [failed], signal)
     },
   }
-}
-
-/** Results of contacts without a job, sent to the partners' topics. */
-export function connectRejections (
-  connected: Parameters<typeof connectPartnerResults>[0], { now }: { readonly now: () => number }
-): Rejections {
-  return createRejections({ results: connectPartnerResults(connected, 'feed'), now })
 }

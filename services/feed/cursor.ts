@@ -1,7 +1,19 @@
+import type { Partner } from '../accounts/partners.ts'
+import { connectSealingKeys } from '../jobs/connect-keys.ts'
 import type { Refusal } from '../jobs/job.ts'
+import { subscribeToJobs } from '../jobs/job-waiter.ts'
+import { createMessageCodec } from '../jobs/message-codec.ts'
+import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import type { SubmittedFeed } from '../jobs/send.ts'
+import { createJobStore } from '../jobs/store.ts'
+import { createSubmitter, type Submitted, type Submitter } from '../jobs/submit.ts'
+import { type Connections, openSubscriber } from '../runtime/engine/connections.ts'
+import { createEmitter } from '../runtime/engine/emit.ts'
+import { watchJobPartitions } from '../runtime/kafka/partitioning.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
 import { backoffMs, sleep, type Sleep } from '../runtime/platform/retry.ts'
+import type { ServiceContext } from '../runtime/platform/run.ts'
 import type { Contact, Terms } from './contact.ts'
 
 /** Contacts for one job, which accepts them only if the stored cursor is at `from`. */
@@ -61,18 +73,9 @@ export type CursorDeps = {
   readonly sleep?: Sleep
 }
 
-export type Cursor = {
-  /** False for a contact that the cursor has passed: a job has it already. */
-  readonly add: (contact: Contact) => boolean
-  /** Submits the contacts now, without waiting for more. */
-  readonly close: () => void
-  readonly size: () => number
-}
-
 /** The minimum number of contacts in a batch that is reduced because the pipeline is slow. */
 const MIN_LATE_BATCH = 1_000
 const MAX_SINGLE_TRIES = 8
-const NO_FAILURES = { late: 0, failed: 0, lost: 0, single: 0 }
 const BACKOFF = { firstMs: 200, maxMs: 30_000 }
 
 /**
@@ -80,167 +83,254 @@ const BACKOFF = { firstMs: 200, maxMs: 30_000 }
  * moves the stored cursor, together with the creation of the job. Therefore a job takes each
  * contact once, even if this process or an earlier one requests a job twice.
  */
-export function createCursor (deps: CursorDeps): Cursor {
-  const { signal, batchLimits, now } = deps
-  const batch = createBatch(batchLimits)
-  const state: State = { ...deps, batch, position: deps.position, ...NO_FAILURES }
-  let wake = () => {}
-  let running = false
-  const untilDue = async () => {
-    for (;;) {
-      const dueInMs = batch.dueInMs(now())
-      if (dueInMs === 0 || signal.aborted) return
-      const woken = new Promise<void>(resolve => { wake = resolve })
-      await Promise.race([woken, (deps.sleep ?? sleep)(dueInMs, signal).catch(() => {})])
-    }
+export class Cursor {
+  readonly #deps: CursorDeps
+  readonly #batch: ContactBatch
+  #position: number
+  /** Numbers of consecutive outcomes. Those that are lost only make the pauses longer. */
+  readonly #consecutive = { late: 0, failed: 0, lost: 0 }
+  /** Number of outcomes `failed` for the first contact alone. */
+  #single = 0
+  #isRunning = false
+  #wake = () => {}
+
+  constructor (deps: CursorDeps) {
+    this.#deps = deps
+    this.#batch = new ContactBatch(deps.batchLimits)
+    this.#position = deps.position
   }
-  // An error after the partition was lost is no failure.
-  const fail = (error: unknown) => { if (!signal.aborted) deps.fail(error) }
-  const run = async () => {
-    running = true
-    while (batch.size() > 0 && !signal.aborted) {
-      await untilDue()
-      if (!signal.aborted) await submitBatch(state)
+
+  /** False for a contact that the cursor has passed: a job has it already. */
+  add (contact: Contact): boolean {
+    if (contact.offset <= this.#position) return false
+    const { now, batchLimits, signal, fail } = this.#deps
+    this.#batch.add(contact, now())
+    if (this.#batch.size >= batchLimits.contacts) this.#wake()
+    // An error after the partition was lost is no failure.
+    if (!this.#isRunning) this.#run().catch(error => { if (!signal.aborted) fail(error) })
+    return true
+  }
+
+  /** Submits the contacts now, without waiting for more. */
+  close (): void {
+    this.#batch.close()
+    this.#wake()
+  }
+
+  async #run (): Promise<void> {
+    const { signal } = this.#deps
+    this.#isRunning = true
+    while (this.#batch.size > 0 && !signal.aborted) {
+      await this.#untilDue()
+      if (!signal.aborted) await this.#submitBatch()
     }
     // Synchronous with the last check of the size, so that the next contact starts a new run.
-    running = false
+    this.#isRunning = false
   }
-  return {
-    add: contact => {
-      if (contact.offset <= state.position) return false
-      batch.add(contact, now())
-      if (batch.size() >= batchLimits.contacts) wake()
-      if (!running) run().catch(fail)
-      return true
-    },
-    close: () => {
-      batch.close()
-      wake()
-    },
-    size: batch.size,
+
+  async #untilDue (): Promise<void> {
+    const { now, signal, sleep: pause = sleep } = this.#deps
+    for (;;) {
+      const dueInMs = this.#batch.dueInMs(now())
+      if (dueInMs === 0 || signal.aborted) return
+      const woken = new Promise<void>(resolve => { this.#wake = resolve })
+      await Promise.race([woken, pause(dueInMs, signal).catch(() => {})])
+    }
   }
-}
 
-type State = CursorDeps & {
-  readonly batch: ContactBatch
-  position: number
-  /** Number of consecutive outcomes `late`. */
-  late: number
-  /** Number of consecutive outcomes `failed`. */
-  failed: number
-  /** Number of consecutive outcomes `lost`; they only make the pauses longer. */
-  lost: number
-  /** Number of outcomes `failed` for the first contact alone. */
-  single: number
-}
-
-/** Requests one job and applies its outcome. */
-async function submitBatch (state: State): Promise<void> {
-  const contacts = state.batch.first(batchSize(state))
-  const to = contacts.at(-1)?.offset
-  if (to === undefined) return
-  failpoint('feed.asking')
-  const outcome = await state.submit(requestOf(state, contacts, to))
-  if (state.signal.aborted) return
-  if (outcome.kind === 'taken') {
-    failpoint('feed.taken')
-    Object.assign(state, NO_FAILURES)
-    return moveTo(state, to, { job: outcome.job })
+  /** Requests one job and applies its outcome. */
+  async #submitBatch (): Promise<void> {
+    const { signal, cursor, terms, submit, pause, reread, sleep: wait = sleep } = this.#deps
+    const contacts = this.#batch.first(this.#batchSize())
+    const to = contacts.at(-1)?.offset
+    if (to === undefined) return
+    failpoint('feed.asking')
+    const outcome = await submit({
+      cursor,
+      terms,
+      from: this.#position,
+      to,
+      inputs: contacts.map(({ input }) => input),
+      offsets: contacts.map(({ offset, answers }) => answers ?? offset),
+      references: contacts.map(({ reference }) => reference),
+    })
+    if (signal.aborted) return
+    if (outcome.kind === 'taken') {
+      failpoint('feed.taken')
+      Object.assign(this.#consecutive, { late: 0, failed: 0, lost: 0 })
+      this.#single = 0
+      return this.#moveTo(to, { job: outcome.job })
+    }
+    // A wait that ends early because the partition is lost is no failure.
+    if (outcome.kind === 'short') return await pause(outcome.refusal).catch(() => {})
+    if (outcome.kind !== 'moved') this.#consecutive[outcome.kind]++
+    this.#moveTo(await reread())
+    const [contact, ...others] = contacts
+    if (outcome.kind === 'failed' && contact !== undefined && others.length === 0) {
+      await this.#countSingleFailure(contact)
+    }
+    if (outcome.kind === 'moved' || signal.aborted) return
+    const tries = Math.max(1, ...Object.values(this.#consecutive))
+    await wait(backoffMs(tries, BACKOFF), signal).catch(() => {})
   }
-  if (outcome.kind === 'short') return await unlessAborted(state.pause(outcome.refusal))
-  if (outcome.kind === 'late') state.late++
-  if (outcome.kind === 'failed') state.failed++
-  if (outcome.kind === 'lost') state.lost++
-  moveTo(state, await state.reread())
-  if (outcome.kind === 'failed' && contacts.length === 1) await countSingleFailure(state, contacts)
-  if (outcome.kind === 'moved' || state.signal.aborted) return
-  const tries = Math.max(1, state.late, state.failed, state.lost)
-  await unlessAborted((state.sleep ?? sleep)(backoffMs(tries, BACKOFF), state.signal))
-}
 
-/**
- * The size of the next batch: half as much after each outcome `late` or `failed`. After enough
- * failures a contact that no job can be created for is alone, and does not block the others.
- */
-function batchSize ({ batchLimits: { contacts: max }, late, failed }: State): number {
-  const inTime = Math.max(MIN_LATE_BATCH, Math.ceil(max / 2 ** late))
-  const decidable = Math.max(1, Math.ceil(max / 2 ** failed))
-  return Math.min(max, inTime, decidable)
-}
-
-async function countSingleFailure (state: State, contacts: readonly Contact[]): Promise<void> {
-  const [contact] = contacts
-  state.single++
-  if (contact === undefined || state.single < MAX_SINGLE_TRIES) return
-  await state.failContact(contact, state.terms)
-  state.single = 0
-  state.passed(state.batch.passTo(contact.offset), { answer: 'internal' })
-}
-
-function moveTo (state: State, position: number, by: PassedBy = {}): void {
-  state.position = position
-  state.passed(state.batch.passTo(position), by)
-}
-
-function requestOf (
-  { cursor, terms, position }: State, contacts: readonly Contact[], to: number
-): FeedJobRequest {
-  return {
-    cursor,
-    terms,
-    from: position,
-    to,
-    inputs: contacts.map(({ input }) => input),
-    offsets: contacts.map(({ offset, answers }) => answers ?? offset),
-    references: contacts.map(({ reference }) => reference),
+  /**
+   * Half as much after each outcome `late` or `failed`. After enough failures a contact that no job
+   * can be created for is alone, and does not block the others.
+   */
+  #batchSize (): number {
+    const { contacts: max } = this.#deps.batchLimits
+    const { late, failed } = this.#consecutive
+    const inTime = Math.max(MIN_LATE_BATCH, Math.ceil(max / 2 ** late))
+    return Math.min(max, inTime, Math.max(1, Math.ceil(max / 2 ** failed)))
   }
-}
 
-/** A wait that ends early because the partition is lost is no failure. */
-async function unlessAborted (wait: Promise<void>): Promise<void> {
-  await wait.catch(() => {})
+  async #countSingleFailure (contact: Contact): Promise<void> {
+    this.#single++
+    if (this.#single < MAX_SINGLE_TRIES) return
+    const { failContact, passed, terms } = this.#deps
+    await failContact(contact, terms)
+    this.#single = 0
+    passed(this.#batch.passTo(contact.offset), { answer: 'internal' })
+  }
+
+  #moveTo (position: number, by: PassedBy = {}): void {
+    this.#position = position
+    this.#deps.passed(this.#batch.passTo(position), by)
+  }
 }
 
 /** Contacts of one cursor that no job has yet, in the order of their offsets. */
-export type ContactBatch = {
-  readonly add: (contact: Contact, nowMs: number) => void
+class ContactBatch {
+  readonly #limits: BatchLimits
+  #contacts: Contact[] = []
+  #arrivals: { readonly upTo: number, readonly atMs: number }[] = []
+  #closedUpTo = -1
+
+  constructor (limits: BatchLimits) {
+    this.#limits = limits
+  }
+
+  get size (): number {
+    return this.#contacts.length
+  }
+
+  add (contact: Contact, nowMs: number): void {
+    this.#contacts.push(contact)
+    // Many contacts arrive within a millisecond; they share one entry.
+    if (this.#arrivals.at(-1)?.atMs === nowMs) this.#arrivals.pop()
+    this.#arrivals.push({ upTo: contact.offset, atMs: nowMs })
+  }
+
   /** Closes the batch with the contacts that it has. */
-  readonly close: () => void
+  close (): void {
+    this.#closedUpTo = this.#contacts.at(-1)?.offset ?? this.#closedUpTo
+  }
+
   /** Milliseconds until the batch closes; 0 once it is closed, Infinity while it is empty. */
-  readonly dueInMs: (nowMs: number) => number
-  readonly first: (count: number) => readonly Contact[]
+  dueInMs (nowMs: number): number {
+    const [first] = this.#contacts
+    if (first === undefined) return Infinity
+    if (this.size >= this.#limits.contacts || first.offset <= this.#closedUpTo) return 0
+    return Math.max(0, (this.#arrivals[0]?.atMs ?? 0) + this.#limits.ageMs - nowMs)
+  }
+
+  first (count: number): readonly Contact[] {
+    return this.#contacts.slice(0, count)
+  }
+
   /** Removes every contact up to this offset and returns them. */
-  readonly passTo: (offset: number) => readonly Contact[]
-  readonly size: () => number
+  passTo (offset: number): readonly Contact[] {
+    const at = this.#contacts.findIndex(contact => contact.offset > offset)
+    const passed = at < 0 ? this.#contacts : this.#contacts.slice(0, at)
+    this.#contacts = at < 0 ? [] : this.#contacts.slice(at)
+    this.#arrivals = this.#arrivals.filter(({ upTo }) => upTo > offset)
+    return passed
+  }
 }
 
-/** Collects contacts until the batch has its maximum number or age. */
-export function createBatch ({ contacts: max, ageMs }: BatchLimits): ContactBatch {
-  let contacts: Contact[] = []
-  let arrivals: { readonly upTo: number, readonly atMs: number }[] = []
-  let closedUpTo = -1
-  return {
-    add: (contact, nowMs) => {
-      contacts.push(contact)
-      // Many contacts arrive within a millisecond; they share one entry.
-      if (arrivals.at(-1)?.atMs === nowMs) arrivals.pop()
-      arrivals.push({ upTo: contact.offset, atMs: nowMs })
-    },
-    close: () => { closedUpTo = contacts.at(-1)?.offset ?? closedUpTo },
-    dueInMs: nowMs => {
-      const [first] = contacts
-      if (first === undefined) return Infinity
-      if (contacts.length >= max || first.offset <= closedUpTo) return 0
-      return Math.max(0, (arrivals[0]?.atMs ?? 0) + ageMs - nowMs)
-    },
-    first: count => contacts.slice(0, count),
-    passTo: offset => {
-      const at = contacts.findIndex(contact => contact.offset > offset)
-      const passed = at < 0 ? contacts : contacts.slice(0, at)
-      contacts = at < 0 ? [] : contacts.slice(at)
-      arrivals = arrivals.filter(({ upTo }) => upTo > offset)
-      return passed
-    },
-    size: () => contacts.length,
+export type SubmitDeps = {
+  readonly submitter: Pick<Submitter, 'submit'>
+  readonly metrics: Pick<Metrics, 'count'>
+  /** Called with the error of a request whose outcome is unknown, and its cursor. */
+  readonly onLost: (error: unknown, cursor: {
+    readonly partner: string, readonly partition: number, readonly cursor: string,
+  }) => void
+}
+
+/** The origin of contacts; tenant, mode and prices are those of the partner's registration. */
+type Source = {
+  readonly partner: Pick<Partner, 'name' | 'tenant' | 'mode' | 'pricesMicros'>
+  readonly partition: number
+}
+
+/** Requests a job for contacts of a partner, in the same way as the REST API. Never rejects. */
+export async function submitContacts (
+  { submitter, metrics, onLost }: SubmitDeps, source: Source, request: FeedJobRequest
+): Promise<JobOutcome> {
+  const { partner: { name, tenant, mode, pricesMicros }, partition } = source
+  const { cursor, terms: { service, country, forceFresh }, from, to } = request
+  const { inputs, references, offsets } = request
+  // A partner without an own price pays the list price.
+  const unitPriceMicros = (mode === 'test' ? undefined : pricesMicros[service]) ?? null
+  const outcome = await submitter.submit({
+    tenant,
+    service,
+    inputs,
+    country,
+    forceFresh,
+    metadata: {},
+    webhookUrl: '',
+    idempotencyKey: '',
+    fingerprint: '',
+    references,
+    feed: { source: { partner: name, partition, cursor, from, to, unitPriceMicros }, offsets },
+  }).then(toOutcome, error => {
+    onLost(error, { partner: name, partition, cursor })
+    return { kind: 'lost' } as const
+  })
+  metrics.count('feed_jobs_total', { outcome: outcome.kind })
+  return outcome
+}
+
+function toOutcome (submitted: Submitted): JobOutcome {
+  if (submitted.kind === 'accepted') return { kind: 'taken', job: submitted.job.id }
+  if (submitted.kind === 'reused') return { kind: 'failed' }
+  const { refusal } = submitted
+  switch (refusal.code) {
+    case 'insufficient_balance':
+    case 'concurrent_jobs_limit': return { kind: 'short', refusal }
+    case 'cursor_moved': return { kind: 'moved' }
+    case 'expired': return { kind: 'late' }
+    // An operator must unlock the wallet first; until then, requests follow with growing pauses.
+    case 'frozen': return { kind: 'lost' }
+    case 'quoted':
+    case 'internal': return { kind: 'failed' }
   }
+}
+
+type SubmitterConnections = Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'>
+type Settings = {
+  readonly CACHE_SECRET_ACTIVE: string
+  readonly FEED_ACCEPT_WITHIN_MS: number
+}
+
+/** The submitter of jobs that the REST API uses too, on open connections. */
+export async function connectFeedSubmitter (
+  settings: Settings, connected: SubmitterConnections, { onStop }: Pick<ServiceContext, 'onStop'>
+): Promise<Submitter> {
+  const { bus, codec, state, clock } = connected
+  const store = createJobStore(state)
+  const { CACHE_SECRET_ACTIVE: tokenVersion, FEED_ACCEPT_WITHIN_MS: acceptWithinMs } = settings
+  // It seals all rows of a job before it is refused.
+  const keys = connectSealingKeys(state, 2 * acceptWithinMs)
+  const notifications = await subscribeToJobs(openSubscriber(state, { onStop }))
+  const outcomes = createOutcomeWaiter({ store, notifications, clock })
+  onStop(() => outcomes.stop())
+  const messageCodec = createMessageCodec({ codec, keys })
+  const emitter = createEmitter({ messageCodec, producerOf: bus.producer })
+  const partitionsOf = watchJobPartitions(bus)
+  return createSubmitter({
+    store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs, partitionsOf,
+  })
 }

@@ -1,21 +1,27 @@
 import type { FeedContact } from '../../schemas/types.ts'
 import type { PartnerKeys } from '../accounts/partners.ts'
-import type { ConsumeOptions, FetchedBatch, RawMessage } from '../runtime/kafka/bus.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
-import { REPLAY_OF, type MessageMac } from '../runtime/kafka/message-mac.ts'
+import { BEGINNING, type CursorPositions } from '../jobs/cursors.ts'
 import {
   diedAgain, type DeadLetters, type ReplayOutcome,
 } from '../runtime/engine/dead-letters.ts'
-import { isInfrastructure } from '../runtime/platform/errors.ts'
-import type { Metrics } from '../runtime/platform/metrics.ts'
+import { Offsets } from '../runtime/engine/offsets.ts'
 import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
+import type { ConsumeOptions, FetchedBatch, RawMessage } from '../runtime/kafka/bus.ts'
+import { REPLAY_OF, type MessageMac } from '../runtime/kafka/message-mac.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
-import { retryForever } from '../runtime/platform/retry.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
+import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
+import { createCapacity, type Capacity } from '../runtime/platform/limits.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { retryForever } from '../runtime/platform/retry.ts'
 import {
-  readContact, contactTermsOf, type ReadContact, type ContactReadOptions, type Rejections,
+  nameCursor, readContact, readTerms, type Contact, type ContactReadOptions, type ReadContact,
+  type Rejections, type Terms,
 } from './contact.ts'
-import type { Partition } from './partition.ts'
+import { Cursor, type CursorDeps, type PassedBy } from './cursor.ts'
+import { ReplayGuard, type Marks, type ReplayGuardDeps } from './replay-guard.ts'
 
 export type IntakeDeps = Pick<ContactReadOptions, 'partner' | 'isConfigured'> & {
   /** The partner's keys that have not expired now. */
@@ -70,9 +76,9 @@ export function createIntake (deps: IntakeDeps): ConsumeOptions['onDelivery'] {
   const { gate = OPEN_GATE } = deps
   const partitions = new Map<number, Partition>()
   const partitionOf = async (delivery: FetchedBatch): Promise<Partition> => {
-    const found = partitions.get(delivery.partition) ?? await deps.openPartition(delivery)
-    partitions.set(delivery.partition, found)
-    return found
+    const partition = partitions.get(delivery.partition) ?? await deps.openPartition(delivery)
+    partitions.set(delivery.partition, partition)
+    return partition
   }
   return async delivery => {
     const { signal, messages } = delivery
@@ -107,34 +113,34 @@ async function takeIn (
   const keys = await retrying(deps.keys)
   const into = { partition, keys, signal }
   const opened = await retrying(() => Promise.all(messages.map(raw => open(deps, raw, into))))
-  const checked = opened.map(one => 'read' in one ? checkReplay(deps, one, partition) : one)
+  const checked = opened.map(message =>
+    'read' in message ? checkReplay(deps, message, partition) : message)
   await sendFailures(deps, checked, into)
-  await partition.addDead(
-    checked.flatMap(one => 'dead' in one ? [Number(one.raw.offset)] : []))
-  for (const one of checked) {
+  await partition.guard.addDead(
+    checked.flatMap(message => 'dead' in message ? [Number(message.raw.offset)] : []))
+  for (const message of checked) {
     metrics.count('stage_chunks_total', { stage: 'feed', lane: '', service: '' })
-    if (!('read' in one)) {
-      partition.finish(one.raw, outcomeOf(one))
+    if (!('read' in message)) {
+      partition.finish(message.raw, toReplayOutcome(message))
       continue
     }
-    const { read, raw, replay } = one
+    const { read, raw, replay } = message
     if (read.kind === 'contact') partition.take(read.contact, read.terms, replay?.letter)
-    else partition.finish(raw, outcomeOf(one))
+    else partition.finish(raw, toReplayOutcome(message))
     if (read.kind === 'end_marker' || ('endsBatch' in read && read.endsBatch)) partition.close()
   }
 }
 
 /** The outcome of a finished message that is no contact of a job, if it is a replay. */
-function outcomeOf (one: Opened): ReplayOutcome | undefined {
-  const { replay } = one
+function toReplayOutcome (message: Opened): ReplayOutcome | undefined {
+  const { replay } = message
   if (replay === undefined) return undefined
-  const result = 'dead' in one ? diedAgain(one.dead) : 'skip' in one ? one.skip : answerOf(one.read)
-  return result && { ...result, letter: replay.letter }
-}
-
-function answerOf (read: ReadContact) {
+  const { letter } = replay
+  if ('dead' in message) return { ...diedAgain(message.dead), letter }
+  if ('skip' in message) return message.skip && { ...message.skip, letter }
+  const { read } = message
   const reason = read.kind === 'rejected' ? `answered: ${read.reason}` : 'taken'
-  return { action: 'replayed', reason } as const
+  return { action: 'replayed', reason, letter }
 }
 
 async function open (
@@ -144,7 +150,7 @@ async function open (
   if (raw.value === null) return { raw, replay, skip: IGNORED.empty }
   const offset = Number(raw.offset)
   if (partition.isFinished(offset)) return { raw, replay, skip: undefined }
-  if (partition.isDead(offset)) return { raw, replay, skip: diedAgain(UNDECODABLE) }
+  if (partition.guard.isDead(offset)) return { raw, replay, skip: diedAgain(UNDECODABLE) }
   try {
     const value = await deps.codec.decode('feeds.submitted', raw.value) as FeedContact
     const { partner, isConfigured, clock } = deps
@@ -193,18 +199,18 @@ const IGNORED = {
  * Skips a replayed contact, and a rejected one that its cursor has passed: that one was answered,
  * or became a row while its key or its time was still valid.
  */
-function checkReplay (deps: IntakeDeps, one: Read, partition: Partition): Opened {
-  const { raw, replay, value, read } = one
-  if (read.kind === 'end_marker') return one
-  if (read.kind === 'wrong_partition') return skipReplay(deps, one, IGNORED.elsewhere)
+function checkReplay (deps: IntakeDeps, message: Read, partition: Partition): Opened {
+  const { raw, replay, value, read } = message
+  if (read.kind === 'end_marker') return message
+  if (read.kind === 'wrong_partition') return skipReplay(deps, message, IGNORED.elsewhere)
   const offset = Number(raw.offset)
-  const verdict = checkStamp(one, partition)
-  if (verdict === 'replayed') return skipReplay(deps, one, IGNORED.taken)
-  if (verdict === 'fresh' && read.kind === 'contact') return one
-  if (partition.isPassed(contactTermsOf(value), offset)) {
+  const verdict = checkStamp(message, partition)
+  if (verdict === 'replayed') return skipReplay(deps, message, IGNORED.taken)
+  if (verdict === 'fresh' && read.kind === 'contact') return message
+  if (partition.isPassed(readTerms(value), offset)) {
     return { raw, replay, skip: { action: 'replayed', reason: 'taken' } }
   }
-  if (verdict === 'fresh') return one
+  if (verdict === 'fresh') return message
   const { endsBatch } = read
   return { raw, replay, value, read: { kind: 'rejected', reason: 'too_many_senders', endsBatch } }
 }
@@ -214,8 +220,8 @@ function checkStamp ({ raw, replay, read }: Read, partition: Partition) {
   if (stamp === undefined) return 'fresh'
   const offset = Number(raw.offset)
   return replay === undefined
-    ? partition.check(offset, stamp)
-    : partition.checkReplay(offset, stamp, replay.atMs)
+    ? partition.guard.check(offset, stamp)
+    : partition.guard.checkReplay(offset, stamp, replay.atMs)
 }
 
 function skipReplay (
@@ -232,14 +238,14 @@ async function sendFailures (
   { deadLetters, rejections, partner, onRetry }: IntakeDeps,
   opened: readonly Opened[], { keys: [key], signal }: Into
 ): Promise<void> {
-  const dead = opened.flatMap(one => 'dead' in one
-    ? [{ raw: one.raw, reason: one.dead, cause: 'unreadable' as const }]
+  const dead = opened.flatMap(message => 'dead' in message
+    ? [{ raw: message.raw, reason: message.dead, cause: 'unreadable' as const }]
     : [])
-  const rejected = opened.flatMap(one => 'read' in one && one.read.kind === 'rejected'
+  const rejected = opened.flatMap(message => 'read' in message && message.read.kind === 'rejected'
     ? [{
-        offset: one.replay?.offset ?? Number(one.raw.offset),
-        value: one.value,
-        reason: one.read.reason,
+        offset: message.replay?.offset ?? Number(message.raw.offset),
+        value: message.value,
+        reason: message.read.reason,
       }]
     : [])
   const target = { partner, key, partition: opened[0]?.raw.partition ?? 0 }
@@ -247,4 +253,179 @@ async function sendFailures (
     retryForever(action, { signal, when: isInfrastructure, onRetry })
   await retrying(() => deadLetters.send([dead], signal))
   await retrying(() => rejections.reject(target, rejected, signal))
+}
+
+export type PartitionDeps =
+  Pick<
+    CursorDeps, 'batchLimits' | 'submit' | 'failContact' | 'pause' | 'fail' | 'now' | 'sleep'
+  > & {
+    readonly topicPartition: { readonly topic: string, readonly partition: number }
+    /** Aborted when the partition is lost, or the partner is paused or has failed. */
+    readonly signal: AbortSignal
+    /** The offsets of the stored cursors; waits until Redis answers. */
+    readonly positions: () => Promise<CursorPositions>
+    /** The stored marks of the partition; both wait until Redis answers. */
+    readonly marks: {
+      readonly read: () => Promise<Marks>
+      readonly write: ReplayGuardDeps['write']
+      readonly writeDead: ReplayGuardDeps['writeDead']
+    }
+    /** Records what became of replayed letters; waits until Kafka has acknowledged it. */
+    readonly reportReplays: (outcomes: readonly ReplayOutcome[]) => Promise<void>
+    readonly clock: { readonly now: ReplayGuardDeps['now'] }
+    /** The memory for contacts of all partners. */
+    readonly buffered: Capacity
+  }
+
+/** Messages of one partition of a partner, from its opening until the signal is aborted. */
+export type Partition = {
+  readonly guard: Pick<ReplayGuard, 'check' | 'checkReplay' | 'isDead' | 'addDead'>
+  /**
+   * The offset to read from instead, if the first delivery does not start at the end of the stored
+   * marks. Before it everything is finished; after it the log rebuilds lost marks. Undefined from
+   * the second delivery on, because the log itself may have gaps.
+   */
+  readonly seekTo: (first: bigint) => bigint | undefined
+  /** Whether a message was finished before the partition was opened. */
+  readonly isFinished: (offset: number) => boolean
+  /** Whether the cursor of these terms had passed the offset when the partition was opened. */
+  readonly isPassed: (terms: Parameters<typeof nameCursor>[0], offset: number) => boolean
+  /** Adds the unfinished messages of a delivery, and its way to commit. */
+  readonly begin: (delivery: FetchedBatch) => void
+  /** `letter`: the position of the letter whose replay the contact is. */
+  readonly take: (contact: Contact, terms: Terms, letter?: string) => void
+  /** Marks a message as finished, with its outcome if it is the replay of a letter. */
+  readonly finish: (raw: Pick<RawMessage, 'offset'>, outcome?: ReplayOutcome) => void
+  /** Closes the batches of all cursors. */
+  readonly close: () => void
+  /** Resolves once the memory has capacity for more contacts. */
+  readonly untilFree: () => Promise<void>
+  /** Commits the offsets that all cursors have passed. */
+  readonly commit: () => Promise<void>
+}
+
+/** One batch collects contacts while the other one waits for its preflight. */
+const BUFFERED_BATCHES = 2
+
+/**
+ * Gives each contact to its cursor. It commits offsets only up to the first contact that its cursor
+ * has not passed, so that the next process reads again what a crash loses. That process finishes
+ * contacts that a cursor has passed at once.
+ */
+export async function createPartition (deps: PartitionDeps): Promise<Partition> {
+  const { signal, buffered } = deps
+  const ofPartition = createCapacity(deps.batchLimits.contacts * BUFFERED_BATCHES)
+  const cursors = new Map<string, Cursor>()
+  const { read, write, writeDead } = deps.marks
+  const guard = new ReplayGuard({ marks: await read(), write, writeDead, now: deps.clock.now })
+  const commits = createCommits(deps, guard)
+  const positions = await deps.positions()
+  let isFirst = true
+  /** By offset, the letters of replayed contacts that no job has yet. */
+  const letters = new Map<number, string>()
+  const passed = (contacts: readonly Contact[], by: PassedBy) => {
+    if (signal.aborted || contacts.length === 0) return
+    for (const { offset } of contacts) {
+      const letter = letters.get(offset)
+      letters.delete(offset)
+      commits.finish(BigInt(offset), letter === undefined ? undefined : passedOutcome(letter, by))
+    }
+    buffered.release(contacts.length)
+    ofPartition.release(contacts.length)
+    commits.commit().catch(deps.fail)
+  }
+  const cursorOf = (terms: Terms): Cursor => {
+    const name = nameCursor(terms)
+    const existing = cursors.get(name)
+    if (existing !== undefined) return existing
+    const position = positions.get(name) ?? BEGINNING
+    const reread = async () => (await deps.positions()).get(name) ?? BEGINNING
+    const created = new Cursor({ ...deps, cursor: name, terms, position, reread, passed })
+    cursors.set(name, created)
+    return created
+  }
+  signal.addEventListener('abort', () => buffered.release(ofPartition.used()), { once: true })
+
+  return {
+    guard,
+    seekTo: first => {
+      const next = BigInt(guard.finishedTo) + 1n
+      const isElsewhere = isFirst && first !== next
+      isFirst = false
+      return isElsewhere ? next : undefined
+    },
+    isFinished: offset => offset <= guard.finishedTo,
+    isPassed: (terms, offset) => offset <= (positions.get(nameCursor(terms)) ?? BEGINNING),
+    begin: commits.begin,
+    take: (contact, terms, letter) => {
+      if (signal.aborted) return
+      if (!cursorOf(terms).add(contact)) {
+        const outcome = letter === undefined ? undefined : passedOutcome(letter, {})
+        return commits.finish(BigInt(contact.offset), outcome)
+      }
+      if (letter !== undefined) letters.set(contact.offset, letter)
+      buffered.take(1)
+      ofPartition.take(1)
+    },
+    finish: (raw, outcome) => commits.finish(raw.offset, outcome),
+    close: () => { for (const cursor of cursors.values()) cursor.close() },
+    untilFree: async () => {
+      await ofPartition.untilFree(signal)
+      // Another partition has as much memory again, however many contacts this one has.
+      await buffered.untilFree(signal, ofPartition.used)
+    },
+    commit: commits.commit,
+  }
+}
+
+function passedOutcome (letter: string, by: PassedBy): ReplayOutcome {
+  return 'answer' in by
+    ? { letter, action: 'replayed', reason: `answered: ${by.answer}` }
+    : { letter, action: 'replayed', reason: 'taken by a job', job: by.job }
+}
+
+/**
+ * Commits one offset after another, each as far as all messages below it are finished. The marks
+ * are stored first: a message that Kafka does not deliver again must have left its mark, and the
+ * outcome of a replay must be recorded by then.
+ */
+function createCommits (
+  { topicPartition, signal, fail, reportReplays }:
+  Pick<PartitionDeps, 'topicPartition' | 'signal' | 'fail' | 'reportReplays'>,
+  guard: Pick<ReplayGuard, 'save'>
+) {
+  const outcomes = new Map<bigint, ReplayOutcome>()
+  const offsets = new Offsets()
+  let commitOffset: FetchedBatch['commit'] = () => {}
+  let committing: Promise<void> = Promise.resolve()
+  const commitNow = async () => {
+    const offset = offsets.committable(topicPartition)
+    if (offset === undefined || signal.aborted) return
+    const reported = [...outcomes].filter(([finished]) => finished < offset)
+    if (reported.length > 0) await reportReplays(reported.map(([, outcome]) => outcome))
+    for (const [finished] of reported) outcomes.delete(finished)
+    failpoint('feed.committing')
+    if (!await guard.save(Number(offset) - 1)) {
+      const { topic, partition } = topicPartition
+      return fail(new InconsistencyError('Redis has lost the replay-guard state of ' +
+        `${topic}[${partition}]; feed rebuilds it by rereading the partition from its beginning`))
+    }
+    commitOffset(offset)
+    offsets.committed(topicPartition, offset)
+  }
+  return {
+    begin: (delivery: FetchedBatch) => {
+      commitOffset = delivery.commit
+      offsets.add(delivery.messages)
+    },
+    finish: (offset: bigint, outcome?: ReplayOutcome) => {
+      if (outcome !== undefined) outcomes.set(offset, outcome)
+      offsets.complete({ ...topicPartition, offset })
+    },
+    commit: () => {
+      // A failed commit is not retried: the next one covers it.
+      committing = committing.then(commitNow).catch(() => {})
+      return committing
+    },
+  }
 }

@@ -10,10 +10,9 @@ import { createWallet } from '../money/wallet.ts'
 import { feedConfig, type FeedConfig } from './config.ts'
 import { connectRejections } from './contact.ts'
 import { createCapacity, type Capacity } from '../runtime/platform/limits.ts'
-import { createPartnerFeed } from './partner-feed.ts'
-import { startPartnerFeeds, type PartnerFeedsDeps } from './partner-feeds.ts'
+import { createPartnerFeed, startPartnerFeeds, type PartnerFeedsDeps } from './partner-feeds.ts'
 import { createMarkStore } from './replay-guard.ts'
-import { connectFeedSubmitter, type SubmitDeps } from './submitter.ts'
+import { connectFeedSubmitter, type SubmitDeps } from './cursor.ts'
 
 export type Connected =
   Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Connections, 'gate'>> &
@@ -110,7 +109,7 @@ async function startFeed (
   metrics.watch('stage_held_messages', { stage: 'feed', group: 'feed' }, deps.buffered.used)
   for (const state of ['running', 'paused', 'failing'] as const) {
     metrics.watch('feed_partners', { state }, () =>
-      [...feeds.states().values()].filter(one => one === state).length)
+      [...feeds.states().values()].filter(current => current === state).length)
   }
   return feeds
 }

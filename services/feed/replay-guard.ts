@@ -10,7 +10,7 @@ type Mark = { readonly sequence: number, readonly sentAt: number }
 export type Marks = { readonly offset: number, readonly senders: ReadonlyMap<string, Mark> }
 
 /** From the marks as of `since` to those as of `offset`. */
-export type MarksChange = {
+type MarksChange = {
   readonly since: number
   readonly offset: number
   readonly changed: ReadonlyMap<string, Mark>
@@ -19,6 +19,8 @@ export type MarksChange = {
 
 /** The authenticated origin of a contact: its sender and its position in the sender's sequence. */
 export type Stamp = { readonly sender: string } & Mark
+
+type UnsavedMark = { readonly offset: number, readonly sender: string, readonly mark: Mark }
 
 /** `too_many_senders`: the partition cannot remember one more sender. */
 type ReplayVerdict = 'fresh' | 'replayed' | 'too_many_senders'
@@ -33,35 +35,9 @@ export type ReplayGuardDeps = {
   readonly now: () => number
 }
 
-/** Recognizes replayed contacts of one partition. */
-export type ReplayGuard = {
-  /** Everything up to this offset was finished before the guard was created. */
-  readonly finishedTo: number
-  /** Checks an authentic contact. Call it once per contact, in the order of their offsets. */
-  readonly check: (offset: number, stamp: Stamp) => ReplayVerdict
-  /**
-   * Checks a contact that an operator replays, in the same order: it has a sequence below the mark
-   * of its sender. `replayed`: it was taken by an earlier replay of it or of a copy.
-   * @param atMs when the operator replayed it, in ms since 1970
-   */
-  readonly checkReplay: (offset: number, stamp: Stamp, atMs: number) => ReplayVerdict
-  /**
-   * Whether the message at an offset is a letter already. It may be read again before its offset is
-   * committed, and decodable by then; but only a replay of the letter is a contact.
-   */
-  readonly isDead: (offset: number) => boolean
-  /** Stores that the messages at these offsets are letters. */
-  readonly addDead: (offsets: readonly number[]) => Promise<void>
-  /**
-   * Stores the marks as of an offset up to which everything is finished. Resolves to false when
-   * Redis has lost the stored marks: the partition must be opened again.
-   */
-  readonly save: (offset: number) => Promise<boolean>
-}
-
 const DAY_MS = 86_400_000
 /** One day longer than a contact is accepted, so a forgotten sender cannot be replayed. */
-export const FORGET_AFTER_MS = 8 * DAY_MS
+const FORGET_AFTER_MS = 8 * DAY_MS
 /** Longer than a letter is kept and its replay is accepted. No sender may have such a name. */
 const FORGET_REPLAY_AFTER_MS = 40 * DAY_MS
 const REPLAY = 'replay:'
@@ -69,69 +45,99 @@ const DEAD = 'dead:'
 /** Letters whose offsets are not committed; further ones may have a second letter. */
 const MAX_DEAD = 10_000
 /** Limits the memory that one partner uses. */
-export const MAX_SENDERS = 100_000
+const MAX_SENDERS = 100_000
 
 /**
- * A contact is fresh when its sequence is above its sender's mark, so the log alone determines
- * which contacts are fresh. Memory holds the marks as of the newest message that was read. Redis
- * holds those as of the next committed offset, where the next process continues.
+ * Recognizes replayed contacts of one partition. A contact is fresh when its sequence is above its
+ * sender's mark, so the log alone determines which contacts are fresh. Memory holds the marks as of
+ * the newest message that was read. Redis holds those as of the next committed offset, where the
+ * next process continues.
  */
-export function createReplayGuard (
-  { marks: stored, write, writeDead, now }: ReplayGuardDeps
-): ReplayGuard {
-  const marks = new Map([...stored.senders].filter(([name]) => !name.startsWith(DEAD)))
-  const dead = new Set([...stored.senders.keys()].filter(name => name.startsWith(DEAD))
-    .map(name => Number(name.slice(DEAD.length))))
-  const unsaved: { readonly offset: number, readonly sender: string, readonly mark: Mark }[] = []
-  let savedTo = stored.offset
-  const check = (offset: number, { sender, sequence, sentAt }: Stamp): ReplayVerdict => {
-    const mark = marks.get(sender)
-    if (mark === undefined && marks.size >= MAX_SENDERS) return 'too_many_senders'
+export class ReplayGuard {
+  /** Everything up to this offset was finished before the guard was created. */
+  readonly finishedTo: number
+  readonly #deps: ReplayGuardDeps
+  readonly #marks: Map<string, Mark>
+  readonly #dead: Set<number>
+  readonly #unsaved: UnsavedMark[] = []
+  #savedTo: number
+
+  constructor (deps: ReplayGuardDeps) {
+    const { offset, senders } = deps.marks
+    this.#deps = deps
+    this.finishedTo = offset
+    this.#savedTo = offset
+    this.#marks = new Map([...senders].filter(([name]) => !name.startsWith(DEAD)))
+    this.#dead = new Set([...senders.keys()].filter(name => name.startsWith(DEAD))
+      .map(name => Number(name.slice(DEAD.length))))
+  }
+
+  /** Checks an authentic contact. Call it once per contact, in the order of their offsets. */
+  check (offset: number, { sender, sequence, sentAt }: Stamp): ReplayVerdict {
+    const mark = this.#marks.get(sender)
+    if (mark === undefined && this.#marks.size >= MAX_SENDERS) return 'too_many_senders'
     if (mark !== undefined && sequence <= mark.sequence) return 'replayed'
     const next = { sequence, sentAt: Math.max(sentAt, mark?.sentAt ?? sentAt) }
-    marks.set(sender, next)
-    unsaved.push({ offset, sender, mark: next })
+    this.#marks.set(sender, next)
+    this.#unsaved.push({ offset, sender, mark: next })
     return 'fresh'
   }
-  return {
-    finishedTo: stored.offset,
-    check,
-    checkReplay: (offset, stamp, atMs) => {
-      const { sender, sequence } = stamp
-      // A sender of one contact, whatever its letter: a copy of the message may have one as well.
-      const once = { sender: `${REPLAY}${sender}:${sequence}`, sequence: 0, sentAt: atMs }
-      const verdict = check(offset, once)
-      // Above the mark of the sender, so that a copy without the signature is no other contact.
-      return verdict === 'fresh' && check(offset, stamp) === 'too_many_senders'
-        ? 'too_many_senders'
-        : verdict
-    },
-    isDead: offset => dead.has(offset),
-    addDead: async offsets => {
-      const added = offsets.filter(offset => !dead.has(offset)).slice(0, MAX_DEAD - dead.size)
-      if (added.length === 0) return
-      await writeDead(added)
-      for (const offset of added) dead.add(offset)
-    },
-    save: async offset => {
-      if (offset <= savedTo) return true
-      const later = unsaved.findIndex(one => one.offset > offset)
-      const saved = unsaved.splice(0, later < 0 ? unsaved.length : later)
-      const isOld = (sender: string, { sentAt }: Mark) => sentAt < now() -
-        (sender.startsWith(REPLAY) ? FORGET_REPLAY_AFTER_MS : FORGET_AFTER_MS)
-      const forgotten = [...marks].filter(([sender, mark]) => isOld(sender, mark))
-        .map(([sender]) => sender)
-      for (const sender of forgotten) marks.delete(sender)
-      const committed = [...dead].filter(one => one <= offset)
-      for (const one of committed) dead.delete(one)
-      const changed = new Map(saved.filter(({ sender, mark }) => !isOld(sender, mark))
-        .map(({ sender, mark }) => [sender, mark]))
-      const since = savedTo
-      savedTo = offset
-      return await write({
-        since, offset, changed, forgotten: [...forgotten, ...committed.map(one => DEAD + one)],
-      })
-    },
+
+  /**
+   * Checks a contact that an operator replays, in the same order: it has a sequence below the mark
+   * of its sender. `replayed`: it was taken by an earlier replay of it or of a copy.
+   * @param atMs when the operator replayed it, in ms since 1970
+   */
+  checkReplay (offset: number, stamp: Stamp, atMs: number): ReplayVerdict {
+    const { sender, sequence } = stamp
+    // A sender of one contact, whatever its letter: a copy of the message may have one as well.
+    const once = { sender: `${REPLAY}${sender}:${sequence}`, sequence: 0, sentAt: atMs }
+    const verdict = this.check(offset, once)
+    // Above the mark of the sender, so that a copy without the signature is no other contact.
+    return verdict === 'fresh' && this.check(offset, stamp) === 'too_many_senders'
+      ? 'too_many_senders'
+      : verdict
+  }
+
+  /**
+   * Whether the message at an offset is a letter already. It may be read again before its offset is
+   * committed, and decodable by then; but only a replay of the letter is a contact.
+   */
+  isDead (offset: number): boolean {
+    return this.#dead.has(offset)
+  }
+
+  /** Stores that the messages at these offsets are letters. */
+  async addDead (offsets: readonly number[]): Promise<void> {
+    const added = offsets.filter(offset => !this.#dead.has(offset))
+      .slice(0, MAX_DEAD - this.#dead.size)
+    if (added.length === 0) return
+    await this.#deps.writeDead(added)
+    for (const offset of added) this.#dead.add(offset)
+  }
+
+  /**
+   * Stores the marks as of an offset up to which everything is finished. Resolves to false when
+   * Redis has lost the stored marks: the partition must be opened again.
+   */
+  async save (offset: number): Promise<boolean> {
+    if (offset <= this.#savedTo) return true
+    const later = this.#unsaved.findIndex(change => change.offset > offset)
+    const saved = this.#unsaved.splice(0, later < 0 ? this.#unsaved.length : later)
+    const isOld = (sender: string, { sentAt }: Mark) => sentAt < this.#deps.now() -
+      (sender.startsWith(REPLAY) ? FORGET_REPLAY_AFTER_MS : FORGET_AFTER_MS)
+    const forgotten = [...this.#marks].filter(([sender, mark]) => isOld(sender, mark))
+      .map(([sender]) => sender)
+    for (const sender of forgotten) this.#marks.delete(sender)
+    const committed = [...this.#dead].filter(dead => dead <= offset)
+    for (const dead of committed) this.#dead.delete(dead)
+    const changed = new Map(saved.filter(({ sender, mark }) => !isOld(sender, mark))
+      .map(({ sender, mark }) => [sender, mark]))
+    const since = this.#savedTo
+    this.#savedTo = offset
+    return await this.#deps.write({
+      since, offset, changed, forgotten: [...forgotten, ...committed.map(dead => DEAD + dead)],
+    })
   }
 }
 
@@ -186,7 +192,10 @@ export function createMarkStore (redis: RedisClient): MarkStore {
       const { [OFFSET]: offset = '-1', ...senders } = await redis.hgetall(marksKeyOf(partition))
       return {
         offset: integer(offset),
-        senders: new Map(Object.entries(senders).map(([sender, mark]) => [sender, markOf(mark)])),
+        senders: new Map(Object.entries(senders).map(([sender, mark]) => {
+          const [sequence = '', sentAt = ''] = mark.split(':')
+          return [sender, { sequence: integer(sequence), sentAt: integer(sentAt) }]
+        })),
       }
     },
     write: async (partition, { since, offset, changed, forgotten }) => {
@@ -200,9 +209,4 @@ export function createMarkStore (redis: RedisClient): MarkStore {
         marksKeyOf(partition), ...offsets.flatMap(offset => [`${DEAD}${offset}`, '0:0']))
     },
   }
-}
-
-function markOf (text: string): Mark {
-  const [sequence = '', sentAt = ''] = text.split(':')
-  return { sequence: integer(sequence), sentAt: integer(sentAt) }
 }

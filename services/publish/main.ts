@@ -1,19 +1,19 @@
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import { createPartners } from '../accounts/partners.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
-import { subscriptionsOf } from '../runtime/platform/topics.ts'
+import { subscriptionsOf, topicName } from '../runtime/platform/topics.ts'
 import { createArchive } from '../jobs/results/archive.ts'
 import { closedKeys, connectJobKeys } from '../jobs/connect-keys.ts'
 import { connectPartnerResults } from '../jobs/results/partner-results.ts'
 import { createResultBlocks } from '../jobs/results/result-blocks.ts'
 import { createResults } from '../jobs/results/results.ts'
 import { publishConfig, type PublishConfig } from './config.ts'
-import { connectPartners } from './partners.ts'
-import { createPublishProgress } from './publish-job.ts'
-import { createPublishStage, type PublishDeps } from './stage.ts'
+import { createPublishProgress, createPublishStage, type PublishDeps } from './stage.ts'
 
 const TOPIC_CHECK_MS = 5_000
 const STALLED_AFTER_MS = 2_000
@@ -27,8 +27,18 @@ export function publishDeps (config: PublishConfig, connected: Connected): Publi
   const { bus, codec, state, clickhouse, recordMac, keys, log, gate } = connected
   const store = createJobStore(state)
   const archive = createArchive(clickhouse, recordMac)
+  const partners = createPartners({
+    redis: state, keys: connectOrganizationKeys('partners', config, connected),
+  })
+  // A missing topic of an active partner may be an operator's mistake, so `publish` waits for it.
+  const isDeleted = async (partner: string) => {
+    const registered = await partners.find(partner)
+    if (registered === undefined || registered.revokedAtMs === 0) return false
+    return !(await bus.topicNames()).has(topicName('feeds.finished', { partner }))
+  }
   return {
-    ...connectPartners(config, connected),
+    partners,
+    isDeleted,
     findJob: async (tenant, job) =>
       await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
     findArchived: archive.find,

@@ -1,20 +1,36 @@
+import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
+import type { Partners } from '../accounts/partners.ts'
+import type { Job, JobFeed } from '../jobs/job.ts'
+import type { ArchivedJob } from '../jobs/results/archive.ts'
+import { columnsOf } from '../jobs/results/columns.ts'
+import { feedCells, type PartnerResults } from '../jobs/results/partner-results.ts'
+import { LostResultsError } from '../jobs/results/read-chunks.ts'
+import type { Results } from '../jobs/results/results.ts'
+import { taggedTenant } from '../money/redis-keys.ts'
 import { MissingOrganizationKeyError } from '../runtime/crypto/key-ring.ts'
 import { MISSING_KEY } from '../runtime/engine/dead-letters.ts'
 import type { Gate } from '../runtime/engine/pause.ts'
-import {
-  HeldMessages, type Decision, type Incoming, type Stage,
-} from '../runtime/engine/stage.ts'
-import type { Job, JobFeed } from '../jobs/job.ts'
+import { HeldMessages, type Decision, type Incoming, type Stage } from '../runtime/engine/stage.ts'
+import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
 import { createCapacity, createFairSlots, createSerialQueues } from '../runtime/platform/limits.ts'
-import { isInfrastructure } from '../runtime/platform/errors.ts'
-import { retry, retryForever } from '../runtime/platform/retry.ts'
-import {
-  publishJob, type DeadReason, type Publication, type PublishJobDeps,
-} from './publish-job.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
+import { retry, retryForever, sleep } from '../runtime/platform/retry.ts'
 
-export type PublishDeps = PublishJobDeps & {
+export type PublishDeps = {
   /** An ended job, from Redis or from the archive, without its results. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
+  readonly findArchived: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
+  readonly partners: Pick<Partners, 'keysOf'>
+  readonly results: Pick<Results, 'feedRows'>
+  readonly partnerResults: PartnerResults
+  readonly progress: PublishProgress
+  /** Whether a partner is revoked and its result topic is deleted. */
+  readonly isDeleted: (partner: string) => Promise<boolean>
+  /** Milliseconds between two checks whether the partner of a pending send is deleted. */
+  readonly topicCheckMs: number
+  /** A job is stalled when its results are not acknowledged for this time. */
+  readonly stalledAfterMs: number
   /** Maximum number of messages in one call of `decide`, and of jobs published at a time. */
   readonly batch: number
   /** No job is started while it is closed; always open by default. */
@@ -25,9 +41,32 @@ export type PublishDeps = PublishJobDeps & {
   ) => void
 }
 
+/** How much of a job Kafka has acknowledged, for a job that is settled or delivered twice. */
+type PublishProgress = {
+  /** The number of acknowledged pieces of results, from the first; Infinity for all of them. */
+  readonly read: (tenant: string, job: string) => Promise<number>
+  readonly write: (tenant: string, job: string, pieces: number) => Promise<void>
+}
+
 type Message = Incoming<'jobs.settled'>
 /** A message that is held until its job is published or dead. */
 type Held = Pick<Message, 'raw'> & { decision?: Decision<'publish'> }
+
+/** Why some results of a job cannot be published; the reason of its dead letter. */
+type DeadReason =
+  | 'unknown_partner' | 'partner_topic_deleted' | 'contacts_lost' | 'results_lost'
+/** Undefined when every result is acknowledged. */
+type Outcome =
+  | 'already_published' | DeadReason | 'publish_failed' | typeof MISSING_KEY | undefined
+
+type Publication = {
+  readonly message: Message
+  readonly feed: JobFeed
+  readonly signal: AbortSignal
+  /** Called when the partner's topic does not acknowledge in time. */
+  readonly onStalled: () => void
+}
+
 /** Jobs that wait for their partner's topic. Above, the partition waits for one of them. */
 const MAX_UNPUBLISHED = 10_000
 const TRIES = 3
@@ -88,16 +127,13 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
   }
 }
 
-/** Otherwise the reason of the dead letter of a job that was not published completely. */
-type Outcome = 'already_published' | DeadReason | 'publish_failed' | typeof MISSING_KEY
-
 /** Publishes jobs: of each partner one at a time, and of all partners up to `batch`. */
 function createPublish (deps: PublishDeps) {
   const queues = createSerialQueues()
   const slots = createFairSlots({ capacity: deps.batch, maxCredit: 0 })
   const inSlot = (publication: Omit<Publication, 'onStalled'>) => {
     const { promise: stalled, resolve: onStalled } = Promise.withResolvers<void>()
-    const ended = Promise.withResolvers<Outcome | undefined>()
+    const ended = Promise.withResolvers<Outcome>()
     slots.run({ name: publication.feed.partner, cost: 1 }, async () => {
       await deps.gate?.opened(publication.signal)
       const publishing = publishRetrying(deps, { ...publication, onStalled })
@@ -111,9 +147,7 @@ function createPublish (deps: PublishDeps) {
 }
 
 /** As the engine retries decisions: outages forever, other failures a few times. */
-async function publishRetrying (
-  deps: PublishDeps, publication: Publication
-): Promise<Outcome | undefined> {
+async function publishRetrying (deps: PublishDeps, publication: Publication): Promise<Outcome> {
   const { message: { value: { job } }, feed: { partner }, signal } = publication
   const onRetry = (error: unknown) => deps.onRetry(error, { job, partner })
   const isOther = (error: unknown) => !signal.aborted && !isInfrastructure(error)
@@ -125,5 +159,135 @@ async function publishRetrying (
     if (!isOther(error)) throw error
     onRetry(error)
     return error instanceof MissingOrganizationKeyError ? MISSING_KEY : 'publish_failed'
+  }
+}
+
+/**
+ * Resolves once Kafka has acknowledged every result, or with the reason for a dead letter. What was
+ * acknowledged before is not sent again.
+ */
+async function publishJob (deps: PublishDeps, publication: Publication): Promise<Outcome> {
+  const { message: { value: { tenant, job: id } }, feed: { partner }, signal } = publication
+  try {
+    const published = await deps.progress.read(tenant, id)
+    if (published === Infinity) return 'already_published'
+    const [key] = await deps.partners.keysOf(partner) ?? []
+    if (key === undefined) return 'unknown_partner'
+    const archived = await deps.findArchived(tenant, id)
+    if (archived === undefined) {
+      throw new InconsistencyError(`job ${id} of tenant ${tenant} is settled, but ClickHouse has ` +
+        'no archived record of it; check that ClickHouse has lost no data')
+    }
+    return await sendUnlessDeleted(sending => sendResults(deps, {
+      ...publication, archived, key, published, signal: sending,
+    }), {
+      isDeleted: () => deps.isDeleted(partner), checkMs: deps.topicCheckMs, signal,
+    })
+  } catch (error) {
+    // Of an erased organization there is nothing left to publish.
+    if (error instanceof OrganizationErasedError) return undefined
+    throw error
+  }
+}
+
+type Sending = Publication & {
+  readonly archived: ArchivedJob
+  readonly key: Buffer
+  /** Pieces to leave out. */
+  readonly published: number
+}
+
+async function sendResults (
+  { results, partnerResults, progress, stalledAfterMs }: PublishDeps,
+  { archived: { job, manifest }, feed, key, published, signal, onStalled }: Sending
+): Promise<DeadReason | undefined> {
+  const target = { ...feed, key, service: job.service }
+  const columns = columnsOf(job.service)
+  let lost: DeadReason | undefined
+  let pieces = 0
+  try {
+    for await (const { rows, contacts } of results.feedRows(job, manifest)) {
+      signal.throwIfAborted()
+      pieces++
+      if (pieces <= published) continue
+      if (contacts === undefined) {
+        lost = 'contacts_lost'
+        continue
+      }
+      const { offsets, references } = contacts
+      const contactResults = rows.map((row, index) => ({
+        offset: offsets[index] ?? -1,
+        reference: references[index] ?? '',
+        cells: feedCells(columns, row, job.id),
+      }))
+      failpoint('publish.sending')
+      const stalling = setTimeout(onStalled, stalledAfterMs)
+      await partnerResults.send(target, contactResults, signal)
+        .finally(() => clearTimeout(stalling))
+      failpoint('publish.sent')
+      // What follows a loss is sent again with it, once the letter of the job is replayed.
+      if (lost === undefined) await progress.write(job.tenant, job.id, pieces)
+    }
+  } catch (error) {
+    if (!(error instanceof LostResultsError)) throw error
+    lost = 'results_lost'
+  }
+  if (lost === undefined) await progress.write(job.tenant, job.id, Infinity)
+  return lost
+}
+
+type DeletionWatch = {
+  readonly isDeleted: () => Promise<boolean>
+  /** Milliseconds between two checks. */
+  readonly checkMs: number
+  readonly signal: AbortSignal
+}
+
+/**
+ * Runs a send until it ends or the partner is deleted; resolves to `partner_topic_deleted` then.
+ * Sends are retried forever, and a deleted topic never comes back. A failed check counts as "not
+ * deleted".
+ */
+async function sendUnlessDeleted<T> (
+  send: (signal: AbortSignal) => Promise<T>, { isDeleted, checkMs, signal }: DeletionWatch
+): Promise<T | 'partner_topic_deleted'> {
+  const done = new AbortController()
+  const deleted = new AbortController()
+  const watch = async () => {
+    const watching = AbortSignal.any([signal, done.signal])
+    do await sleep(checkMs, watching)
+    while (!await isDeleted().catch(() => false))
+    deleted.abort()
+  }
+  watch().catch(() => {})
+  try {
+    return await send(AbortSignal.any([signal, deleted.signal]))
+  } catch (error) {
+    if (!deleted.signal.aborted || signal.aborted) throw error
+    return 'partner_topic_deleted'
+  } finally {
+    done.abort()
+  }
+}
+
+/** A job that is settled twice is settled within seconds, so this is long after the second time. */
+const KEPT_S = 86_400
+const ALL = 'all'
+
+/** String: the number of acknowledged pieces of results of a job, or `all`. */
+const keyOf = (tenant: string, job: string) => `published:${taggedTenant(tenant)}:${job}`
+
+/** The progress of publishing, in Redis for a day after the last acknowledgement. */
+export function createPublishProgress (
+  redis: Pick<RedisClient, 'get' | 'set'>
+): PublishProgress {
+  return {
+    read: async (tenant, job) => {
+      const pieces = await redis.get(keyOf(tenant, job))
+      return pieces === ALL ? Infinity : Number(pieces ?? 0)
+    },
+    write: async (tenant, job, pieces) => {
+      await redis.set(keyOf(tenant, job), pieces === Infinity ? ALL : pieces, 'EX', KEPT_S)
+    },
   }
 }

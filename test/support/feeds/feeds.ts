@@ -9,8 +9,9 @@ import { createCodec, localSource } from '../../../services/runtime/kafka/regist
 import { sleep } from '../../../services/runtime/platform/retry.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
 import { createCapacity } from '../../../services/runtime/platform/limits.ts'
-import { createPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/partner-feed.ts'
-import { startPartnerFeeds, type PartnerFeedsDeps } from '../../../services/feed/partner-feeds.ts'
+import {
+  createPartnerFeed, startPartnerFeeds, type PartnerFeedDeps, type PartnerFeedsDeps,
+} from '../../../services/feed/partner-feeds.ts'
 import { createMarkStore } from '../../../services/feed/replay-guard.ts'
 import type { MemoryBus } from '../kafka/memory-bus.ts'
 

@@ -5,13 +5,11 @@ import type { OutgoingMessage, RawMessage } from '../../../services/runtime/kafk
 import type { ReplayOutcome } from '../../../services/runtime/engine/dead-letters.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
-import { createPartnerResults } from '../../../services/jobs/results/partner-results.ts'
-import { createRejections } from '../../../services/feed/contact.ts'
+import { connectRejections } from '../../../services/feed/contact.ts'
 import type { JobOutcome, FeedJobRequest } from '../../../services/feed/cursor.ts'
-import { createIntake, type IntakeDeps } from '../../../services/feed/intake.ts'
-import { createPartition } from '../../../services/feed/partition.ts'
+import { createIntake, createPartition, type IntakeDeps } from '../../../services/feed/intake.ts'
 import { createCapacity } from '../../../services/runtime/platform/limits.ts'
-import type { Marks, MarksChange } from '../../../services/feed/replay-guard.ts'
+import type { Marks, ReplayGuardDeps } from '../../../services/feed/replay-guard.ts'
 import { SENDER, sealedContact } from '../../support/feeds/feeds.ts'
 
 const codec = createCodec(localSource())
@@ -77,7 +75,7 @@ function createScenario ({
 }: Given = {}) {
   const records = {
     replays: [] as unknown[],
-    saved: [] as MarksChange[],
+    saved: [] as Parameters<ReplayGuardDeps['write']>[0][],
     reports: [] as ReplayOutcome[],
     written: [] as number[],
     failures: [] as string[],
@@ -91,7 +89,7 @@ function createScenario ({
   const buffered = createCapacity(100)
   const lost = new AbortController()
   let answer = (_outcome: JobOutcome) => {}
-  const results = createPartnerResults({ codec, producerOf: () => producerInto(sent, outages) })
+  const bus = { producer: () => ({ ...producerInto(sent, outages), close: async () => {} }) }
   const takeIn = createIntake({
     ...common,
     deadLetters: {
@@ -99,7 +97,7 @@ function createScenario ({
       report: async () => { throw new Error('a partition reports') },
     },
     isReplay: message => message.headers['signed'] === 'yes',
-    rejections: createRejections({ results, now: () => 0 }),
+    rejections: connectRejections({ bus, codec }, { now: () => 0 }),
     metrics: { count: name => { if (name === 'feed_replays_total') replays.push(name) } },
     onReplay: replay => { replays.push(replay.offset) },
     gate,
@@ -185,15 +183,9 @@ describe('the intake of a feed', () => {
     expect(commits).toEqual([2n])
   })
 
-  it('finishes contacts at once that a job has already', async () => {
-    const positions = new Map([['whatsapp||', 1]])
-    const { deliver, requests, commits } = createScenario({ positions })
-    await deliver([await raw(0), await raw(1)])
-    expect([requests, commits]).toEqual([[], [2n]])
-  })
-
-  it('answers invalid contacts at once', async () => {
-    const { deliver, sent, commits } = createScenario(finishedTo(5))
+  it('answers invalid contacts, also after an outage', async () => {
+    const outages = [new InfrastructureError('away')]
+    const { deliver, sent, commits } = createScenario({ ...finishedTo(5), outages })
     await deliver([await raw(6, { service: 'fortune-telling' })])
     const [message] = sent
     const result = await codec.decode('feeds.finished', message!.value!) as FeedResult
@@ -210,13 +202,6 @@ describe('the intake of a feed', () => {
       expires_at: at,
     })
     expect(commits).toEqual([7n])
-  })
-
-  it('answers invalid contacts after an outage', async () => {
-    const outages = [new InfrastructureError('away')]
-    const { deliver, sent, commits } = createScenario({ ...finishedTo(5), outages })
-    await deliver([await raw(6, { service: 'fortune-telling' })])
-    expect([sent.map(message => message.key), commits]).toEqual([['c6'], [7n]])
   })
 
   it('answers invalid contacts with names of any length', async () => {
@@ -269,18 +254,6 @@ describe('a replayed contact of a feed', () => {
     expect(replays).toEqual(['feed_replays_total', 3, 'feed_replays_total', 4])
   })
 
-  it('is recognized in another partition', async () => {
-    const { deliver, sent, commits, replays } = createScenario()
-    await deliver([{ ...await raw(0, { partition: 2 }), partition: 1 }])
-    expect([sent, commits, replays]).toEqual([[], [1n], ['feed_replays_total', 0]])
-  })
-
-  it('is recognized by the stored marks', async () => {
-    const { deliver, requests, replays } = createScenario({ marks: marked(3, 3) })
-    await deliver([await raw(4, { sequence: 2 }), await raw(5, { end: true })])
-    expect([requests.map(({ offsets }) => offsets), replays.length]).toEqual([[[5]], 2])
-  })
-
   it('is not a contact that was finished before the stored marks', async () => {
     const { deliver, requests, replays, sent, commits, seeks } =
       createScenario({ marks: marked(1, 0) })
@@ -317,15 +290,6 @@ describe('the sender marks of a feed', () => {
     expect(commits).toEqual([])
     const failure = 'lost the replay-guard state of feeds.acme.submitted[1]'
     expect(failures).toEqual([expect.stringContaining(failure)])
-  })
-
-  it('that are missing are rebuilt from the log', async () => {
-    const { deliver, commits, seeks } = createScenario()
-    await deliver([await raw(7)])
-    expect(seeks).toEqual([0n])
-    // The log has a gap, so the next delivery is accepted as it is.
-    await deliver([await raw(5, { service: 'fortune-telling' })])
-    expect([seeks, commits]).toEqual([[0n], [0n, 6n]])
   })
 
   it('suppress a second answer to a rejected contact that its cursor has passed', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { FetchedBatch, RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { createCapacity } from '../../../services/runtime/platform/limits.ts'
-import { createPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/partner-feed.ts'
+import { createPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/partner-feeds.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
 import type { Submitted } from '../../../services/jobs/submit.ts'
 import { systemClock } from '../../../services/runtime/platform/clock.ts'
@@ -24,10 +24,9 @@ const partner = {
   keys: [],
 } as const
 const taken = { kind: 'accepted', job: { id: 'job_1' } } as Submitted
-const broke = {
-  kind: 'refused',
-  refusal: { code: 'insufficient_balance', requiredMicros: 500, availableMicros: 0 },
-} as unknown as Submitted
+const refused = (refusal: object) => ({ kind: 'refused', refusal }) as unknown as Submitted
+const full = refused({ code: 'concurrent_jobs_limit' })
+const broke = refused({ code: 'insufficient_balance', requiredMicros: 500, availableMicros: 0 })
 
 async function raw (offset: number): Promise<RawMessage> {
   const contact = sealedContact(key, '+12127365000', { partner: 'acme', sequence: offset })
@@ -36,6 +35,7 @@ async function raw (offset: number): Promise<RawMessage> {
   return { ...at, key: Buffer.from('k'), value, headers: {} }
 }
 
+let polls = 0
 /** A feed with one contact per job, and the redeliveries that it asks for. */
 function createScenario (change: Partial<PartnerFeedDeps> = {}) {
   const requested: Submission[] = []
@@ -94,8 +94,9 @@ function createScenario (change: Partial<PartnerFeedDeps> = {}) {
     redeliver: (fromOffset, after) => { redeliveries.push({ fromOffset, after }) },
   } satisfies FetchedBatch)
   const inputs = () => requested.flatMap(({ inputs }) => inputs)
-  const { buffered } = deps
-  return { feed, deliver, inputs, answers, broken, waits, redeliveries, balance, buffered }
+  const { buffered, backpressure } = deps as PartnerFeedDeps
+  const seen = { broken, waits, redeliveries, balance, buffered, backpressure }
+  return { feed, deliver, inputs, answers, ...seen }
 }
 
 describe('a partner feed', () => {
@@ -104,7 +105,7 @@ describe('a partner feed', () => {
     answers.push(broke)
     await deliver(await raw(0))
     await eventually(() => expect(feed.state()).toBe('paused'))
-    expect([buffered?.used(), redeliveries.map(({ fromOffset }) => fromOffset)]).toEqual([0, [0n]])
+    expect([buffered.used(), redeliveries.map(({ fromOffset }) => fromOffset)]).toEqual([0, [0n]])
     await deliver(await raw(0))
     expect([redeliveries.length, inputs().length]).toEqual([2, 1])
     balance.availableMicros = 500
@@ -112,6 +113,26 @@ describe('a partner feed', () => {
     expect(feed.state()).toBe('running')
     await deliver(await raw(0))
     await eventually(() => expect(inputs()).toHaveLength(2))
+    feed.stop()
+  })
+
+  it.each<[what: string, Submitted, Partial<PartnerFeedDeps['backpressure']>, polls: number]>([
+    ['the balance covers the job', broke, {
+      wallet: { balance: async () => ({ availableMicros: [0, 499, 500][polls++] }) as never },
+    }, 3],
+    ['the tenant has fewer active jobs than at the refusal', full,
+      { redis: { hget: async () => String([10, 10, 11, 9][polls++]) } }, 4],
+    ['the maximum pause is over', broke, { maxPauseMs: 20 }, 0],
+  ])('asks for a job again once %s', async (_what, answer, change, expected) => {
+    polls = 0
+    const backpressure = { ...createScenario().backpressure, ...change }
+    const { feed, deliver, inputs, answers, redeliveries } =
+      createScenario({ backpressure, pauseAfterMs: 60_000 })
+    answers.push(answer)
+    await deliver(await raw(0))
+    await eventually(() => expect(inputs()).toHaveLength(2))
+    // The contact stayed in memory.
+    expect([polls, redeliveries, feed.state()]).toEqual([expected, [], 'running'])
     feed.stop()
   })
 
@@ -156,9 +177,9 @@ describe('a partner feed', () => {
     const { feed, deliver, inputs, buffered } =
       createScenario({ batchLimits: { contacts: 2, ageMs: 60_000 } })
     await deliver(await raw(0))
-    expect(buffered?.used()).toBe(1)
+    expect(buffered.used()).toBe(1)
     feed.onAssigned()
-    expect(buffered?.used()).toBe(0)
+    expect(buffered.used()).toBe(0)
     await deliver(await raw(0))
     await deliver(await raw(1))
     await eventually(() => expect(inputs()).toHaveLength(2))

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Partner } from '../../../services/accounts/partners.ts'
-import { startPartnerFeeds, type PartnerFeeds } from '../../../services/feed/partner-feeds.ts'
-import type { PartnerFeed } from '../../../services/feed/partner-feed.ts'
+import {
+  startPartnerFeeds, type PartnerFeed, type PartnerFeeds,
+} from '../../../services/feed/partner-feeds.ts'
 import type { ConsumeOptions, FetchedBatch } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { feedGroupOf } from '../../../services/runtime/platform/topics.ts'
@@ -67,7 +68,7 @@ function environment () {
 }
 
 const count = (feeds: PartnerFeeds, state: string) =>
-  [...feeds.states().values()].filter(one => one === state).length
+  [...feeds.states().values()].filter(current => current === state).length
 
 describe('the partner feeds', () => {
   it('read the topics of many partners with few consumers', async () => {

@@ -1,14 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import { columnsOf } from '../../../services/jobs/results/columns.ts'
+import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
+import type { Job } from '../../../services/jobs/job.ts'
+import { columnsOf } from '../../../services/jobs/results/columns.ts'
 import {
   feedCells, type ContactResult, type ResultTarget,
 } from '../../../services/jobs/results/partner-results.ts'
-import type { FeedRows } from '../../../services/jobs/results/results.ts'
 import { LostResultsError } from '../../../services/jobs/results/read-chunks.ts'
+import type { FeedRows } from '../../../services/jobs/results/results.ts'
 import { createPublishStage, type PublishDeps } from '../../../services/publish/stage.ts'
-import type { Job } from '../../../services/jobs/job.ts'
-import type { Decision, Incoming, Stage } from '../../../services/runtime/engine/stage.ts'
+import type { Decision, Incoming } from '../../../services/runtime/engine/stage.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 
@@ -18,224 +19,242 @@ const row = (number: number) => columns.map(name => {
   if (name === 'row') return String(number)
   return name === 'status' ? 'valid' : ''
 })
+const first = {
+  rows: [row(1), row(2)], contacts: { offsets: [7, 9], references: ['a', 'b'] },
+}
+const second = { rows: [row(3)], contacts: { offsets: [12], references: ['c'] } }
+const lost = { rows: [row(1)], contacts: undefined }
+
 const partition = { topic: 'jobs.settled', partition: 0 }
-const messageOf = (offset: number) => ({
+const newMessage = (offset: number) => ({
   value: { tenant: 'org_1.live', job: `job_${offset}` },
   raw: { ...partition, offset: BigInt(offset), timestampMs: 5_000 + offset },
 }) as Incoming<'jobs.settled'>
-const jobOf = (id: string, partner = 'acme') =>
+const newJob = (id: string, partner = 'acme') =>
   ({ id, service: 'whatsapp', feed: { partner, partition: 2 } }) as Job
-const message = messageOf(1)
-const feedJob = jobOf('job_1')
-const contacts = { offsets: [7, 9], references: ['a', 'b'] }
-const piece = { rows: [row(1), row(2)], contacts }
+const message = newMessage(1)
+const { signal } = new AbortController()
 
-async function * from (pieces: readonly (FeedRows | Error)[]): AsyncIterable<FeedRows> {
+/** Results that a stream of chunks has, or fails with. */
+async function * read (pieces: readonly (FeedRows | Error)[]): AsyncIterable<FeedRows> {
   for (const piece of pieces) {
     if (piece instanceof Error) throw piece
     yield piece
   }
 }
 
-/** A stage with one piece of results per job, all of which are sent. */
-function createStage (change: Partial<PublishDeps> = {}) {
-  return createPublishStage({
-    partners: { keysOf: async () => [key] },
-    findJob: async (_tenant, id) => jobOf(id),
-    findArchived: async (_tenant, id) => ({ job: jobOf(id), manifest: [] }),
-    results: { feedRows: () => from([piece]) },
-    partnerResults: { send: async () => {} },
-    progress: { read: async () => 0, write: async () => {} },
-    isDeleted: async () => false,
-    topicCheckMs: 60_000,
-    batch: 10,
-    stalledAfterMs: 60_000,
-    onRetry: () => {},
-    ...change,
-  })
-}
-
-/** What is decided about one message, at once or when it is published. */
-async function decide (stage: Stage<'publish'>, one = message) {
-  const [decision] = await stage.decide([one], new AbortController().signal)
-  if (decision !== undefined) return decision
-  return await eventually(async () => {
-    const [flushed] = await stage.flushHeld?.(partition) ?? []
-    expect(flushed).toBeDefined()
-    return flushed
-  })
-}
-
-async function publish (
-  job: Job | undefined, pieces: readonly (FeedRows | Error)[] = [], hasKey = true
+/** A stage whose jobs have these results, all of which are sent; what it did. */
+function createScenario (
+  pieces: readonly (FeedRows | Error)[] = [first], change: Partial<PublishDeps> = {}
 ) {
   const sent: ContactResult[] = []
-  const targets: unknown[] = []
-  const stage = createStage({
-    partners: { keysOf: async () => hasKey ? [key] : undefined },
-    findJob: async () => job,
-    findArchived: async () => job === undefined ? undefined : { job, manifest: [] },
-    results: { feedRows: () => from(pieces) },
+  const targets: ResultTarget[] = []
+  const failures: unknown[] = []
+  const published = new Map<string, number>()
+  const stage = createPublishStage({
+    partners: { keysOf: async () => [key] },
+    findJob: async (_tenant, id) => newJob(id),
+    findArchived: async (_tenant, id) => ({ job: newJob(id), manifest: [] }),
+    results: { feedRows: () => read(pieces) },
     partnerResults: {
       send: async (target, results) => {
         targets.push(target)
         sent.push(...results)
       },
     },
+    progress: {
+      read: async (_tenant, job) => published.get(job) ?? 0,
+      write: async (_tenant, job, count) => { published.set(job, count) },
+    },
+    isDeleted: async () => false,
+    topicCheckMs: 60_000,
+    batch: 10,
+    stalledAfterMs: 60_000,
+    onRetry: error => { failures.push(error) },
+    ...change,
   })
-  return { sent, targets, decision: await decide(stage) }
+  /** What is decided about a message, at once or when its job is published. */
+  const decide = async (incoming = message): Promise<unknown> => {
+    const [decision] = await stage.decide([incoming], signal)
+    return decision ?? await eventually(async () => {
+      const [flushed] = await stage.flushHeld?.(partition) ?? []
+      expect(flushed).toBeDefined()
+      return flushed
+    })
+  }
+  return { stage, decide, sent, targets, failures, published }
 }
 
-/** Sends that wait until the test acknowledges those of a partner. */
-function createSlowTopics () {
-  const sent: string[] = []
-  const waiting = new Map<string, PromiseWithResolvers<void>>()
-  const of = (partner: string) => {
-    const found = waiting.get(partner) ?? Promise.withResolvers<void>()
-    waiting.set(partner, found)
-    return found
-  }
-  return {
-    sent,
-    acknowledge: (partner: string) => of(partner).resolve(),
-    send: async ({ partner }: ResultTarget, [result]: readonly ContactResult[]) => {
-      sent.push(`${partner} ${String(result?.cells['job'])}`)
-      await of(partner).promise
-    },
-  }
-}
+const finished = { completes: [message], emits: [] }
 
 describe('publish', () => {
   it('sends one result per contact, under the reference of the partner', async () => {
-    const { sent, targets, decision } = await publish(feedJob, [
-      piece, { rows: [row(3)], contacts: { offsets: [12], references: ['c'] } },
-    ])
+    const { sent, targets, decide } = createScenario([first, second])
+    expect(await decide()).toEqual(finished)
     const cells = { status: 'valid', job: 'job_1' }
     expect(sent).toEqual([
       { offset: 7, reference: 'a', cells }, { offset: 9, reference: 'b', cells },
       { offset: 12, reference: 'c', cells },
     ])
     expect(targets[0]).toEqual({ partner: 'acme', partition: 2, key, service: 'whatsapp' })
-    expect(decision).toEqual({ completes: [message], emits: [] })
   })
 
-  it('sends nothing for jobs of the REST API and for unknown jobs', async () => {
-    const { feed: _feed, ...plain } = feedJob
+  it('sends nothing for jobs of the REST API and for unknown ones', async () => {
+    const { feed: _feed, ...plain } = newJob('job_1')
     for (const job of [plain as Job, undefined]) {
-      expect(await publish(job)).toEqual({
-        sent: [], targets: [], decision: { completes: [message], emits: [] },
-      })
+      const { decide, targets } = createScenario([], { findJob: async () => job })
+      expect([await decide(), targets]).toEqual([finished, []])
     }
+    const { decide } = createScenario([], { findJob: async () => { throw new Error('was read') } })
+    const other = { ...message, value: { ...message.value, partner: '' } }
+    expect(await decide(other)).toEqual({ completes: [other], emits: [] })
   })
 
-  it('reads no job whose event says that it belongs to no partner', async () => {
-    const stage = createPublishStage({
-      findJob: async () => { throw new Error('was read') },
-    } as unknown as PublishDeps)
-    const other = { value: { ...message.value, partner: '' } } as Incoming<'jobs.settled'>
-    expect(await stage.decide([other], new AbortController().signal))
-      .toEqual([{ completes: [other], emits: [] }])
-  })
-
-  it('dead-letters a job whose contacts, results or partner are lost', async () => {
-    const known = { rows: [row(2)], contacts: { offsets: [1], references: ['b'] } }
-    const lost = await publish(feedJob, [{ rows: [row(1)], contacts: undefined }, known])
-    expect([lost.sent.length, lost.decision]).toMatchObject([1, { dead: 'contacts_lost' }])
-    const unreadable = await publish(feedJob, [new LostResultsError('gone')])
-    expect(unreadable.decision).toMatchObject({ dead: 'results_lost' })
-    const unknown = await publish(feedJob, [known], false)
-    expect(unknown.decision).toMatchObject({ dead: 'unknown_partner' })
-  })
-
-  it('dead-letters a job whose partner and result topic are deleted', async () => {
-    const answers = [false, true]
-    const stage = createStage({
+  it.each<[string, readonly (FeedRows | Error)[], Partial<PublishDeps>, string, sent: number]>([
+    ['lost contacts', [lost, first], {}, 'contacts_lost', 2],
+    ['lost results', [new LostResultsError('gone')], {}, 'results_lost', 0],
+    ['an unknown partner', [first], { partners: { keysOf: async () => undefined } },
+      'unknown_partner', 0],
+    ['a deleted topic', [first], {
       partnerResults: {
-        send: (_of, _results, signal) => new Promise((_resolve, reject) => {
+        send: (_target, _results, signal) => new Promise((_resolve, reject) => {
           signal?.addEventListener('abort', () => reject(signal.reason))
         }),
       },
-      isDeleted: async () => answers.shift() ?? true,
+      isDeleted: async () => true,
       topicCheckMs: 1,
-    })
-    expect([await decide(stage), answers]).toMatchObject([{ dead: 'partner_topic_deleted' }, []])
+    }, 'partner_topic_deleted', 0],
+    ['no archived record', [first], { findArchived: async () => undefined }, 'publish_failed', 0],
+    ['a failure that lasts', [new Error('a block is missing')], {}, 'publish_failed', 0],
+  ])('makes a dead letter of a job with %s', async (...[, pieces, change, dead, count]) => {
+    const { decide, sent, failures } = createScenario(pieces, change)
+    expect([await decide(), sent.length]).toEqual([{ ...finished, dead }, count])
+    expect(failures).toHaveLength(dead === 'publish_failed' ? 3 : 0)
   })
 
-  it('starts no job while the stage is paused', async () => {
-    const { promise: resumed, resolve: resume } = Promise.withResolvers<void>()
-    const { sent, send, acknowledge } = createSlowTopics()
-    const gate = { isOpen: () => false, opened: () => resumed }
-    const stage = createStage({ partnerResults: { send }, gate })
-    await stage.decide([message], new AbortController().signal)
-    await new Promise(resolve => setImmediate(resolve))
-    expect(sent).toEqual([])
-    resume()
-    acknowledge('acme')
-    await eventually(() => expect(sent).toEqual(['acme job_1']))
+  it('has nothing to publish of an erased organization', async () => {
+    const keysOf = async () => { throw new OrganizationErasedError('org_1') }
+    const { decide, failures } = createScenario([first], { partners: { keysOf } })
+    expect([await decide(), failures]).toEqual([finished, []])
   })
 
-  it('retries an outage until it ends, and another failure three times', async () => {
-    const failures: unknown[] = []
+  it('retries an outage until it ends', async () => {
     const outages = Array.from({ length: 5 }, () => new InfrastructureError('away'))
-    const onRetry = (error: unknown) => { failures.push(error) }
-    const away = createStage({
-      results: { feedRows: () => from([outages.shift() ?? piece]) }, onRetry,
-    })
-    expect(await decide(away)).toEqual({ completes: [message], emits: [] })
-    expect(failures).toHaveLength(5)
-    const broken = createStage({
-      results: { feedRows: () => from([new Error('a block is missing')]) }, onRetry,
-    })
-    expect(await decide(broken)).toMatchObject({ dead: 'publish_failed' })
-    expect(failures).toHaveLength(8)
+    const feedRows = () => read([outages.shift() ?? first])
+    const { decide, failures } = createScenario([], { results: { feedRows } })
+    expect([await decide(), failures.length]).toEqual([finished, 5])
   })
 })
+
+/** Sends that wait until the test acknowledges those of a partner. */
+function createSlowTopics () {
+  const sent: string[] = []
+  const waiting = new Map<string, PromiseWithResolvers<void>>()
+  const acknowledgement = (partner: string) => {
+    const pending = waiting.get(partner) ?? Promise.withResolvers<void>()
+    waiting.set(partner, pending)
+    return pending
+  }
+  const send = async ({ partner }: ResultTarget, [result]: readonly ContactResult[]) => {
+    sent.push(`${partner} ${String(result?.cells['job'])}`)
+    await acknowledgement(partner).promise
+  }
+  const acknowledge = (partner: string) => acknowledgement(partner).resolve()
+  return { sent, acknowledge, partnerResults: { send } }
+}
 
 describe('a slow partner topic', () => {
   const partners = ['slow', 'slow', 'acme', 'globex']
   const findJob = async (_tenant: string, id: string) =>
-    jobOf(id, partners[Number(id.split('_')[1])])
-  const signal = new AbortController().signal
+    newJob(id, partners[Number(id.split('_')[1])])
 
   it('holds the jobs of its partner only', async () => {
-    const { sent, acknowledge, send } = createSlowTopics()
-    const stage = createStage({ findJob, partnerResults: { send } })
-    const messages = [0, 1, 2, 3].map(messageOf)
+    const { sent, acknowledge, partnerResults } = createSlowTopics()
+    const { stage } = createScenario([first], { findJob, partnerResults })
+    const messages = [0, 1, 2, 3].map(newMessage)
     expect(await stage.decide(messages, signal)).toEqual([])
     await eventually(() => expect(sent).toHaveLength(3))
     acknowledge('acme')
     acknowledge('globex')
+    const decided: Decision<'publish'>[] = []
     const flushed = async (count: number) => await eventually(async () => {
       decided.push(...await stage.flushHeld?.(partition) ?? [])
       expect(decided).toHaveLength(count)
     })
-    const decided: Decision<'publish'>[] = []
     await flushed(2)
     expect(decided.flatMap(({ completes }) => completes)).toEqual(messages.slice(2))
     expect(stage.heldSinceMs?.()).toBe(5_000)
     acknowledge('slow')
     await flushed(4)
     expect(stage.heldSinceMs?.()).toBe(Infinity)
-    expect(sent.filter(one => one.startsWith('slow'))).toEqual(['slow job_0', 'slow job_1'])
+    expect(sent.filter(result => result.startsWith('slow'))).toEqual(['slow job_0', 'slow job_1'])
   })
 
   it('takes no slot from other partners once it is stalled', async () => {
-    const { sent, send } = createSlowTopics()
-    const stage = createStage({ findJob, partnerResults: { send }, batch: 1, stalledAfterMs: 1 })
-    await stage.decide([messageOf(0), messageOf(2)], signal)
+    const { sent, partnerResults } = createSlowTopics()
+    const change = { findJob, partnerResults, batch: 1, stalledAfterMs: 1 }
+    await createScenario([first], change).stage.decide([newMessage(0), newMessage(2)], signal)
     await eventually(() => expect(sent).toEqual(['slow job_0', 'acme job_2']))
   })
 
   it('is forgotten in the next generation of the group', async () => {
-    const { send, acknowledge } = createSlowTopics()
+    const { partnerResults, acknowledge } = createSlowTopics()
     const ended = new AbortController()
-    const stage = createStage({ findJob, partnerResults: { send } })
-    await stage.decide([messageOf(0)], ended.signal)
+    const { stage, decide } = createScenario([first], { findJob, partnerResults })
+    await stage.decide([newMessage(0)], ended.signal)
     ended.abort()
     stage.forget()
     acknowledge('slow')
     expect(await stage.flushHeld?.(partition)).toEqual([])
-    expect(await decide(stage, messageOf(0))).toMatchObject({ completes: [messageOf(0)] })
+    expect(await decide(newMessage(0))).toMatchObject({ completes: [newMessage(0)] })
+  })
+
+  it('gets no job while the stage is paused', async () => {
+    const { promise: resumed, resolve: resume } = Promise.withResolvers<void>()
+    const gate = { isOpen: () => false, opened: () => resumed }
+    const { sent, stage } = createScenario([first], { gate })
+    await stage.decide([message], signal)
+    await new Promise(resolve => setImmediate(resolve))
+    expect(sent).toEqual([])
+    resume()
+    await eventually(() => expect(sent).toHaveLength(2))
+  })
+})
+
+describe('a job that is settled or delivered again', () => {
+  it('is not published twice', async () => {
+    const { decide, sent } = createScenario([first, second])
+    const again = { ...newMessage(2), value: message.value }
+    expect(await decide()).toEqual(finished)
+    expect(await decide(again)).toMatchObject({
+      completes: [again], ignored: 'its results were published before',
+    })
+    expect(sent.map(({ offset }) => offset)).toEqual([7, 9, 12])
+  })
+
+  it('is published from the first piece on that was not acknowledged', async () => {
+    const { promise: fails, reject: fail } = Promise.withResolvers<void>()
+    fails.catch(() => {})
+    const batches: number[] = []
+    const { decide, published } = createScenario([first, second], {
+      partnerResults: {
+        send: async (_target, { length }) => {
+          batches.push(length)
+          if (batches.length === 2) await fails
+        },
+      },
+    })
+    const deciding = decide()
+    await eventually(() => expect(batches).toEqual([2, 1]))
+    expect([...published.values()]).toEqual([1])
+    fail(new InfrastructureError('away'))
+    expect([await deciding, batches]).toEqual([finished, [2, 1, 1]])
+  })
+
+  it('is published again from a piece on whose contacts were lost', async () => {
+    const { decide, published } = createScenario([first, lost, second])
+    expect(await decide()).toMatchObject({ dead: 'contacts_lost' })
+    expect([...published.values()]).toEqual([1])
   })
 })
 
@@ -248,67 +267,4 @@ it('a published result has the columns that are not blank, the checks made, and 
     .toEqual({ syntax: 'passed', lists: 'passed', domain: 'failed' })
   expect(feedCells(names, ['4', '?', 'invalid', 'preflight', '', ''], 'job_1').checks)
     .toEqual({ syntax: 'failed' })
-})
-
-describe('a job that is settled or delivered again', () => {
-  const second = { rows: [row(3)], contacts: { offsets: [12], references: ['c'] } }
-  const createProgress = () => {
-    const pieces = new Map<string, number>()
-    return {
-      pieces,
-      read: async (_tenant: string, job: string) => pieces.get(job) ?? 0,
-      write: async (_tenant: string, job: string, count: number) => { pieces.set(job, count) },
-    }
-  }
-
-  it('is not published twice', async () => {
-    const sent: number[] = []
-    const progress = createProgress()
-    const stage = createStage({
-      progress,
-      results: { feedRows: () => from([piece, second]) },
-      partnerResults: {
-        send: async (_, results) => { sent.push(...results.map(({ offset }) => offset)) },
-      },
-    })
-    const again = { ...messageOf(2), value: message.value }
-    expect(await decide(stage)).toEqual({ completes: [message], emits: [] })
-    expect(await decide(stage, again)).toMatchObject({
-      completes: [again], ignored: 'its results were published before',
-    })
-    expect(sent).toEqual([7, 9, 12])
-  })
-
-  it('is published from the first piece on that was not acknowledged', async () => {
-    const sent: number[] = []
-    const progress = createProgress()
-    const failing = new AbortController()
-    const create = (fails: boolean) => createStage({
-      progress,
-      results: { feedRows: () => from([piece, second]) },
-      partnerResults: {
-        send: async (_, results) => {
-          if (fails && results.length === 1) {
-            failing.abort()
-            return await new Promise(() => {})
-          }
-          sent.push(...results.map(({ offset }) => offset))
-        },
-      },
-    })
-    await create(true).decide([message], failing.signal)
-    await eventually(() => expect(failing.signal.aborted).toBe(true))
-    expect([...progress.pieces.values()]).toEqual([1])
-    await decide(create(false))
-    expect(sent).toEqual([7, 9, 12])
-  })
-
-  it('is published again from a piece on whose contacts were lost', async () => {
-    const progress = createProgress()
-    const lost = { rows: [row(1)], contacts: undefined }
-    const results = { feedRows: () => from([piece, lost, second]) }
-    expect(await decide(createStage({ progress, results })))
-      .toMatchObject({ dead: 'contacts_lost' })
-    expect([...progress.pieces.values()]).toEqual([1])
-  })
 })
