@@ -1,6 +1,5 @@
 import { runServices } from '../runtime/platform/run.ts'
-import { hostConfig, hostedBy } from './config.ts'
-import { HOSTED, type Hosted } from './hosted.ts'
+import { hostConfig, hostedBy, HOSTED, type Hosted } from './config.ts'
 
 type Start = Parameters<typeof runServices>[2][number][string]
 

@@ -5,7 +5,7 @@ import type { TObject } from 'typebox'
 import { describe, expect, it } from 'vitest'
 import { createMac } from '../../services/runtime/crypto/mac.ts'
 import { createRootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
-import { HOSTED, HOSTED_NAMES } from '../../services/pipeline/hosted.ts'
+import { HOSTED, HOSTED_NAMES } from '../../services/pipeline/config.ts'
 import { describeConfig, loadConfig } from '../../services/runtime/platform/config.ts'
 import { root } from '../support/sources.ts'
 

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { hostConfig, hostedBy } from '../../../services/pipeline/config.ts'
-import { HOSTED, HOSTED_NAMES } from '../../../services/pipeline/hosted.ts'
+import { hostConfig, hostedBy, HOSTED, HOSTED_NAMES } from '../../../services/pipeline/config.ts'
 import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
 import { STAGES } from '../../../services/topology.ts'
 

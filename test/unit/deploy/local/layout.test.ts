@@ -3,7 +3,7 @@ import {
   planOf, processesOption, SERVICES, type Layout,
 } from '../../../../deploy/local/launcher/layout.ts'
 import { layoutOn } from '../../../../deploy/local/launcher/supervisor.ts'
-import { HOSTED_NAMES } from '../../../../services/pipeline/hosted.ts'
+import { HOSTED_NAMES } from '../../../../services/pipeline/config.ts'
 import { STAGES } from '../../../../services/topology.ts'
 
 /** The plan as text: each process with what it hosts. */
