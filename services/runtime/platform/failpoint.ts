@@ -54,12 +54,6 @@ export const FAILPOINTS: readonly Failpoint[] = [
   ...Object.keys(NAMED_FAILPOINTS) as (keyof typeof NAMED_FAILPOINTS)[],
 ]
 
-/** The effects of a failpoint; replaced in unit tests. */
-export type FailpointActions = {
-  readonly kill: () => void
-  readonly block: (ms: number) => void
-}
-
 type Plan = {
   readonly name: string
   /** Triggers at this call of the failpoint, counted from 1; or at each with this chunk. */
@@ -68,26 +62,15 @@ type Plan = {
   readonly blockMs: number | undefined
 }
 
-const realActions: FailpointActions = {
-  kill: () => { process.kill(process.pid, 'SIGKILL') },
-  block: ms => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms) },
-}
+const PLAN = /^(?<name>[a-z.]+):(?:kill|block=(?<blockMs>\d+))@(?:(?<at>\d+)|chunk=(?<chunk>\d+))$/
 
-const { FAILPOINTS: configured, ALLOW_FAILPOINTS: allowed } = process.env
-const check = create(allowedPlans(configured, allowed))
-
-/**
- * The value of FAILPOINTS. It needs ALLOW_FAILPOINTS=true, so that one wrong variable cannot kill a
- * production service.
- * @throws Error when FAILPOINTS is set without ALLOW_FAILPOINTS=true.
- */
-export function allowedPlans (
-  setting: string | undefined, allow: string | undefined
-): string | undefined {
-  if (setting === undefined || setting === '' || allow === 'true') return setting
+const { FAILPOINTS: configured = '', ALLOW_FAILPOINTS: allowed } = process.env
+// One wrong variable must not kill a production service.
+if (configured !== '' && allowed !== 'true') {
   throw new Error('FAILPOINTS is set without ALLOW_FAILPOINTS=true. It kills processes: unset ' +
     'FAILPOINTS, or set ALLOW_FAILPOINTS=true in development.')
 }
+const check = configured === '' ? undefined : createCheck(configured)
 
 /** The messages at a failpoint. */
 type Messages = readonly { readonly headers: Readonly<Record<string, string>> }[]
@@ -106,10 +89,7 @@ export function failpoint (name: Failpoint, messages: Messages = []): void {
  * message that always kills its process: it triggers whenever a message of this chunk is there.
  * @throws Error for a plan with invalid syntax or an unknown failpoint.
  */
-export function create (
-  setting: string | undefined, actions: FailpointActions = realActions
-): ((name: Failpoint, messages?: Messages) => void) | undefined {
-  if (setting === undefined || setting === '') return undefined
+function createCheck (setting: string): (name: Failpoint, messages?: Messages) => void {
   const file = setting.startsWith('@') ? setting.slice(1) : undefined
   const calls = new Map<string, number>()
   let loaded = ''
@@ -129,17 +109,15 @@ export function create (
       ? at === count
       : messages.some(({ headers }) => headers['chunk'] === at.chunk)))
     if (plan === undefined) return
-    if (file !== undefined && typeof plan.at === 'number') report(file, name)
-    if (plan.blockMs === undefined) actions.kill()
-    else actions.block(plan.blockMs)
+    if (file !== undefined && typeof plan.at === 'number') {
+      // Emptied first, so that the plan does not kill the restarted process too.
+      writeFileSync(file, '')
+      const fired = JSON.stringify({ name, pid: process.pid, atMs: Date.now() })
+      appendFileSync(`${file}.fired`, `${fired}\n`)
+    }
+    if (plan.blockMs === undefined) process.kill(process.pid, 'SIGKILL')
+    else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, plan.blockMs)
   }
-}
-
-/** Empties the file first, so that the plan does not kill the restarted process too. */
-function report (file: string, name: string): void {
-  writeFileSync(file, '')
-  const line = JSON.stringify({ name, pid: process.pid, atMs: Date.now() })
-  appendFileSync(`${file}.fired`, `${line}\n`)
 }
 
 function textOf (file: string): string {
@@ -153,8 +131,6 @@ function textOf (file: string): string {
 function plansOf (text: string): readonly Plan[] {
   return text.split(',').map(part => part.trim()).filter(part => part !== '').map(planOf)
 }
-
-const PLAN = /^(?<name>[a-z.]+):(?:kill|block=(?<blockMs>\d+))@(?:(?<at>\d+)|chunk=(?<chunk>\d+))$/
 
 function planOf (text: string): Plan {
   const { name = '', blockMs, at, chunk } = PLAN.exec(text)?.groups ?? {}

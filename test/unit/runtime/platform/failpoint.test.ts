@@ -1,25 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import {
-  allowedPlans, create, failpoint, FAILPOINTS, NAMED_FAILPOINTS,
-} from '../../../../services/runtime/platform/failpoint.ts'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, rmSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
+import { afterAll, describe, expect, it } from 'vitest'
+import { FAILPOINTS, NAMED_FAILPOINTS } from '../../../../services/runtime/platform/failpoint.ts'
 import { STAGES } from '../../../../services/topology.ts'
 import { instanceOf } from '../../../faults/scenarios/failpoints.ts'
+import { newFolder } from '../../../support/folder.ts'
 import { sources } from '../../../support/sources.ts'
-
-let folder: string
-let done: string[]
-beforeEach(() => {
-  folder = mkdtempSync(`${tmpdir()}/failpoints-`)
-  done = []
-})
-afterEach(() => rmSync(folder, { recursive: true }))
-
-const actions = {
-  kill: () => { done.push('kill') },
-  block: (ms: number) => { done.push(`block ${ms}`) },
-}
 
 describe('the list of failpoints', () => {
   it('names each call in the services, once', () => {
@@ -44,53 +32,64 @@ describe('the list of failpoints', () => {
   })
 })
 
+/** Imported by the process that passes failpoints. */
+const module = new URL('../../../../services/runtime/platform/failpoint.ts', import.meta.url).href
+const folder = newFolder('failpoints-')
+afterAll(() => rmSync(folder, { recursive: true }))
+
+/** Passes failpoints in a process; a word `file=<plan>` writes the plan to the file. */
+async function pass (words: readonly string[], env: Readonly<Record<string, string>>) {
+  const program = `
+    import { writeFileSync } from 'node:fs'
+    import { failpoint } from '${module}'
+    for (const word of ${JSON.stringify(words)}) {
+      const startedMs = performance.now()
+      if (word.startsWith('file=')) writeFileSync('${folder}/plan', word.slice(5))
+      else failpoint(word)
+      console.log(performance.now() - startedMs < 200 ? word : word + ' after a pause')
+    }`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+    env: { ALLOW_FAILPOINTS: 'true', ...env }, stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const [output, errors] = [text(child.stdout), text(child.stderr)]
+  const [, signal] = await once(child, 'exit') as [number | null, string | null]
+  return { passed: (await output).split('\n').filter(Boolean), signal, errors: await errors }
+}
+
 describe('a failpoint', () => {
-  it('does nothing without a setting', () => {
-    expect(create(undefined)).toBeUndefined()
-    expect(create('')).toBeUndefined()
-    failpoint('settle.stored')
+  const all = ['settle.stored', 'settle.tallied', 'settle.stored', 'verify.decide']
+
+  it.each([
+    ['does nothing without a setting', {}, all, null],
+    ['does nothing with an empty setting', { FAILPOINTS: '' }, all, null],
+    ['kills at the configured call', { FAILPOINTS: 'settle.stored:kill@2' }, all.slice(0, 2),
+      'SIGKILL'],
+    ['blocks for the configured time',
+      { FAILPOINTS: 'verify.kept:kill@9, verify.decide:block=400@1' },
+      [...all.slice(0, 3), 'verify.decide after a pause'], null],
+  ])('%s', async (_, env, passed, signal) => {
+    expect(await pass(all, env)).toMatchObject({ passed, signal })
   })
 
-  it('kills once, at the configured call', () => {
-    const pass = create('settle.stored:kill@2', actions)
-    pass?.('settle.stored')
-    pass?.('settle.tallied')
-    expect(done).toEqual([])
-    pass?.('settle.stored')
-    pass?.('settle.stored')
-    expect(done).toEqual(['kill'])
+  it('is armed by a file, which is emptied before the kill', async () => {
+    const plan = 'file=verify.kept:kill@1'
+    const { passed, signal } =
+      await pass(['verify.kept', plan, 'verify.kept'], { FAILPOINTS: `@${folder}/plan` })
+    expect([passed, signal]).toEqual([['verify.kept', plan], 'SIGKILL'])
+    expect(readFileSync(`${folder}/plan`, 'utf8')).toBe('')
+    expect(JSON.parse(readFileSync(`${folder}/plan.fired`, 'utf8')))
+      .toMatchObject({ name: 'verify.kept', pid: expect.any(Number) })
   })
 
-  it('blocks for the configured time', () => {
-    const pass = create('verify.kept:kill@9, verify.decide:block=250@1', actions)
-    pass?.('verify.decide')
-    expect(done).toEqual(['block 250'])
-  })
-
-  it('is armed by a file, which is emptied before the kill', () => {
-    const file = `${folder}/verify-1`
-    const pass = create(`@${file}`, actions)
-    pass?.('verify.kept')
-    writeFileSync(file, 'verify.kept:kill@1')
-    pass?.('verify.kept')
-    pass?.('verify.kept')
-    expect(done).toEqual(['kill'])
-    expect(readFileSync(file, 'utf8')).toBe('')
-    const { name, pid } = JSON.parse(readFileSync(`${file}.fired`, 'utf8'))
-    expect([name, pid]).toEqual(['verify.kept', process.pid])
-  })
-
-  it('needs ALLOW_FAILPOINTS, so that one variable cannot kill a production service', () => {
-    expect(() => allowedPlans('verify.kept:kill@1', undefined)).toThrow('set ALLOW_FAILPOINTS=true')
-    expect(() => allowedPlans('verify.kept:kill@1', '1')).toThrow('in development')
-    expect(allowedPlans('verify.kept:kill@1', 'true')).toBe('verify.kept:kill@1')
-    expect(allowedPlans(undefined, undefined)).toBe(undefined)
-    expect(allowedPlans('', undefined)).toBe('')
-  })
-
-  it('rejects an invalid plan', () => {
-    expect(() => create('verify.nowhere:kill@1'))
-      .toThrow('"verify.nowhere:kill@1" is not a valid plan')
-    expect(() => create('verify.kept:die')).toThrow('<failpoint>:kill@<call>')
+  it.each([
+    ['without ALLOW_FAILPOINTS, so that one variable cannot kill a production service',
+      { FAILPOINTS: 'verify.kept:kill@1', ALLOW_FAILPOINTS: '1' },
+      'set ALLOW_FAILPOINTS=true in development'],
+    ['of a name that there is not', { FAILPOINTS: 'verify.nowhere:kill@1' },
+      '"verify.nowhere:kill@1" is not a valid plan'],
+    ['with an invalid plan', { FAILPOINTS: 'verify.kept:die' }, '<failpoint>:kill@<call>'],
+  ])('is refused %s', async (_, env, message) => {
+    const { passed, errors } = await pass(all, env)
+    expect([passed, errors]).toEqual([[], expect.stringContaining(message)])
   })
 })
