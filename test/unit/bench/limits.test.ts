@@ -10,42 +10,24 @@ const lower = {
   figure: 'a rate', unit: 'rows/s', bound: 'lower', limit: 15_000, target: 30_000,
 } as const
 
-describe('a figure with an upper bound', () => {
-  it('meets its target, its limit or neither; an equal value meets it', () => {
-    expect(checkLimit(upper, 0.75).status).toBe('target met')
-    expect(checkLimit(upper, 0.76).status).toBe('limit met')
-    expect(checkLimit(upper, 1).status).toBe('limit met')
-    expect(checkLimit(upper, 1.25)).toEqual({
-      ...upper, value: 1.25, status: 'limit missed', missedByPercent: 25,
-    })
-  })
-})
-
-describe('a figure with a lower bound', () => {
-  it('meets its target, its limit or neither', () => {
-    expect(checkLimit(lower, 30_000).status).toBe('target met')
-    expect(checkLimit(lower, 15_000).status).toBe('limit met')
-    expect(checkLimit(lower, 12_000)).toEqual({
-      ...lower, value: 12_000, status: 'limit missed', missedByPercent: 20,
-    })
+describe('a figure', () => {
+  it.each([
+    [upper, 0.75, 'target met'], [upper, 0.76, 'limit met'], [upper, 1, 'limit met'],
+    [upper, 1.25, 'limit missed'], [upper, NaN, 'limit missed'], [lower, 30_000, 'target met'],
+    [lower, 15_000, 'limit met'], [lower, 12_000, 'limit missed'],
+    [{ ...upper, target: undefined }, 0.1, 'limit met'], [upper, undefined, 'not measured'],
+  ] as const)('of %j with the value %d is: %s', (limit, value, status) => {
+    const { target, ...others } = limit
+    const check = checkLimit(target === undefined ? others : { ...others, target }, value)
+    expect(check.status).toBe(status)
   })
 
-  it('is a larger share of its limit the lower it is', () => {
+  it('that misses its limit says by how much, and its share of the limit', () => {
+    expect(checkLimit(upper, 1.25))
+      .toEqual({ ...upper, value: 1.25, status: 'limit missed', missedByPercent: 25 })
+    expect(checkLimit(lower, 12_000)).toMatchObject({ missedByPercent: 20 })
     expect(shareOfLimit(checkLimit(lower, 12_000), 12_000)).toBe(1.25)
     expect(shareOfLimit(checkLimit(upper, 0.5), 0.5)).toBe(0.5)
-  })
-})
-
-describe('checkLimit', () => {
-  it('supports a limit without a target, and a figure without a value', () => {
-    const { target: _target, ...limit } = upper
-    expect(checkLimit(limit, 0.1)).toEqual({ ...limit, value: 0.1, status: 'limit met' })
-    expect(checkLimit({ ...limit, scenario: 'growth' }, undefined))
-      .toEqual({ ...limit, scenario: 'growth', status: 'not measured' })
-  })
-
-  it('reports NaN as missed', () => {
-    expect(checkLimit(upper, NaN).status).toBe('limit missed')
   })
 })
 

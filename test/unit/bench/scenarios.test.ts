@@ -26,30 +26,20 @@ describe('growth', () => {
   })
 })
 
-describe('memoryGrowth', () => {
+describe('the growth of memory', () => {
   const every5 = (seconds: number, mbAt: (second: number) => number) =>
     Array.from({ length: seconds / 5 }, (_, index) => (index + 1) * 5)
       .map(second => ({ second, mb: { settle: mbAt(second) } }))
 
-  it('compares the second minute with the last half minute', () => {
-    const samples = every5(600, second => second < 100 ? 100 : 130)
-    expect(memoryGrowth(samples))
-      .toEqual([{ name: 'settle', firstMb: 100, lastMb: 130, ratio: 1.3 }])
-  })
-
-  it('ignores a single outlier', () => {
-    const samples = every5(600, second => second === 75 || second === 595 ? 900 : 100)
-    expect(memoryGrowth(samples)[0]?.ratio).toBe(1)
-  })
-
-  it('starts after a quarter of a short load', () => {
-    const samples = every5(60, second => second <= 30 ? 100 : second <= 45 ? 110 : 120)
-    expect(memoryGrowth(samples)[0]).toEqual({
-      name: 'settle', firstMb: 100, lastMb: 120, ratio: 1.2,
-    })
-  })
-
-  it('returns nothing without samples', () => {
+  it.each([
+    ['compares the second minute with the last half minute',
+      every5(600, second => second < 100 ? 100 : 130), [100, 130, 1.3]],
+    ['ignores a single outlier',
+      every5(600, second => second === 75 || second === 595 ? 900 : 100), [100, 100, 1]],
+    ['starts after a quarter of a short load',
+      every5(60, second => second <= 30 ? 100 : second <= 45 ? 110 : 120), [100, 120, 1.2]],
+  ] as const)('%s', (_, samples, [firstMb, lastMb, ratio]) => {
+    expect(memoryGrowth(samples)).toEqual([{ name: 'settle', firstMb, lastMb, ratio }])
     expect(memoryGrowth([])).toEqual([])
   })
 })
@@ -133,34 +123,19 @@ describe('verifyChunk', () => {
   })
 })
 
-describe('scenarioLines', () => {
-  it('includes only the scenarios that ran', () => {
-    expect(scenarioLines(CORE_REPORT)).toEqual([])
-    expect(scenarioLines(FULL_REPORT)).toEqual([
-      ['growth: 1000 rows', '40 ms'],
-      ['growth: 10000 rows', '120 ms'],
-      ['growth: 100000 rows', '960 ms'],
-      ['growth: all / a tenth', '8.00'],
-      ['e-mail: 50000 rows', '4000 ms, 12500 rows/s, 1006 domains'],
-      ['verification: one cached', 'p50 22 ms, p95 30 ms'],
-      ['verification: one fresh', 'p50 33 ms, p95 41 ms'],
-      ['verification: 100 cached', 'p50 28 ms, p95 38 ms'],
-      ['the same of one, no pauses', 'p50 30 ms, p95 60 ms'],
-      ['small: memory after start', '1100 MB resident, 700 MB with shared pages once'],
-      ['small: one fresh contact', 'p50 25 ms, p95 40 ms'],
-      ['small: one cached contact', 'p50 19 ms, p95 30 ms'],
-      ['small: 50 jobs/s', '50.0 jobs/s, POST p50 60 ms, p95 180 ms, 1500 jobs, 0 refused'],
-      ['  CPU per job', '5.50 ms'],
-      ['    kafka', '3.50 ms'],
-      ['    ingest-1', '2.00 ms'],
-      ['small: p95 < 250 ms, 16 clients',
-        '200.0 jobs/s, POST p50 60 ms, p95 180 ms, 12000 jobs, 0 refused'],
-      ['  CPU per job', '5.50 ms'],
-      ['    kafka', '3.50 ms'],
-      ['    ingest-1', '2.00 ms'],
-      ['soak: 10 minutes', '700 jobs, 1260000 rows'],
-      ['state: one-row jobs, one state Redis', '1500 jobs/s, 30000 jobs'],
-      ['  CPU', '0.35 ms per job, 53 % of a core, the client 98 %'],
-    ])
-  })
+it('the lines of scenarios are those of the scenarios that ran', () => {
+  expect(scenarioLines(CORE_REPORT)).toEqual([])
+  const lines = scenarioLines(FULL_REPORT)
+  expect(lines).toHaveLength(23)
+  for (const line of [
+    ['growth: all / a tenth', '8.00'],
+    ['e-mail: 50000 rows', '4000 ms, 12500 rows/s, 1006 domains'],
+    ['verification: 100 cached', 'p50 28 ms, p95 38 ms'],
+    ['small: memory after start', '1100 MB resident, 700 MB with shared pages once'],
+    ['small: 50 jobs/s', '50.0 jobs/s, POST p50 60 ms, p95 180 ms, 1500 jobs, 0 refused'],
+    ['  CPU per job', '5.50 ms'],
+    ['    kafka', '3.50 ms'],
+    ['soak: 10 minutes', '700 jobs, 1260000 rows'],
+    ['  CPU', '0.35 ms per job, 53 % of a core, the client 98 %'],
+  ]) expect(lines).toContainEqual(line)
 })
