@@ -14,7 +14,7 @@ const MAX_PORT = 32_000
 export type PortBook = { readonly port: (name: string) => Promise<number> }
 
 /** True when no process listens on the port at 127.0.0.1. */
-export function isFree (port: number): Promise<boolean> {
+function isFree (port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer()
     server.once('error', () => resolve(false))

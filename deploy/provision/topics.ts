@@ -9,8 +9,6 @@ import {
   topicsWithPartitions, whyFixed, type TopicPartitions,
 } from '../../services/runtime/platform/topics.ts'
 
-export { topicSettingsOf }
-
 export type TopicOptions = TopicsOptions & {
   readonly connection: KafkaConnection
   /** Those of services/topology.ts by default. */

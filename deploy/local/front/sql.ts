@@ -7,7 +7,7 @@ const literals = new RegExp([
  * The text with everything inside quotes and comments replaced by blanks of the same length, so
  * that a search for keywords or a semicolon can't be misled by data. Positions stay the same.
  */
-export function maskLiterals (sql: string): string {
+function maskLiterals (sql: string): string {
   return sql.replace(literals, (found) => '\u00b7'.repeat(found.length))
 }
 

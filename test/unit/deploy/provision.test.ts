@@ -4,7 +4,6 @@ import { alignAccess } from '../../../deploy/provision.ts'
 import {
   migrations, pending, statementsOf, unusedSince,
 } from '../../../deploy/provision/migrations.ts'
-import { topicSettingsOf } from '../../../deploy/provision/topics.ts'
 import { stageRules } from '../../../services/runtime/kafka/access-rules.ts'
 
 describe('migrations', () => {
@@ -83,27 +82,6 @@ function onlyAdds (statement: string, created: readonly string[]): boolean {
   return actions.every(action =>
     /^\s*(ADD (COLUMN|INDEX) IF NOT EXISTS |MODIFY SETTING merge_)/.test(action))
 }
-
-describe('settings of topics', () => {
-  const topic = { name: 't', partitions: 1, keepHours: 168, compact: false }
-
-  it('keep messages for the hours of the topology, or forever', () => {
-    expect(topicSettingsOf(topic, undefined)).toEqual([
-      { name: 'cleanup.policy', value: 'delete' }, { name: 'retention.ms', value: '604800000' },
-    ])
-    expect(topicSettingsOf({ ...topic, keepHours: -1 }, undefined)[1]?.value).toBe('-1')
-  })
-
-  it('are compacted and replicated where configured', () => {
-    expect(topicSettingsOf({ ...topic, compact: true }, 2)).toEqual([
-      { name: 'cleanup.policy', value: 'compact,delete' },
-      { name: 'retention.ms', value: '604800000' },
-      { name: 'max.compaction.lag.ms', value: '600000' },
-      { name: 'delete.retention.ms', value: '604800000' },
-      { name: 'min.insync.replicas', value: '2' },
-    ])
-  })
-})
 
 describe('rules of access', () => {
   it('are created before what is beyond them is removed', async () => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
 import { kafkaProperties } from '../../../../deploy/local/kafka.ts'
 import { cacheDir, versionOf } from '../../../../deploy/local/parts.ts'
-import { isFree, openPortBook } from '../../../../deploy/local/ports.ts'
+import { openPortBook } from '../../../../deploy/local/ports.ts'
 import { chooseSource } from '../../../../deploy/local/source.ts'
 import { tailOf } from '../../../../deploy/local/process.ts'
 import { nextDelayMs, supervise } from '../../../../deploy/local/supervise.ts'
@@ -94,7 +94,6 @@ describe('ports', () => {
     const server = createServer()
     await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
     expect((server.address() as AddressInfo).port).toBe(port)
-    expect(await isFree(port)).toBe(false)
     expect(await openPortBook(`${folder}/q`).port('one')).not.toBe(port)
     server.close()
   })
