@@ -94,29 +94,13 @@ describe('a root key of AWS KMS', () => {
       .toEqual(['TrentService.Encrypt', 'TrentService.Decrypt'])
   })
 
-  it('rejects another context and changed bytes with a FatalError', async () => {
-    const roots = rootsOf()
-    const wrapped = await roots.wrap(key, context)
-    await expect(roots.unwrap(wrapped, { ...context, organization: 'org_2' }))
-      .rejects.toThrow(FatalError)
-    wrapped[wrapped.length - 1] = (wrapped[wrapped.length - 1] ?? 0) ^ 1
-    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
+  it('sends no ciphertext that cannot be one', async () => {
     const count = receiver.received.length
     for (const ciphertext of [Buffer.alloc(0), Buffer.alloc(6_145)]) {
-      await expect(roots.unwrap(Buffer.concat([Buffer.from('\u0001k'), ciphertext]), context))
-        .rejects.toThrow(SealError)
+      const wrapped = Buffer.concat([Buffer.from('\u0001k'), ciphertext])
+      await expect(rootsOf().unwrap(wrapped, context)).rejects.toThrow(SealError)
     }
     expect(receiver.received).toHaveLength(count)
-  })
-
-  it('takes over from a local root key and back', async () => {
-    const { setting } = entry
-    const before = createRootKeys({ keys: { local }, active: 'local', setting })
-    const roots = rootsOf()
-    const rewrapped = await roots.wrap(
-      await roots.unwrap(await before.wrap(key, context), context), context)
-    expect(await roots.unwrap(rewrapped, context)).toEqual(key)
-    await expect(before.unwrap(rewrapped, context)).rejects.toThrow(FatalError)
   })
 
   it('is used in the region of its ARN', async () => {
@@ -176,16 +160,6 @@ describe('a root key of AWS KMS that cannot be used', () => {
     const wrapped = await roots.wrap(key, context)
     respond = response => fail(response, 400, 'IncorrectKeyException')
     await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
-  })
-
-  it('reports a server that is down, and works once it is up', async () => {
-    const roots = rootsOf()
-    respond = response => response.destroy()
-    const failure = roots.wrap(key, context)
-    await expect(failure).rejects.toThrow(InfrastructureError)
-    await expect(failure).rejects.toThrow(/ECONNRESET/)
-    respond = answer
-    expect(await roots.unwrap(await roots.wrap(key, context), context)).toEqual(key)
   })
 
   it('reports a server that does not respond', async () => {

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest'
 import {
   measureCalls, type RootKey,
 } from '../../../../../services/runtime/crypto/root-keys/root-key.ts'
-import { createRootKeys } from '../../../../../services/runtime/crypto/root-keys/root-keys.ts'
 import { SealError } from '../../../../../services/runtime/crypto/seal.ts'
 import { FatalError, InfrastructureError } from '../../../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../../../services/runtime/platform/metrics.ts'
@@ -44,13 +43,4 @@ describe('calls of a root key that a provider keeps', () => {
       counted: { [`webhooks vault decrypt ${outcome}`]: 1 }, timed: { 'vault decrypt': 1 },
     })
   })
-})
-
-it('a local root key has no calls to count', async () => {
-  const metrics = createMetrics()
-  const keys = { 1: Buffer.alloc(32).toString('base64') }
-  const roots = createRootKeys(
-    { keys, active: '1', setting: 'WEBHOOKS_ROOT_KEYS' }, { metrics })
-  await roots.unwrap(await roots.wrap(Buffer.alloc(32), context), context)
-  expect(await rootKeyCalls(metrics)).toEqual({ counted: {}, timed: {} })
 })
