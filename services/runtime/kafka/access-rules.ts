@@ -25,12 +25,14 @@ export function rulesOf (stage: StageName): readonly AccessRule[] {
     ...(writes as readonly TopicName[]).includes('rows.submitted')
       ? onTopics(TOPICS_BY_JOB, 'describe')
       : [],
-    ...READING_STAGES.includes(stage) ? [deadLetters(stage)] : [],
+    ...READING_STAGES.includes(stage)
+      ? [{ kind: 'topic', name: deadTopic(stage), prefix: false, operation: 'write' } as const]
+      : [],
     ...onGroups(stage, 'read'),
     // A stage deletes the temporary groups of its recovery reads.
     ...onGroups(stage, 'delete'),
     // `ledger` measures the lag of all groups.
-    ...stage === 'ledger' ? lagRights(READING_STAGES.filter(one => one !== stage)) : [],
+    ...stage === 'ledger' ? lagRights(READING_STAGES.filter(reader => reader !== stage)) : [],
   ]
   return rights.map(right => ({ principal: principalOf(stage), ...right }))
 }
@@ -48,10 +50,6 @@ function onGroups (stage: StageName, operation: Operation): readonly Right[] {
     { kind: 'group', name: stage, prefix: false, operation },
     { kind: 'group', name: `${stage}.`, prefix: true, operation },
   ]
-}
-
-function deadLetters (stage: StageName): Right {
-  return { kind: 'topic', name: deadTopic(stage), prefix: false, operation: 'write' }
 }
 
 /** Describe access for the lag; the groups of partner topics are left out. */

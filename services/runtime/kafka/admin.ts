@@ -71,15 +71,11 @@ export async function withAdmin<T> (
     await admin.connect()
     return await work(admin)
   } catch (error) {
-    throw translated(error)
+    const refusal = accessErrorOf(error)
+    throw refusal === undefined ? error : new InfrastructureError(refusal, { cause: error })
   } finally {
     await admin.disconnect()
   }
-}
-
-function translated (error: unknown): unknown {
-  const refusal = accessErrorOf(error)
-  return refusal === undefined ? error : new InfrastructureError(refusal, { cause: error })
 }
 
 /** The names of all topics; throws when the brokers are unavailable. */
@@ -113,7 +109,7 @@ const LEADER_TRIES = 100
 const NOT_YET: readonly unknown[] = ['UNKNOWN_TOPIC_OR_PARTITION', 'LEADER_NOT_AVAILABLE']
 
 /** Resolves when all partitions of the topics have a leader. */
-export async function waitForLeaders (admin: Admin, names: readonly string[]): Promise<void> {
+async function waitForLeaders (admin: Admin, names: readonly string[]): Promise<void> {
   await retry(LEADER_TRIES, async () => {
     const { topics } = await admin.fetchTopicMetadata({ topics: [...names] })
     const led = topics.filter(({ partitions }) =>

@@ -1,21 +1,19 @@
 import { promisify } from 'node:util'
 import { zstdCompress, zstdDecompress } from 'node:zlib'
-import kafkajs, {
-  Kafka, logLevel, Partitioners, type KafkaConfig, type PartitionerArgs,
-} from 'kafkajs'
+import kafkajs, { Kafka, logLevel, type KafkaConfig } from 'kafkajs'
 import { topicNames } from './admin.ts'
 import type { Bus, Producer } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
-import { InfrastructureError, failedAt, storeText } from '../platform/errors.ts'
+import { failedAt, storeText } from '../platform/errors.ts'
 import { createLogThrottle } from '../platform/log.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
 import { accessErrorOf } from './errors.ts'
 import { createLastValues } from './last-value.ts'
+import { createPartitionCounts, startPartitionWatch } from './partitioning.ts'
 import {
-  createPartitionCounts, partitionsForJob, startPartitionWatch, type PartitionCounts,
-} from './partitioning.ts'
-import { createSafeProducer, type ProducerClient } from './safe-producer.ts'
+  createSafeProducer, createVerifiedProducer, type Partitioning,
+} from './safe-producer.ts'
 
 type KafkaLog = (
   level: 'debug' | 'info' | 'warn' | 'error', message: string,
@@ -109,7 +107,11 @@ function createProducers (
   const open = createCloseables()
   const create = (name: string): Producer => {
     const made = createSafeProducer({
-      build: () => buildProducer(options, name, partitioning),
+      // It rejects after half a minute of retries; the next one discovers the brokers again.
+      build: () => createVerifiedProducer(client(options, {
+        clientId: `${options.clientId}-${name}`,
+        retry: { initialRetryTime: 100, maxRetryTime: 1_000, retries: 30 },
+      }), partitioning),
       onRejected: (error, attempt) =>
         report(error, 'Kafka produce request failed, retrying', { attempt, producer: name }),
     })
@@ -157,56 +159,6 @@ function createCloseables () {
       return close
     },
     closeAll: async () => { await Promise.all([...open].map(close => close())) },
-  }
-}
-
-/** Rejects after half a minute of retries; the next one discovers the brokers again. */
-function buildProducer (options: KafkaBusOptions, name: string, partitioning: Partitioning) {
-  const retry = { initialRetryTime: 100, maxRetryTime: 1_000, retries: 30 }
-  const kafka = client(options, { clientId: `${options.clientId}-${name}`, retry })
-  return createVerifiedProducer(kafka, partitioning)
-}
-
-/** The partitions to use, and the age in milliseconds at which the client refreshes them. */
-type Partitioning = { readonly partitions: PartitionCounts, readonly metadataMaxAge: number }
-
-/**
- * The idempotent producer of kafkajs with a check that it has sent the whole batch. kafkajs alone
- * acknowledges a batch that it has sent in part: when the batch goes to two brokers, one rejects
- * its partitions, and by the retry the other broker, which has responded before, leads them.
- */
-export function createVerifiedProducer (
-  kafka: Kafka, { partitions, metadataMaxAge }: Partitioning
-): ProducerClient {
-  const pending = new Set<string>()
-  const partitionOf = Partitioners.DefaultPartitioner()
-  const trackingPartitioner = (args: PartitionerArgs) => {
-    const { topic, message, partitionMetadata } = args
-    partitions.update(topic, partitionMetadata.length)
-    const count = partitionsForJob(topic, message.headers) ?? partitions.of(topic)
-    // The partitioner of kafkajs counts partitions and does not look at them, as keys are required.
-    const partition = partitionOf({ ...args, partitionMetadata: partitionMetadata.slice(0, count) })
-    pending.add(`${topic}|${partition}`)
-    return partition
-  }
-  const producer = kafka.producer({
-    idempotent: true,
-    metadataMaxAge,
-    maxInFlightRequests: 1,
-    allowAutoTopicCreation: false,
-    createPartitioner: () => trackingPartitioner,
-  })
-  return {
-    connect: () => producer.connect(),
-    disconnect: () => producer.disconnect(),
-    sendBatch: async batch => {
-      pending.clear()
-      const results = await producer.sendBatch(batch)
-      for (const { topicName, partition } of results) pending.delete(`${topicName}|${partition}`)
-      if (pending.size === 0) return results
-      throw new InfrastructureError('kafkajs acknowledged a batch without sending ' +
-        `${[...pending].join(', ')}; send it again`)
-    },
   }
 }
 

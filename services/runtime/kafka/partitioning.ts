@@ -17,23 +17,16 @@ export const TOPICS_BY_JOB = (Object.keys(topology.topics) as TopicName[])
 
 const PREFIX = 'partitions.'
 
-/** The headers of a new job; `countOf` returns the number of partitions in use of a topic. */
-export function partitionHeadersOf (
-  lane: Lane, countOf: (topic: string) => number
-): PartitionHeaders {
-  return Object.fromEntries(TOPICS_BY_JOB
-    .map(topic => [topic, countOf(topicName(topic, { lane }))] as const)
-    .filter(([topic, count]) => count !== topology.topics[topic].partitions)
-    .map(([topic, count]) => [PREFIX + topic, String(count)]))
-}
-
 /** The headers of new jobs by lane, of a process that submits jobs. */
 export function watchJobPartitions (
   bus: Pick<Bus, 'watchPartitions'>
 ): (lane: Lane) => PartitionHeaders {
   const topics = TOPICS_BY_JOB.flatMap(topic => LANES.map(lane => topicName(topic, { lane })))
   const countOf = bus.watchPartitions(topics)
-  return lane => partitionHeadersOf(lane, countOf)
+  return lane => Object.fromEntries(TOPICS_BY_JOB
+    .map(topic => [topic, countOf(topicName(topic, { lane }))] as const)
+    .filter(([topic, count]) => count !== topology.topics[topic].partitions)
+    .map(([topic, count]) => [PREFIX + topic, String(count)]))
 }
 
 /** These headers among those of a message. */
@@ -60,7 +53,7 @@ export type PartitionCounts = {
   readonly of: (topic: string) => number
 }
 
-type Known = { readonly used: number, readonly found: number, readonly sinceMs: number }
+type PartitionCount = { readonly used: number, readonly found: number, readonly sinceMs: number }
 
 /**
  * Uses new partitions of a topic that may grow only when they have been known for a while: by then
@@ -72,27 +65,24 @@ export function createPartitionCounts (
     readonly delayMs: number, readonly now?: () => number,
   }
 ): PartitionCounts {
-  const known = new Map<string, Known>()
-  const current = (topic: string): Known => {
-    const one = known.get(topic) ?? { used: defaultOf(topic), found: 0, sinceMs: now() }
-    const isDue = one.found > 0 && now() - one.sinceMs >= delayMs
-    return isDue ? { ...one, used: one.found } : one
+  const counts = new Map<string, PartitionCount>()
+  const current = (name: string): PartitionCount => {
+    const topic = logicalTopic(name)?.topic
+    const isFixed = topic === undefined || whyFixed(name) !== undefined
+    // No limit for a topic whose partitions cannot grow.
+    const used = isFixed ? Infinity : topology.topics[topic].partitions
+    const count = counts.get(name) ?? { used, found: 0, sinceMs: now() }
+    const isDue = count.found > 0 && now() - count.sinceMs >= delayMs
+    return isDue ? { ...count, used: count.found } : count
   }
   return {
     update: (topic, found) => {
       const { used, ...before } = current(topic)
       const sinceMs = before.found === found ? before.sinceMs : now()
-      known.set(topic, { used: Math.min(used, found), found, sinceMs })
+      counts.set(topic, { used: Math.min(used, found), found, sinceMs })
     },
     of: topic => current(topic).used,
   }
-}
-
-/** No limit for a topic whose partitions cannot grow. */
-function defaultOf (name: string): number {
-  const topic = logicalTopic(name)?.topic
-  if (topic === undefined || whyFixed(name) !== undefined) return Infinity
-  return topology.topics[topic].partitions
 }
 
 type PartitionWatchOptions = {

@@ -36,7 +36,11 @@ export function createCodec (source: SchemaSource): Codec {
   const ids = memoize((subject: string) => source.idOf(subject))
   const decoders = memoize(async (name: string) => {
     const [subject = '', id = ''] = name.split('#')
-    return decoderOf(ownSchema(subject).type, await source.schemaOf(Number(id)))
+    const reader = ownSchema(subject).type
+    const writer = await source.schemaOf(Number(id))
+    if (reader.equals(writer)) return (bytes: Buffer) => reader.fromBuffer(bytes) as unknown
+    const resolver = reader.createResolver(writer)
+    return (bytes: Buffer) => reader.fromBuffer(bytes, resolver) as unknown
   })
   const prepare = (subject: string, schemaId: number) => decoders(`${subject}#${schemaId}`)
   const encodeBare = async (subject: string, value: unknown) =>
@@ -200,12 +204,6 @@ export function localSource (): SchemaSource {
 }
 
 /** Equal schemas, the usual case, need no resolver, which is faster. */
-function decoderOf (reader: Type, writer: Type): (bytes: Buffer) => unknown {
-  if (reader.equals(writer)) return bytes => reader.fromBuffer(bytes) as unknown
-  const resolver = reader.createResolver(writer)
-  return bytes => reader.fromBuffer(bytes, resolver) as unknown
-}
-
 /** Caches one lookup per key, shared by concurrent callers; a failed lookup is not cached. */
 function memoize<T> (load: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const known = new Map<string, Promise<T>>()

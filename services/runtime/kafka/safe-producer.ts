@@ -1,7 +1,12 @@
-import type { Message, Producer as KafkaProducer, TopicMessages } from 'kafkajs'
+import {
+  Partitioners, type Kafka, type Message, type PartitionerArgs, type Producer as KafkaProducer,
+  type TopicMessages,
+} from 'kafkajs'
 import type { OutgoingMessage, Producer } from './bus.ts'
+import { InfrastructureError } from '../platform/errors.ts'
 import { withTimeout, backoffMs, sleep } from '../platform/retry.ts'
 import { kafkaTypeOf } from './errors.ts'
+import { partitionsForJob, type PartitionCounts } from './partitioning.ts'
 
 /** The client of kafkajs; a new one is built after every rejected send. */
 export type ProducerClient = Pick<KafkaProducer, 'connect' | 'sendBatch' | 'disconnect'>
@@ -225,4 +230,47 @@ function byTopic (batch: readonly Entry[]): TopicMessages[] {
 
 function tooLarge (topic: string, bytes: number, limit: string): UnsendableError {
   return new UnsendableError(`message to ${topic} has ${bytes} bytes, ${limit}`)
+}
+
+/** The partitions to use, and the age in milliseconds at which the client refreshes them. */
+export type Partitioning = { readonly partitions: PartitionCounts, readonly metadataMaxAge: number }
+
+/**
+ * The idempotent producer of kafkajs with a check that it has sent the whole batch. kafkajs alone
+ * acknowledges a batch that it has sent in part: when the batch goes to two brokers, one rejects
+ * its partitions, and by the retry the other broker, which has responded before, leads them.
+ */
+export function createVerifiedProducer (
+  kafka: Kafka, { partitions, metadataMaxAge }: Partitioning
+): ProducerClient {
+  const pending = new Set<string>()
+  const partitionOf = Partitioners.DefaultPartitioner()
+  const trackingPartitioner = (args: PartitionerArgs) => {
+    const { topic, message, partitionMetadata } = args
+    partitions.update(topic, partitionMetadata.length)
+    const count = partitionsForJob(topic, message.headers) ?? partitions.of(topic)
+    // The partitioner of kafkajs counts partitions and does not look at them, as keys are required.
+    const partition = partitionOf({ ...args, partitionMetadata: partitionMetadata.slice(0, count) })
+    pending.add(`${topic}|${partition}`)
+    return partition
+  }
+  const producer = kafka.producer({
+    idempotent: true,
+    metadataMaxAge,
+    maxInFlightRequests: 1,
+    allowAutoTopicCreation: false,
+    createPartitioner: () => trackingPartitioner,
+  })
+  return {
+    connect: () => producer.connect(),
+    disconnect: () => producer.disconnect(),
+    sendBatch: async batch => {
+      pending.clear()
+      const results = await producer.sendBatch(batch)
+      for (const { topicName, partition } of results) pending.delete(`${topicName}|${partition}`)
+      if (pending.size === 0) return results
+      throw new InfrastructureError('kafkajs acknowledged a batch without sending ' +
+        `${[...pending].join(', ')}; send it again`)
+    },
+  }
 }

@@ -34,7 +34,7 @@ export type TopicReadOptions = ReadLimits & {
 }
 
 /** Up to MAX_BATCH_MESSAGES messages of one partition, in order. */
-export type PartitionBatch = Pick<Batch, 'topic' | 'partition' | 'messages'>
+type PartitionBatch = Pick<Batch, 'topic' | 'partition' | 'messages'>
 
 export type TopicReader = {
   /**
@@ -109,7 +109,9 @@ export async function readToEnd (
   if (open.length === 0) return ends
   try {
     if (reading.sinceMs !== undefined || reading.from !== undefined) {
-      await setStartOffsets(kafka, reading, open)
+      const partitions = open.map(({ partition, start }) => ({ partition, offset: String(start) }))
+      await withClientAdmin(kafka, admin =>
+        admin.setOffsets({ groupId, topic: reading.topic, partitions }))
     }
     await consumeUntil(kafka, reading, open)
     return ends
@@ -166,14 +168,6 @@ async function offsetsAt (
   const found = await admin.fetchTopicOffsetsByTimestamp(topic, ms)
   return new Map(found.map(({ partition, offset }) => [partition, BigInt(offset)] as const)
     .filter(([, offset]) => offset >= 0n))
-}
-
-/** Commits the start offsets for the temporary group. */
-async function setStartOffsets (
-  kafka: Kafka, { topic, groupId }: TopicReadOptions, open: readonly Bounds[]
-): Promise<void> {
-  const partitions = open.map(({ partition, start }) => ({ partition, offset: String(start) }))
-  await withClientAdmin(kafka, admin => admin.setOffsets({ groupId, topic, partitions }))
 }
 
 /** Reads with a consumer of a temporary group: kafkajs has no other way to read a topic. */

@@ -153,7 +153,13 @@ function valueOf (field: Field, text: string | undefined): Found {
   const pathOf = ({ instancePath }: { readonly instancePath: string }) => field.secret === true
     ? publicPath(field, converted.value, instancePath)
     : instancePath
-  const reasons = new Set(errors.map(error => locationOf(pathOf(error)) + reasonOf(error)))
+  const reasons = new Set(errors.map(error => {
+    const path = pathOf(error)
+    const allowed = 'allowedValues' in error.params ? error.params.allowedValues : undefined
+    const reason =
+      Array.isArray(allowed) ? `must be one of ${allowed.join(', ')}` : error.message
+    return path === '' ? reason : `at "${path.slice(1)}" ${reason}`
+  }))
   const fault = `${[...reasons].join(', ')}.`
   return { fault: field.secret === true ? hideTexts(fault, converted.value) : fault }
 }
@@ -215,15 +221,6 @@ function convert (field: Field, text: string): Found {
   } catch {
     return { fault: 'is not valid JSON.' }
   }
-}
-
-function reasonOf (error: { readonly message: string, readonly params: object }): string {
-  const allowed = 'allowedValues' in error.params ? error.params.allowedValues : undefined
-  return Array.isArray(allowed) ? `must be one of ${allowed.join(', ')}` : error.message
-}
-
-function locationOf (path: string): string {
-  return path === '' ? '' : `at "${path.slice(1)}" `
 }
 
 function hintOf (key: string, field: Field): string {

@@ -47,7 +47,10 @@ function schedule (): void {
   isScheduled = true
   setImmediate(grantSlot)
   // The work of a slot runs in the microtasks between these two immediates.
-  setImmediate(charge)
+  setImmediate(() => {
+    if (last !== undefined) shares.addUsage(last.tenant, performance.now() - last.startedMs)
+    last = undefined
+  })
 }
 
 function grantSlot (): void {
@@ -61,9 +64,4 @@ function grantSlot (): void {
     taken.item()
   }
   if (!small.isEmpty() || !bulk.isEmpty()) schedule()
-}
-
-function charge (): void {
-  if (last !== undefined) shares.addUsage(last.tenant, performance.now() - last.startedMs)
-  last = undefined
 }

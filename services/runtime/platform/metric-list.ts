@@ -772,10 +772,8 @@ export function initialSeriesOf (
   if (byTopic === true) {
     return subscriptionsOf(stage).flatMap(({ topics }) => topics.map(topic => ({ topic })))
   }
-  return [values ?? []].flat().flatMap(each => combinations(own, each))
-}
-
-function combinations (own: Labels, values: Values): readonly Labels[] {
-  return Object.entries(values).reduce<readonly Labels[]>((made, [label, each]) =>
-    made.flatMap(labels => each.map(value => ({ ...labels, [label]: value }))), [own])
+  // All combinations of the values of the labels.
+  return [values ?? []].flat().flatMap(valuesByLabel =>
+    Object.entries(valuesByLabel).reduce<readonly Labels[]>((made, [label, each]) =>
+      made.flatMap(others => each.map(value => ({ ...others, [label]: value }))), [own]))
 }

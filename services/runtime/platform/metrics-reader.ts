@@ -16,15 +16,13 @@ function readSamples (
   text: string, names: ReadonlySet<string>
 ): readonly Sample[] {
   return text.split('\n').flatMap(line => {
-    const [, name = '', labels = '', value = ''] = LINE.exec(line) ?? []
+    const [, name = '', labelText = '', value = ''] = LINE.exec(line) ?? []
     if (!names.has(name)) return []
-    return [{ name, labels: labelsOf(labels), value: Number(value) }]
+    const labels = Object.fromEntries([...labelText.matchAll(LABEL)]
+      .map(([, label = '', text = '']) =>
+        [label, text.replace(/\\(.)/g, (_all, sign: string) => sign === 'n' ? '\n' : sign)]))
+    return [{ name, labels, value: Number(value) }]
   })
-}
-
-function labelsOf (text: string): Readonly<Record<string, string>> {
-  return Object.fromEntries([...text.matchAll(LABEL)].map(([, name = '', value = '']) =>
-    [name, value.replace(/\\(.)/g, (_all, sign: string) => sign === 'n' ? '\n' : sign)]))
 }
 
 type FetchOptions = {

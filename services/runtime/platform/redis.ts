@@ -128,7 +128,13 @@ function parseHosts (url: string): HostList | undefined {
   const { username, password } = new URL(`redis://${credentials}@several`)
   return {
     kind: kind as HostList['kind'],
-    nodes: nodes.split(',').map(node => nodeOf(node, kind === 'cluster' ? 6_379 : 26_379)),
+    nodes: nodes.split(',').map(node => {
+      const { hostname, port } = new URL(`redis://${node}`)
+      const usualPort = kind === 'cluster' ? 6_379 : 26_379
+      return {
+        host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? usualPort : Number(port),
+      }
+    }),
     group,
     access: {
       ...username !== '' && { username: decodeURIComponent(username) },
@@ -190,11 +196,6 @@ async function connectCluster (
   const late = sleep(timeouts.connectTimeout, undefined, { ref: false })
   await Promise.race([ready, late, cluster.connect().catch(() => {})])
   return cluster
-}
-
-function nodeOf (address: string, usualPort: number): Node {
-  const { hostname, port } = new URL(`redis://${address}`)
-  return { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? usualPort : Number(port) }
 }
 
 /**

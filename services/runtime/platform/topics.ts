@@ -33,7 +33,13 @@ export function laneOf (totalRows: number): Lane {
  * @throws TypeError when the lane, service or partner of a split topic is missing.
  */
 export function topicName (topic: TopicName, division: Division = {}): string {
-  if (topology.topics[topic].split === 'partner') return partnerTopic(topic, division.partner)
+  if (topology.topics[topic].split === 'partner') {
+    const { partner } = division
+    if (partner === undefined) throw new TypeError(`topic ${topic} is split by partner: pass one`)
+    // The partner comes before the last word, so that one prefixed ACL covers all its topics.
+    const [first = '', last = ''] = topic.split('.')
+    return `${first}.${partner}.${last}`
+  }
   return [topic, ...suffixOf(topic, division)].join('.')
 }
 
@@ -57,7 +63,11 @@ export type Named = { readonly topic: TopicName } & Division
 
 /** The topic and division of a name on the broker; undefined for a name outside the topology. */
 export function logicalTopic (name: string): Named | undefined {
-  return parsedNames.get(name) ?? parsePartnerTopic(name)
+  const parsed = parsedNames.get(name)
+  if (parsed !== undefined) return parsed
+  const [first = '', partner = '', last = '', ...more] = name.split('.')
+  const topic = partnerTopicNames.find(partnerTopic => partnerTopic === `${first}.${last}`)
+  return topic === undefined || partner === '' || more.length > 0 ? undefined : { topic, partner }
 }
 
 /** The message key: the fields that the topology declares, joined by `:`. */
@@ -121,19 +131,6 @@ export function subscriptionsOf (
     }
   }
   return [...byGroup.values()]
-}
-
-/** The partner comes before the last word, so that one prefixed ACL covers all its topics. */
-function partnerTopic (topic: TopicName, partner: string | undefined): string {
-  if (partner === undefined) throw new TypeError(`topic ${topic} is split by partner: pass one`)
-  const [first = '', last = ''] = topic.split('.')
-  return `${first}.${partner}.${last}`
-}
-
-function parsePartnerTopic (name: string): Named | undefined {
-  const [first = '', partner = '', last = '', ...more] = name.split('.')
-  const topic = partnerTopicNames.find(known => known === `${first}.${last}`)
-  return topic === undefined || partner === '' || more.length > 0 ? undefined : { topic, partner }
 }
 
 function suffixOf (topic: TopicName, { lane, service }: Division): readonly string[] {
@@ -254,7 +251,7 @@ function topicOf (name: string): TopicName {
   const isPartOf = (one: RealTopic) => one.name === name || one.name.startsWith(`${name}.`)
   const topic = OWN_TOPICS.find(one => name === one || name.startsWith(`${one}.`))
   if (topic !== undefined && allTopics().some(isPartOf)) return topic
-  const partnerTopic = TOPICS.find(one => one === name)
+  const partnerTopic = TOPICS.find(other => other === name)
   throw new RangeError(partnerTopic === undefined
     ? `${name} is not a topic. The topics are ${OWN_TOPICS.join(', ')}`
     : `${name} cannot be set: ${fixedReason(partnerTopic)}`)

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { Admin } from 'kafkajs'
 import { Kafka, logLevel } from 'kafkajs'
 import type { Bus, RawMessage } from '../../../services/runtime/kafka/bus.ts'
-import { waitForLeaders } from '../../../services/runtime/kafka/admin.ts'
+import { createTopics } from '../../../services/runtime/kafka/admin.ts'
 import { createKafkaBus, type KafkaBusOptions } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { createTopicReader } from '../../../services/runtime/kafka/topic-reader.ts'
 import { startKafkaProxy, type KafkaProxy } from './proxy.ts'
@@ -99,8 +99,8 @@ async function openLink (
     createTopic: async numPartitions => {
       const topic = `bus-fault-${randomUUID()}`
       topics.push(topic)
-      await admin.createTopics({ topics: [{ topic, numPartitions }], waitForLeaders: false })
-      await waitForLeaders(admin, [topic])
+      const settings = { keepHours: 1, compact: false }
+      await createTopics(admin, [{ name: topic, partitions: numPartitions, ...settings }], {})
       return topic
     },
     contents: async topic => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { Kafka, logLevel } from 'kafkajs'
-import { waitForLeaders } from '../../../services/runtime/kafka/admin.ts'
+import { createTopics } from '../../../services/runtime/kafka/admin.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
 import type { BusHarness } from './bus-contract.ts'
 
@@ -20,8 +20,8 @@ export async function openKafkaHarness (brokers: readonly string[]): Promise<Bus
   await admin.connect()
   const createTopic = async (numPartitions: number) => {
     const topic = `bus-${randomUUID()}`
-    await admin.createTopics({ topics: [{ topic, numPartitions }], waitForLeaders: false })
-    await waitForLeaders(admin, [topic])
+    const settings = { keepHours: 1, compact: false }
+    await createTopics(admin, [{ name: topic, partitions: numPartitions, ...settings }], {})
     topics.push(topic)
     return topic
   }

@@ -24,7 +24,8 @@ export function awsKmsRootKey (entry: RootKeyEntry, timeoutMs: number): RootKey 
   const failing = { ...entry, timeoutMs }
   let connected: Promise<KMS> | undefined
   const send = async <T>(action: RootKeyAction, call: Call<T>) => {
-    connected ??= connect(region)
+    connected ??= import('@aws-sdk/client-kms').then(({ KMS }) =>
+      new KMS(region === undefined ? {} : { region }))
     const abortSignal = AbortSignal.timeout(timeoutMs)
     try {
       const sent = connected.then(kms => call(kms, { abortSignal }))
@@ -57,11 +58,6 @@ type Failing = RootKeyEntry & { readonly timeoutMs: number }
 async function rejectWith (signal: AbortSignal): Promise<never> {
   await once(signal, 'abort')
   return signal.throwIfAborted() as never
-}
-
-async function connect (region: string | undefined): Promise<KMS> {
-  const { KMS } = await import('@aws-sdk/client-kms')
-  return new KMS(region === undefined ? {} : { region })
 }
 
 /** The same memory, so that clearing the result leaves no copy of a key. */

@@ -75,7 +75,11 @@ export function createRootKeys (
   const unwrap = async (wrapped: Buffer, context: KeyContext) => {
     const { id, content: ciphertext } = splitKeyId(wrapped)
     const root = roots.get(id)
-    if (root === undefined) throw missingRootError(id, setting, context)
+    if (root === undefined) {
+      throw new MissingKeyError(`${setting} lacks key "${id}"`, {
+        wraps: wrapsOf(context), advice: 'add it again until nothing is wrapped by it',
+      })
+    }
     if (ciphertext.length === 0 || ciphertext.length > MAX_CIPHERTEXT_BYTES) {
       throw new SealError(`wrapped key is invalid: its ciphertext has ${ciphertext.length} bytes`)
     }
@@ -98,12 +102,6 @@ export function createRootKeys (
 export const rootIdOf = (wrapped: Buffer): string => splitKeyId(wrapped).id
 
 const wrapsOf = ({ purpose, organization }: KeyContext) => `${purpose} of ${organization}`
-
-function missingRootError (id: string, setting: string, context: KeyContext): FatalError {
-  return new MissingKeyError(`${setting} lacks key "${id}"`, {
-    wraps: wrapsOf(context), advice: 'add it again until nothing is wrapped by it',
-  })
-}
 
 /** A local key and Vault cannot distinguish a wrong key from damaged bytes. */
 function wrongRootError (id: string, setting: string, context: KeyContext): FatalError {

@@ -4,8 +4,9 @@ import type { Kafka, ProducerBatch } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import { createPartitionCounts } from '../../../../services/runtime/kafka/partitioning.ts'
 import {
-  clientLogLevel, createKafkaBus, createVerifiedProducer, registerCodecs, type KafkaBusOptions,
+  clientLogLevel, createKafkaBus, registerCodecs, type KafkaBusOptions,
 } from '../../../../services/runtime/kafka/kafka-bus.ts'
+import { createVerifiedProducer } from '../../../../services/runtime/kafka/safe-producer.ts'
 import type { startConsumer } from '../../../../services/runtime/kafka/consumer.ts'
 
 /** A bus whose consumers only record their retries and stops. */

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createPartitionCounts, partitionHeadersIn, partitionHeadersOf, partitionsForJob,
-  TOPICS_BY_JOB, watchJobPartitions,
+  createPartitionCounts, partitionHeadersIn, partitionsForJob, watchJobPartitions,
 } from '../../../../services/runtime/kafka/partitioning.ts'
 
 const DELAY_MS = 90_000
@@ -56,18 +55,29 @@ describe('the partitions of a job', () => {
   const countOf = (topic: string) =>
     ({ 'rows.normalized.bulk': 8, 'rows.completed.bulk': 16 })[topic] ?? 4
 
-  it('are in headers of its messages, by topic', () => {
-    expect(TOPICS_BY_JOB).toEqual(['rows.normalized', 'rows.completed'])
-    const headers = partitionHeadersOf('bulk', countOf)
+  const watched: string[] = []
+  const headersOf = watchJobPartitions({
+    watchPartitions: topics => {
+      watched.push(...topics)
+      return countOf
+    },
+  })
+
+  it('are in headers of its messages, by topic, and watched in both lanes', () => {
+    const headers = headersOf('bulk')
     expect(headers)
       .toEqual({ 'partitions.rows.normalized': '8', 'partitions.rows.completed': '16' })
     expect(partitionHeadersIn({ job: 'job_1', ...headers, mac: 'x' })).toEqual(headers)
     expect(partitionsForJob('rows.normalized.bulk', headers)).toBe(8)
     expect(partitionsForJob('rows.completed.bulk', headers)).toBe(16)
+    expect(watched).toEqual([
+      'rows.normalized.small', 'rows.normalized.bulk', 'rows.completed.small',
+      'rows.completed.bulk',
+    ])
   })
 
   it('are those of the topology without headers', () => {
-    expect(partitionHeadersOf('small', countOf)).toEqual({})
+    expect(headersOf('small')).toEqual({})
     expect(partitionsForJob('rows.completed.small')).toBe(4)
   })
 
@@ -75,20 +85,5 @@ describe('the partitions of a job', () => {
     const headers = { 'partitions.rows.submitted': '8' }
     expect(['rows.submitted.bulk', 'jobs.settled', 'settle.dead', 'other']
       .map(topic => partitionsForJob(topic, headers))).toEqual(Array(4).fill(undefined))
-  })
-
-  it('are watched in both lanes', () => {
-    const watched: string[] = []
-    const headersOf = watchJobPartitions({
-      watchPartitions: topics => {
-        watched.push(...topics)
-        return countOf
-      },
-    })
-    expect(watched).toEqual([
-      'rows.normalized.small', 'rows.normalized.bulk', 'rows.completed.small',
-      'rows.completed.bulk',
-    ])
-    expect(headersOf('bulk')).toEqual(partitionHeadersOf('bulk', countOf))
   })
 })

@@ -1,9 +1,9 @@
 import type { EachBatchPayload, Kafka } from 'kafkajs'
 import { expect, it } from 'vitest'
 import { InfrastructureError } from '../../../../services/runtime/platform/errors.ts'
-import {
-  createTopicReader, readToEnd, type PartitionBatch,
-} from '../../../../services/runtime/kafka/topic-reader.ts'
+import { createTopicReader, readToEnd } from '../../../../services/runtime/kafka/topic-reader.ts'
+
+type PartitionBatch = Parameters<Parameters<typeof readToEnd>[1]['onBatch']>[0]
 
 type Run = { readonly eachBatch: (payload: EachBatchPayload) => Promise<void> }
 
