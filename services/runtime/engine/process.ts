@@ -270,17 +270,22 @@ export class Process {
   }
 
   async #resolveDead (letter: DeadLetter, batch: MessageBatch): Promise<void> {
-    const { stage, steps, log } = this.#deps
-    const { raw, reason } = letter
+    const { raw } = letter
     try {
-      const emits = await steps.run('decide',
-        () => stage.resolveDead(raw.headers, { ...raw, reason }), batch)
+      const emits = await this.#emissionsFor(letter, batch)
       await this.#apply([{ completes: [], emits }], { ...batch, deadLettered: [raw] })
     } catch (error) {
       if (!mayRetry(error, batch)) throw error
-      log.error({ err: error, ...messageFields(raw) }, 'rows of a dead letter not ' +
+      this.#deps.log.error({ err: error, ...messageFields(raw) }, 'rows of a dead letter not ' +
         'resolved; they stay open until ledger fails the job')
     }
+  }
+
+  async #emissionsFor (
+    { raw, reason }: DeadLetter, batch: MessageBatch
+  ): Promise<readonly Emission[]> {
+    const { stage, steps } = this.#deps
+    return steps.run('decide', () => stage.resolveDead(raw.headers, { ...raw, reason }), batch)
   }
 
   /**
