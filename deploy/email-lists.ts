@@ -12,9 +12,8 @@ import {
 import { runCommand, UsageError } from '../services/runtime/platform/run-command.ts'
 import { recordsText } from '../services/runtime/platform/text-table.ts'
 import {
-  builtInEntries, ENTRY_OF, type ListEntries, readEntries,
+  builtInEntries, ENTRY_OF, type ListEntries, MAX_LIST_BYTES, readEntries, readList,
 } from '../services/verify/providers/email-lists.ts'
-import { MAX_LIST_BYTES, readList } from '../services/verify/providers/lists/read-list.ts'
 
 const run = promisify(execFile)
 const MAX_OUTPUT_BYTES = 16 * 1_024 * 1_024

@@ -82,7 +82,7 @@ export function createChecker (options: CheckerOptions): Checker {
     const submitted = bySubmission(rows, submissions)
     const collected = await Promise.all([...submitted].map(async ([submission, some]) => {
       const id = String(submission.provider)
-      const provider = [...listed, ...others].find((one) => one.id === id)
+      const provider = [...listed, ...others].find((it) => it.id === id)
       return await collectAnswers(provider, some, { ...asking, submission })
     }))
     const fresh = rows.filter(({ row }) => submissions?.of(row) === undefined)
@@ -112,15 +112,15 @@ export function createChecker (options: CheckerOptions): Checker {
 function bySubmission (
   rows: readonly ProviderRow[], submissions: Submissions | undefined
 ): ReadonlyMap<VendorSubmission, readonly ProviderRow[]> {
-  const found = new Map<VendorSubmission, ProviderRow[]>()
+  const submitted = new Map<VendorSubmission, ProviderRow[]>()
   for (const row of rows) {
     const submission = submissions?.of(row.row)
     if (submission === undefined) continue
-    const some = found.get(submission) ?? []
+    const some = submitted.get(submission) ?? []
     some.push(row)
-    found.set(submission, some)
+    submitted.set(submission, some)
   }
-  return found
+  return submitted
 }
 
 /** Results of different rows as one. */
@@ -150,10 +150,11 @@ function createProviders ({ limits, metrics, factories }: CheckerOptions): Provi
     const id = String(provider.id)
     let isOpen = false
     const onCircuit = (now: boolean) => { isOpen = now }
-    const own = { ...limits, ...provider.limits, breaks, onCircuit }
-    const check = withResilience(provider, own)
+    const policies = { ...limits, ...provider.limits, breaks, onCircuit }
+    const check = withResilience(provider, policies)
     // Neither the rate nor the circuit of submissions is that of the questions for their answers.
-    const asking = { ...own, rate: provider.limits?.pollRate, onCircuit: () => {}, maxWaitMs: 0 }
+    const rate = provider.limits?.pollRate
+    const asking = { ...policies, rate, onCircuit: () => {}, maxWaitMs: 0 }
     const collect = provider.takesBatches ? withResilience(provider, asking) : check
     metrics?.watch?.('provider_circuit_open', { provider: id }, () => Number(isOpen))
     // A series that starts with its first failure would hide that failure from rates.
@@ -237,7 +238,7 @@ function resultOf (
 }
 
 /** A provider with its resilience policies; `id` is its label in operators' metrics. */
-export type ResilientProvider =
+type ResilientProvider =
   Pick<Provider, 'services' | 'maxRows' | 'isOffline' | 'takesBatches'> & {
     readonly id: string
     readonly check: Check
@@ -268,7 +269,7 @@ type Answers = { readonly answers: Map<number, ProviderVerdict>, readonly retry:
  * Calls the providers of a list in order; each gets only the rows of failed calls of the previous
  * one, so that no row is paid for twice. A call has at most `maxRows` rows.
  */
-export async function checkWithFallback (
+async function checkWithFallback (
   list: readonly ResilientProvider[], rows: readonly ProviderRow[], options: FallbackOptions
 ): Promise<FallbackResult> {
   let found: Answers = { answers: new Map(), retry: new Set() }
@@ -276,7 +277,11 @@ export async function checkWithFallback (
   const notRejected = new Set<number>()
   for (const provider of list) {
     if (open.length === 0) break
-    const calls = chunksOf(open, provider.maxRows)
+    const { maxRows = Infinity } = provider
+    const calls = open.length <= maxRows
+      ? [open]
+      : Array.from({ length: Math.ceil(open.length / maxRows) }, (_, index) =>
+        open.slice(index * maxRows, (index + 1) * maxRows))
     const replies = await Promise.all(calls.map((call) => checkTraced(provider, call, options)))
     const failed: ProviderRow[] = []
     for (const [index, reply] of replies.entries()) {
@@ -327,13 +332,6 @@ function addAll (found: Answers, more: Answers): void {
   for (const row of more.retry) found.retry.add(row)
 }
 
-function chunksOf (rows: readonly ProviderRow[], maxRows = Infinity):
-readonly (readonly ProviderRow[])[] {
-  if (rows.length <= maxRows) return [rows]
-  return Array.from({ length: Math.ceil(rows.length / maxRows) }, (_, index) =>
-    rows.slice(index * maxRows, (index + 1) * maxRows))
-}
-
 async function checkTraced (
   provider: ResilientProvider, rows: readonly ProviderRow[], options: FallbackOptions
 ): Promise<Answers | ProviderFailure> {
@@ -364,7 +362,11 @@ async function checkMeasured (
     const found: Answers = { answers: new Map(), retry: new Set() }
     for (const { row, verdict, retry } of await call(rows, more)) {
       if (!requested.has(row)) continue
-      found.answers.set(row, withEvidence(verdictFor(service, verdict)))
+      const sold = verdictFor(service, verdict)
+      // A provider that does not say what it checked is a vendor.
+      found.answers.set(row, sold.evidence === undefined
+        ? { ...sold, evidence: BY_VENDOR[sold.status] }
+        : sold)
       if (retry === true) found.retry.add(row)
       else found.retry.delete(row)
     }
@@ -397,19 +399,12 @@ const BY_VENDOR: Readonly<Record<RowStatus, Evidence>> = {
   unknown: packChecks({ vendor: 'inconclusive' }),
 }
 
-/** A provider that does not say what it checked is a vendor. */
-function withEvidence (verdict: ProviderVerdict): ProviderVerdict {
-  return verdict.evidence === undefined
-    ? { ...verdict, evidence: BY_VENDOR[verdict.status] }
-    : verdict
-}
-
 /**
  * The verdict if it has what the service exists for, else `unknown`: only verdicts are charged. A
  * carrier service exists for a carrier or a network code, a messenger for the registration, by
  * which a number is `invalid` or not. Equal verdicts stay one object.
  */
-export function verdictFor (service: ServiceSlug, verdict: ProviderVerdict): ProviderVerdict {
+function verdictFor (service: ServiceSlug, verdict: ProviderVerdict): ProviderVerdict {
   if (verdict.status === 'unknown') return verdict
   if (service === 'carrier-single' || service === 'carrier-lookup') return withCarrier(verdict)
   if (service === 'whatsapp' || service === 'telegram') return withAccount(service, verdict)

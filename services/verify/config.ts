@@ -8,7 +8,7 @@ import {
   describedVendor, isVendorKey, VENDOR_KEYS, VENDOR_PRESETS, type VendorKey,
 } from '../jobs/vendor-presets.ts'
 import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
-import { readHttpProviders } from './providers/http-config.ts'
+import { readHttpProviders } from './providers/http-vendor.ts'
 import { isProxyAddress } from './providers/smtp/connections.ts'
 
 const duration = (length: number, description: string) =>

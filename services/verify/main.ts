@@ -7,13 +7,26 @@ import { sleep } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { subscriptionsOf } from '../runtime/platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
+import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/vendor-presets.ts'
+import type { Log } from '../runtime/platform/log.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 import { redisRecordCache } from '../cache/cache.ts'
-import { createChecker } from './checker.ts'
+import { createChecker, type Factories } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
+import { createEmailDomainProvider, createSmtpProbeProvider } from './providers/email.ts'
 import { builtInLists, type CurrentLists, readEmailLists } from './providers/email-lists.ts'
-import { factoriesOf, logDns, mailDomainsOf } from './provider-factories.ts'
+import { type HttpVendor, readHttpProviders } from './providers/http-vendor.ts'
+import { createVendorProvider } from './providers/http.ts'
+import {
+  createDns, createMailDomains, type MailDomains, redisSharedDomains,
+} from './providers/mail-domains.ts'
+import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
+import { loadRangeData } from './providers/range-data.ts'
+import { createSandboxProvider } from './providers/sandbox.ts'
+import { createConnect, createSessionLimiter } from './providers/smtp/connections.ts'
+import { createProbe } from './providers/smtp/probe.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
-import { createTasksInFlight, redisSubmissions, watchTasks } from './submissions.ts'
+import { redisSubmissions, TasksInFlight } from './submissions.ts'
 
 type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
   Pick<ServiceContext, 'log' | 'metrics'>
@@ -32,8 +45,8 @@ export function verifyDeps (
   config: VerifyConfig, connected: Connected, { domains, lists }: Shared = {}
 ): VerifyDeps {
   const { state, cache, clock, log, metrics } = connected
-  const tasks = createTasksInFlight()
-  watchTasks(metrics, tasks, clock.now)
+  const tasks = new TasksInFlight()
+  tasks.watch(metrics, clock.now)
   return {
     store: createJobStore(state),
     submissionsOf: redisSubmissions(state, { ...config, clock }),
@@ -101,6 +114,133 @@ async function startVerify (
   const { cachedPolicy } = createOrganizations(connected.state)
   const weightOf = (tenant: string) => cachedPolicy(tenant).weight
   return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf })
+}
+
+const SECOND_MS = 1_000
+
+/** The providers without configuration; a provider loads its data when it is created. */
+const BUILT_IN_FACTORIES = {
+  'numbering-plan': () => createNumberingPlanProvider(loadRangeData()),
+  'email-domain': () => createEmailDomainProvider(),
+  sandbox: () => createSandboxProvider(),
+} satisfies Factories
+
+/**
+ * Factories for the built-in providers and those in HTTP_PROVIDERS; `domains` as configured,
+ * `lists` of the release if left out.
+ */
+export function factoriesOf (
+  config: VerifyConfig, domains: MailDomains | undefined = mailDomainsOf(config),
+  lists?: CurrentLists
+): Factories {
+  const described = readHttpProviders(config.HTTP_PROVIDERS).providers.map((vendor) =>
+    [`http:${vendor.id}`, () => createVendorProvider(vendor)] as const)
+  const presets = [...VENDOR_PRESETS].map(([name, preset]) =>
+    [name, () => presetProvider(name, preset, config)] as const)
+  return {
+    ...BUILT_IN_FACTORIES,
+    'email-domain': () => createEmailDomainProvider({ domains, ...(lists && { lists }) }),
+    'smtp-probe': () => smtpProbeProvider(config, domains, lists),
+    ...Object.fromEntries([...described, ...presets]),
+  }
+}
+
+/**
+ * The provider of a preset by its key.
+ * @throws RangeError without the key; the configuration has refused a wrong one.
+ */
+function presetProvider (name: string, preset: VendorPreset, config: VerifyConfig) {
+  const { setting } = preset.key
+  const key = (config as Readonly<Record<string, unknown>>)[setting]
+  if (typeof key !== 'string') {
+    throw new RangeError(`${name} needs ${setting}, which is empty; set it, or remove ${name} ` +
+      'from PROVIDERS and SECOND_OPINIONS')
+  }
+  return createVendorProvider(describedVendor(preset, key) as HttpVendor)
+}
+
+const missingProbe = (setting: string) => new RangeError(`smtp-probe needs ${setting}, which is ` +
+  'empty; set it, or remove smtp-probe from PROVIDERS and SECOND_OPINIONS')
+
+/**
+ * The provider `smtp-probe` by its settings.
+ * @throws RangeError if a required one is empty.
+ */
+function smtpProbeProvider (
+  config: VerifyConfig, domains: MailDomains | undefined, lists: CurrentLists | undefined
+) {
+  const helo = config.SMTP_HELO
+  if (helo === undefined) throw missingProbe('SMTP_HELO')
+  if (domains === undefined) throw missingProbe('DNS_SERVERS')
+  const probe = createProbe({
+    connect: createConnect({
+      port: config.SMTP_PORT, timeoutMs: config.SMTP_CONNECT_TIMEOUT_MS, proxy: config.SMTP_PROXY,
+    }),
+    limiter: createSessionLimiter({
+      perOwner: config.SMTP_CONCURRENCY,
+      perOwnerAMinute: config.SMTP_PER_MINUTE,
+      connections: config.SMTP_CONNECTIONS,
+    }),
+    caller: { helo, sender: config.SMTP_SENDER ?? '' },
+    startTls: config.SMTP_STARTTLS,
+    greetingTimeoutMs: config.SMTP_GREETING_TIMEOUT_MS,
+    replyTimeoutMs: config.SMTP_REPLY_TIMEOUT_MS,
+    hostTimeoutMs: config.SMTP_HOST_TIMEOUT_MS,
+    rowTimeoutMs: config.SMTP_ROW_TIMEOUT_MS,
+    greylistMs: config.SMTP_GREYLIST_SECONDS * SECOND_MS,
+    restMs: config.SMTP_REST_SECONDS * SECOND_MS,
+    catchAllMs: config.SMTP_CATCH_ALL_SECONDS * SECOND_MS,
+  })
+  return createSmtpProbeProvider({
+    domains,
+    probe,
+    ...(lists && { lists }),
+    // A row may wait for its turn before its own time begins.
+    callTimeoutMs: config.SMTP_ROW_TIMEOUT_MS + config.SMTP_FIRST_TIMEOUT_MS,
+    firstTimeoutMs: config.SMTP_FIRST_TIMEOUT_MS,
+  })
+}
+
+/** Redis to share results of domains between processes, and what gets its errors. */
+type Sharing = {
+  readonly redis: RedisClient
+  readonly onFault: (error: unknown) => void
+  readonly lists: CurrentLists
+}
+
+/** Undefined if DNS_SERVERS is empty: then domains are not checked. */
+export function mailDomainsOf (
+  config: VerifyConfig, sharing?: Sharing
+): MailDomains | undefined {
+  if (config.DNS_SERVERS?.length === 0) return undefined
+  const dns = createDns({
+    servers: config.DNS_SERVERS,
+    timeoutMs: config.DNS_TIMEOUT_MS,
+    concurrency: config.DNS_CONCURRENCY,
+  })
+  return createMailDomains(dns, {
+    keepMs: config.DNS_CACHE_SECONDS * SECOND_MS,
+    keepNegativeMs: config.DNS_NEGATIVE_CACHE_SECONDS * SECOND_MS,
+    maxDomains: config.DNS_CACHE_DOMAINS,
+    ...(sharing === undefined
+      ? {}
+      : { shared: redisSharedDomains(sharing.redis, sharing), lists: sharing.lists }),
+    ...(config.SMTP_ALLOW_PRIVATE ? { isReachable: () => true } : {}),
+  })
+}
+
+/** Logs whether mail domains can be checked; resolves when the resolvers answered or did not. */
+export async function logDns (
+  domains: MailDomains | undefined, log: Pick<Log, 'info' | 'warn'>
+): Promise<void> {
+  if (domains === undefined) {
+    log.info('DNS_SERVERS empty, mail domains are not checked')
+  } else if (await domains.isAvailable()) {
+    log.info('DNS resolvers answer, mail domains are checked')
+  } else {
+    log.warn('DNS resolvers do not answer for the root zone: check DNS_SERVERS and outbound ' +
+      'port 53; until then e-mail rows end as unknown')
+  }
 }
 
 export const verifyService = { config: verifyConfig, start: startVerify }

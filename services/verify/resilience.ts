@@ -3,7 +3,8 @@ import {
   fullJitterGenerator, handleWhen, noop, retry, SamplingBreaker, TaskCancelledError, timeout,
   TimeoutStrategy, wrap,
 } from 'cockatiel'
-import { sleep, type Sleep } from '../runtime/platform/retry.ts'
+import { type Bucket, createTokenBuckets, secondsUntil } from '../runtime/platform/limits.ts'
+import { sleep } from '../runtime/platform/retry.ts'
 import { ProviderError, type CheckOptions, type Provider } from './provider.ts'
 
 export type ProviderLimits = {
@@ -54,7 +55,8 @@ const NEVER = new AbortController().signal
  * provider that takes batches is not cut off by the signal, so that its reply is recorded.
  */
 export function withResilience (provider: Provider, limits: ResilienceOptions): Check {
-  const rate = createRateLimiter(limits.rate, { now: () => performance.now(), sleep })
+  const rate = new CallRate(limits.rate)
+  // No fair slots of `limits.ts`: a call that is aborted must leave the queue at once.
   const slots = bulkhead(limits.concurrency, Number.MAX_SAFE_INTEGER)
   const breaker = limits.breaks ? breakerOf(limits.breaker, limits.onCircuit) : noop
   const attempts = withRetries(provider, { ...limits, rate })
@@ -83,7 +85,7 @@ export function withResilience (provider: Provider, limits: ResilienceOptions): 
 }
 
 type RetryOptions = Pick<ResilienceOptions, 'timeoutMs' | 'attemptTimeoutMs' | 'retries'> & {
-  readonly rate: RateLimiter
+  readonly rate: CallRate
 }
 
 /** All attempts of a call within its timeout. Retries use up the rate, but do not wait for it. */
@@ -92,7 +94,9 @@ function withRetries (provider: Provider, options: RetryOptions): Check {
   const attemptMs = Math.min(timeoutMs, options.attemptTimeoutMs ?? timeoutMs)
   const call = wrap(
     timeoutOf(timeoutMs),
-    retry(handleWhen(isRetriable), {
+    // Only a call that the provider did not accept is free to retry, unless it has a Retry-After.
+    retry(handleWhen(error => error instanceof ProviderError && error.failure === 'unavailable' &&
+      !error.retryAfterMs), {
       maxAttempts: retries,
       backoff: new ExponentialBackoff({
         initialDelay: FIRST_RETRY_MS, generator: fullJitterGenerator,
@@ -142,66 +146,56 @@ function breakerOf (
   return breaker
 }
 
-/** Only a call that the provider did not accept is free to retry, unless it has a Retry-After. */
-function isRetriable (error: unknown): boolean {
-  return error instanceof ProviderError && error.failure === 'unavailable' && !error.retryAfterMs
-}
-
 /** At most this many calls in this time, by this process. */
-export type RateLimit = { readonly calls: number, readonly perMs: number }
+type RateLimit = { readonly calls: number, readonly perMs: number }
 
-export type RateLimiter = {
+/** Limits the Retry-After that a provider asks for. */
+const MAX_PAUSE_MS = 900_000
+/** The buckets have one name: each provider has its own. */
+const NAME = ''
+
+/** The rate of calls, first come, first served; without a limit only pauses stop calls. */
+class CallRate {
+  readonly #tokens = createTokenBuckets()
+  readonly #buckets: readonly [] | readonly [Bucket]
+  #pausedUntilMs = 0
+
+  constructor (limit: RateLimit | undefined) {
+    this.#buckets = limit === undefined
+      ? []
+      : [{ capacity: limit.calls, seconds: limit.perMs / 1_000 }]
+  }
+
   /**
    * Waits until a call may start. Rejects with `rate_limited` at once during a pause, or if the
    * wait would be longer than `maxWaitMs`; that does not count as a call.
    */
-  readonly take: (signal: AbortSignal, maxWaitMs?: number) => Promise<void>
+  async take (signal: AbortSignal, maxWaitMs = Infinity): Promise<void> {
+    this.#throwIfPaused()
+    this.charge()
+    const [level] = this.#tokens.levels(NAME, this.#buckets)
+    const waitMs = level === undefined ? 0 : secondsUntil(level, 0) * 1_000
+    if (waitMs === 0) return
+    if (waitMs > maxWaitMs) {
+      this.#tokens.add(NAME, this.#buckets, 1)
+      throw new ProviderError('rate_limited', waitMs)
+    }
+    await sleep(waitMs, signal)
+    this.#throwIfPaused()
+  }
+
   /** Counts a call that did not wait; later calls wait longer. */
-  readonly charge: () => void
+  charge (): void {
+    this.#tokens.add(NAME, this.#buckets, -1)
+  }
+
   /** Rejects all calls for this time. */
-  readonly pause: (ms: number) => void
-}
-
-type RateLimiterOptions = {
-  /** Milliseconds of a monotonic clock. */
-  readonly now: () => number
-  readonly sleep: Sleep
-}
-
-/** Limits the Retry-After that a provider asks for. */
-const MAX_PAUSE_MS = 900_000
-
-/** A token bucket, first come, first served; without a limit only pauses stop calls. */
-export function createRateLimiter (
-  limit: RateLimit | undefined, { now, sleep }: RateLimiterOptions
-): RateLimiter {
-  let tokens = limit?.calls ?? 0
-  let filledAtMs = now()
-  let pausedUntilMs = 0
-  const charge = (calls = 1) => {
-    if (limit === undefined) return
-    const gained = (now() - filledAtMs) * limit.calls / limit.perMs
-    tokens = Math.min(limit.calls, tokens + gained) - calls
-    filledAtMs = now()
+  pause (ms: number): void {
+    this.#pausedUntilMs = performance.now() + Math.min(ms, MAX_PAUSE_MS)
   }
-  const throwIfPaused = () => {
-    const leftMs = pausedUntilMs - now()
+
+  #throwIfPaused (): void {
+    const leftMs = this.#pausedUntilMs - performance.now()
     if (leftMs > 0) throw new ProviderError('rate_limited', leftMs)
-  }
-  return {
-    charge: () => charge(),
-    pause: (ms) => { pausedUntilMs = now() + Math.min(ms, MAX_PAUSE_MS) },
-    take: async (signal, maxWaitMs = Infinity) => {
-      throwIfPaused()
-      charge()
-      if (limit === undefined || tokens >= 0) return
-      const waitMs = -tokens * limit.perMs / limit.calls
-      if (waitMs > maxWaitMs) {
-        charge(-1)
-        throw new ProviderError('rate_limited', waitMs)
-      }
-      await sleep(waitMs, signal)
-      throwIfPaused()
-    },
   }
 }

@@ -9,9 +9,9 @@ import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
-  allWithout, batchEmissions, type EmitDeps, kindOf, openIn, submittedOf, type VerificationBatch,
+  allWithout, batchEmissions, checkBatch, type CheckDeps, type EmitDeps, kindOf, openIn,
+  submittedOf, type VerificationBatch,
 } from './batch.ts'
-import { checkBatch, type CheckDeps } from './check-batch.ts'
 import type { Submissions } from './provider.ts'
 import type { TasksInFlight } from './submissions.ts'
 
@@ -62,8 +62,8 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
       const due = fresh.filter((message) =>
         inOrder.includes(message) || over.has(message.value.job))
       const decisions = await decideAll(due, { deps, slots, signal })
-      const known = inOrder.filter((message) => !fresh.includes(message))
-      decisions.push(...known.map((message) => ({ completes: [message], emits: [] })))
+      const redelivered = inOrder.filter((message) => !fresh.includes(message))
+      decisions.push(...redelivered.map((message) => ({ completes: [message], emits: [] })))
       if (waiting === undefined) return decisions
       const untilMs = Math.min(waiting.value.notBefore, nowMs + CANCELLATION_POLL_MS)
       const afterProduced = async () => {
@@ -91,13 +91,13 @@ async function jobsOver (
   messages: readonly BatchMessage[], { store }: Pick<VerifyDeps, 'store'>
 ): Promise<ReadonlySet<string>> {
   const tenants = new Map(messages.map(({ value }) => [value.job, value.tenant]))
-  const found = await Promise.all([...tenants].map(async ([job, tenant]) => {
+  const over = await Promise.all([...tenants].map(async ([job, tenant]) => {
     const outcome = await store.outcome(tenant, job)
     const isRunning = outcome.kind === 'accepted' && !outcome.job.ended &&
       outcome.job.status !== 'cancelling'
     return isRunning ? [] : [job]
   }))
-  return new Set(found.flat())
+  return new Set(over.flat())
 }
 
 type Running = {
@@ -129,7 +129,10 @@ Promise<BatchDecision> {
   failpoint('verify.begun')
   const lane = laneOf(value.totalRows)
   await yieldToEventLoop(lane, value.tenant)
-  const batch = await withSubmissions({ value, rows: message.rows() }, deps)
+  const read = { value, rows: message.rows() }
+  const batch: VerificationBatch = deps.check.takesBatches?.(kindOf(value)) === true
+    ? { ...read, submissions: await deps.submissionsOf?.(read) }
+    : read
   const outcomes = status === 'cancelling'
     ? allWithout(batch, 'cancelled', deps.clock.now())
     : await inMessageSpan('verify', message.raw, () => checkBatch(batch, deps, signal))
@@ -141,19 +144,13 @@ Promise<BatchDecision> {
   return { completes: [message], emits }
 }
 
-async function withSubmissions (batch: VerificationBatch, deps: VerifyDeps):
-Promise<VerificationBatch> {
-  if (deps.check.takesBatches?.(kindOf(batch.value)) !== true) return batch
-  return { ...batch, submissions: await deps.submissionsOf?.(batch) }
-}
-
 /** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */
 async function unresolvableRows (
   headers: Parameters<Stage['resolveDead']>[0], { store, clock }: VerifyDeps
 ) {
-  const known = coordinatesOfHeaders(headers)
-  if (known === undefined) return []
-  const outcome = await store.outcome(known.coordinates.tenant, known.coordinates.job)
+  const lost = coordinatesOfHeaders(headers)
+  if (lost === undefined) return []
+  const outcome = await store.outcome(lost.coordinates.tenant, lost.coordinates.job)
   if (outcome.kind !== 'accepted' || outcome.job.closed) return []
-  return [unresolvableBlock(known, { atMs: clock.now(), inputs: false })]
+  return [unresolvableBlock(lost, { atMs: clock.now(), inputs: false })]
 }

@@ -16,7 +16,7 @@ const CELL_NUMBERS = 100
 /** Measures everything that needs no network and no server. */
 export async function measureAll (): Promise<readonly AccuracyRow[]> {
   return [
-    ...measureNumbers({ numbers: NUMBERS }), ...measureCells({ numbers: CELL_NUMBERS }),
+    ...await measureNumbers({ numbers: NUMBERS }), ...measureCells({ numbers: CELL_NUMBERS }),
     ...measureEmail(), ...measureReplies(), ...await measureFiles(),
   ]
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { canonicalEmail } from '../../services/normalize/email.ts'
 import { suggestDomain } from '../../services/verify/providers/domain-typos.ts'
 import { builtInLists } from '../../services/verify/providers/email-lists.ts'
-import { COMMON_PROVIDERS } from '../../services/verify/providers/lists/mail-providers.ts'
+import { COMMON_PROVIDERS } from '../../services/verify/providers/built-in-lists.ts'
 import { measure, type AccuracyRow } from './row.ts'
 
 const read = (name: string) => readFileSync(new URL(`data/${name}`, import.meta.url), 'utf8')

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { canonicalPhone } from '../../services/normalize/phone.ts'
 import { describePhone } from '../../services/phone/format.ts'
 import { derivePhone } from '../../services/jobs/results/outcome.ts'
-import { rangeVerdictOf } from '../../services/verify/providers/numbering-plan.ts'
+import { createNumberingPlanProvider } from '../../services/verify/providers/numbering-plan.ts'
 import { loadRangeData, splitPlace } from '../../services/verify/providers/range-data.ts'
 import type { AccuracyRow } from './row.ts'
 
@@ -294,11 +294,17 @@ const POLICIES: Readonly<Record<string, (phone: GooglePhone) => boolean>> = {
  * reader and the numbering plan. A value that Google leaves blank and we do not is right if a
  * policy says so.
  */
-export function measureNumbers ({ numbers, cases = 20 }: Limits): readonly AccuracyRow[] {
-  const ranges = loadRangeData()
+export async function measureNumbers (
+  { numbers, cases = 20 }: Limits
+): Promise<readonly AccuracyRow[]> {
+  const provider = createNumberingPlanProvider(loadRangeData())
+  const options = {
+    service: 'phone-validation', signal: new AbortController().signal, deadlineMs: Infinity,
+  } as const
   const phones = readGooglePhones()
   const step = Math.max(1, Math.floor(phones.length / numbers))
-  const read = phones.filter((_, index) => index % step === 0).map((phone): Compared => {
+  const some = phones.filter((_, index) => index % step === 0)
+  const read = await Promise.all(some.map(async (phone): Promise<Compared> => {
     const result = canonicalPhone(phone.e164, undefined)
     // A number of impossible length is invalid before a provider sees it.
     if (!result.ok) {
@@ -306,11 +312,12 @@ export function measureNumbers ({ numbers, cases = 20 }: Limits): readonly Accur
       const { country } = phone
       return { phone, columns: { canonical, status: 'invalid', line_type: 'unknown', country } }
     }
-    const { status, fields } = rangeVerdictOf(result.canonical, ranges)
     const { canonical } = result
+    const [answer] = await provider.check([{ row: 0, canonical }], options)
+    const { status, fields } = answer!.verdict
     const columns = { ...fields, ...derivePhone(canonical), canonical, status }
     return { phone, columns: columns as Readonly<Record<string, string>> }
-  })
+  }))
   const kinds = ['example', 'range'] as const
   return kinds.flatMap(kind => Object.entries(FACTS).map(([part, { google, ours }]) => {
     const compared = read.filter(({ phone }) => phone.kind === kind)

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { createReplyReader } from '../../services/verify/providers/smtp/channel.ts'
-import { readReply } from '../../services/verify/providers/smtp/dialog.ts'
-import type { Meaning } from '../../services/verify/providers/smtp/replies.ts'
+import {
+  type Meaning, readReply, ReplyReader,
+} from '../../services/verify/providers/smtp/replies.ts'
 import { measure, type AccuracyRow } from './row.ts'
 
 const ABOUT = ['not_about_the_mailbox', 'no_mailbox', 'full', 'domain_takes_no_mail'] as const
@@ -32,7 +32,7 @@ const BY_MEANING: Readonly<Partial<Record<Meaning, About>>> = {
 
 /** Reads replies as those to a recipient, as a mail server sends them. */
 function readAbout (reply: string): About {
-  const [received] = createReplyReader().push(Buffer.from(`${reply.split('\n').join('\r\n')}\r\n`))
+  const [received] = new ReplyReader().push(Buffer.from(`${reply.split('\n').join('\r\n')}\r\n`))
   if (received === undefined) return 'not_about_the_mailbox'
   return BY_MEANING[readReply(received, { step: 'recipient' }).meaning] ?? 'not_about_the_mailbox'
 }

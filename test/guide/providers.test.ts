@@ -5,11 +5,11 @@ import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { lookupConfig } from '../../services/lookup/config.ts'
 import { VENDOR_PRESETS } from '../../services/jobs/vendor-presets.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
-import { createHttpProvider } from '../../services/verify/providers/http.ts'
-import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
-import { emailVerdictOf } from '../../services/verify/providers/email.ts'
+import { readHttpProviders } from '../../services/verify/providers/http-vendor.ts'
+import { createVendorProvider } from '../../services/verify/providers/http.ts'
 import type { Probed } from '../../services/verify/providers/smtp/probe.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
+import { emailVerdict } from '../support/mail/email-verdict.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const guide = read('deploy/docs/providers.md')
@@ -79,14 +79,14 @@ describe('the guide to providers', () => {
     expect(listed.toSorted()).toEqual(presets.toSorted())
   })
 
-  it('documents every outcome of a mailbox of the code', () => {
+  it('documents every outcome of a mailbox of the code', async () => {
     const rows = [...guide.matchAll(/\| `(\w+)`[^|]* \| `(\w+)` \| (\d+) \|/g)]
       .map(([, ...cells]) => cells.join(' '))
-    const outcomes = PROBED.map((probed) => {
+    const outcomes = await Promise.all(PROBED.map(async (probed) => {
       const { status, reason, confidence } =
-        emailVerdictOf('jane@ietf.org', { mail: 'accepts', probed })
+        await emailVerdict('jane@ietf.org', { mail: 'accepts', probed })
       return `${status} ${reason} ${confidence}`
-    })
+    }))
     expect(rows).toHaveLength(17)
     expect(rows.filter((row) => !outcomes.includes(row))).toEqual([])
   })
@@ -110,7 +110,7 @@ describe('the guide\'s way to WhatsApp and Telegram', () => {
     expect(config.PROVIDERS).toMatchObject({ whatsapp: ['http:1'], telegram: ['http:1'] })
     const [vendor] = readHttpProviders(config.HTTP_PROVIDERS).providers
     for (const service of ['whatsapp', 'telegram'] as const) {
-      const answers = await createHttpProvider(vendor!).check(
+      const answers = await createVendorProvider(vendor!).check(
         [{ row: 0, canonical: '+12127365000' }, { row: 1, canonical: '+12127365001' }],
         { service, signal: new AbortController().signal, deadlineMs: Date.now() + 5_000 })
       expect(answers.map(({ row, verdict: { status, reason, fields } }) =>

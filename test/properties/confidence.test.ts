@@ -7,10 +7,8 @@ import {
 } from '../../services/cache/evidence.ts'
 import { REASONS } from '../../schemas/api/verdicts.ts'
 import { builtInLists } from '../../services/verify/providers/email-lists.ts'
-import {
-  domainOf, emailVerdictOf, type EmailEvidence,
-} from '../../services/verify/providers/email.ts'
 import type { Probed } from '../../services/verify/providers/smtp/probe.ts'
+import { emailVerdict, type EmailFindings } from '../support/mail/email-verdict.ts'
 
 const NAMES = Object.keys(CHECKS).filter(name => name !== 'syntax') as readonly StoredCheck[]
 const CLAIMS = [...new Set([...REASONS, ...Object.keys(SUPPORT)])] as readonly Claim[]
@@ -53,11 +51,12 @@ const PROBES: readonly Probed[] = [
   { mailbox: 'accepted', catchAll: false },
 ]
 const MAILS = ['accepts', 'disposable', 'implicit', 'refuses', 'missing', 'fault'] as const
-const FINDINGS: readonly EmailEvidence[] = [
+const FINDINGS: readonly EmailFindings[] = [
   {}, ...MAILS.map(mail => ({ mail })),
   // Only domains with mail service are probed.
   ...(['accepts', 'implicit'] as const).flatMap(mail => PROBES.map(probed => ({ mail, probed }))),
 ]
+const domainOf = (address: string) => address.slice(address.lastIndexOf('@') + 1)
 /** Mailboxes of disposable domains are not probed. */
 const findingsOf = (address: string) =>
   FINDINGS.filter(({ probed }) =>
@@ -69,7 +68,7 @@ const ADDRESSES = [
 ]
 
 /** Whether the second finding has everything that the first one has. */
-function extendsFinding (less: EmailEvidence, more: EmailEvidence): boolean {
+function extendsFinding (less: EmailFindings, more: EmailFindings): boolean {
   const [before, after] = [less.probed, more.probed]
   if (less.mail !== undefined && less.mail !== 'fault' && less.mail !== more.mail) return false
   if (before === undefined) return true
@@ -81,20 +80,23 @@ function extendsFinding (less: EmailEvidence, more: EmailEvidence): boolean {
 }
 
 /** A free mail service that accepts any name has said nothing: there is no verdict any more. */
-const isWithdrawn = (address: string, { probed }: EmailEvidence) =>
+const isWithdrawn = (address: string, { probed }: EmailFindings) =>
   builtInLists.lookUp(domainOf(address)).free && probed?.catchAll === true
 
 const CONCLUSIVE: ReadonlySet<string> =
   new Set(['accepted', 'no_mailbox', 'no_mail', 'full'])
 
 describe('the confidence of an e-mail verdict', () => {
-  it('is never lowered by what is found later, in every combination of findings', () => {
+  const verdictsOf = async (address: string) => new Map(await Promise.all(findingsOf(address)
+    .map(async found => [found, await emailVerdict(address, found)] as const)))
+
+  it('is never lowered by what is found later, in every combination of findings', async () => {
     let compared = 0
     for (const address of ADDRESSES) {
-      for (const less of findingsOf(address)) {
-        for (const more of findingsOf(address).filter(found => extendsFinding(less, found))) {
-          if (isWithdrawn(address, more)) continue
-          const [before, after] = [emailVerdictOf(address, less), emailVerdictOf(address, more)]
+      const verdicts = await verdictsOf(address)
+      for (const [less, before] of verdicts) {
+        for (const [more, after] of verdicts) {
+          if (!extendsFinding(less, more) || isWithdrawn(address, more)) continue
           // What a server says replaces the verdict of a list, also by words, which prove less.
           if (more.probed?.byWords === true && before.reason !== after.reason) continue
           expect([address, less, more, after.confidence >= before.confidence])
@@ -106,10 +108,9 @@ describe('the confidence of an e-mail verdict', () => {
     expect(compared).toBeGreaterThan(1_000)
   })
 
-  it('is 0 exactly for the verdicts unknown', () => {
+  it('is 0 exactly for the verdicts unknown', async () => {
     for (const address of ADDRESSES) {
-      for (const found of findingsOf(address)) {
-        const { status, confidence } = emailVerdictOf(address, found)
+      for (const [found, { status, confidence }] of await verdictsOf(address)) {
         expect([address, found, confidence === 0]).toEqual([address, found, status === 'unknown'])
       }
     }

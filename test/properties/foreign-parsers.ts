@@ -12,10 +12,9 @@ import {
   createOriginalCsv, createOriginalJson, joinedHeader,
 } from '../../services/jobs/results/original.ts'
 import { readTable } from '../../services/verify/providers/http-table.ts'
-import { ENTRY_OF } from '../../services/verify/providers/email-lists.ts'
-import { readList } from '../../services/verify/providers/lists/read-list.ts'
+import { ENTRY_OF, readList } from '../../services/verify/providers/email-lists.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
-import { createReplyReader } from '../../services/verify/providers/smtp/channel.ts'
+import { ReplyReader } from '../../services/verify/providers/smtp/replies.ts'
 import { zipOf } from '../support/zip.ts'
 
 /** Bytes of a shape of about this size. */
@@ -251,7 +250,7 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
   {
     name: 'replies of a mail server',
     parse: bytes => {
-      const reader = createReplyReader()
+      const reader = new ReplyReader()
       let replies = 0
       for (let at = 0; at < bytes.length; at += 4_096) {
         replies += reader.push(bytes.subarray(at, at + 4_096)).length

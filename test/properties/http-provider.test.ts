@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ProviderName } from '../../services/jobs/checks.ts'
 import { createChecker, type CheckResult } from '../../services/verify/checker.ts'
-import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
-import { createHttpProvider } from '../../services/verify/providers/http.ts'
+import { readHttpProviders } from '../../services/verify/providers/http-vendor.ts'
+import { createVendorProvider } from '../../services/verify/providers/http.ts'
 import { CANARIES } from '../support/vendors/vendor-words.ts'
 import {
   batchDescription, singleDescription, startVendor, type Vendor,
@@ -39,7 +39,7 @@ function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 300_000 }: S
       breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
     },
     factories: Object.fromEntries(read.providers.map((it) =>
-      [`http:${it.id}`, () => createHttpProvider(it)])),
+      [`http:${it.id}`, () => createVendorProvider(it)])),
     metrics: {
       // Series begin at 0, before any request.
       count: (_, labels, more = 1) => {

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createChannel } from '../../services/verify/providers/smtp/channel.ts'
+import { SmtpChannel } from '../../services/verify/providers/smtp/session.ts'
 
 const stops: (() => void)[] = []
 afterEach(() => { for (const stop of stops.splice(0)) stop() })
@@ -22,7 +22,7 @@ async function pair ({ replyTimeoutMs = 120_000, signal = never } = {}) {
     other.destroy()
     server.close()
   })
-  return { channel: createChannel(socket, { replyTimeoutMs, signal }), other, socket }
+  return { channel: new SmtpChannel(socket, { replyTimeoutMs, signal }), other, socket }
 }
 
 const heard = async (other: Socket) => String((await once(other, 'data') as [Buffer])[0])

@@ -1,10 +1,11 @@
 import type { Incoming, Stage } from '../../services/runtime/engine/stage.ts'
 import type { ProviderName } from '../../services/jobs/checks.ts'
 import { createChecker } from '../../services/verify/checker.ts'
-import { createVendorProvider } from '../../services/verify/providers/http-batch.ts'
-import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
+import { readHttpProviders } from '../../services/verify/providers/http-vendor.ts'
+import { createVendorProvider } from '../../services/verify/providers/http.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
-import { createTasksInFlight, redisSubmissions } from '../../services/verify/submissions.ts'
+import { redisSubmissions, TasksInFlight } from '../../services/verify/submissions.ts'
 import type { ServiceSlug } from '../../services/topology.ts'
 import { createCacheDouble } from './cache-double.ts'
 import { cellsIn } from './clickhouse/cells.ts'
@@ -50,7 +51,12 @@ export function createBatchEnvironment ({ described, lists, second }: World) {
   const { providers, faults } = readHttpProviders(described, true)
   if (faults.length > 0) throw new Error(faults.join('; '))
   const counted: string[] = []
-  const tasks = createTasksInFlight()
+  const tasks = new TasksInFlight()
+  const metrics = createMetrics()
+  tasks.watch(metrics, () => clock.now())
+  /** The series of tasks that vendors have. */
+  const taskSeries = async () => (await metrics.text()).split('\n')
+    .filter((line) => line.startsWith('vendor_task')).toSorted()
   const start = () => createVerifyStage({
     store,
     cache,
@@ -73,7 +79,7 @@ export function createBatchEnvironment ({ described, lists, second }: World) {
     metrics: { count: (name: string) => { counted.push(name) } },
     ...VERIFY_SETTINGS,
   })
-  return { clock, store, cache, hashes, counted, tasks, start }
+  return { clock, store, cache, hashes, counted, taskSeries, start }
 }
 
 export type BatchEnvironment = ReturnType<typeof createBatchEnvironment>

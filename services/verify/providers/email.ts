@@ -1,6 +1,4 @@
-import type {
-  CheckOptions, Provider, ProviderAnswer, ProviderRow, ProviderVerdict,
-} from '../provider.ts'
+import type { CheckOptions, Provider, ProviderRow, ProviderVerdict } from '../provider.ts'
 import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
 import { literalAddress, type MailDomain, type MailDomains } from './mail-domains.ts'
 import type { Mailbox, Probe, Probed } from './smtp/probe.ts'
@@ -41,7 +39,7 @@ export function createEmailDomainProvider (
       return rows.map(({ row, canonical }) => {
         const domain = domainOf(canonical)
         const mail = unlessAllowed(found.get(domain), domain, version)
-        return { row, verdict: emailVerdictOf(canonical, { mail }, version) }
+        return { row, verdict: createVerdict(canonical, { mail }, version) }
       })
     },
   }
@@ -132,8 +130,11 @@ export function createSmtpProbeProvider (
       const timer = AbortSignal.timeout(Math.max(0, endsAtMs - Date.now()))
       const deadline = { signal: AbortSignal.any([signal, timer]), endsAtMs }
       const search = { domains, probe, lists: lists(), ...deadline }
-      return await Promise.all(rows.map(async (row) =>
-        answerOf(row, await findOut(row.canonical, search), search.lists)))
+      return await Promise.all(rows.map(async ({ row, canonical }) => {
+        const evidence = await findEvidence(canonical, search)
+        const verdict = createVerdict(canonical, evidence, search.lists)
+        return { row, verdict, ...(evidence.probed?.retry === true ? { retry: true } : {}) }
+      }))
     },
   }
 }
@@ -141,7 +142,7 @@ export function createSmtpProbeProvider (
 type Search = Pick<SmtpProbeOptions, 'domains' | 'probe'> & Deadline &
   { readonly lists: EmailLists }
 
-async function findOut (
+async function findEvidence (
   address: string, { domains, probe, lists, signal, endsAtMs }: Search
 ): Promise<EmailEvidence> {
   const domain = domainOf(address)
@@ -153,13 +154,6 @@ async function findOut (
   const hosts = await unlessLate(domains.hosts(domain), signal)
   if (hosts === undefined) return { mail, probed: { mailbox: 'late', retry: true } }
   return { mail, probed: await probe(address, { hosts, signal, endsAtMs }) }
-}
-
-function answerOf (
-  { row, canonical }: ProviderRow, found: EmailEvidence, lists: EmailLists
-): ProviderAnswer {
-  const verdict = emailVerdictOf(canonical, found, lists)
-  return { row, verdict, ...(found.probed?.retry === true ? { retry: true } : {}) }
 }
 
 /** Undefined after an abort; the DNS query continues, and its answer is cached. */
@@ -229,7 +223,7 @@ const MX_FOUND: Readonly<Record<MailDomain, string | undefined>> = {
 }
 
 /** What is known beyond the address itself. */
-export type EmailEvidence = {
+type EmailEvidence = {
   /** The result of DNS, if it was queried. */
   readonly mail?: MailDomain | undefined
   /** The result of the SMTP probe, if there was one. */
@@ -237,8 +231,8 @@ export type EmailEvidence = {
 }
 
 /** The verdict for one canonical address. */
-export function emailVerdictOf (
-  address: string, found: EmailEvidence = {}, lists: EmailLists = builtInLists
+function createVerdict (
+  address: string, found: EmailEvidence, lists: EmailLists
 ): ProviderVerdict {
   const local = address.slice(0, address.lastIndexOf('@'))
   const domain = domainOf(address)
@@ -271,7 +265,7 @@ export function emailVerdictOf (
 }
 
 /** The domain of a canonical address. */
-export function domainOf (address: string): string {
+function domainOf (address: string): string {
   return address.slice(address.lastIndexOf('@') + 1)
 }
 
@@ -283,7 +277,12 @@ function checksOf (signals: Signals, { mail, probed }: EmailEvidence): MadeCheck
   return {
     lists: signals.reserved ? 'failed' : isRisky ? 'caution' : 'passed',
     ...(mail === undefined ? {} : { domain: DOMAIN_CHECK[mail] }),
-    ...(probed === undefined ? {} : { mailbox: mailboxCheck(signals, probed) }),
+    ...(probed === undefined
+      ? {}
+      : {
+          mailbox: (isUntruthful(signals, probed) ? undefined : MAILBOX_CHECK[probed.mailbox]) ??
+            'inconclusive',
+        }),
     ...(catchAll === undefined ? {} : { catch_all: catchAll ? 'caution' : 'passed' }),
   }
 }
@@ -297,11 +296,6 @@ const DOMAIN_CHECK: Readonly<Record<MailDomain, CheckOutcome>> = {
   fault: 'inconclusive',
 }
 
-function mailboxCheck (signals: Signals, probed: Probed): CheckOutcome {
-  return (isUntruthful(signals, probed) ? undefined : MAILBOX_CHECK[probed.mailbox]) ??
-    'inconclusive'
-}
-
 /** The other answers are inconclusive. */
 const MAILBOX_CHECK: Readonly<Partial<Record<Mailbox, CheckOutcome>>> = {
   accepted: 'passed', no_mailbox: 'failed', no_mail: 'failed', full: 'caution',
@@ -312,7 +306,8 @@ const MAILBOX_CHECK: Readonly<Partial<Record<Mailbox, CheckOutcome>>> = {
  * or disposable domain is a verdict: a list of names says nothing about the address itself.
  */
 function outcomeOf (signals: Signals, { mail, probed }: EmailEvidence): Outcome {
-  const mailbox = probed === undefined ? undefined : mailboxOutcome(signals, probed)
+  const mailbox = probed &&
+    (isUntruthful(signals, probed) ? OUTCOMES.untruthful : BY_MAILBOX[probed.mailbox](probed))
   if (signals.reserved) return OUTCOMES.reserved
   if (mail === 'missing' || mail === 'refuses') return OUTCOMES[mail]
   if (mailbox?.status === 'invalid') return mailbox
@@ -330,14 +325,9 @@ function outcomeOf (signals: Signals, { mail, probed }: EmailEvidence): Outcome 
  * A free mail service has no catch-all mailbox: where it accepts a made-up name, it accepts names
  * that do not exist, as known hosts do.
  */
-function isUntruthful ({ free }: Pick<Signals, 'free'>, probed: Probed | undefined): boolean {
-  if (probed?.mailbox !== 'accepted') return false
+function isUntruthful ({ free }: Signals, probed: Probed): boolean {
+  if (probed.mailbox !== 'accepted') return false
   return probed.acceptance === 'accepts_any' || (free && probed.catchAll === true)
-}
-
-function mailboxOutcome (signals: Signals, probed: Probed): Outcome {
-  if (isUntruthful(signals, probed)) return OUTCOMES.untruthful
-  return BY_MAILBOX[probed.mailbox](probed)
 }
 
 const BY_MAILBOX: Readonly<Record<Mailbox, (probed: Probed) => Outcome>> = {
@@ -366,7 +356,7 @@ const DOCUMENTATION_DOMAIN = /(?:^|\.)example\.(?:com|net|org)$/
  * Whether a canonical (lower-case ASCII) domain never receives mail: a reserved name, or a literal
  * of an address that is not public.
  */
-export function isReserved (domain: string): boolean {
+function isReserved (domain: string): boolean {
   const literal = literalAddress(domain)
   if (literal !== undefined) return !isPublicAddress(literal)
   const lastDot = domain.lastIndexOf('.')

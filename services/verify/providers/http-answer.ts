@@ -1,12 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
-import { LRUCache } from 'lru-cache'
 import { columnsOf } from '../../jobs/results/columns.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import type { ServiceSlug } from '../../topology.ts'
-import { LINE_TYPES } from '../../../schemas/api/verdicts.ts'
 import type { ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
-import { builtInLists } from './email-lists.ts'
-import type { HttpVendor } from './http-vendor.ts'
+import { type HttpVendor, VENDOR_COLUMNS, vendorWordsOf } from './http-vendor.ts'
 
 /** The value at a JSON pointer (RFC 6901), undefined if there is none. */
 export function at (value: unknown, pointer: string): unknown {
@@ -27,7 +24,7 @@ const NO_ANSWER: ProviderVerdict = { ...UNKNOWN, reason: 'no_answer' }
 const UNCLEAR: ProviderVerdict = { ...UNKNOWN, reason: 'unclear_answer' }
 
 /** A row of a call; the vendor receives and repeats `reference` instead of the row number. */
-export type RequestedRow = {
+type RequestedRow = {
   readonly row: number
   readonly canonical: string
   readonly reference: number
@@ -56,7 +53,9 @@ const SLICE_ENTRIES = 250
 export async function readAnswers (
   vendor: HttpVendor, body: unknown, { requested, service }: Requested
 ): Promise<readonly ProviderAnswer[]> {
-  const entries = entriesOf(vendor, body)
+  const { rows } = vendor.response
+  const entries: readonly Entry[] =
+    rows === undefined ? [['', body]] : entriesOf(at(body, rows))
   if (entries.length > maxEntries(requested.length)) return []
   const find = finderOf(vendor, requested)
   const read = verdictReader(vendor, service)
@@ -103,9 +102,7 @@ ProviderFailure | undefined {
 
 type Entry = readonly [key: string, value: unknown]
 
-function entriesOf ({ response }: HttpVendor, body: unknown): readonly Entry[] {
-  if (response.rows === undefined) return [['', body]]
-  const rows = at(body, response.rows)
+function entriesOf (rows: unknown): readonly Entry[] {
   if (Array.isArray(rows)) return rows.map((row) => ['', row])
   return typeof rows === 'object' && rows !== null ? Object.entries(rows) : []
 }
@@ -145,8 +142,9 @@ function verdictReader (vendor: HttpVendor, service: ServiceSlug) {
     if (text === undefined) return NO_ANSWER
     const outcome = wordFor(verdict.values, text)
     if (outcome === undefined) return UNCLEAR
-    const why = reasons.map((one) => wordFor(one.values, textOf(at(entry, one.pointer))))
-      .find((found) => found !== undefined) ?? outcome.reason
+    const words = reasons.map(({ values, pointer: where }) =>
+      wordFor(values, textOf(at(entry, where))))
+    const why = words.find((word) => word !== undefined) ?? outcome.reason
     if (outcome.status === 'unknown') return { ...UNKNOWN, reason: why }
     const fields = fieldsOf(entry)
     const { status, confidence = DEFAULT_CONFIDENCE } = outcome
@@ -185,101 +183,4 @@ export function wordFor<T> (
 /** Scalars as text, like the keys of maps; undefined for null, lists and objects. */
 export function textOf (value: unknown): string | undefined {
   return ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : undefined
-}
-
-/** Converts a vendor's text to a value of the column; undefined if it is not valid there. */
-type ColumnReader = (text: string, vendorWords: readonly string[]) => string | undefined
-
-const matching = (pattern: RegExp): ColumnReader => (text) => pattern.test(text) ? text : undefined
-const truth = matching(/^(?:true|false)$/)
-
-/** The columns that a vendor can fill; all others derive from the contact or the job. */
-export const VENDOR_COLUMNS: Readonly<Record<string, ColumnReader>> = {
-  line_type: (text) => (LINE_TYPES as readonly string[]).includes(text) ? text : undefined,
-  carrier: neutralText,
-  region: neutralText,
-  locality: neutralText,
-  timezone: (text) => isTimeZone(text) ? text : undefined,
-  mcc: matching(/^\d{3}$/),
-  mnc: matching(/^\d{2,3}$/),
-  ported: truth,
-  whatsapp: truth,
-  telegram: truth,
-  disposable: truth,
-  role: truth,
-  free: truth,
-  catch_all: truth,
-  mx_found: truth,
-  // Of the release: this keeps text of a vendor out of results, it is no verdict.
-  suggestion: (text) => builtInLists.lookUp(text).free ? text : undefined,
-}
-
-const MAX_TEXT = 60
-/** Including white space around and between the words. */
-const MAX_RAW_TEXT = 240
-/** Letters, digits and the punctuation of names of companies and places. */
-const NAME = /^(?=.*\p{L})[\p{L}\p{M}\p{N} &.,'’()/+-]+$/u
-/** A host name, or words that are joined by dots. */
-const HOST = /[\p{L}\p{N}-]\.[\p{L}]{2,}|www\./iu
-/** An identifier or key: many digits, or a long word of letters and digits. */
-const IDENTIFIER = /\d{5,}|\b(?=\w*\d)(?=\w*[a-z])\w{8,}\b|[0-9a-f]{8}-/i
-
-/**
- * The name of a carrier or place as the vendor writes it. Undefined if it resembles a host name or
- * an identifier, or contains a word that names the vendor: those must never leave the process.
- */
-export function neutralText (text: string, vendorWords: readonly string[]): string | undefined {
-  // Checked before the normalization, which can turn one character into eighteen.
-  if (text.length > MAX_RAW_TEXT) return undefined
-  const clean = text.normalize('NFKC').replace(/\s+/g, ' ').trim()
-  if (clean.length > MAX_TEXT || !NAME.test(clean)) return undefined
-  if (HOST.test(clean) || IDENTIFIER.test(clean)) return undefined
-  const letters = lettersOf(clean)
-  return vendorWords.some((word) => letters.includes(word)) ? undefined : clean
-}
-
-/** Words of company and host names that do not identify a vendor. */
-const COMMON: ReadonlySet<string> = new Set([
-  'www', 'api', 'apis', 'gateway', 'rest', 'com', 'net', 'org', 'localhost', 'app', 'cloud', 'dev',
-  'mobile', 'wireless', 'telecom', 'phone', 'phones', 'number', 'numbers', 'communications',
-])
-const MIN_WORD = 3
-/** A shorter part of a name may occur in any other name. */
-const MIN_PART = 5
-
-/** The words that identify a vendor: its name, the labels of its host, `words`, and their parts. */
-export function vendorWordsOf (
-  { name, words = [], url }: { name: string, words?: readonly string[], url: string }
-): readonly string[] {
-  const { hostname } = new URL(url)
-  const labels = hostname.split('.').slice(0, -1).filter((label) => /[a-z]/.test(label))
-  const wholes = [name, ...words, ...labels]
-  const parts = wholes.flatMap((whole) => whole.split(/[^\p{L}\p{N}]+/u))
-    .filter((part) => part.length >= MIN_PART)
-  return [...new Set([...wholes, ...parts].map(lettersOf))]
-    .filter((word) => word.length >= MIN_WORD && !COMMON.has(word))
-}
-
-function lettersOf (text: string): string {
-  return text.normalize('NFKC').toLowerCase().replace(/[^\p{L}\p{N}]/gu, '')
-}
-
-const knownZones = new LRUCache<string, boolean>({ max: 1_000 })
-
-/** Whether a text is an IANA time zone. Cached: the check of an unknown zone is slow. */
-function isTimeZone (text: string): boolean {
-  const known = knownZones.get(text)
-  if (known !== undefined) return known
-  if (text.length > MAX_TEXT) return false
-  const is = /^[A-Z][A-Za-z_]+(?:\/[A-Za-z0-9_+-]+){0,2}$/.test(text) && isKnownZone(text)
-  knownZones.set(text, is)
-  return is
-}
-
-function isKnownZone (timeZone: string): boolean {
-  try {
-    return new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone !== ''
-  } catch {
-    return false
-  }
 }

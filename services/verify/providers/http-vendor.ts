@@ -1,7 +1,12 @@
-import Type, { type Static } from 'typebox'
-import { PROVIDER_REASONS, ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
+import { LRUCache } from 'lru-cache'
+import Type, { type Static, type TSchema } from 'typebox'
+import { Errors } from 'typebox/schema'
+import { LINE_TYPES, PROVIDER_REASONS, ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
+import { columnsOf, SERVICES } from '../../jobs/results/columns.ts'
+import { publicPath } from '../../runtime/platform/config.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
+import { builtInLists } from './email-lists.ts'
 
 const closed = { additionalProperties: false } as const
 const text = Type.String({ minLength: 1, maxLength: 2_000 })
@@ -12,7 +17,7 @@ const words = <T extends Type.TSchema>(of: T) => Type.Record(Type.String(), of)
 const maybe = Type.Optional
 
 /** The schema of each kind of authentication. */
-export const AUTH = {
+const AUTH = {
   none: Type.Object({ kind: Type.Literal('none') }, closed),
   bearer: Type.Object({ kind: Type.Literal('bearer'), token: text }, closed),
   header: Type.Object({ kind: Type.Literal('header'), name: text, value: text }, closed),
@@ -20,7 +25,7 @@ export const AUTH = {
   basic: Type.Object({ kind: Type.Literal('basic'), username: text, password: text }, closed),
 } as const
 
-export type HttpAuth = Static<typeof AUTH[keyof typeof AUTH]>
+type HttpAuth = Static<typeof AUTH[keyof typeof AUTH]>
 
 const outcome = Type.Object({
   status: Type.Enum([...ROW_STATUSES]),
@@ -70,7 +75,7 @@ const batch = Type.Object({
 }, closed)
 
 /** The schema of a vendor, without the details of `AUTH`. */
-export const VENDOR = Type.Object({
+const VENDOR = Type.Object({
   id: Type.Integer({ minimum: 1, maximum: 999_999 }),
   name: text,
   words: maybe(Type.Array(Type.String({ minLength: 3 }))),
@@ -117,12 +122,359 @@ export type HttpVendor = Omit<Static<typeof VENDOR>, 'auth'> & { readonly auth: 
 /** The vendor takes batches: `check` submits. */
 export type BatchVendor = HttpVendor & { readonly batch: Static<typeof batch> }
 
-/** A call that a description makes. */
+/** A call that a description makes, by default with GET. */
 export type HttpCall = {
   readonly url: string
-  readonly method: 'GET' | 'POST' | 'PUT'
+  readonly method?: 'GET' | 'POST' | 'PUT' | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
   readonly query?: Readonly<Record<string, string>> | undefined
   readonly body?: unknown
   readonly multipart?: Static<typeof multipart> | undefined
+}
+
+/** The placeholders in the texts of a request. */
+export const PLACEHOLDERS = [
+  'contact', 'digits', 'contacts', 'lines', 'row', 'rowNumber', 'rows', 'service', 'reference',
+  'task',
+] as const
+
+/** Matches every `{name}` in a text. */
+export const PLACEHOLDER = /\{([A-Za-z]+)\}/g
+
+/** Converts a vendor's text to a value of the column; undefined if it is not valid there. */
+type ColumnReader = (text: string, vendorWords: readonly string[]) => string | undefined
+
+const matching = (pattern: RegExp): ColumnReader => (text) => pattern.test(text) ? text : undefined
+const truth = matching(/^(?:true|false)$/)
+
+/** The columns that a vendor can fill; all others derive from the contact or the job. */
+export const VENDOR_COLUMNS: Readonly<Record<string, ColumnReader>> = {
+  line_type: (text) => (LINE_TYPES as readonly string[]).includes(text) ? text : undefined,
+  carrier: neutralText,
+  region: neutralText,
+  locality: neutralText,
+  timezone: (text) => isTimeZone(text) ? text : undefined,
+  mcc: matching(/^\d{3}$/),
+  mnc: matching(/^\d{2,3}$/),
+  ported: truth,
+  whatsapp: truth,
+  telegram: truth,
+  disposable: truth,
+  role: truth,
+  free: truth,
+  catch_all: truth,
+  mx_found: truth,
+  // Of the release: this keeps text of a vendor out of results, it is no verdict.
+  suggestion: (text) => builtInLists.lookUp(text).free ? text : undefined,
+}
+
+const MAX_TEXT = 60
+/** Including white space around and between the words. */
+const MAX_RAW_TEXT = 240
+/** Letters, digits and the punctuation of names of companies and places. */
+const NAME = /^(?=.*\p{L})[\p{L}\p{M}\p{N} &.,'’()/+-]+$/u
+/** A host name, or words that are joined by dots. */
+const HOST = /[\p{L}\p{N}-]\.[\p{L}]{2,}|www\./iu
+/** An identifier or key: many digits, or a long word of letters and digits. */
+const IDENTIFIER = /\d{5,}|\b(?=\w*\d)(?=\w*[a-z])\w{8,}\b|[0-9a-f]{8}-/i
+
+/**
+ * The name of a carrier or place as the vendor writes it. Undefined if it resembles a host name or
+ * an identifier, or contains a word that names the vendor: those must never leave the process.
+ */
+function neutralText (text: string, vendorWords: readonly string[]): string | undefined {
+  // Checked before the normalization, which can turn one character into eighteen.
+  if (text.length > MAX_RAW_TEXT) return undefined
+  const clean = text.normalize('NFKC').replace(/\s+/g, ' ').trim()
+  if (clean.length > MAX_TEXT || !NAME.test(clean)) return undefined
+  if (HOST.test(clean) || IDENTIFIER.test(clean)) return undefined
+  const letters = lettersOf(clean)
+  return vendorWords.some((word) => letters.includes(word)) ? undefined : clean
+}
+
+/** Words of company and host names that do not identify a vendor. */
+const COMMON: ReadonlySet<string> = new Set([
+  'www', 'api', 'apis', 'gateway', 'rest', 'com', 'net', 'org', 'localhost', 'app', 'cloud', 'dev',
+  'mobile', 'wireless', 'telecom', 'phone', 'phones', 'number', 'numbers', 'communications',
+])
+const MIN_WORD = 3
+/** A shorter part of a name may occur in any other name. */
+const MIN_PART = 5
+
+/** The words that identify a vendor: its name, the labels of its host, `words`, and their parts. */
+export function vendorWordsOf (
+  { name, words = [], url }: { name: string, words?: readonly string[], url: string }
+): readonly string[] {
+  const { hostname } = new URL(url)
+  const labels = hostname.split('.').slice(0, -1).filter((label) => /[a-z]/.test(label))
+  const wholes = [name, ...words, ...labels]
+  const parts = wholes.flatMap((whole) => whole.split(/[^\p{L}\p{N}]+/u))
+    .filter((part) => part.length >= MIN_PART)
+  return [...new Set([...wholes, ...parts].map(lettersOf))]
+    .filter((word) => word.length >= MIN_WORD && !COMMON.has(word))
+}
+
+function lettersOf (text: string): string {
+  return text.normalize('NFKC').toLowerCase().replace(/[^\p{L}\p{N}]/gu, '')
+}
+
+const knownZones = new LRUCache<string, boolean>({ max: 1_000 })
+
+/** Whether a text is an IANA time zone. Cached: the check of an unknown zone is slow. */
+function isTimeZone (text: string): boolean {
+  const known = knownZones.get(text)
+  if (known !== undefined) return known
+  if (text.length > MAX_TEXT) return false
+  let isZone = /^[A-Z][A-Za-z_]+(?:\/[A-Za-z0-9_+-]+){0,2}$/.test(text)
+  try {
+    if (isZone) new Intl.DateTimeFormat('en', { timeZone: text }).format()
+  } catch {
+    isZone = false
+  }
+  knownZones.set(text, isZone)
+  return isZone
+}
+
+const FIRST_PRESET_ID = 900_001
+
+type ReadVendors = {
+  readonly providers: readonly HttpVendor[]
+  /** Messages without values, because values may be secret. */
+  readonly faults: readonly string[]
+}
+
+/**
+ * Reads the vendors of `HTTP_PROVIDERS` (see deploy/docs/providers.md) and reports all faults at
+ * once: those against the schema and, for a vendor without these, contradictions.
+ */
+export function readHttpProviders (
+  described: readonly unknown[], arePresets = false
+): ReadVendors {
+  const faults: string[] = []
+  const providers: HttpVendor[] = []
+  for (const [index, value] of described.entries()) {
+    const found = schemaFaults(value)
+    const all = found.length > 0 ? found : meaningFaults(value as HttpVendor)
+    faults.push(...all.map((fault) => `vendor ${index + 1}: ${fault}`))
+    if (all.length === 0) providers.push(value as HttpVendor)
+  }
+  const ids = described.flatMap((value) =>
+    typeof value === 'object' && value !== null && 'id' in value && typeof value.id === 'number'
+      ? [value.id]
+      : [])
+  if (!arePresets && ids.some((id) => id >= FIRST_PRESET_ID)) {
+    faults.push(`ids from ${FIRST_PRESET_ID} are those of presets; use a lower one`)
+  }
+  for (const id of new Set(ids.filter((id, index) => ids.indexOf(id) !== index))) {
+    faults.push(`the id ${id} is used more than once; give each vendor its own`)
+  }
+  return { providers, faults }
+}
+
+function schemaFaults (value: unknown): readonly string[] {
+  const faults = faultsOf(VENDOR, value)
+  const auth = (value as { auth?: { kind?: unknown } } | null)?.auth
+  const kind = auth?.kind
+  const schema = typeof kind === 'string' && Object.hasOwn(AUTH, kind)
+    ? AUTH[kind as keyof typeof AUTH]
+    : undefined
+  const inAuth = schema === undefined ? [] : faultsOf(schema, auth)
+  faults.push(...inAuth.map((fault) => `at auth: ${fault}`))
+  return [...new Set(faults)]
+}
+
+type Fault = ReturnType<typeof Errors>[1][number]
+
+/** A forbidden property is also reported by the object that contains it, so it is left out. */
+function faultsOf (schema: TSchema, value: unknown): string[] {
+  const [, faults] = Errors(schema, value)
+  return faults.filter(({ keyword }) => keyword !== 'boolean')
+    .map((fault) => messageOf({
+      ...fault, instancePath: publicPath(schema, value, fault.instancePath),
+    }))
+}
+
+function messageOf ({ instancePath, message, params }: Fault): string {
+  const where = instancePath === '' ? '' : `at "${instancePath.slice(1)}" `
+  if ('allowedValues' in params && Array.isArray(params.allowedValues)) {
+    return `${where}must be one of ${params.allowedValues.join(', ')}`
+  }
+  const extra = 'additionalProperties' in params ? params.additionalProperties : undefined
+  if (Array.isArray(extra)) {
+    // Not their names: of a name and value that were swapped, the name is the secret.
+    return `${where}has unknown properties (${extra.length}); remove or rename them`
+  }
+  return where + message
+}
+
+/** The contradictions in a vendor that matches the schema, as messages without values. */
+function meaningFaults (vendor: HttpVendor): readonly string[] {
+  return [
+    ...addressFaults(vendor.url), ...requestFaults(vendor), ...batchFaults(vendor),
+    ...fieldFaults(vendor), ...serviceFaults(vendor), ...valueFaults(vendor), ...taskFaults(vendor),
+  ]
+}
+
+const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
+
+function addressFaults (text: string): readonly string[] {
+  const url = URL.parse(text)
+  if (url === null) return ['url is not valid; write https://host/path']
+  const faults: string[] = []
+  const here = url.protocol === 'http:' && LOOPBACK.has(url.hostname)
+  if (url.protocol !== 'https:' && !here) {
+    faults.push('url must begin with https://, because calls contain contacts')
+  }
+  if (url.username !== '' || url.password !== '') {
+    faults.push('url must not contain a user or password; use auth of the kind basic')
+  }
+  return faults
+}
+
+/** All placeholders in the texts of a request. */
+function placeholdersOf (value: unknown): ReadonlySet<string> {
+  const text = JSON.stringify(value) ?? ''
+  return new Set([...text.matchAll(PLACEHOLDER)].map(([, name = '']) => name))
+}
+
+const CONTACT = ['contact', 'digits', 'contacts', 'lines']
+
+function requestFaults ({ url, method, request = {}, response, maxRows = 1 }: HttpVendor):
+readonly string[] {
+  const faults: string[] = []
+  const { query, headers, body, multipart, row } = request
+  const outside = placeholdersOf([url, query, headers, body, multipart])
+  const all = new Set([...outside, ...placeholdersOf(row)])
+  const sent = outside.has('rows') ? all : outside
+  for (const name of all) {
+    if ((PLACEHOLDERS as readonly string[]).includes(name)) continue
+    faults.push(`request has the unknown placeholder {${name}}; use {${PLACEHOLDERS.join('}, {')}}`)
+  }
+  if (!CONTACT.some((name) => sent.has(name))) {
+    faults.push('request must send the contact; use {contact}, {digits}, {contacts} or {lines}')
+  }
+  if (method === 'GET' && (body !== undefined || multipart !== undefined)) {
+    const name = body === undefined ? 'multipart' : 'body'
+    faults.push(`request.${name} needs the method POST or PUT`)
+  }
+  if (body !== undefined && multipart !== undefined) {
+    faults.push('request has body and multipart; give one of them')
+  }
+  if (outside.has('rows') !== (row !== undefined)) {
+    faults.push('request.row describes what {rows} in request.body lists; give both or none')
+  }
+  const byRow = response.match?.row !== undefined || response.match?.key === 'row'
+  if (byRow && !sent.has('row') && !sent.has('rowNumber')) {
+    faults.push('response.match needs request to send {row} or {rowNumber}')
+  }
+  const alone = ['contact', 'digits', 'row', 'rowNumber'].filter((name) => outside.has(name))
+  if (maxRows > 1 && alone.length > 0) {
+    faults.push(`request sends one row with {${alone.join('}, {')}}, but maxRows is greater than 1`)
+  }
+  return faults
+}
+
+function batchFaults ({ maxRows = 1, response: { rows, match } }: HttpVendor): readonly string[] {
+  const faults: string[] = []
+  const ways = match === undefined ? [''] : [match.row, match.contact, match.key]
+  if (ways.every((way) => way === undefined)) {
+    faults.push('response.match must name row, contact or key')
+  }
+  if (maxRows > 1 && match === undefined) {
+    faults.push('response.match must name how answers are matched to rows')
+  }
+  if (maxRows > 1 && rows === undefined) {
+    faults.push('response.rows must point at the rows of an answer')
+  }
+  if (match === undefined && rows !== undefined) {
+    faults.push('response.rows needs response.match')
+  }
+  return faults
+}
+
+function fieldFaults ({ services, response: { fields = {} } }: HttpVendor): readonly string[] {
+  return Object.entries(fields).flatMap(([column, { values = {} }]) => {
+    const reader = VENDOR_COLUMNS[column]
+    if (!Object.hasOwn(VENDOR_COLUMNS, column) || reader === undefined) {
+      const known = Object.keys(VENDOR_COLUMNS).join(', ')
+      return [`response.fields has the unknown ${column}; use ${known}`]
+    }
+    const isInResults = services.some((service) => columnsOf(service).includes(column))
+    const isInvalid = Object.values(values).some((value) => reader(value, []) === undefined)
+    return [
+      ...(isInResults
+        ? []
+        : [
+        `response.fields has ${column}, which the results of its services do not have`,
+          ]),
+      ...(isInvalid ? [`response.fields.${column} has values that are not valid there`] : []),
+    ]
+  })
+}
+
+function serviceFaults ({ services, request, response }: HttpVendor): readonly string[] {
+  const missing = services.filter((service) =>
+    (SERVICES[service].columns as readonly string[]).includes(service) &&
+    response.fields?.[service] === undefined)
+  return [
+    ...missing.map((service) =>
+      `response.fields must fill the column ${service} of that service`),
+    ...Object.keys(request?.services ?? {})
+      .filter((slug) => !(services as readonly string[]).includes(slug))
+      .map((slug) => `request.services has ${slug}, which is not in services`),
+  ]
+}
+
+/** A messenger's verdict is about the registration, so `valid` means that people can be reached. */
+function valueFaults ({ response: { verdict }, errors }: HttpVendor): readonly string[] {
+  return [
+    ...Object.values(verdict.values)
+      .filter(({ status, reason }) => reason === 'not_registered' && status !== 'invalid')
+      .map(({ status }) => 'response.verdict.values has the reason not_registered with the ' +
+        `status ${status}; use the status invalid`),
+    ...Object.keys(errors?.statuses ?? {})
+      .filter((status) => !/^[1-5](?:\d\d|xx)$/.test(status))
+      .map((status) => `errors.statuses has ${status}; use a status such as 429 or 5xx for ` +
+        `one of ${PROVIDER_FAILURES.join(', ')}`),
+  ]
+}
+
+/** The contradictions of a vendor that takes batches, and what only such a vendor may have. */
+function taskFaults (vendor: HttpVendor): readonly string[] {
+  const { batch, request, url, response } = vendor
+  const inSubmit = placeholdersOf([url, request])
+  const faults = inSubmit.has('task')
+    ? ['request has {task}, which is known after it; use {reference}']
+    : []
+  if (batch === undefined) {
+    return inSubmit.has('reference') ? [...faults, 'request has {reference} without batch'] : faults
+  }
+  const { find, status, result, idempotent } = batch
+  if (response.match?.contact === undefined && response.match?.key !== 'contact') {
+    faults.push('batch needs response.match with contact, or the key contact')
+  }
+  if (response.match?.row !== undefined || response.match?.key === 'row') {
+    faults.push('batch matches answers by contact; remove row from response.match')
+  }
+  if ((idempotent === true || find !== undefined) && !inSubmit.has('reference')) {
+    faults.push('batch.find and batch.idempotent need request to send {reference}')
+  }
+  if (result !== undefined && (result.url === undefined) === (result.link === undefined)) {
+    faults.push('batch.result needs url or link, and not both')
+  }
+  if (!Object.values(status.values).includes('ended')) {
+    faults.push('batch.status.values must say which value is ended')
+  }
+  const calls = { status, find, result: result?.url === undefined ? undefined : result }
+  for (const [name, call] of Object.entries(calls)) {
+    if (call === undefined) continue
+    const used = placeholdersOf(call)
+    if (name !== 'find' && !used.has('task')) faults.push(`batch.${name} must send {task}`)
+    const far = [...used].filter((one) => !['task', 'reference', 'service'].includes(one))
+    if (far.length > 0) {
+      faults.push(`batch.${name} has {${far.join('}, {')}}; use {task}, {reference} or {service}`)
+    }
+    faults.push(...addressFaults(call.url ?? '').map((fault) => `batch.${name}: ${fault}`))
+  }
+  return faults
 }

@@ -2,24 +2,29 @@ import { randomInt } from 'node:crypto'
 import { parseRetryAfter } from '../../../schemas/http/retry-after.ts'
 import {
   type CheckOptions, type Provider, type ProviderAnswer, ProviderError, type ProviderFailure,
-  type ProviderRow,
+  type ProviderRow, type ProviderVerdict, type Submissions, type VendorSubmission,
 } from '../provider.ts'
+import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import { readBody } from '../../runtime/platform/response-body.ts'
-import { failureIn, readAnswers, type RequestedRow } from './http-answer.ts'
-import type { HttpAuth, HttpCall, HttpVendor } from './http-vendor.ts'
-import type { ServiceSlug } from '../../topology.ts'
+import {
+  at, failureIn, maxEntries, readAnswers, type Requested, tableColumns, textOf, wordFor,
+} from './http-answer.ts'
+import { readTable } from './http-table.ts'
+import {
+  type BatchVendor, type HttpCall, type HttpVendor, PLACEHOLDER, type PLACEHOLDERS,
+} from './http-vendor.ts'
 
 /** Provider ids of described vendors start here; those of built-in providers are lower. */
 const FIRST_HTTP_ID = 100
 
 /** A larger response, uncompressed, has no answers. */
-export const MAX_RESPONSE_BYTES = 4 * 1_024 * 1_024
+const MAX_RESPONSE_BYTES = 4 * 1_024 * 1_024
 const FREE_RESPONSE_BYTES = 256 * 1_024
 const MAX_RESPONSE_BYTES_PER_ROW = 8_192
 
 /** The maximum size of the response to a call with so many rows, uncompressed. */
-export const maxResponseBytes = (rows: number): number =>
+const maxResponseBytes = (rows: number): number =>
   Math.min(MAX_RESPONSE_BYTES, FREE_RESPONSE_BYTES + MAX_RESPONSE_BYTES_PER_ROW * rows)
 
 /** A response with deeper nesting has no answers: parsed, it takes many times its bytes. */
@@ -34,31 +39,33 @@ const MAX_REFERENCE = 2 ** 47
  * rows, so an answer to another call matches no row. Failures contain no text of the vendor.
  * Redirects are not followed: contacts go only to the configured host.
  */
-export function createHttpProvider (vendor: HttpVendor): Provider {
-  return { ...commonOf(vendor), check: (rows, options) => check(vendor, rows, options) }
-}
-
-/** What the description says of the provider, however it is called. */
-export function commonOf (vendor: HttpVendor): Omit<Provider, 'check'> {
-  const { id, services, maxRows = 1, timeoutMs, concurrency, rate } = vendor
+export function createVendorProvider (vendor: HttpVendor): Provider {
+  const { services, maxRows = 1, timeoutMs, concurrency, rate, batch } = vendor
+  const id = FIRST_HTTP_ID + vendor.id
+  const check: Provider['check'] = batch === undefined
+    ? (rows, options) => checkAtOnce(vendor, rows, options)
+    : (rows, options) => checkByTask({ ...vendor, batch }, { rows, options, provider: id })
   return {
-    id: FIRST_HTTP_ID + id,
+    id,
     services,
     maxRows,
     limits: {
       ...(timeoutMs === undefined ? {} : { timeoutMs, attemptTimeoutMs: timeoutMs }),
       ...(concurrency === undefined ? {} : { concurrency }),
       ...(rate === undefined ? {} : { rate }),
+      ...(batch?.rate === undefined ? {} : { pollRate: batch.rate }),
     },
+    ...(batch === undefined ? {} : { takesBatches: true }),
+    check,
   }
 }
 
-async function check (
+async function checkAtOnce (
   vendor: HttpVendor, rows: readonly ProviderRow[], { service, signal }: CheckOptions
 ): Promise<readonly ProviderAnswer[]> {
   const first = randomInt(MAX_REFERENCE)
   const requested = rows.map((row, index) => ({ ...row, reference: first + index }))
-  const body = await exchange(vendor, prepareCall(vendor, { requested, service }), signal)
+  const body = await exchange(vendor, prepareSubmission(vendor, { requested, service }), signal)
   const answers = body === undefined
     ? []
     : await readAnswers(vendor, body, { requested, service })
@@ -66,11 +73,170 @@ async function check (
   return answers
 }
 
+const POLL_MS = 15_000
+const DEADLINE_MS = 3_600_000
+const MAX_TASK = 256
+
+const UNKNOWN = { status: 'unknown', confidence: 0, fields: {} } as const
+const NO_ANSWER: ProviderVerdict = { ...UNKNOWN, reason: 'no_answer' }
+/** The verdict of a row whose task has not ended by its deadline. */
+const NOT_YET: ProviderVerdict = { ...UNKNOWN, reason: 'timeout' }
+
+/**
+ * A vendor that takes many rows as one task and has its answers later. It gets rows once, with
+ * their intention recorded before and their task after; with a submission it is asked for its
+ * answers. A vendor that may have rows without us knowing its task is asked for it, by our
+ * reference, or gets the same reference again, or, if it offers neither, is not called again: its
+ * rows end without a verdict.
+ */
+async function checkByTask (
+  vendor: BatchVendor,
+  { rows, options, provider }: {
+    readonly rows: readonly ProviderRow[]
+    readonly options: CheckOptions
+    readonly provider: number
+  }
+): Promise<Answers> {
+  const { submission, submissions, isLast, service, signal } = options
+  if (submissions === undefined) throw new ProviderError('unavailable')
+  // Answers are matched by contact, as references would have to be kept.
+  const requested = rows.map((row) => ({ ...row, reference: row.row }))
+  const task = { vendor, subject: { requested, service }, submissions, signal }
+  if (submission !== undefined) return await collect(task, submission)
+  if (isLast === true) throw new ProviderError('timeout')
+  const { pollMs = POLL_MS, deadlineMs = DEADLINE_MS } = vendor.batch
+  const terms = { provider, pollMs, deadlineMs: submissions.now() + deadlineMs }
+  const intended = await submissions.begin(rows.map(({ row }) => row), terms)
+  failpoint('verify.intended')
+  await send(task, intended)
+  return notYet(task)
+}
+
+/** Rows that a vendor has as one task, or is to have. */
+type BatchTask = {
+  readonly vendor: BatchVendor
+  readonly subject: Requested
+  readonly submissions: Submissions
+  readonly signal: AbortSignal
+}
+
+type Answers = readonly ProviderAnswer[]
+
+const answersWith = ({ subject }: BatchTask, verdict: ProviderVerdict): Answers =>
+  subject.requested.map(({ row }) => ({ row, verdict }))
+const notYet = ({ subject }: BatchTask): Answers =>
+  subject.requested.map(({ row }) => ({ row, verdict: NOT_YET, retry: true }))
+
+/** A vendor that fails so has not accepted the rows, and they may be submitted anywhere. */
+const NOT_ACCEPTED: ReadonlySet<ProviderFailure> = new Set([
+  'rejected_input', 'auth', 'rate_limited', 'unavailable',
+])
+
+/** Submits rows; records and returns the id of the task, or records that there is none. */
+async function send (task: BatchTask, submission: VendorSubmission): Promise<string> {
+  const { vendor, subject, submissions, signal } = task
+  const { reference } = submission
+  try {
+    const prepared = prepareSubmission(vendor, { ...subject, reference })
+    const body = await exchange(vendor, prepared, signal)
+    failpoint('verify.submitted')
+    const id = readTaskId(body, vendor.batch.task)
+    if (id === undefined) throw new ProviderError('bad_response')
+    await submissions.accept(submission, id)
+    failpoint('verify.recorded')
+    return id
+  } catch (error) {
+    const isRefused = error instanceof ProviderError && NOT_ACCEPTED.has(error.failure)
+    if (isRefused) await submissions.drop(submission)
+    throw error
+  }
+}
+
+async function collect (task: BatchTask, submission: VendorSubmission): Promise<Answers> {
+  const { vendor, submissions, signal } = task
+  const id = submission.task ?? await recoverTask(task, submission)
+  if (id === undefined) return answersWith(task, NO_ANSWER)
+  const subject = { ...task.subject, reference: submission.reference, task: id }
+  const { status } = vendor.batch
+  const body = await exchange(vendor, prepare(status, vendor, subject), signal)
+  const state = wordFor(status.values, textOf(at(body, status.pointer))) ?? 'running'
+  if (state === 'failed') return answersWith(task, NO_ANSWER)
+  if (state === 'running') {
+    const isOver = submissions.now() >= submission.deadlineMs
+    return isOver ? answersWith(task, NOT_YET) : notYet(task)
+  }
+  const results = await readResults(task, body, subject)
+  const answers = results === undefined ? [] : await readAnswers(vendor, results, subject)
+  if (answers.length === 0) throw new ProviderError('bad_response')
+  return answers
+}
+
+/** The id of a task that the vendor may have accepted; undefined if nobody can tell. */
+async function recoverTask (
+  task: BatchTask, submission: VendorSubmission
+): Promise<string | undefined> {
+  const { vendor, submissions, signal } = task
+  const { find, idempotent } = vendor.batch
+  const { reference } = submission
+  if (find !== undefined) {
+    const prepared = prepare(find, vendor, { ...task.subject, reference })
+    const body = await exchange(vendor, { ...prepared, maxBytes: MAX_RESPONSE_BYTES }, signal)
+    const list = at(body, find.rows)
+    if (!Array.isArray(list)) throw new ProviderError('bad_response')
+    const entry = list.find((it) => textOf(at(it, find.reference)) === reference)
+    const id = readTaskId(entry, find.task)
+    if (id !== undefined) {
+      await submissions.accept(submission, id)
+      return id
+    }
+  }
+  const isRepeatable = find !== undefined || idempotent === true
+  return isRepeatable ? await send(task, submission) : undefined
+}
+
+function readTaskId (body: unknown, pointer: string): string | undefined {
+  const id = textOf(at(body, pointer))
+  return id === undefined || id === '' || id.length > MAX_TASK ? undefined : id
+}
+
+/** The results of a task that has ended: a JSON value, or the rows of a table. */
+async function readResults (
+  { vendor, signal }: BatchTask, status: unknown, subject: Subject
+): Promise<unknown> {
+  const { result } = vendor.batch
+  if (result === undefined) return status
+  const prepared = result.link === undefined
+    ? prepare({ ...result, url: result.url ?? '' }, vendor, subject)
+    : prepareDownload(vendor, textOf(at(status, result.link)), subject)
+  if (result.format !== 'table') return await exchange(vendor, prepared, signal)
+  const bytes = await download(vendor, prepared, signal)
+  if (bytes === undefined) return undefined
+  const columns = tableColumns(vendor, subject.service)
+  const maxRows = maxEntries(subject.requested.length)
+  return await readTable(bytes, { columns, maxRows, signal })
+}
+
+/**
+ * The download from an address of the vendor's answer, which must be one of the described hosts:
+ * an answer must not make this process call anything else. It gets no key of the vendor.
+ */
+function prepareDownload (
+  vendor: BatchVendor, link: string | undefined, { requested }: Subject
+): PreparedCall {
+  const url = URL.parse(link ?? '')
+  const { hostname, origin } = new URL(vendor.url)
+  const isDescribed = url !== null && [hostname, ...vendor.batch.result?.hosts ?? []]
+    .some((host) => host.startsWith('.') ? url.hostname.endsWith(host) : url.hostname === host)
+  const isSafe = url?.protocol === 'https:' || url?.origin === origin
+  if (url === null || !isDescribed || !isSafe) throw new ProviderError('bad_response')
+  return { url: url.href, init: { method: 'GET' }, maxBytes: maxResponseBytes(requested.length) }
+}
+
 /**
  * The JSON value of the response to a call; undefined if it is no JSON or too large. Rejects with a
  * `ProviderError` if the status or the error field is one of a failure.
  */
-export async function exchange (
+async function exchange (
   vendor: HttpVendor, { url, init, maxBytes }: PreparedCall, signal: AbortSignal
 ): Promise<unknown> {
   const response = await call(url, { ...init, redirect: 'manual', signal })
@@ -80,7 +246,7 @@ export async function exchange (
 }
 
 /** Like `exchange`, for a file: a JSON value counts only for its error field. */
-export async function download (
+async function download (
   vendor: HttpVendor, { url, init, maxBytes }: PreparedCall, signal: AbortSignal
 ): Promise<Buffer | undefined> {
   const response = await call(url, { ...init, redirect: 'manual', signal })
@@ -90,7 +256,11 @@ export async function download (
 }
 
 function throwIfFailed (vendor: HttpVendor, response: Response, body: unknown): void {
-  const failure = failureIn(vendor, body, response.ok) ?? failureOf(vendor, response)
+  const { ok, status } = response
+  const { statuses } = vendor.errors ?? {}
+  const failure = failureIn(vendor, body, ok) ??
+    statuses?.[status] ?? statuses?.[`${Math.floor(status / 100)}xx`] ??
+    (ok ? undefined : FAILURE_BY_STATUS[status] ?? 'bad_response')
   if (failure !== undefined) {
     const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), Date.now())
     throw new ProviderError(failure, retryAfterMs)
@@ -173,59 +343,44 @@ const FAILURE_BY_STATUS: Readonly<Record<string, ProviderFailure>> = {
   504: 'timeout',
 }
 
-function failureOf ({ errors }: HttpVendor, { ok, status }: Response): ProviderFailure | undefined {
-  const { statuses } = errors ?? {}
-  const described = statuses?.[status] ?? statuses?.[`${Math.floor(status / 100)}xx`]
-  if (described !== undefined) return described
-  return ok ? undefined : FAILURE_BY_STATUS[status] ?? 'bad_response'
-}
-
-export type PreparedCall = {
+type PreparedCall = {
   readonly url: string
   readonly init: RequestInit
   /** Of the response, uncompressed. */
   readonly maxBytes: number
 }
 
-/** The placeholders in the texts of a request. */
-export const PLACEHOLDERS = [
-  'contact', 'digits', 'contacts', 'lines', 'row', 'rowNumber', 'rows', 'service', 'reference',
-  'task',
-] as const
-
 type Scope = Readonly<Record<typeof PLACEHOLDERS[number], unknown>>
 
-/** Matches every `{name}` in a text. */
-export const PLACEHOLDER = /\{([A-Za-z]+)\}/g
-
 /** What a call is about: its rows, and for a batch the names that we and the vendor give to it. */
-export type Subject = {
-  readonly requested: readonly RequestedRow[]
-  readonly service: ServiceSlug
-  readonly reference?: string
-  readonly task?: string
-}
+type Subject = Requested & { readonly reference?: string, readonly task?: string }
 
-/** The request of a call with rows. */
-export function prepareCall (vendor: HttpVendor, subject: Subject): PreparedCall {
+/** The request that sends rows. */
+function prepareSubmission (vendor: HttpVendor, subject: Subject): PreparedCall {
   const { url, method, request = {} } = vendor
   return prepare({ ...request, url, method }, vendor, subject)
 }
 
 /** Any call to the vendor, with its authentication. */
-export function prepare (call: HttpCall, vendor: HttpVendor, subject: Subject): PreparedCall {
+function prepare (call: HttpCall, vendor: HttpVendor, subject: Subject): PreparedCall {
   const { auth } = vendor
   const scope = scopeOf(vendor, subject)
   const url = new URL(fillText(call.url, scope, encodeURIComponent))
   for (const [name, value] of Object.entries(call.query ?? {})) {
     url.searchParams.set(name, fillText(value, scope))
   }
+  const headers = new Headers({ accept: 'application/json' })
   if (auth.kind === 'query') url.searchParams.set(auth.name, auth.value)
-  const headers = new Headers({ accept: 'application/json', ...authHeaders(auth) })
+  if (auth.kind === 'header') headers.set(auth.name, auth.value)
+  if (auth.kind === 'bearer') headers.set('authorization', `Bearer ${auth.token}`)
+  if (auth.kind === 'basic') {
+    const pair = Buffer.from(`${auth.username}:${auth.password}`).toString('base64')
+    headers.set('authorization', `Basic ${pair}`)
+  }
   for (const [name, value] of Object.entries(call.headers ?? {})) {
     headers.set(name, fillText(value, scope))
   }
-  const init = { method: call.method, headers }
+  const init = { method: call.method ?? 'GET', headers }
   const prepared = { url: url.href, maxBytes: maxResponseBytes(subject.requested.length) }
   if (call.multipart !== undefined) {
     return { ...prepared, init: { ...init, body: formOf(call.multipart, scope) } }
@@ -266,14 +421,11 @@ function scopeOf (
   return {
     ...scopes[0] ?? { ...names, contact: '', digits: '', row: '', rowNumber: 0 },
     contacts,
-    lines: contacts.map(csvCell).join('\n'),
+    // Each contact is the only cell of a CSV line.
+    lines: contacts.map((contact) =>
+      /[",\s]/.test(contact) ? `"${contact.replaceAll('"', '""')}"` : contact).join('\n'),
     rows: template === undefined ? [] : scopes.map((scope) => fill(template, scope)),
   }
-}
-
-/** A contact as the only cell of a CSV line. */
-function csvCell (contact: string): string {
-  return /[",\s]/.test(contact) ? `"${contact.replaceAll('"', '""')}"` : contact
 }
 
 /** A text that is a single placeholder becomes its value with its type; others become text. */
@@ -290,12 +442,4 @@ function fill (template: unknown, scope: Scope): unknown {
 
 function fillText (text: string, scope: Scope, encode = (value: string) => value): string {
   return text.replace(PLACEHOLDER, (_, name: keyof Scope) => encode(String(scope[name])))
-}
-
-function authHeaders (auth: HttpAuth): Record<string, string> {
-  if (auth.kind === 'bearer') return { authorization: `Bearer ${auth.token}` }
-  if (auth.kind === 'header') return { [auth.name]: auth.value }
-  if (auth.kind !== 'basic') return {}
-  const pair = Buffer.from(`${auth.username}:${auth.password}`).toString('base64')
-  return { authorization: `Basic ${pair}` }
 }

@@ -76,8 +76,12 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   const { isReachable = isPublicAddress, shared, lists = () => builtInLists } = options
   const addressesOf = async (host: string): Promise<DnsAnswer<string>> =>
     isIP(host) === 0 ? await dns.addresses(host) : { kind: 'found', records: [host] }
-  const reachableAddresses = (host: string) => hosts.get(host, async () =>
-    reachableOf(await addressesOf(host), isReachable))
+  const reachableAddresses = (host: string) => hosts.get(host, async () => {
+    const answer = await addressesOf(host)
+    if (answer.kind !== 'found') return answer
+    const records = answer.records.filter(isReachable).slice(0, MAX_ADDRESSES)
+    return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
+  })
   const found = (domain: string) => exchanges.get(domain, async (): Promise<Found> => {
     if (!await isAvailable()) return { kind: 'fault', names: [] }
     const literal = literalAddress(domain)
@@ -142,14 +146,6 @@ async function byExchanges (
   // Of exchanges that were ignored nothing is known.
   const isCertain = faults === 0 && new Set(hosts).size <= MAX_EXCHANGES
   return { kind: isCertain ? 'refuses' : 'fault', names: [] }
-}
-
-/** An answer without unreachable addresses. */
-function reachableOf (answer: DnsAnswer<string>, isReachable: (address: string) => boolean):
-DnsAnswer<string> {
-  if (answer.kind !== 'found') return answer
-  const records = answer.records.filter(isReachable).slice(0, MAX_ADDRESSES)
-  return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
 }
 
 /** A cache of answers by name, which shares concurrent queries and does not store faults. */
@@ -271,7 +267,7 @@ export function redisSharedDomains (
       const key = keyOf(domain)
       try {
         const [text, ttlMs] = await Promise.all([redis.get(key), redis.pttl(key)])
-        const kind = KINDS.find((one) => one === text)
+        const kind = KINDS.find((it) => it === text)
         return kind === undefined || ttlMs <= 0 ? undefined : { kind, ttlMs }
       } catch (error) {
         onFault(error)

@@ -1,7 +1,7 @@
 import { all } from 'mcc-mnc-list'
-import { confidenceOf, type Evidence, packChecks } from '../../cache/evidence.ts'
+import { confidenceOf, packChecks } from '../../cache/evidence.ts'
 import type { LineType } from '../../../schemas/api/verdicts.ts'
-import { describePhone, type PhoneDescription } from '../../phone/format.ts'
+import { describePhone } from '../../phone/format.ts'
 import type { AssignedType } from '../../phone/library.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
 import type { ServiceSlug } from '../../topology.ts'
@@ -97,14 +97,6 @@ function branch<K, L, V> (tree: Map<K, Map<L, V>>, key: K): Map<L, V> {
   return made
 }
 
-/** The verdict of a service for one E.164 number. */
-export function rangeVerdictOf (
-  e164: string, ranges: RangeData, service: ServiceSlug = 'phone-validation'
-): ProviderVerdict {
-  const range = rangeOf(e164, ranges)
-  return range === undefined ? UNASSIGNED : assignedVerdict(range, service)
-}
-
 const FAILED = packChecks({ numbering_plan: 'failed' })
 
 const UNASSIGNED: ProviderVerdict = {
@@ -120,7 +112,13 @@ function assignedVerdict (
 ): ProviderVerdict {
   const { country, type, place, carrier, timezone } = range
   const isOfCarrier = service !== 'phone-validation'
-  const evidence = evidenceOf(range)
+  const holder = PORTABLE.has(country) ? 'caution' : 'passed'
+  const evidence = packChecks({
+    numbering_plan: 'passed',
+    ...(CARRIER_TYPES.has(type) && {
+      carrier_range: carrier === '' ? 'inconclusive' : holder,
+    }),
+  })
   const confidence = confidenceOf(isOfCarrier ? 'carrier' : 'assigned_range', evidence)
   const fields: Record<string, string> = { line_type: LINE_TYPE_OF[type] }
   put(fields, 'carrier', carrier)
@@ -131,51 +129,31 @@ function assignedVerdict (
   return { status: 'valid', reason: 'assigned_range', confidence, evidence, fields }
 }
 
-function evidenceOf ({ country, type, carrier }: Range): Evidence {
-  if (!CARRIER_TYPES.has(type)) return packChecks({ numbering_plan: 'passed' })
-  const holder = PORTABLE.has(country) ? 'caution' : 'passed'
-  return packChecks({
-    numbering_plan: 'passed', carrier_range: carrier === '' ? 'inconclusive' : holder,
-  })
-}
-
 /** The range of a number; undefined if it is not assigned. */
 function rangeOf (e164: string, ranges: RangeData): Range | undefined {
   const number = describePhone(e164)
   // With the full metadata a number is valid if and only if it has a type: one call does both.
-  const type = number && typeOf(number)
-  if (number === undefined || type === undefined) return undefined
+  if (number?.type === undefined) return undefined
   const { callingCode, national, country } = number
+  // For a plan without mobile ranges the library returns FIXED_LINE_OR_MOBILE, and Google returns
+  // FIXED_LINE. Tristan da Cunha is the only such country.
+  const isTristan = number.type === 'FIXED_LINE_OR_MOBILE' && country === 'TA'
+  const type = isTristan ? 'FIXED_LINE' : number.type
   const carrier = CARRIER_TYPES.has(type) ? ranges.carrierOf(callingCode + national) : ''
-  if (!isGeographic(type, callingCode)) {
+  const isMobile = type === 'MOBILE'
+  // Most mobile prefixes have no place.
+  const isGeographic = type === 'FIXED_LINE' || type === 'FIXED_LINE_OR_MOBILE' ||
+    (isMobile && GEOGRAPHIC_MOBILE.has(callingCode))
+  if (!isGeographic) {
     const timezone = ranges.timezoneOf(callingCode)
     return { type, place: UNKNOWN_PLACE, carrier, timezone, country }
   }
-  const area = withoutMobileToken(type, callingCode, national)
-  const place = ranges.placeOf(callingCode + area)
+  // Argentine mobile numbers have a 9 before the area code, which the place data omits.
+  const hasToken = isMobile && callingCode === ARGENTINA &&
+    national.startsWith(ARGENTINE_MOBILE_TOKEN)
+  const place = ranges.placeOf(callingCode + (hasToken ? national.slice(1) : national))
   const timezone = ranges.timezoneOf(callingCode + national)
   return { type, place, carrier, timezone, country }
-}
-
-/**
- * For a plan without mobile ranges the library returns `FIXED_LINE_OR_MOBILE`, and Google returns
- * `FIXED_LINE`. Tristan da Cunha is the only such country.
- */
-function typeOf ({ country, type }: PhoneDescription): AssignedType | undefined {
-  return type === 'FIXED_LINE_OR_MOBILE' && country === 'TA' ? 'FIXED_LINE' : type
-}
-
-/** Whether the prefix of a number has a place; most mobile prefixes have none. */
-function isGeographic (type: AssignedType, callingCode: string): boolean {
-  if (type === 'FIXED_LINE' || type === 'FIXED_LINE_OR_MOBILE') return true
-  return type === 'MOBILE' && GEOGRAPHIC_MOBILE.has(callingCode)
-}
-
-/** Argentine mobile numbers have a 9 before the area code, which the place data omits. */
-function withoutMobileToken (type: AssignedType, callingCode: string, national: string): string {
-  const hasToken = type === 'MOBILE' && callingCode === ARGENTINA &&
-    national.startsWith(ARGENTINE_MOBILE_TOKEN)
-  return hasToken ? national.slice(1) : national
 }
 
 function put (fields: Record<string, string>, column: string, value: string): void {
@@ -191,7 +169,7 @@ let codes: ReadonlyMap<string, NetworkCode | undefined> | undefined
  * The network code of a carrier in a country (ISO 3166-1 alpha-2), from the public list of E.212
  * codes; undefined unless its name, as brand or operator, has exactly one code in operation there.
  */
-export function networkCodeOf (
+function networkCodeOf (
   country: string | undefined, carrier: string
 ): NetworkCode | undefined {
   codes ??= readCodes()

@@ -60,7 +60,7 @@ export function loadRangeData (): RangeData {
 }
 
 /** Reads the text of the file; throws Error if a kind of data is missing. */
-export function readRangeData (text: string): RangeData {
+function readRangeData (text: string): RangeData {
   const [release = '', ...sections] = text.split('\n= ')
   const sectionOf = (kind: string) => {
     const lines = sections.find(section => section.startsWith(`${kind}\n`))
@@ -71,7 +71,8 @@ export function readRangeData (text: string): RangeData {
   }
   const places = readTable(sectionOf('places'), createPlaces())
   const carriers = readTable(sectionOf('carriers'), name => name)
-  const zones = readTable(sectionOf('timezones'), singleZone)
+  // A range over several zones, such as a whole country, says nothing about one contact.
+  const zones = readTable(sectionOf('timezones'), names => names.includes('&') ? '' : names)
   return {
     release: JSON.parse(release) as RangeRelease,
     carrierOf: digits => longestMatch(carriers, digits) ?? '',
@@ -107,11 +108,6 @@ function createPlaces (): (description: string, prefix: string) => RangeLocation
     known.set(nameOf(found), found)
     return found
   }
-}
-
-/** A range over several zones, such as a whole country, says nothing about one contact. */
-function singleZone (zones: string): string {
-  return zones.includes('&') ? '' : zones
 }
 
 /** Lines of a prefix, a tab and a name. */
@@ -272,6 +268,6 @@ const STATES: Readonly<Record<string, string>> = {
 }
 
 /** The code of a state or province; any other name, such as that of an island, is unchanged. */
-export function stateCode (name: string): string {
+function stateCode (name: string): string {
   return STATES[name] ?? name
 }

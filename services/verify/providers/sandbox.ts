@@ -2,10 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { columnsOf, SERVICES, type ContactKind } from '../../jobs/results/columns.ts'
 import { type ServiceSlug, SERVICE_SLUGS } from '../../topology.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
-import {
-  ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderRow,
-  type ProviderVerdict,
-} from '../provider.ts'
+import { ProviderError, type Provider, type ProviderVerdict } from '../provider.ts'
 
 /** The outcome of a magic input; with `retry` the row has it only after the last retry. */
 type MagicOutcome = {
@@ -183,42 +180,30 @@ export function createSandboxProvider ({ slowMs = SLOW_ANSWER_MS } = {}): Provid
   return {
     id: 3,
     services: SERVICE_SLUGS,
-    check: (rows, options) => check(rows, { ...options, slowMs }),
+    check: async (rows, { service, signal }) => {
+      const { kind } = SERVICES[service]
+      const outcomes = rows.map(({ row, canonical }) =>
+        ({ row, outcome: findOutcome(kind, canonical) }))
+      if (outcomes.some(({ outcome }) => outcome.delayMs !== undefined)) {
+        await sleep(slowMs, undefined, { signal })
+          .catch(() => { throw new ProviderError('timeout') })
+      }
+      return outcomes.map(({ row, outcome }) => ({
+        row,
+        verdict: verdictOf(outcome, service),
+        ...(outcome.retry === true ? { retry: true } : {}),
+      }))
+    },
   }
 }
 
-type SandboxOptions = CheckOptions & { readonly slowMs: number }
-
-async function check (
-  rows: readonly ProviderRow[], options: SandboxOptions
-): Promise<readonly ProviderAnswer[]> {
-  const { kind } = SERVICES[options.service]
-  const outcomes = rows.map(({ row, canonical }) => ({ row, outcome: outcomeOf(kind, canonical) }))
-  if (outcomes.some(({ outcome }) => outcome.delayMs !== undefined)) await wait(options)
-  return outcomes.map(({ row, outcome }) => ({
-    row,
-    verdict: verdictOf(outcome, options.service),
-    ...(outcome.retry === true ? { retry: true } : {}),
-  }))
-}
-
-async function wait ({ slowMs, signal }: SandboxOptions): Promise<void> {
-  try {
-    await sleep(slowMs, undefined, { signal })
-  } catch {
-    throw new ProviderError('timeout')
-  }
-}
-
-function outcomeOf (kind: ContactKind, canonical: string): MagicOutcome {
+function findOutcome (kind: ContactKind, canonical: string): MagicOutcome {
   const table = kind === 'phone' ? MAGIC_PHONES : MAGIC_EMAILS
-  const key = kind === 'phone' ? canonical.slice(-4) : untaggedLocalPart(canonical)
+  // Without its tag, so that `invalid+1@` and `invalid+2@` are different contacts.
+  const key = kind === 'phone'
+    ? canonical.slice(-4)
+    : canonical.slice(0, canonical.lastIndexOf('@')).toLowerCase().split('+')[0]
   return table.find(({ magic }) => magic === key) ?? ORDINARY[kind]
-}
-
-/** Without its tag, so that `invalid+1@` and `invalid+2@` are different contacts. */
-function untaggedLocalPart (address: string): string {
-  return address.slice(0, address.lastIndexOf('@')).toLowerCase().split('+')[0] ?? ''
 }
 
 function verdictOf (outcome: MagicOutcome, service: ServiceSlug): ProviderVerdict {

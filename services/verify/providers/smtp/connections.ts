@@ -3,10 +3,9 @@ import { connect as connectTo, type Socket } from 'node:net'
 import { bulkhead, type BulkheadPolicy } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import { SocksClient } from 'socks'
+import { createTokenBuckets, secondsUntil } from '../../../runtime/platform/limits.ts'
 import { sleep } from '../../../runtime/platform/retry.ts'
-import { ProviderError } from '../../provider.ts'
-import { createRateLimiter, type RateLimiter } from '../../resilience.ts'
-import { SmtpFault } from './channel.ts'
+import { SmtpFault } from './session.ts'
 
 /** Opens a connection to an IP address; rejects with SmtpFault. */
 export type Connect = (address: string, signal: AbortSignal) => Promise<Socket>
@@ -102,40 +101,44 @@ export type SessionLimiter = <T>(
   keys: readonly string[], session: () => Promise<T>, options: SessionOptions,
 ) => Promise<T | undefined>
 
-const MINUTE_MS = 60_000
 const MAX_KEYS = 50_000
 
-type Queue = { readonly slots: BulkheadPolicy, readonly rate: RateLimiter }
-
-/** Limits the sessions of this process, per key (owner or domain) and altogether. */
+/**
+ * Limits the sessions of this process, per key (owner or domain) and altogether. The slots are no
+ * fair slots of `limits.ts`: a session that is aborted must leave its queue at once.
+ */
 export function createSessionLimiter (limits: SessionLimits): SessionLimiter {
   const all = bulkhead(limits.connections, Number.MAX_SAFE_INTEGER)
-  const queues = new LRUCache<string, Queue>({ max: MAX_KEYS })
-  const queueOf = (key: string): Queue => {
-    const known = queues.get(key)
-    if (known !== undefined) return known
-    const queue = {
-      slots: bulkhead(limits.perOwner, Number.MAX_SAFE_INTEGER),
-      rate: createRateLimiter({ calls: limits.perOwnerAMinute, perMs: MINUTE_MS }, {
-        now: () => performance.now(), sleep,
-      }),
+  const slots = new LRUCache<string, BulkheadPolicy>({ max: MAX_KEYS })
+  const starts = createTokenBuckets(undefined, MAX_KEYS)
+  const perMinute = [{ capacity: limits.perOwnerAMinute, seconds: 60 }] as const
+  /** Waits until a session may start; false, without counting it, if that is late. */
+  const takeStart = async (key: string, { signal, startByMs }: SessionOptions) => {
+    starts.add(key, perMinute, -1)
+    const [level] = starts.levels(key, perMinute)
+    const waitMs = level === undefined ? 0 : secondsUntil(level, 0) * 1_000
+    if (waitMs > Math.max(0, startByMs - Date.now())) {
+      starts.add(key, perMinute, 1)
+      return false
     }
-    queues.set(key, queue)
-    return queue
+    // It rejects only when it is aborted.
+    if (waitMs > 0) await sleep(waitMs, signal).catch(() => {})
+    return !signal.aborted
   }
   return async (keys, session, options) => {
     const releases: (() => void)[] = []
-    const hold = async (slots: BulkheadPolicy) => {
-      const release = await acquire(slots, options.signal)
+    const takeSlot = async (from: BulkheadPolicy) => {
+      const release = await acquire(from, options.signal)
       if (release !== undefined) releases.push(release)
       return release !== undefined
     }
     try {
       for (const key of new Set(keys)) {
-        const { slots, rate } = queueOf(key)
-        if (!await hold(slots) || !await takeRate(rate, options)) return undefined
+        const own = slots.get(key) ?? bulkhead(limits.perOwner, Number.MAX_SAFE_INTEGER)
+        slots.set(key, own)
+        if (!await takeSlot(own) || !await takeStart(key, options)) return undefined
       }
-      return await hold(all) ? await session() : undefined
+      return await takeSlot(all) ? await session() : undefined
     } finally {
       for (const release of releases) release()
     }
@@ -159,18 +162,6 @@ Promise<(() => void) | undefined> {
   const isMine = await acquired.promise
   signal.removeEventListener('abort', stop)
   return isMine ? released.resolve : undefined
-}
-
-async function takeRate (
-  rate: RateLimiter, { signal, startByMs }: SessionOptions
-): Promise<boolean> {
-  try {
-    await rate.take(signal, Math.max(0, startByMs - Date.now()))
-    return !signal.aborted
-  } catch (error) {
-    if (signal.aborted || error instanceof ProviderError) return false
-    throw error
-  }
 }
 
 /**

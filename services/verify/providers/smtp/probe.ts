@@ -1,10 +1,11 @@
 import { createHmac } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { MailHost } from '../mail-domains.ts'
-import { createChannel, SmtpFault, type SmtpFaultKind } from './channel.ts'
 import { type Connect, ownerOf, type SessionLimiter } from './connections.ts'
-import { askServer, type ServerAnswer, type SmtpCaller } from './dialog.ts'
-import type { Meaning, Reading } from './replies.ts'
+import type { Meaning } from './replies.ts'
+import {
+  askServer, type ServerAnswer, type SmtpCaller, SmtpChannel, SmtpFault, type SmtpFaultKind,
+} from './session.ts'
 
 /** The result for a mailbox; `late`: its session did not start or end in time. */
 export type Mailbox =
@@ -222,7 +223,7 @@ const VOWELS = 'aeiou'
  * servers that greylist remember recipients; and it reads like a name, as some servers answer
  * random letters differently. The weeks of domains begin at different times.
  */
-export function madeUpName (
+function madeUpName (
   domain: string, { key, atMs }: { readonly key: string, readonly atMs: number }
 ): string {
   const offset = createHmac('sha256', key).update(domain).digest().readUInt32BE()
@@ -239,7 +240,7 @@ type Question = Session & { readonly recipients: readonly string[] }
 
 /** The meaning of the reply to a recipient; undefined if the session ended before. */
 async function askAlone (row: Row, host: MailHost, question: Question):
-Promise<Reading['meaning'] | undefined> {
+Promise<Meaning | undefined> {
   try {
     const { step, meaning } = await runSession(row, host, question)
     return step === 'recipient' ? meaning : undefined
@@ -255,7 +256,7 @@ async function runSession (row: Row, host: MailHost, question: Question): Promis
   const once = async (tlsName: string | undefined) => {
     const { replyTimeoutMs, greetingTimeoutMs, caller } = row
     const socket = await connectToHost(row.connect, host, signal)
-    const channel = createChannel(socket, { signal, replyTimeoutMs, greetingTimeoutMs })
+    const channel = new SmtpChannel(socket, { signal, replyTimeoutMs, greetingTimeoutMs })
     try {
       return await askServer(channel, caller, { recipients, tlsName, host: host.name, onReady })
     } finally {
@@ -325,14 +326,11 @@ const COUNTRY = '{country}'
 const ANY_COUNTRY = /^(?:com|[a-z]{2}|com?\.[a-z]{2})$/
 
 /** The policy of the host that serves a mail domain by the given mail exchange. */
-export function findPolicy (domain: string, exchange = ''): ServerPolicy | undefined {
+function findPolicy (domain: string, exchange: string): ServerPolicy | undefined {
   return SERVER_POLICIES.find(({ domains, exchanges = [] }) =>
-    domains.some((pattern) => matchesDomain(pattern, domain)) ||
-    exchanges.some((owner) => exchange === owner || exchange.endsWith(`.${owner}`)))
-}
-
-function matchesDomain (pattern: string, domain: string): boolean {
-  if (!pattern.endsWith(COUNTRY)) return pattern === domain
-  const name = pattern.slice(0, -COUNTRY.length)
-  return domain.startsWith(name) && ANY_COUNTRY.test(domain.slice(name.length))
+    domains.some((pattern) => {
+      if (!pattern.endsWith(COUNTRY)) return pattern === domain
+      const name = pattern.slice(0, -COUNTRY.length)
+      return domain.startsWith(name) && ANY_COUNTRY.test(domain.slice(name.length))
+    }) || exchanges.some((owner) => exchange === owner || exchange.endsWith(`.${owner}`)))
 }

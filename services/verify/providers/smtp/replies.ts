@@ -15,10 +15,163 @@ export type Meaning =
 export type Reading = { readonly meaning: Meaning, readonly by: 'code' | 'words' }
 
 /**
+ * A whole reply (RFC 5321, 4.2); `enhanced` is its code of RFC 3463, such as `5.1.1`, whichever way
+ * the server writes it: `#5.1.1`, `5-1-1`, `(#5.1.1)` at the end, or behind a repeated basic code.
+ */
+export type SmtpReply = {
+  readonly code: number
+  readonly enhanced: string | undefined
+  /** The text after the code, by line. It must not leave this folder. */
+  readonly lines: readonly string[]
+}
+
+/** RFC 5321, 4.5.3.1.5 allows 512 bytes, which many servers exceed. */
+const MAX_LINE_BYTES = 2_048
+const MAX_LINES = 100
+
+const LINE = /^([2-5]\d\d)(?:([ -])(.*))?$/s
+const ENHANCED_FIRST = /^\s*(?:\d{3}[ :-]\s*)?#?([245])[.-](\d{1,3})[.-](\d{1,3})(?![.-]?\d)/
+/** Within a line a code has points, and is not part of an IP address or a version. */
+const ENHANCED_WITHIN = /(?<![\w.-])([245])\.(\d{1,3})\.(\d{1,3})(?![.-]?\w)/
+
+/** Splits received bytes into replies; limits the length of a line and the number of lines. */
+export class ReplyReader {
+  #rest = ''
+  #lines: string[] = []
+  #code: string | undefined
+
+  /** Whether there is no part of a further reply. */
+  get isEmpty (): boolean {
+    return this.#rest === '' && this.#code === undefined
+  }
+
+  /** The replies that these bytes complete. @throws RangeError if they are no replies. */
+  push (bytes: Uint8Array): readonly SmtpReply[] {
+    const lines = (this.#rest + Buffer.from(bytes).toString('latin1')).split('\n')
+    if (lines.some(({ length }) => length > MAX_LINE_BYTES)) throw new RangeError('long line')
+    this.#rest = lines.pop() ?? ''
+    return lines.map((line) => this.#addLine(line.replace(/\r$/, '')))
+      .filter((reply) => reply !== undefined)
+  }
+
+  #addLine (line: string): SmtpReply | undefined {
+    const [, code, separator, text = ''] = LINE.exec(line) ?? []
+    const lines = this.#lines
+    const isOther = this.#code !== undefined && code !== this.#code
+    if (code === undefined || isOther || lines.push(text) > MAX_LINES) {
+      throw new RangeError('no line of a reply')
+    }
+    this.#code = separator === '-' ? code : undefined
+    if (separator === '-') return undefined
+    this.#lines = []
+    const first = lines.map((it) => ENHANCED_FIRST.exec(it)).find((it) => it !== null)
+    const within = lines.map((it) => ENHANCED_WITHIN.exec(it)).find((it) => it?.[1] === code[0])
+    const enhanced = (first ?? within)?.slice(1).join('.')
+    return { code: Number(code), enhanced, lines }
+  }
+}
+
+/** What a server was asked when it gave a reply. */
+type ReplyQuestion = {
+  readonly step: SmtpStep
+  /** The name of the mail exchange. */
+  readonly host?: string | undefined
+  /** The addresses that it was asked with, if the reply is to a recipient. */
+  readonly sender?: string
+  readonly recipient?: string
+}
+
+/** Reads a reply to a step by the table. */
+export function readReply (reply: SmtpReply, question: ReplyQuestion): Reading {
+  const { code, enhanced } = reply
+  const { step, host = '' } = question
+  if (code < 400) {
+    const isGood = step === 'greeting' ? code === 220 : code >= 200 && code < 300
+    return { meaning: isGood ? 'accepted' : 'unclear', by: 'code' }
+  }
+  const facts = { step, host, code, subject: enhanced?.slice(2), text: readText(reply, question) }
+  const rule = RULES.find(({ applies }) => applies(facts))?.rule
+  const meaning = rule?.means ?? 'unclear'
+  // What the documents of a host say of a code is as certain as the standard.
+  const isConfirmed = rule?.codes?.includes('556') === true || rule?.hosts !== undefined ||
+    (enhanced !== undefined && CONFIRMING[meaning]?.includes(enhanced.slice(2)) === true)
+  return { meaning, by: isConfirmed ? 'code' : 'words' }
+}
+
+/** Replies rarely exceed 500 characters. The rest of a longer one says nothing new. */
+const MAX_TEXT = 2_000
+
+/**
+ * The words of a reply between spaces, as phrases expect them. Addresses are removed: their local
+ * parts may be words such as `spam`. Of a URL only the host is kept.
+ */
+function readText ({ lines }: Pick<SmtpReply, 'lines'>, question: ReplyQuestion): string {
+  const raw = decode(lines.map((line) => line.slice(0, MAX_TEXT).replace(LEADING_CODES, ''))
+    .join(' ').slice(0, MAX_TEXT))
+  const named = nameParties(raw, question).replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ')
+  const hidden = named.split(/\s+/).map((word) => {
+    const at = word.lastIndexOf('@')
+    if (at < 0) return word
+    // Barracuda writes the cause right behind the address: `user@example.com:blocked`.
+    const colon = word.indexOf(':', at)
+    return colon < 0 ? '@' : `@ ${word.slice(colon + 1)}`
+  })
+  return ` ${normalize(hidden.join(' '))} `
+}
+
+/**
+ * Says in words whose domain or address a reply names: a domain is the recipient's or another one,
+ * and an address is our sender's if the recipient's is not named as well.
+ */
+function nameParties (raw: string, { sender = '', recipient = '' }: ReplyQuestion): string {
+  if (recipient === '') return raw
+  const text = raw.toLowerCase()
+  const domain = recipient.slice(recipient.lastIndexOf('@') + 1)
+  const named = text.replaceAll(`domain ${domain}`, 'recipient domain')
+  const isOurs = sender !== '' && text.includes(sender.toLowerCase()) &&
+    !text.includes(recipient.toLowerCase())
+  return isOurs ? `${named} sender` : named
+}
+
+const LEADING_CODES = /^\s*(?:\d{3}[ :-]\s*)?(?:#?\d[.-]\d{1,3}[.-]\d{1,3}\b)?/
+const ADDRESS = /<[^<>@]{0,256}@[^<>]{0,256}>/g
+const URL_PATH = /\bhttps?:\/\/([^\s/]{1,255})\S*/gi
+
+/** Lines are decoded as Latin-1, in which every byte is a character. A last half one is dropped. */
+function decode (latin1: string): string {
+  try {
+    const bytes = Buffer.from(latin1, 'latin1')
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true })
+  } catch {
+    return latin1
+  }
+}
+
+/** Words of letters and digits, with single spaces between them. */
+function normalize (text: string): string {
+  return text.normalize('NFKD').toLowerCase().replace(ELISION, '$1 ')
+    .replace(MARKS, '').replace(/[ıłøß]/g, (letter) => PLAIN[letter] ?? letter)
+    .replace(/[^\p{L}\p{N}@]+/gu, ' ').replace(SPLIT, (word) => word.trim())
+    .replace(WRAPPING, '').trim()
+}
+
+/** A gateway, or a server that asked another one, writes this before the cause. */
+const WRAPPING = new RegExp(String.raw`\bunknown address error |` +
+  String.raw`\bundeliverable address (?=\S)(?:host (?:\S+ ){1,12}?said )?|` +
+  String.raw`\bin reply to (?:\S+ ){1,4}?command\b`, 'g')
+const MARKS = /[\p{M}'\u2019`\u00b4]+/gu
+/** A French or Italian article before its noun. */
+const ELISION = /\b([cdjlns]|qu|dell|all)['\u2019](?=\p{L}{2})/gu
+/** Letters that Unicode does not take apart. */
+const PLAIN: Readonly<Record<string, string>> = { ı: 'i', ł: 'l', ø: 'o', ß: 'ss' }
+/** Halves of words that are written both ways. */
+const SPLIT = /\b(?:e (?=mail)|(?:black|block|deny) (?=list)|mail (?=box|boxes))/g
+
+/**
  * A row of the table. It applies if everything that it states is true of the reply; the first row
  * that applies decides.
  */
-export type ReplyRule = {
+type ReplyRule = {
   readonly means: Exclude<Meaning, 'accepted'>
   readonly steps?: readonly SmtpStep[]
   /** Basic codes; `5xx` is the whole class. */
@@ -40,7 +193,7 @@ export type ReplyRule = {
  * that begins so, `^` and `$` are the ends of the text, and `{name}` is a choice from WORDS. In
  * scripts without spaces words are searched for as they are, and both gaps are 24 characters.
  */
-export const WORDS: Readonly<Record<string, string>> = {
+const WORDS: Readonly<Record<string, string>> = {
   mailbox: 'user|users|mailbox|mailboxes|recipient|recipients|rcpt|account|accounts|addressee|' +
     'username|userid|inbox|alias|receiver|subscriber|mailaddress|emailaddress|maildrop|mail drop|' +
     'maildir|recepient|recepients|recipent|receipient|adressee|mailid|emailid|email id|local part',
@@ -595,7 +748,7 @@ const RATE = [
 ]
 
 /** The table. Add a row above the first one that would read a reply wrong, and a test of it. */
-export const REPLY_RULES: readonly ReplyRule[] = [
+const REPLY_RULES: readonly ReplyRule[] = [
   // Before a recipient was named nothing is about the mailbox.
   { means: 'blocked', steps: ['greeting', 'hello', 'sender'], codes: ['5xx'] },
   { means: 'blocked', steps: ['greeting', 'hello', 'sender'], codes: ['4xx'], words: LISTED },
@@ -687,8 +840,67 @@ export const REPLY_RULES: readonly ReplyRule[] = [
 ]
 
 /** Enhanced codes that confirm what words say. */
-export const CONFIRMING: Readonly<Partial<Record<Meaning, readonly string[]>>> = {
+const CONFIRMING: Readonly<Partial<Record<Meaning, readonly string[]>>> = {
   no_mailbox: ['1.0', '1.1', '1.3', '1.6', '1.10', '2.1', '4.1'],
   full: ['2.2'],
   no_mail: ['1.2', '1.10', '3.2'],
+}
+
+const NAME = /\{(\w+)\}/g
+
+/** Every word of a text is followed by a space. */
+const OPERATORS: Readonly<Record<string, string>> = {
+  '(': '(?:',
+  ')': ')',
+  '[': '(?:',
+  ']': ')?',
+  '|': '|',
+  '^': '(?<=^ )',
+  $: '$',
+  '..': String.raw`(?:\S+ ){0,7}?`,
+  '~': String.raw`(?:(?!${expand('{stop}')} )\S+ ){0,7}?`,
+}
+
+const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}\p{sc=Thai}]/u
+const TOKEN = /\.\.|[()[\]|^$~]|[\p{L}\p{N}]*\*|[\p{L}\p{N}]+|@/gu
+
+type Facts = {
+  readonly step: SmtpStep
+  readonly code: number
+  /** The enhanced code without its class. */
+  readonly subject: string | undefined
+  readonly host: string
+  readonly text: string
+}
+
+const RULES = REPLY_RULES.map((rule) => {
+  const words = rule.words === undefined ? undefined : compilePhrases(rule.words)
+  const without = rule.without === undefined ? undefined : compilePhrases(rule.without)
+  const applies = ({ step, code, subject, host, text }: Facts): boolean =>
+    (rule.steps?.includes(step) ?? true) &&
+    (rule.codes?.some((it) => it === `${code}` || it === `${`${code}`[0]}xx`) ?? true) &&
+    (rule.enhanced?.some((it) => it === subject ||
+      (it.endsWith('*') && subject?.startsWith(it.slice(0, -1)) === true)) ?? true) &&
+    (rule.hosts?.some((it) => host === it || host.endsWith(`.${it}`)) ?? true) &&
+    (words?.test(text) ?? true) && without?.test(text) !== true
+  return { rule, applies }
+})
+
+/** One expression of all phrases. Every part of it is bounded, so its cost grows with the text. */
+function compilePhrases (phrases: readonly string[]): RegExp {
+  return new RegExp(phrases.map((phrase) => `(?:${compilePhrase(phrase)})`).join('|'), 'u')
+}
+
+function compilePhrase (phrase: string): string {
+  const isSpaced = !UNSPACED.test(phrase)
+  const tokens = expand(phrase).normalize('NFKD').toLowerCase().replace(MARKS, '').match(TOKEN)
+  const source = (tokens ?? []).map((token) => isSpaced
+    ? OPERATORS[token] ?? `${token.replace('*', String.raw`\S*`)} (?:@ )?`
+    : token === '..' || token === '~' ? '.{0,24}?' : OPERATORS[token] ?? `${token} ?`).join('')
+  return isSpaced ? ` ${source}` : source
+}
+
+/** A phrase with the words of WORDS in the place of their names. */
+function expand (phrase: string): string {
+  return phrase.replace(NAME, (_, name: string) => `(${expand(WORDS[name] ?? '')})`)
 }

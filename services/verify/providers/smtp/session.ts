@@ -1,0 +1,261 @@
+import { once } from 'node:events'
+import { isIP, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import {
+  type Meaning, type Reading, readReply, ReplyReader, type SmtpReply, type SmtpStep,
+} from './replies.ts'
+
+/** Our identity; a mail server may compare the name with our address. */
+export type SmtpCaller = {
+  readonly helo: string
+  /** Empty for the null sender. */
+  readonly sender: string
+}
+
+type ServerQuestion = {
+  /**
+   * One or two recipients. The second one is sent if the first one is accepted, or not now: servers
+   * that greylist start to count with the first question.
+   */
+  readonly recipients: readonly string[]
+  /** The name of the mail exchange, for replies that only some hosts give. */
+  readonly host: string
+  /** Server name for TLS; without it, nothing is encrypted. */
+  readonly tlsName: string | undefined
+  /** Called when the server accepts recipients. */
+  readonly onReady?: () => void
+}
+
+/** A step, and the meaning of the reply to it. */
+type StepReading = Reading & { readonly step: SmtpStep }
+
+/** The step that a session ended at. */
+export type ServerAnswer = StepReading & {
+  /** Of the second recipient, if it was sent; undefined if it had no reply. */
+  readonly second?: Meaning | undefined
+}
+
+const READY_FOR_TLS = 220
+const CLOSING = 421
+const REQUIRES_UTF8 = /[^\p{ASCII}]/u
+
+/**
+ * Asks a server whether it accepts mail for the recipients, without sending mail: greeting, EHLO
+ * (or HELO), STARTTLS if offered, MAIL, RCPT. It never sends VRFY or DATA. Rejects with SmtpFault.
+ */
+export async function askServer (
+  channel: SmtpChannel, caller: SmtpCaller, question: ServerQuestion
+): Promise<ServerAnswer> {
+  const [first = '', second] = question.recipients
+  const { host, tlsName } = question
+  const greeting = readStep(await channel.send(), { step: 'greeting', host })
+  if (greeting.meaning !== 'accepted') return greeting
+  const hello = await greet(channel, caller, { host, tlsName })
+  if ('meaning' in hello) return hello
+  const utf8 = REQUIRES_UTF8.test(first)
+  // Without SMTPUTF8 a server accepts no such address (RFC 6531, 3.2).
+  if (utf8 && !hello.extensions.has('SMTPUTF8')) {
+    return { step: 'sender', meaning: 'unclear', by: 'code' }
+  }
+  const from = `MAIL FROM:<${caller.sender}>${utf8 ? ' SMTPUTF8' : ''}`
+  const sender = readStep(await channel.send(from), { step: 'sender', host })
+  if (sender.meaning !== 'accepted') return sender
+  question.onReady?.()
+  const asked = { step: 'recipient', host, sender: caller.sender } as const
+  const reply = await channel.send(`RCPT TO:<${first}>`)
+  const answer = readStep(reply, { ...asked, recipient: first })
+  const isOpen = answer.meaning === 'accepted' ||
+    (answer.meaning === 'greylisted' && reply.code !== CLOSING)
+  if (!isOpen || second === undefined) return answer
+  try {
+    const next = await channel.send(`RCPT TO:<${second}>`)
+    return { ...answer, second: readStep(next, { ...asked, recipient: second }).meaning }
+  } catch (error) {
+    // A failure of the second recipient does not change the answer for the first one.
+    if (error instanceof SmtpFault) return answer
+    throw error
+  }
+}
+
+function readStep (reply: SmtpReply, question: Parameters<typeof readReply>[1]): StepReading {
+  return { step: question.step, ...readReply(reply, question) }
+}
+
+type Hello = { readonly extensions: ReadonlySet<string> }
+
+async function greet (
+  channel: SmtpChannel, { helo }: SmtpCaller,
+  { host, tlsName }: Pick<ServerQuestion, 'host' | 'tlsName'>
+): Promise<Hello | StepReading> {
+  const first = await channel.send(`EHLO ${helo}`)
+  if (first.code >= 500) return readHello(await channel.send(`HELO ${helo}`), host, false)
+  const hello = readHello(first, host, true)
+  if ('meaning' in hello || tlsName === undefined) return hello
+  if (!hello.extensions.has('STARTTLS')) return hello
+  // A server that offers STARTTLS and then refuses it is used in plain text.
+  if ((await channel.send('STARTTLS')).code !== READY_FOR_TLS) return hello
+  await channel.startTls(tlsName)
+  return readHello(await channel.send(`EHLO ${helo}`), host, true)
+}
+
+function readHello (reply: SmtpReply, host: string, isExtended: boolean): Hello | StepReading {
+  const reading = readStep(reply, { step: 'hello', host })
+  if (reading.meaning !== 'accepted') return reading
+  const names = isExtended ? reply.lines.slice(1).map((line) => line.split(' ')[0] ?? '') : []
+  return { extensions: new Set(names.map((name) => name.toUpperCase())) }
+}
+
+type ChannelOptions = {
+  readonly replyTimeoutMs: number
+  /** Timeout of the greeting, for which many servers let clients wait; as a reply if left out. */
+  readonly greetingTimeoutMs?: number | undefined
+  /** Ends the session with `timeout`. */
+  readonly signal: AbortSignal
+}
+
+/** QUIT is only a courtesy, so its timeout is short. */
+const QUIT_TIMEOUT_MS = 500
+const CONTROL = /\p{Cc}/u
+/** Replies beyond the one that is awaited; a server has no reason for more than a 421. */
+const MAX_EARLY_REPLIES = 8
+
+/** An SMTP session over a connected socket, which it owns; one command at a time. */
+export class SmtpChannel {
+  readonly #socket: Socket
+  readonly #options: ChannelOptions
+  readonly #reader = new ReplyReader()
+  /** Replies that were received and not read yet. */
+  readonly #replies: SmtpReply[] = []
+  readonly #receive = (bytes: Buffer) => this.#take(bytes)
+  readonly #stop = () => this.#fail('timeout')
+  /** The socket, or its encrypted side. */
+  #stream: Socket
+  #failure: SmtpFault | undefined
+  #waiting: PromiseWithResolvers<SmtpReply> | undefined
+
+  constructor (socket: Socket, options: ChannelOptions) {
+    this.#socket = socket
+    this.#stream = socket
+    this.#options = options
+    this.#listen(socket)
+    if (options.signal.aborted) this.#stop()
+    else options.signal.addEventListener('abort', this.#stop, { once: true })
+  }
+
+  /**
+   * Sends a command and resolves to its reply; without a command to the greeting. Rejects with
+   * SmtpFault, and with RangeError for a command with control characters.
+   */
+  async send (command?: string): Promise<SmtpReply> {
+    const { replyTimeoutMs, greetingTimeoutMs = replyTimeoutMs } = this.#options
+    return await this.#ask(command, command === undefined ? greetingTimeoutMs : replyTimeoutMs)
+  }
+
+  /** Starts TLS after the server has accepted STARTTLS; rejects with `no_tls` if that fails. */
+  async startTls (hostName: string): Promise<void> {
+    if (!this.#isEmpty) return this.#fail('garbage')
+    this.#socket.removeListener('data', this.#receive)
+    this.#stream = await connectSecurely(this.#socket, hostName, this.#options)
+    this.#listen(this.#stream)
+  }
+
+  /** Sends QUIT if possible and destroys the socket; never rejects. */
+  async close (): Promise<void> {
+    if (this.#failure === undefined) await this.#ask('QUIT', QUIT_TIMEOUT_MS).catch(() => {})
+    this.#options.signal.removeEventListener('abort', this.#stop)
+    this.#destroy()
+  }
+
+  async #ask (command: string | undefined, timeoutMs: number): Promise<SmtpReply> {
+    if (command !== undefined && CONTROL.test(command)) {
+      throw new RangeError('SMTP command has a control character; canonicalize addresses first')
+    }
+    // An unsolicited reply would count as the reply to this command; only a 421 may arrive early.
+    const isClosing = this.#replies[0]?.code === CLOSING
+    if (command !== undefined && !this.#isEmpty && !isClosing) this.#fail('garbage')
+    const waits = this.#isEmpty && this.#failure === undefined
+    if (command !== undefined && waits) this.#stream.write(`${command}\r\n`)
+    const timer = setTimeout(this.#stop, timeoutMs)
+    return await this.#nextReply().finally(() => clearTimeout(timer))
+  }
+
+  async #nextReply (): Promise<SmtpReply> {
+    const early = this.#replies.shift()
+    if (early !== undefined) return early
+    if (this.#failure !== undefined) throw this.#failure
+    this.#waiting = Promise.withResolvers()
+    return await this.#waiting.promise
+  }
+
+  get #isEmpty (): boolean {
+    return this.#replies.length === 0 && this.#reader.isEmpty
+  }
+
+  #listen (stream: Socket): void {
+    stream.on('data', this.#receive)
+    stream.on('error', () => this.#fail('dropped'))
+    stream.on('close', () => this.#fail('dropped'))
+  }
+
+  #take (bytes: Buffer): void {
+    try {
+      this.#replies.push(...this.#reader.push(bytes))
+    } catch {
+      return this.#fail('garbage')
+    }
+    if (this.#replies.length > MAX_EARLY_REPLIES) return this.#fail('garbage')
+    if (this.#waiting === undefined) return
+    const reply = this.#replies.shift()
+    if (reply === undefined) return
+    this.#waiting.resolve(reply)
+    this.#waiting = undefined
+  }
+
+  /** Complete replies before the failure stay readable, except after garbage. */
+  #fail (kind: SmtpFaultKind): void {
+    this.#failure ??= new SmtpFault(kind)
+    if (kind === 'garbage') this.#replies.length = 0
+    this.#waiting?.reject(this.#failure)
+    this.#waiting = undefined
+    this.#destroy()
+  }
+
+  #destroy (): void {
+    this.#stream.destroy()
+    this.#socket.destroy()
+  }
+}
+
+/**
+ * Certificates of mail servers rarely match their names, so they are not verified (RFC 7435). This
+ * protects against passive listeners, unlike plain text.
+ */
+async function connectSecurely (
+  socket: Socket, hostName: string, { replyTimeoutMs, signal }: ChannelOptions
+): Promise<Socket> {
+  const servername = isIP(hostName) === 0 ? { servername: hostName } : {}
+  const stream = connectTls({ socket, rejectUnauthorized: false, ...servername })
+  const within = AbortSignal.any([signal, AbortSignal.timeout(replyTimeoutMs)])
+  try {
+    await once(stream, 'secureConnect', { signal: within })
+    return stream
+  } catch {
+    stream.on('error', () => {})
+    stream.destroy()
+    throw new SmtpFault(signal.aborted ? 'timeout' : 'no_tls')
+  }
+}
+
+/** The failures of an SMTP session. */
+export type SmtpFaultKind = 'unreachable' | 'dropped' | 'timeout' | 'garbage' | 'no_tls'
+
+/** A failure code without any text of the server, which could name the server or the contact. */
+export class SmtpFault extends Error {
+  override readonly name = 'SmtpFault'
+  readonly kind: SmtpFaultKind
+
+  constructor (kind: SmtpFaultKind) {
+    super(`SMTP session failed: ${kind}`)
+    this.kind = kind
+  }
+}
