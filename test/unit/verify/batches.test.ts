@@ -72,7 +72,7 @@ describe('a vendor that takes batches', () => {
     expect(verdictsOf(rows)).toEqual(preset[3])
     expect(vendors.purchases).toEqual([preset[2]])
     expect(retries).toBe(2)
-    expect(environment.tasks.figures()).toEqual([])
+    expect(await environment.taskSeries()).toEqual([])
     expect(environment.counted).not.toContain('verification_batches_retried_total')
   })
 
@@ -84,11 +84,13 @@ describe('a vendor that takes batches', () => {
     const now = environment.clock.now()
     expect(emitted(decisions, 'rows.retry')[0]?.value)
       .toMatchObject({ notBefore: now + 15_000, retryDeadline: now + 7_200_000 })
-    expect(environment.tasks.figures())
-      .toEqual([{ service: 'email-validation', provider: '101', count: 1, oldestAtMs: now }])
+    expect(await environment.taskSeries()).toEqual([
+      'vendor_task_oldest_seconds{service="email-validation",provider="101"} 0',
+      'vendor_tasks{service="email-validation",provider="101"} 1',
+    ])
     environment.store.batchAction = async () => 'cancelling'
     await stage.decide([batch], new AbortController().signal)
-    expect(environment.tasks.figures()).toEqual([])
+    expect(await environment.taskSeries()).toEqual([])
   })
 
   it('completes the rows of a partial answer, and the others end unknown', async () => {

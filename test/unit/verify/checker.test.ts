@@ -2,8 +2,12 @@ import { describe, expect, it } from 'vitest'
 import { packChecks } from '../../../services/cache/evidence.ts'
 import { DEFAULT_PROVIDERS, type ProviderLists } from '../../../services/jobs/checks.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
-import { BUILT_IN_FACTORIES } from '../../../services/verify/provider-factories.ts'
-import { ProviderError, type Provider } from '../../../services/verify/provider.ts'
+import {
+  ProviderError, type Provider, type ProviderVerdict,
+} from '../../../services/verify/provider.ts'
+import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
+import type { ServiceSlug } from '../../../services/topology.ts'
+import { spansOf } from '../../support/tracing.ts'
 
 const limits = {
   timeoutMs: 300_000,
@@ -18,8 +22,8 @@ const verdict = {
 const signal = new AbortController().signal
 const live = { service: 'whatsapp', mode: 'live', signal } as const
 
-const provider = (id: number, check: Provider['check']): Provider =>
-  ({ id, services: ['whatsapp'], check })
+const provider = (id: number, check: Provider['check'], more: Partial<Provider> = {}): Provider =>
+  ({ id, services: ['whatsapp'], check, ...more })
 const answering = (id: number, answered: readonly number[]) =>
   provider(id, async () => answered.map((row) => ({ row, verdict })))
 const failing = (id: number, error: Error) => provider(id, async () => { throw error })
@@ -32,7 +36,9 @@ function checkerOf (first: Provider, second: Provider, lists: ProviderLists = {
     lists,
     limits,
     factories: {
-      ...BUILT_IN_FACTORIES, 'numbering-plan': () => first, 'email-domain': () => second,
+      sandbox: createSandboxProvider,
+      'numbering-plan': () => first,
+      'email-domain': () => second,
     },
     metrics: {
       count: (name, labels, more = 1) => {
@@ -52,8 +58,6 @@ describe('the checker of live rows', () => {
     expect(checker.isOffline?.({ service: 'whatsapp', mode: 'test' })).toBe(false)
     expect(checker.isOffline?.({ service: 'telegram', mode: 'live' })).toBe(false)
     expect(checkerOf(plan, answering(2, [])).checker.isOffline?.(live)).toBe(false)
-    expect(BUILT_IN_FACTORIES['numbering-plan']().isOffline).toBe(true)
-    expect(BUILT_IN_FACTORIES.sandbox().isOffline).toBeUndefined()
   })
 
   it('matches answers by row and ignores those for other rows', async () => {
@@ -110,5 +114,96 @@ describe('the checker of live rows', () => {
       'carrier-lookup': ['numbering-plan'],
       'email-validation': ['email-domain'],
     })
+  })
+})
+
+describe('the fallback between providers', () => {
+  const many = [1, 2, 3, 4, 5].map((row) => ({ row, canonical: `+4930${row}` }))
+
+  /** A provider that fails calls with row 3, and one that answers all, with their calls. */
+  function setUp (maxRows?: number) {
+    const calls: string[] = []
+    const [first, second] = [1, 2].map((id) => provider(id, async (requested) => {
+      const called = requested.map(({ row }) => row)
+      calls.push(`${id}: ${called.join(' ')}`)
+      if (id === 1 && called.includes(3)) throw new ProviderError('unavailable')
+      return requested.map(({ row }) => ({ row, verdict }))
+    }, id === 1 && maxRows !== undefined ? { maxRows } : {}))
+    return { calls, ...checkerOf(first!, second!) }
+  }
+
+  it('passes only the rows of failed calls to the next provider', async () => {
+    const { checker, calls } = setUp(2)
+    const answer = await checker(many, live)
+    expect(calls).toEqual(['1: 1 2', '1: 3 4', '1: 5', '2: 3 4'])
+    expect(answer.kind === 'answered' && [...answer.verdicts.keys()].toSorted())
+      .toEqual([1, 2, 3, 4, 5])
+  })
+
+  it('has a span for each call, with the provider id and the failure', async () => {
+    const { checker } = setUp(3)
+    const spans = await spansOf(() => checker(many, live))
+    expect(spans.map(({ name, attributes }) => [name, attributes])).toEqual([
+      ['provider ask', { provider: '1', rows: 3, 'error.type': 'unavailable' }],
+      ['provider ask', { provider: '1', rows: 2 }],
+      ['provider ask', { provider: '2', rows: 3 }],
+    ])
+  })
+
+  it('counts rows to retry, which stay open', async () => {
+    const waiting = provider(1, async (some) =>
+      some.map(({ row }) => ({ row, verdict, retry: true })))
+    const { checker, counted } = checkerOf(waiting, answering(2, []))
+    expect(await checker(many, live)).toEqual({ kind: 'down' })
+    expect(counted).toEqual(['provider_checks_total whatsapp 1 retry 5'])
+  })
+})
+
+describe('what a service sells', () => {
+  const valid = { status: 'valid', reason: 'assigned_range', confidence: 90 } as const
+  const on = (status: 'valid' | 'invalid' | 'risky', whatsapp?: string, reason = {
+    valid: 'registered', risky: 'registered', invalid: 'not_registered',
+  }[status]) => ({
+    status, reason, confidence: 90, fields: whatsapp === undefined ? {} : { whatsapp },
+  }) as ProviderVerdict
+
+  async function sold (service: ServiceSlug, ...verdicts: readonly ProviderVerdict[]) {
+    const { checker } = checkerOf(provider(1, async () =>
+      verdicts.map((it, row) => ({ row, verdict: it })), { services: [service] }),
+    answering(2, []), { [service]: ['numbering-plan'] })
+    const checked = await checker(verdicts.map((_, row) => ({ row, canonical: `+${row}` })), {
+      service, mode: 'live', signal,
+    })
+    return checked.kind === 'answered' ? [...checked.verdicts.values()] : []
+  }
+  const words = ({ status, reason, confidence }: ProviderVerdict) =>
+    `${status} ${reason} ${confidence}`
+
+  it.each<[ServiceSlug, ProviderVerdict, string]>([
+    ...(['carrier-single', 'carrier-lookup'] as const).flatMap((service) => [
+      [service, { ...valid, fields: { carrier: 'Example Mobile' } }, 'valid assigned_range 90'],
+      [service, { ...valid, fields: { mcc: '262', mnc: '01' } }, 'valid assigned_range 90'],
+      ...[{}, { mcc: '262' }, { mnc: '01' }, { timezone: 'Europe/Berlin' }].map((fields) =>
+        [service, { ...valid, fields }, 'unknown carrier_unknown 0']),
+      [service, { ...valid, status: 'invalid', reason: 'unassigned_range', fields: {} },
+        'unknown unassigned_range 0'],
+      [service, { ...valid, status: 'unknown', reason: 'no_answer', fields: {} },
+        'unknown no_answer 90'],
+    ] as [ServiceSlug, ProviderVerdict, string][]),
+    ['phone-validation', { ...valid, fields: {} }, 'valid assigned_range 90'],
+    ['whatsapp', on('valid', 'true'), 'valid registered 90'],
+    ['whatsapp', on('risky', 'true'), 'risky registered 90'],
+    ['whatsapp', on('invalid', 'false'), 'invalid not_registered 90'],
+    ...[
+      on('valid'), on('invalid'), on('valid', 'false'), on('risky', 'false'), on('invalid', 'true'),
+      on('valid', 'true', 'not_registered'),
+    ].map((it): [ServiceSlug, ProviderVerdict, string] =>
+      ['whatsapp', it, 'unknown unclear_answer 0']),
+    ['telegram', on('valid', 'true'), 'unknown unclear_answer 0'],
+  ])('%s: of %o it is %s', async (service, given, expected) => {
+    const [verdictSold] = await sold(service, given)
+    expect(words(verdictSold!)).toBe(expected)
+    const isUnclear = verdictSold!.reason === 'unclear_answer'
+    expect(verdictSold!.fields).toEqual(isUnclear ? {} : given.fields)
   })
 })

@@ -133,13 +133,38 @@ describe('the resilience policies of a provider', () => {
       expect(new Set(failures)).toEqual(new Set(['rate_limited']))
     })
 
-  it('limit the rate of calls', async () => {
-    vi.useRealTimers()
-    const { provider } = providerOf(async () => {})
-    const check = withResilience(provider, { ...limits, rate: { calls: 2, perMs: 100 } })
-    const startedMs = performance.now()
-    for (let call = 0; call < 4; call++) await check(rows, request())
-    expect(performance.now() - startedMs).toBeGreaterThan(90)
+  it('admit one burst and then single calls, and count retries', async () => {
+    vi.useFakeTimers()
+    const { provider, calls } = providerOf(async (call) => {
+      if (call === 4) throw new ProviderError('unavailable')
+    })
+    const check = withResilience(provider, {
+      ...limits, concurrency: 10, retries: 1, rate: { calls: 2, perMs: 1_000 },
+    })
+    await vi.advanceTimersByTimeAsync(60_000)
+    const all = Promise.all(Array.from({ length: 6 }, () => check(rows, request())))
+    const seen: number[] = []
+    for (let step = 0; step < 6; step++) {
+      await vi.advanceTimersByTimeAsync(step === 0 ? 0 : 500)
+      seen.push(calls())
+    }
+    await all
+    // The fourth call has a retry, and so the last one waited for half a second more.
+    expect(seen).toEqual([2, 3, 5, 6, 7, 7])
+  })
+
+  it('pause for 15 minutes at most', async () => {
+    const { provider, calls } = providerOf(async (call) => {
+      if (call === 1) throw new ProviderError('rate_limited', 86_400_000)
+    })
+    const check = withResilience(provider, limits)
+    for (const ms of [0, 899_000]) {
+      vi.advanceTimersByTime(ms)
+      await expect(check(rows, request())).rejects.toMatchObject({ failure: 'rate_limited' })
+    }
+    vi.advanceTimersByTime(1_000)
+    await check(rows, request())
+    expect(calls()).toBe(2)
   })
 
   it('limit concurrent calls', async () => {

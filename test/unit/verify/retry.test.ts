@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
-import { BUILT_IN_FACTORIES } from '../../../services/verify/provider-factories.ts'
 import type { Provider } from '../../../services/verify/provider.ts'
+import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
 import { createVerifyStage } from '../../../services/verify/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
@@ -26,7 +26,9 @@ function setUp (provider?: Provider) {
       retries: 0,
       breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
     },
-    factories: { ...BUILT_IN_FACTORIES, ...(provider ? { 'email-domain': () => provider } : {}) },
+    factories: {
+      sandbox: createSandboxProvider, 'email-domain': () => provider ?? createSandboxProvider(),
+    },
   })
   const stage = createVerifyStage({
     store,

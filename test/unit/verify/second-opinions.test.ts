@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest'
 import { mergeEvidence, packChecks } from '../../../services/cache/evidence.ts'
 import type { ProviderLists } from '../../../services/jobs/checks.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
-import { BUILT_IN_FACTORIES } from '../../../services/verify/provider-factories.ts'
 import {
   ProviderError, type Provider, type ProviderAnswer,
 } from '../../../services/verify/provider.ts'
+import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
 
 const signal = new AbortController().signal
 const live = { service: 'email-validation', mode: 'live', signal } as const
@@ -60,7 +60,7 @@ function checkerOf (first: Script, second: Script, secondLists: ProviderLists = 
       breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
     },
     factories: {
-      ...BUILT_IN_FACTORIES,
+      sandbox: createSandboxProvider,
       'email-domain': () => provider(2, first),
       'smtp-probe': () => provider(4, second),
     },

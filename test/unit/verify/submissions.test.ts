@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { VerificationBatch } from '../../../services/verify/batch.ts'
-import { redisSubmissions } from '../../../services/verify/submissions.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
+import type { VendorSubmission } from '../../../services/verify/provider.ts'
+import { redisSubmissions, TasksInFlight } from '../../../services/verify/submissions.ts'
 import { createHashesDouble, MESSAGE_KEYS } from '../../support/batch-stage.ts'
 import { createManualClock, batchOf, JOB } from '../../support/stage-doubles.ts'
 
@@ -73,4 +75,34 @@ describe('the submissions of a batch', () => {
       redis, { MESSAGE_KEYS: newer, MESSAGE_KEY_ACTIVE: '2', clock })
     expect((await rotated(batchFrom())).of(0)?.task).toBe('tsk_1')
   })
+})
+
+it('tasks of vendors are reported by provider, with the age of the oldest', async () => {
+  const batch = batchFrom()
+  const other = batchFrom(PHONES, { batch: 7 })
+  const task = (submittedAtMs: number, provider = 3): VendorSubmission => ({
+    provider, reference: 'r', submittedAtMs, deadlineMs: 9_000_000, pollMs: 1_000,
+  })
+  const metrics = createMetrics()
+  const tasks = new TasksInFlight()
+  tasks.watch(metrics, () => 100_000)
+  const series = async () => (await metrics.text()).split('\n')
+    .filter(line => line.startsWith('vendor_task')).toSorted()
+  expect(await series()).toEqual([])
+  tasks.record(batch, [task(40_000), task(70_000), task(90_000, 4)])
+  tasks.record(other, [task(30_000)])
+  expect(await series()).toEqual([
+    'vendor_task_oldest_seconds{service="whatsapp",provider="3"} 70',
+    'vendor_task_oldest_seconds{service="whatsapp",provider="4"} 10',
+    'vendor_tasks{service="whatsapp",provider="3"} 3',
+    'vendor_tasks{service="whatsapp",provider="4"} 1',
+  ])
+  tasks.record(other, [])
+  tasks.record(batch, [task(40_000)])
+  expect(await series()).toEqual([
+    'vendor_task_oldest_seconds{service="whatsapp",provider="3"} 60',
+    'vendor_tasks{service="whatsapp",provider="3"} 1',
+  ])
+  tasks.forget()
+  expect(await series()).toEqual([])
 })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { suggestDomain } from '../../../../services/verify/providers/domain-typos.ts'
 import {
   COMMON_PROVIDERS, FURTHER_PROVIDERS, LOOKALIKE_DOMAINS, RELAY_DOMAINS,
-} from '../../../../services/verify/providers/lists/mail-providers.ts'
+} from '../../../../services/verify/providers/built-in-lists.ts'
 
 describe('the suggestion for a mail domain', () => {
   it.each([

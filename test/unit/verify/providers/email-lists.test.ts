@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { builtInLists } from '../../../../services/verify/providers/email-lists.ts'
 import {
   COMMON_PROVIDERS, FURTHER_PROVIDERS, RELAY_DOMAINS,
-} from '../../../../services/verify/providers/lists/mail-providers.ts'
+} from '../../../../services/verify/providers/built-in-lists.ts'
 
 describe('a disposable mail domain', () => {
   it.each([

@@ -1,66 +1,71 @@
 import { describe, expect, it } from 'vitest'
 import { unpackChecks } from '../../../../services/cache/evidence.ts'
 import { builtInEntries, EmailLists } from '../../../../services/verify/providers/email-lists.ts'
-import {
-  createEmailDomainProvider, emailVerdictOf,
-} from '../../../../services/verify/providers/email.ts'
+import { createEmailDomainProvider } from '../../../../services/verify/providers/email.ts'
 import type { MailDomains } from '../../../../services/verify/providers/mail-domains.ts'
+import { emailVerdict, type EmailFindings } from '../../../support/mail/email-verdict.ts'
+
+const shortVerdict = async (...args: Parameters<typeof emailVerdict>) => {
+  const { status, reason, confidence } = await emailVerdict(...args)
+  return `${status} ${reason} ${confidence}`
+}
 
 describe('the verdict of an e-mail address', () => {
-  it.each([
-    ['jane@mailinator.com', 'risky disposable_domain 90'],
-    ['sales@mailinator.com', 'risky disposable_domain 90'],
-    ['sales@ietf.org', 'unknown domain_not_checked 0'],
-    ['jane@gmail.con', 'unknown domain_not_checked 0'],
-    ['jane@gmail.com', 'unknown domain_not_checked 0'],
-    ['jane@ietf.org', 'unknown domain_not_checked 0'],
-    ['sales@xn--bcher-kva.example', 'invalid reserved_domain 100'],
-    ['root@localhost', 'invalid reserved_domain 100'],
-  ])('%s is %s', (address, expected) => {
-    const { status, reason, confidence } = emailVerdictOf(address)
-    expect(`${status} ${reason} ${confidence}`).toBe(expected)
-  })
-
-  it.each(['accepts', 'implicit'] as const)('is that of lists if the domain %s', (mail) => {
-    const reasons = ['sales@ietf.org', 'jane@gmail.con']
-      .map((it) => emailVerdictOf(it, { mail }).reason)
-    expect(reasons).toEqual(['role_address', 'possible_typo'])
-  })
-
-  it('is unknown without an answer of DNS, except for disposable and reserved domains', () => {
-    const reasons = ['sales@ietf.org', 'jane@gmail.con', 'jane@mailinator.com', 'jane@x.example']
-      .map((it) => emailVerdictOf(it, { mail: 'fault' }).reason)
-    expect(reasons).toEqual(['dns_error', 'dns_error', 'disposable_domain', 'reserved_domain'])
-  })
-
-  it('has the flags of lists, and no columns of DNS', () => {
-    expect(emailVerdictOf('info@gmail.com').fields)
-      .toEqual({ disposable: 'false', role: 'true', free: 'true' })
+  it.each<[address: string, findings: EmailFindings, verdict: string]>([
+    ['jane@mailinator.com', {}, 'risky disposable_domain 90'],
+    ['sales@mailinator.com', {}, 'risky disposable_domain 90'],
+    ['sales@ietf.org', {}, 'unknown domain_not_checked 0'],
+    ['jane@gmail.con', {}, 'unknown domain_not_checked 0'],
+    ['jane@ietf.org', {}, 'unknown domain_not_checked 0'],
+    ['sales@xn--bcher-kva.example', {}, 'invalid reserved_domain 100'],
+    ...(['accepts', 'implicit'] as const).flatMap((mail) => [
+      ['sales@ietf.org', { mail }, 'risky role_address 70'],
+      ['jane@gmail.con', { mail }, 'risky possible_typo 60'],
+    ] satisfies [string, EmailFindings, string][]),
+    // Without an answer of DNS only these two are verdicts.
+    ['sales@ietf.org', { mail: 'fault' }, 'unknown dns_error 0'],
+    ['jane@gmail.con', { mail: 'fault' }, 'unknown dns_error 0'],
+    ['jane@mailinator.com', { mail: 'fault' }, 'risky disposable_domain 90'],
+    ['jane@x.example', { mail: 'fault' }, 'invalid reserved_domain 100'],
+  ])('of %s with the findings %j is %s', async (address, findings, verdict) => {
+    expect(await shortVerdict(address, findings)).toBe(verdict)
   })
 
   it.each([
-    [{}, { lists: 'passed' }],
-    [{ mail: 'fault' }, { lists: 'passed', domain: 'inconclusive' }],
-    [{ mail: 'missing' }, { lists: 'passed', domain: 'failed' }],
-    [{ mail: 'implicit', probed: { mailbox: 'accepted', catchAll: true } },
+    'localhost', 'x.test', 'a.example', 'x.invalid', 'printer.local', '1.in-addr.arpa',
+    'example.org', 'mail.example.com', '[127.0.0.1]', '[192.0.2.1]', '[IPv6:2001:db8::1]',
+  ])('is invalid at the reserved domain %s', async (domain) => {
+    expect(await shortVerdict(`jane@${domain}`)).toBe('invalid reserved_domain 100')
+  })
+
+  it.each([
+    '[93.184.215.14]', '[IPv6:2606:4700::1]', 'under_score.org', 'notexample.org', 'example.de',
+  ])('is open at the domain %s, which is not reserved', async (domain) => {
+    expect(await shortVerdict(`jane@${domain}`)).toBe('unknown domain_not_checked 0')
+  })
+
+  it.each<[address: string, findings: EmailFindings, checks: object]>([
+    ['jane@ietf.org', {}, { lists: 'passed' }],
+    ['jane@ietf.org', { mail: 'fault' }, { lists: 'passed', domain: 'inconclusive' }],
+    ['jane@ietf.org', { mail: 'missing' }, { lists: 'passed', domain: 'failed' }],
+    ['jane@ietf.org', { mail: 'implicit', probed: { mailbox: 'accepted', catchAll: true } },
       { lists: 'passed', domain: 'caution', mailbox: 'passed', catch_all: 'caution' }],
-    [{ mail: 'accepts', probed: { mailbox: 'no_mailbox' } },
+    ['jane@ietf.org', { mail: 'accepts', probed: { mailbox: 'no_mailbox' } },
       { lists: 'passed', domain: 'passed', mailbox: 'failed' }],
-    [{ mail: 'accepts', probed: { mailbox: 'greylisted' } },
+    ['jane@ietf.org', { mail: 'accepts', probed: { mailbox: 'greylisted' } },
       { lists: 'passed', domain: 'passed', mailbox: 'inconclusive' }],
-  ] as const)('with the findings %j has the checks %j', (found, checks) => {
-    expect(unpackChecks(emailVerdictOf('jane@ietf.org', found).evidence ?? 0)).toEqual(checks)
+    ['a@x.example', {}, { lists: 'failed' }],
+    ['a@mailinator.com', {}, { lists: 'caution' }],
+    ['sales@ietf.org', {}, { lists: 'caution' }],
+    ['a@gmail.con', {}, { lists: 'caution' }],
+  ])('of %s with the findings %j has the checks %j', async (address, findings, checks) => {
+    expect(unpackChecks((await emailVerdict(address, findings)).evidence ?? 0)).toEqual(checks)
   })
 
-  it('fails the check of lists for a reserved domain, and needs caution for others', () => {
-    const listsOf = (address: string) =>
-      unpackChecks(emailVerdictOf(address, { mail: 'accepts' }).evidence ?? 0).lists
-    expect(['a@x.example', 'a@mailinator.com', 'sales@ietf.org', 'a@gmail.con'].map(listsOf))
-      .toEqual(['failed', 'caution', 'caution', 'caution'])
-  })
-
-  it('contains nothing of the address but a suggested domain', () => {
-    expect(emailVerdictOf('"a@b"@gmial.com').fields).toEqual({
+  it('contains the flags of lists, and nothing of the address but a suggested domain', async () => {
+    expect((await emailVerdict('info@gmail.com')).fields)
+      .toEqual({ disposable: 'false', role: 'true', free: 'true' })
+    expect((await emailVerdict('"a@b"@gmial.com')).fields).toEqual({
       disposable: 'true', role: 'false', free: 'false', suggestion: 'gmail.com',
     })
   })

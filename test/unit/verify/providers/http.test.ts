@@ -1,30 +1,35 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { HttpVendor } from '../../../../services/verify/providers/http-vendor.ts'
-import { prepareCall } from '../../../../services/verify/providers/http.ts'
+import { createVendorProvider } from '../../../../services/verify/providers/http.ts'
 import { batchDescription } from '../../../support/vendors/vendor.ts'
 
-const requested = [
-  { row: 7, canonical: '+12127365000', reference: 900 },
-  { row: 3, canonical: '+442071838750', reference: 901 },
-]
+afterEach(() => { vi.restoreAllMocks() })
 
-function callOf (more: object, rows = requested) {
+/** What the vendor is sent for these contacts. */
+async function requestOf (more: object, contacts = ['+12127365000', '+442071838750']) {
+  const fetched = vi.spyOn(globalThis, 'fetch').mockRejectedValue(new Error('unreachable'))
   const vendor = batchDescription('https://api.example', { request: {}, ...more })
-  const { url, init } = prepareCall(vendor as unknown as HttpVendor,
-    { requested: rows, service: 'whatsapp' })
-  const headers = Object.fromEntries(new Headers(init.headers))
-  return { url, headers, method: init.method, body: init.body }
+  const rows = contacts.map((canonical, row) => ({ row, canonical }))
+  await createVendorProvider(vendor as unknown as HttpVendor).check(rows, {
+    service: 'whatsapp', signal: new AbortController().signal, deadlineMs: Infinity,
+  }).catch(() => {})
+  const [url, { method, body, headers }] = fetched.mock.calls[0] as [string, RequestInit]
+  return { url, method, body, headers: Object.fromEntries(new Headers(headers)) }
 }
 
 describe('the request to a described vendor', () => {
-  it('names its rows by references, as text or number', () => {
-    expect(callOf({
+  it('names its rows by references, as text or number', async () => {
+    const sent = await requestOf({
       request: {
         body: { product: '{service}', n: 1, deep: [null, '{rows}'], all: '{contacts}' },
         row: ['{row}', '{rowNumber}', 'tel:{contact}', '{digits}'],
         services: { whatsapp: 'wa' },
       },
-    })).toEqual({
+    })
+    const { deep: [, [[, first]]] } = JSON.parse(String(sent.body)) as
+      { readonly deep: readonly [null, readonly [readonly [string, number, string, string]]] }
+    expect(first).toBeGreaterThanOrEqual(0)
+    expect(sent).toEqual({
       url: 'https://api.example/batch',
       method: 'POST',
       headers: {
@@ -36,32 +41,34 @@ describe('the request to a described vendor', () => {
         product: 'wa',
         n: 1,
         deep: [null, [
-          ['900', 900, 'tel:+12127365000', '12127365000'],
-          ['901', 901, 'tel:+442071838750', '442071838750'],
+          [String(first), first, 'tel:+12127365000', '12127365000'],
+          [String(first + 1), first + 1, 'tel:+442071838750', '442071838750'],
         ]],
         all: ['+12127365000', '+442071838750'],
       }),
     })
   })
 
-  it('encodes contacts in the URL', () => {
-    const one = [{ row: 0, canonical: '"a/b?c&d"@x.org', reference: 5 }]
-    expect(callOf({
+  it('encodes contacts in the URL', async () => {
+    const sent = await requestOf({
       url: 'https://api.example/of/{contact}/{service}?v=1',
       method: 'GET',
       request: { query: { q: '{contact}', id: '{rowNumber}' }, headers: { 'X-Version': '2' } },
       auth: { kind: 'query', name: 'key', value: 'k&y' },
-    }, one)).toEqual({
+    }, ['"a/b?c&d"@x.org'])
+    const id = new URL(sent.url).searchParams.get('id')
+    expect(id).toMatch(/^\d+$/)
+    expect(sent).toEqual({
       url: 'https://api.example/of/%22a%2Fb%3Fc%26d%22%40x.org/whatsapp?v=1&' +
-        'q=%22a%2Fb%3Fc%26d%22%40x.org&id=5&key=k%26y',
+        `q=%22a%2Fb%3Fc%26d%22%40x.org&id=${id}&key=k%26y`,
       method: 'GET',
       headers: { accept: 'application/json', 'x-key': undefined, 'x-version': '2' },
       body: undefined,
     })
   })
 
-  it('joins contacts in a query with commas', () => {
-    expect(callOf({ request: { query: { n: '{contacts}' } } }).url)
+  it('joins contacts in a query with commas', async () => {
+    expect((await requestOf({ request: { query: { n: '{contacts}' } } })).url)
       .toBe('https://api.example/batch?n=%2B12127365000%2C%2B442071838750')
   })
 
@@ -69,7 +76,7 @@ describe('the request to a described vendor', () => {
     [{ kind: 'bearer', token: 't' }, 'Bearer t'],
     [{ kind: 'basic', username: 'u', password: 'p:q' }, 'Basic dTpwOnE='],
     [{ kind: 'none' }, undefined],
-  ])('has the authentication %o', (auth, expected) => {
-    expect(callOf({ auth }).headers.authorization).toBe(expected)
+  ])('has the authentication %o', async (auth, expected) => {
+    expect((await requestOf({ auth })).headers.authorization).toBe(expected)
   })
 })

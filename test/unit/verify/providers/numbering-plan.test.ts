@@ -1,15 +1,20 @@
 import { describe, expect, it } from 'vitest'
 import { packChecks, unpackChecks } from '../../../../services/cache/evidence.ts'
-import {
-  createNumberingPlanProvider, rangeVerdictOf,
-} from '../../../../services/verify/providers/numbering-plan.ts'
-import { loadRangeData } from '../../../../services/verify/providers/range-data.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
+import {
+  createNumberingPlanProvider,
+} from '../../../../services/verify/providers/numbering-plan.ts'
+import { loadRangeData, splitPlace } from '../../../../services/verify/providers/range-data.ts'
 
 const ranges = loadRangeData()
-const options = {
-  service: 'phone-validation', signal: new AbortController().signal, deadlineMs: 0,
-} as const
+const provider = createNumberingPlanProvider(ranges)
+
+async function check (e164s: readonly string[], service: ServiceSlug = 'phone-validation') {
+  return await provider.check(e164s.map((canonical, row) => ({ row, canonical })),
+    { service, signal: new AbortController().signal, deadlineMs: 0 })
+}
+const verdictOf = async (e164: string, service?: ServiceSlug) =>
+  (await check([e164], service))[0]!.verdict
 
 describe('the verdict of a phone number', () => {
   it.each([
@@ -23,19 +28,14 @@ describe('the verdict of a phone number', () => {
     ['+4915112345678', { line_type: 'mobile', carrier: 'T-Mobile', timezone: 'Europe/Berlin' }],
     ['+18002345678', { line_type: 'toll_free' }],
     ['+5491123451300', {
-      line_type: 'mobile',
-      locality: 'Buenos Aires',
-      timezone: 'America/Buenos_Aires',
+      line_type: 'mobile', locality: 'Buenos Aires', timezone: 'America/Buenos_Aires',
     }],
     ['+2908999', {
-      line_type: 'landline',
-      locality: 'Tristan da Cunha',
-      timezone: 'Atlantic/St_Helena',
+      line_type: 'landline', locality: 'Tristan da Cunha', timezone: 'Atlantic/St_Helena',
     }],
-  ])('%s is assigned', (e164, fields) => {
-    const { confidence, evidence, ...verdict } = rangeVerdictOf(e164, ranges)
+  ])('%s is assigned', async (e164, fields) => {
+    const { confidence, evidence, ...verdict } = await verdictOf(e164)
     expect(verdict).toEqual({ status: 'valid', reason: 'assigned_range', fields })
-    expect(unpackChecks(evidence ?? 0)).toMatchObject({ numbering_plan: 'passed' })
     // A known carrier supports that the range is in use.
     expect(confidence).toBe('carrier' in fields ? 93 : 90)
   })
@@ -46,37 +46,39 @@ describe('the verdict of a phone number', () => {
     ['+4915112345678', { numbering_plan: 'passed', carrier_range: 'caution' }],
     ['+84912345678', { numbering_plan: 'passed', carrier_range: 'passed' }],
     ['+15000000000', { numbering_plan: 'failed' }],
-  ])('%s has the checks %o', (e164, checks) => {
+  ])('%s has the checks %o', async (e164, checks) => {
     for (const service of ['phone-validation', 'carrier-lookup'] as const) {
-      expect(unpackChecks(rangeVerdictOf(e164, ranges, service).evidence ?? 0)).toEqual(checks)
+      expect(unpackChecks((await verdictOf(e164, service)).evidence ?? 0)).toEqual(checks)
     }
   })
 
   it.each([
     ['+4915112345678', 'T-Mobile', 60], ['+84912345678', 'Vinaphone', 90],
-  ] as const)('%s has the carrier %s, less certain where numbers are ported: %d', (
+  ] as const)('%s has the carrier %s, less certain where numbers are ported: %d', async (
     e164, carrier, confidence
   ) => {
     for (const service of ['carrier-single', 'carrier-lookup'] as const) {
-      expect(rangeVerdictOf(e164, ranges, service))
-        .toMatchObject({ confidence, fields: { carrier } })
+      expect(await verdictOf(e164, service)).toMatchObject({ confidence, fields: { carrier } })
     }
-    expect(rangeVerdictOf(e164, ranges).confidence).toBe(93)
+    expect((await verdictOf(e164)).confidence).toBe(93)
   })
 
-  it('has the network code that the name of its carrier determines, for carrier services', () => {
-    const fieldsOf = (e164: string, service: ServiceSlug) =>
-      rangeVerdictOf(e164, ranges, service).fields
+  it.each([
+    ['+355692123456', { carrier: 'Vodafone', mcc: '276', mnc: '02' }],
+    ['+3548901234', { carrier: 'Síminn', mcc: '274', mnc: '01' }],
+    // A name with several codes, and one with none.
+    ['+491721234567', { carrier: 'Vodafone' }],
+    ['+12127365000', {}],
+  ])('%s has the network code that its carrier determines: %o', async (e164, fields) => {
     for (const service of ['carrier-single', 'carrier-lookup'] as const) {
-      expect(fieldsOf('+355692123456', service))
-        .toMatchObject({ carrier: 'Vodafone', mcc: '276', mnc: '02' })
+      const { carrier, mcc, mnc } = (await verdictOf(e164, service)).fields
+      expect({ carrier, mcc, mnc }).toEqual({ carrier: undefined, ...fields })
     }
-    expect(fieldsOf('+355692123456', 'phone-validation')).not.toHaveProperty('mcc')
-    expect(fieldsOf('+12127365000', 'carrier-lookup')).not.toHaveProperty('mcc')
+    expect((await verdictOf(e164)).fields).not.toHaveProperty('mcc')
   })
 
-  it('is invalid for a possible number of an unassigned range', () => {
-    expect(rangeVerdictOf('+15000000000', ranges)).toEqual({
+  it('is invalid for a possible number of an unassigned range', async () => {
+    expect(await verdictOf('+15000000000')).toEqual({
       status: 'invalid',
       reason: 'unassigned_range',
       confidence: 80,
@@ -84,40 +86,47 @@ describe('the verdict of a phone number', () => {
       fields: { line_type: 'unknown' },
     })
   })
-})
 
-describe('the provider numbering-plan', () => {
-  it('answers every row by its number', async () => {
-    const provider = createNumberingPlanProvider(ranges)
-    const answers = await provider.check([
-      { row: 7, canonical: '+15000000000' }, { row: 3, canonical: '+12127365000' },
-    ], options)
-    expect(answers.map(({ row, verdict }) => [row, verdict.status]))
-      .toEqual([[7, 'invalid'], [3, 'valid']])
-  })
-
-  it('returns one object for equal verdicts', async () => {
+  it('is one object for numbers with equal verdicts', async () => {
     const e164s = ['+12127365000', '+12127365001', '+4930901820', '+12127365002']
-    const answers = await createNumberingPlanProvider(ranges).check(
-      e164s.map((canonical, row) => ({ row, canonical })), options)
-    const verdicts = answers.map(({ verdict }) => verdict)
-    expect(verdicts).toEqual(e164s.map((e164) => rangeVerdictOf(e164, ranges)))
-    expect(new Set(verdicts).size).toBe(2)
+    const answers = await check(e164s)
+    expect(answers.map(({ row }) => row)).toEqual([0, 1, 2, 3])
+    expect(new Set(answers.map(({ verdict }) => verdict)).size).toBe(2)
+    expect(answers[1]?.verdict).toBe(answers[0]?.verdict)
   })
 
-  it('keeps the verdicts of the services apart', async () => {
-    const provider = createNumberingPlanProvider(ranges)
-    const rows = [{ row: 0, canonical: '+4915112345678' }]
-    const confidences: (number | undefined)[] = []
+  it('is of one service', async () => {
+    const confidences: number[] = []
     for (const service of ['phone-validation', 'carrier-lookup', 'phone-validation'] as const) {
-      const [answer] = await provider.check(rows, { ...options, service })
-      confidences.push(answer?.verdict.confidence)
+      confidences.push((await verdictOf('+4915112345678', service)).confidence)
     }
     expect(confidences).toEqual([93, 60, 93])
   })
+})
 
-  it('serves the three services that numbering plans have data for', () => {
-    expect(createNumberingPlanProvider(ranges).services)
-      .toEqual(['phone-validation', 'carrier-lookup', 'carrier-single'])
+describe('the range data', () => {
+  it.each([
+    ['12127365000', { region: 'NY', locality: 'New York' }],
+    ['4930901820', { region: '', locality: 'Berlin' }],
+    ['9991', { region: '', locality: '' }],
+  ])('have the place of the longest prefix of %s', (digits, place) => {
+    expect(ranges.placeOf(digits)).toEqual(place)
+  })
+
+  it('have the carrier and the only time zone of a prefix, else blanks', () => {
+    expect(['491511234567', '9991', '490'].map(ranges.carrierOf)).toEqual(['T-Mobile', '', ''])
+    expect(['12127365000', '49', '1'].map(ranges.timezoneOf))
+      .toEqual(['America/New_York', 'Europe/Berlin', ''])
+  })
+
+  it.each([
+    ['San Francisco, CA', '1', { region: 'CA', locality: 'San Francisco' }],
+    ['Cherry Street, Philadelphia, PA', '1', { region: 'PA', locality: 'Philadelphia' }],
+    ['New Jersey', '1', { region: 'NJ', locality: '' }],
+    ['Eleuthera', '1', { region: 'Eleuthera', locality: '' }],
+    ['Nova Scotia/Prince Edward Island', '1', { region: '', locality: '' }],
+    ['Changzhou, Jiangsu', '86', { region: 'Jiangsu', locality: 'Changzhou' }],
+  ])('have "%s" of +%s as a place', (description, callingCode, place) => {
+    expect(splitPlace(description, callingCode)).toEqual(place)
   })
 })

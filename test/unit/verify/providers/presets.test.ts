@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { VENDOR_PRESETS } from '../../../../services/jobs/vendor-presets.ts'
-import { verdictFor } from '../../../../services/verify/checker.ts'
-import { createVendorProvider } from '../../../../services/verify/providers/http-batch.ts'
-import { readHttpProviders } from '../../../../services/verify/providers/http-config.ts'
+import { createChecker } from '../../../../services/verify/checker.ts'
+import { readHttpProviders } from '../../../../services/verify/providers/http-vendor.ts'
+import { createVendorProvider } from '../../../../services/verify/providers/http.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
 import { FAKE_KEYS, type FakeMode } from '../../../support/vendors/fake-vendor.ts'
 import {
@@ -22,11 +22,28 @@ const signal = new AbortController().signal
 async function check (name: string, service: ServiceSlug, canonical: string) {
   const { providers: [vendor], faults } = readHttpProviders([presetAt(vendors.url, name)], true)
   expect(faults).toEqual([])
-  const answers = await createVendorProvider(vendor!).check(
-    [{ row: 3, canonical }], { service, signal, deadlineMs: Date.now() + 5_000 })
-  expect(answers.map(({ row }) => row)).toEqual([3])
-  const { status, reason, fields } = verdictFor(service, answers[0]!.verdict)
-  return [status, reason, fields] as const
+  const counted: string[] = []
+  const ask = createChecker({
+    lists: { [service]: ['http:1'] },
+    limits: {
+      timeoutMs: 300_000,
+      concurrency: 1,
+      retries: 0,
+      breaker: { failingShare: 0.9, sampledMs: 30_000, openMs: 60_000 },
+    },
+    factories: { 'http:1': () => createVendorProvider(vendor!) },
+    metrics: {
+      // The last label is the outcome.
+      count: (_, labels, more = 1) => {
+        if (more > 0) counted.push(String(Object.values(labels).at(-1)))
+      },
+      observe: () => {},
+    },
+  })
+  const checked = await ask([{ row: 3, canonical }], { service, mode: 'live', signal })
+  if (checked.kind !== 'answered') return counted
+  const { status, reason, fields } = checked.verdicts.get(3)!
+  return [status, reason, fields]
 }
 
 const GOOD = '+12127365000'
@@ -80,11 +97,9 @@ describe('a preset that answers at once', () => {
     ['zerobounce', 'email-validation', 'trap@x.org', 'risky', 'do_not_mail',
       { free: 'false', mx_found: 'true' }],
     ['zerobounce', 'email-validation', 'unknown@x.org', 'unknown', 'greylisted', {}],
-  ])('%s, %s: the answer to %s is %s, %s', async (...one) => {
-    const [name, service, contact, status, reason, fields] = one
-    const found = await check(`http:${name}`, service, contact)
-    expect(found).toEqual([status, reason, fields])
-    expect(vendors.purchases.map(([one]) => one?.replace(/^\+/, '')))
+  ])('%s, %s: the answer to %s is %s, %s', async (...[name, service, contact, ...expected]) => {
+    expect(await check(`http:${name}`, service, contact)).toEqual(expected)
+    expect(vendors.purchases.map(([bought]) => bought?.replace(/^\+/, '')))
       .toEqual([contact.replace(/^\+/, '')])
   })
 })
@@ -110,8 +125,8 @@ describe('the errors of a preset', () => {
   ) => {
     vendors.behave(mode)
     const service = SERVICE_OF[name] ?? 'email-validation'
-    await expect(check(`http:${name}`, service, name in SERVICE_OF ? GOOD : 'good@x.org'))
-      .rejects.toThrow(`provider failed: ${failure}`)
+    expect(await check(`http:${name}`, service, name in SERVICE_OF ? GOOD : 'good@x.org'))
+      .toEqual([failure])
     expect(vendors.purchases).toEqual([])
   })
 })

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ENTRY_OF } from '../../../../services/verify/providers/email-lists.ts'
-import { readList } from '../../../../services/verify/providers/lists/read-list.ts'
+import { ENTRY_OF, readList } from '../../../../services/verify/providers/email-lists.ts'
 
 /** The entries of a text that arrives in pieces of so many bytes. */
 async function read (

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { loadConfig } from '../../../../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../../../../services/verify/config.ts'
-import { createChannel } from '../../../../../services/verify/providers/smtp/channel.ts'
+import { SmtpChannel } from '../../../../../services/verify/providers/smtp/session.ts'
 import { STAGE_ENVIRONMENT } from '../../../../support/stacks/stage-environment.ts'
 
 beforeEach(() => { vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) })
@@ -13,7 +13,7 @@ afterEach(() => { vi.useRealTimers() })
 function createSession () {
   const config = loadConfig(verifyConfig, { ...STAGE_ENVIRONMENT })
   const socket = new Duplex({ read: () => {}, write: (_bytes, _encoding, done) => done() })
-  const channel = createChannel(socket as unknown as Socket, {
+  const channel = new SmtpChannel(socket as unknown as Socket, {
     greetingTimeoutMs: config.SMTP_GREETING_TIMEOUT_MS,
     replyTimeoutMs: config.SMTP_REPLY_TIMEOUT_MS,
     signal: new AbortController().signal,

@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { meaningFaults } from '../../../../services/verify/providers/http-config.ts'
-import type { HttpVendor } from '../../../../services/verify/providers/http-vendor.ts'
-import { batchDescription } from '../../../support/vendors/vendor.ts'
+import {
+  readHttpProviders, VENDOR_COLUMNS, vendorWordsOf,
+} from '../../../../services/verify/providers/http-vendor.ts'
+import { batchDescription, singleDescription } from '../../../support/vendors/vendor.ts'
 
 const batch = batchDescription('https://api.example')
 const { response } = batch
-const faultsOf = (more: object) => meaningFaults({ ...batch, ...more } as unknown as HttpVendor)
+const faultsOf = (more: object) => readHttpProviders([{ ...batch, ...more }]).faults
+  .map((fault) => fault.replace('vendor 1: ', ''))
 
 describe('a vendor description that matches the schema', () => {
   it('has no fault without contradictions', () => {
@@ -143,5 +145,67 @@ describe('the description of a vendor that takes batches', () => {
     ]],
   ])('refuses %s', (_, more, faults) => {
     expect(faultsOf({ ...task, ...more })).toEqual(faults)
+  })
+})
+
+describe('HTTP_PROVIDERS', () => {
+  it('is read unchanged if it has no fault', () => {
+    const described = [batch, singleDescription('https://api.example')]
+    expect(readHttpProviders(described)).toEqual({ providers: described, faults: [] })
+  })
+
+  it('reports all faults of all vendors at once, without values', () => {
+    expect(readHttpProviders([
+      { ...batch, id: 0, auth: { kind: 'bearer', toke: 'geheim' }, method: 'PATCH' },
+      'geheim',
+      { ...batch, url: 'http://geheim.example', maxRows: 5, extra: 'geheim', services: [] },
+      batch, batch,
+    ]).faults).toEqual([
+      'vendor 1: at "id" must be >= 1',
+      'vendor 1: at "method" must be one of GET, POST, PUT',
+      'vendor 1: at auth: must have required properties token',
+      'vendor 1: at auth: has unknown properties (1); remove or rename them',
+      'vendor 2: must be object',
+      'vendor 3: has unknown properties (1); remove or rename them',
+      'vendor 3: at "services" must not have fewer than 1 items',
+      'the id 1 is used more than once; give each vendor its own',
+    ])
+  })
+})
+
+const words = vendorWordsOf({
+  name: 'Zyxoria Ltd', words: ['Numverse'], url: 'https://api.eu3.zyxoria-lookup.com/v1',
+})
+const read = (column: string, text: string) => VENDOR_COLUMNS[column]?.(text, words)
+
+describe('a column that a vendor fills', () => {
+  it.each([
+    'Vodafone', 'T-Mobile US, Inc.', 'AT&T', 'Orange S.A.', 'Телеком', '中国移动', 'O2 (UK)',
+    'Telefónica', "Côte d'Ivoire Telecom", '3 Hutchison', 'SFR / Altice',
+  ])('has a name of a carrier or place: %s', (text) => {
+    expect(read('carrier', `  ${text} \n`)).toBe(text)
+  })
+
+  it.each([
+    'Zyxoria', 'zyx-oria ltd', 'via ZYXORIA LTD.', 'Numverse Mobile', 'ＮＵＭＶＥＲＳＥ',
+    'Zyxoria Lookup', 'acme.com', 'see www.acme', 'https://acme', 'me@acme', 'tsk_9f8e7d6c',
+    '9f8e7d6c5b4a', 'task 0a1b2c3d4', 'Order 12345', '9f8e7d6c-0000', '+12127365000', '', '   ',
+    '42', 'x'.repeat(61), 'a\u0000b', '<b>Vodafone</b>', '{"a":1}', '=SUM(A1)',
+  ])('has no text that identifies the vendor or is no name: %s', (text) => {
+    expect(read('carrier', text)).toBeUndefined()
+  })
+
+  it('has none of the identifying words of the name and host of the vendor', () => {
+    expect(words).toEqual(['zyxorialtd', 'numverse', 'eu3', 'zyxorialookup', 'zyxoria', 'lookup'])
+    expect(vendorWordsOf({ name: 'One', url: 'http://127.0.0.1:8080' })).toEqual(['one'])
+  })
+
+  it.each([
+    ['line_type', 'mobile', 'CELL'], ['timezone', 'Europe/Berlin', 'Europe/Zyxoria'],
+    ['timezone', 'Asia/Calcutta', 'Zyxoria'], ['mcc', '262', '26'], ['mnc', '01', '1'],
+    ['ported', 'true', 'yes'], ['whatsapp', 'false', 'False'], ['catch_all', 'true', '1'],
+    ['suggestion', 'gmail.com', 'zyxoria.com'],
+  ])('%s accepts %s, but not %s', (column, good, bad) => {
+    expect([read(column, good), read(column, bad)]).toEqual([good, undefined])
   })
 })

@@ -1,11 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { createReplyReader } from '../../../../../services/verify/providers/smtp/channel.ts'
-import { findRule, readReply } from '../../../../../services/verify/providers/smtp/dialog.ts'
-import { REPLY_RULES } from '../../../../../services/verify/providers/smtp/replies.ts'
-import { loadReplies, REPLY_SUITES } from '../../../../accuracy/replies.ts'
+import { readReply, ReplyReader } from '../../../../../services/verify/providers/smtp/replies.ts'
 
 const receive = (text: string, encoding: 'utf8' | 'latin1' = 'utf8') =>
-  createReplyReader().push(Buffer.from(`${text}\r\n`, encoding))[0]!
+  new ReplyReader().push(Buffer.from(`${text}\r\n`, encoding))[0]!
 const read = (text: string, host?: string) => {
   const { meaning, by } = readReply(receive(text), { step: 'recipient', host })
   return `${meaning} ${by}`
@@ -204,14 +201,43 @@ describe('the reading of a reply to an earlier step', () => {
   })
 })
 
-it('every row of the table of replies decides an example', () => {
-  const replies = [
-    ...TO_A_RECIPIENT.map(([text, , host]) => findRule(receive(text), { step: 'recipient', host })),
-    ...REPLY_SUITES.flatMap(loadReplies).map(({ reply }) =>
-      findRule(receive(reply.split('\n').join('\r\n')), { step: 'recipient' })),
-    ...['554 no', '421 blacklisted', '421 busy'].map((text) =>
-      findRule(receive(text), { step: 'greeting' })),
-  ]
-  const unused = REPLY_RULES.filter((rule) => !replies.includes(rule))
-  expect(unused.map(({ means, codes, enhanced }) => ({ means, codes, enhanced }))).toEqual([])
+describe('the reader of replies', () => {
+  const readAll = (...pieces: readonly string[]) => {
+    const reader = new ReplyReader()
+    return pieces.flatMap((piece) => reader.push(Buffer.from(piece)))
+  }
+
+  it('splits replies independently of the size of received chunks', () => {
+    const text = '220 ready\r\n250-one\r\n250 two\r\n550 5.1.1 No such user\r\n250\n354 \n'
+    const whole = readAll(text)
+    expect(whole).toEqual([
+      { code: 220, enhanced: undefined, lines: ['ready'] },
+      { code: 250, enhanced: undefined, lines: ['one', 'two'] },
+      { code: 550, enhanced: '5.1.1', lines: ['5.1.1 No such user'] },
+      { code: 250, enhanced: undefined, lines: [''] },
+      { code: 354, enhanced: undefined, lines: [''] },
+    ])
+    expect(readAll(...text)).toEqual(whole)
+  })
+
+  it('is empty between replies', () => {
+    const reader = new ReplyReader()
+    const states = ['25', '0-first\r\n', '250 last\r\n'].map((piece) => {
+      reader.push(Buffer.from(piece))
+      return reader.isEmpty
+    })
+    expect(states).toEqual([false, false, true])
+  })
+
+  it.each([
+    ['text without a code', 'hello\r\n'],
+    ['a code of another protocol', '150 ok\r\n'],
+    ['two codes in one reply', '250-a\r\n550 b\r\n'],
+    ['a line without end', '2'.repeat(2_049)],
+    ['a line that is too long', `250 ${'x'.repeat(2_100)}\r\n`],
+    ['lines without end', '250-x\r\n'.repeat(101)],
+    ['an empty line', '\r\n'],
+  ])('rejects %s', (_, text) => {
+    expect(() => readAll(text)).toThrow(RangeError)
+  })
 })
