@@ -87,12 +87,6 @@ export function answerUnhandled (app: FastifyInstance, newRequestId: () => strin
   })
 }
 
-/** The job id in the path as a log field; any other text of a client is not logged. */
-function jobField ({ params }: FastifyRequest): { job?: string } {
-  const { id } = (params ?? {}) as { readonly id?: string }
-  return id !== undefined && JOB_ID.test(id) ? { job: id } : {}
-}
-
 function faultOf (error: FastifyError, request: FastifyRequest, deps: IngestDeps): ApiError {
   if (error instanceof ApiException) return error.fault
   // The key was valid when the request arrived.
@@ -104,17 +98,21 @@ function faultOf (error: FastifyError, request: FastifyRequest, deps: IngestDeps
   if (code !== undefined) return { code }
   // A client that disconnects during the body is not a failure of the service.
   if (error.code === 'ECONNRESET' && request.raw.readableAborted) return { code: 'request_timeout' }
-  const fault = unexpectedFaultOf(error, deps)
-  const { method, routeOptions: { url: route } } = request
-  const response = { status: statusOf(fault.code), code: fault.code }
-  request.log.error({ err: error, method, route, ...response, ...jobField(request) },
-    'request failed')
+  const fault: ApiError = error instanceof LostResultsError
+    ? { code: 'results_expired', message: CONTENTS_LOST }
+    : { code: deps.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
+  const { method, params, routeOptions: { url: route } } = request
+  const { id } = (params ?? {}) as { readonly id?: string }
+  request.log.error({
+    err: error,
+    method,
+    route,
+    status: statusOf(fault.code),
+    code: fault.code,
+    // Any other text of a client is not logged.
+    ...id !== undefined && JOB_ID.test(id) && { job: id },
+  }, 'request failed')
   return fault
-}
-
-function unexpectedFaultOf (error: FastifyError, deps: IngestDeps): ApiError {
-  if (error instanceof LostResultsError) return { code: 'results_expired', message: CONTENTS_LOST }
-  return { code: deps.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
 }
 
 /** The validated part of a request, as named by Fastify. */
@@ -136,7 +134,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
 }
 
 /** Codes whose message in the table is better than one from a schema. */
-const OWN_MESSAGE: ReadonlySet<ErrorCode> = new Set(['too_many_inputs', 'invalid_country_code'])
+const TABLE_MESSAGE: ReadonlySet<ErrorCode> = new Set(['too_many_inputs', 'invalid_country_code'])
 
 const PLACES: Readonly<Record<RequestPart, string>> = {
   body: 'The body', querystring: 'The query', params: 'The path', headers: 'The headers',
@@ -155,34 +153,50 @@ function validationError (
     'invalid_request'
   const shown = param === '' ? {} : { param }
   if (code === 'too_many_inputs' && error.params['limit'] !== MAX_INPUTS) {
-    return { code, ...shown, message: tooManyText(Number(error.params['limit'])) }
+    const message = `This request has at most ${Number(error.params['limit'])} inputs. Split it, ` +
+      `or send it to POST /api/v1/jobs, which takes up to ${MAX_INPUTS.toLocaleString('en-US')}.`
+    return { code, ...shown, message }
   }
-  if (OWN_MESSAGE.has(code)) return { code, ...shown }
-  const message = `${path === '' ? PLACES[place] : path} ${textOf(error, place)}`
+  if (TABLE_MESSAGE.has(code)) return { code, ...shown }
+  const message = `${path === '' ? PLACES[place] : path} ${describeMismatch(error, place)}`
   if (code !== 'unknown_service') return { code, ...shown, message }
   const services = error.params['allowedValues'] as readonly string[]
   return { code, ...shown, message, more: { services } }
 }
 
-/** The message of a route that takes fewer inputs than a job. */
-function tooManyText (limit: number): string {
-  return `This request has at most ${limit} inputs. Split it, or send it to POST /api/v1/jobs, ` +
-    `which takes up to ${MAX_INPUTS.toLocaleString('en-US')}.`
-}
-
 /** What is wrong and what to do, as the rest of a sentence that begins with the field. */
-function textOf (error: Mismatch, place: RequestPart): string {
-  const { keyword, params } = error
-  if (error.propertyName !== undefined) return keyTextOf(error)
+function describeMismatch (error: Mismatch, place: RequestPart): string {
+  const { keyword, params, parentSchema = {} } = error
+  if (error.propertyName !== undefined) {
+    return `has a key of more than ${String(params['limit'])} characters. Shorten it.`
+  }
   switch (keyword) {
-    case 'additionalProperties': return unknownText(error, place)
+    case 'additionalProperties': {
+      const names = Object.keys((parentSchema['properties'] ?? {}) as object)
+      const what = place === 'querystring' ? 'parameter' : 'field'
+      const list = names.length === 0 ? '' : ` Leave it out; there are: ${names.join(', ')}.`
+      return `is not a ${what} of this request.${list}`
+    }
     case 'required': return 'is missing. Send it.'
-    case 'type': return place === 'querystring' ? queryTypeText(error) : mustBeText(error)
-    case 'enum': return `must be one of: ${listOf(params['allowedValues'])}.`
+    case 'type':
+      // A query holds texts only, so one that is no text was sent several times.
+      if (place === 'querystring' && params['type'] === 'string') {
+        return 'was sent more than once. Send it once.'
+      }
+      if (place === 'querystring' && params['type'] === 'object') {
+        return `is sent with a name in brackets: ${paramOf(error)}[name]=value.`
+      }
+      return `must be ${typeText(error)}.`
+    case 'enum': return `must be one of: ${(params['allowedValues'] as unknown[]).join(', ')}.`
     case 'const': return `must be ${JSON.stringify(params['allowedValue'])}, or be left out.`
     case 'minimum':
-    case 'maximum': return mustBeText(error)
-    default: return sizeText(error) ?? `is not valid.${hintOf(error)}`
+    case 'maximum': return `must be ${typeText(error)}.`
+    default: {
+      // The description says what the field is, where no keyword says what to do.
+      const { description } = parentSchema
+      const hint = typeof description === 'string' ? ` It is: ${description}` : ''
+      return sizeText(error) ?? `is not valid.${hint}`
+    }
   }
 }
 
@@ -204,17 +218,6 @@ function sizeText ({ keyword, params }: Mismatch): string | undefined {
   }
 }
 
-function keyTextOf ({ params }: Mismatch): string {
-  return `has a key of more than ${String(params['limit'])} characters. Shorten it.`
-}
-
-function unknownText ({ parentSchema }: Mismatch, place: RequestPart): string {
-  const known = Object.keys((parentSchema?.['properties'] ?? {}) as object)
-  const what = place === 'querystring' ? 'parameter' : 'field'
-  const list = known.length === 0 ? '' : ` Leave it out; there are: ${known.join(', ')}.`
-  return `is not a ${what} of this request.${list}`
-}
-
 const TYPES: Readonly<Record<string, string>> = {
   string: 'a text in quotes',
   boolean: 'true or false, without quotes',
@@ -222,15 +225,7 @@ const TYPES: Readonly<Record<string, string>> = {
   object: 'a JSON object in braces',
 }
 
-/** A query holds texts only, so one that is no text was sent several times. */
-function queryTypeText (error: Mismatch): string {
-  if (error.params['type'] === 'string') return 'was sent more than once. Send it once.'
-  if (error.params['type'] !== 'object') return mustBeText(error)
-  return `is sent with a name in brackets: ${paramOf(error)}[name]=value.`
-}
-
-const mustBeText = (error: Mismatch) => `must be ${typeText(error)}.`
-
+/** The type that a value must have, with its bounds. */
 function typeText ({ params, parentSchema = {} }: Mismatch): string {
   const type = String(parentSchema['type'] ?? params['type'])
   const { minimum, maximum } = parentSchema
@@ -240,23 +235,13 @@ function typeText ({ params, parentSchema = {} }: Mismatch): string {
   return `a whole number${from}${to}`
 }
 
-/** What the field is, from its description, where no keyword says what to do. */
-function hintOf ({ parentSchema }: Mismatch): string {
-  const description = parentSchema?.['description']
-  return typeof description === 'string' ? ` It is: ${description}` : ''
-}
-
-function listOf (values: unknown): string {
-  return Array.isArray(values) ? values.join(', ') : String(values)
-}
-
 /** `/inputs/3` is shown as `inputs[3]`, `/metadata/team` as `metadata.team`. */
 function paramOf (error: Mismatch): string {
   const { additionalProperty, missingProperty } = error.params as Record<string, string | undefined>
-  const own = additionalProperty ?? missingProperty
+  const property = additionalProperty ?? missingProperty
   const steps = error.instancePath.split('/').slice(1).map(step =>
     step.replaceAll('~1', '/').replaceAll('~0', '~'))
-  if (own !== undefined) steps.push(own)
+  if (property !== undefined) steps.push(property)
   const path = steps.reduce((before, step) =>
     before === '' ? step : /^\d+$/.test(step) ? `${before}[${step}]` : `${before}.${step}`, '')
   return path.slice(0, SHOWN_CHARACTERS)

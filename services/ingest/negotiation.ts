@@ -69,7 +69,12 @@ const CACHING = { vary: 'Accept, Accept-Encoding', 'cache-control': 'private, no
 export function cachingHeaders (
   manifest: readonly ManifestEntry[], forms: readonly string[]
 ): Record<string, string> & { readonly etag: string } {
-  return { ...CACHING, etag: entityTag(manifest, forms) }
+  // Results never change, so their tag is a digest of the manifest; each format has its own tag.
+  const hash = createHash('sha256')
+  const parts = manifest.map(({ chunk, digest, won }) =>
+    `${chunk}|${digest}|${won.toString('hex')}`)
+  for (const part of parts.sort()) hash.update(`${part}\n`)
+  return { ...CACHING, etag: `"${[hash.digest('hex').slice(0, 32), ...forms].join('-')}"` }
 }
 
 /** Whether the client already has these results; then the response is 304. */
@@ -79,13 +84,4 @@ export function isUnchanged (
   if (!listsTag(request.headers['if-none-match'], headers.etag)) return false
   reply.code(304).headers(headers)
   return true
-}
-
-/** Results never change, so their tag is a digest of the manifest; each format has its own tag. */
-function entityTag (manifest: readonly ManifestEntry[], forms: readonly string[]): string {
-  const hash = createHash('sha256')
-  const parts = manifest.map(({ chunk, digest, won }) =>
-    `${chunk}|${digest}|${won.toString('hex')}`)
-  for (const part of parts.sort()) hash.update(`${part}\n`)
-  return `"${[hash.digest('hex').slice(0, 32), ...forms].join('-')}"`
 }

@@ -34,17 +34,14 @@ function timeOf (
   const isDate = DATE.test(text)
   const ms = isDate || TIMESTAMP.test(text) ? Date.parse(text) : NaN
   // JavaScript takes the 30th of February for a day in March.
-  const isReal = ms >= MIN_MS && ms < MAX_MS && isCalendarDay(text.slice(0, 10))
+  const day = text.slice(0, 10)
+  const isReal = ms >= MIN_MS && ms < MAX_MS &&
+    !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day)
   if (!isReal) {
     throw invalidTime(name, 'must be a date like 2026-08-11, or a timestamp like ' +
       '2026-08-11T10:00:00Z; encode the + of an offset as %2B.')
   }
   return ms + (isDate ? dateLengthMs : 0)
-}
-
-function isCalendarDay (date: string): boolean {
-  const ms = Date.parse(date)
-  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date)
 }
 
 /** The error for an invalid time; `what` is the rest of a sentence that begins with the field. */

@@ -342,7 +342,7 @@ export function createRowShape (
   const positions = columns.map(name => [name, fields.indexOf(name)] as const)
   return cells => Object.fromEntries(positions.map(([name, at]) => [name, at === checksAt
     ? rowChecksOf(cells[sourceAt], cells[checksAt])
-    : valueOf(name, cells[at])]))
+    : toValue(name, cells[at])]))
 }
 
 /** The same as JSON. With the customer's columns, the last cell of a row is their line. */
@@ -360,7 +360,7 @@ function createRowText (
 
 const NUMBERS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])
 
-function valueOf (name: string, text = ''): string | number | null {
+function toValue (name: string, text = ''): string | number | null {
   if (text === '' && name !== 'input') return null
   return NUMBERS.has(name) ? Number(text) : text
 }

@@ -2,11 +2,12 @@ import Fastify, {
   LogController, type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply,
   type FastifyRequest, type RouteOptions,
 } from 'fastify'
+import type { MinimumThroughput } from '../runtime/platform/body-guard.ts'
 import { createDocument, sendDocument } from '../runtime/platform/documents.ts'
 import { guardConnections } from '../runtime/platform/guard-connections.ts'
 import {
   CONNECTION_DEFAULTS, createPublicLimit, frameworkLimits, nodeLimits, readClientAddresses,
-  type ConnectionSettings, type MinimumThroughput,
+  type ConnectionSettings,
 } from '../runtime/platform/http-server.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import { networksOf } from '../runtime/platform/networks.ts'

@@ -172,7 +172,7 @@ function tooLong (line: number): ApiException {
     'double quote in it or in a line before is not closed.')
 }
 
-export type ColumnOptions = {
+type ColumnOptions = {
   /** A name, or a position from 1. */
   readonly column?: string | undefined
   /** Whether the first line names the columns. */
@@ -194,7 +194,7 @@ const MAX_LISTED = 50
  * header if the column was named, or if its cell in that column is neither blank nor a contact.
  * @throws ApiException for a column that is missing, unknown or ambiguous; it lists the names.
  */
-export function chooseColumn (
+function chooseColumn (
   first: readonly string[], { column, header }: ColumnOptions
 ): ChosenColumn {
   const isPosition = column === undefined || POSITION.test(column)
@@ -226,15 +226,15 @@ function atName (
     throw columnError(`column is "${shown}", but header is false. Send the number of the column, ` +
       'from 1.')
   }
-  const found = positionsOf(first, column)
-  const [only] = found
+  const positions = positionsOf(first, column)
+  const [only] = positions
   if (only === undefined) {
     throw columnError(`The file has no column "${shown}". ${listOf(first, header)}`)
   }
-  if (found.length > 1) {
-    const numbers = found.slice(0, MAX_LISTED).map(index => index + 1)
-    throw columnError(`${found.length} columns have the name "${shown}". Send the number of one: ` +
-      `${numbers.join(', ')}.`)
+  if (positions.length > 1) {
+    const numbers = positions.slice(0, MAX_LISTED).map(index => index + 1)
+    throw columnError(`${positions.length} columns have the name "${shown}". Send the number of ` +
+      `one: ${numbers.join(', ')}.`)
   }
   return only
 }

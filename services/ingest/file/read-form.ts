@@ -48,7 +48,9 @@ export async function readForm (
   }
   form.on('file', addFile).on('field', addField)
   for (const limit of ['partsLimit', 'fieldsLimit'] as const) {
-    form.on(limit, () => reject(tooManyParts()))
+    form.on(limit, () => reject({
+      code: 'invalid_file', message: `The form has more than ${LIMITS.fields} fields.`,
+    }))
   }
   async function * slices () {
     for (let from = 0; from < body.length; from += SLICE_BYTES) {
@@ -110,10 +112,6 @@ function fieldError (name: string | undefined): ApiError {
       : `${param} is too long. It can have at most ${LIMITS.fieldSize.toLocaleString('en-US')} ` +
         'bytes.',
   }
-}
-
-function tooManyParts (): ApiError {
-  return { code: 'invalid_file', message: `The form has more than ${LIMITS.fields} fields.` }
 }
 
 declare module 'fastify' {
@@ -206,7 +204,9 @@ export function readFileOptions (entries: OptionEntries): FileRequest {
   for (const [name, value] of entries) {
     const label = LABEL.exec(name)?.[1]
     if (label === undefined ? !NAMES.has(name) || name === 'metadata' : label === '__proto__') {
-      throw unknownOption(name)
+      const options = [...NAMES].map(option => option === 'metadata' ? 'metadata[name]' : option)
+      throw optionError(name, 'is not an option of a file. Leave it out; there are: ' +
+        `${options.join(', ')}.`)
     }
     if (names.has(name)) throw optionError(name, 'was sent more than once. Send it once.')
     names.add(name)
@@ -234,15 +234,9 @@ function headerOf (text: string | undefined): boolean | undefined {
 
 function delimiterOf (text: string | undefined): string | undefined {
   if (text === undefined) return undefined
-  const found = Object.entries(DELIMITERS).find(pair => pair.includes(text))
-  if (found !== undefined) return found[1]
+  const delimiter = Object.entries(DELIMITERS).find(spellings => spellings.includes(text))
+  if (delimiter !== undefined) return delimiter[1]
   throw optionError('delimiter', `must be one of: ${Object.keys(DELIMITERS).join(', ')}.`)
-}
-
-function unknownOption (name: string): ApiException {
-  const known = [...NAMES].map(one => one === 'metadata' ? 'metadata[name]' : one)
-  return optionError(name, 'is not an option of a file. Leave it out; there are: ' +
-    `${known.join(', ')}.`)
 }
 
 function optionError (name: string, text: string): ApiException {

@@ -115,6 +115,23 @@ describe('a CSV file', () => {
     expect(fault.message).toMatch(why)
   })
 
+  it.each<[first: string, column: string | undefined, isHeader: boolean]>([
+    ['phone', undefined, true],
+    ['+12127365000', undefined, false],
+    ['ann@example', undefined, false],
+    ['12345', undefined, false],
+    ['name,phone', 'phone', true],
+    ['+12127365000,1', '+12127365000', true],
+    ['name,+12127365000', '1', true],
+    ['name,+12127365000', '2', false],
+  ])('begins with %s for the column %s, which is a header: %s', async (first, column, isHeader) => {
+    const row = column === undefined ? '7' : '7,8'
+    const { inputs } = await read(`${first}\n${row}`, { column })
+    expect(inputs).toHaveLength(isHeader ? 1 : 2)
+    expect((await read(`${first}\n7`, { column: '1', header: true })).columns)
+      .toEqual(first.split(','))
+  })
+
   it('is read in slices whatever its size', async () => {
     let pauses = 0
     const pause = async () => { pauses += 1 }
