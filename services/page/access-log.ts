@@ -8,7 +8,7 @@ import {
 } from './context.ts'
 import { html, time, type Html } from './html.ts'
 import { badge, customerPage, emptyState, select, sendHtml, table } from './layout.ts'
-import { type Addresses, addressesOf } from './people.ts'
+import { type Addresses, readAddresses } from './people.ts'
 
 const ENTRIES_PER_READ = 1_000
 
@@ -24,21 +24,21 @@ export function accessLogRoutes (deps: PageDeps): readonly RouteOptions[] {
     route('GET', '/:mode/access-log.csv', {
       access: 'access_log.view', records: 'access_log.exported',
     }, async ({ visit, request, reply }) =>
-      sendCsv(reply, 'access-log.csv', Readable.from(csvOf(deps, visit, filterOf(request))))),
+      sendCsv(reply, 'access-log.csv', Readable.from(writeCsv(deps, visit, readFilter(request))))),
   ]
 }
 
 async function sendList (
   { accessCopy, people }: PageDeps, { visit, request, reply }: Exchange
 ): Promise<FastifyReply> {
-  const filter = filterOf(request)
+  const filter = readFilter(request)
   const page = await readLogPage(request, range =>
     accessCopy.newest({ ...filter, ...range, organization: visit.tenant.orgId }))
-  const addresses = await addressesOf(people, visit)
+  const addresses = await readAddresses(people, visit)
   return sendHtml(reply, accessLogView(visit, { ...page, filter, addresses }))
 }
 
-function filterOf ({ query }: FastifyRequest): Filter {
+function readFilter ({ query }: FastifyRequest): Filter {
   const { action, actor } = query as Readonly<Record<string, unknown>>
   return {
     action: ORGANIZATION_ACTIONS.find(name => name === action) ?? '',
@@ -46,7 +46,7 @@ function filterOf ({ query }: FastifyRequest): Filter {
   }
 }
 
-async function * csvOf (
+async function * writeCsv (
   { accessCopy }: PageDeps, { tenant }: Visit, filter: Filter
 ): AsyncGenerator<string> {
   yield guardedLine(ACCESS_COLUMNS)

@@ -13,12 +13,12 @@ import { newId } from '../runtime/platform/ids.ts'
 import { networksOf } from '../runtime/platform/networks.ts'
 import { accessLogRoutes } from './access-log.ts'
 import { balanceRoutes, overviewRoutes } from './balance.ts'
-import { type PageDeps, sectionsOf } from './context.ts'
+import { listSections, type PageDeps } from './context.ts'
 import { guardPages, recordPageRequests } from './guard.ts'
 import { jobPageRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { assets, errorPage, sendHtml } from './layout.ts'
-import { errorContentOf, PageError } from './page-error.ts'
+import { explainError, PageError } from './page-error.ts'
 import { peopleRoutes } from './people.ts'
 import { pipelineRoutes } from './pipeline/page.ts'
 import { settingsRoutes } from './settings.ts'
@@ -66,7 +66,7 @@ export function createPage (options: Options): FastifyInstance {
     bytesPerSecond: connection.BODY_BYTES_PER_SECOND,
     completeWithinMs: connection.REQUEST_TIMEOUT_MS,
   })
-  app.decorate('sections', sectionsOf(routes))
+  app.decorate('sections', listSections(routes))
   app.setErrorHandler<FastifyError>((error, request, reply) => sendError(error, request, reply))
   app.setNotFoundHandler((request, reply) =>
     sendError(new PageError('not_found'), request, reply))
@@ -132,7 +132,7 @@ function addBodyParsers (app: FastifyInstance): void {
 }
 
 function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply) {
-  const content = errorContentOf(error)
+  const content = explainError(error)
   if (content.status >= 500) {
     request.log.error({ err: error, request: request.id, status: content.status }, 'request failed')
   }

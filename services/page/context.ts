@@ -11,7 +11,7 @@ import type { Client } from '../client/client.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Sleep } from '../runtime/platform/retry.ts'
 import type { WebhookSecrets } from '../webhooks/secrets.ts'
-import { zoneOf } from './html.ts'
+import { parseZone } from './html.ts'
 import type { IdentityProvider } from './identity-provider.ts'
 import { PageError } from './page-error.ts'
 import type { PipelineStatus } from './pipeline/figures.ts'
@@ -68,7 +68,7 @@ export type Section = {
 }
 
 /** The sections of some routes, in their order. */
-export function sectionsOf (routes: readonly RouteOptions[]): readonly Section[] {
+export function listSections (routes: readonly RouteOptions[]): readonly Section[] {
   const parts = routes.flatMap(({ url, config }) => {
     const { access, navigation: title } = config ?? {}
     return access !== undefined && isPermission(access)
@@ -137,7 +137,7 @@ type Handle = (exchange: Exchange) => Promise<FastifyReply>
 /** Makes a handler that resolves the visit first; it throws PageError 404 for other users. */
 export function forCustomer (deps: PageDeps, handle: Handle) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
-    handle({ visit: await visitOf(deps, request), request, reply })
+    handle({ visit: await resolveVisit(deps, request), request, reply })
 }
 
 type CustomerRoute = {
@@ -153,7 +153,7 @@ export function customerRoutes (deps: PageDeps) {
   ): RouteOptions => ({ method, url, config, handler: forCustomer(deps, handle) })
 }
 
-async function visitOf (deps: PageDeps, request: FastifyRequest): Promise<Visit> {
+async function resolveVisit (deps: PageDeps, request: FastifyRequest): Promise<Visit> {
   const { visitor } = request
   const { mode = '' } = request.params as { readonly mode?: string }
   if (visitor?.session.subject.kind !== 'customer' || !isMode(mode)) {
@@ -167,7 +167,7 @@ async function visitOf (deps: PageDeps, request: FastifyRequest): Promise<Visit>
     tenant,
     organization,
     visitor,
-    zone: zoneOf(request.cookies.zone),
+    zone: parseZone(request.cookies.zone),
     client: await deps.rest.of(tenant),
     section: sectionPath(request.routeOptions.url ?? ''),
     sections: request.server.sections,

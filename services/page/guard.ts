@@ -40,13 +40,13 @@ const TOKEN_FIELD = 'form_token'
  * cross-site request forgery.
  */
 export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules): void {
-  const arrivalOf = createHttpsRule(rules.trustedProxies)
+  const checkArrival = createHttpsRule(rules.trustedProxies)
   app.register(cookies)
   app.decorateRequest('visitor', undefined)
   app.decorateRequest('isHttps', false)
   app.addHook('onRoute', requireDefinition)
   app.addHook('onRequest', async (request, reply) => {
-    const arrival = arrivalOf(request.raw)
+    const arrival = checkArrival(request.raw)
     request.isHttps = arrival === 'https'
     reply.headers(arrival === 'https' ? { ...HEADERS, ...HTTPS_HEADERS } : HEADERS)
     const { url, config } = request.routeOptions
@@ -55,7 +55,7 @@ export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules):
     const mayBeSignedIn = access !== 'everybody' && sessionIdIn(request) !== ''
     if (!mayBeSignedIn) countPublic(request, reply, rules.limit)
     if (arrival === 'refused') throw new PageError('https_required')
-    if (access !== 'everybody') request.visitor = await visitorOf(deps, request)
+    if (access !== 'everybody') request.visitor = await findVisitor(deps, request)
     if (mayBeSignedIn && request.visitor === undefined) countPublic(request, reply, rules.limit)
     // After the visitor is known, in whose access log it is.
     if (!SAFE_METHODS.includes(request.method)) rejectCrossSite(request)
@@ -154,7 +154,7 @@ export function sessionIdIn (request: FastifyRequest): string {
  * The signed-in browser that sent a request; undefined when its session does not exist, the person
  * was removed or signed out everywhere, or the organization was erased.
  */
-export async function visitorOf (
+export async function findVisitor (
   deps: PageDeps, request: FastifyRequest
 ): Promise<Visitor | undefined> {
   const id = sessionIdIn(request)

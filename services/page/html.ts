@@ -49,7 +49,7 @@ export function signedMoney (micros: number): string {
 }
 
 /** The time zone if the runtime knows it, else UTC; `name` may come from a browser. */
-export function zoneOf (name: string | undefined): string {
+export function parseZone (name: string | undefined): string {
   try {
     return new Intl.DateTimeFormat('en-GB', { timeZone: name ?? 'UTC' }).resolvedOptions().timeZone
   } catch {

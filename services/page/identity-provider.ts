@@ -59,7 +59,7 @@ const MAX_AGE_S = 300
 const ANY_AGE_S = 365 * 86_400
 
 /** The settings of the provider; undefined when none is configured. */
-export function providerSettingsOf (config: Pick<PageConfig,
+export function readProviderSettings (config: Pick<PageConfig,
   'OIDC_ISSUER' | 'OIDC_CLIENT_ID' | 'OIDC_CLIENT_SECRET' | 'PAGE_URL'>
 ): ProviderSettings | undefined {
   const {
@@ -115,11 +115,11 @@ export function createIdentityProvider (
           pkceCodeVerifier: flow.verifier,
           ...flow.again && { maxAge: MAX_AGE_S },
         })
-        return await personOf(config, tokens, now())
+        return await readPerson(config, tokens, now())
       } catch (error) {
         if (error instanceof SignInError) throw error
         const kind = isUnavailable(error) ? 'unavailable' : 'rejected'
-        throw new SignInError(kind, reasonOf(error), error)
+        throw new SignInError(kind, explainFailure(error), error)
       }
     },
   }
@@ -127,7 +127,7 @@ export function createIdentityProvider (
 
 type Tokens = Awaited<ReturnType<typeof oidc.authorizationCodeGrant>>
 
-async function personOf (
+async function readPerson (
   config: oidc.Configuration, tokens: Tokens, nowMs: number
 ): Promise<SignedInPerson> {
   const claims = tokens.claims()
@@ -151,7 +151,7 @@ function createDiscovery (settings: ProviderSettings, now: () => number) {
   return (maxAgeMs: number): Promise<oidc.Configuration> => {
     if (latest === undefined || now() - latest.atMs > maxAgeMs) {
       const config = discover(settings).catch((error: unknown) => {
-        throw new SignInError('unavailable', reasonOf(error), error)
+        throw new SignInError('unavailable', explainFailure(error), error)
       })
       latest = { atMs: now(), config }
       config.catch(() => { latest = undefined })
@@ -198,7 +198,7 @@ function isUnavailable (error: unknown): boolean {
 }
 
 /** The fixed texts of the library, and the error code that the provider sent. */
-function reasonOf (error: unknown): string {
+function explainFailure (error: unknown): string {
   if (!(error instanceof Error)) return 'unknown error'
   const { error: code } = error as { readonly error?: unknown }
   const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''

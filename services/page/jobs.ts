@@ -18,7 +18,7 @@ import {
   uploadLink,
 } from './job-components.ts'
 import {
-  badge, customerPage, emptyState, noticeOf, postForm, redirect, select, sendHtml, table,
+  badge, customerPage, emptyState, findNotice, postForm, redirect, select, sendHtml, table,
 } from './layout.ts'
 import { PageError } from './page-error.ts'
 import type { Permission } from './roles.ts'
@@ -118,7 +118,7 @@ async function sendJob (
       details: { mode: visit.tenant.mode },
     })
   }
-  return sendHtml(reply, jobView(visit, { job, preview, attempts, notice: noticeOf(request) }))
+  return sendHtml(reply, jobView(visit, { job, preview, attempts, notice: findNotice(request) }))
 }
 
 async function previewOf (client: Client, id: string) {

@@ -7,10 +7,10 @@ import {
 } from './context.ts'
 import { html, time, type Html } from './html.ts'
 import {
-  badge, customerPage, emptyState, noticeOf, postForm, redirect, select, sendHtml, table,
+  badge, customerPage, emptyState, findNotice, postForm, redirect, select, sendHtml, table,
 } from './layout.ts'
 import { PageError } from './page-error.ts'
-import { type Addresses, addressesOf } from './people.ts'
+import { type Addresses, readAddresses } from './people.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -30,9 +30,9 @@ export function keyRoutes (deps: PageDeps): readonly RouteOptions[] {
       const { orgId, mode } = visit.tenant
       return sendHtml(reply, keysView(visit, {
         keys: (await deps.apiKeys.list(orgId)).filter(key => key.mode === mode),
-        addresses: await addressesOf(deps.people, visit),
+        addresses: await readAddresses(deps.people, visit),
         nonce: deps.nonces.create(),
-        notice: noticeOf(request),
+        notice: findNotice(request),
       }))
     }),
     route('POST', '/:mode/keys', { access: 'keys.change', records: 'key.created' },
@@ -60,7 +60,7 @@ async function createKey (deps: PageDeps, exchange: Exchange): Promise<FastifyRe
   if (scopes.length === 0) {
     throw new PageError('bad_form', 'The new key has no scope. Go back and choose at least one.')
   }
-  const days = wholeNumberOf(field(request, 'days'))
+  const days = parseWholeNumber(field(request, 'days'))
   if (await isRepeated(deps, request)) return redirect(exchange, 'keys', 'key-once')
   const { id, secret } = await deps.apiKeys.create({
     orgId,
@@ -68,7 +68,7 @@ async function createKey (deps: PageDeps, exchange: Exchange): Promise<FastifyRe
     scopes,
     name: field(request, 'name'),
     networks: field(request, 'networks').split(/[\s,]+/).filter(network => network !== ''),
-    createdBy: creatorOf(visit),
+    createdBy: creatorName(visit),
     ...(days === 0 ? {} : { expiresAtMs: Date.now() + days * DAY_MS }),
   }).catch((error: unknown) => {
     if (!(error instanceof NewKeyError)) throw error
@@ -79,15 +79,15 @@ async function createKey (deps: PageDeps, exchange: Exchange): Promise<FastifyRe
 }
 
 /** Who makes a key. The record has no address, because its earlier versions stay. */
-const creatorOf = ({ visitor }: Visit) => visitor.person?.id ?? 'workspace page'
+const creatorName = ({ visitor }: Visit) => visitor.person?.id ?? 'workspace page'
 
 async function rollKey (deps: PageDeps, exchange: Exchange): Promise<FastifyReply> {
   const { visit, request, reply } = exchange
   const key = await activeKey(deps, visit, request)
-  const hours = wholeNumberOf(field(request, 'hours'))
+  const hours = parseWholeNumber(field(request, 'hours'))
   if (await isRepeated(deps, request)) return redirect(exchange, 'keys', 'key-once')
   const created = await deps.apiKeys.roll(visit.tenant.orgId, key.id, {
-    graceMs: hours * HOUR_MS, createdBy: creatorOf(visit),
+    graceMs: hours * HOUR_MS, createdBy: creatorName(visit),
   })
   if (created === undefined) throw new PageError('not_found')
   describeAccess(request, { details: { newKey: created.id } })
@@ -105,7 +105,7 @@ async function activeKey (
 ): Promise<KeySummary> {
   const { key: id } = request.params as { readonly key?: string }
   const key = (await deps.apiKeys.list(tenant.orgId)).find(key => key.id === id)
-  if (key?.mode !== tenant.mode || stateOf(key) !== 'active') {
+  if (key?.mode !== tenant.mode || keyState(key) !== 'active') {
     throw new PageError('not_found', 'The key does not exist, or it is revoked or expired. Go ' +
       'back to the keys.')
   }
@@ -113,7 +113,7 @@ async function activeKey (
 }
 
 /** A number of up to three digits in a form, 0 for ''; throws PageError 400 for other texts. */
-function wholeNumberOf (text: string): number {
+function parseWholeNumber (text: string): number {
   if (!/^\d{0,3}$/.test(text)) throw new PageError('bad_form')
   return Number(text)
 }
@@ -146,7 +146,7 @@ function keysView (visit: Visit, { keys, addresses, nonce, notice }: KeyList): H
 type KeyState = 'active' | 'revoked' | 'expired'
 
 /** Whether a key is valid, and if not, why. */
-function stateOf ({ revokedAtMs, expiresAtMs }: KeySummary): KeyState {
+function keyState ({ revokedAtMs, expiresAtMs }: KeySummary): KeyState {
   if (revokedAtMs !== 0) return 'revoked'
   return expiresAtMs !== 0 && expiresAtMs <= Date.now() ? 'expired' : 'active'
 }
@@ -162,7 +162,7 @@ function keyTable (visit: Visit, keys: readonly KeySummary[], addresses: Address
   return table('API keys', keys.toReversed(), [
     { text: 'Name', cell: ({ name }) => name },
     { text: 'Ends in', isHeader: true, cell: ({ last4 }) => html`<code>…${last4}</code>` },
-    { text: 'State', cell: key => badge(...STATES[stateOf(key)]) },
+    { text: 'State', cell: key => badge(...STATES[keyState(key)]) },
     {
       text: 'Scopes',
       cell: ({ scopes, networks }) => withHint(
@@ -185,7 +185,7 @@ function keyTable (visit: Visit, keys: readonly KeySummary[], addresses: Address
       look: 'actions',
       cell: key => {
         const path = `/${visit.tenant.mode}/keys/${key.id}`
-        return stateOf(key) === 'active' && html`
+        return keyState(key) === 'active' && html`
           <a href="${path}/roll" aria-label="Roll the key that ends in ${key.last4}">Roll</a>
           <a class="danger" href="${path}/revoke"
             aria-label="Revoke the key that ends in ${key.last4}">Revoke</a>`

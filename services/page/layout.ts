@@ -243,7 +243,7 @@ const NOTICES = {
 } as const
 
 /** The message that `?notice=` names, for the top of a page; undefined for unknown names. */
-export function noticeOf (request: FastifyRequest): Html | undefined {
+export function findNotice (request: FastifyRequest): Html | undefined {
   const { notice } = request.query as { readonly notice?: unknown }
   const [, text] = Object.entries(NOTICES).find(([name]) => name === notice) ?? []
   return text === undefined ? undefined : html`<p class="notice" role="status">${text}</p>`

@@ -13,14 +13,14 @@ import { run, type Running, type ServiceContext } from '../runtime/platform/run.
 import { createWebhookSecrets } from '../webhooks/secrets.ts'
 import { createPage } from './app.ts'
 import { pageConfig, type PageConfig } from './config.ts'
-import { createIdentityProvider, providerSettingsOf } from './identity-provider.ts'
+import { createIdentityProvider, readProviderSettings } from './identity-provider.ts'
 import { createPipelineMonitor } from './pipeline/figures.ts'
 import { createRestClients } from './rest-clients.ts'
 
 /** Connects to Redis and ClickHouse, creates all dependencies of the page, and listens. */
 async function startPage (config: PageConfig, context: ServiceContext): Promise<Running> {
   const https = readCertificate(config)
-  const provider = providerSettingsOf(config)
+  const provider = readProviderSettings(config)
   const { state, clickhouse, recordMac } = await connectDeps(
     config, context, ['state', 'clickhouse', 'recordMac'])
   const keys = connectOrganizationKeys('webhooks', config, { state, metrics: context.metrics })

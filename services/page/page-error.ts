@@ -114,7 +114,7 @@ export class PageError extends Error {
 }
 
 /** What the user reads about any error. It contains only texts that are written for customers. */
-export function errorContentOf (error: unknown): ErrorContent {
+export function explainError (error: unknown): ErrorContent {
   if (error instanceof PageError) return error.content
   if (error instanceof ApiError) return apiErrorContent(error)
   const { code, statusCode } = error as { readonly code?: string, readonly statusCode?: number }

@@ -6,10 +6,10 @@ import {
 import { customerRoutes, type Exchange, field, type PageDeps, type Visit } from './context.ts'
 import { html, type Html, time } from './html.ts'
 import {
-  badge, customerPage, emptyState, noticeOf, postForm, redirect, select, sendHtml, table,
+  badge, customerPage, emptyState, findNotice, postForm, redirect, select, sendHtml, table,
 } from './layout.ts'
 import { PageError } from './page-error.ts'
-import { endSession, startSession, subjectOf } from './sign-in.ts'
+import { endSession, startSession, toSubject } from './sign-in.ts'
 
 /** The people of an organization: list, add, change, remove; and the account of a person. */
 export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
@@ -30,7 +30,7 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
       access: 'people.view', navigation: 'People',
     }, async ({ visit, request, reply }) => sendHtml(reply, peopleView(visit, {
       people: await people.list(visit.tenant.orgId),
-      notice: noticeOf(request),
+      notice: findNotice(request),
       hasProvider: deps.identityProvider !== undefined,
     }))),
     route('POST', '/:mode/people', {
@@ -76,7 +76,7 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
 export type Addresses = ReadonlyMap<string, string>
 
 /** The addresses of the current members of the organization that a browser visits. */
-export async function addressesOf (
+export async function readAddresses (
   { list }: Pick<PageDeps['people'], 'list'>, { tenant }: Visit
 ): Promise<Addresses> {
   return new Map((await list(tenant.orgId)).map(({ id, email }) => [id, email]))
@@ -200,7 +200,7 @@ function accountRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
     route('GET', '/:mode/account', { access: 'person' }, async ({ visit, reply }) => {
-      const memberships = await membershipsOf(deps, visit)
+      const memberships = await readMemberships(deps, visit)
       const organizations = await Promise.all(memberships.map(async ({ orgId, person }) => ({
         orgId, role: person.role, name: (await deps.organizations.find(orgId))?.name ?? orgId,
       })))
@@ -211,11 +211,11 @@ function accountRoutes (deps: PageDeps): readonly RouteOptions[] {
       access: 'person', records: null,
     }, async ({ visit, request, reply }) => {
       const wanted = field(request, 'org')
-      const membership = (await membershipsOf(deps, visit)).find(({ orgId }) => orgId === wanted)
+      const membership = (await readMemberships(deps, visit)).find(({ orgId }) => orgId === wanted)
       if (membership === undefined) throw new PageError('not_found')
       const { authenticatedAtMs } = visit.visitor.session
       await startSession(deps, { request, reply }, {
-        subject: subjectOf(membership), authenticatedAtMs,
+        subject: toSubject(membership), authenticatedAtMs,
       })
       return reply.redirect(`/${visit.tenant.mode}/overview`, 303)
     }),
@@ -223,7 +223,7 @@ function accountRoutes (deps: PageDeps): readonly RouteOptions[] {
       access: 'person', records: 'person.signed_out',
     }, async ({ visit, request, reply }) => {
       describeAccess(request, { target: visit.visitor.person?.id })
-      for (const { orgId, person } of await membershipsOf(deps, visit)) {
+      for (const { orgId, person } of await readMemberships(deps, visit)) {
         await deps.people.endSessions(orgId, person.id)
       }
       await endSession(deps, request, reply)
@@ -233,7 +233,7 @@ function accountRoutes (deps: PageDeps): readonly RouteOptions[] {
 }
 
 /** All organizations in which this person has signed in. */
-async function membershipsOf (
+async function readMemberships (
   { people }: PageDeps, { visitor: { person } }: Visit
 ): Promise<readonly Membership[]> {
   if (person === undefined) throw new PageError('not_found')

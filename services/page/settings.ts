@@ -5,7 +5,7 @@ import {
 } from './context.ts'
 import { html, type Html } from './html.ts'
 import { secretView } from './keys.ts'
-import { customerPage, noticeOf, postForm, redirect, sendHtml } from './layout.ts'
+import { customerPage, findNotice, postForm, redirect, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 
 /** The settings of an organization, which both modes share. */
@@ -17,7 +17,7 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
     }, async ({ visit, request, reply }) => {
       const secrets = await deps.webhookSecrets.active(visit.tenant.orgId)
       return sendHtml(reply, settingsView(visit, {
-        hasSecret: secrets.length > 0, nonce: deps.nonces.create(), notice: noticeOf(request),
+        hasSecret: secrets.length > 0, nonce: deps.nonces.create(), notice: findNotice(request),
       }))
     }),
     route('POST', '/:mode/settings/freshness', {

@@ -2,10 +2,10 @@ import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Membership } from '../accounts/people.ts'
 import type { SignedIn } from '../accounts/sessions.ts'
 import { field, type PageDeps } from './context.ts'
-import { type CookieName, cookieName, requesterOf, sessionIdIn, visitorOf } from './guard.ts'
+import { type CookieName, cookieName, findVisitor, requesterOf, sessionIdIn } from './guard.ts'
 import { html, type Html } from './html.ts'
 import { type IdentityProvider, SignInError, type SignInFlow } from './identity-provider.ts'
-import { noticeOf, plainPage, sendHtml } from './layout.ts'
+import { findNotice, plainPage, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 
 const FLOW_S = 600
@@ -25,7 +25,7 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
       url: '/',
       config: { access: 'everybody' },
       handler: async (request, reply) => {
-        const visitor = await visitorOf(deps, request)
+        const visitor = await findVisitor(deps, request)
         return reply.redirect(visitor ? startPathOf(visitor.session.subject) : '/sign-in', 303)
       },
     },
@@ -34,7 +34,7 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
       url: '/sign-in',
       config: { access: 'everybody' },
       handler: (request, reply) => sendHtml(reply, signInView({
-        notice: noticeOf(request), hasProvider: deps.identityProvider !== undefined,
+        notice: findNotice(request), hasProvider: deps.identityProvider !== undefined,
       })),
     },
     {
@@ -76,7 +76,7 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
       method: 'GET',
       url: '/sign-in/callback',
       config: { access: 'everybody' },
-      handler: (request, reply) => sendHtml(reply, returningView(queryOf(request))),
+      handler: (request, reply) => sendHtml(reply, returningView(readQuery(request))),
     },
     {
       method: 'GET',
@@ -146,14 +146,14 @@ export async function endSession (
 async function completeSignIn (
   deps: PageDeps, request: FastifyRequest, reply: FastifyReply
 ): Promise<FastifyReply> {
-  const flow = flowIn(request)
+  const flow = readFlow(request)
   // Each flow completes once, successful or not.
   setCookie('sign-in', { request, reply }, '', 0)
   if (flow === undefined) throw new PageError('sign_in_failed')
   const { identity, authenticatedAtMs } = await fromProvider(deps, request, provider =>
-    provider.complete(queryOf(request), flow))
+    provider.complete(readQuery(request), flow))
   const memberships = await deps.people.membershipsOf(identity)
-  const before = (await visitorOf(deps, request))?.session.subject
+  const before = (await findVisitor(deps, request))?.session.subject
   const current = memberships.find(({ orgId }) =>
     before?.kind === 'customer' && before.orgId === orgId)
   const membership = current ?? memberships[0]
@@ -166,14 +166,14 @@ async function completeSignIn (
         'this installation.')
   }
   await startSession(deps, { request, reply }, {
-    subject: subjectOf(membership), authenticatedAtMs,
+    subject: toSubject(membership), authenticatedAtMs,
   })
   const isChosen = current !== undefined || memberships.length === 1
   return reply.redirect(isChosen ? returnPath(flow.back) : '/live/account', 303)
 }
 
 /** The subject of a session of a member. */
-export function subjectOf ({ orgId, person: { id, generation } }: Membership) {
+export function toSubject ({ orgId, person: { id, generation } }: Membership) {
   return { kind: 'customer', orgId, person: { id, generation } } as const
 }
 
@@ -192,12 +192,12 @@ async function fromProvider<T> (
   }
 }
 
-const queryOf = ({ url }: FastifyRequest) => new URL(url, 'http://page').searchParams
+const readQuery = ({ url }: FastifyRequest) => new URL(url, 'http://page').searchParams
 
 const returnPath = (back: unknown) => BACK.test(String(back)) ? String(back) : START
 
 /** The flow that this browser has started; undefined without one. */
-function flowIn ({ cookies, isHttps }: FastifyRequest): SignInFlow | undefined {
+function readFlow ({ cookies, isHttps }: FastifyRequest): SignInFlow | undefined {
   const text = Buffer.from(cookies[cookieName('sign-in', isHttps)] ?? '', 'base64url').toString()
   try {
     const { state, nonce, verifier, back, again } = JSON.parse(text) as Record<string, unknown>

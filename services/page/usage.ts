@@ -16,14 +16,14 @@ export function usageRoutes (deps: PageDeps): readonly RouteOptions[] {
     route('GET', '/:mode/usage', {
       access: 'usage.view', navigation: 'Usage',
     }, async ({ visit, request, reply }) => {
-      const { days, from } = rangeOf(request.query)
+      const { days, from } = readRange(request.query)
       const usage = await visit.client.usage({ from, group_by: 'day,service,key' })
       return sendHtml(reply, usageView(visit, usage, days))
     }),
     route('GET', '/:mode/usage.csv', {
       access: 'usage.view', records: 'usage.downloaded',
     }, async ({ visit, request, reply }) => {
-      const { from } = rangeOf(request.query)
+      const { from } = readRange(request.query)
       const csv = await visit.client.usageFile({ from, group_by: 'day,service,key' })
       return sendCsv(reply, 'usage.csv', csv)
     }),
@@ -31,13 +31,13 @@ export function usageRoutes (deps: PageDeps): readonly RouteOptions[] {
 }
 
 /** The chosen number of days, the last one included, and the date of the first. */
-function rangeOf (query: unknown): { readonly days: number, readonly from: string } {
+function readRange (query: unknown): { readonly days: number, readonly from: string } {
   const { days: wanted } = query as { readonly days?: unknown }
   const days = RANGES.find(range => String(range) === wanted) ?? DEFAULT_RANGE
-  return { days, from: dateOf(Date.now() - (days - 1) * DAY_MS) }
+  return { days, from: toDate(Date.now() - (days - 1) * DAY_MS) }
 }
 
-const dateOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
+const toDate = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 
 /** The page of usage; groups are by day, service and key. */
 function usageView (visit: Visit, usage: UsageBody, days: number): Html {
@@ -95,7 +95,7 @@ const MIN_HEIGHT = 2
 function chart ({ from, to }: UsageBody, sums: ReadonlyMap<string, Sum>): Html {
   // Every date of the range, those without a job included.
   const days: string[] = []
-  for (let ms = Date.parse(from); ms < Date.parse(to); ms += DAY_MS) days.push(dateOf(ms))
+  for (let ms = Date.parse(from); ms < Date.parse(to); ms += DAY_MS) days.push(toDate(ms))
   const highest = Math.max(1, ...[...sums.values()].map(({ totalRows }) => totalRows))
   const width = WIDTH / days.length
   const bars = days.map((day, index) => {

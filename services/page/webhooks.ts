@@ -11,7 +11,7 @@ import { count, html, type Html, money, time } from './html.ts'
 import { attemptTable } from './job-components.ts'
 import { secretView } from './keys.ts'
 import {
-  badge, customerPage, emptyState, noticeOf, postForm, redirect, sendHtml, table,
+  badge, customerPage, emptyState, findNotice, postForm, redirect, sendHtml, table,
 } from './layout.ts'
 import { PageError } from './page-error.ts'
 
@@ -27,7 +27,7 @@ export function webhookRoutes (deps: PageDeps): readonly RouteOptions[] {
       access: 'webhooks.view', navigation: 'Webhooks',
     }, async ({ visit, request, reply }) => {
       const endpoints = await visit.client.webhookEndpoints()
-      const shown = { endpoints, nonce: deps.nonces.create(), notice: noticeOf(request) }
+      const shown = { endpoints, nonce: deps.nonces.create(), notice: findNotice(request) }
       return sendHtml(reply, webhooksView(visit, shown))
     }),
     route('POST', '/:mode/webhooks', {
@@ -59,14 +59,14 @@ export function webhookRoutes (deps: PageDeps): readonly RouteOptions[] {
       const { visit, request } = exchange
       const text = field(request, 'usd').trim()
       await deps.organizations.setPolicy(visit.tenant.orgId, {
-        lowBalanceMicros: text === '' ? 'default' : thresholdOf(text),
+        lowBalanceMicros: text === '' ? 'default' : parseThreshold(text),
       })
       return redirect(exchange, 'webhooks', 'low-balance-saved')
     }),
   ]
 }
 
-function thresholdOf (text: string): number {
+function parseThreshold (text: string): number {
   try {
     return usdToMicros(text)
   } catch (error) {

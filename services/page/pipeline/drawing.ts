@@ -66,7 +66,7 @@ function draw (diagram: Diagram, { texts, tones, label, style }: Look): Html {
       <path d="M0 0L8 4L0 8z"/></marker></defs>
     ${diagram.arrows.map(({ arrow, points }) => html`
       <path id="arrow-${arrow.id}" class="arrow" data-tone="${tones[`arrow-${arrow.id}`]}"
-        marker-end="url(#head)" d="${pathOf(points)}"/>`)}
+        marker-end="url(#head)" d="${drawCurve(points)}"/>`)}
     ${[...diagram.topics].map(([name, box]) => html`<g class="topic">${rect(box, box.height / 2)}
       ${title(box, name)}</g>`)}
     ${[...diagram.stages].map(([name, box]) => html`
@@ -99,7 +99,7 @@ function text ({ x, y }: Point, name: string, texts: Texts): Html {
 const below = ({ x, y }: Point, lines: number): Point => ({ x, y: y + lines * LINE })
 
 /** A curve through all points that is vertical at each of them. */
-function pathOf ([first, ...rest]: readonly Point[]): string {
+function drawCurve ([first, ...rest]: readonly Point[]): string {
   if (first === undefined) return ''
   let before = first
   const bends = rest.map(point => {

@@ -40,7 +40,7 @@ export function createPipelineMonitor (options: Options): () => Promise<Pipeline
 
   const poll = async (): Promise<PipelineStatus> => {
     const atMs = now()
-    const named = [...options.targets, ...await targetsIn(options.targetsFile)]
+    const named = [...options.targets, ...await readTargets(options.targetsFile)]
     const targets = await resolveAllAddresses(named, options.find)
     const answers = await Promise.all(targets.map(async target =>
       [target, await fetchSamples(target, sampling)] as const))
@@ -49,7 +49,7 @@ export function createPipelineMonitor (options: Options): () => Promise<Pipeline
     const after = { atMs, byTarget: new Map(answered) }
     snapshots.push(after)
     while ((snapshots[0]?.atMs ?? atMs) < atMs - WINDOW_MS) snapshots.shift()
-    const figures = figuresOf(snapshots[0] ?? after, after)
+    const figures = computeFigures(snapshots[0] ?? after, after)
     const unreachable = targets.length - answered.length
     const status = { figures, targets: targets.length, unreachable }
     latest = { atMs, status }
@@ -64,7 +64,7 @@ export function createPipelineMonitor (options: Options): () => Promise<Pipeline
 }
 
 /** The addresses in a file; none while the file is missing or invalid. */
-async function targetsIn (file: string): Promise<readonly string[]> {
+async function readTargets (file: string): Promise<readonly string[]> {
   if (file === '') return []
   try {
     return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
@@ -128,9 +128,9 @@ const SPECIAL_METRICS: Partial<Record<StageName, StageMetrics>> = {
 const STAGE_METRICS: StageMetrics = { work: 'stage_rows_total', liveness: AGE, age: AGE }
 
 /** Rates between two snapshots, and the lags of the later one. */
-function figuresOf (before: Snapshot, after: Snapshot): Figures {
+function computeFigures (before: Snapshot, after: Snapshot): Figures {
   const seconds = (after.atMs - before.atMs) / 1_000
-  const [old, fresh] = [positionsOf(before), positionsOf(after)]
+  const [old, fresh] = [readPositions(before), readPositions(after)]
   return {
     arrows: new Map(ARROWS.map(arrow =>
       [arrow.id, arrowFigures(arrow, { old, fresh, seconds })])),
@@ -160,7 +160,7 @@ function arrowFigures ({ kind, stage, topic }: Arrow, movement: Movement): Arrow
   }
 }
 
-function positionsOf ({ byTarget }: Snapshot): Positions {
+function readPositions ({ byTarget }: Snapshot): Positions {
   // Several processes may report a partition. Offsets only grow, so the greatest is the latest.
   const partitions = new Map<string, { key: string, offset: number, lag: number }>()
   for (const { name, labels, value } of [...byTarget.values()].flat()) {
@@ -231,14 +231,14 @@ const stages = Object.entries(topology.stages) as readonly (readonly [StageName,
 
 /** Every arrow of the topology, in the order of the stages. */
 export const ARROWS: readonly Arrow[] = stages.flatMap(([stage, { reads, writes }]) => [
-  ...reads.map(topic => arrowOf(stage, topic, 'reads')),
+  ...reads.map(topic => createArrow(stage, topic, 'reads')),
   ...writes.map(topic => ({
-    ...arrowOf(stage, topic, 'writes'),
+    ...createArrow(stage, topic, 'writes'),
     isBackward: reads.some(read => TOPICS.indexOf(read) >= TOPICS.indexOf(topic)),
   })),
 ])
 
-function arrowOf (stage: StageName, topic: TopicName, kind: Arrow['kind']): Arrow {
+function createArrow (stage: StageName, topic: TopicName, kind: Arrow['kind']): Arrow {
   const id = `${stage}-${kind}-${topic.replace('.', '-')}`
   return { id, stage, topic, kind, isBackward: false }
 }

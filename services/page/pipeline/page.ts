@@ -26,7 +26,7 @@ export function pipelineRoutes (deps: PageDeps): readonly RouteOptions[] {
       config: { access: 'operator', forScript: true },
       handler: async (_request, reply) => {
         const status = await deps.pipelineStatus()
-        return reply.send({ texts: textsOf(status), tones: tonesOf(status) })
+        return reply.send({ texts: renderTexts(status), tones: chooseTones(status) })
       },
     },
   ]
@@ -34,7 +34,7 @@ export function pipelineRoutes (deps: PageDeps): readonly RouteOptions[] {
 
 /** The pipeline as a drawing and as tables. */
 function pipelineView (session: Session, status: PipelineStatus): Html {
-  const texts = textsOf(status)
+  const texts = renderTexts(status)
   const live = (id: string) => html`<span data-text="${id}">${texts[id]}</span>`
   const number = <Row = StageName>(text: string, cell: (row: Row) => Html | string) =>
     ({ text, isNumber: true, cell })
@@ -47,7 +47,7 @@ function pipelineView (session: Session, status: PipelineStatus): Html {
       <p class="hint">${live('health')} Rates are averages of the last 20 seconds. The rate
         of writing to a topic includes all its writers.</p>
       <div class="table drawing" role="region" aria-label="Drawing of the pipeline" tabindex="0">
-        ${renderDiagram(texts, tonesOf(status))}
+        ${renderDiagram(texts, chooseTones(status))}
       </div>
       <section><h2>Stages</h2>
         ${table('Stages', STAGES, [
@@ -87,7 +87,7 @@ const UNITS: Partial<Record<StageName, string>> = {
  * `age-` of a stage, `health` of the pipeline. Texts with `-drawn` are in the drawing, which has no
  * column headings. The `done-` of a paused stage is `paused`.
  */
-function textsOf (status: PipelineStatus): Texts {
+function renderTexts (status: PipelineStatus): Texts {
   const { figures } = status
   const texts: Record<string, string> = { health: healthText(status) }
   for (const { id, kind } of ARROWS) {
@@ -115,7 +115,7 @@ function textsOf (status: PipelineStatus): Texts {
 }
 
 /** The colors of arrows and stages by element: busy arrows, and paused or late stages. */
-function tonesOf ({ figures }: PipelineStatus): Texts {
+function chooseTones ({ figures }: PipelineStatus): Texts {
   const arrows = ARROWS.map(({ id }) =>
     [`arrow-${id}`, (figures.arrows.get(id)?.messagesPerSecond ?? 0) > 0 ? 'busy' : 'idle'])
   const stages = STAGES.map(stage => {

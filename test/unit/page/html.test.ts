@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  count, html, money, share, signedMoney, time, zoneOf,
+  count, html, money, share, signedMoney, time, parseZone,
 } from '../../../services/page/html.ts'
 
 describe('the html template', () => {
@@ -45,7 +45,7 @@ describe('a time on the page', () => {
   })
 
   it('is in UTC for an unknown zone', () => {
-    expect([undefined, '', '"><b>', 'Mars/Base', 'Europe/Berlin'].map(zoneOf))
+    expect([undefined, '', '"><b>', 'Mars/Base', 'Europe/Berlin'].map(parseZone))
       .toEqual(['UTC', 'UTC', 'UTC', 'UTC', 'Europe/Berlin'])
   })
 })

@@ -289,6 +289,25 @@ describe('the progress of jobs', () => {
     expect([more, calls, pausesMs]).toEqual([[], ['job_3', 'job_3'], [1_000, 1_000]])
   })
 
+  it('is sent to a hundred pages of an organization at a time', async () => {
+    const streams: Promise<unknown>[] = []
+    const opened = Promise.withResolvers<void>()
+    const ended = Promise.withResolvers<void>()
+    let waiting = 0
+    const { get } = await browse({ job: jobLike() }, {
+      sleep: async () => {
+        if (++waiting === 100) opened.resolve()
+        await ended.promise
+        throw new Error('the browser has left')
+      },
+    })
+    for (let at = 0; at < 100; at++) streams.push(get('/live/live?view=job&job=job_1'))
+    await opened.promise
+    expect((await get('/live/live?view=job&job=job_1')).statusCode).toBe(503)
+    ended.resolve()
+    await Promise.all(streams)
+  })
+
   it('is of one to twenty jobs with valid ids', async () => {
     const { get } = await browse({})
     const many = Array.from({ length: 21 }, (_, at) => `job=job_${at}`).join('&')
