@@ -1,14 +1,40 @@
+import { createHash, randomInt } from 'node:crypto'
+import { crc32 } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
-import {
-  createKeyStore, hashOf, isWellFormed, newApiKey, type KeyRecord, type KeyStore, type Scope,
-} from './key-store.ts'
 import {
   networksOf, plainAddress, wholeNetwork, type Networks,
 } from '../runtime/platform/networks.ts'
-import { createOrganizations } from './organizations.ts'
-import { ACCOUNTS_CACHE_MS } from './records.ts'
-import { tenantOf, type Mode } from './tenant.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
+import { createOrganizations } from './organizations.ts'
+import {
+  accountKey, ACCOUNTS_CACHE_MS, createAccountRecords, keysOfOrganization,
+} from './records.ts'
+import { isMode, tenantOf, type Mode } from './tenant.ts'
+
+/** The permissions of keys. */
+export const SCOPES =
+  ['jobs:write', 'jobs:read', 'results:read', 'usage:read', 'webhooks:write'] as const
+
+export type Scope = typeof SCOPES[number]
+
+/** The scopes of a key for which none are chosen; they include all others. */
+export const DEFAULT_SCOPES = ['jobs:write', 'jobs:read'] as const
+
+/** The broader scope that includes a narrower one. */
+const INCLUDED_IN: Readonly<Partial<Record<Scope, Scope>>> = {
+  'results:read': 'jobs:read', 'usage:read': 'jobs:read', 'webhooks:write': 'jobs:write',
+}
+
+/** A scope, and the broader one that includes it. */
+export const scopesThatAllow = (scope: Scope): readonly Scope[] =>
+  [scope, ...INCLUDED_IN[scope] === undefined ? [] : [INCLUDED_IN[scope]]]
+
+/** Whether a key with these scopes has one, by itself or in a broader one. */
+export const hasScope = (scopes: readonly Scope[], wanted: Scope): boolean =>
+  scopesThatAllow(wanted).some(scope => scopes.includes(scope))
+
+/** The id of all keys that the workspace page makes for itself. */
+export const WORKSPACE_KEY = 'workspace'
 
 /** The owner of the API key of a request. */
 export type Caller = {
@@ -96,7 +122,7 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
       if (secret === '') return { kind: 'missing' }
       const hash = hashOf(secret)
       if (!isWellFormed(secret)) return { kind: 'invalid' }
-      const found = await recordOf(deps, hash)
+      const found = await findRecord(deps, hash)
       if (found === undefined) return { kind: 'invalid' }
       const { record, allowed } = found
       const reason = inactiveReason(record, now())
@@ -105,7 +131,10 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
       const from = plainAddress(address)
       if (allowed?.has(from) === false) return { kind: 'foreign_address' }
       recordUse(deps, usedAt, { record, from })
-      return { kind: 'ok', key: callerOf(record) }
+      const { id, orgId, mode, scopes } = record
+      return {
+        kind: 'ok', key: { org: orgId, tenant: tenantOf(orgId, mode), mode, scopes, keyId: id },
+      }
     },
 
     /** All keys of an organization, newest last, without their secrets. */
@@ -139,7 +168,7 @@ type KeyDeps = {
   readonly maxDays: (orgId: string) => Promise<number | undefined>
 }
 
-async function recordOf (
+async function findRecord (
   { store, records, now }: KeyDeps, hash: string
 ): Promise<CheckedKey | undefined> {
   const cached = records.get(hash)
@@ -252,7 +281,8 @@ async function rollKey (
   const fresh = await createKey(deps, {
     ...same, createdBy: how.createdBy, ...endsAtMs !== Infinity && { expiresAtMs: endsAtMs },
   })
-  const oldExpiresAtMs = graceEndMs(old, now() + how.graceMs)
+  // The grace period never extends the life of a key that expires earlier.
+  const oldExpiresAtMs = Math.min(expiresAtMs || Infinity, now() + how.graceMs)
   await deps.store.change(old.hash, {
     expiresAt: String(oldExpiresAtMs), replacedBy: fresh.id,
   })
@@ -285,11 +315,145 @@ function inactiveReason (record: KeyRecord, nowMs: number): 'revoked' | 'expired
   return record.expiresAtMs !== 0 && record.expiresAtMs <= nowMs ? 'expired' : undefined
 }
 
-/** The grace period never extends the life of a key that expires earlier. */
-function graceEndMs (old: KeyRecord, endsAtMs: number): number {
-  return old.expiresAtMs === 0 ? endsAtMs : Math.min(old.expiresAtMs, endsAtMs)
+/** A stored key; a time of 0 means never. */
+type KeyRecord = {
+  readonly id: string
+  readonly hash: string
+  readonly orgId: string
+  readonly mode: Mode
+  readonly scopes: readonly Scope[]
+  /** What the customer calls it, and who created it; '' for keys of older releases. */
+  readonly name: string
+  readonly createdBy: string
+  /** IP addresses and networks that may use it; all if there are none. */
+  readonly networks: readonly string[]
+  readonly last4: string
+  readonly createdAtMs: number
+  readonly expiresAtMs: number
+  /** The id of the key that replaces it until it expires; '' if it was not rolled. */
+  readonly replacedBy: string
+  readonly revokedAtMs: number
+  readonly lastUsedAtMs: number
+  /** The address of its last use; '' if it was not used. */
+  readonly lastUsedFrom: string
 }
 
-function callerOf ({ id, orgId, mode, scopes }: KeyRecord): Caller {
-  return { org: orgId, tenant: tenantOf(orgId, mode), mode, scopes, keyId: id }
+type NewRecord =
+  Omit<KeyRecord, 'id' | 'replacedBy' | 'revokedAtMs' | 'lastUsedAtMs' | 'lastUsedFrom'>
+
+type KeyStore = ReturnType<typeof createKeyStore>
+
+const keyOf = (hash: string) => `key:${hash}`
+
+/** The keys in Redis: a record `key:<sha256>` each, listed by organization. */
+function createKeyStore (redis: RedisClient) {
+  const records = createAccountRecords(redis)
+  return {
+    /** @throws AccountsRecoveringError while a change of the key may be missing. */
+    read: async (hash: string): Promise<KeyRecord | undefined> =>
+      parseRecord(hash, (await records.readCurrent(keyOf(hash)))?.fields ?? {}),
+
+    /** Stores a new key and returns its id, which is safe to show. */
+    async add (record: NewRecord): Promise<string> {
+      const { hash, orgId, mode, scopes, name, createdBy, networks } = record
+      const fields = {
+        org: orgId,
+        mode,
+        scopes: scopes.join(' '),
+        name,
+        createdBy,
+        networks: networks.join(' '),
+        last4: record.last4,
+        createdAt: String(record.createdAtMs),
+        expiresAt: String(record.expiresAtMs),
+      }
+      await records.change({ name: keyOf(hash), fields, from: 0, random: true })
+      return idOf(hash)
+    },
+
+    async change (hash: string, fields: Readonly<Record<string, string>>): Promise<void> {
+      await records.change({ name: keyOf(hash), fields })
+    },
+
+    /** Records the last use of a key, which does not change its revision. */
+    async recordUse (
+      hash: string, use: { readonly atMs: number, readonly from: string }
+    ): Promise<void> {
+      const fields = { lastUsedAt: String(use.atMs), lastUsedFrom: use.from }
+      await redis.hset(accountKey(keyOf(hash)), fields)
+    },
+
+    /** The keys of an organization in the order they were made. */
+    async list (orgId: string): Promise<KeyRecord[]> {
+      const hashes = await redis.zrange(keysOfOrganization(orgId), '0', '-1')
+      const found = await Promise.all(hashes.map(async hash =>
+        parseRecord(hash, (await records.read(keyOf(hash)))?.fields ?? {})))
+      return found.filter(record => record !== undefined)
+    },
+  }
+}
+
+function idOf (hash: string): string {
+  return `key_${hash.slice(0, 16)}`
+}
+
+function parseRecord (
+  hash: string, fields: Readonly<Record<string, string>>
+): KeyRecord | undefined {
+  const { org, mode } = fields
+  if (org === undefined || mode === undefined || !isMode(mode)) return undefined
+  const time = (name: string) => Number(fields[name] ?? 0)
+  return {
+    id: fields.id ?? idOf(hash),
+    hash,
+    orgId: org,
+    mode,
+    scopes: SCOPES.filter(scope => (fields.scopes ?? '').split(' ').includes(scope)),
+    name: fields.name ?? '',
+    createdBy: fields.createdBy ?? '',
+    networks: (fields.networks ?? '').split(' ').filter(network => network !== ''),
+    last4: fields.last4 ?? '',
+    createdAtMs: time('createdAt'),
+    expiresAtMs: time('expiresAt'),
+    replacedBy: fields.replacedBy ?? '',
+    revokedAtMs: time('revokedAt'),
+    lastUsedAtMs: time('lastUsedAt'),
+    lastUsedFrom: fields.lastUsedFrom ?? '',
+  }
+}
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const RANDOM_CHARACTERS = 30
+const CHECKSUM_CHARACTERS = 6
+const LAYOUT = /^(vj_(live|test)_[0-9A-Za-z]{30})([0-9A-Za-z]{6})$/
+
+/** Creates a secret of 178 random bits; `randomInt` is unbiased. */
+export function newApiKey (mode: Mode): string {
+  const random = Array.from({ length: RANDOM_CHARACTERS }, () => BASE62[randomInt(BASE62.length)])
+  const body = `vj_${mode}_${random.join('')}`
+  return body + checksum(body)
+}
+
+/**
+ * Checks the layout and checksum of a key. Rejects garbage without a read of the store, and lets
+ * secret scanners recognize keys.
+ */
+export function isWellFormed (secret: string): boolean {
+  const match = LAYOUT.exec(secret)
+  return match !== null && checksum(match[1] ?? '') === match[3]
+}
+
+/** The stored hash of a key. A fast hash is enough, as a key cannot be guessed. */
+export function hashOf (secret: string): string {
+  return createHash('sha256').update(secret).digest('hex')
+}
+
+function checksum (text: string): string {
+  let rest = crc32(text)
+  let digits = ''
+  while (digits.length < CHECKSUM_CHARACTERS) {
+    digits = `${BASE62[rest % BASE62.length]}${digits}`
+    rest = Math.floor(rest / BASE62.length)
+  }
+  return digits
 }

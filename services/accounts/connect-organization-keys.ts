@@ -30,15 +30,15 @@ function rootKeysOf<C extends KeyClass> (
 }
 
 /** The services of one process share a connection, and so the keys that they read over it. */
-const known = new WeakMap<RedisClient, Map<KeyClass, OrganizationKeys>>()
+const connected = new WeakMap<RedisClient, Map<KeyClass, OrganizationKeys>>()
 
 /** The keys of organizations for a class, on the state Redis of a service. */
 export function connectOrganizationKeys<C extends KeyClass> (
   keyClass: C, config: RootKeySettings<C>,
   { state, metrics }: { readonly state: RedisClient, readonly metrics?: RootKeyMetrics }
 ): OrganizationKeys {
-  const shared = known.get(state) ?? new Map<KeyClass, OrganizationKeys>()
-  known.set(state, shared)
+  const shared = connected.get(state) ?? new Map<KeyClass, OrganizationKeys>()
+  connected.set(state, shared)
   const keys = shared.get(keyClass) ?? createOrganizationKeys({
     class: keyClass,
     roots: rootKeysOf(keyClass, config, metrics),

@@ -35,7 +35,7 @@ export class OrganizationErasedError extends Error {
 export const ORGANIZATION_KEYS_OUTBOX = globalKey('organization-keys:outbox')
 
 /** Hash: `<class>/<version>` to the key as JSON, `<class>/<version>/shipped` to when it was. */
-export const organizationKeysKey = (orgId: string): string =>
+const organizationKeysKey = (orgId: string): string =>
   globalKey(`organization-keys:${orgId}`)
 
 /** Field of `org:<id>`: when the organization was erased, in Unix ms. */

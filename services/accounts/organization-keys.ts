@@ -139,7 +139,11 @@ function createOpen (deps: OrganizationKeysDeps) {
     const secrets = new Map<string, Buffer>()
     for (const key of keys) {
       const name = key.wrapped.toString('base64')
-      const secret = before?.get(name) ?? await unwrapByRoot(deps, orgId, key)
+      let secret = before?.get(name)
+      if (secret === undefined) {
+        deps.metrics?.count('key_unwraps_total', { class: deps.class, by: 'root' })
+        secret = await deps.roots.unwrap(key.wrapped, rootContextOf(orgId, deps.class))
+      }
       unwrapped.set(name, secret)
       secrets.set(organizationKeyId(key), secret)
     }
@@ -165,13 +169,6 @@ function createOpen (deps: OrganizationKeysDeps) {
     loading.set(orgId, pending)
     return await pending
   }
-}
-
-async function unwrapByRoot (
-  { roots, class: keyClass, metrics }: OrganizationKeysDeps, orgId: string, key: StoredKey
-): Promise<Buffer> {
-  metrics?.count('key_unwraps_total', { class: keyClass, by: 'root' })
-  return await roots.unwrap(key.wrapped, rootContextOf(orgId, keyClass))
 }
 
 /** The versions of the class: at least one, as every organization is created with its keys. */

@@ -187,7 +187,7 @@ type Terms = {
 /** Maximum of every policy, as the public API promises. */
 export const MAX_FRESHNESS_DAYS = 90
 
-export const DEFAULT_POLICY: Policy = { freshnessDays: MAX_FRESHNESS_DAYS, weight: 1 }
+const DEFAULT_POLICY: Policy = { freshnessDays: MAX_FRESHNESS_DAYS, weight: 1 }
 
 type Range = { readonly min: number, readonly max: number }
 
@@ -246,7 +246,7 @@ function fieldsOfPolicy (change: PolicyChange): Readonly<Record<string, string>>
 }
 
 /** The policy in stored fields, clamped to the allowed ranges. */
-export function policyOf (fields: Readonly<Record<string, string | undefined>>): Policy {
+function policyOf (fields: Readonly<Record<string, string | undefined>>): Policy {
   const set = NAMES.flatMap(name => {
     const { min, max } = POLICY_RANGES[name]
     const value = Math.min(Math.max(Number(fields[name]), min), max)

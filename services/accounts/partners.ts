@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { keyIdOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
-import type { Wrapped } from './wrapped.ts'
+import {
+  type Wrapped, accountKey, createAccountRecords, PARTNERS_KEY, type AccountRecords,
+} from './records.ts'
 import { script } from '../runtime/platform/redis.ts'
-import { accountKey, createAccountRecords, PARTNERS_KEY, type AccountRecords } from './records.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 

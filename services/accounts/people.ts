@@ -1,17 +1,26 @@
-import type { MessageKeySettings } from '../runtime/crypto/mac.ts'
+import { createHmac } from 'node:crypto'
+import { type MessageKeySettings, subkeysOf } from '../runtime/crypto/mac.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { ERASED_FIELD } from './organization-key-store.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
 import {
-  createPersonIndex, indexKeysIn, type IndexedPerson, PEOPLE_INDEX_FIELD, type PersonIndex,
-} from './person-index.ts'
-import { createAccountRecords, listAccount, wrappedFields } from './records.ts'
-import type { Wrapped } from './wrapped.ts'
+  createAccountRecords, indexKeysIn, listAccount, organizationsOfPerson, PEOPLE_INDEX_FIELD,
+  type Wrapped, wrappedFields,
+} from './records.ts'
 
 export const ROLES = ['owner', 'developer', 'finance', 'read-only'] as const
 
 export type Role = typeof ROLES[number]
+
+/** What finds the organizations of a person: their address, and later their sign-in. */
+type IndexedPerson = {
+  /** In lower case. */
+  readonly email: string
+  /** The account at the sign-in provider; '' before the first sign-in. */
+  readonly issuer: string
+  readonly subject: string
+}
 
 /** A member of an organization who signs in to the workspace page through a provider. */
 export type Person = IndexedPerson & {
@@ -159,7 +168,11 @@ function createPeopleRecords ({ redis, keys, index }: Pick<Options, 'keys'> & In
         const { revision, list } = await read(orgId)
         const edited = revision === 0 ? undefined : change(list)
         if (edited === undefined) return undefined
-        checkOwner(list, edited.list)
+        const hasOwner = (people: List) => people.some(({ role }) => role === 'owner')
+        if (hasOwner(list) && !hasOwner(edited.list)) {
+          throw new PeopleError('This is the last owner of the organization. Make another person ' +
+            'an owner first.')
+        }
         const name = nameOf(orgId)
         const content = Buffer.from(JSON.stringify(edited.list))
         const wrapped = await keys.wrap(orgId, content, bindingOf(orgId))
@@ -260,15 +273,34 @@ function checkNew (list: List, address: string): void {
   }
 }
 
-function checkOwner (before: List, after: List): void {
-  const hasOwner = (list: List) => list.some(({ role }) => role === 'owner')
-  if (hasOwner(before) && !hasOwner(after)) {
-    throw new PeopleError('This is the last owner of the organization. Make another person an ' +
-      'owner first.')
-  }
-}
-
 /** Whether a text names a role. */
 export function isPersonRole (text: string): text is Role {
   return ROLES.some(role => role === text)
+}
+
+type PersonIndex = ReturnType<typeof createPersonIndex>
+
+/**
+ * Finds people by digests. The topic `accounts` keeps them when an organization is erased, and a
+ * plain hash of an address could be guessed, so they are HMACs with a key derived from a message
+ * key: from the oldest one when stored, from each one when searched, because a new key may have an
+ * id that sorts before the others.
+ */
+function createPersonIndex (messageKeys: MessageKeySettings['MESSAGE_KEYS']) {
+  const keys = subkeysOf(messageKeys, 'people')
+  const digestsOf = (...parts: readonly string[]) => keys.map(key =>
+    createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex'))
+  const ofAddress = (email: string) => digestsOf('address', email)
+  const ofAccount = (issuer: string, subject: string) => digestsOf('account', issuer, subject)
+  return {
+    /** The sets of the organizations that may have a person with this account or address. */
+    keysOf: ({ email, issuer, subject }: IndexedPerson): readonly string[] =>
+      [...ofAccount(issuer, subject), ...email === '' ? [] : ofAddress(email)]
+        .map(organizationsOfPerson),
+
+    /** The value of the field for people. */
+    fieldOf: (people: readonly IndexedPerson[]): string =>
+      JSON.stringify(people.flatMap(({ email, issuer, subject }) =>
+        [ofAddress(email)[0], ...issuer === '' ? [] : [ofAccount(issuer, subject)[0]]])),
+  }
 }

@@ -3,9 +3,8 @@ import type { Binding } from '../runtime/crypto/seal.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
 import { sleep, retry } from '../runtime/platform/retry.ts'
-import { indexKeysIn, PEOPLE_INDEX_FIELD } from './person-index.ts'
+import type { KeyClass } from '../topology.ts'
 import { MODES, tenantOf } from './tenant.ts'
-import type { Wrapped } from './wrapped.ts'
 
 /**
  * A stored organization, API key or partner, with the name `org:<id>`, `key:<sha256>` or
@@ -33,6 +32,15 @@ export const ORGANIZATION_TENANTS_KEY = globalKey('tenants')
 export const PARTNERS_KEY = globalKey('partners')
 /** Sorted set of the hashes of an organization's API keys, by creation time. */
 export const keysOfOrganization = (orgId: string) => globalKey(`org:${orgId}:keys`)
+/** Set of the organizations that may have a person with this digest. */
+export const organizationsOfPerson = (digest: string) => globalKey(`people:${digest}`)
+
+/** Field of `org:<id>`: the digests of its people, as JSON. `ledger` copies it without a key. */
+export const PEOPLE_INDEX_FIELD = 'peopleIndex'
+
+/** The keys of all sets that list an organization with this field; none for an absent one. */
+export const indexKeysIn = (field = '[]'): readonly string[] =>
+  (JSON.parse(field) as readonly string[]).map(organizationsOfPerson)
 
 /** Redis has just started and may lack changes of accounts: retry later. */
 export class AccountsRecoveringError extends InfrastructureError {
@@ -168,6 +176,22 @@ export async function listAccount (
   if (kind === 'partner') await redis.sadd(PARTNERS_KEY, id)
   const { org = '', createdAt = '0' } = fields
   if (kind === 'key') await redis.zadd(keysOfOrganization(org), createdAt, id)
+}
+
+/** What the key of an organization for one class has wrapped. */
+export type WrappedPiece = {
+  readonly class: KeyClass
+  readonly bytes: Buffer
+  readonly binding: Binding
+}
+
+/** A stored value that keys of an organization wrap, and how to replace it during a rotation. */
+export type Wrapped = {
+  readonly orgId: string
+  /** Of a data key the parts of both classes, otherwise one. */
+  readonly pieces: readonly [WrappedPiece, ...WrappedPiece[]]
+  /** Replaces all pieces; false when the value was changed or removed in the meantime. */
+  readonly replace: (fresh: readonly [Buffer, ...Buffer[]]) => Promise<boolean>
 }
 
 /**

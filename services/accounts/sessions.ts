@@ -19,7 +19,7 @@ const NONCE_MS = 3_600_000
 const SECRET_BYTES = 32
 
 /** A random secret with 256 bits, as base64url. */
-export function newSessionSecret (): string {
+function newSessionSecret (): string {
   return randomBytes(SECRET_BYTES).toString('base64url')
 }
 

@@ -1,7 +1,7 @@
-import { createAccessHead } from '../accounts/access-log/access-log.ts'
+import {
+  createAccessHead, INSTALLATION, type NumberedEntry, ACCESS_COLUMNS, accessRecord,
+} from '../accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../accounts/access-log/copy.ts'
-import { INSTALLATION, type NumberedEntry } from '../accounts/access-log/entry.ts'
-import { ACCESS_COLUMNS, accessRecord } from '../accounts/access-log/records.ts'
 import { ACCESS_CHAIN, walkAccessLog } from '../accounts/access-log/walk.ts'
 import { createOrganizations, type Organizations } from '../accounts/organizations.ts'
 import { guardedLine } from '../jobs/results/csv.ts'

@@ -1,5 +1,4 @@
-import { NewKeyError } from '../accounts/api-keys.ts'
-import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
+import { NewKeyError, DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/api-keys.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import {
   type AdminCommand, type Context, HOUR_MS, organizationToChange, organizationToRead, parseFromZero,

@@ -1,11 +1,9 @@
 import { hostname } from 'node:os'
 import { Command } from 'commander'
 import {
-  type AccessAttempt, type AccessLog, createAccessLog, recordAttempt,
+  type AccessAttempt, type AccessLog, createAccessLog, recordAttempt, type AccessAction,
+  type AccessDescription, type AccessEvent, type AccessResult, INSTALLATION,
 } from '../accounts/access-log/access-log.ts'
-import {
-  type AccessAction, type AccessDescription, type AccessEvent, type AccessResult, INSTALLATION,
-} from '../accounts/access-log/entry.ts'
 import type { Organization } from '../accounts/organizations.ts'
 import type { AccountRecords } from '../accounts/records.ts'
 import { isMode, type Mode, MODES, tenantOf } from '../accounts/tenant.ts'

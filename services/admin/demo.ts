@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { DEFAULT_SCOPES } from '../accounts/key-store.ts'
+import { DEFAULT_SCOPES } from '../accounts/api-keys.ts'
 import { MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { withWorkspace } from './deps.ts'

@@ -1,10 +1,8 @@
 import Type, { type Static } from 'typebox'
 import { connectAllKeys } from '../accounts/connect-organization-keys.ts'
-import { createOrganizationKeyStore } from '../accounts/organization-key-store.ts'
-import {
-  organizationKeyTombstone, sendOrganizationKeys,
-} from '../accounts/organization-keys-topic.ts'
 import { organizationKeyId } from '../accounts/organization-keys.ts'
+import { createOrganizationKeyStore } from '../accounts/organization-key-store.ts'
+import { organizationKeyTombstone, sendOrganizationKeys } from '../accounts/account-topics.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { createTenants } from '../money/tenants.ts'

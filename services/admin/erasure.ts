@@ -1,6 +1,6 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createOrganizationKeyStore, type StoredKey } from '../accounts/organization-key-store.ts'
-import { copiesInTopic, organizationKeyTombstone } from '../accounts/organization-keys-topic.ts'
+import { copiesInTopic, organizationKeyTombstone } from '../accounts/account-topics.ts'
 import { ORGANIZATION_KEYS_CACHE_MS } from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import type { Partners } from '../accounts/partners.ts'

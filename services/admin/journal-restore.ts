@@ -1,7 +1,7 @@
 import type { Admin } from 'kafkajs'
 import type { Journal } from '../../schemas/types.ts'
 import type { AccessCopy } from '../accounts/access-log/copy.ts'
-import type { NumberedEntry } from '../accounts/access-log/entry.ts'
+import type { NumberedEntry } from '../accounts/access-log/access-log.ts'
 import { CHAIN_START, type ChainHead, extendChain } from '../money/journal-chain.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import { type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS } from '../money/prices.ts'

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { createAccessCopy } from '../accounts/access-log/copy.ts'
-import { accessMessage } from '../accounts/access-log/entry.ts'
+import { accessMessage } from '../accounts/access-log/access-log.ts'
 import { count, counted, createProgressLine } from '../client/terminal.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { createJournalCopy } from '../money/journal-copy.ts'

@@ -1,4 +1,4 @@
-import type { AccessAction } from '../accounts/access-log/entry.ts'
+import type { AccessAction } from '../accounts/access-log/access-log.ts'
 import { checkName, type Partner, type PartnerKey } from '../accounts/partners.ts'
 import { readPrices } from '../money/prices.ts'
 import { principalOf } from '../runtime/kafka/access-rules.ts'

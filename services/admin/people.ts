@@ -1,4 +1,4 @@
-import type { AccessAction } from '../accounts/access-log/entry.ts'
+import type { AccessAction } from '../accounts/access-log/access-log.ts'
 import {
   isPersonRole, type People, PeopleError, type Person, type Role, ROLES,
 } from '../accounts/people.ts'

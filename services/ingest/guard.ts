@@ -3,10 +3,9 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { API_VERSION } from '../../schemas/api/root.ts'
-import type { Caller, KeyLookup } from '../accounts/api-keys.ts'
 import {
-  hashOf, hasScope, isWellFormed, scopesThatAllow, type Scope,
-} from '../accounts/key-store.ts'
+  type Caller, type KeyLookup, hashOf, hasScope, isWellFormed, scopesThatAllow, type Scope,
+} from '../accounts/api-keys.ts'
 import { createHttpsRule, type PublicLimit } from '../runtime/platform/http-server.ts'
 import { retryAfterSeconds } from '../runtime/platform/limits.ts'
 import { clientNetwork } from '../runtime/platform/networks.ts'

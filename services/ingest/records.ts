@@ -1,10 +1,9 @@
 // What is recorded of each request: its entry in the access log, its metrics and its span.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import type { AccessLog } from '../accounts/access-log/access-log.ts'
-import type { AccessEvent } from '../accounts/access-log/entry.ts'
+import type { AccessLog, AccessEvent } from '../accounts/access-log/access-log.ts'
 import { recordRequests } from '../accounts/access-log/requests.ts'
-import { WORKSPACE_KEY } from '../accounts/key-store.ts'
+import { WORKSPACE_KEY } from '../accounts/api-keys.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import {
   failSpan, isTracing, spanLinksOf, SpanKind, startSpan, withSpan, withTrace, type Span,

@@ -1,7 +1,7 @@
 import type { Keys } from '../../schemas/types.ts'
 import type { Producer, RawMessage } from '../runtime/kafka/bus.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import type { Wrapped, WrappedPiece } from '../accounts/wrapped.ts'
+import type { Wrapped, WrappedPiece } from '../accounts/records.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { mastersOf } from '../runtime/platform/cells.ts'

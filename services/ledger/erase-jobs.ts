@@ -6,7 +6,7 @@ import type { Clock } from '../runtime/platform/clock.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Log } from '../runtime/platform/log.ts'
-import { sleep } from '../runtime/platform/retry.ts'
+import { startRepeating } from '../runtime/platform/retry.ts'
 import type { RecordCache } from '../cache/cache.ts'
 import type { Tokenizer } from '../cache/tokens.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
@@ -18,7 +18,8 @@ import { columnsOf, identitiesOf, SERVICES } from '../jobs/results/columns.ts'
 import { createResults, type Rows } from '../jobs/results/results.ts'
 
 export type EraseJobsDeps = {
-  readonly erasures: Pick<Erasures, 'requested' | 'compacting' | 'await' | 'complete'>
+  readonly erasures: Pick<Erasures,
+    'requested' | 'compacting' | 'await' | 'complete' | 'backlog'>
   readonly keys: Pick<JobKeyEraser,
     'destroy' | 'rewriteAof' | 'copiesInTopic' | 'writeTombstones' | 'removeCopies'>
   /** Deletes the cached records of a job's contacts. */
@@ -26,6 +27,7 @@ export type EraseJobsDeps = {
   /** Redis time. */
   readonly clock: Clock
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>
+  readonly metrics: Pick<Metrics, 'watchAll'>
   /** True while this ledger leads. */
   readonly isLeader: () => boolean
   /** Pause between two rounds. */
@@ -39,13 +41,21 @@ const ROUNDS_PER_CHECK = 5
 /** So many of each phase are read for the age of the oldest. */
 const MAX_METERED = 1_000
 
+/** Runs rounds until stopped, while this ledger leads. */
+export function startErasing (deps: EraseJobsDeps): { readonly stop: () => Promise<void> } {
+  watchErasures(deps)
+  return startRepeating(deps.everyMs, async () => {
+    if (deps.isLeader()) await eraseRequested(deps)
+  }, err => deps.log.warn({ err }, 'erasing jobs failed, retrying'))
+}
+
 /**
  * One round of erasing the requested jobs: for the new ones together deletes cached records if
  * wanted, then the keys in Redis and its file; for those whose keys the brokers have deleted, the
  * copies in ClickHouse with one mutation per tenant. Every step can be repeated, so a crash or
  * failure leaves the rest to the next round.
  */
-export async function eraseRequested (deps: EraseJobsDeps): Promise<void> {
+async function eraseRequested (deps: EraseJobsDeps): Promise<void> {
   await destroyRequested(deps)
   await removeCompacted(deps)
 }
@@ -105,16 +115,8 @@ function byTenant (requests: readonly ErasureRequest[]) {
     ({ tenant, jobs: [...new Set(some.map(({ job }) => job))] }))
 }
 
-type MeterDeps = {
-  readonly erasures: Pick<Erasures, 'backlog'>
-  /** Redis time. */
-  readonly clock: Pick<Clock, 'now'>
-  readonly metrics: Pick<Metrics, 'watchAll'>
-  readonly log: Pick<Log, 'warn'>
-}
-
 /** Reports the erasures that are not complete, read from Redis when metrics are scraped. */
-export function watchErasures ({ erasures, clock, metrics, log }: MeterDeps): void {
+function watchErasures ({ erasures, clock, metrics, log }: EraseJobsDeps): void {
   const read = createCachedReading(
     async () => [await erasures.backlog(MAX_METERED)], { name: 'the queue of erasures', log })
   metrics.watchAll('erasures_pending', async () =>
@@ -126,30 +128,6 @@ export function watchErasures ({ erasures, clock, metrics, log }: MeterDeps): vo
     (await read()).map(({ oldestAtMs }) => ({
       labels: {}, value: oldestAtMs === undefined ? 0 : (clock.now() - oldestAtMs) / 1_000,
     })))
-}
-
-/** Runs rounds until stopped, while this ledger leads. */
-export function startErasing (
-  deps: EraseJobsDeps & MeterDeps
-): { readonly stop: () => Promise<void> } {
-  watchErasures(deps)
-  const stopping = new AbortController()
-  const loop = async () => {
-    while (!stopping.signal.aborted) {
-      try {
-        if (deps.isLeader()) await eraseRequested(deps)
-      } catch (error) {
-        deps.log.warn({ err: error }, 'erasing jobs failed, retrying')
-      }
-      await sleep(deps.everyMs, stopping.signal).catch(() => {})
-    }
-  }
-  const ended = loop()
-  const stop = async () => {
-    stopping.abort()
-    await ended
-  }
-  return { stop }
 }
 
 export type EraseCachedDeps = Pick<ReadingDeps, 'blocks' | 'codec'> & {

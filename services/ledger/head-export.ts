@@ -48,7 +48,8 @@ export function startHeadExport (deps: ExportDeps): { readonly stop: () => Promi
       ? []
       : [{ labels: {}, value: (deps.clock.now() - last.at) / deps.everyMs }])
   const exportHeads = async (signal: AbortSignal) => {
-    if (deps.isLeader()) last = await readLast(deps)
+    // If the last export is not authentic, the next one starts with the first entries.
+    if (deps.isLeader()) last = deps.codec.decode(await deps.redis.get(EXPORTED_KEY) ?? '') ?? NONE
     if (deps.isLeader()) last = await exportIfDue(deps, last ?? NONE, signal)
   }
   return startRepeating(Math.min(deps.everyMs, MAX_PAUSE_MS), exportHeads, err => {
@@ -58,11 +59,6 @@ export function startHeadExport (deps: ExportDeps): { readonly stop: () => Promi
 }
 
 const NONE: JournalHeads = { at: 0, tenants: [] }
-
-/** If the last export is not authentic, the next one starts with the first entries. */
-async function readLast ({ redis, codec }: ExportDeps): Promise<JournalHeads> {
-  return codec.decode(await redis.get(EXPORTED_KEY) ?? '') ?? NONE
-}
 
 /** Returns the last export. A crash may repeat it. */
 async function exportIfDue (

@@ -1,8 +1,11 @@
 import type { Journal, Snapshot } from '../../schemas/types.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { PartitionOffsets, ReadLimits, TopicReader } from '../runtime/kafka/topic-reader.ts'
-import { type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS } from '../money/prices.ts'
+import {
+  AMOUNTS, type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS,
+} from '../money/prices.ts'
 import { topicName } from '../runtime/platform/topics.ts'
+import type { WalletSnapshot } from './recovery-store.ts'
 
 /** What the state of a tenant's journal must retain beyond its sums. */
 export type JournalRetention = {
@@ -15,7 +18,7 @@ export type JournalRetention = {
 }
 
 /** A job with a reservation; without its entry if only a snapshot has it. */
-export type Reservation = Snapshot['open'][number] & { readonly entry?: Journal | undefined }
+type Reservation = Snapshot['open'][number] & { readonly entry?: Journal | undefined }
 
 /** The entries of a settled job; `reserve` is undefined if only a snapshot has it. */
 export type EndedEntries = { readonly reserve: Journal | undefined, readonly end: Journal }
@@ -121,11 +124,15 @@ export function snapshotOf (
  * Applies an entry. Entries are read repeatedly and out of order. Of two with the same seq the
  * first one counts; a different content is a fault.
  */
-export function applyEntry (
+function applyEntry (
   journal: JournalState, entry: Journal, retention: JournalRetention
 ): void {
   if (entry.seq <= journal.base) return applyCovered(journal, entry, retention)
-  if (entry.seq <= journal.seq) return compare(journal, entry)
+  if (entry.seq <= journal.seq) {
+    const content = journal.recent.get(nameOf(entry))
+    if (content !== undefined && content !== contentOf(entry)) addFault(journal, differing(entry))
+    return
+  }
   const other = journal.afterGap.get(entry.seq)
   if (other === undefined) journal.afterGap = put(journal.afterGap, entry.seq, entry)
   else if (contentOf(other) !== contentOf(entry)) addFault(journal, differing(entry))
@@ -156,11 +163,6 @@ function applyCovered (journal: JournalState, entry: Journal, retention: Journal
   }
 }
 
-function compare (journal: JournalState, entry: Journal): void {
-  const known = journal.recent.get(nameOf(entry))
-  if (known !== undefined && known !== contentOf(entry)) addFault(journal, differing(entry))
-}
-
 const differing = ({ seq }: Journal) => `there are two entries with the number ${seq}`
 
 function advance (journal: JournalState, entry: Journal, retention: JournalRetention): void {
@@ -174,7 +176,9 @@ function advance (journal: JournalState, entry: Journal, retention: JournalReten
   journal.at = entry.at
   journal.amounts = amountsOf(entry)
   if (journal.seq === retention.seq) journal.amountsAtWalletSeq = journal.amounts
-  rememberContent(journal.recent, entry)
+  journal.recent.set(nameOf(entry), contentOf(entry))
+  const [oldest] = journal.recent.size > RECENT_ENTRIES ? journal.recent.keys() : []
+  if (oldest !== undefined) journal.recent.delete(oldest)
   if (entry.type === 'reserve') journal.open = put(journal.open, job, reservationOf(entry))
   else if (job !== '') endJob(journal, entry, retention)
   else journal.posted.push({ id: entry.entryId, seq, amountMicros })
@@ -228,12 +232,6 @@ export function withEntriesAfterGap (
 function amountsOf (entry: Amounts): Amounts {
   const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = entry
   return { availableMicros, reservedMicros, chargedMicros, fundedMicros }
-}
-
-function rememberContent (recent: Recent, entry: Journal): void {
-  recent.set(nameOf(entry), contentOf(entry))
-  const [oldest] = recent.size > RECENT_ENTRIES ? recent.keys() : []
-  if (oldest !== undefined) recent.delete(oldest)
 }
 
 const nameOf = ({ tenant, seq }: Journal) => `${tenant} ${seq}`
@@ -299,4 +297,139 @@ export async function readJournal (
     if (offset < (positions.get(partition) ?? 0n)) positions.set(partition, offset)
   }
   return positions
+}
+
+/**
+ * `behind`: Redis lacks movements of the journal.
+ * `faults`: contradictions, which freeze the wallet.
+ * `missing`: reconstructed entries that must be appended to the journal.
+ */
+export type Reconciliation = {
+  readonly behind: boolean
+  readonly faults: readonly string[]
+  readonly missing: readonly Journal[]
+}
+
+/** Shared, as most tenants have no open jobs. */
+const NO_JOBS: ReadonlySet<string> = new Set()
+
+/** What the journal state must retain to be compared with this wallet. */
+export function chooseRetention (
+  { seq, openJobs, trustsJournal }: WalletSnapshot, sinceMs: number
+): JournalRetention {
+  const jobs = openJobs.length === 0 ? NO_JOBS : new Set(openJobs.map(({ job }) => job))
+  return { seq: trustsJournal ? 0 : seq, openJobs: jobs, sinceMs }
+}
+
+/**
+ * Compares a wallet with its journal, and applies the outbox to the journal state. The journal
+ * wins if Redis is behind it; any contradiction is a fault, which an operator must resolve.
+ */
+export function reconcile (
+  wallet: WalletSnapshot, journal: JournalState, retention: JournalRetention
+): Reconciliation {
+  for (const entry of wallet.outbox) applyEntry(journal, entry, retention)
+  // A gap blocks even then: the next entries would get numbers that are taken.
+  if (wallet.trustsJournal) {
+    const missing = fillGaps(journal, retention)
+    return { behind: true, faults: gapFaults(journal), missing }
+  }
+  const behind = wallet.seq < journal.seq
+  const faults = [
+    ...journal.faults, ...gapFaults(journal), ...walletFaults(wallet, journal),
+    ...sumFaults(journal), ...unknownJobFaults(wallet, journal),
+  ]
+  return { behind, faults, missing: [] }
+}
+
+/** Applies reconstructed entries until no gap can be filled; returns them. */
+function fillGaps (journal: JournalState, retention: JournalRetention): readonly Journal[] {
+  const missing: Journal[] = []
+  for (let entry = missingEntry(journal); entry !== undefined; entry = missingEntry(journal)) {
+    missing.push(entry)
+    applyEntry(journal, entry, retention)
+  }
+  return missing
+}
+
+function gapFaults ({ afterGap, seq }: JournalState): readonly string[] {
+  if (afterGap.size === 0) return []
+  const first = Math.min(...afterGap.keys())
+  return [`entries ${seq + 1} to ${first - 1} are missing before entry ${first}`]
+}
+
+function walletFaults ({ seq, amounts }: WalletSnapshot, journal: JournalState): readonly string[] {
+  if (seq > journal.seq) {
+    return [`Redis has ${seq} movements, journal and outbox have ${journal.seq}`]
+  }
+  const expected = journal.amountsAtWalletSeq
+  if (expected === undefined || areEqual(expected, amounts)) return []
+  return [`after movement ${seq} Redis has ${formatAmounts(amounts)}, ` +
+    `the journal ${formatAmounts(expected)}`]
+}
+
+function sumFaults ({ amounts, open }: JournalState): readonly string[] {
+  const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = amounts
+  const maxima = [...open.values()].reduce((sum, { amountMicros }) => sum + amountMicros, 0)
+  return [
+    ...AMOUNTS.filter(name => amounts[name] < 0).map(name => `${name} is ${amounts[name]}`),
+    ...availableMicros + reservedMicros + chargedMicros === fundedMicros
+      ? []
+      : [`the amounts do not add up: ${formatAmounts(amounts)}`],
+    ...maxima === reservedMicros
+      ? []
+      : [`${reservedMicros} are reserved, open jobs reserved ${maxima}`],
+  ]
+}
+
+/** Running jobs without a reservation; no money of a settled job can move any more. */
+function unknownJobFaults (
+  { openJobs }: WalletSnapshot, { open, endedOpen }: JournalState
+): readonly string[] {
+  return openJobs
+    .filter(({ job, state }) => state !== 'settled' && state !== 'ended' &&
+      !open.has(job) && !endedOpen.has(job))
+    .map(({ job }) => `job ${job} runs without a reservation`)
+}
+
+type Movement = Pick<Journal, 'entryId' | 'type' | 'job' | 'amountMicros' | 'chargeMicros'>
+
+/**
+ * Reconstructs the single missing entry of a gap from the balances before and after it: a top-up or
+ * adjustment, or the end of the only job with that reservation. Returns undefined when several
+ * entries are missing or the movement is another one. Deterministic.
+ */
+function missingEntry (journal: JournalState): Journal | undefined {
+  const seq = journal.seq + 1
+  const next = journal.afterGap.get(seq + 1)
+  if (next === undefined) return undefined
+  const before = subtract(next, post(ZERO_AMOUNTS, next))
+  const movement = missingMovement(journal, seq, subtract(before, journal.amounts))
+  if (movement === undefined || !areEqual(post(journal.amounts, movement), before)) return undefined
+  const reason = `reconstructed from entry ${next.seq}: the entry itself is lost`
+  const { tenant, at } = next
+  return { ...movement, ...before, tenant, seq, at, reason, header: null }
+}
+
+function missingMovement (
+  { open }: JournalState, seq: number, moved: Amounts
+): Movement | undefined {
+  const { fundedMicros, reservedMicros, chargedMicros } = moved
+  if (fundedMicros !== 0) {
+    const amounts = { amountMicros: fundedMicros, chargeMicros: 0 }
+    return { entryId: `missing:${seq}`, type: 'adjust', job: '', ...amounts }
+  }
+  const amountMicros = -reservedMicros
+  const [ended, ...others] =
+    [...open.values()].filter(reserve => reserve.amountMicros === amountMicros)
+  const isEnd = amountMicros > 0 && chargedMicros >= 0 && chargedMicros <= amountMicros
+  if (!isEnd || ended === undefined || others.length > 0) return undefined
+  const { job } = ended
+  const amounts = { amountMicros, chargeMicros: chargedMicros }
+  return { entryId: `${job}:settle`, type: 'settle', job, ...amounts }
+}
+
+function subtract (amounts: Amounts, taken: Amounts): Amounts {
+  const differences = AMOUNTS.map(name => [name, amounts[name] - taken[name]])
+  return Object.fromEntries(differences) as Amounts
 }

@@ -5,7 +5,9 @@ import type { Metrics } from '../runtime/platform/metrics.ts'
 import { createRepeat, retryForever } from '../runtime/platform/retry.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, MARK_LASTS_MS, type Tenants } from '../money/tenants.ts'
-import { type AccountsDeps, restoreAccounts, restoreLostKeys, shipAccounts } from './accounts.ts'
+import {
+  type AccountsDeps, restoreAccounts, restoreLostKeys, shipAccounts,
+} from '../accounts/account-topics.ts'
 import type { RecoveryStore } from './recovery-store.ts'
 import {
   recordDeliveries, restoreDeliveries, type RestoreDeliveriesDeps,

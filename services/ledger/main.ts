@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { createAccessHead, createAccessOutbox } from '../accounts/access-log/access-log.ts'
+import {
+  AccessShipper, createAccessHead, createAccessOutbox,
+} from '../accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../accounts/access-log/copy.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { createSubscriptions } from '../webhooks/endpoints.ts'
@@ -32,12 +34,10 @@ import { Leader, type LeaderDeps } from './leader-election.ts'
 import {
   countMovements, watchAccessLog, watchGaps, watchLag, watchMoney, watchOutboxes, watchStores,
 } from './meters.ts'
-import { startAccessShipping } from './outbox-shipper.ts'
-import { Owners } from './owners.ts'
+import { Owners, Takeover, type TakeoverDeps } from './takeover.ts'
 import { createRecoveryStore } from './recovery-store.ts'
 import { createLedgerStage, openCopies } from './stage.ts'
 import { createBacklog } from './stalled-jobs.ts'
-import { startTakingOver, type TakeoverDeps } from './takeover.ts'
 
 /**
  * No client waits for the copy, and each insert has a fixed cost. Messages take many times their
@@ -53,7 +53,7 @@ async function startLedger (
   const connected = await connect(config, context)
   const { clock } = connected
   watchSystem(config, connected)
-  const takeover = takeoverDeps(config, connected)
+  const takeover = new Takeover(takeoverDeps(config, connected))
   const leader = new Leader(leaderDeps(config, connected))
   context.onStop(() => leader.stop())
   const isLeader = () => leader.isLeader()
@@ -68,10 +68,13 @@ async function startLedger (
   const running = await runStage<'ledger'>(stage, {
     ...connected, subscriptions: subscriptionsOf('ledger'), fetchBatching: () => FETCH_BATCHING,
   })
-  const { fatal } = context
-  const { ready, stop } =
-    startTakingOver(running, { ...takeover, isLeader, fatal }, config.REAP_EVERY_MS)
-  return { ready: () => ready() && leader.ready(), stop }
+  takeover.start({ isLeader, fatal: context.fatal, everyMs: config.REAP_EVERY_MS })
+  return {
+    ready: () => takeover.ready() && running.ready() && leader.ready(),
+    stop: async () => {
+      await Promise.all([takeover.stop(), running.stop()])
+    },
+  }
 }
 
 /** The connections of the process, and the stores on them. */
@@ -204,9 +207,9 @@ function startExports (
   config: LedgerConfig, connected: Connected, isLeader: () => boolean
 ): () => Promise<void> {
   const { state: redis, bus, accessOutbox } = connected
-  const shipping = startAccessShipping({
-    ...connected, isLeader, outbox: accessOutbox, producer: bus.producer('access-log'),
-  })
+  const shipping = new AccessShipper({
+    ...connected, outbox: accessOutbox, producer: bus.producer('access-log'),
+  }).start(isLeader)
   const exporting = config.JOURNAL_HEAD_TARGET === undefined
     ? undefined
     : startHeadExport({

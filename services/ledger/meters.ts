@@ -118,14 +118,12 @@ export function watchMoney (
  * cover tenants that are active or were at the previous read, as no other wallet has changed. Every
  * `IDLE_AFTER_MS` all tenants are read again, as a recovery changes idle wallets.
  */
-export function createWalletSums (
-  { redis, tenants }: WalletReading, now = () => performance.now()
-): () => Promise<WalletSums> {
+function createWalletSums ({ redis, tenants }: WalletReading): () => Promise<WalletSums> {
   const byTenant = new Map<string, readonly number[]>()
   let activeBefore = new Set<string>()
   let allReadAtMs = -Infinity
   return async () => {
-    const startMs = now()
+    const startMs = performance.now()
     const active = new Set((await tenants.active()).map(({ tenant }) => tenant))
     const isRecent = startMs - allReadAtMs < IDLE_AFTER_MS
     const changed = isRecent ? [...new Set([...active, ...activeBefore])] : await tenants.all()
@@ -236,18 +234,22 @@ export function watchGaps ({ metrics, ...deps }: GapDeps & Watching): void {
  * Returns nothing before the first end offset is reached, and the last count while the ledgers lag.
  * Reads all tenants at first and from time to time, and otherwise active ones and those with a gap.
  */
-export function createGapCount (
-  deps: GapDeps, now = () => performance.now()
-): () => Promise<readonly number[]> {
+function createGapCount (deps: GapDeps): () => Promise<readonly number[]> {
   const gaps = new Map<string, number>()
   let counted: readonly number[] = []
   let shipped: Shipped | undefined
   let shippedAtMs = -Infinity
   return async () => {
     const lags = await deps.lags()
-    if (shipped !== undefined && isReached(shipped, lags)) {
+    const ends = shipped?.ends
+    const isReached = lags.every(({ partition, offset }) => offset >= (ends?.get(partition) ?? 0))
+    if (shipped !== undefined && isReached) {
       for (const [tenant, missing] of await missingOf(deps, shipped.last)) {
-        if (missing > (gaps.get(tenant) ?? 0)) logGap(deps, tenant, missing)
+        if (missing > (gaps.get(tenant) ?? 0)) {
+          deps.log.error({ tenant, entries: missing }, 'journal copy lost entries: they were ' +
+            'deleted from Kafka before they were copied, or from ClickHouse; run the audit to ' +
+            'list them')
+        }
         gaps.set(tenant, missing)
         if (missing === 0) gaps.delete(tenant)
       }
@@ -255,8 +257,9 @@ export function createGapCount (
       shipped = undefined
     }
     if (shipped === undefined) {
-      const isRecent = now() - shippedAtMs < IDLE_AFTER_MS
-      shippedAtMs = now()
+      const nowMs = performance.now()
+      const isRecent = nowMs - shippedAtMs < IDLE_AFTER_MS
+      shippedAtMs = nowMs
       const active = isRecent ? await deps.tenants.active() : []
       const tenants = isRecent
         ? [...new Set([...active.map(({ tenant }) => tenant), ...gaps.keys()])]
@@ -265,15 +268,6 @@ export function createGapCount (
     }
     return counted
   }
-}
-
-function isReached ({ ends }: Shipped, lags: Awaited<ReturnType<GapDeps['lags']>>): boolean {
-  return lags.every(({ partition, offset }) => offset >= (ends.get(partition) ?? 0))
-}
-
-function logGap ({ log }: Pick<GapDeps, 'log'>, tenant: string, entries: number): void {
-  log.error({ tenant, entries }, 'journal copy lost entries: they were deleted from Kafka before ' +
-    'they were copied, or from ClickHouse; run the audit to list them')
 }
 
 /** Reads the end offsets after Redis, so that they are behind every movement shipped before. */

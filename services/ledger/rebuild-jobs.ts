@@ -260,7 +260,12 @@ export async function recountLostJobs (deps: RecountDeps, signal: AbortSignal): 
       }
     }, { sinceMs, signal })
   }
-  for (const [tenant, jobs] of marked) await unmark(deps, tenant, [...jobs.keys()])
+  // Only the leader marks and unmarks, never concurrently.
+  for (const [tenant, jobs] of marked) {
+    const { recounts } = moneyKeys(tenant)
+    if (jobs.size > 0) await deps.redis.hdel(recounts, ...jobs.keys())
+    if (await deps.redis.hlen(recounts) === 0) await deps.redis.srem(RECOUNTING_KEY, tenant)
+  }
   deps.metrics.count('recovery_actions_total', { kind: 'recounted_job' }, since.length)
   deps.log.warn({ jobs: since.length }, 'jobs recounted from topic')
   return since.length
@@ -291,15 +296,6 @@ async function marksOf ({ redis }: RecountDeps): Promise<Marked> {
   return marked
 }
 
-/** Only the leader marks and unmarks, never concurrently. */
-async function unmark (
-  { redis }: RecountDeps, tenant: string, jobs: readonly string[]
-): Promise<void> {
-  const { recounts: key } = moneyKeys(tenant)
-  if (jobs.length > 0) await redis.hdel(key, ...jobs)
-  if (await redis.hlen(key) === 0) await redis.srem(RECOUNTING_KEY, tenant)
-}
-
 const isMarked = (marked: Marked, { headers }: RawMessage) =>
   marked.get(headers['tenant'] ?? '')?.has(headers['job'] ?? '') === true
 
@@ -309,7 +305,7 @@ const isMarked = (marked: Marked, { headers }: RawMessage) =>
  * others.
  * @throws InfrastructureError when Redis, ClickHouse or the registry cannot be reached.
  */
-export async function recountBlocks (
+async function recountBlocks (
   { messageCodec, blocks, store, log }: BlockDeps, messages: readonly RawMessage[]
 ): Promise<void> {
   const found: Completed[] = []

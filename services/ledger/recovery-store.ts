@@ -160,7 +160,12 @@ function stepsOf (scripts: ReturnType<typeof loadScripts>) {
 
     /** Rebuilds a job, or updates an existing one with its end from the journal. */
     rebuild: async (term: LeaderTerm, job: RebuiltJob): Promise<Step | 'made'> => {
-      const answer = await scripts.rebuild(rebuildKeys(job), [rebuildArguments(term, job)])
+      const { wallet } = moneyKeys(job.tenant)
+      const { job: record, dataKey } = jobKeys(job.tenant, job.job)
+      const answer = await scripts.rebuild([
+        wallet, record, dataKey, ...idempotencyKeysOf(job.tenant),
+        cursorsKeyOf(job.tenant, job.feed),
+      ], [rebuildArguments(term, job)])
       if (answer === 'superseded') return 'superseded'
       return answer === 'made' ? 'made' : 'done'
     },
@@ -207,7 +212,7 @@ function loadScripts (redis: RedisClient) {
   }
 }
 
-export type Unlock = {
+type Unlock = {
   /** Seq of the last movement that was compared. */
   readonly seq: number
   /** Why the wallet is frozen. */
@@ -236,17 +241,13 @@ function walletSnapshotOf (tenant: string, answer: SnapshotReply): SnapshotResul
       fundedMicros: integer(funded),
     },
     outbox: outbox.map(entryOf).toSorted((a, b) => a.seq - b.seq),
-    openJobs: openJobsOf(jobs),
+    // A flat list of job, time and state.
+    openJobs: Array.from({ length: jobs.length / 3 }, (_, index) => {
+      const [job = '', sinceMs, state] = jobs.slice(3 * index)
+      return { job, sinceMs: integer(sinceMs), state: state as JobInRedis['state'] }
+    }),
     trustsJournal: trust === 'journal',
   }
-}
-
-/** Parses a flat list of job, time and state. */
-function openJobsOf (flat: readonly string[]): readonly JobInRedis[] {
-  return Array.from({ length: flat.length / 3 }, (_, index) => {
-    const [job = '', sinceMs, state] = flat.slice(3 * index)
-    return { job, sinceMs: integer(sinceMs), state: state as JobInRedis['state'] }
-  })
 }
 
 function walletFields ({ seq, amounts }: NonNullable<Unlock['restored']>) {
@@ -258,14 +259,6 @@ function walletFields ({ seq, amounts }: NonNullable<Unlock['restored']>) {
     charged: chargedMicros,
     funded: fundedMicros,
   }
-}
-
-function rebuildKeys ({ tenant, job, feed }: RebuiltJob): string[] {
-  const keys = jobKeys(tenant, job)
-  return [
-    moneyKeys(tenant).wallet, keys.job, keys.dataKey, ...idempotencyKeysOf(tenant),
-    cursorsKeyOf(tenant, feed),
-  ]
 }
 
 function rebuildArguments ({ run, fence }: LeaderTerm, rebuilt: RebuiltJob): string {

@@ -1,25 +1,43 @@
 import type { Redis } from 'ioredis'
+import type { Journal } from '../../schemas/types.ts'
+import type { JournalCopy } from '../money/journal-copy.ts'
+import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
+import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
+import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { Sleep } from '../runtime/platform/retry.ts'
-import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
-import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
-import { compare, type CompareDeps, type Compared, type Comparison } from './compare.ts'
-import type { LeaderTerm, Step } from './recovery-store.ts'
-import { withEntriesAfterGap } from './journal-state.ts'
-import { endedOf, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
-import { repairKeys, type MissingKey, type RepairKeysDeps } from './restore-keys.ts'
-import { NO_BASE, readSnapshots } from './snapshots.ts'
+import {
+  chooseRetention, createJournalState, type JournalDeps, type JournalState, readJournal,
+  type Recent, reconcile, type Reconciliation, takeEnded, type TrackedJournal,
+  withEntriesAfterGap,
+} from './journal-state.ts'
+import { endedOf, type RebuildDeps, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
+import type { LeaderTerm, RecoveryStore, Step, WalletSnapshot } from './recovery-store.ts'
+import { type MissingKey, repairKeys, type RepairKeysDeps } from './restore-keys.ts'
+import {
+  type Base, NO_BASE, readSnapshots, snapshotIn, type SnapshotWriteDeps, writeSnapshots,
+} from './snapshots.ts'
 
-export type RecoveryDeps = CompareDeps & RepairKeysDeps & {
+export type RecoveryDeps = JournalDeps & RebuildDeps & RepairKeysDeps & SnapshotWriteDeps & {
   readonly redis: Pick<Redis, 'sadd' | 'hset' | 'hsetnx'>
-  readonly tenants: Pick<Tenants, 'activate'>
+  readonly tenants: Pick<Tenants, 'all' | 'add' | 'activate'>
+  readonly recoveryStore: Pick<RecoveryStore, 'snapshotWallet' | 'unlock' | 'rebuild'>
+  readonly journal: Pick<JournalCopy, 'lengths' | 'readNewest'>
   /** Redis time. */
   readonly clock: Clock
   readonly sleep: Sleep
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>
   readonly metrics: Pick<Metrics, 'count'>
+  /** The journal is read a second time, this long after the start of the comparison. */
+  readonly graceMs: number
+}
+
+type RecoverOptions = {
+  readonly signal: AbortSignal
+  /** Called with the number of wallets that are still locked. */
+  readonly onWaiting?: (tenants: number) => void
 }
 
 /** Tenants that are unlocked concurrently. */
@@ -30,13 +48,12 @@ const PROGRESS_EVERY_MS = 5_000
  * Compares every locked wallet with the journal, restores what Redis lacks, and unlocks it, the
  * busiest first. Wallets that contradict their snapshots are compared with the whole journal
  * afterwards. Each step is idempotent and the unlock is the last one, so a crash leaves a wallet
- * locked for the next recovery. `onWaiting` is called with the number of wallets that are still
- * locked.
+ * locked for the next recovery.
  * @throws InfrastructureError when Redis, Kafka or the archive cannot be read.
  */
 export async function recover (
   deps: RecoveryDeps, fence: string, { signal, onWaiting = () => {} }: RecoverOptions
-): Promise<Recovered> {
+): Promise<Pick<Comparison, 'known' | 'unreachable'>> {
   const unlock = async ({ compared, suspect, unreachable }: Comparison) => {
     const waiting = compared.length + suspect.size + unreachable.size
     const progress = createProgress(deps, waiting, onWaiting)
@@ -56,21 +73,9 @@ export async function recover (
   return { known, unreachable }
 }
 
-/**
- * `known`: every tenant with entries in the journal or a wallet that was compared. `unreachable`:
- * those on a server that cannot execute scripts now; they stay locked.
- */
-type Recovered = Pick<Comparison, 'known' | 'unreachable'>
-
-type RecoverOptions = {
-  readonly signal: AbortSignal
-  readonly onWaiting?: (tenants: number) => void
-}
-
 /** Reports how many tenants are still locked, and logs it every few seconds. */
 function createProgress (
-  { clock, log }: Pick<RecoveryDeps, 'clock' | 'log'>, all: number,
-  onWaiting: (tenants: number) => void
+  { clock, log }: RecoveryDeps, all: number, onWaiting: (tenants: number) => void
 ) {
   let left = all
   let loggedAtMs = clock.now()
@@ -83,25 +88,243 @@ function createProgress (
   }
 }
 
-async function unlockAll (
-  deps: RecoveryDeps, fence: string,
-  { compared, progress, signal }: Pick<Comparison, 'compared'> & {
-    readonly progress: (unlocked: number) => void, readonly signal: AbortSignal,
+type CompareOptions = {
+  readonly fence: string
+  readonly base: Base
+  readonly signal: AbortSignal
+  /** Called with the number of locked tenants known so far. */
+  readonly onWaiting: (tenants: number) => void
+  /** The tenants to compare; by default all locked ones. */
+  readonly only?: ReadonlySet<string>
+}
+
+/** A locked wallet and its journal. `uncounted`: entries of jobs whose blocks must be recounted. */
+type Compared = {
+  readonly wallet: WalletSnapshot
+  readonly journal: JournalState
+  readonly verdict: Reconciliation
+  readonly uncounted: readonly Journal[]
+}
+
+type Comparison = {
+  readonly compared: readonly Compared[]
+  /** Tenants that contradict the base, or that it covers too little of. */
+  readonly suspect: ReadonlySet<string>
+  /** Every tenant with entries in the journal or a locked wallet. */
+  readonly known: ReadonlySet<string>
+  /** Tenants on a server that cannot execute scripts now; they stay locked. */
+  readonly unreachable: ReadonlySet<string>
+}
+
+/** Jobs that ended longer ago have no idempotency key that could be sent again. */
+const RETAINED_MS = 25 * 3_600_000
+/** Ended jobs in memory; above it they are written to Redis. */
+const MAX_ENDED_JOBS = 1_000
+const SNAPSHOTS_PER_BATCH = 100
+
+/**
+ * Compares locked wallets with the journal, from the base on. Redis loses only its latest writes: a
+ * wallet whose last movement is part of the base has lost nothing older, so it needs only the
+ * entries after the base. For a wallet that lost everything, the entries of a day are read as well.
+ */
+async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Comparison> {
+  const { base, signal, only } = options
+  const tracker = new Tracker(deps, options)
+  const grace = deps.sleep(deps.graceMs, signal)
+  // It may reject before it is awaited.
+  grace.catch(() => {})
+  const all = new Set(await deps.tenants.all())
+  await tracker.track(only ?? new Set([...all, ...base.byTenant.keys()]))
+  const reading = {
+    onTenants: async (tenants: ReadonlySet<string>) => {
+      if (only === undefined) await tracker.track(tenants)
+    },
+    trackedOf: (tenant: string) => tracker.tracked.get(tenant),
+    onApplied: (tenants: ReadonlySet<string>) => tracker.flushEnded(tenants),
+    signal,
   }
-): Promise<void> {
-  await repairKeys(deps, missingKeysOf(compared), signal)
-  const waiting = compared.toSorted(byWork)
-  for (let from = 0; from < waiting.length; from += AT_ONCE) {
-    signal.throwIfAborted()
-    const some = waiting.slice(from, from + AT_ONCE)
-    await Promise.all(some.map(one => unlockTenant(deps, { run: one.wallet.run, fence }, one)))
-    progress(some.length)
+  const { tracked, suspect, known, unreachable } = tracker
+  const from = await readJournal(deps, { ...reading, from: base.from, sinceMs: tracker.sinceMs() })
+  if (tracked.size > 0) {
+    // An entry that Redis has lost may still be on its way to the journal, sent by the process that
+    // got the reply, and may be the only one lost.
+    await grace
+    await readJournal(deps, { ...reading, from })
+  }
+  // The server with the list may have lost it alone, so it may lack unlocked tenants as well.
+  await deps.tenants.add([...known].filter(tenant => !all.has(tenant)))
+  // Replaces contradicted snapshots, so that the next recovery does not read the whole journal.
+  if (only !== undefined) {
+    const journals = [...tracked].map(([tenant, { journal }]) => [tenant, journal] as const)
+    await writeSnapshots(deps, journals, NO_BASE.from)
+  }
+  const compared = await Promise.all([...tracked.values()].map(async wallet =>
+    ({ ...wallet, verdict: await judge(deps, wallet) })))
+  if (isInUse(base)) {
+    const contradicted = compared.filter(({ verdict }) => verdict.faults.length > 0)
+    for (const { wallet: { tenant } } of contradicted) suspect.add(tenant)
+    for (const tenant of await compareWithCopy(deps, compared, known)) suspect.add(tenant)
+  }
+  return {
+    compared: compared.filter(({ wallet: { tenant } }) => !suspect.has(tenant)),
+    suspect,
+    known,
+    unreachable,
   }
 }
 
-/** Most open jobs first, then the latest movement. */
-const byWork = ({ journal: one }: Compared, { journal: other }: Compared) =>
-  other.open.size - one.open.size || other.at - one.at
+const isInUse = ({ byTenant }: Base) => byTenant.size > 0
+
+type Tracked = TrackedJournal & { readonly wallet: WalletSnapshot, readonly uncounted: Journal[] }
+
+/** Tracks tenants, found by name or by an entry, with their wallets in Redis. */
+class Tracker {
+  readonly known = new Set<string>()
+  readonly suspect = new Set<string>()
+  readonly unreachable = new Set<string>()
+  readonly tracked = new Map<string, Tracked>()
+  readonly #deps: RecoveryDeps
+  readonly #options: CompareOptions
+  readonly #recent: Recent = new Map()
+  readonly #endedSinceMs: number
+  /** Those with ended jobs in memory. */
+  readonly #withEnded = new Set<Tracked>()
+  #oldestMs = Infinity
+
+  constructor (deps: RecoveryDeps, options: CompareOptions) {
+    this.#deps = deps
+    this.#options = options
+    this.#endedSinceMs = deps.clock.now() - RETAINED_MS
+  }
+
+  async track (tenants: ReadonlySet<string>): Promise<void> {
+    const { fence, onWaiting } = this.#options
+    const untracked = [...tenants].filter(tenant => !this.known.has(tenant))
+    if (untracked.length === 0) return
+    for (let from = 0; from < untracked.length; from += SNAPSHOTS_PER_BATCH) {
+      const some = untracked.slice(from, from + SNAPSHOTS_PER_BATCH)
+      const snapshots = await Promise.all(some.map(async tenant =>
+        [tenant, await this.#deps.recoveryStore.snapshotWallet(tenant, fence)] as const))
+      for (const [tenant, wallet] of snapshots) {
+        this.known.add(tenant)
+        if (wallet === 'unreachable') this.unreachable.add(tenant)
+        else if (wallet !== undefined && wallet !== 'fenced') this.#add(wallet)
+      }
+    }
+    onWaiting(this.tracked.size + this.suspect.size + this.unreachable.size)
+  }
+
+  #add (wallet: WalletSnapshot): void {
+    const { base } = this.#options
+    const { tenant, seq, trustsJournal } = wallet
+    const snapshot = snapshotIn(base, tenant)
+    const isBehind = snapshot !== undefined && seq < snapshot.seq
+    if ((trustsJournal && isInUse(base)) || (isBehind && seq > 0)) {
+      this.suspect.add(tenant)
+      return
+    }
+    if (isBehind) {
+      const openedMs = snapshot.open.map(({ at }) => at)
+      this.#oldestMs = Math.min(this.#oldestMs, this.#endedSinceMs, ...openedMs)
+    }
+    const retention = chooseRetention(wallet, this.#endedSinceMs)
+    const journal = createJournalState(retention, snapshot, this.#recent)
+    this.tracked.set(tenant, { wallet, retention, journal, uncounted: [] })
+  }
+
+  /** The time from which entries before the base are read; undefined if none are needed. */
+  sinceMs (): number | undefined {
+    return this.#oldestMs === Infinity ? undefined : this.#oldestMs
+  }
+
+  /** Writes ended jobs to Redis in batches, so that memory does not grow with the journal. */
+  async flushEnded (tenants: ReadonlySet<string>): Promise<void> {
+    for (const tenant of tenants) {
+      const tracked = this.tracked.get(tenant)
+      if (tracked !== undefined && tracked.journal.ended.size > 0) this.#withEnded.add(tracked)
+    }
+    const jobs = [...this.#withEnded].reduce((sum, { journal }) => sum + journal.ended.size, 0)
+    if (jobs < MAX_ENDED_JOBS) return
+    const { fence } = this.#options
+    const ended = [...this.#withEnded].flatMap(({ journal, retention, wallet: { run } }) =>
+      endedOf(takeEnded(journal), { term: { run, fence }, openJobs: retention.openJobs }))
+    this.#withEnded.clear()
+    const { uncounted } = await rebuildEnded(this.#deps, ended)
+    for (const entry of uncounted) this.tracked.get(entry.tenant)?.uncounted.push(entry)
+  }
+}
+
+/**
+ * Compares a wallet with its journal. A journal that an operator trusts over Redis must be
+ * complete: one that lost entries would restore an old balance.
+ */
+async function judge (
+  deps: Pick<RecoveryDeps, 'journal'>, { wallet, journal, retention }: Tracked
+): Promise<Reconciliation> {
+  const verdict = reconcile(wallet, journal, retention)
+  if (!wallet.trustsJournal || verdict.faults.length > 0) return verdict
+  const { tenant, seq } = wallet
+  try {
+    const [newest] = await deps.journal.readNewest(tenant, { limit: 1 })
+    const copied = newest?.seq ?? 0
+    if (journal.seq >= Math.max(seq, copied)) return verdict
+    return faulty(`the journal of ${tenant} has ${journal.seq} entries, its copy in ClickHouse ` +
+      `${copied}, Redis ${seq}: a journal that lost entries is not trusted; restore it by ` +
+      '"npm run ops -- journal restore", then thaw again')
+  } catch (error) {
+    if (!isInfrastructure(error)) throw error
+    return faulty(`the copy of the journal of ${tenant} in ClickHouse cannot be read, so ` +
+      'the journal cannot be proven complete: thaw again when ClickHouse answers')
+  }
+}
+
+const faulty = (fault: string): Reconciliation => ({ behind: false, faults: [fault], missing: [] })
+
+/**
+ * Checks the base against the copy of the journal for wallets that are empty in Redis, which cannot
+ * contradict an old or deleted snapshot themselves. Returns the tenants that the copy contradicts,
+ * or all empty ones without a snapshot if the copy cannot be read.
+ * @throws InfrastructureError when it cannot be read and an empty wallet has a snapshot.
+ */
+async function compareWithCopy (
+  deps: RecoveryDeps, compared: readonly Compared[], known: ReadonlySet<string>
+): Promise<readonly string[]> {
+  const empty = compared.filter(({ wallet }) => wallet.seq === 0)
+  if (empty.length === 0) return []
+  try {
+    const lengths = await deps.journal.lengths()
+    const contradicted = empty.filter(({ wallet: { tenant }, journal }) => {
+      const copied = lengths.get(tenant) ?? 0
+      return copied < journal.base || copied > journal.seq
+    })
+    const unknown = [...lengths.keys()].filter(tenant => !known.has(tenant))
+    return [...contradicted.map(({ wallet: { tenant } }) => tenant), ...unknown]
+  } catch (error) {
+    if (!isInfrastructure(error) || empty.some(({ journal }) => journal.base > 0)) throw error
+    return empty.map(({ wallet: { tenant } }) => tenant)
+  }
+}
+
+async function unlockAll (
+  deps: RecoveryDeps, fence: string,
+  { compared, progress, signal }: {
+    readonly compared: readonly Compared[],
+    readonly progress: (unlocked: number) => void,
+    readonly signal: AbortSignal,
+  }
+): Promise<void> {
+  await repairKeys(deps, missingKeysOf(compared), signal)
+  // Most open jobs first, then the latest movement.
+  const waiting = compared.toSorted(({ journal: a }, { journal: b }) =>
+    b.open.size - a.open.size || b.at - a.at)
+  for (let from = 0; from < waiting.length; from += AT_ONCE) {
+    signal.throwIfAborted()
+    const some = waiting.slice(from, from + AT_ONCE)
+    await Promise.all(some.map(tenant =>
+      unlockTenant(deps, { run: tenant.wallet.run, fence }, tenant)))
+    progress(some.length)
+  }
+}
 
 /** Jobs whose reservations Redis has lost, so that it may lack their data keys. */
 function missingKeysOf (compared: readonly Compared[]): ReadonlyMap<string, MissingKey> {
@@ -112,29 +335,32 @@ function missingKeysOf (compared: readonly Compared[]): ReadonlyMap<string, Miss
   }))
 }
 
-async function unlockTenant (deps: RecoveryDeps, term: LeaderTerm, one: Compared): Promise<void> {
-  const { tenant } = one.wallet
-  const { faults, missing } = one.verdict
-  if (missing.length > 0) await writeMissing(deps, one)
+async function unlockTenant (
+  deps: RecoveryDeps, term: LeaderTerm, compared: Compared
+): Promise<void> {
+  const { tenant, seq } = compared.wallet
+  const { faults, missing, behind } = compared.verdict
+  if (missing.length > 0) await writeMissing(deps, tenant, missing)
   // Jobs of a frozen wallet are rebuilt as well: their rows are finished, and a stage that finds no
   // job would drop them.
-  const { open, ended } = withEntriesAfterGap(one.journal)
-  const known = new Map(one.wallet.openJobs.map(job => [job.job, job]))
-  const rebuiltOpen = await rebuildOpen(deps, term, { open, known })
-  const rebuiltEnded = await rebuildEnded(deps, endedOf(ended, { term, openJobs: known }))
+  const { open, ended } = withEntriesAfterGap(compared.journal)
+  const openInRedis = new Map(compared.wallet.openJobs.map(job => [job.job, job]))
+  const rebuiltOpen = await rebuildOpen(deps, term, { open, known: openInRedis })
+  const rebuiltEnded = await rebuildEnded(deps, endedOf(ended, { term, openJobs: openInRedis }))
   if (rebuiltOpen.superseded || rebuiltEnded.superseded) return
-  const uncounted = [...one.uncounted, ...rebuiltOpen.uncounted, ...rebuiltEnded.uncounted]
-  const verdict = { ...one.verdict, faults: [...faults, ...rebuiltOpen.faults] }
-  const found = { ...one, verdict, uncounted }
+  const rebuilt: Compared = {
+    ...compared,
+    verdict: { ...compared.verdict, faults: [...faults, ...rebuiltOpen.faults] },
+    uncounted: [...compared.uncounted, ...rebuiltOpen.uncounted, ...rebuiltEnded.uncounted],
+  }
   // A restored backup may contain work without a mark.
-  if (isActive(found, deps.clock.now())) await deps.tenants.activate([tenant])
-  if (verdict.faults.length > 0) return await freeze(deps, term, found)
-  if (await restore(deps, term, found) === 'superseded') return
+  if (isActive(rebuilt, deps.clock.now())) await deps.tenants.activate([tenant])
+  if (rebuilt.verdict.faults.length > 0) return await freeze(deps, term, rebuilt)
+  if (await restore(deps, term, rebuilt) === 'superseded') return
   deps.metrics.count('recovery_actions_total', { kind: 'tenant' })
-  const { seq } = one.wallet
   const jobsMade = rebuiltOpen.made + rebuiltEnded.made
-  const details = { tenant, seq, journal: one.journal.seq, jobsMade }
-  if (one.verdict.behind) deps.log.warn(details, 'wallet restored from journal')
+  const details = { tenant, seq, journal: compared.journal.seq, jobsMade }
+  if (behind) deps.log.warn(details, 'wallet restored from journal')
   else deps.log.info(details, 'tenant unlocked')
 }
 
@@ -146,7 +372,7 @@ const isActive = ({ wallet, journal, verdict, uncounted }: Compared, nowMs: numb
 
 /** Appends reconstructed entries to the journal, or every later comparison would find the gap. */
 async function writeMissing (
-  { emitter, log }: RecoveryDeps, { wallet: { tenant }, verdict: { missing } }: Compared
+  { emitter, log }: RecoveryDeps, tenant: string, missing: readonly Journal[]
 ): Promise<void> {
   await emitter.emit(missing.map(value =>
     ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
@@ -155,34 +381,27 @@ async function writeMissing (
 }
 
 async function restore (
-  { redis, recoveryStore }: RecoveryDeps, term: LeaderTerm, one: Compared
+  { redis, recoveryStore }: RecoveryDeps, term: LeaderTerm, compared: Compared
 ): Promise<Step> {
-  const { wallet: { tenant, seq }, journal, verdict } = one
+  const { wallet: { tenant, seq, openJobs }, journal, verdict, uncounted } = compared
   const { posted, recounts } = moneyKeys(tenant)
   if (verdict.behind) {
-    await Promise.all(journal.posted.map(one =>
-      redis.hsetnx(posted, one.id, `${one.seq}:${one.amountMicros}`)))
+    await Promise.all(journal.posted.map(entry =>
+      redis.hsetnx(posted, entry.id, `${entry.seq}:${entry.amountMicros}`)))
   }
-  // The tally of a running job may be lost as well, so its blocks are recounted.
-  const since = sinceOf(one)
+  // The tally of a running job may be lost as well, so its blocks are recounted from then on.
+  const running = openJobs.filter(({ job, state }) =>
+    (state === 'running' || state === 'settled') && !journal.endedOpen.has(job))
+  const since = new Map([
+    ...running.map(({ job, sinceMs }) => [job, sinceMs] as const),
+    ...uncounted.map(({ job, at }) => [job, at] as const),
+  ])
   if (since.size > 0) {
     await redis.sadd(RECOUNTING_KEY, tenant)
     await redis.hset(recounts, Object.fromEntries(since))
   }
   const restored = verdict.behind ? { seq: journal.seq, amounts: journal.amounts } : undefined
   return await recoveryStore.unlock(tenant, term, { seq, restored })
-}
-
-/** Jobs whose blocks must be recounted, and from which time on. */
-function sinceOf (
-  { wallet: { openJobs }, journal, uncounted }: Compared
-): ReadonlyMap<string, number> {
-  const running = openJobs.filter(({ job, state }) =>
-    (state === 'running' || state === 'settled') && !journal.endedOpen.has(job))
-  return new Map([
-    ...running.map(({ job, sinceMs }) => [job, sinceMs] as const),
-    ...uncounted.map(({ job, at }) => [job, at] as const),
-  ])
 }
 
 async function freeze (

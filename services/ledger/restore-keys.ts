@@ -43,7 +43,7 @@ export async function repairKeys (
  * accepted job is kept. A job that was erased in the topic stays erased, and an existing key stays
  * as it is.
  */
-export async function restoreKeys (
+async function restoreKeys (
   { redis, reader, codec, clock, metrics }: RestoreKeysDeps,
   missing: ReadonlyMap<string, MissingKey>, signal: AbortSignal
 ): Promise<void> {
@@ -120,9 +120,11 @@ type Erased = TombstoneTerms & { readonly tenant: string, readonly job: string }
  * may be left. Runs to its end once per run of each server.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
-export async function reErase (deps: ReEraseDeps, signal: AbortSignal): Promise<void> {
+async function reErase (deps: ReEraseDeps, signal: AbortSignal): Promise<void> {
   const { redis, servers, clock, log, metrics } = deps
-  const lost = await lostServers(redis, await servers())
+  const reached = await servers()
+  const completed = await Promise.all(reached.map(server => isCompleted(redis, server)))
+  const lost = reached.filter((_, index) => completed[index] === false)
   if (lost.length === 0) return
   const isLost = (key: string) => lost.some(({ has }) => has(key))
   const isQueueLost = Object.values(ERASURES_KEYS).some(isLost)
@@ -147,15 +149,10 @@ export async function reErase (deps: ReEraseDeps, signal: AbortSignal): Promise<
   log.warn({ jobs: deleted }, 'data keys of erased jobs re-erased after a restore of Redis')
 }
 
-/** The servers in whose run the erased jobs were not re-erased. */
-async function lostServers (
-  redis: ReEraseDeps['redis'], servers: readonly RedisServer[]
-): Promise<readonly RedisServer[]> {
-  const completed = await Promise.all(servers.map(server => isCompleted(redis, server)))
-  return servers.filter((_, index) => completed[index] === false)
-}
-
-/** Undefined for a server of a cluster that cannot execute commands now. */
+/**
+ * Whether the erased jobs were re-erased in this run of a server. Undefined for a server of a
+ * cluster that cannot execute commands now.
+ */
 async function isCompleted (
   redis: Pick<Redis, 'get'>, { address, run, keyOf }: RedisServer
 ): Promise<boolean | undefined> {

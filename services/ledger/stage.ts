@@ -1,5 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { NumberedEntry } from '../accounts/access-log/entry.ts'
+import type { NumberedEntry } from '../accounts/access-log/access-log.ts'
 import { FatalError, InfrastructureError } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import {

@@ -122,9 +122,15 @@ async function failStalled (
 async function digestOfStored (
   { storeBlock, clock, log }: StalledJobsDeps, job: Job, rows: Buffer
 ): Promise<string> {
-  const emission = unresolvableBlock({ coordinates: wholeJob(job), lane: job.lane, rows }, {
-    atMs: clock.now(), inputs: false,
-  })
+  const { tenant, id, service, chunks, preflight: { totalRows } } = job
+  const emission = unresolvableBlock({
+    // After the last chunk, where no block of a chunk is.
+    coordinates: {
+      tenant, job: id, service, chunk: chunks, chunks, firstRow: 0, rows: totalRows, totalRows,
+    },
+    lane: job.lane,
+    rows,
+  }, { atMs: clock.now(), inputs: false })
   try {
     return blockDigest(await storeBlock(emission))
   } catch (error) {
@@ -133,17 +139,8 @@ async function digestOfStored (
       throw new InfrastructureError(error.message, { cause: error })
     }
     if (!(error instanceof JobKeyLostError || error instanceof SealError)) throw error
-    const details = { tenant: job.tenant, job: job.id, err: error }
-    log.error(details, 'job ended without results: its data key is lost')
+    log.error({ tenant, job: id, err: error }, 'job ended without results: its data key is lost')
     return ''
-  }
-}
-
-/** The coordinates after the last chunk, which no block of a chunk has. */
-function wholeJob ({ tenant, id, service, chunks, preflight }: Job) {
-  const { totalRows } = preflight
-  return {
-    tenant, job: id, service, chunk: chunks, chunks, firstRow: 0, rows: totalRows, totalRows,
   }
 }
 

@@ -1,29 +1,115 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { RunningStage } from '../runtime/engine/engine.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Outbox } from '../money/outbox.ts'
 import type { Tenants } from '../money/tenants.ts'
+import type { GroupLag } from '../runtime/kafka/lag.ts'
 import { FatalError, orIfUnavailable } from '../runtime/platform/errors.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { sleep } from '../runtime/platform/retry.ts'
-import { shipOrphans, type WalletShippingDeps } from './outbox-shipper.ts'
-import type { Owned, Owners } from './owners.ts'
+import { subscriptionsOf } from '../runtime/platform/topics.ts'
+import type { Lane } from '../topology.ts'
 import { completeJob, hasAllRows, type StalledJobsDeps } from './stalled-jobs.ts'
 
-export type TakeoverDeps = WalletShippingDeps & StalledJobsDeps & {
+export type TakeoverDeps = StalledJobsDeps & {
   readonly store: Pick<JobStore, 'openJobs'>
-  readonly outbox: Pick<Outbox, 'tenantsWithPending'>
+  readonly outbox: Pick<Outbox, 'tenantsWithPending' | 'pending' | 'remove'>
   readonly tenants: Pick<Tenants, 'active'>
   readonly owners: Pick<Owners, 'findOrphans'>
-  readonly metrics: Pick<Metrics, 'watch'>
+  readonly metrics: Pick<Metrics, 'count' | 'watch'>
   /** Younger entries and jobs are not looked at. */
   readonly orphanAgeMs: number
 }
 
 /** The entries left in the outboxes, and the stalled jobs found. */
-export type TakenOver = { readonly entries: number, readonly stalledJobs: number }
+type TakenOver = { readonly entries: number, readonly stalledJobs: number }
 
-const NOTHING: TakenOver = { entries: 0, stalledJobs: 0 }
+type Looping = {
+  /** Two ledgers that take over would send the same twice. */
+  readonly isLeader: () => boolean
+  /** Called with a FatalError, which ends the loop. */
+  readonly fatal: (error: unknown) => void
+  /** Pause between two runs. */
+  readonly everyMs: number
+}
+
+/** Completes what crashed processes have left, in a loop beside the running stage. */
+export class Takeover {
+  readonly #deps: TakeoverDeps
+  readonly #stopping = new AbortController()
+  #isHealthy = true
+  #stalledJobs = 0
+  #ended: Promise<void> | undefined
+
+  constructor (deps: TakeoverDeps) {
+    this.#deps = deps
+  }
+
+  /** Runs while this ledger leads. A failed run is logged, and retried after the pause. */
+  start (looping: Looping): void {
+    this.#deps.metrics.watch('jobs_stalled', {}, () => this.#stalledJobs)
+    this.#ended = this.#loop(looping)
+  }
+
+  /** False after a failed run until one succeeds. */
+  ready (): boolean {
+    return this.#isHealthy
+  }
+
+  /** Resolves when the current run has reached its next step. */
+  async stop (): Promise<void> {
+    this.#stopping.abort()
+    await this.#ended
+  }
+
+  /**
+   * Ships orphaned outbox entries, closes ended jobs and fails stalled ones. An entry or an ended
+   * job belongs to the stage that made it until that stage cannot finish it, see `Owners`: a slow
+   * stage keeps what is its own, as nothing may be sent twice without a fault. Every step is
+   * idempotent. A failure of one tenant or job is logged and retried by the next run.
+   * @throws FatalError when a retry cannot help.
+   */
+  async run (): Promise<TakenOver> {
+    const deps = this.#deps
+    const isOver = () => this.#stopping.signal.aborted
+    const outboxes = await findOldEntries(deps, isOver)
+    const jobs = await findOldJobs(deps, isOver)
+    // Read after the entries and jobs: what their stages were working on is in the topics by then.
+    const orphans = await deps.owners.findOrphans(
+      [...outboxes.flatMap(({ old }) => old), ...jobs].flatMap(({ owner }) => owner ?? []))
+    let [entries, stalledJobs] = [0, 0]
+    for (const { tenant, pending, old } of outboxes) {
+      if (isOver()) return { entries, stalledJobs }
+      const seqs = new Set(old
+        .filter(({ owner }) => owner === undefined || orphans.has(owner.id)).map(({ seq }) => seq))
+      const shipped = await guarded(deps, { tenant }, () => shipOrphans(deps, tenant, seqs)) ?? 0
+      entries += pending - shipped
+    }
+    for (const { tenant, job, sinceMs, owner } of jobs) {
+      if (isOver()) return { entries, stalledJobs }
+      const isOrphan = owner !== undefined && orphans.has(owner.id)
+      const completed = await guarded(deps, { tenant, job },
+        () => completeJob(deps, { tenant, job, sinceMs, isOrphan }))
+      if (completed === 'stalled') stalledJobs += 1
+    }
+    return { entries, stalledJobs }
+  }
+
+  async #loop ({ isLeader, fatal, everyMs }: Looping): Promise<void> {
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      try {
+        this.#stalledJobs = isLeader() ? (await this.run()).stalledJobs : 0
+        this.#isHealthy = true
+      } catch (error) {
+        this.#isHealthy = false
+        if (error instanceof FatalError) return fatal(error)
+        this.#deps.log.warn({ err: error }, 'takeover failed; retrying')
+      }
+      await sleep(everyMs, signal).catch(() => {})
+    }
+  }
+}
 
 /** Without an owner it is an orphan at once. */
 type MaybeOwned = { readonly owner: Owned | undefined }
@@ -35,39 +121,6 @@ type OldEntries = {
 }
 type OldJob = MaybeOwned & {
   readonly tenant: string, readonly job: string, readonly sinceMs: number,
-}
-
-/**
- * Completes what crashed processes have left: ships orphaned outbox entries, closes ended jobs and
- * fails stalled ones. An entry or an ended job belongs to the stage that made it until that stage
- * cannot finish it, see `Owners`: a slow stage keeps what is its own, as nothing may be sent twice
- * without a fault. Every step is idempotent. A failure of one tenant or job is logged and retried
- * by the next run.
- * @throws FatalError when a retry cannot help.
- */
-export async function takeOver (deps: TakeoverDeps, signal?: AbortSignal): Promise<TakenOver> {
-  const isOver = () => signal?.aborted === true
-  const outboxes = await findOldEntries(deps, isOver)
-  const jobs = await findOldJobs(deps, isOver)
-  // Read after the entries and jobs: what their stages were working on is in the topics by then.
-  const orphans = await deps.owners.findOrphans(
-    [...outboxes.flatMap(({ old }) => old), ...jobs].flatMap(({ owner }) => owner ?? []))
-  let [entries, stalledJobs] = [0, 0]
-  for (const { tenant, pending, old } of outboxes) {
-    if (isOver()) return { entries, stalledJobs }
-    const seqs = new Set(old
-      .filter(({ owner }) => owner === undefined || orphans.has(owner.id)).map(({ seq }) => seq))
-    const shipped = await guarded(deps, { tenant }, () => shipOrphans(deps, tenant, seqs)) ?? 0
-    entries += pending - shipped
-  }
-  for (const { tenant, job, sinceMs, owner } of jobs) {
-    if (isOver()) return { entries, stalledJobs }
-    const isOrphan = owner !== undefined && orphans.has(owner.id)
-    const completed = await guarded(deps, { tenant, job },
-      () => completeJob(deps, { tenant, job, sinceMs, isOrphan }))
-    if (completed === 'stalled') stalledJobs += 1
-  }
-  return { entries, stalledJobs }
 }
 
 async function findOldEntries (
@@ -123,6 +176,26 @@ async function findOldJobs (
   return jobs
 }
 
+/**
+ * Ships those of these entries that are still in the outbox of a wallet. Returns how many of them
+ * are not in it any more.
+ */
+async function shipOrphans (
+  { outbox, emitter, metrics }: TakeoverDeps, tenant: string, seqs: ReadonlySet<number>
+): Promise<number> {
+  if (seqs.size === 0) return 0
+  // Read again: their owner may have shipped them just before it committed its last messages.
+  const orphans = (await outbox.pending(tenant)).filter(({ seq }) => seqs.has(seq))
+  if (orphans.length === 0) return seqs.size
+  failpoint('outbox.shipping')
+  await emitter.emit(orphans.map(value =>
+    ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+  failpoint('outbox.shipped')
+  await outbox.remove(tenant, orphans.map(({ seq }) => seq))
+  metrics.count('recovery_actions_total', { kind: 'entry' }, orphans.length)
+  return seqs.size
+}
+
 async function guarded<T> (
   { log }: Pick<TakeoverDeps, 'log'>, about: object, action: () => Promise<T>
 ): Promise<T | undefined> {
@@ -135,41 +208,87 @@ async function guarded<T> (
   }
 }
 
+/** Something that a stage has begun with a message, and finishes before it commits the message. */
+export type Owned = {
+  /** Unique among everything that is owned at a time. */
+  readonly id: string
+  readonly stage: 'lookup' | 'settle'
+  readonly lane: Lane
+}
+
+type OwnersDeps = {
+  /** The committed offsets and lags of these consumer groups, by partition. */
+  readonly readOffsets: (groups: readonly string[]) => Promise<readonly GroupLag[]>
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+}
+
+/** A stage that is behind in a partition and commits nothing for so long makes no progress. */
+const NO_PROGRESS_MS = 300_000
+
+type Partition = Pick<GroupLag, 'topic' | 'partition'>
+const nameOf = ({ topic, partition }: Partition) => `${topic}:${partition}`
+
 /**
- * Takes over in a loop beside the running stage, with a pause of `everyMs`, while this ledger
- * leads: two that take over would send the same twice. A failed run is logged and makes the service
- * not ready until one succeeds; a FatalError is passed to `fatal` and ends the loop. `stop`
- * resolves when the current run has reached its next step.
+ * Finds orphans, without a limit on how slow their owners may be. A stage commits a message only
+ * after it has finished everything that it began with it; if it crashes before, the message is
+ * delivered again. So nothing is orphaned before its consumer group has committed all messages that
+ * were in its topics when it was first seen. If it is unfinished after that, its end was lost, for
+ * example because Redis lost its newest writes. A partition without any commit for NO_PROGRESS_MS
+ * counts as finished, as its stage is gone or stuck.
  */
-export function startTakingOver (
-  stage: RunningStage,
-  deps: TakeoverDeps & {
-    readonly isLeader: () => boolean
-    readonly fatal: (error: unknown) => void
-  },
-  everyMs: number
-): RunningStage {
-  const stopping = new AbortController()
-  let healthy = true
-  let last = NOTHING
-  deps.metrics.watch('jobs_stalled', {}, () => last.stalledJobs)
-  const loop = async () => {
-    while (!stopping.signal.aborted) {
-      try {
-        last = deps.isLeader() ? await takeOver(deps, stopping.signal) : NOTHING
-        healthy = true
-      } catch (error) {
-        healthy = false
-        if (error instanceof FatalError) return deps.fatal(error)
-        deps.log.warn({ err: error }, 'takeover failed; retrying')
-      }
-      await sleep(everyMs, stopping.signal).catch(() => {})
+export class Owners {
+  readonly #readOffsets: OwnersDeps['readOffsets']
+  readonly #now: OwnersDeps['now']
+  /** By id, the ends of the partitions when it was first seen. */
+  #ends = new Map<string, ReadonlyMap<string, number>>()
+  /** By group and partition, the last commit, and since when nothing followed it. */
+  readonly #commits = new Map<string, { readonly offset: number, readonly sinceMs: number }>()
+
+  constructor ({ readOffsets, now }: OwnersDeps) {
+    this.#readOffsets = readOffsets
+    this.#now = now
+  }
+
+  /**
+   * Returns the ids of those whose stage will not finish them. Call it once a run with all that
+   * are unfinished: one that is left out is forgotten.
+   */
+  async findOrphans (owned: readonly Owned[]): Promise<ReadonlySet<string>> {
+    const groups = new Set(owned.map(groupOf))
+    if (groups.size === 0) this.#commits.clear()
+    const lags = groups.size === 0 ? [] : await this.#readOffsets([...groups])
+    const byGroup = Map.groupBy(lags, ({ group }) => group)
+    const stuck = new Set(lags.filter(lag => this.#isStuck(lag)))
+    const seen = this.#ends
+    this.#ends = new Map()
+    const orphans = new Set<string>()
+    for (const unfinished of owned) {
+      const { id } = unfinished
+      const partitions = byGroup.get(groupOf(unfinished)) ?? []
+      const before = seen.get(id)
+      this.#ends.set(id, before ??
+        new Map(partitions.map(lag => [nameOf(lag), lag.offset + lag.lag])))
+      const isFinished = (lag: GroupLag) =>
+        lag.offset >= (before?.get(nameOf(lag)) ?? 0) || stuck.has(lag)
+      if (before !== undefined && partitions.every(isFinished)) orphans.add(id)
     }
+    return orphans
   }
-  const ended = loop()
-  const stop = async () => {
-    stopping.abort()
-    await Promise.all([ended, stage.stop()])
+
+  #isStuck (lag: GroupLag): boolean {
+    const name = `${lag.group} ${nameOf(lag)}`
+    const last = this.#commits.get(name)
+    if (lag.lag > 0 && last?.offset === lag.offset) {
+      return this.#now() - last.sinceMs >= NO_PROGRESS_MS
+    }
+    this.#commits.set(name, { offset: lag.offset, sinceMs: this.#now() })
+    return false
   }
-  return { ready: () => healthy && stage.ready(), stop }
+}
+
+function groupOf ({ stage, lane }: Owned): string {
+  const [subscription] = subscriptionsOf(stage, { lanes: [lane] })
+  if (subscription === undefined) throw new TypeError(`${stage} reads no topic of lane ${lane}`)
+  return subscription.group
 }

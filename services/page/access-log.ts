@@ -1,7 +1,8 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { ORGANIZATION_ACTIONS, type NumberedEntry } from '../accounts/access-log/entry.ts'
-import { ACCESS_COLUMNS, accessRecord } from '../accounts/access-log/records.ts'
+import {
+  ORGANIZATION_ACTIONS, type NumberedEntry, ACCESS_COLUMNS, accessRecord,
+} from '../accounts/access-log/access-log.ts'
 import { guardedLine } from '../jobs/results/csv.ts'
 import {
   customerRoutes, type Exchange, type LogPage, type PageDeps, readLogPage, sendCsv, type Visit,

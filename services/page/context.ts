@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { AccessStores } from '../accounts/access-log/copy.ts'
-import type { AccessAction } from '../accounts/access-log/entry.ts'
+import type { AccessAction } from '../accounts/access-log/access-log.ts'
 import { describeAccess } from '../accounts/access-log/requests.ts'
 import type { ApiKeys } from '../accounts/api-keys.ts'
 import type { Organization, Organizations } from '../accounts/organizations.ts'

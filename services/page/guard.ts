@@ -1,8 +1,9 @@
 import { timingSafeEqual } from 'node:crypto'
 import cookies from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import type { AccessLog } from '../accounts/access-log/access-log.ts'
-import { type AccessActor, INSTALLATION } from '../accounts/access-log/entry.ts'
+import {
+  type AccessLog, type AccessActor, INSTALLATION,
+} from '../accounts/access-log/access-log.ts'
 import { recordRequests, type Requester } from '../accounts/access-log/requests.ts'
 import { secretDigest, type Session } from '../accounts/sessions.ts'
 import { createHttpsRule, type PublicLimit } from '../runtime/platform/http-server.ts'

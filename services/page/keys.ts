@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { describeAccess } from '../accounts/access-log/requests.ts'
-import { NewKeyError, type KeySummary } from '../accounts/api-keys.ts'
-import { DEFAULT_SCOPES, SCOPES } from '../accounts/key-store.ts'
+import { NewKeyError, type KeySummary, DEFAULT_SCOPES, SCOPES } from '../accounts/api-keys.ts'
 import {
   choicesIn, customerRoutes, type Exchange, field, isRepeated, type PageDeps, type Visit,
 } from './context.ts'

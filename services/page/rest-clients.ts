@@ -1,4 +1,4 @@
-import { hashOf, newApiKey, DEFAULT_SCOPES, WORKSPACE_KEY } from '../accounts/key-store.ts'
+import { hashOf, newApiKey, DEFAULT_SCOPES, WORKSPACE_KEY } from '../accounts/api-keys.ts'
 import { accountKey } from '../accounts/records.ts'
 import { tenantOf, type Mode } from '../accounts/tenant.ts'
 import { createClient, type Client } from '../client/client.ts'

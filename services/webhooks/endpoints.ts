@@ -2,13 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
-import type { Wrapped } from '../accounts/wrapped.ts'
+import {
+  type Wrapped, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,
+} from '../accounts/records.ts'
 import {
   type EventSubscription, subscriptionsField, subscriptionsIn,
 } from '../accounts/organizations.ts'
-import {
-  type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,
-} from '../accounts/records.ts'
 import { type Mode, MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
 import { newId, timeOfId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
-import type { Wrapped } from '../accounts/wrapped.ts'
+import {
+  type Wrapped, accountKey, createAccountRecords, wrappedFields,
+} from '../accounts/records.ts'
 import { publicKeyOf } from '../runtime/crypto/ed25519.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
-import { accountKey, createAccountRecords, wrappedFields } from '../accounts/records.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 
 type Options = {

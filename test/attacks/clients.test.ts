@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { newApiKey } from '../../services/accounts/key-store.ts'
+import { newApiKey } from '../../services/accounts/api-keys.ts'
 import { eventually } from '../support/eventually.ts'
 import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 

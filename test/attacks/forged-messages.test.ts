@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { hashOf } from '../../services/accounts/key-store.ts'
+import { hashOf } from '../../services/accounts/api-keys.ts'
 import { createCodec, registrySource, type Codec } from '../../services/runtime/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
-import { organizationKeysKey } from '../../services/accounts/organization-key-store.ts'
+import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { insertRows } from '../../services/runtime/platform/clickhouse.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
-  ACCESS_OUTBOX_KEY, createAccessHead, createAccessLog, recordAttempt,
+  createAccessHead, createAccessLog, createAccessOutbox, recordAttempt, type NumberedEntry,
 } from '../../services/accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
-import type { NumberedEntry } from '../../services/accounts/access-log/entry.ts'
 import { createAdminClient } from '../../services/runtime/kafka/connection.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { runAudit } from '../../services/admin/audit/command.ts'
@@ -56,7 +55,8 @@ describe('the access log', () => {
     await append('job_2')
     const entries = await copied('job_2')
     expect(entries.map(({ target }) => target)).toEqual(['job_1', 'job_2'])
-    await eventually(async () => expect(await environment.redis.xlen(ACCESS_OUTBOX_KEY)).toBe(0))
+    const outbox = createAccessOutbox(environment.redis)
+    await eventually(async () => expect(await outbox.oldest(1)).toEqual([]))
     expect(await findings()).toEqual([])
   })
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { organizationKeysKey } from '../../services/accounts/organization-key-store.ts'
+import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'

@@ -5,9 +5,8 @@ import { tenantOf } from '../../services/accounts/tenant.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
-import { Owners } from '../../services/ledger/owners.ts'
+import { Owners, Takeover } from '../../services/ledger/takeover.ts'
 import { createBacklog } from '../../services/ledger/stalled-jobs.ts'
-import { takeOver } from '../../services/ledger/takeover.ts'
 import { createAdminClient } from '../../services/runtime/kafka/connection.ts'
 import { lagsOf, TOPOLOGY_GROUPS } from '../../services/runtime/kafka/lag.ts'
 import { createRepositories } from '../../services/jobs/results/repositories.ts'
@@ -51,7 +50,7 @@ async function takenJob (lose: (dataKey: string) => Promise<unknown> = async () 
   expect(accepted.kind).toBe('accepted')
   await lose(jobKeys(tenant, job).dataKey)
   const repositories = createRepositories({ ...connected, messageCodec })
-  const deps = {
+  const takeover = new Takeover({
     ...repositories,
     clock,
     emitter: createEmitter({ messageCodec, producerOf: bus.producer }),
@@ -67,10 +66,10 @@ async function takenJob (lose: (dataKey: string) => Promise<unknown> = async () 
     metrics: createMetrics(),
     orphanAgeMs: 0,
     stalledAfterMs: 0,
-  }
+  })
   // No stage has begun anything: what the first run sees has no owner in the second.
-  await takeOver(deps)
-  const { entries } = await takeOver(deps)
+  await takeover.run()
+  const { entries } = await takeover.run()
   await admin.close()
   expect(entries).toBe(0)
   return { tenant, job }

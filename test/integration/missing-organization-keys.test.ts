@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { readdirSync, readFileSync } from 'node:fs'
-import { organizationKeysKey } from '../../services/accounts/organization-key-store.ts'
+import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
 import { fetchSamples } from '../../services/runtime/platform/metrics-reader.ts'

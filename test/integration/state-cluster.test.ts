@@ -1,19 +1,23 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { wrappedInRedis } from '../../services/jobs/wrapped-keys.ts'
-import { createGapCount, createWalletSums } from '../../services/ledger/meters.ts'
+import { watchGaps, watchMoney } from '../../services/ledger/meters.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createTenants } from '../../services/money/tenants.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { homeOf } from '../../services/runtime/platform/cells.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
+import { createLog } from '../../services/runtime/platform/log.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { keepUnlocked } from '../support/redis/unlock.ts'
 import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
 
 const { servers, cluster } = await openRedisCluster()
 await keepUnlocked(cluster, await servers.connect())
+
+afterEach(() => { vi.useRealTimers() })
 
 const nodeOf = (tenant: string) => homeOf(cluster, moneyKeys(tenant).wallet)
 
@@ -55,8 +59,10 @@ describe('the state in a cluster', () => {
 
   it('is read across tenants by metrics, key rotation and recovery', async () => {
     const tenants = createTenants(cluster)
-    const sums = await createWalletSums({ redis: cluster, tenants })()
-    expect(sums).toContainEqual({ mode: 'live', state: 'charged', value: 20_000 * TENANTS.length })
+    const [metrics, log] = [createMetrics(), createLog('test', { level: 'silent' })]
+    watchMoney({ redis: cluster, tenants, metrics, log })
+    expect(await metrics.text())
+      .toContain(`money_micros{state="charged",mode="live"} ${20_000 * TENANTS.length}`)
     const counted: number[] = []
     const journal = {
       counts: async (last: ReadonlyMap<string, number>) => {
@@ -64,15 +70,11 @@ describe('the state in a cluster', () => {
         return last
       },
     }
-    const count = createGapCount({
-      redis: cluster,
-      tenants,
-      journal,
-      lags: async () => [],
-      log: { warn: () => {}, error: () => {} },
-    })
-    await count()
-    expect(await count()).toEqual([0])
+    vi.useFakeTimers({ toFake: ['performance'] })
+    watchGaps({ redis: cluster, tenants, journal, lags: async () => [], metrics, log })
+    await metrics.text()
+    vi.advanceTimersByTime(10_000)
+    expect(await metrics.text()).toMatch(/^journal_entries_missing 0$/m)
     expect(counted).toEqual([TENANTS.length])
     const wrapped = []
     for await (const { pieces: [{ binding }] } of wrappedInRedis(cluster)) wrapped.push(binding[1])

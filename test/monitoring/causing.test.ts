@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
 import { createAccessLog } from '../../services/accounts/access-log/access-log.ts'
-import { SCOPES } from '../../services/accounts/key-store.ts'
+import { SCOPES } from '../../services/accounts/api-keys.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { createPauses } from '../../services/admin/pause.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'

@@ -1,9 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { AccessEntry } from '../../schemas/types.ts'
 import {
-  ACCESS_OUTBOX_KEY, createAccessHead, createAccessLog, createAccessOutbox,
+  AccessShipper, createAccessHead, createAccessLog, createAccessOutbox,
 } from '../../services/accounts/access-log/access-log.ts'
-import { shipAccess, type AccessShippingDeps } from '../../services/ledger/outbox-shipper.ts'
 import { seededRandom } from '../bench/jobs.ts'
 import { createMemoryBus } from '../support/kafka/memory-bus.ts'
 import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
@@ -21,11 +20,10 @@ function createLedgers (seed: number) {
   const random = seededRandom(seed)
   const crashes = (rate: number) => { if (random() < rate) throw CRASH }
   const outbox = createAccessOutbox(redis)
-  const depsOf = (rate: number): AccessShippingDeps => ({
+  const shipperOf = (rate: number) => new AccessShipper({
     codec,
     // All entries are old enough.
     clock: { now: () => Number.MAX_SAFE_INTEGER },
-    isLeader: () => true,
     log: { warn: () => {} },
     outbox: {
       oldest: async limit => {
@@ -48,7 +46,7 @@ function createLedgers (seed: number) {
   })
   const ship = async (rate: number) => {
     try {
-      await shipAccess(depsOf(rate), signal)
+      await shipperOf(rate).ship(signal)
     } catch (error) {
       if (error !== CRASH) throw error
     }
@@ -72,7 +70,7 @@ describe('the access log', () => {
       if (random() < 0.5) await Promise.all([ship(0.3), ship(0.3)])
     }
     await ship(0)
-    expect(await redis.xlen(ACCESS_OUTBOX_KEY)).toBe(0)
+    expect(await createAccessOutbox(redis).oldest(1)).toEqual([])
     const entries = await topic()
     const byId = Map.groupBy(entries, ({ entryId }) => entryId)
     expect([...byId.values()].map(([first]) => first?.target)).toEqual(targets)

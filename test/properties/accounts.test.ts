@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, it, vi, type MockInstance } from 'vitest'
 import type { Account } from '../../schemas/types.ts'
-import { createApiKeys } from '../../services/accounts/api-keys.ts'
-import { hashOf, createKeyStore } from '../../services/accounts/key-store.ts'
+import { createApiKeys, hashOf } from '../../services/accounts/api-keys.ts'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import { createOrganizations, newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
@@ -11,7 +10,8 @@ import {
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWebhookEndpoints } from '../../services/webhooks/endpoints.ts'
 import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
-import { restoreAccounts, shipAccounts } from '../../services/ledger/accounts.ts'
+import { restoreAccounts, shipAccounts } from '../../services/accounts/account-topics.ts'
+import { eventually } from '../support/eventually.ts'
 import { organizationKeysOf } from '../support/keys/organization-keys.ts'
 import { contentOf } from '../support/redis/content.ts'
 import {
@@ -297,9 +297,12 @@ describe('a change of an account', () => {
   it('does not include when a key was used', async () => {
     const { orgId, good } = await createAll()
     await ship()
-    await createKeyStore(redis).recordUse(hashOf(good.secret), { atMs: 5, from: '192.0.2.7' })
+    const { apiKeys } = accounts()
+    await apiKeys.findKey(good.secret, '192.0.2.7')
+    await eventually(async () => expect((await apiKeys.list(orgId))
+      .find(({ id }) => id === good.id)?.lastUsedFrom).toBe('192.0.2.7'))
     expect(await unshipped()).toEqual([])
-    await accounts().apiKeys.revoke(orgId, good.id)
+    await apiKeys.revoke(orgId, good.id)
     await ship()
     const fields = (await shippedAccounts()).flatMap(account => account.fields)
     const local = ['lastUsedAt', 'lastUsedFrom', 'madeIn', 'revision']

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { Leader as Election } from '../../services/ledger/leader-election.ts'
 import { LEADER_KEY } from '../../services/money/redis-keys.ts'
-import { startTakingOver } from '../../services/ledger/takeover.ts'
+import { Takeover } from '../../services/ledger/takeover.ts'
 import type { Chaos } from './chaos.ts'
 import { leaderDeps, type LeaderOptions } from './leader-deps.ts'
 
@@ -56,11 +56,11 @@ export function startLeader (options: LeaderOptions): Leader {
 
 function startProcess (options: LeaderOptions, redis: Redis, name: string): LeaderProcess {
   const deps = leaderDeps(options, redis, name)
-  const noStage = { ready: () => true, stop: async () => {} }
-  const leading = new Election(deps)
-  const takingOver =
-    startTakingOver(noStage, { ...deps, isLeader: () => leading.isLeader() }, TAKEOVER_EVERY_MS)
-  return { stop: async () => { await Promise.all([leading.stop(), takingOver.stop()]) } }
+  const election = new Election(deps)
+  const takeover = new Takeover(deps)
+  const isLeader = () => election.isLeader()
+  takeover.start({ isLeader, fatal: deps.fatal, everyMs: TAKEOVER_EVERY_MS })
+  return { stop: async () => { await Promise.all([election.stop(), takeover.stop()]) } }
 }
 
 /** Deletes the lease of a leader with another name. */

@@ -1,8 +1,7 @@
 import type { Redis } from 'ioredis'
 import { createEmitter } from '../../services/runtime/engine/emit.ts'
 import type { Job } from '../../services/jobs/job.ts'
-import { startTakingOver, takeOver, type TakeoverDeps } from '../../services/ledger/takeover.ts'
-import { Owners } from '../../services/ledger/owners.ts'
+import { Owners, Takeover, type TakeoverDeps } from '../../services/ledger/takeover.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { TOPOLOGY_GROUPS } from '../../services/runtime/kafka/lag.ts'
 import { storeBlock } from '../../services/jobs/results/repositories.ts'
@@ -40,17 +39,17 @@ const PAUSE_MS = 1
 
 /** Takes over all the time, without a minimum age: nothing that has an owner is taken. */
 export function startTakeover (pipeline: Pipeline, redis: Redis, tenants: readonly string[]) {
-  const noStage = { ready: () => true, stop: async () => {} }
-  return startTakingOver(noStage, {
+  const takeover = new Takeover({
     ...takeoverDeps(pipeline, redis),
     backlog: { mayContain: async () => true },
     tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
     metrics: { ...noMetrics, watch: () => {} },
     orphanAgeMs: 0,
     stalledAfterMs: NEVER_MS,
-    isLeader: () => true,
-    fatal: (error: unknown) => { throw error },
-  }, PAUSE_MS)
+  })
+  const fatal = (error: unknown) => { throw error }
+  takeover.start({ isLeader: () => true, fatal, everyMs: PAUSE_MS })
+  return takeover
 }
 
 /** As Kafka reports them: a group without a commit is at the beginning. */
@@ -73,16 +72,16 @@ function offsetsOf ({ messages, committed }: MemoryBus, names: readonly string[]
 export async function takeOverAll (output: ScenarioOutput, redis: Redis): Promise<void> {
   const { pipeline, tenants } = output
   const lost = lostJobs(output)
-  const deps = {
+  const takeover = new Takeover({
     ...takeoverDeps(pipeline, redis),
     backlog: { mayContain: async (job: object) => !lost.has((job as Job).id) },
     tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
     metrics: noMetrics,
     orphanAgeMs: 0,
     stalledAfterMs: 0,
-  }
-  await takeOver(deps)
-  await takeOver(deps)
+  })
+  await takeover.run()
+  await takeover.run()
   await pipeline.idle()
 }
 

@@ -1,4 +1,4 @@
-import type { NumberedEntry } from '../../services/accounts/access-log/entry.ts'
+import type { NumberedEntry } from '../../services/accounts/access-log/access-log.ts'
 
 /** An entry of the access log: the download of a job's results by a key. */
 export function accessEntry (more: Partial<NumberedEntry> = {}): NumberedEntry {

@@ -1,5 +1,4 @@
-import { createApiKeys } from '../../services/accounts/api-keys.ts'
-import { SCOPES, type Scope } from '../../services/accounts/key-store.ts'
+import { createApiKeys, SCOPES, type Scope } from '../../services/accounts/api-keys.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { connectRedis, type RedisClient } from '../../services/runtime/platform/redis.ts'
 import { createWallet } from '../../services/money/wallet.ts'

@@ -1,13 +1,88 @@
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { AccessEntry } from '../../../schemas/types.ts'
+import type { OutgoingMessage, Producer } from '../../runtime/kafka/bus.ts'
+import type { Codec } from '../../runtime/kafka/registry.ts'
+import type { Clock } from '../../runtime/platform/clock.ts'
+import { failpoint } from '../../runtime/platform/failpoint.ts'
+import type { Log } from '../../runtime/platform/log.ts'
 import { globalKey } from '../../runtime/platform/redis.ts'
-import {
-  type AccessDescription, type AccessEvent, type AccessResult, entryOfEvent, resultIdOf,
-} from './entry.ts'
+import { startRepeating } from '../../runtime/platform/retry.ts'
+import { messageKey, topicName } from '../../runtime/platform/topics.ts'
+
+/** The organization of entries that concern the whole installation. */
+export const INSTALLATION = 'installation'
+
+/**
+ * Who acts: an API key, a person who signed in, a browser that signed in by a link, or an operator
+ * at the command line. `id` is that of the key, the person or the session, or the name of the
+ * account on the machine.
+ */
+export type AccessActor = {
+  readonly kind: 'key' | 'person' | 'link' | 'operator'
+  readonly id: string
+}
+
+/** What concerns an organization. Entries are kept for ever, so names are only added. */
+export const ORGANIZATION_ACTIONS = [
+  'organization.created', 'organization.erased', 'policy.changed',
+  'person.added', 'person.changed', 'person.signed_out', 'person.removed',
+  'sign_in_link.created', 'session.started', 'session.ended',
+  'key.created', 'key.rolled', 'key.revoked',
+  'webhook_secret.shown', 'webhook_secret.rotated', 'webhook_key.rotated',
+  'webhook_endpoint.created', 'webhook_endpoint.changed', 'webhook_endpoint.deleted',
+  'webhook_endpoint.secret_rotated',
+  'job.cancelled', 'job.erased', 'results.previewed', 'results.downloaded', 'usage.downloaded',
+  'delivery.resent',
+  'balance.topped_up', 'balance.adjusted', 'balance.thawed',
+  'partner.created', 'partner.rotated', 'partner.revoked', 'keys.rotated', 'access_log.exported',
+] as const
+
+/** What operators do to the installation; organizations need no filter for it. */
+type InstallationAction =
+  | 'keys.rewrapped'
+  | 'stage.paused' | 'stage.resumed' | 'stage.replayed' | 'journal.restored'
+  | 'letters.opened' | 'letters.replayed' | 'letters.discarded'
+
+/** Everything that is recorded. */
+export type AccessAction = typeof ORGANIZATION_ACTIONS[number] | InstallationAction
+
+/**
+ * An action has two entries: `attempted` before it, and its result after it. `refused` is an action
+ * that was not done: the actor lacks the right, or asks for something invalid. `incomplete` is a
+ * command that met no error, but left something undone or found something wrong. `failed` is an
+ * action that met an error, and may be done in part. Without a second entry the result is not
+ * known.
+ */
+type AccessOutcome = 'attempted' | AccessResult
+export type AccessResult = 'done' | 'refused' | 'incomplete' | 'failed'
+
+/** A privileged action, as its writer describes it. */
+export type AccessEvent = {
+  /** Its id, or INSTALLATION. */
+  readonly organization: string
+  readonly actor: AccessActor
+  readonly action: AccessAction
+  /** The id of what it is done to, such as a key or a job; '' for the organization itself. */
+  readonly target?: string
+  /** The IP address of the request, or the name of the machine of a command. */
+  readonly address?: string
+  /** `done` by default. */
+  readonly outcome?: AccessOutcome
+  /** A few short values, without contacts and secrets. */
+  readonly details?: Readonly<Record<string, string>>
+  /** A new one by default. */
+  readonly entryId?: string
+}
+
+/** What is known of an action only while it is done, such as the id of a new key. */
+export type AccessDescription = Pick<AccessEvent, 'target' | 'details'> & {
+  /** Set by an action that ends well without doing anything. */
+  readonly outcome?: 'refused'
+}
 
 /** Stream: entries that the topic `access.log` has not acknowledged yet. */
-export const ACCESS_OUTBOX_KEY = globalKey('access-log:outbox')
+const ACCESS_OUTBOX_KEY = globalKey('access-log:outbox')
 
 /** Sorted set with one member: the highest number that was copied to ClickHouse. */
 const ACCESS_HEAD_KEY = globalKey('access-log:head')
@@ -54,7 +129,7 @@ export async function recordAttempt (log: AccessLog, event: AccessEvent): Promis
     record: async (result, { target = event.target, details, outcome = result } = {}) => {
       await log.append({
         ...event,
-        entryId: resultIdOf(entryId),
+        entryId: `${entryId}${RESULT_SUFFIX}`,
         outcome: result === 'done' ? outcome : result,
         ...target !== undefined && { target },
         ...details !== undefined && { details: { ...event.details, ...details } },
@@ -86,8 +161,6 @@ export function createAccessOutbox (redis: Pick<Redis, 'xrange' | 'xdel'>) {
   }
 }
 
-export type AccessOutbox = ReturnType<typeof createAccessOutbox>
-
 /** The highest number that was copied to ClickHouse; a loss of Redis resets it to a lower one. */
 export function createAccessHead (redis: Pick<Redis, 'zadd' | 'zscore'>) {
   return {
@@ -97,5 +170,133 @@ export function createAccessHead (redis: Pick<Redis, 'zadd' | 'zscore'>) {
     },
     /** 0 if nothing is known to be copied. */
     read: async (): Promise<number> => Number(await redis.zscore(ACCESS_HEAD_KEY, 'copied') ?? 0),
+  }
+}
+
+type AccessShippingDeps = {
+  readonly outbox: ReturnType<typeof createAccessOutbox>
+  readonly codec: Pick<Codec, 'encode'>
+  readonly producer: Pick<Producer, 'send'>
+  /** Redis time. */
+  readonly clock: Clock
+  readonly log: Pick<Log, 'warn'>
+}
+
+const BATCH_ENTRIES = 200
+const POLL_MS = 200
+/** An attempt that is refused at once can be withdrawn until then (`recordRequests`). */
+const HOLD_MS = 500
+
+/** Ships the entries of the access log to their topic. */
+export class AccessShipper {
+  readonly #deps: AccessShippingDeps
+
+  constructor (deps: AccessShippingDeps) {
+    this.#deps = deps
+  }
+
+  /** Ships in a loop while this ledger leads. A failure is logged and retried. */
+  start (isLeader: () => boolean): { readonly stop: () => Promise<void> } {
+    return startRepeating(POLL_MS, async signal => {
+      if (isLeader()) await this.ship(signal)
+    }, err => {
+      this.#deps.log.warn({ err }, 'failed to send entries of the access log to topic ' +
+        'access.log, retrying; do not restart Redis until this succeeds')
+    })
+  }
+
+  /**
+   * Ships the entries in the outbox, oldest first. A crash before they leave it, or a second
+   * leader, ships them again: they then have two numbers, and one id.
+   */
+  async ship (signal: AbortSignal): Promise<void> {
+    const { outbox, codec, producer, clock } = this.#deps
+    for (;;) {
+      const pending = await outbox.oldest(BATCH_ENTRIES, clock.now() - HOLD_MS)
+      if (pending.length === 0) return
+      const messages = await Promise.all(pending.map(({ entry }) => accessMessage(codec, entry)))
+      await producer.send(messages, signal)
+      failpoint('access.shipped')
+      await outbox.remove(pending)
+    }
+  }
+}
+
+/** What the id of the entry with the result of an attempt ends with. */
+export const RESULT_SUFFIX = ':result'
+
+/** An entry with its number: its position in the topic `access.log`, from 1. */
+export type NumberedEntry = AccessEntry & { readonly seq: number }
+
+/** The text of an entry that is signed and chained; no two entries share a text. */
+export function accessText (entry: NumberedEntry): string {
+  return JSON.stringify([
+    1, entry.seq, entry.entryId, entry.at, entry.organization, entry.actorKind, entry.actor,
+    entry.action, entry.target, entry.address, entry.outcome, entry.details,
+  ])
+}
+
+const MAX_CHARACTERS = 200
+/** The ids of some hundred jobs; a path has at most a hundred characters. */
+const MAX_TARGET_CHARACTERS = 10_000
+
+/** The entry of an event. Longer texts are cut, so that no caller can make the log large. */
+function entryOfEvent (
+  event: AccessEvent & { readonly entryId: string }, at: number
+): AccessEntry {
+  const {
+    entryId, organization, actor, action, target = '', address = '', outcome = 'done',
+  } = event
+  const details = Object.entries(event.details ?? {}).map(([name, text]) => [name, cut(text)])
+  return {
+    entryId,
+    at,
+    organization: cut(organization),
+    actorKind: actor.kind,
+    actor: cut(actor.id),
+    action,
+    target: cut(target, MAX_TARGET_CHARACTERS),
+    address: cut(address),
+    outcome,
+    details: details.length === 0 ? '' : JSON.stringify(Object.fromEntries(details)),
+  }
+}
+
+function cut (text: string, max = MAX_CHARACTERS): string {
+  return text.toWellFormed().slice(0, max).toWellFormed()
+}
+
+/** The message of an entry to the topic `access.log`. */
+export async function accessMessage (
+  codec: Pick<Codec, 'encode'>, entry: AccessEntry
+): Promise<OutgoingMessage> {
+  return {
+    topic: topicName('access.log'),
+    key: messageKey('access.log', entry),
+    value: await codec.encode('access.log-value', entry),
+    headers: {},
+  }
+}
+
+export const ACCESS_COLUMNS = [
+  'number', 'time', 'action', 'outcome', 'actor_kind', 'actor', 'target', 'address', 'details',
+  'id',
+] as const
+
+/** An entry of the access log as exports show it, by column. */
+export function accessRecord (
+  entry: NumberedEntry
+): Readonly<Record<typeof ACCESS_COLUMNS[number], string>> {
+  return {
+    number: String(entry.seq),
+    time: new Date(entry.at).toISOString(),
+    action: entry.action,
+    outcome: entry.outcome,
+    actor_kind: entry.actorKind,
+    actor: entry.actor,
+    target: entry.target,
+    address: entry.address,
+    details: entry.details,
+    id: entry.entryId,
   }
 }

@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { RecordMac, SignedRecord } from '../../runtime/crypto/mac.ts'
 import { insertRows, streamRows } from '../../runtime/platform/clickhouse.ts'
-import type { AccessLog } from './access-log.ts'
-import { accessText, type NumberedEntry, RESULT_SUFFIX } from './entry.ts'
+import { type AccessLog, accessText, type NumberedEntry, RESULT_SUFFIX } from './access-log.ts'
 
 /** Some entries in ClickHouse. */
 type AccessPage = {

@@ -1,7 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createLogThrottle } from '../../runtime/platform/log.ts'
-import { type AccessLog, type AccessAttempt, recordAttempt } from './access-log.ts'
-import type { AccessAction, AccessDescription, AccessEvent, AccessResult } from './entry.ts'
+import {
+  type AccessLog, type AccessAttempt, recordAttempt, type AccessAction, type AccessDescription,
+  type AccessEvent,
+} from './access-log.ts'
 
 /** Who sent a request. */
 export type Requester = Pick<AccessEvent, 'organization' | 'actor' | 'details'>
@@ -55,7 +57,7 @@ export function recordRequests (app: FastifyInstance, recording: RequestRecordin
     // The hook runs again if sending fails.
     request.accessAttempt = undefined
     if (attempt === undefined) return
-    const result = resultOf(statusCode)
+    const result = statusCode < 400 ? 'done' : statusCode < 500 ? 'refused' : 'failed'
     const record = async () => {
       const isRepeated = result === 'refused' && !isDue(attempt.name)
       if (isRepeated && await attempt.withdraw()) return
@@ -90,11 +92,6 @@ export function describeAccess (request: FastifyRequest, about: AccessDescriptio
   request.accessDescription = about
 }
 
-function resultOf (status: number): AccessResult {
-  if (status < 400) return 'done'
-  return status < 500 ? 'refused' : 'failed'
-}
-
 /** Waits for an entry whose request goes on in any case. */
 async function stored ({ log }: FastifyRequest, entry: Promise<unknown>): Promise<void> {
   await entry.catch((err: unknown) => {
@@ -111,16 +108,11 @@ function eventOf (
   if (action === undefined || action === null) return undefined
   const requester = requesterOf(request)
   if (requester === undefined) return undefined
-  const event: AccessEvent = {
-    ...requester, action, target: targetOf(request), address: request.clientAddress,
-  }
+  const ids = request.params as Readonly<Record<string, string>>
+  const target = TARGETS.map(name => ids[name]).find(id => id !== undefined) ?? ''
+  const event: AccessEvent = { ...requester, action, target, address: request.clientAddress }
   return isExempt?.(request, event) === true ? undefined : event
 }
 
-/** The most specific id in the path. */
-function targetOf ({ params }: FastifyRequest): string {
-  const ids = params as Readonly<Record<string, string>>
-  return TARGETS.map(name => ids[name]).find(id => id !== undefined) ?? ''
-}
-
+/** Ids in paths, the most specific first. */
 const TARGETS = ['deliveryId', 'delivery', 'key', 'endpoint', 'person', 'id']

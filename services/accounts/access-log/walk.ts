@@ -4,7 +4,7 @@ import type { TopicReader } from '../../runtime/kafka/topic-reader.ts'
 import { CHAIN_START, type ChainHead, extendByText, type Range } from '../../money/journal-chain.ts'
 import { topicName } from '../../runtime/platform/topics.ts'
 import type { AccessCopy } from './copy.ts'
-import { accessText, type NumberedEntry } from './entry.ts'
+import { accessText, type NumberedEntry } from './access-log.ts'
 
 /** The name of the chain of the access log among exported heads, which tenants never have. */
 export const ACCESS_CHAIN = 'access.log'
@@ -116,17 +116,15 @@ function createWalk (
       head,
       findings: [
         ...found.list(),
-        ...isExported ? [] : [exportedFinding(exported)],
+        ...isExported
+          ? []
+          : [{
+              rule: ACCESS_RULES.exported,
+              detail: `entry ${exported?.seq} had the hash ${exported?.hash} when it was ` +
+                'exported; it or an entry before it was removed or changed',
+            }],
       ],
     }),
-  }
-}
-
-function exportedFinding (exported: ChainHead | undefined): AccessFinding {
-  return {
-    rule: ACCESS_RULES.exported,
-    detail: `entry ${exported?.seq} had the hash ${exported?.hash} when it was exported; ` +
-      'it or an entry before it was removed or changed',
   }
 }
 

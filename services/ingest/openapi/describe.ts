@@ -1,4 +1,4 @@
-import { scopesThatAllow, type Scope } from '../../accounts/key-store.ts'
+import { scopesThatAllow, type Scope } from '../../accounts/api-keys.ts'
 import swagger from '@fastify/swagger'
 import Fastify, { type FastifySchema, type RouteOptions } from 'fastify'
 import { API_VERSION } from '../../../schemas/api/root.ts'

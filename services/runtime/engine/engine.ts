@@ -45,7 +45,7 @@ export type EngineDeps = {
   readonly random?: () => number
 }
 
-export type RunningStage = {
+type RunningStage = {
   /** False before the groups are joined, and while infrastructure is unavailable. */
   readonly ready: () => boolean
   /** Resolves when all batches have stopped at their next step; nothing is committed after it. */

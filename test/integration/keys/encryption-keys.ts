@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import {
   createOrganizationKeyStore, ERASED_FIELD, OrganizationErasedError,
 } from '../../../services/accounts/organization-key-store.ts'
-import { shipOrganizationKeys } from '../../../services/accounts/organization-keys-topic.ts'
+import { shipAccounts } from '../../../services/accounts/account-topics.ts'
 import {
   addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
@@ -130,9 +130,9 @@ it('what cannot be sent stays in the outbox', async () => {
       send: async () => { throw new Error('no broker') },
     }
   }
-  await expect(shipOrganizationKeys({ ...failing, redis }, signal)).rejects.toThrow('no broker')
+  await expect(shipAccounts({ ...failing, redis }, signal)).rejects.toThrow('no broker')
   expect(await keyStore.unshipped(10)).toContain(id)
-  await shipOrganizationKeys({ ...sending, accountsProducer: producer, redis }, signal)
+  await shipAccounts({ ...sending, accountsProducer: producer, redis }, signal)
   expect(await keyStore.unshipped(10)).toEqual([])
 })
 

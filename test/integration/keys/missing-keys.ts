@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { organizationKeysKey } from '../../../services/accounts/organization-key-store.ts'
+import { organizationKeysKey } from '../../support/keys/organization-keys.ts'
 import {
   accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError,
 } from '../../../services/accounts/records.ts'

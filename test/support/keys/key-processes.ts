@@ -1,6 +1,6 @@
 import {
   organizationKeyTombstone, sendOrganizationKeys,
-} from '../../../services/accounts/organization-keys-topic.ts'
+} from '../../../services/accounts/account-topics.ts'
 import {
   addOrganizationKey, createOrganizationKeys, organizationKeyId,
 } from '../../../services/accounts/organization-keys.ts'

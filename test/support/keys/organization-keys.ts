@@ -5,8 +5,12 @@ import {
   createJobKeys, createKeyCache, createNewJobKeys, type JobKeys, type JobKeysOptions,
 } from '../../../services/jobs/job-keys.ts'
 import type { NewJobKeys } from '../../../services/jobs/job-key-parts.ts'
-import type { RedisClient } from '../../../services/runtime/platform/redis.ts'
+import { globalKey, type RedisClient } from '../../../services/runtime/platform/redis.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
+
+/** The hash of the wrapped keys of an organization in Redis. */
+export const organizationKeysKey = (orgId: string): string =>
+  globalKey(`organization-keys:${orgId}`)
 
 /** Keys of organizations without stores: all organizations have the same, made of these bytes. */
 export function organizationKeysOf (...bytes: readonly [number, ...number[]]): OrganizationKeys {

@@ -1,4 +1,4 @@
-import { shipOrganizationKeys } from '../../../services/accounts/organization-keys-topic.ts'
+import { shipAccounts } from '../../../services/accounts/account-topics.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
 import { connectRedis } from '../../../services/runtime/platform/redis.ts'
@@ -7,7 +7,10 @@ import { messageMacOf } from './signed.ts'
 
 const SHIP_EVERY_MS = 20
 
-/** Ships new keys of organizations, as ledger does, for tests without one; the answer ends it. */
+/**
+ * Ships accounts and new keys of organizations, as ledger does, for tests without one; the answer
+ * ends it.
+ */
 export function keepShippingKeys (
   env: Readonly<Record<string, string | undefined>>
 ): () => Promise<void> {
@@ -24,7 +27,7 @@ export function keepShippingKeys (
   const shipping = (async () => {
     while (!stopping.signal.aborted) {
       // A store may be down for a test; the next round ships what is left.
-      await shipOrganizationKeys(deps, stopping.signal).catch(() => {})
+      await shipAccounts(deps, stopping.signal).catch(() => {})
       await sleep(SHIP_EVERY_MS, stopping.signal).catch(() => {})
     }
   })()

@@ -1,9 +1,9 @@
 import { connectAllKeys } from '../../../services/accounts/connect-organization-keys.ts'
+import { wrappingKeyId } from '../../../services/accounts/organization-keys.ts'
 import { createOrganizationKeyStore } from '../../../services/accounts/organization-key-store.ts'
 import {
-  copiesInTopic, restoreOrganizationKeys, shipOrganizationKeys,
-} from '../../../services/accounts/organization-keys-topic.ts'
-import { wrappingKeyId } from '../../../services/accounts/organization-keys.ts'
+  copiesInTopic, restoreAccounts, shipAccounts,
+} from '../../../services/accounts/account-topics.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { ACCOUNTS_RUN_KEY } from '../../../services/accounts/records.ts'
 import type { CopiedKey, JobKeyCopy } from '../../../services/jobs/job-key-copy.ts'
@@ -32,12 +32,12 @@ const read: ReadTopic = async (topic, onMessages) => { await onMessages(bus.mess
 /** What sends keys of organizations to their topic. */
 export const sending = { codec, accountsProducer: producer }
 
-/** Ships new keys of organizations, as ledger does. */
+/** Ships accounts and new keys of organizations, as ledger does. */
 export const ship = () =>
-  shipOrganizationKeys({ ...sending, redis }, new AbortController().signal)
+  shipAccounts({ ...sending, redis }, new AbortController().signal)
 
-/** Restores keys of organizations from their topic, as ledger does. */
-export const restore = () => restoreOrganizationKeys({
+/** Restores keys of organizations and accounts from their topics, as ledger does. */
+export const restore = () => restoreAccounts({
   redis,
   codec,
   reader: { read } as never,

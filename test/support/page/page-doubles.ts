@@ -1,6 +1,6 @@
 import type { InjectOptions } from 'fastify'
 import { onTestFinished } from 'vitest'
-import type { AccessEvent } from '../../../services/accounts/access-log/entry.ts'
+import type { AccessEvent } from '../../../services/accounts/access-log/access-log.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import type { Role } from '../../../services/accounts/people.ts'

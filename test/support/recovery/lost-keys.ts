@@ -1,5 +1,5 @@
 import { createOrganizationKeyStore } from '../../../services/accounts/organization-key-store.ts'
-import { organizationKeyTombstone } from '../../../services/accounts/organization-keys-topic.ts'
+import { organizationKeyTombstone } from '../../../services/accounts/account-topics.ts'
 import { withStores } from '../../../services/admin/deps.ts'
 
 /** Deletes the keys of an organization in Redis and in their topic. */

@@ -1,7 +1,10 @@
+import { crc32 } from 'node:zlib'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { createApiKeys, NewKeyError, type ApiKeys } from '../../../services/accounts/api-keys.ts'
-import { hashOf, newApiKey } from '../../../services/accounts/key-store.ts'
+import {
+  createApiKeys, hashOf, isWellFormed, newApiKey, NewKeyError, type ApiKeys,
+} from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
+import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 /** As Node reports an IPv4 address of a socket for both versions. */
@@ -19,6 +22,56 @@ const newKey = (more: object = {}) => keys.create({
   orgId: 'org_1', mode: 'live', scopes: ['jobs:write', 'jobs:read'], ...more,
 })
 const kindOf = async (secret: string) => (await keys.findKey(secret, ADDRESS)).kind
+const storedKey = (secret: string) => memory.hashes.get(`{global}:key:${hashOf(secret)}`)!
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+describe('a key', () => {
+  it.each(['live', 'test'] as const)('of mode %s: prefix, 30 random characters, checksum', mode => {
+    const secrets = Array.from({ length: 500 }, () => newApiKey(mode))
+    expect(new Set(secrets).size).toBe(500)
+    const seen = new Set(secrets.flatMap(secret => [...secret.slice(8, 38)]))
+    expect([...seen].sort().join('')).toBe([...BASE62].sort().join(''))
+    for (const secret of secrets) {
+      expect(secret).toMatch(new RegExp(`^vj_${mode}_[0-9A-Za-z]{36}$`))
+      expect(isWellFormed(secret)).toBe(true)
+      const digits =
+        [...secret.slice(-6)].reduce((sum, digit) => sum * 62 + BASE62.indexOf(digit), 0)
+      expect(digits).toBe(crc32(secret.slice(0, -6)))
+    }
+  })
+
+  it('with any one character changed, or with another length, is no key', () => {
+    const secret = newApiKey('live')
+    for (let at = 0; at < secret.length; at++) {
+      const other = secret[at] === 'a' ? 'b' : 'a'
+      expect(isWellFormed(secret.slice(0, at) + other + secret.slice(at + 1))).toBe(false)
+    }
+    const others = ['', 'vj_live_', 'x'.repeat(10_000), `${secret} `]
+    expect(others.filter(isWellFormed)).toEqual([])
+  })
+
+  it('is stored as its SHA-256, in texts, and never itself', async () => {
+    expect(hashOf('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+    const more = {
+      name: 'Nightly import', createdBy: 'operator', networks: ['192.0.2.0/24', '2001:db8::/32'],
+    }
+    const { id, secret } = await newKey(more)
+    expect(id).toBe(`key_${hashOf(secret).slice(0, 16)}`)
+    expect(JSON.stringify([...memory.hashes])).not.toContain(secret.slice(8))
+    expect([...memory.hashes]).toEqual([[`{global}:key:${hashOf(secret)}`, {
+      org: 'org_1',
+      mode: 'live',
+      scopes: 'jobs:write jobs:read',
+      name: 'Nightly import',
+      createdBy: 'operator',
+      networks: '192.0.2.0/24 2001:db8::/32',
+      last4: secret.slice(-4),
+      createdAt: '1000000',
+      expiresAt: '0',
+      revision: '1',
+    }]])
+  })
+})
 
 describe('finding a key', () => {
   it('returns its owner and its scopes', async () => {
@@ -37,10 +90,23 @@ describe('finding a key', () => {
     expect(memory.calls.read).toBe(1)
   })
 
-  it('never stores the secret', async () => {
+  it('finds none of an unknown mode, and keeps no scope that this release lacks', async () => {
     const { secret } = await newKey()
-    expect(JSON.stringify([...memory.hashes])).not.toContain(secret.slice(8))
-    expect([...memory.hashes.keys()]).toEqual([`{global}:key:${hashOf(secret)}`])
+    Object.assign(storedKey(secret), { scopes: 'jobs:admin jobs:write' })
+    expect(await keys.findKey(secret, ADDRESS)).toMatchObject({ key: { scopes: ['jobs:write'] } })
+    Object.assign(storedKey(secret), { mode: 'prod' })
+    nowMs += 1_000
+    expect(await kindOf(secret)).toBe('invalid')
+  })
+
+  it('waits until ledger has compared it in this run of Redis', async () => {
+    const { secret } = await newKey()
+    memory.texts.delete('{global}:accounts:run')
+    await expect(kindOf(secret)).rejects.toThrow(AccountsRecoveringError)
+    // Without the whole hash.
+    await expect(kindOf(secret)).rejects
+      .toThrow(`account record key:${hashOf(secret).slice(0, 8)}... is locked`)
+    expect(await keys.list('org_1')).toHaveLength(1)
   })
 
   it('asks Redis at most once a second', async () => {
@@ -126,6 +192,17 @@ describe('the keys of an organization', () => {
     expect(await keys.list('org_2')).toEqual([])
   })
 
+  it('are listed before they work, and not if they were never finished', async () => {
+    const broken = { ...memory.redis, call: () => Promise.reject(new Error('away')) }
+    const failing = createApiKeys(broken as unknown as typeof memory.redis, () => nowMs)
+    const key = { orgId: 'org_1', mode: 'live', scopes: [] } as const
+    await expect(failing.create(key)).rejects.toThrow('away')
+    expect(await memory.redis.zrange('{global}:org:org_1:keys', '0', '-1'))
+      .toEqual([expect.stringMatching(/^[0-9a-f]{64}$/)])
+    const { id } = await newKey()
+    expect((await keys.list('org_1')).map(key => key.id)).toEqual([id])
+  })
+
   it('are revoked one by one, by their own organization, once', async () => {
     const { id, secret } = await newKey()
     const other = await newKey()
@@ -187,9 +264,7 @@ describe('a key that belongs to networks', () => {
 
   it('works and is replaced if it was stored with such a network', async () => {
     const { id, secret } = await newKey({ networks: ['192.0.2.0/24'] })
-    Object.assign(memory.hashes.get(`{global}:key:${hashOf(secret)}`)!, {
-      networks: '192.0.2.9/24',
-    })
+    Object.assign(storedKey(secret), { networks: '192.0.2.9/24' })
     expect(await kindOf(secret)).toBe('ok')
     const rolled = await keys.roll('org_1', id, { graceMs: 0, createdBy: 'operator' })
     expect(await kindOf(rolled?.secret ?? '')).toBe('ok')

@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from 'vitest'
 import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
-import { organizationKeysKey } from '../../../services/accounts/organization-key-store.ts'
+import { organizationKeysKey } from '../../support/keys/organization-keys.ts'
 import { withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'

@@ -1,10 +1,11 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import {
-  createOrganizations, type Organizations, DEFAULT_POLICY, policyOf,
+  createOrganizations, type Organizations,
 } from '../../../services/accounts/organizations.ts'
 import { partsOf, tenantOf } from '../../../services/accounts/tenant.ts'
 import { memoryRedis } from './memory-redis.ts'
 
+const DEFAULT_POLICY = { freshnessDays: 90, weight: 1 }
 let memory: ReturnType<typeof memoryRedis>
 let organizations: Organizations
 let nowMs: number
@@ -110,8 +111,10 @@ describe('an organization', () => {
     await expect(setTo(NaN)).rejects.toThrow('freshnessDays is not a whole number; use')
   })
 
-  it('has no policy beyond what one may be, whatever is stored', () => {
-    expect(policyOf({ freshnessDays: '365', weight: 'x', gets: '0' }))
-      .toEqual({ freshnessDays: 90, weight: 1, gets: 1 })
+  it('has no policy beyond what one may be, whatever is stored', async () => {
+    const { id } = await organizations.create('Example')
+    Object.assign(memory.hashes.get(`{global}:org:${id}`)!,
+      { freshnessDays: '365', weight: 'x', gets: '0' })
+    expect(await organizations.policy(`${id}.live`)).toEqual({ ...DEFAULT_POLICY, gets: 1 })
   })
 })

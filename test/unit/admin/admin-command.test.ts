@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { AdminCommand, recordCommands } from '../../../services/admin/command-line.ts'
-import type { AccessEvent } from '../../../services/accounts/access-log/entry.ts'
+import type { AccessEvent } from '../../../services/accounts/access-log/access-log.ts'
 import { operatorName } from '../../../services/runtime/platform/command-environment.ts'
 import { CommandFailure, UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
-import type { NumberedEntry } from '../../../services/accounts/access-log/entry.ts'
+import type { NumberedEntry } from '../../../services/accounts/access-log/access-log.ts'
 import {
   type Progress, restoreAccessLog, type RestoreDeps, restoreJournal,
 } from '../../../services/admin/journal-restore.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { AccessEvent } from '../../../services/accounts/access-log/entry.ts'
+import type { AccessEvent } from '../../../services/accounts/access-log/access-log.ts'
 import { type AdminCommand, recordCommands } from '../../../services/admin/command-line.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/admin/deps.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'

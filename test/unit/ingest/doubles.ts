@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import type { AccessEvent } from '../../../services/accounts/access-log/entry.ts'
+import type { AccessEvent } from '../../../services/accounts/access-log/access-log.ts'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { createApp } from '../../../services/ingest/app.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'

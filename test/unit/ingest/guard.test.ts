@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { newApiKey } from '../../../services/accounts/key-store.ts'
+import { newApiKey } from '../../../services/accounts/api-keys.ts'
 import { callerOf } from '../../../services/ingest/guard.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'

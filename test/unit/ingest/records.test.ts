@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import Fastify from 'fastify'
-import { WORKSPACE_KEY } from '../../../services/accounts/key-store.ts'
+import { WORKSPACE_KEY } from '../../../services/accounts/api-keys.ts'
 import { countRequests } from '../../../services/ingest/records.ts'
 import { routesOf } from '../../../services/ingest/routes.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'

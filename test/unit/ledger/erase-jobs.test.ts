@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   createErasures, queueErasure, requestErasure, type ErasureRequest,
 } from '../../../services/jobs/erasures.ts'
@@ -6,7 +6,7 @@ import { requestedAtMs } from '../../../services/jobs/job.ts'
 import { ResultsError } from '../../../services/jobs/results/merge.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import {
-  eraseRequested, startErasing, watchErasures, type EraseJobsDeps, createCachedErasure,
+  createCachedErasure, type EraseJobsDeps, startErasing,
 } from '../../../services/ledger/erase-jobs.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { createErasureRedis } from '../../support/redis/erasure-redis.ts'
@@ -42,7 +42,8 @@ function setUp (state: State) {
   }) => { steps.push(`${step} ${tenant} ${jobs.join()}`) }
   const deps: EraseJobsDeps = {
     erasures: {
-      requested: async () => requested.map(one => one),
+      requested: async () => [...requested],
+      backlog: async () => ({ requested: 0, compacting: 0, oldestAtMs: undefined }),
       compacting: async () => ({ erasures: [...compacting], isDue }),
       await: async (requests, nextMs) => {
         if (requests.length === 0) return
@@ -65,6 +66,7 @@ function setUp (state: State) {
     eraseCached: state.eraseCached ?? (async ({ job }) => { steps.push(`cache ${job}`) }),
     clock: createManualClock(NOW_MS),
     log: { info: () => {}, warn: () => {}, error: () => {} },
+    metrics: { watchAll: () => {} },
     isLeader: () => true,
     everyMs: 1_000,
   }
@@ -76,7 +78,7 @@ describe('a round of erasures', () => {
     const { deps, steps } = setUp({
       requested: [request(ONE), request(TWO, { tenant: 'org_2.live' }), request(THREE)],
     })
-    await eraseRequested(deps)
+    await startErasing(deps).stop()
     expect(steps).toEqual([
       `destroy org_1.live ${ONE},${THREE}`, `destroy org_2.live ${TWO}`, 'rewrite',
       `await ${ONE},${TWO},${THREE} for 1000`,
@@ -85,7 +87,7 @@ describe('a round of erasures', () => {
 
   it('erases cached records before the key that finds them', async () => {
     const { deps, steps } = setUp({ requested: [request(ONE, { cache: true })] })
-    await eraseRequested(deps)
+    await startErasing(deps).stop()
     expect(steps.slice(0, 2)).toEqual([`cache ${ONE}`, `destroy org_1.live ${ONE}`])
   })
 
@@ -94,7 +96,7 @@ describe('a round of erasures', () => {
       requested: [request(ONE, { cache: true }), request(TWO)],
       eraseCached: async () => { throw new InfrastructureError('down') },
     })
-    await eraseRequested(deps)
+    await startErasing(deps).stop()
     expect(steps).toEqual([`destroy org_1.live ${TWO}`, 'rewrite', `await ${TWO} for 1000`])
   })
 
@@ -103,13 +105,13 @@ describe('a round of erasures', () => {
       requested: [request(ONE, { cache: true })],
       eraseCached: async () => { throw new ResultsError('damaged') },
     })
-    await eraseRequested(deps)
+    await startErasing(deps).stop()
     expect(steps[0]).toBe(`destroy org_1.live ${ONE}`)
   })
 
   it('removes the copies in ClickHouse of keys that the brokers have deleted', async () => {
     const { deps, steps } = setUp({ compacting: [request(TWO), request(ONE)], inTopic: [TWO] })
-    await eraseRequested(deps)
+    await startErasing(deps).stop()
     expect(steps).toEqual([
       `search since ${requestedAtMs(ONE)}`, `remove org_1.live ${ONE}`, `complete ${ONE}`,
       `tombstones org_1.live ${TWO}`, `await ${TWO} for 5000`,
@@ -118,7 +120,7 @@ describe('a round of erasures', () => {
 
   it('does not search the topic while no erasure is due', async () => {
     const { deps, steps } = setUp({ compacting: [request(ONE)], isDue: false })
-    await eraseRequested(deps)
+    await startErasing(deps).stop()
     expect(steps).toEqual([])
   })
 })
@@ -133,7 +135,6 @@ describe('the loop of erasures', () => {
     let leads = false
     const loop = startErasing({
       ...deps,
-      metrics: { watchAll: () => {} },
       everyMs: 1,
       isLeader: () => {
         leads = states.shift() ?? false
@@ -141,7 +142,6 @@ describe('the loop of erasures', () => {
       },
       erasures: {
         ...deps.erasures,
-        backlog: async () => ({ requested: 0, compacting: 0, oldestAtMs: undefined }),
         requested: async () => {
           rounds.push(leads ? 'as leader' : 'beside another leader')
           if (rounds.length === 1) throw new Error('down')
@@ -164,7 +164,9 @@ async function setUpMeters () {
   const erasures = createErasures(redis)
   const series = async () => {
     const metrics = createMetrics()
-    watchErasures({ erasures, clock, metrics, log: { warn: vi.fn() } })
+    await startErasing({
+      ...setUp({}).deps, erasures, clock, metrics, isLeader: () => false,
+    }).stop()
     return (await metrics.text()).split('\n').filter(line => line.startsWith('erasure'))
   }
   const erase = (job: string) => requestErasure(

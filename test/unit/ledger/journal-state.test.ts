@@ -1,82 +1,33 @@
 import { describe, expect, it } from 'vitest'
-import type { Journal } from '../../../schemas/types.ts'
+import type { Journal, Snapshot } from '../../../schemas/types.ts'
 import {
-  createJournalState, snapshotOf, applyEntry, type JournalRetention, readJournal,
+  chooseRetention, createJournalState, type JournalRetention, readJournal, reconcile, snapshotOf,
   type TrackedJournal,
 } from '../../../services/ledger/journal-state.ts'
-import { endedJob, codec } from '../../support/clickhouse/results.ts'
-import { entryOf, TENANT } from '../../support/stage-doubles.ts'
+import type { JobInRedis, WalletSnapshot } from '../../../services/ledger/recovery-store.ts'
+import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
+import { codec } from '../../support/clickhouse/results.ts'
+import { emptyWallet } from '../../support/recovery/wallet-snapshot.ts'
+import { TENANT } from '../../support/stage-doubles.ts'
 
-/** A job that reserved nothing at a moment of its own, and its end; two entries each. */
-const jobAt = (job: string, firstSeq: number, at: number): readonly Journal[] => {
-  const free = { amountMicros: 0, reservedMicros: 0, fundedMicros: 0, job, at }
-  const entry = { ...entryOf(TENANT, endedJob()), ...free }
-  return [
-    { ...entry, seq: firstSeq, entryId: `${job}:reserve` },
-    { ...entry, seq: firstSeq + 1, type: 'settle', entryId: `${job}:settle` },
-  ]
+type Move = readonly [type: string, job: string, amountMicros: number, chargeMicros?: number]
+
+/** A journal of these movements, as a wallet would have written it: an entry each 10 ms. */
+function journalOf (moves: readonly Move[], tenant = TENANT): readonly Journal[] {
+  let amounts: Amounts = ZERO_AMOUNTS
+  return moves.map(([type, job, amountMicros, chargeMicros = 0], index) => {
+    const movement = { type, job, amountMicros, chargeMicros }
+    amounts = post(amounts, movement)
+    const seq = index + 1
+    const entryId = job === '' ? `${type}:${seq}` : `${job}:${type}`
+    const more = { tenant, seq, entryId, at: 10 * seq, reason: '', header: null }
+    return { ...movement, ...amounts, ...more }
+  })
 }
-const entries = [...jobAt('a', 1, 10), ...jobAt('b', 3, 20), ...jobAt('c', 5, 30)]
-
-const NONE: JournalRetention = { seq: 6, openJobs: new Set(), sinceMs: 0 }
-
-it.each<[string, JournalRetention, readonly string[]]>([
-  ['that Redis has not heard of', { ...NONE, seq: 2 }, ['b', 'c']],
-  ['whose end Redis has not heard of', { ...NONE, seq: 3 }, ['b', 'c']],
-  ['of the last day', { ...NONE, seq: 0, sinceMs: 20 }, ['b', 'c']],
-  ['older ones that Redis takes for open',
-    { seq: 0, openJobs: new Set(['a']), sinceMs: 30 }, ['a', 'c']],
-  ['none that Redis knows', { ...NONE, openJobs: new Set(['a']) }, []],
-])('of ended jobs those are remembered %s', (_, retention, remembered) => {
-  const journal = createJournalState(retention)
-  for (const entry of entries) applyEntry(journal, entry, retention)
-  expect([journal.faults, [...journal.ended.keys()], journal.open.size])
-    .toEqual([[], remembered, 0])
-  expect([...journal.endedOpen]).toEqual([...retention.openJobs])
-})
-
-describe('a journal that begins with a snapshot', () => {
-  const snapshotAfter = (seq: number) => {
-    const journal = createJournalState(NONE)
-    for (const entry of entries.slice(0, seq)) applyEntry(journal, entry, NONE)
-    return snapshotOf(journal, { tenant: TENANT, from: [7] })
-  }
-
-  it('continues where it ended, whatever is repeated before that', () => {
-    for (let seq = 0; seq <= entries.length; seq += 1) {
-      const journal = createJournalState(NONE, snapshotAfter(seq))
-      for (const entry of entries.slice(Math.max(0, seq - 2))) applyEntry(journal, entry, NONE)
-      expect([journal.seq, journal.at, journal.faults, journal.open.size, journal.afterGap.size])
-        .toEqual([6, 30, [], 0, 0])
-      expect(snapshotOf(journal, { tenant: TENANT, from: [7] })).toEqual(snapshotAfter(6))
-    }
-  })
-
-  it('recalls jobs that Redis lacks from entries before it, in whatever order', () => {
-    const lost: JournalRetention = { ...NONE, seq: 0 }
-    const journal = createJournalState(lost, snapshotAfter(5))
-    expect([...journal.open.values()]).toEqual([{ job: 'c', seq: 5, at: 30, amountMicros: 0 }])
-    for (const seq of [3, 2, 4, 5, 3]) applyEntry(journal, entries[seq - 1]!, lost)
-    expect([...journal.ended].map(([job, { reserve, end }]) => [job, reserve?.seq, end.seq]))
-      .toEqual([['b', 3, 4]])
-    expect(journal.open.get('c')?.entry?.seq).toBe(5)
-    expect([journal.seq, journal.faults]).toEqual([5, []])
-  })
-})
 
 const NOTHING: JournalRetention = { seq: 0, openJobs: new Set(), sinceMs: 0 }
-const topUp = (tenant: string, seq: number): Journal => ({
-  ...entryOf(tenant, endedJob()),
-  seq,
-  type: 'topup',
-  job: '',
-  entryId: `topup:${seq}`,
-  amountMicros: 10,
-  availableMicros: 10 * seq,
-  reservedMicros: 0,
-  fundedMicros: 10 * seq,
-})
+const { signal } = new AbortController()
 
 /** A topic of batches of entries; null is a message without a value. Each entry has an offset. */
 const readerOf = (batches: readonly (readonly (Journal | null)[])[]) => ({
@@ -94,55 +45,234 @@ const readerOf = (batches: readonly (readonly (Journal | null)[])[]) => ({
   },
 })
 
-const { signal } = new AbortController()
-
-/** Tracks every tenant but `untracked`. */
-function createTracker (retentions: Readonly<Record<string, JournalRetention>> = {}) {
-  const tracked = new Map<string, TrackedJournal>()
-  const applied: string[][] = []
-  return {
-    tracked,
-    applied,
-    onTenants: async (tenants: ReadonlySet<string>) => {
-      for (const tenant of tenants) {
-        if (tracked.has(tenant) || tenant === 'untracked') continue
-        const retention = retentions[tenant] ?? NOTHING
-        tracked.set(tenant, { retention, journal: createJournalState(retention) })
-      }
-    },
-    trackedOf: (tenant: string) => tracked.get(tenant),
-    onApplied: async (tenants: ReadonlySet<string>) => { applied.push([...tenants]) },
-    signal,
-  }
+/** The state after these entries of one tenant. */
+async function read (
+  entries: readonly Journal[], retention = NOTHING, snapshot?: Snapshot
+) {
+  const journal = createJournalState(retention, snapshot)
+  await readJournal({ reader: readerOf([entries]), codec }, {
+    onTenants: async () => {}, trackedOf: () => ({ journal, retention }), signal,
+  })
+  return journal
 }
 
+/** Three jobs that reserved nothing, each with its end. */
+const free = journalOf(['a', 'b', 'c'].flatMap((job): Move[] =>
+  [['reserve', job, 0], ['settle', job, 0]]))
+const NONE: JournalRetention = { seq: 6, openJobs: new Set(), sinceMs: 0 }
+
+it.each<[string, JournalRetention, readonly string[]]>([
+  ['that Redis has not heard of', { ...NONE, seq: 2 }, ['b', 'c']],
+  ['whose end Redis has not heard of', { ...NONE, seq: 3 }, ['b', 'c']],
+  ['of the last day', { ...NONE, seq: 0, sinceMs: 40 }, ['b', 'c']],
+  ['older ones that Redis takes for open',
+    { seq: 0, openJobs: new Set(['a']), sinceMs: 60 }, ['a', 'c']],
+  ['none that Redis knows', { ...NONE, openJobs: new Set(['a']) }, []],
+])('of ended jobs those are remembered %s', async (_, retention, remembered) => {
+  const { faults, ended, open, endedOpen } = await read(free, retention)
+  expect([faults, [...ended.keys()], open.size]).toEqual([[], remembered, 0])
+  expect([...endedOpen]).toEqual([...retention.openJobs])
+})
+
+describe('a journal that begins with a snapshot', () => {
+  const snapshotAfter = async (seq: number) =>
+    snapshotOf(await read(free.slice(0, seq), NONE), { tenant: TENANT, from: [7] })
+
+  it('continues where it ended, whatever is repeated before that', async () => {
+    for (let seq = 0; seq <= free.length; seq += 1) {
+      const journal = await read(free.slice(Math.max(0, seq - 2)), NONE, await snapshotAfter(seq))
+      expect([journal.seq, journal.at, journal.faults, journal.open.size, journal.afterGap.size])
+        .toEqual([6, 60, [], 0, 0])
+      expect(snapshotOf(journal, { tenant: TENANT, from: [7] })).toEqual(await snapshotAfter(6))
+    }
+  })
+
+  it('recalls jobs that Redis lacks from entries before it, in whatever order', async () => {
+    const snapshot = await snapshotAfter(5)
+    expect(snapshot.open).toEqual([{ job: 'c', seq: 5, at: 50, amountMicros: 0 }])
+    const repeated = [3, 2, 4, 5, 3].map(seq => free[seq - 1]!)
+    const { ended, open, seq, faults } = await read(repeated, NOTHING, snapshot)
+    expect([...ended].map(([job, { reserve, end }]) => [job, reserve?.seq, end.seq]))
+      .toEqual([['b', 3, 4]])
+    expect(open.get('c')?.entry?.seq).toBe(5)
+    expect([seq, faults]).toEqual([5, []])
+  })
+})
+
 describe('readJournal', () => {
+  const topUps = (tenant: string) =>
+    journalOf([1, 2, 3, 4].map(() => ['topup', '', 10]), tenant) as
+      [Journal, Journal, Journal, Journal]
+  const [[a1, a2, a3, a4], [b1, b2]] = [topUps('a'), topUps('b')]
+
+  /** Tracks every tenant but `untracked`. */
+  function createTracker (retentions: Readonly<Record<string, JournalRetention>> = {}) {
+    const tracked = new Map<string, TrackedJournal>()
+    const applied: string[][] = []
+    return {
+      tracked,
+      applied,
+      onTenants: async (tenants: ReadonlySet<string>) => {
+        for (const tenant of tenants) {
+          if (tracked.has(tenant) || tenant === 'untracked') continue
+          const retention = retentions[tenant] ?? NOTHING
+          tracked.set(tenant, { retention, journal: createJournalState(retention) })
+        }
+      },
+      trackedOf: (tenant: string) => tracked.get(tenant),
+      onApplied: async (tenants: ReadonlySet<string>) => { applied.push([...tenants]) },
+      signal,
+    }
+  }
+
   it('applies the entries of each tenant in any order, over all batches', async () => {
-    const reader = readerOf([
-      [topUp('a', 2), topUp('b', 1), null], [topUp('a', 1), topUp('untracked', 1), topUp('a', 1)],
-    ])
+    const reader = readerOf([[a2, b1, null], [a1, { ...a1, tenant: 'untracked' }, a1]])
     const tracker = createTracker({ a: { ...NOTHING, seq: 1 } })
     expect([...await readJournal({ reader, codec }, tracker)]).toEqual([[0, 4n], [1, 6n]])
     const { tracked, applied } = tracker
     expect([...tracked].map(([tenant, { journal: { seq, amounts, faults } }]) =>
       [tenant, seq, amounts.availableMicros, faults])).toEqual([['a', 2, 20, []], ['b', 1, 10, []]])
     expect(tracked.get('a')?.journal.amountsAtWalletSeq?.fundedMicros).toBe(10)
-    expect([...tracked.get('a')!.journal.posted.values()]).toEqual([
+    expect(tracked.get('a')?.journal.posted).toEqual([
       { id: 'topup:1', seq: 1, amountMicros: 10 }, { id: 'topup:2', seq: 2, amountMicros: 10 },
     ])
     expect(applied).toEqual([['a', 'b'], ['a', 'untracked']])
   })
 
-  it('continues from the first entry after a gap while there is one', async () => {
-    const some = [topUp('a', 1), topUp('a', 3), topUp('a', 4), topUp('b', 2)]
-    const reader = readerOf([some, [topUp('b', 1)]])
-    expect((await readJournal({ reader, codec }, createTracker())).get(1)).toBe(1n)
-    const filled = readerOf([some, [topUp('b', 1), topUp('a', 2)]])
-    expect((await readJournal({ reader: filled, codec }, createTracker())).get(1)).toBe(6n)
-  })
+  it.each([['a gap', [b1], 1n], ['none', [b1, a2], 6n]])(
+    'continues from the first entry after a gap if there is %s', async (_, last, from) => {
+      const reader = readerOf([[a1, a3, a4, b2], last])
+      expect((await readJournal({ reader, codec }, createTracker())).get(1)).toBe(from)
+    })
 
   it('rejects when the journal cannot be read to its end', async () => {
     const reader = { read: async () => { throw new Error('no broker') } }
     await expect(readJournal({ reader, codec }, createTracker())).rejects.toThrow('no broker')
+  })
+})
+
+const entries = journalOf([
+  ['topup', '', 100], ['reserve', 'a', 30], ['settle', 'a', 30, 10], ['reserve', 'b', 20],
+])
+
+async function verdictOf (written: readonly Journal[], wallet: Partial<WalletSnapshot>) {
+  const whole = { ...emptyWallet(TENANT), ...wallet }
+  const retention = chooseRetention(whole, 0)
+  const journal = await read(written, retention)
+  return { ...reconcile(whole, journal, retention), journal }
+}
+
+const running = (job: string, state: JobInRedis['state'] = 'running'): JobInRedis =>
+  ({ job, sinceMs: 0, state })
+const at = (seq: number): Partial<WalletSnapshot> =>
+  ({ seq, amounts: entries[seq - 1] ?? ZERO_AMOUNTS, openJobs: seq === 4 ? [running('b')] : [] })
+
+describe('a tenant that is compared with its journal', () => {
+  it('is sound when both end alike, whatever came twice or out of order', async () => {
+    const [first, second, third, fourth] = entries as [Journal, Journal, Journal, Journal]
+    const { behind, faults, journal } =
+      await verdictOf([first, third, second, third, second, fourth, first], at(4))
+    expect([behind, faults, journal.seq]).toEqual([false, [], 4])
+    expect([[...journal.open.keys()], [...journal.ended.keys()]]).toEqual([['b'], []])
+  })
+
+  it('is ahead of it by what its outbox has', async () => {
+    const { behind, faults, journal } =
+      await verdictOf(entries.slice(0, 2), { ...at(4), outbox: entries.slice(2) })
+    expect([behind, faults, journal.seq]).toEqual([false, [], 4])
+  })
+
+  it.each([0, 1, 2, 3])('is behind it after %d movements', async seq => {
+    const { behind, faults, journal } = await verdictOf(entries, at(seq))
+    expect([behind, faults]).toEqual([true, []])
+    expect(journal.amounts).toEqual({
+      availableMicros: 70, reservedMicros: 20, chargedMicros: 10, fundedMicros: 100,
+    })
+  })
+
+  const wrong = { ...ZERO_AMOUNTS, availableMicros: 71, fundedMicros: 71 }
+  it.each<readonly [string, readonly Journal[], Partial<WalletSnapshot>, unknown]>([
+    ['balances that no entry explains', entries, { ...at(4), amounts: wrong },
+      ['after movement 4 Redis has availableMicros 71, reservedMicros 0, chargedMicros 0, ' +
+      'fundedMicros 71, the journal availableMicros 70, reservedMicros 20, chargedMicros 10, ' +
+      'fundedMicros 100']],
+    ['movements that the journal has lost', entries.slice(0, 3), at(4),
+      expect.arrayContaining(['Redis has 4 movements, journal and outbox have 3'])],
+    ['a gap', [entries[0]!, entries[2]!], at(1), ['entries 2 to 2 are missing before entry 3']],
+    ['two entries with one number', [...entries, { ...entries[3]!, job: 'c' }], at(4),
+      ['there are two entries with the number 4']],
+    ['a job that runs and has reserved nothing', entries,
+      { ...at(4), openJobs: [running('b'), running('x')] }, ['job x runs without a reservation']],
+    ['such a job whose record is lost', entries,
+      { ...at(4), openJobs: [running('b'), running('y', 'gone')] },
+      ['job y runs without a reservation']],
+  ])('is frozen for %s', async (_, written, wallet, faults) => {
+    expect((await verdictOf(written, wallet)).faults).toEqual(faults)
+  })
+
+  it('is not frozen for jobs that settled, nor while operators trust the journal', async () => {
+    const openJobs = [running('b'), running('x', 'ended'), running('y', 'settled')]
+    expect((await verdictOf(entries, { ...at(4), openJobs })).faults).toEqual([])
+    expect(await verdictOf(entries, { ...at(4), amounts: wrong, trustsJournal: true }))
+      .toMatchObject({ behind: true, faults: [] })
+  })
+})
+
+const FUNDED: Move = ['topup', '', 100]
+const RESERVED: Move = ['reserve', 'job_1', 30]
+const LAST: Move = ['adjust', '', 1]
+const SETTLED: Move = ['settle', 'job_1', 30, 12]
+
+/** What is reconstructed of a trusted journal of these movements, some of which are lost. */
+const reconstruct = async (moves: readonly Move[], ...lost: readonly number[]) =>
+  (await verdictOf(journalOf(moves).filter(({ seq }) => !lost.includes(seq)),
+    { trustsJournal: true })).missing
+
+describe('a lost entry of a journal that operators trust', () => {
+  it.each([['topup', 50], ['adjust', -20]] as const)('is reconstructed if it is a %s',
+    async (type, micros) => {
+      expect(await reconstruct([FUNDED, [type, '', micros], RESERVED], 2)).toEqual([{
+        tenant: TENANT,
+        seq: 2,
+        entryId: 'missing:2',
+        type: 'adjust',
+        job: '',
+        amountMicros: micros,
+        chargeMicros: 0,
+        availableMicros: 100 + micros,
+        reservedMicros: 0,
+        chargedMicros: 0,
+        fundedMicros: 100 + micros,
+        at: 30,
+        reason: 'reconstructed from entry 3: the entry itself is lost',
+        header: null,
+      }])
+    })
+
+  it('is reconstructed if it is the end of the only job with that reservation', async () => {
+    const moves: readonly Move[] = [FUNDED, RESERVED, ['reserve', 'job_2', 20], SETTLED, LAST]
+    expect(await reconstruct(moves, 4)).toMatchObject([{
+      entryId: 'job_1:settle',
+      type: 'settle',
+      job: 'job_1',
+      amountMicros: 30,
+      chargeMicros: 12,
+      availableMicros: 68,
+      reservedMicros: 20,
+      chargedMicros: 12,
+      fundedMicros: 100,
+    }])
+  })
+
+  it.each<readonly [string, readonly Move[], readonly number[]]>([
+    ['nothing is missing', [FUNDED, RESERVED], []],
+    ['nothing came behind it', [FUNDED, RESERVED], [2]],
+    ['there are two', [FUNDED, LAST, LAST, RESERVED], [2, 3]],
+    ['it is a reservation', [FUNDED, RESERVED, LAST], [2]],
+    ['it could be the end of either of two jobs',
+      [FUNDED, RESERVED, ['reserve', 'job_2', 30], SETTLED, LAST], [4]],
+    ['it moved nothing', [FUNDED, ['reserve', 'job_1', 0], LAST], [2]],
+  ])('is not reconstructed when %s', async (_, moves, lost) => {
+    expect(await reconstruct(moves, ...lost)).toEqual([])
   })
 })

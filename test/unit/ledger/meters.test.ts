@@ -1,11 +1,10 @@
-import { describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Redis } from 'ioredis'
 import type { Admin } from 'kafkajs'
 import type { Journal } from '../../../schemas/types.ts'
 import { createAdminClient } from '../../../services/runtime/kafka/connection.ts'
 import {
-  watchLag, countMovements, createWalletSums, watchMoney, watchOutboxes, createGapCount,
-  watchAccessLog, watchStores,
+  countMovements, watchAccessLog, watchGaps, watchLag, watchMoney, watchOutboxes, watchStores,
 } from '../../../services/ledger/meters.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
@@ -19,6 +18,12 @@ import { accessEntry } from '../../support/access.ts'
 const log = createLog('test', { level: 'silent' })
 const entry = (tenant: string, change: Partial<Journal>) =>
   ({ ...entryOf(tenant, acceptedJob()), ...change })
+
+// Readings are cached by this clock.
+beforeEach(() => { vi.useFakeTimers({ toFake: ['performance'] }) })
+afterEach(() => { vi.useRealTimers() })
+/** Scrapes are that far apart, so that each reads again. */
+const SCRAPE_MS = 10_000
 
 const OPEN = ['open:job_1', 'open:job_2', 'open:job_3']
 
@@ -91,41 +96,39 @@ describe('money meters', () => {
   })
 
   it('sum all wallets for each mode', async () => {
-    const { redis } = redisDouble()
-    const tenants = tenantsDouble([])
-    const found = await createWalletSums({ redis, tenants })()
-    expect(found.map(({ mode, state, value }) => `${mode} ${state} ${value}`)).toEqual([
-      'live available 71', 'live reserved 20', 'live charged 10', 'live funded 101', 'live jobs 3',
-      'test available 0', 'test reserved 0', 'test charged 0', 'test funded 0', 'test jobs 0',
-    ])
     const metrics = createMetrics()
-    watchMoney({ redis, tenants, metrics, log })
-    const text = await metrics.text()
-    expect(text).toContain('money_micros{state="funded",mode="live"} 101')
-    expect(text).toContain('jobs_open{mode="live"} 3')
+    watchMoney({ redis: redisDouble().redis, tenants: tenantsDouble([]), metrics, log })
+    const lines = (await metrics.text()).split('\n')
+      .filter(line => /^(money_micros|jobs_open)\{/.test(line))
+    const sums = [['live', [71, 20, 10, 101], 3], ['test', [0, 0, 0, 0], 0]] as const
+    expect(lines).toEqual([
+      ...sums.map(([mode, , jobs]) => `jobs_open{mode="${mode}"} ${jobs}`),
+      ...sums.flatMap(([mode, amounts]) => ['available', 'reserved', 'charged', 'funded']
+        .map((state, at) => `money_micros{state="${state}",mode="${mode}"} ${amounts[at]}`)),
+    ])
   })
 
   it('read idle wallets once, and active ones until one read later', async () => {
     const { redis, wallets, reads } = redisDouble()
     const active = ['a.live']
-    let nowMs = 0
-    const sums = createWalletSums({ redis, tenants: tenantsDouble(active) }, () => nowMs)
-    const funded = async () => {
+    const metrics = createMetrics()
+    watchMoney({ redis, tenants: tenantsDouble(active), metrics, log })
+    const funded = async (afterMs = SCRAPE_MS) => {
+      vi.advanceTimersByTime(afterMs)
       reads.length = 0
-      const found = await sums()
-      const value = found.find(({ mode, state }) => mode === 'live' && state === 'funded')?.value
-      return [value, reads.join()]
+      const text = await metrics.text()
+      return [Number(/^money_micros\{state="funded",mode="live"\} (.+)$/m.exec(text)?.[1]),
+        reads.join()]
     }
-    expect(await funded()).toEqual([101, 'w:{a}.live,w:{b}.live,w:{b}.test'])
+    const all = 'w:{a}.live,w:{b}.live,w:{b}.test'
+    expect(await funded()).toEqual([101, all])
     wallets['w:{a}.live'] = ['170', '20', '10', '200']
     expect(await funded()).toEqual([201, 'w:{a}.live'])
     active.pop()
     wallets['w:{a}.live'] = ['270', '20', '10', '300']
     expect(await funded()).toEqual([301, 'w:{a}.live'])
-    nowMs = IDLE_AFTER_MS / 2
     expect(await funded()).toEqual([301, ''])
-    nowMs = IDLE_AFTER_MS
-    expect((await funded())[1]).toBe('w:{a}.live,w:{b}.live,w:{b}.test')
+    expect(await funded(IDLE_AFTER_MS)).toEqual([301, all])
   })
 
   it('report the age of the oldest entry, and nothing while Redis is unavailable', async () => {
@@ -153,7 +156,7 @@ function createEnvironment () {
     'a.live': { seq: '5', outbox: [] }, 'b.live': { seq: '2', outbox: [] },
   }
   const copied: Record<string, readonly number[]> = { 'a.live': [1, 2, 3, 4, 5], 'b.live': [1, 2] }
-  const state = { active: ['a.live'], nowMs: 0, lags: [{ partition: 0, offset: 7, lag: 0 }] }
+  const state = { active: ['a.live'], lags: [{ partition: 0, offset: 7, lag: 0 }] }
   const reads: (readonly string[])[] = []
   const hgetall = async (key: string) => {
     const wallet = wallets[key.replace(/^w:\{(.+)\}/, '$1')]
@@ -162,7 +165,9 @@ function createEnvironment () {
     return { seq: wallet.seq, ...Object.fromEntries(pending) }
   }
   const log = { warn: vi.fn(), error: vi.fn() }
-  const count = createGapCount({
+  const metrics = createMetrics()
+  watchGaps({
+    metrics,
     redis: { hgetall } as never,
     tenants: {
       all: async () => ['a.live', 'b.live', 'new.live'],
@@ -172,12 +177,17 @@ function createEnvironment () {
       counts: async (last: ReadonlyMap<string, number>) => {
         reads.push([...last.keys()])
         return new Map([...last].map(([tenant, seq]) =>
-          [tenant, (copied[tenant] ?? []).filter(one => one >= 1 && one <= seq).length]))
+          [tenant, (copied[tenant] ?? []).filter(number => number >= 1 && number <= seq).length]))
       },
     },
     lags: async () => state.lags,
     log,
-  }, () => state.nowMs)
+  })
+  /** The metric at the next scrape; undefined if there is none. */
+  const count = async (afterMs = SCRAPE_MS) => {
+    vi.advanceTimersByTime(afterMs)
+    return /^journal_entries_missing (.+)$/m.exec(await metrics.text())?.[1]
+  }
   return { wallets, copied, state, reads, log, count }
 }
 
@@ -186,12 +196,12 @@ describe('the count of missing entries', () => {
     const { copied, state, reads, count } = createEnvironment()
     copied['a.live'] = [1, 5]
     state.lags = [{ partition: 0, offset: 7, lag: 2 }, { partition: 1, offset: 1, lag: 1 }]
-    expect(await count()).toEqual([])
+    expect(await count()).toBeUndefined()
     state.lags = [{ partition: 0, offset: 9, lag: 4 }, { partition: 1, offset: 1, lag: 1 }]
-    expect(await count()).toEqual([])
+    expect(await count()).toBeUndefined()
     expect(reads).toEqual([])
     state.lags = [{ partition: 0, offset: 9, lag: 4 }, { partition: 1, offset: 2, lag: 0 }]
-    expect(await count()).toEqual([3])
+    expect(await count()).toBe('3')
     expect(reads).toEqual([['a.live', 'b.live', 'new.live']])
   })
 
@@ -199,12 +209,12 @@ describe('the count of missing entries', () => {
     const { copied, log, count } = createEnvironment()
     copied['b.live'] = [2]
     await count()
-    expect([await count(), await count()]).toEqual([[1], [1]])
+    expect([await count(), await count()]).toEqual(['1', '1'])
     expect(log.error.mock.calls).toEqual([
       [{ tenant: 'b.live', entries: 1 }, expect.stringContaining('run the audit to list them')],
     ])
     copied['b.live'] = [1, 2]
-    expect(await count()).toEqual([0])
+    expect(await count()).toBe('0')
   })
 
   it('ignores movements in the outbox and those after them', async () => {
@@ -212,14 +222,14 @@ describe('the count of missing entries', () => {
     wallets['a.live'] = { seq: '9', outbox: ['9', '7'] }
     copied['a.live'] = [1, 2, 3, 4, 5, 8]
     await count()
-    expect(await count()).toEqual([1])
+    expect(await count()).toBe('1')
   })
 
   it('counts movements in Redis only, whatever seq a message claims', async () => {
     const { copied, count } = createEnvironment()
     copied['a.live'] = [0, 1, 2, 3, 4, 5, 900, 1_000]
     await count()
-    expect(await count()).toEqual([0])
+    expect(await count()).toBe('0')
   })
 
   it('reads active tenants and those with a gap, and all of them after a pause', async () => {
@@ -233,8 +243,7 @@ describe('the count of missing entries', () => {
     await count()
     await count()
     expect(reads.slice(2)).toEqual([['a.live', 'b.live']])
-    state.nowMs = IDLE_AFTER_MS
-    await count()
+    await count(IDLE_AFTER_MS)
     await count()
     expect(reads.at(-1)).toEqual(all)
   })

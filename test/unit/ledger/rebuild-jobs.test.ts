@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import type { Reservation } from '../../../services/ledger/journal-state.ts'
+import type { JournalState } from '../../../services/ledger/journal-state.ts'
 import type { JobInRedis, RebuiltJob } from '../../../services/ledger/recovery-store.ts'
 import {
   rebuildEnded, rebuildOpen, type Ended, type RebuildDeps,
@@ -45,8 +45,8 @@ function setUp (steps: readonly string[] = [], archived: readonly Job[] = [], no
   return { parts: deps, rebuilt, made, calls }
 }
 
-const openOf = (entries: readonly Journal[]) => new Map<string, Reservation>(
-  entries.map(entry => [entry.job, { ...entry, entry }]))
+const openOf = (entries: readonly Journal[]): JournalState['open'] =>
+  new Map(entries.map(entry => [entry.job, { ...entry, entry }]))
 const knownOf = (state: JobInRedis['state'], ...jobs: readonly string[]) =>
   new Map(jobs.map(job => [job, { job, sinceMs: 0, state }]))
 const endedOf = (job: string, change: Partial<Ended> = {}): Ended =>
@@ -64,8 +64,10 @@ describe('the open jobs of a journal', () => {
   })
 
   it('without terms in an entry must be in Redis', async () => {
-    const some = openOf([reserve('job_1', { reason: '' })])
-    const open = some.set('job_2', { job: 'job_2', seq: 4, at: 5, amountMicros: 6 })
+    const open: JournalState['open'] = new Map([
+      ...openOf([reserve('job_1', { reason: '' })]),
+      ['job_2', { job: 'job_2', seq: 4, at: 5, amountMicros: 6 }],
+    ])
     const known = new Map([...knownOf('running', 'job_1'), ...knownOf('gone', 'job_2')])
     expect(await rebuildOpen(setUp().parts, term, { open, known })).toEqual({
       made: 0, superseded: false, uncounted: [], faults: ['no entry describes the open job job_2'],

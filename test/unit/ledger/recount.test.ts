@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
-import { recountBlocks } from '../../../services/ledger/rebuild-jobs.ts'
+import { recountLostJobs, type RecountDeps } from '../../../services/ledger/rebuild-jobs.ts'
 import { tallyBlockOf } from '../../../services/jobs/results/block.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, live, messageCodec,
 } from '../../support/clickhouse/results.ts'
+import { JOB, TENANT } from '../../support/stage-doubles.ts'
 
 const CHUNK = { chunk: 1, chunks: 2, firstRow: 4, rows: 4, totalRows: 8 }
 const block = async (rows: readonly number[]) => (await arrived(
@@ -17,13 +18,29 @@ const messageOf = async (value: object | Buffer | null, offset: number) => ({
   topic: 'rows.completed.small',
   partition: 2,
   offset: BigInt(offset),
-  headers: {},
-} as RawMessage)
+  headers: { tenant: TENANT, job: JOB },
+} as unknown as RawMessage)
 
+/** Redis with one marked job, whose topic has these messages. */
 function setUp (tally: (digest: string) => void = () => {}) {
   const [tallied, logged]: [unknown[], unknown[]] = [[], []]
   const blocks = createBlocksDouble()
-  const deps: Parameters<typeof recountBlocks>[0] = {
+  const messages: RawMessage[] = []
+  const deps: RecountDeps = {
+    redis: {
+      smembers: async () => [TENANT],
+      hgetall: async () => ({ [JOB]: '5' }),
+      hdel: async () => 1,
+      hlen: async () => 0,
+      srem: async () => 1,
+    } as never,
+    reader: {
+      read: async (topic, onMessages) => {
+        if (topic === 'rows.completed.small') await onMessages(messages)
+        return new Map()
+      },
+    },
+    metrics: { count: () => {} },
     messageCodec,
     blocks,
     store: {
@@ -35,18 +52,21 @@ function setUp (tally: (digest: string) => void = () => {}) {
     },
     log: {
       error: (fields: object, message: string) => { logged.push([fields, message]) },
+      warn: () => {},
     } as never,
   }
-  return { parts: deps, blocks, tallied, logged }
+  const recount = async (...some: readonly Promise<RawMessage>[]) => {
+    messages.push(...await Promise.all(some))
+    await recountLostJobs(deps, new AbortController().signal)
+  }
+  return { recount, blocks, tallied, logged }
 }
 
 describe('recount', () => {
   it('stores blocks before it tallies them, with the same values as before', async () => {
     const [one, two] = [await block([0, 2]), await block([3])]
-    const { parts, blocks, tallied, logged } = setUp()
-    await recountBlocks(parts, await Promise.all([
-      messageOf(one, 1), messageOf(null, 2), messageOf(two, 3),
-    ]))
+    const { recount, blocks, tallied, logged } = setUp()
+    await recount(messageOf(one, 1), messageOf(null, 2), messageOf(two, 3))
     expect(blocks.inserts).toEqual([2])
     expect(blocks.stored).toEqual([one, two])
     expect(tallied).toEqual([[one.tenant, tallyBlockOf(one)], [two.tenant, tallyBlockOf(two)]])
@@ -65,16 +85,13 @@ describe('recount', () => {
   it('logs blocks that cannot be decoded or tallied, and tallies the others', async () => {
     const [one, two] = [await block([0]), await block([1])]
     const broken = tallyBlockOf(one).digest
-    const { parts, tallied, logged } = setUp(digest => {
+    const { recount, tallied, logged } = setUp(digest => {
       if (digest === broken) throw new Error('no such chunk')
     })
     // Bitmaps are bound to the seal: with another bitmap nothing can be decrypted.
     const changed = { ...two, live: Buffer.from([7]) }
-    const messages = await Promise.all([
-      messageOf(Buffer.from('garbage'), 7), messageOf(one, 8), messageOf(two, 9),
-      messageOf(changed, 10),
-    ])
-    await recountBlocks(parts, messages)
+    await recount(messageOf(Buffer.from('garbage'), 7), messageOf(one, 8), messageOf(two, 9),
+      messageOf(changed, 10))
     expect(tallied).toEqual([[two.tenant, tallyBlockOf(two)]])
     const undecodable =
       'recount skipped a block that cannot be decoded; settle dead-lettered it before'
@@ -87,8 +104,7 @@ describe('recount', () => {
   })
 
   it('rejects while a store is unavailable', async () => {
-    const { parts } = setUp(() => { throw new InfrastructureError('no Redis') })
-    await expect(recountBlocks(parts, [await messageOf(await block([0]), 1)]))
-      .rejects.toThrow('no Redis')
+    const { recount } = setUp(() => { throw new InfrastructureError('no Redis') })
+    await expect(recount(messageOf(await block([0]), 1))).rejects.toThrow('no Redis')
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import type { NumberedEntry } from '../../../services/accounts/access-log/entry.ts'
+import type { NumberedEntry } from '../../../services/accounts/access-log/access-log.ts'
 import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import type { Decision } from '../../../services/runtime/engine/stage.ts'
 import { createLedgerStage, openCopies } from '../../../services/ledger/stage.ts'

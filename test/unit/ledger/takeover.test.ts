@@ -7,8 +7,9 @@ import type { Job } from '../../../services/jobs/job.ts'
 import type { FailBlock } from '../../../services/jobs/store-types.ts'
 import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
-import type { Owned } from '../../../services/ledger/owners.ts'
-import { startTakingOver, takeOver, type TakeoverDeps } from '../../../services/ledger/takeover.ts'
+import {
+  type Owned, Owners, Takeover, type TakeoverDeps,
+} from '../../../services/ledger/takeover.ts'
 import { storeBlock } from '../../../services/jobs/results/repositories.ts'
 import {
   codec, createBlocksDouble, endedJob, messageCodec,
@@ -85,12 +86,13 @@ function setUp (
   return { parts: deps, blocks, emitted, removed, done, fails, counts, asked }
 }
 
+const run = (deps: TakeoverDeps) => new Takeover(deps).run()
 const topics = (emitted: readonly Emission[]) => emitted.map(({ topic }) => topic)
 
 describe('a takeover', () => {
   it('ships orphaned entries, and leaves young ones to their process', async () => {
     const { parts, emitted, removed, counts } = setUp({ ages: [5_000, 2_000, 1_999] })
-    expect((await takeOver(parts)).entries).toBe(1)
+    expect((await run(parts)).entries).toBe(1)
     expect(emitted.map(({ value }) => 'seq' in value && value.seq)).toEqual([1, 2])
     expect(removed).toEqual([1, 2])
     expect(counts).toEqual(['entry 2'])
@@ -99,7 +101,7 @@ describe('a takeover', () => {
   it('leaves old entries and ended jobs to the stage that made them', async () => {
     const { parts, emitted, removed, done, asked } =
       setUp({ ages: [5_000], job: endedJob(), idleMs: 90_000, isOwned: true })
-    expect(await takeOver(parts)).toEqual({ entries: 1, stalledJobs: 0 })
+    expect(await run(parts)).toEqual({ entries: 1, stalledJobs: 0 })
     expect([emitted, removed, done]).toEqual([[], [], []])
     expect(asked.map(({ stage, lane }) => [stage, lane]))
       .toEqual([['lookup', 'small'], ['settle', 'small']])
@@ -111,7 +113,7 @@ describe('a takeover', () => {
     const outbox = {
       ...parts.outbox, pending: async () => [{ ...entry!, type: 'topup', job: '' }],
     }
-    await takeOver({ ...parts, outbox })
+    await run({ ...parts, outbox })
     expect([removed, asked]).toEqual([[1], []])
   })
 
@@ -120,7 +122,7 @@ describe('a takeover', () => {
     const [entry] = await parts.outbox.pending(TENANT)
     const reads = [[entry!], []]
     const outbox = { ...parts.outbox, pending: async () => reads.shift() ?? [] }
-    expect((await takeOver({ ...parts, outbox })).entries).toBe(0)
+    expect((await run({ ...parts, outbox })).entries).toBe(0)
     expect(emitted).toEqual([])
   })
 
@@ -134,17 +136,17 @@ describe('a takeover', () => {
         throw new Error('down')
       }
     }
-    await takeOver({ ...parts, emitter })
+    await run({ ...parts, emitter })
     expect(removed).toEqual([])
     expect(done).toEqual(['error', 'save', 'close'])
   })
 
   it('closes an ended job that is still open, after a delay', async () => {
     const young = setUp({ job: endedJob(), idleMs: 1_999 })
-    await takeOver(young.parts)
+    await run(young.parts)
     expect(young.done).toEqual([])
     const { parts, done, emitted, counts } = setUp({ job: endedJob(), idleMs: 2_000 })
-    await takeOver(parts)
+    await run(parts)
     expect(done).toEqual(['save', 'close'])
     expect(topics(emitted)).toEqual(['jobs.settled'])
     expect(counts).toEqual(['ended_job 1'])
@@ -152,7 +154,7 @@ describe('a takeover', () => {
 
   it('fails a stalled job: its open rows end unknown in one block of the whole job', async () => {
     const { parts, blocks, done, emitted, fails } = setUp({ idleMs: 60_000 })
-    await takeOver(parts)
+    await run(parts)
     expect(fails.map(({ finished }) => rowsOf(finished))).toEqual([[1, 2]])
     expect(blocks.stored).toMatchObject([
       { chunk: running.chunks, firstRow: 0, rows: 4, inputs: false },
@@ -163,14 +165,14 @@ describe('a takeover', () => {
 
   it('retries a stalled job whose block cannot be stored', async () => {
     const { parts, done, fails } = setUp({ idleMs: 60_000 })
-    await takeOver({ ...parts, storeBlock: async () => { throw new InfrastructureError('down') } })
+    await run({ ...parts, storeBlock: async () => { throw new InfrastructureError('down') } })
     expect([done, fails]).toEqual([['error'], []])
   })
 
   it('retries a stalled job whose organization lacks a key, and goes on', async () => {
     const { parts, done, fails } = setUp({ idleMs: 60_000 })
     const missing = new MissingKeyError('no key', { wraps: 'rows', advice: 'restart ledger' })
-    await takeOver({ ...parts, storeBlock: async () => { throw missing } })
+    await run({ ...parts, storeBlock: async () => { throw missing } })
     expect([done, fails]).toEqual([['error'], []])
   })
 
@@ -180,7 +182,7 @@ describe('a takeover', () => {
     const { parts, blocks, fails, done } = setUp({ idleMs: 60_000 })
     const logged: unknown[] = []
     const lacking = createMessageCodec({ codec, keys: { get: async () => { throw error } } })
-    await takeOver({
+    await run({
       ...parts,
       storeBlock: emission => storeBlock({ messageCodec: lacking, codec, blocks }, emission),
       log: { warn: () => {}, error: (fields: unknown) => { logged.push(fields) } } as never,
@@ -197,7 +199,7 @@ describe('a takeover', () => {
       setUp({ idleMs: 90_000, waits: true }),
     ]
     for (const some of skipped) {
-      await takeOver(some.parts)
+      await run(some.parts)
       expect([some.fails, some.done, some.blocks.stored]).toEqual([[], [], []])
     }
   })
@@ -208,61 +210,143 @@ describe('a takeover', () => {
       ...parts.store,
       fail: async () => ({ kind: 'known', ended: false, job: running, entry: undefined } as const),
     }
-    await takeOver({ ...parts, store })
+    await run({ ...parts, store })
     expect([done, emitted]).toEqual([[], []])
   })
 })
 
-describe('startTakingOver', () => {
-  it('is not ready after a failed run, continues, and stops with the stage', async () => {
-    const { parts } = setUp()
-    const rounds: string[] = []
+/** Takes over in a loop; `fatal` resolves with what ends it. */
+function start (deps: TakeoverDeps, isLeader = () => true) {
+  const fatal = Promise.withResolvers<unknown>()
+  const takeover = new Takeover(deps)
+  takeover.start({ isLeader, fatal: fatal.resolve, everyMs: 1 })
+  return { takeover, fatal: fatal.promise }
+}
+
+describe('the loop of takeovers', () => {
+  it('is not ready after a failed run, and continues', async () => {
+    let rounds = 0
     const rested = Promise.withResolvers<void>()
     const active = async () => {
-      rounds.push('round')
-      if (rounds.length === 1) throw new Error('down')
-      if (rounds.length === 3) rested.resolve()
+      rounds += 1
+      if (rounds === 1) throw new Error('down')
+      if (rounds === 3) rested.resolve()
       return []
     }
-    const stopped: string[] = []
-    const stage = { ready: () => true, stop: async () => { stopped.push('stage') } }
-    const fatal = () => { throw new Error('nothing was fatal') }
-    const running = startTakingOver(
-      stage, { ...parts, tenants: { active }, isLeader: () => true, fatal }, 5)
-    expect(running.ready()).toBe(true)
+    const { takeover } = start({ ...setUp().parts, tenants: { active } })
+    expect(takeover.ready()).toBe(true)
     await new Promise(resolve => setImmediate(resolve))
-    expect(running.ready()).toBe(false)
+    expect(takeover.ready()).toBe(false)
     await rested.promise
-    expect(running.ready()).toBe(true)
-    await running.stop()
-    expect(stopped).toEqual(['stage'])
+    expect(takeover.ready()).toBe(true)
+    await takeover.stop()
   })
 
-  it('ends the process and its loop when the key ring lacks a key', async () => {
+  it('ends with the process when the key ring lacks a key', async () => {
     const { parts, fails } = setUp({ idleMs: 60_000 })
     const lacking = new FatalError('RESULTS_ROOT_KEYS lacks key "7"')
     const storeBlock = async () => { throw lacking }
-    const fatal = Promise.withResolvers<unknown>()
-    const stage = { ready: () => true, stop: async () => {} }
-    const running = startTakingOver(
-      stage, { ...parts, storeBlock, isLeader: () => true, fatal: fatal.resolve }, 1)
-    expect(await fatal.promise).toBe(lacking)
-    expect([running.ready(), fails]).toEqual([false, []])
-    await running.stop()
+    const { takeover, fatal } = start({ ...parts, storeBlock })
+    expect(await fatal).toBe(lacking)
+    expect([takeover.ready(), fails]).toEqual([false, []])
+    await takeover.stop()
   })
 
   it('does nothing while another ledger leads', async () => {
     const { parts, done, fails } = setUp({ idleMs: 60_000 })
     const asked = Promise.withResolvers<void>()
     let times = 0
-    const isLeader = () => {
+    const { takeover } = start(parts, () => {
       if (++times === 3) asked.resolve()
       return false
-    }
-    const stage = { ready: () => true, stop: async () => {} }
-    const running = startTakingOver(stage, { ...parts, isLeader, fatal: asked.reject }, 1)
+    })
     await asked.promise
-    await running.stop()
-    expect([running.ready(), done, fails]).toEqual([true, [], []])
+    await takeover.stop()
+    expect([takeover.ready(), done, fails]).toEqual([true, [], []])
+  })
+})
+
+const ENTRY: Owned = { id: 'entry', stage: 'lookup', lane: 'small' }
+const ENDED_JOB: Owned = { id: 'job', stage: 'settle', lane: 'small' }
+
+/** A topic of two partitions, each with a committed offset and an end. */
+function createOwners () {
+  const partitions = [{ offset: 5, end: 5 }, { offset: 3, end: 4 }]
+  const asked: string[] = []
+  let nowMs = 0
+  const owners = new Owners({
+    readOffsets: async groups => {
+      asked.push(...groups)
+      return groups.flatMap(group => partitions.map(({ offset, end }, partition) =>
+        ({ stage: 'settle' as const, group, topic: group, partition, offset, lag: end - offset })))
+    },
+    now: () => nowMs,
+  })
+  return {
+    asked,
+    find: async (...owned: readonly Owned[]) => [...await owners.findOrphans(owned)],
+    move: (partition: number, change: { offset?: number, end?: number }) => {
+      Object.assign(partitions[partition]!, change)
+    },
+    pass: (ms: number) => { nowMs += ms },
+  }
+}
+
+describe('an unfinished entry or job', () => {
+  it('is an orphan once its stage has committed all that there was', async () => {
+    const { find, move, asked } = createOwners()
+    move(0, { end: 6 })
+    expect(await find(ENDED_JOB)).toEqual([])
+    move(0, { offset: 6 })
+    expect(await find(ENDED_JOB)).toEqual([])
+    move(1, { offset: 4, end: 9 })
+    expect(await find(ENDED_JOB)).toEqual(['job'])
+    expect(new Set(asked)).toEqual(new Set(['settle.small']))
+  })
+
+  it('is none at first sight, even of an idle stage', async () => {
+    const { find, move } = createOwners()
+    move(1, { offset: 4 })
+    expect(await find(ENTRY)).toEqual([])
+    expect(await find(ENTRY, ENDED_JOB)).toEqual(['entry'])
+  })
+
+  it('is none of a slow stage that makes progress, however long it takes', async () => {
+    const { find, move, pass } = createOwners()
+    move(1, { end: 100 })
+    expect(await find(ENDED_JOB)).toEqual([])
+    for (let offset = 4; offset < 100; offset++) {
+      pass(299_000)
+      move(1, { offset })
+      expect(await find(ENDED_JOB)).toEqual([])
+    }
+  })
+
+  it('is an orphan of a stage that is behind and commits nothing for five minutes', async () => {
+    const { find, pass } = createOwners()
+    await find(ENDED_JOB)
+    pass(299_999)
+    expect(await find(ENDED_JOB)).toEqual([])
+    pass(1)
+    expect(await find(ENDED_JOB)).toEqual(['job'])
+  })
+
+  it('is none of a stage whose topic was empty for long', async () => {
+    const { find, move, pass } = createOwners()
+    move(1, { offset: 4 })
+    await find(ENTRY)
+    pass(600_000)
+    await find(ENTRY)
+    move(1, { end: 5 })
+    await find(ENTRY, ENDED_JOB)
+    expect(await find(ENDED_JOB)).toEqual([])
+  })
+
+  it('is seen for the first time again after a run without it', async () => {
+    const { find, move } = createOwners()
+    move(1, { offset: 4 })
+    await find(ENDED_JOB)
+    await find()
+    expect(await find(ENDED_JOB)).toEqual([])
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { INSTALLATION } from '../../../services/accounts/access-log/entry.ts'
+import { INSTALLATION } from '../../../services/accounts/access-log/access-log.ts'
 import { secretDigest } from '../../../services/accounts/sessions.ts'
 import { pageDefinitions } from '../../../services/page/app.ts'
 import type { PageDeps } from '../../../services/page/context.ts'

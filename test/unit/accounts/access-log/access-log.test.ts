@@ -1,8 +1,11 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
+import type { AccessEntry } from '../../../../schemas/types.ts'
 import {
-  ACCESS_OUTBOX_KEY, createAccessLog, createAccessOutbox, recordAttempt,
+  AccessShipper, createAccessLog, createAccessOutbox, recordAttempt, type AccessEvent,
 } from '../../../../services/accounts/access-log/access-log.ts'
-import type { AccessEvent } from '../../../../services/accounts/access-log/entry.ts'
+import type { OutgoingMessage } from '../../../../services/runtime/kafka/bus.ts'
+import { codec } from '../../../support/clickhouse/results.ts'
+import { eventually } from '../../../support/eventually.ts'
 
 const event: AccessEvent = {
   organization: 'org_1',
@@ -19,7 +22,7 @@ function createStream () {
   return {
     entries,
     xadd: async (key: string, id: string, ...fields: string[]) => {
-      expect([key, id]).toEqual([ACCESS_OUTBOX_KEY, '*'])
+      expect([key, id]).toEqual(['{global}:access-log:outbox', '*'])
       entries.push([`7-${entries.length}`, fields])
       return `7-${entries.length}`
     },
@@ -62,7 +65,7 @@ describe('the access log', () => {
     const { record } = await recordAttempt(log, event)
     await record('failed')
     await record('done', { target: 'job_2', details: { rows: '3' } })
-    const entries = (await outbox.oldest(10)).map(one => one.entry)
+    const entries = (await outbox.oldest(10)).map(({ entry }) => entry)
     expect(entries.map(({ outcome, target, details }) => [outcome, target, details])).toEqual([
       ['attempted', 'job_1', '{"mode":"live"}'],
       ['failed', 'job_1', '{"mode":"live"}'],
@@ -79,13 +82,6 @@ describe('the access log', () => {
     expect(await outbox.oldest(10)).toHaveLength(1)
     await outbox.remove(await outbox.oldest(10))
     expect(await second.withdraw()).toBe(false)
-  })
-
-  it('lists only entries up to a time of Redis', async () => {
-    const { log, outbox } = open()
-    await log.append(event)
-    expect(await outbox.oldest(10, 6)).toEqual([])
-    expect(await outbox.oldest(10, 7)).toHaveLength(1)
   })
 
   it('fails when Redis does not take the entry', async () => {
@@ -109,5 +105,49 @@ describe('the access log', () => {
     await outbox.remove(await outbox.oldest(2))
     await outbox.remove([])
     expect((await outbox.oldest(10)).map(({ entry }) => entry.target)).toEqual(['job_3'])
+  })
+})
+
+/** A shipper of so many entries, and what it sends: a key and a target each. */
+async function createShipping (count: number, nowMs: number) {
+  const { log, outbox } = open()
+  for (let job = 1; job <= count; job += 1) await log.append({ ...event, target: `job_${job}` })
+  const batches: string[][] = []
+  const send = vi.fn(async (messages: readonly OutgoingMessage[]) => {
+    batches.push(await Promise.all(messages.map(async ({ key, value }) => {
+      const { target } = await codec.decode('access.log', value!) as AccessEntry
+      return `${key} ${target}`
+    })))
+  })
+  const warn = vi.fn()
+  const shipper = new AccessShipper({
+    outbox, codec, producer: { send }, clock: { now: () => nowMs }, log: { warn },
+  })
+  return { shipper, outbox, batches, send, warn }
+}
+
+describe('the shipping of the access log', () => {
+  it.each([[506, []], [507, [200, 200, 50]]])(
+    'sends entries oldest first, not within half a second: at %d ms', async (nowMs, sizes) => {
+      const { shipper, outbox, batches } = await createShipping(450, nowMs)
+      await shipper.ship(new AbortController().signal)
+      expect(batches.map(({ length }) => length)).toEqual(sizes)
+      expect(batches.flat()).toEqual(batches.flat().map((_, index) => `org_1 job_${index + 1}`))
+      expect(await outbox.oldest(450)).toHaveLength(450 - batches.flat().length)
+    })
+
+  it('keeps entries until they are acknowledged, and sends none beside a leader', async () => {
+    const { shipper, outbox, batches, send, warn } = await createShipping(3, 1_000)
+    const leads = [false, true, true]
+    const isLeader = vi.fn(() => leads.shift() ?? false)
+    send.mockImplementationOnce(async () => {
+      expect(isLeader.mock.calls.length).toBe(2)
+      throw new Error('down')
+    })
+    const { stop } = shipper.start(isLeader)
+    await eventually(async () => expect(await outbox.oldest(1)).toEqual([]))
+    await stop()
+    expect(warn).toHaveBeenCalledOnce()
+    expect(batches).toEqual([['org_1 job_1', 'org_1 job_2', 'org_1 job_3']])
   })
 })

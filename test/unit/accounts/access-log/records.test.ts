@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { ACCESS_COLUMNS } from '../../../../services/accounts/access-log/records.ts'
+import { ACCESS_COLUMNS } from '../../../../services/accounts/access-log/access-log.ts'
 
 const guide = readFileSync('deploy/docs/access-log.md', 'utf8')
 const table = readFileSync('schemas/clickhouse/0009_access_log.sql', 'utf8')

@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
-import type { AccessEvent } from '../../../../services/accounts/access-log/entry.ts'
+import type { AccessEvent } from '../../../../services/accounts/access-log/access-log.ts'
 import { readClientAddresses } from '../../../../services/runtime/platform/http-server.ts'
 import { networksOf } from '../../../../services/runtime/platform/networks.ts'
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { NumberedEntry } from '../../../../services/accounts/access-log/entry.ts'
+import type { NumberedEntry } from '../../../../services/accounts/access-log/access-log.ts'
 import { accessHeadOf, walkAccessLog } from '../../../../services/accounts/access-log/walk.ts'
 import { CHAIN_START } from '../../../../services/money/journal-chain.ts'
 import { accessEntry } from '../../../support/access.ts'

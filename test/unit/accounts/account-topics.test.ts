@@ -1,14 +1,13 @@
 import { expect, it } from 'vitest'
-import {
-  ERASED_FIELD, organizationKeysKey,
-} from '../../../services/accounts/organization-key-store.ts'
+import { ERASED_FIELD } from '../../../services/accounts/organization-key-store.ts'
+import { organizationKeysKey } from '../../support/keys/organization-keys.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
-import { restoreLostKeys } from '../../../services/ledger/accounts.ts'
+import { restoreLostKeys } from '../../../services/accounts/account-topics.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 import { codec } from '../../support/clickhouse/results.ts'
-import { memoryRedis } from '../accounts/memory-redis.ts'
+import { memoryRedis } from './memory-redis.ts'
 
 const { signal } = new AbortController()
 
@@ -45,7 +44,6 @@ async function setUp (
     redis,
     reader,
     codec,
-    accountsProducer: { send: async () => {} },
     metrics: createMetrics(),
     log: createLog('test', { level: 'silent' }),
     tenants: { all: async () => ids.flatMap(id => [`${id}.live`, `${id}.test`]) },

@@ -1,0 +1,327 @@
+import type { Account, OrganizationKeyValue } from '../../schemas/types.ts'
+import type { OutgoingMessage, Producer, RawMessage } from '../runtime/kafka/bus.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
+import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
+import type { Log } from '../runtime/platform/log.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
+import { messageKey, topicName } from '../runtime/platform/topics.ts'
+import { KEY_CLASSES, type KeyClass } from '../topology.ts'
+import {
+  createOrganizationKeyStore, lacksKeys, type OrganizationKey, ORGANIZATION_KEYS_OUTBOX,
+  type OrganizationKeyStore, type StoredKey,
+} from './organization-key-store.ts'
+import { createOrganizations } from './organizations.ts'
+import {
+  accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, listAccount,
+} from './records.ts'
+import { partsOf } from './tenant.ts'
+
+type RestoreDeps = {
+  readonly redis: RedisClient
+  readonly reader: TopicReader
+  readonly codec: Pick<Codec, 'decode'>
+  readonly log: Pick<Log, 'warn'>
+  readonly metrics: Pick<Metrics, 'count'>
+}
+
+type ShippingDeps = {
+  readonly redis: RedisClient
+  readonly codec: Pick<Codec, 'encode'>
+  readonly accountsProducer: Pick<Producer, 'send'>
+}
+
+export type AccountsDeps = RestoreDeps & ShippingDeps
+
+const ACCOUNTS = topicName('accounts')
+const KEYS = topicName('organization.keys')
+const BATCH_RECORDS = 200
+const BATCH_ORGANIZATIONS = 200
+/** Fields that are in Redis only, not in the topic. */
+const LOCAL_FIELDS: ReadonlySet<string> = new Set(
+  ['revision', 'madeIn', 'lastUsedAt', 'lastUsedFrom'])
+
+/** ARGV: name, the revision in the topic, then its fields. */
+const RESTORE = `
+local current = tonumber(redis.call('HGET', KEYS[1], 'revision') or '0')
+local shipped = tonumber(ARGV[2])
+if current <= shipped then
+  redis.call('SREM', KEYS[3], ARGV[1])
+end
+if current >= shipped then
+  return 0
+end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'revision', ARGV[2], unpack(ARGV, 3))
+redis.call('SADD', KEYS[2], ARGV[1])
+return 1`
+
+/** Removes a name from the outbox if its record still has this revision, or is gone. */
+const REMOVE_SHIPPED = `
+if (redis.call('HGET', KEYS[1], 'revision') or '0') == ARGV[2] then
+  redis.call('SREM', KEYS[2], ARGV[1])
+end`
+
+const READ_RUN = `return ${RUN_ID_LUA}`
+
+/** ARGV: a run id. Makes the accounts valid for it, if it is still the run of the server. */
+const MARK_RUN = `
+if ${RUN_ID_LUA} == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[1])
+end`
+
+/**
+ * Restores the keys of organizations and the accounts in Redis from their topics, puts accounts
+ * that the topic lacks into the outbox, and then makes the accounts valid for this run of their
+ * server. The highest revision of a name wins, so neither an old file of Redis nor a replayed
+ * message restores a revoked key. Idempotent.
+ * @throws InfrastructureError when Redis or the topic cannot be read.
+ */
+export async function restoreAccounts (deps: RestoreDeps, signal: AbortSignal): Promise<void> {
+  const { redis, reader, codec, log, metrics } = deps
+  const restore = script(redis, { name: 'restore-account', source: RESTORE, numberOfKeys: 3 })
+  const readRun = script(redis, { name: 'read-run', source: READ_RUN, numberOfKeys: 1 })
+  const markRun = script(redis, { name: 'mark-run', source: MARK_RUN, numberOfKeys: 1 })
+  const run = await readRun([ACCOUNTS_RUN_KEY], []) as string
+  await restoreOrganizationKeys(deps, signal)
+  let restored = 0
+  await redis.sunionstore(ACCOUNTS_OUTBOX_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_KEY)
+  await reader.read(ACCOUNTS, async messages => {
+    for (let from = 0; from < messages.length; from += BATCH_RECORDS) {
+      const values = messages.slice(from, from + BATCH_RECORDS).flatMap(({ value }) => value ?? [])
+      const written = await Promise.all(values.map(async bytes => {
+        const { name, revision, fields } = await codec.decode('accounts', bytes) as Account
+        const texts = fields.map(({ name: field, value }) => [field, value] as const)
+        await listAccount(redis, { name, fields: Object.fromEntries(texts) })
+        const keys = [accountKey(name), ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY]
+        return await restore(keys, [name, revision, ...texts.flat()]) as number
+      }))
+      restored += written.reduce((sum, count) => sum + count, 0)
+    }
+  }, { signal })
+  await markRun([ACCOUNTS_RUN_KEY], [run])
+  metrics.count('recovery_actions_total', { kind: 'account' }, restored)
+  if (restored > 0) log.warn({ records: restored }, 'accounts restored from topic')
+}
+
+/**
+ * Ships new keys of organizations, then changed accounts, whose secrets they wrap, to their topics.
+ * A name leaves the outbox only with the revision that was shipped, so it is shipped again after a
+ * concurrent change or a crash.
+ */
+export async function shipAccounts (
+  deps: ShippingDeps, signal: AbortSignal
+): Promise<void> {
+  const { redis, codec, accountsProducer } = deps
+  // Ten times a second there is nothing to ship: then this is one command.
+  if (await redis.exists(ACCOUNTS_OUTBOX_KEY, ORGANIZATION_KEYS_OUTBOX) === 0) return
+  const removeShipped = script(redis, {
+    name: 'remove-shipped-account', source: REMOVE_SHIPPED, numberOfKeys: 2,
+  })
+  for (;;) {
+    const names = await redis.srandmember(ACCOUNTS_OUTBOX_KEY, BATCH_RECORDS)
+    const accounts = await Promise.all(names.map(async name =>
+      toAccount(name, await redis.hgetall(accountKey(name)))))
+    // After they were read: no account in the topic lacks a key there that it has in Redis.
+    await shipOrganizationKeys(deps, signal)
+    if (names.length === 0) return
+    const existing = accounts.filter(({ revision }) => revision > 0)
+    const messages = await Promise.all(existing.map(async (value): Promise<OutgoingMessage> => ({
+      topic: ACCOUNTS,
+      key: messageKey('accounts', value),
+      value: await codec.encode('accounts-value', value),
+      headers: {},
+    })))
+    if (messages.length > 0) await accountsProducer.send(messages, signal)
+    for (const { name, revision } of accounts) {
+      await removeShipped([accountKey(name), ACCOUNTS_OUTBOX_KEY], [name, revision])
+    }
+  }
+}
+
+type LostKeysDeps = RestoreDeps & {
+  readonly tenants: { readonly all: () => Promise<readonly string[]> }
+}
+
+const ORGANIZATIONS_PER_BATCH = 500
+
+/**
+ * Restores the keys of organizations that Redis has lost while it ran: no request of such an
+ * organization can be served, and a stage stops at its messages. Returns how many still lack keys.
+ * @throws InfrastructureError when Redis or the topic cannot be read.
+ */
+export async function restoreLostKeys (deps: LostKeysDeps, signal: AbortSignal): Promise<number> {
+  const tenants = await deps.tenants.all()
+  const lost = await withoutKeys(deps, [...new Set(tenants.map(tenant => partsOf(tenant).orgId))])
+  if (lost.length === 0) return 0
+  await restoreMissingKeys(deps, new Set(lost), signal)
+  return (await withoutKeys(deps, lost)).length
+}
+
+/** The organizations that were not erased and have no key of some class. */
+async function withoutKeys (
+  { redis }: Pick<LostKeysDeps, 'redis'>, orgIds: readonly string[]
+): Promise<readonly string[]> {
+  const store = createOrganizationKeyStore(redis)
+  const { isErased } = createOrganizations(redis)
+  const lacking: string[] = []
+  for (let from = 0; from < orgIds.length; from += ORGANIZATIONS_PER_BATCH) {
+    const batch = orgIds.slice(from, from + ORGANIZATIONS_PER_BATCH)
+    const missing = await Promise.all(batch.map(async orgId =>
+      lacksKeys(await store.read(orgId)) && !await isErased(orgId) ? [orgId] : []))
+    lacking.push(...missing.flat())
+  }
+  return lacking
+}
+
+function toAccount (name: string, stored: Readonly<Record<string, string>>): Account {
+  const fields = Object.entries(stored).filter(([field]) => !LOCAL_FIELDS.has(field))
+    .map(([field, value]) => ({ name: field, value }))
+  return { name, revision: Number(stored['revision'] ?? 0), fields }
+}
+
+/**
+ * Restores the keys of organizations in Redis from their topic, missing and damaged ones, and
+ * deletes those with a tombstone there, which an older file of Redis may still have. Only the last
+ * message of a key counts: what it replaced may need a root key that was removed. Idempotent.
+ * @throws InfrastructureError when Redis or the topic cannot be read.
+ */
+async function restoreOrganizationKeys (
+  deps: RestoreDeps, signal: AbortSignal
+): Promise<void> {
+  const store = createOrganizationKeyStore(deps.redis)
+  const last = await readLastKeys(deps.reader, signal)
+  for (const [key, value] of last) {
+    if (value !== null) continue
+    const { orgId, ...removed } = parseKeyName(key)
+    await store.remove(orgId, removed)
+  }
+  await restoreKeys(deps, last, store.restore)
+}
+
+/**
+ * Restores what Redis lacks of the keys of some organizations from their topic. It leaves other
+ * keys as they are, since a command may be replacing them.
+ * @throws InfrastructureError when Redis or the topic cannot be read.
+ */
+async function restoreMissingKeys (
+  deps: RestoreDeps, orgIds: ReadonlySet<string>, signal: AbortSignal
+): Promise<void> {
+  const store = createOrganizationKeyStore(deps.redis)
+  const last = await readLastKeys(deps.reader, signal)
+  const chosen = [...last].filter(([key]) => orgIds.has(parseKeyName(key).orgId))
+  await restoreKeys(deps, new Map(chosen), store.restoreMissing)
+}
+
+/** The last value of each key of the topic; null after its deletion. */
+type LastValues = ReadonlyMap<string, Buffer | null>
+
+async function readLastKeys (reader: TopicReader, signal: AbortSignal): Promise<LastValues> {
+  const last = new Map<string, Buffer | null>()
+  await reader.read(KEYS, messages => {
+    for (const { key, value } of messages) last.set(String(key), value)
+  }, { signal })
+  return last
+}
+
+async function restoreKeys (
+  { codec, log, metrics }: RestoreDeps, last: LastValues, restore: OrganizationKeyStore['restore']
+): Promise<void> {
+  let restored = 0
+  for (const value of last.values()) {
+    if (value === null) continue
+    const { organization, ...key } = await codec.decode(
+      'organization.keys', value) as OrganizationKeyValue
+    if (await restore(organization, parseKey(key))) restored += 1
+  }
+  metrics.count('recovery_actions_total', { kind: 'organization_key' }, restored)
+  if (restored > 0) log.warn({ keys: restored }, 'keys of organizations restored from topic')
+}
+
+/** Ships new keys of organizations to their topic; from then on they wrap data keys. */
+async function shipOrganizationKeys (
+  deps: ShippingDeps, signal: AbortSignal
+): Promise<void> {
+  const store = createOrganizationKeyStore(deps.redis)
+  for (;;) {
+    const organizations = await store.unshipped(BATCH_ORGANIZATIONS)
+    if (organizations.length === 0) return
+    for (const orgId of organizations) {
+      const keys = (await store.read(orgId)).filter(({ shippedAtMs }) => shippedAtMs === 0)
+      await sendOrganizationKeys(deps, { orgId, keys }, signal)
+      await store.markShipped(orgId, keys)
+    }
+  }
+}
+
+/** Writes versions of keys to their topic. */
+export async function sendOrganizationKeys (
+  { codec, accountsProducer }: Omit<ShippingDeps, 'redis'>,
+  { orgId, keys }: { readonly orgId: string, readonly keys: readonly OrganizationKey[] },
+  signal?: AbortSignal
+): Promise<void> {
+  const messages = await Promise.all(keys.map(async (key): Promise<OutgoingMessage> => {
+    const value: OrganizationKeyValue = {
+      organization: orgId,
+      class: key.class,
+      version: key.version,
+      wrapped: key.wrapped,
+      public: key.public,
+      createdAt: key.createdAtMs,
+    }
+    return {
+      topic: KEYS,
+      key: messageKey('organization.keys', value),
+      value: await codec.encode('organization.keys-value', value),
+      headers: {},
+    }
+  }))
+  if (messages.length > 0) await accountsProducer.send(messages, signal)
+}
+
+/** The tombstone that deletes a version from its topic. */
+export function organizationKeyTombstone (
+  orgId: string, { class: keyClass, version }: Pick<OrganizationKey, 'class' | 'version'>
+): OutgoingMessage {
+  const key = messageKey('organization.keys', { organization: orgId, class: keyClass, version })
+  return { topic: KEYS, key, value: null, headers: {} }
+}
+
+/** The versions of an organization whose messages the brokers have not deleted yet. */
+export async function copiesInTopic (
+  { read }: {
+    readonly read: (
+      topic: string, onMessages: (messages: readonly RawMessage[]) => void,
+    ) => Promise<unknown>,
+  },
+  orgId: string
+): Promise<readonly Pick<StoredKey, 'class' | 'version'>[]> {
+  const found = new Map<string, Pick<StoredKey, 'class' | 'version'>>()
+  await read(KEYS, messages => {
+    for (const { key, value } of messages) {
+      const { orgId: owner, ...named } = parseKeyName(String(key))
+      if (owner === orgId && value !== null) found.set(String(key), named)
+    }
+  })
+  return [...found.values()]
+}
+
+function parseKey (
+  { class: keyClass, version, wrapped, public: publicKey, createdAt }:
+  Omit<OrganizationKeyValue, 'organization'>
+): OrganizationKey {
+  return {
+    class: classOf(keyClass), version, wrapped, public: publicKey, createdAtMs: createdAt,
+  }
+}
+
+function parseKeyName (messageKeyText: string) {
+  const [orgId = '', keyClass = '', version = ''] = messageKeyText.split(':')
+  return { orgId, class: classOf(keyClass), version: Number(version) }
+}
+
+function classOf (text: string): KeyClass {
+  const keyClass = KEY_CLASSES.find(name => name === text)
+  if (keyClass === undefined) throw new Error(`topic ${KEYS} has a key of unknown class "${text}"`)
+  return keyClass
+}
