@@ -43,7 +43,11 @@ export function addApiKeys (program: AdminCommand, context: Context): void {
 /** Creates an API key. Its secret is in this result and nowhere else. */
 const createKey: Task = async (deps, options) => {
   const orgId = await organizationToChange(deps, options)
-  const expiresAtMs = options.expires === undefined ? undefined : parseExpiry(options.expires)
+  const { expires } = options
+  const expiresAtMs = expires === undefined ? undefined : Date.parse(expires)
+  if (Number.isNaN(expiresAtMs)) {
+    throw new UsageError(`--expires must be a time like 2027-01-31T12:00:00Z, not "${expires}".`)
+  }
   const mode = parseMode(options)
   const scopes = parseScopes(options.scopes)
   const { name = '', networks: list = '' } = options
@@ -120,12 +124,4 @@ function parseScopes (text = DEFAULT_SCOPES.join(',')): Scope[] {
     throw new UsageError(`--scopes must be a list of ${SCOPES.join(', ')}, not "${text}".`)
   }
   return scopes
-}
-
-function parseExpiry (text: string): number {
-  const ms = Date.parse(text)
-  if (Number.isNaN(ms)) {
-    throw new UsageError(`--expires must be a time like 2027-01-31T12:00:00Z, not "${text}".`)
-  }
-  return ms
 }

@@ -54,7 +54,12 @@ export async function restoreJournal (deps: RestoreDeps): Promise<Restored> {
     verified.set(tenant, chain)
     problems.push(...chain.problems.map(problem => `${tenant}: ${problem}`))
   }
-  if (problems.length > 0) throw inconsistentCopy(problems)
+  if (problems.length > 0) {
+    const more = problems.length - MAX_PROBLEMS_SHOWN
+    throw new UsageError(['The copy of the journal in ClickHouse is inconsistent. Nothing was ' +
+      'written:', ...problems.slice(0, MAX_PROBLEMS_SHOWN), ...more > 0 ? [`and ${more} more`] : []]
+      .join('\n'))
+  }
   if (entries === 0) throw new UsageError('The copy of the journal in ClickHouse has no entries.')
   entries = 0
   for (const [index, tenant] of tenants.entries()) {
@@ -135,13 +140,6 @@ async function checkTopics (admin: RestoreDeps['admin']): Promise<void> {
     'provision". That loses no data.')
 }
 
-function inconsistentCopy (problems: readonly string[]): UsageError {
-  const more = problems.length - MAX_PROBLEMS_SHOWN
-  return new UsageError(['The copy of the journal in ClickHouse is inconsistent. Nothing was ' +
-    'written:', ...problems.slice(0, MAX_PROBLEMS_SHOWN), ...more > 0 ? [`and ${more} more`] : []]
-    .join('\n'))
-}
-
 export type AccessRestoreDeps = {
   readonly admin: Pick<Admin, 'fetchTopicOffsets'>
   readonly accessCopy: Pick<AccessCopy, 'pages'>
@@ -166,7 +164,13 @@ export async function restoreAccessLog (
   let last = 0
   for await (const { entries } of accessCopy.pages(0)) {
     for (const { seq } of entries) {
-      if (seq !== last + 1) throw gapAfter(last, seq)
+      if (seq !== last + 1) {
+        const problem = seq === last
+          ? `two entries with the number ${last}`
+          : `no entry ${last + 1} behind entry ${last}`
+        throw new CommandFailure(`The copy of the access log in ClickHouse has ${problem}, so ` +
+          `later entries would get other numbers. Nothing was written to ${TOPIC}.`)
+      }
       last = seq
     }
   }
@@ -175,12 +179,4 @@ export async function restoreAccessLog (
   if (end === last) return last
   throw new CommandFailure(`The topic ${TOPIC} has ${end} messages, but the copy has ${last} ` +
     'entries. Delete the topic, create it again with "npm run provision", and restart the restore.')
-}
-
-function gapAfter (last: number, next: number): CommandFailure {
-  const problem = next === last
-    ? `two entries with the number ${last}`
-    : `no entry ${last + 1} behind entry ${last}`
-  return new CommandFailure(`The copy of the access log in ClickHouse has ${problem}, so later ` +
-    `entries would get other numbers. Nothing was written to ${TOPIC}.`)
 }

@@ -36,14 +36,25 @@ export function addJournal (program: AdminCommand, context: Context): void {
     .example()
     .action(runAndPrint(context, async call => {
       const restored = await restore(call, context)
-      return { data: restored, text: restoredText(restored) }
+      const { tenants, entries, forged, actions } = restored
+      const skipped =
+        forged === 0 ? '' : ` Skipped ${count(forged)} rows with an invalid signature.`
+      return {
+        data: restored,
+        text: `Restored ${counted(entries, 'movement')} of ${counted(tenants, 'tenant')}; all ` +
+          `chains are complete.${skipped} Restored ${count(actions)} entries of the access log. ` +
+          'Start lookup, settle and ledger, then: npm run admin -- audit --full',
+      }
     }))
 }
 
 async function restore (
   { env, json }: CommandCall<object>, { brokers, errors }: Context
 ): Promise<AllRestored> {
-  const line = createProgressLine<Progress>(errors, { textOf: progressText })
+  const line = createProgressLine<Progress>(errors, {
+    textOf: ({ step, entries, tenants }) =>
+      `${step} ${counted(entries, 'movement')} of ${counted(tenants + 1, 'tenant')}`,
+  })
   const show: RestoreDeps['show'] = progress => { if (!json) line.show(progress) }
   try {
     return await withJournal(env, journal => brokers(env, async admin => ({
@@ -57,19 +68,6 @@ async function restore (
 
 /** What was restored of the journal, and the number of entries of the access log. */
 type AllRestored = Restored & { readonly actions: number }
-
-/** Formats the progress as a line. */
-function progressText ({ step, entries, tenants }: Progress): string {
-  return `${step} ${counted(entries, 'movement')} of ${counted(tenants + 1, 'tenant')}`
-}
-
-/** Formats the result. */
-function restoredText ({ tenants, entries, forged, actions }: AllRestored): string {
-  const skipped = forged === 0 ? '' : ` Skipped ${count(forged)} rows with an invalid signature.`
-  return `Restored ${counted(entries, 'movement')} of ${counted(tenants, 'tenant')}; all chains ` +
-    `are complete.${skipped} Restored ${count(actions)} entries of the access log. Start lookup, ` +
-    'settle and ledger, then: npm run admin -- audit --full'
-}
 
 const config = Type.Object(pick(commonConfig, [
   ...messageKeys, 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL',

@@ -148,11 +148,6 @@ export function joinMissingKeys (breaches: readonly FoundBreach[]): readonly Bre
   })]
 }
 
-/** The id of the invariant that a rule belongs to; `-` for an unknown rule. */
-function findInvariant (rule: string): string {
-  return INVARIANTS.find(({ rules }) => rules.includes(rule))?.id ?? '-'
-}
-
 /** All invariants, one line each, for the help text of the command. */
 export function invariantsText (): string {
   const lines = INVARIANTS.map(({ id, statement }) => `  ${id.padEnd(4)} ${statement}`)
@@ -177,9 +172,10 @@ export function auditTable (
     columns, tenants.map(tenant => COLUMNS.map(name => String(tenant[name]))), unpainted)
   const movements = tenants.flatMap(({ tenant, explained = [] }) =>
     explained.map(line => `${tenant} ${line}`))
-  const breachLines = breaches.map(({ tenant, job, rule, detail }) =>
-    `BREACH ${[findInvariant(rule), tenant, job, rule].filter(text => text !== '').join(' ')}: ` +
-    detail)
+  const breachLines = breaches.map(({ tenant, job, rule, detail }) => {
+    const id = INVARIANTS.find(({ rules }) => rules.includes(rule))?.id ?? '-'
+    return `BREACH ${[id, tenant, job, rule].filter(text => text !== '').join(' ')}: ${detail}`
+  })
   const log = accessLog === undefined
     ? []
     : [`access log: ${accessLog.entries} entries, the last hash is ${accessLog.hash}`]

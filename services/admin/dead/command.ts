@@ -8,7 +8,7 @@ import { safeText } from './content.ts'
 import {
   discard, replay, type ReplayedLetter, type ReplayOptions, type Selection,
 } from './decide.ts'
-import { type DeadLetterDeps, list, type LetterList, show, type Summary } from './letters.ts'
+import { type DeadLetterDeps, list, show, type Summary } from './letters.ts'
 
 /** Unparsed options of the command line. */
 type Options = {
@@ -54,7 +54,9 @@ function addQueries (dead: AdminCommand, run: Run): void {
       const stages = stage === undefined ? READING_STAGES : [parseReadingStage(stage)]
       const { reason, job, tenant, all = false } = options
       const data = await list(deps, stages, { reason, job, tenant, all })
-      return { data, text: listText(data) }
+      const counts = Object.entries(data.waiting).map(([stage, count]) => `${stage} ${count}`)
+      const table = data.letters.length === 0 ? [] : [recordsText(data.letters.map(letterRow))]
+      return { data, text: [`waiting: ${counts.join(', ')}`, ...table].join('\n') }
     }))
   dead.command('show').description('show a letter without its encrypted content')
     .records(({ open }) => open === true ? { action: 'letters.opened' } : null)
@@ -184,13 +186,6 @@ function outcomeText (letter: ReplayedLetter): string {
     case 'pending': return 'not taken yet; the letter waits until its stage reports. Check that ' +
       'the stage runs, and see "list".'
   }
-}
-
-/** Formats a list: the number of waiting letters by stage, then a table of the letters. */
-function listText ({ waiting, letters }: LetterList): string {
-  const counts = Object.entries(waiting).map(([stage, count]) => `${stage} ${count}`)
-  const table = letters.length === 0 ? [] : [recordsText(letters.map(letterRow))]
-  return [`waiting: ${counts.join(', ')}`, ...table].join('\n')
 }
 
 function letterRow (letter: Summary) {

@@ -4,12 +4,9 @@ import { rootContextOf } from '../../../services/accounts/organization-keys.ts'
 import type { Wrapped } from '../../../services/accounts/records.ts'
 import { withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
 import { createRootKeys, rootIdOf } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
-import { ConfigError } from '../../../services/runtime/platform/config.ts'
 import type { RootKeyHolder } from '../../../services/runtime/platform/root-key-holders.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
-import { createAdminProgram } from '../../../services/admin/program.ts'
 import { type KeyReport, rewrapAll, rotationNote } from '../../../services/admin/key-rotation.ts'
-import { withStores } from '../../../services/admin/deps.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 
 const CONTEXT = rootContextOf('org_1', 'results')
@@ -47,15 +44,6 @@ it('the note on keys names those to remove, and those to put back', () => {
   expect(noteOn({ replaced: [replaced] })).toContain('replaced but not deleted yet')
   expect(noteOn({ lacking: ['key "1" of RESULTS_ROOT_KEYS'] }))
     .toContain('Missing, but still needed: key "1" of RESULTS_ROOT_KEYS')
-})
-
-it('key commands report missing settings before they connect to anything', async () => {
-  for (const name of ['list', 'rewrap']) {
-    await expect(createAdminProgram({ print: () => {} })
-      .parseAsync(['--data', '/none', 'keys', name], { from: 'user' }))
-      .rejects.toThrow('RESULTS_ROOT_KEYS is missing')
-  }
-  await expect(withStores({}, async () => {})).rejects.toThrow(ConfigError)
 })
 
 describe('a rotation', () => {

@@ -5,12 +5,14 @@ import { runCommand } from '../../support/admin.ts'
 
 const BULK = 'rows.completed.bulk'
 
-/** Brokers with two partitions of each topic, from offset 10 to 100; the group is at 90 of both. */
-function createBrokers ({ members = 0, atTime = '50', committed = '90' } = {}) {
+/** Brokers with two partitions of each topic, from offset 10 to 100; a group is at 90 and 80. */
+function createBrokers ({ members = 0, atTime = '50', committed = ['90', '80'] } = {}) {
   const set: object[] = []
   const admin = {
-    fetchOffsets: async ({ topics }: { readonly topics: readonly string[] }) => topics.map(topic =>
-      ({ topic, partitions: [0, 1].map(partition => ({ partition, offset: committed })) })),
+    fetchOffsets: async ({ topics }: { readonly topics: readonly string[] }) => {
+      const partitions = [1, 0].map(partition => ({ partition, offset: committed[partition] }))
+      return topics.map(topic => ({ topic, partitions }))
+    },
     fetchTopicOffsets: async () => [0, 1].map(partition =>
       ({ partition, offset: '100', low: '10', high: '100' })),
     fetchTopicOffsetsByTimestamp: async (_topic: string, atMs: number) =>
@@ -24,8 +26,10 @@ function createBrokers ({ members = 0, atTime = '50', committed = '90' } = {}) {
     JSON.parse(await run(`${words} --json`)).moves as readonly object[]
   return { run, movesOf, set }
 }
-const move = (partition: number, to: number) =>
-  ({ topic: BULK, partition, next: 90, to, messages: 90 - to })
+const move = (partition: number, to: number) => {
+  const next = 90 - 10 * partition
+  return { topic: BULK, partition, next, to, messages: next - to }
+}
 
 it.each([
   ['--from beginning', [move(0, 10), move(1, 10)]],
@@ -44,7 +48,8 @@ it('a replay never moves to a deleted offset or forward', async () => {
   const time = '--from 1970-01-01T00:00:01Z'
   expect(await createBrokers({ atTime: '5' }).movesOf(`${words} ${time}`)).toEqual([move(0, 10)])
   expect(await createBrokers({ atTime: '95' }).movesOf(`${words} ${time}`)).toEqual([])
-  expect(await createBrokers({ committed: '-1' }).movesOf(`${words} --from beginning`)).toEqual([])
+  const { movesOf } = createBrokers({ committed: ['-1', '-1'] })
+  expect(await movesOf(`${words} --from beginning`)).toEqual([])
 })
 
 it.each([
@@ -91,11 +96,11 @@ it('a replay shows its plan, and with --yes commits it by topic', async () => {
   expect(await run(`${words} --partition 0`)).toMatch(
     /\n\S+ +0 +90 +10 +80\n.*\nNothing was changed: 160 messages .* Add --yes to replay them\.$/)
   expect(set).toEqual([])
-  expect(await run(`${words} --yes`)).toContain('whatsapp will read 320 messages again when it')
+  expect(await run(`${words} --yes`)).toContain('whatsapp will read 300 messages again when it')
   const partitions = [0, 1].map(partition => ({ partition, offset: '10' }))
   expect(set).toEqual(['rows.to-verify.small.whatsapp', 'rows.retry.small.whatsapp'].map(topic =>
     ({ groupId: 'verify.small.whatsapp', topic, partitions })))
-  expect(await createBrokers({ committed: '10' }).run(words)).toContain('nothing to replay')
+  expect(await createBrokers({ committed: ['10', '10'] }).run(words)).toContain('nothing to replay')
 })
 
 it('a replay of a running group says how to stop it, and changes nothing', async () => {
