@@ -57,17 +57,6 @@ type Given = {
   readonly keepsMarks?: boolean
 }
 
-/** A producer that fails with each outage first. */
-function producerInto (sent: OutgoingMessage[], outages: Error[]) {
-  return {
-    send: async (messages: readonly OutgoingMessage[]) => {
-      const outage = outages.shift()
-      if (outage !== undefined) throw outage
-      sent.push(...messages)
-    },
-  }
-}
-
 /** An intake with one partition; job requests stay open until `take`. */
 function createScenario ({
   positions = new Map(), outages = [], gate, marks = { offset: -1, senders: new Map() },
@@ -83,13 +72,17 @@ function createScenario ({
     dead: [] as unknown[],
     requests: [] as FeedJobRequest[],
     commits: [] as bigint[],
-    seeks: [] as bigint[],
   }
   const { replays, saved, reports, written, failures, sent, dead, requests, commits } = records
   const buffered = createCapacity(100)
   const lost = new AbortController()
   let answer = (_outcome: JobOutcome) => {}
-  const bus = { producer: () => ({ ...producerInto(sent, outages), close: async () => {} }) }
+  const send = async (messages: readonly OutgoingMessage[]) => {
+    const outage = outages.shift()
+    if (outage !== undefined) throw outage
+    sent.push(...messages)
+  }
+  const bus = { producer: () => ({ send, close: async () => {} }) }
   const takeIn = createIntake({
     ...common,
     deadLetters: {
@@ -130,7 +123,7 @@ function createScenario ({
     more: () => [],
     signal: lost.signal,
     commit: (next: bigint) => { commits.push(next) },
-    redeliver: (fromOffset: bigint) => { records.seeks.push(fromOffset) },
+    redeliver: () => {},
   }
   const deliver = (messages: readonly RawMessage[]) => takeIn({ ...of, messages })
   const take = async () => {
@@ -162,17 +155,6 @@ describe('the intake of a feed', () => {
     open()
     await delivering
     expect(requests.map(({ from, to }) => [from, to])).toEqual([[-1, 2]])
-  })
-
-  it('does not commit past unfinished contacts of another service', async () => {
-    const { deliver, commits, requests, take } = createScenario()
-    await deliver([await raw(0, { service: 'telegram' }), await raw(1), await raw(2), await raw(3)])
-    expect(requests).toHaveLength(1)
-    await take()
-    expect(commits).toEqual([])
-    await deliver([await raw(4, { service: 'telegram', end: true })])
-    await take()
-    expect(commits).toEqual([5n])
   })
 
   it('submits contacts at once before an end marker', async () => {
@@ -220,14 +202,6 @@ describe('the intake of a feed', () => {
     expect(commits).toEqual([8n])
   })
 
-  it('dead-letters undecodable messages unchanged', async () => {
-    const { deliver, dead, commits } = createScenario()
-    const message = { ...await raw(0), value: Buffer.from('garbage') }
-    await deliver([message, { ...await raw(1), value: null }])
-    expect(dead).toEqual([{ raw: message, reason: 'undecodable', cause: 'unreadable' }])
-    expect(commits).toEqual([2n])
-  })
-
   it('releases the memory of contacts when the partition is lost', async () => {
     const { deliver, buffered, lost, take, commits, requests } = createScenario()
     await deliver([await raw(0), await raw(1), await raw(2)])
@@ -252,16 +226,6 @@ describe('a replayed contact of a feed', () => {
     await take()
     expect([sent.length, commits.at(-1)]).toEqual([1, 6n])
     expect(replays).toEqual(['feed_replays_total', 3, 'feed_replays_total', 4])
-  })
-
-  it('is not a contact that was finished before the stored marks', async () => {
-    const { deliver, requests, replays, sent, commits, seeks } =
-      createScenario({ marks: marked(1, 0) })
-    const finished = [await raw(0), await raw(1, { service: 'fortune-telling' })]
-    await deliver(finished)
-    expect([commits, seeks]).toEqual([[2n], [2n]])
-    await deliver(finished)
-    expect([requests, replays, sent, commits]).toEqual([[], [], [], [2n, 2n]])
   })
 
   it('leaves no mark if it is not authentic', async () => {

@@ -173,19 +173,6 @@ describe('a partner feed', () => {
     feed.stop()
   })
 
-  it('opens its partitions again in a new generation of the group', async () => {
-    const { feed, deliver, inputs, buffered } =
-      createScenario({ batchLimits: { contacts: 2, ageMs: 60_000 } })
-    await deliver(await raw(0))
-    expect(buffered.used()).toBe(1)
-    feed.onAssigned()
-    expect(buffered.used()).toBe(0)
-    await deliver(await raw(0))
-    await deliver(await raw(1))
-    await eventually(() => expect(inputs()).toHaveLength(2))
-    feed.stop()
-  })
-
   it('requests no job while its stage is paused', async () => {
     const { promise: resumed, resolve: resume } = Promise.withResolvers<void>()
     let checks = 0
