@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
-import { PAUSABLE_STAGES } from '../../../../services/topology.ts'
-import { OPEN_GATE, startPauseGate } from '../../../../services/runtime/engine/pause.ts'
+import { startPauseGate } from '../../../../services/runtime/engine/pause.ts'
 
 beforeEach(() => { vi.useFakeTimers() })
 afterEach(() => { vi.useRealTimers() })
@@ -82,12 +81,5 @@ describe('the pause gate of a stage', () => {
     lost.abort()
     await expect(waiting).rejects.toThrow('aborted')
     await gate.stop()
-  })
-
-  it('exists for all stages that read a topic, except ledger', async () => {
-    expect(PAUSABLE_STAGES).toEqual(
-      ['feed', 'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish'])
-    await OPEN_GATE.opened(never)
-    expect(OPEN_GATE.isOpen()).toBe(true)
   })
 })

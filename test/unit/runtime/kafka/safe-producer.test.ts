@@ -2,7 +2,7 @@ import type { ProducerBatch } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import type { OutgoingMessage } from '../../../../services/runtime/kafka/bus.ts'
 import {
-  createSafeProducer, UnsendableError, type SafeProducerOptions,
+  createSafeProducer, type SafeProducerOptions,
 } from '../../../../services/runtime/kafka/safe-producer.ts'
 
 type Answer = { readonly resolve: () => void, readonly reject: (error: Error) => void }
@@ -71,28 +71,6 @@ describe('the safe producer', () => {
     expect(isDone).toBe(false)
     second.resolve()
     await send
-  })
-
-  it('discards the client after a rejection and resends with a new one', async () => {
-    const { producer, request, counts } = createClients()
-    const send = producer.send([message('a'), message('b')])
-    const first = await request(0)
-    first.reject(rejected('OUT_OF_ORDER_SEQUENCE_NUMBER'))
-    const second = await request(1)
-    expect(second.values).toEqual(first.values)
-    expect([first.client, second.client]).toEqual([1, 2])
-    second.resolve()
-    await send
-    expect(counts()).toEqual({ clients: 2, disconnected: 1 })
-  })
-
-  it('rejects unsendable messages without a request', async () => {
-    const { producer, requests } = createClients({ messageBytes: 500 })
-    await expect(producer.send([message('a'), message('b'.repeat(500))]))
-      .rejects.toThrow(/^message to rows has \d+ bytes, the maximum is 500$/)
-    await expect(producer.send([message('a', { key: '' })])).rejects.toBeInstanceOf(UnsendableError)
-    await producer.send([])
-    expect(requests).toHaveLength(0)
   })
 
   it('splits a batch that is too large for the broker, and rejects a single message', async () => {

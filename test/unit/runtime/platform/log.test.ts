@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { JobKeyLostError } from '../../../../services/jobs/job-keys.ts'
 import { FatalError, InconsistencyError } from '../../../../services/runtime/platform/errors.ts'
-import { createLog } from '../../../../services/runtime/platform/log.ts'
+import { createLog, createLogThrottle } from '../../../../services/runtime/platform/log.ts'
 
 function logged (write: (log: ReturnType<typeof createLog>) => void, level = 'info') {
   const lines: string[] = []
@@ -39,4 +39,14 @@ describe('the log', () => {
     }])
     expect(logged(log => log.info('x'), 'warn')).toEqual([])
   })
+})
+
+it('a log throttle admits each name at once and then once per interval', () => {
+  let nowMs = 0
+  const isDue = createLogThrottle(1_000, () => nowMs)
+  expect(['a', 'a', 'b'].map(isDue)).toEqual([true, false, true])
+  nowMs = 999
+  expect(isDue('a')).toBe(false)
+  nowMs = 1_000
+  expect(['a', 'a', 'b'].map(isDue)).toEqual([true, false, true])
 })

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
-import { METRICS } from '../../../../services/runtime/platform/metric-list.ts'
+import {
+  createMetrics, createCachedReading,
+} from '../../../../services/runtime/platform/metrics.ts'
+import { METRICS, initialSeriesOf } from '../../../../services/runtime/platform/metric-list.ts'
 
 describe('metrics', () => {
   it('have unique names and help texts', async () => {
@@ -41,5 +43,98 @@ describe('metrics', () => {
       ['partition="0"} 5', 'partition="1"} 6'])
     partitions = ['1']
     expect((await lines()).map(line => line.slice(-16))).toEqual(['partition="1"} 5'])
+  })
+})
+
+function createEnvironment () {
+  const warned: string[] = []
+  let [nowMs, reads] = [0, 0]
+  let next = async () => [++reads]
+  const log = { warn: (_details: object, text: string) => { warned.push(text) } }
+  const read = createCachedReading(() => next(), {
+    name: 'it', log: log as never, minAgeMs: 1_000, timeoutMs: 20, now: () => nowMs,
+  })
+  return {
+    read,
+    warned,
+    advance: (ms: number) => { nowMs += ms },
+    behave: (action: () => Promise<number[]>) => { next = action },
+  }
+}
+
+describe('a cached reading', () => {
+  it('reads on demand, and returns the last value while it is recent', async () => {
+    const { read, advance } = createEnvironment()
+    expect([await read(), await read()]).toEqual([[1], [1]])
+    advance(999)
+    expect(await read()).toEqual([1])
+    advance(1)
+    expect(await read()).toEqual([2])
+  })
+
+  it('returns nothing after a failure, and reads again', async () => {
+    const { read, advance, behave, warned } = createEnvironment()
+    behave(async () => { throw new Error('down') })
+    expect(await read()).toEqual([])
+    expect(warned).toEqual(['failed to read it for metrics'])
+    behave(async () => [7])
+    advance(1_000)
+    expect(await read()).toEqual([7])
+  })
+
+  it('returns the previous value of a slow read until maxAgeMs, and reads once', async () => {
+    const { read, advance, behave } = createEnvironment()
+    expect(await read()).toEqual([1])
+    const slow = Promise.withResolvers<number[]>()
+    let started = 0
+    behave(() => {
+      started++
+      return slow.promise
+    })
+    advance(30_000)
+    expect(await read()).toEqual([1])
+    advance(1)
+    expect(await read()).toEqual([])
+    expect(started).toBe(1)
+    slow.resolve([3])
+    expect(await read()).toEqual([3])
+  })
+})
+
+const definition = (name: string) => METRICS.find(metric => metric.name === name) as
+  typeof METRICS[number]
+
+describe('the sources of metrics', () => {
+  it('name the services that report each metric', () => {
+    expect(METRICS.filter(({ by }) => by.length === 0)).toEqual([])
+  })
+
+  it('have initial series with all labels of their metric', () => {
+    for (const metric of METRICS) {
+      for (const stage of metric.by) {
+        for (const labels of initialSeriesOf(metric, stage)) {
+          expect(Object.keys(labels).sort(), metric.name).toEqual([...metric.labels].sort())
+        }
+      }
+    }
+  })
+
+  it('have the lanes and services of a stage', () => {
+    const rows = definition('stage_rows_total')
+    expect(initialSeriesOf(rows, 'normalize')).toEqual([
+      { stage: 'normalize', lane: 'small', service: '' },
+      { stage: 'normalize', lane: 'bulk', service: '' },
+    ])
+    expect(initialSeriesOf(rows, 'verify')).toHaveLength(12)
+    expect(initialSeriesOf(rows, 'ingest')).toEqual([])
+    expect(initialSeriesOf(rows, 'workspace')).toEqual([])
+  })
+
+  it('report initial series from the start, so that the first event counts', async () => {
+    const text = await createMetrics(undefined, { services: ['lookup'] }).text()
+    expect(text).toContain('stage_dead_letters_total{stage="lookup",cause="unreadable"} 0')
+    expect(text).toContain('stage_step_seconds_count{stage="lookup",step="commit"} 0')
+    expect(text).toContain('process_resident_memory_bytes ')
+    expect(text).not.toContain('stage="settle"')
   })
 })

@@ -1,0 +1,236 @@
+import { describe, expect, it, vi } from 'vitest'
+import {
+  createCapacity, createSerialQueues, createFairShares, createFairSlots, FairPool,
+} from '../../../../services/runtime/platform/limits.ts'
+
+describe('a capacity', () => {
+  const never = new AbortController().signal
+
+  it('blocks while it is used up', async () => {
+    const capacity = createCapacity(2)
+    await capacity.untilFree(never)
+    capacity.take(3)
+    let isFree = false
+    const waiting = capacity.untilFree(never).then(() => { isFree = true })
+    capacity.release(1)
+    await Promise.resolve()
+    expect([isFree, capacity.used()]).toEqual([false, 2])
+    capacity.release(1)
+    await waiting
+    expect(isFree).toBe(true)
+  })
+
+  it('does not block after an abort', async () => {
+    const capacity = createCapacity(1)
+    capacity.take(1)
+    const stopping = new AbortController()
+    const waiting = capacity.untilFree(stopping.signal)
+    stopping.abort()
+    await expect(waiting).resolves.toBeUndefined()
+  })
+
+  it('is free for who uses little of it while another uses as much as is left', async () => {
+    const capacity = createCapacity(10)
+    capacity.take(5)
+    const much = capacity.untilFree(never, () => 5)
+    await capacity.untilFree(never, () => 4)
+    expect(await Promise.race([much, Promise.resolve('waits')])).toBe('waits')
+    capacity.release(1)
+    await much
+  })
+})
+
+describe('serial queues', () => {
+  it('run actions of one name in order, others concurrently, even after a failure', async () => {
+    const { take } = createSerialQueues()
+    const done: string[] = []
+    const gate = Promise.withResolvers<void>()
+    const first = take('a', async () => { await gate.promise; done.push('a1'); throw new Error() })
+    const second = take('a', async () => { done.push('a2') })
+    await take('b', async () => { done.push('b1') })
+    gate.resolve()
+    await expect(first).rejects.toThrow()
+    await second
+    expect(done).toEqual(['b1', 'a1', 'a2'])
+  })
+})
+
+describe('fair shares', () => {
+  const take = (shares: ReturnType<typeof createFairShares>, costs: Record<string, number>) => {
+    const name = shares.next(Object.keys(costs)) ?? ''
+    shares.addUsage(name, costs[name] ?? 0)
+    return name
+  }
+
+  it('are equal for all waiting names, whatever a slot costs', () => {
+    const shares = createFairShares()
+    const given = Array.from({ length: 9 }, () => take(shares, { costly: 20, usual: 10 }))
+    expect(given.join(' '))
+      .toBe('costly usual usual costly usual usual costly usual usual')
+  })
+
+  it('give an idle name neither credit nor debt', () => {
+    const shares = createFairShares()
+    for (let turn = 0; turn < 10; turn++) take(shares, { early: 10 })
+    const given = Array.from({ length: 4 }, () => take(shares, { early: 10, late: 10 }))
+    expect(given).toEqual(['late', 'early', 'late', 'early'])
+  })
+
+  it('give an idle name a limited credit, and no debt', () => {
+    const shares = createFairShares(30)
+    for (let turn = 0; turn < 20; turn++) take(shares, { early: 10 })
+    const given = Array.from({ length: 7 }, () => take(shares, { early: 10, late: 10 }))
+    expect(given.join(' ')).toBe('late late late late early late early')
+  })
+
+  it('name nothing if nothing waits', () => {
+    expect(createFairShares().next([])).toBe(undefined)
+  })
+
+  it('start again after a clear', () => {
+    const shares = createFairShares()
+    take(shares, { early: 10 })
+    shares.clear()
+    expect(take(shares, { early: 10, late: 10 })).toBe('early')
+  })
+})
+
+describe('fair slots', () => {
+  const setUp = (maxCredit = 0) => {
+    const slots = createFairSlots({ capacity: 10, maxCredit })
+    const started: string[] = []
+    const begin = (name: string, cost: number, label = name) => {
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      const ended = slots.run({ name, cost }, async () => {
+        started.push(label)
+        await promise
+      })
+      const end = async () => {
+        resolve()
+        await ended
+      }
+      return { end, fail: () => reject(new Error('x')), ended }
+    }
+    return { begin, started }
+  }
+  const settle = () => new Promise(setImmediate)
+
+  it('run actions concurrently up to the capacity', async () => {
+    const { begin, started } = setUp()
+    const first = begin('a', 6, 'a1')
+    begin('a', 4, 'a2')
+    begin('a', 1, 'a3')
+    await settle()
+    expect(started).toEqual(['a1', 'a2'])
+    await first.end()
+    await settle()
+    expect(started).toEqual(['a1', 'a2', 'a3'])
+  })
+
+  it('run an action that costs more than the capacity alone', async () => {
+    const { begin, started } = setUp()
+    const large = begin('a', 50, 'large')
+    begin('a', 1, 'small')
+    await settle()
+    expect(started).toEqual(['large'])
+    await large.end()
+    await settle()
+    expect(started).toEqual(['large', 'small'])
+  })
+
+  it('go to the name with the least use', async () => {
+    const { begin, started } = setUp()
+    const running = begin('a', 10)
+    const waiting = [begin('a', 10), begin('a', 10), begin('b', 10)]
+    await running.end()
+    await settle()
+    expect(started).toEqual(['a', 'b'])
+    await waiting[2]?.end()
+    await settle()
+    expect(started).toEqual(['a', 'b', 'a'])
+  })
+
+  it('are released by an action that fails', async () => {
+    const { begin, started } = setUp()
+    const failing = begin('a', 10)
+    begin('b', 10)
+    await settle()
+    failing.fail()
+    await expect(failing.ended).rejects.toThrow('x')
+    await settle()
+    expect(started).toEqual(['a', 'b'])
+  })
+})
+
+describe('a fair pool', () => {
+  it('is used by one name as a whole while others leave it', () => {
+    const pool = new FairPool({ capacity: 10 })
+    const first = pool.open('a')
+    expect([first.grow(6), first.grow(3), first.amount]).toEqual([true, true, 6])
+    expect([pool.open('a').grow(5), pool.open('a').grow(4), pool.total]).toEqual([false, true, 10])
+    first.release()
+    first.release()
+    expect([first.grow(1), first.amount, pool.total]).toEqual([false, 0, 4])
+  })
+
+  it('admits a reservation above the capacity while it is the only one', () => {
+    const pool = new FairPool({ capacity: 10 })
+    expect(pool.open('a').grow(11)).toBe(true)
+    expect(pool.open('b').grow(1)).toBe(false)
+  })
+
+  it('takes from the name with most, its newest reservation first', () => {
+    const pool = new FairPool({ capacity: 10 })
+    const evicted = vi.fn()
+    const reserve = (name: string, amount: number) => {
+      const reservation = pool.open(name, () => evicted(`${name} ${amount}`))
+      return { reservation, isReserved: reservation.grow(amount) }
+    }
+    const [oldest] = [reserve('a', 4), reserve('a', 3), reserve('b', 3)]
+    expect(reserve('c', 3).isReserved).toBe(true)
+    expect(evicted.mock.calls).toEqual([['a 3']])
+    // Nothing is taken from a name that has less than the other would have.
+    expect(reserve('c', 2).isReserved).toBe(false)
+    expect(reserve('d', 4).isReserved).toBe(false)
+    expect(reserve('d', 3).isReserved).toBe(true)
+    expect(evicted.mock.calls).toEqual([['a 3'], ['a 4']])
+    expect([oldest?.reservation.grow(1), pool.total]).toEqual([false, 9])
+  })
+
+  it('leaves everything as it is when it cannot admit a reservation', () => {
+    const pool = new FairPool({ capacity: 10 })
+    const evicted = vi.fn()
+    expect(pool.open('a', evicted).grow(4)).toBe(true)
+    const kept = pool.open('a', evicted)
+    expect(kept.grow(6)).toBe(true)
+    kept.keep()
+    const other = pool.open('b')
+    expect([other.canGrow(5), other.grow(5), other.amount]).toEqual([false, false, 0])
+    expect(evicted).not.toHaveBeenCalled()
+    expect([other.canGrow(4), other.grow(4)]).toEqual([true, true])
+    expect([evicted.mock.calls.length, pool.total]).toEqual([1, 10])
+  })
+
+  it('guarantees each name a part, up to twice its capacity', () => {
+    const pool = new FairPool({ capacity: 10, guaranteed: 4 })
+    expect(pool.open('a').grow(10)).toBe(true)
+    expect(['b', 'c', 'd'].map(name => pool.open(name).grow(4))).toEqual([true, true, false])
+    expect([pool.open('d').grow(2), pool.open('b').grow(1)]).toEqual([true, false])
+  })
+
+  it('limits each name', () => {
+    const pool = new FairPool({ capacity: 10, maxPerName: 3 })
+    expect([pool.open('a').grow(4), pool.open('a').grow(3), pool.open('a').grow(1)])
+      .toEqual([false, true, false])
+    expect(pool.open('b').grow(3)).toBe(true)
+  })
+
+  it('serves a name within an equal share whatever others hold', () => {
+    const pool = new FairPool({ capacity: 100 })
+    for (let at = 0; at < 200; at++) pool.open('greedy', () => {}).grow(1)
+    expect(pool.total).toBe(100)
+    const others = Array.from({ length: 9 }, (_, at) => pool.open(`modest ${at}`, () => {}))
+    expect(others.map(reservation => reservation.grow(10))).toEqual(Array(9).fill(true))
+    expect(pool.total).toBe(100)
+  })
+})
