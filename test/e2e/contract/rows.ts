@@ -130,7 +130,7 @@ export const ROWS = {
   'through a proxy must be HTTPS on its outer side; only known proxies are trusted':
     'test/e2e/contract/customer-claims.ts: a customer finds nothing in clear behind a proxy',
   'over TLS is served by certificate files':
-    'test/unit/ingest/tls.test.ts: serves clients that trust its certificate',
+    'test/e2e/https.test.ts: serves the interface to a client that trusts',
 
   // Limits
   'admit POST requests by two buckets, GET requests by one':
