@@ -1,8 +1,5 @@
 import { gzipSync, zstdCompressSync } from 'node:zlib'
-import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { ApiException } from '../../../../services/ingest/errors.ts'
-import { acceptFiles } from '../../../../services/ingest/file/read-form.ts'
 import { errorOf, field, filePart, fileSender } from './support.ts'
 
 const PEOPLE = 'name;phone;note\r\n"Müller; Söhne";+49 30 901820;"a, ""b""\r\nc"\r\n' +
@@ -77,22 +74,6 @@ describe('a job from a file', () => {
     const [submission] = calls.submissions
     expect(submission?.references).toEqual(lines)
     expect(submission?.inputs.at(-1)).toBe('+121299999')
-  })
-})
-
-describe('a route without files', () => {
-  it('rejects them, and no request has one that sent JSON', async () => {
-    const app = Fastify()
-    acceptFiles(app)
-    app.post('/', async ({ file }) => ({ file: file ?? 'none' }))
-    app.setErrorHandler((error, _request, reply) =>
-      reply.send(error instanceof ApiException ? error.fault : 'another error'))
-    const send = async (type: string) => {
-      const headers = { 'content-type': type }
-      return (await app.inject({ method: 'POST', url: '/', headers, payload: '{}' })).json()
-    }
-    expect(await send('application/json')).toEqual({ file: 'none' })
-    expect(await send('text/csv')).toEqual({ code: 'unsupported_media_type' })
   })
 })
 
