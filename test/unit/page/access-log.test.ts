@@ -236,7 +236,8 @@ describe('the page of the access log', () => {
     const accessCopy: PageDeps['accessCopy'] = {
       newest: async filter => {
         reads.push(filter)
-        return log.slice(0, filter.limit)
+        const { limit, before = Infinity } = filter
+        return log.filter(({ seq }) => seq < before).slice(0, limit)
       },
     }
     const page = openPage({ deps: { accessCopy } })
@@ -283,13 +284,17 @@ describe('the page of the access log', () => {
     expect((await get('/live/access-log?actor=x')).body).toContain('No entry matches the filter.')
   })
 
-  it('is a file, too, that no spreadsheet runs', async () => {
-    const { get, reads } = await openWith([accessEntry({ seq: 60, actor: '=1+A1' })])
+  it('is a file of all entries, too, that no spreadsheet runs', async () => {
+    const all = Array.from({ length: 1_001 }, (_, at) =>
+      accessEntry({ seq: 1_001 - at, actor: '=1+A1' }))
+    const { get, reads } = await openWith(all)
     const { body, headers } = await get('/live/access-log.csv?actor=key_1')
-    const [heading, line] = body.split('\r\n')
+    const [heading, line, ...more] = body.trimEnd().split('\r\n')
     expect(heading).toBe('number,time,action,outcome,actor_kind,actor,target,address,details,id')
-    expect(line).toMatch(/^60,2026-.+Z,results.downloaded,done,key,'=1\+A1,job_1,/)
+    expect(line).toMatch(/^1001,2026-.+Z,results.downloaded,done,key,'=1\+A1,job_1,/)
+    expect(more).toHaveLength(1_000)
     expect(headers['content-disposition']).toContain('access-log.csv')
-    expect(reads).toMatchObject([{ actor: 'key_1', before: undefined, limit: 1_000 }])
+    expect(reads).toMatchObject([undefined, 2].map(before =>
+      ({ actor: 'key_1', before, limit: 1_000 })))
   })
 })
