@@ -87,7 +87,7 @@ export function cpuPanel ({ processes, bareLoopMs, rows }: Report): Panel {
 }
 
 /** Wall time by rows on logarithmic axes, and the line of a time proportional to the rows. */
-export function growthPanel ({ steps }: GrowthFigures): Panel {
+function growthPanel ({ steps }: GrowthFigures): Panel {
   const largest = steps.reduce((max, step) => step.rows > max.rows ? step : max)
   const proportional = steps.map(({ rows }) => [rows, largest.wallMs * rows / largest.rows])
   const times = [...steps.map(({ wallMs }) => wallMs), ...proportional.map(([, ms = 1]) => ms)]
@@ -124,7 +124,7 @@ function msLabel ({ value }: { readonly value: unknown }): string {
 }
 
 /** Resident memory of each service during the soak. */
-export function memoryPanel ({ samples }: SoakFigures): Panel {
+function memoryPanel ({ samples }: SoakFigures): Panel {
   const names = Object.keys(samples.at(-1)?.mb ?? {})
   const option = chart('Memory under a steady load', {
     grid: { left: 80, right: 60, top: 95, bottom: 55 },

@@ -257,9 +257,9 @@ function stateLines (
 /** A figure and its formatted value. */
 export type Line = readonly [figure: string, value: string]
 
-export const fixed = (value: number, digits = 0) => value.toFixed(digits)
+const fixed = (value: number, digits = 0) => value.toFixed(digits)
 
-export const formatPercentiles = ({ p50Ms, p95Ms }: Percentiles) =>
+const formatPercentiles = ({ p50Ms, p95Ms }: Percentiles) =>
   `p50 ${fixed(p50Ms)} ms, p95 ${fixed(p95Ms)} ms`
 
 const DIGITS: Readonly<Record<Unit, number>> = {
@@ -284,12 +284,12 @@ export function formatValue (value: number, unit: Unit): string {
  * Formats a time as a multiple of the bare loop, and a rate as what happens while it runs once, so
  * that machines compare; empty for other units.
  */
-export function formatRelative (value: number, unit: Unit, bareLoopMs: number): string {
+function formatRelative (value: number, unit: Unit, bareLoopMs: number): string {
   if (unit === 'ms' || unit === 'CPU ms') return `${fixed(value / bareLoopMs, 4)} R`
   return unit === 'rows/s' || unit === 'jobs/s' ? `${fixed(value * bareLoopMs / 1_000)} in R` : ''
 }
 
 /** Formats figures and values as two columns. */
-export function formatLines (lines: readonly Line[]): string {
+function formatLines (lines: readonly Line[]): string {
   return lines.map(([figure, value]) => `${figure.padEnd(28)} ${value}`).join('\n')
 }

@@ -333,7 +333,7 @@ async function waitUntilAccepted (baseUrl: string, apiKey: string): Promise<void
 type Env = Readonly<Record<string, string>>
 
 /** One-row jobs of an organization, through the whole service. */
-export type RealJobs = {
+type RealJobs = {
   readonly apiKey: string
   /** Creates jobs from concurrent clients of this address; resolves with the last 202. */
   readonly create: (baseUrl: string, count: number) => Promise<void>
@@ -345,7 +345,7 @@ const CLIENTS = 32
 const OPEN_JOBS_POLL_MS = 100
 
 /** Creates an organization with enough balance for all its jobs. */
-export async function createRealJobs (
+async function createRealJobs (
   { env, redis }: { readonly env: Env, readonly redis: Redis }
 ): Promise<RealJobs> {
   const { orgId, keys: { live: apiKey } } = await createDemo(env)
@@ -381,7 +381,7 @@ const KEYS_PER_SCAN = 1_000
  * hour after its end: keys that expire within the hour are deleted now. The first half of the jobs
  * is not measured: it grows the table of all keys, which the jobs of the last minutes need.
  */
-export async function measureBytesPerJob (
+async function measureBytesPerJob (
   { redis, jobs, services: { baseUrl }, count }: {
     readonly redis: Redis
     readonly jobs: RealJobs
