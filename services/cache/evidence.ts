@@ -11,7 +11,7 @@ export type MadeChecks = Readonly<Partial<Record<StoredCheck, CheckOutcome>>>
  */
 export type Evidence = number
 
-export type StoredCheck = Exclude<CheckName, 'syntax'>
+type StoredCheck = Exclude<CheckName, 'syntax'>
 
 /** By position in the number; checks are added at the end only. */
 const STORED = [

@@ -3,14 +3,15 @@ import { describe, expect, it } from 'vitest'
 import { CHECK_OUTCOMES } from '../../schemas/api/checks.ts'
 import { CHECKS } from '../../schemas/api/services.ts'
 import {
-  confidenceOf, packChecks, SUPPORT, type Claim, type StoredCheck,
+  confidenceOf, type MadeChecks, packChecks, SUPPORT, type Claim,
 } from '../../services/cache/evidence.ts'
 import { REASONS } from '../../schemas/api/verdicts.ts'
 import { builtInLists } from '../../services/verify/providers/email-lists.ts'
 import type { Probed } from '../../services/verify/providers/smtp/probe.ts'
 import { emailVerdict, type EmailFindings } from '../support/mail/email-verdict.ts'
 
-const NAMES = Object.keys(CHECKS).filter(name => name !== 'syntax') as readonly StoredCheck[]
+const NAMES = Object.keys(CHECKS)
+  .filter(name => name !== 'syntax') as readonly (keyof MadeChecks)[]
 const CLAIMS = [...new Set([...REASONS, ...Object.keys(SUPPORT)])] as readonly Claim[]
 
 const claim = fc.constantFrom(...CLAIMS)

@@ -3,10 +3,11 @@ import { describe, expect, it } from 'vitest'
 import { CHECK_OUTCOMES } from '../../../schemas/api/checks.ts'
 import { CHECKS } from '../../../schemas/api/services.ts'
 import {
-  addedEvidence, mergeEvidence, packChecks, unpackChecks, type StoredCheck,
+  addedEvidence, mergeEvidence, packChecks, type MadeChecks, unpackChecks,
 } from '../../../services/cache/evidence.ts'
 
-const NAMES = Object.keys(CHECKS).filter((name) => name !== 'syntax') as readonly StoredCheck[]
+const NAMES = Object.keys(CHECKS)
+  .filter((name) => name !== 'syntax') as readonly (keyof MadeChecks)[]
 const outcome = fc.constantFrom(...CHECK_OUTCOMES)
 const made = fc.dictionary(fc.constantFrom(...NAMES), outcome, { noNullPrototype: true })
 

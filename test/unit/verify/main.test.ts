@@ -1,11 +1,15 @@
 import { readFileSync } from 'node:fs'
+import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { loadConfig } from '../../../services/runtime/platform/config.ts'
-import type { Log } from '../../../services/runtime/platform/log.ts'
+import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
+import { createLog, type Log } from '../../../services/runtime/platform/log.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { BUILT_IN_PROVIDERS } from '../../../services/jobs/checks.ts'
 import { VENDOR_PRESETS } from '../../../services/jobs/vendor-presets.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
-import { factoriesOf, logDns, mailDomainsOf } from '../../../services/verify/main.ts'
+import {
+  factoriesOf, logDns, mailDomainsOf, verifyDeps,
+} from '../../../services/verify/main.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import { FAKE_KEYS } from '../../support/vendors/fake-vendor.ts'
 import { batchDescription } from '../../support/vendors/vendor.ts'
@@ -134,5 +138,31 @@ describe('the providers of a verify configuration', () => {
       'HTTP_PROVIDERS vendor 1: url must begin', 'vendor 1: request.body needs',
       'vendor 2: must have required properties',
     ].join('[^]*')))
+  })
+})
+
+describe('the configuration of verify', () => {
+  /** The dependencies of the stage with these settings, on connections that are not used. */
+  function depsFor (more: Record<string, string>) {
+    const redis = new Redis({ lazyConnect: true })
+    return verifyDeps(load({ PROVIDERS: '{}', ...more }), {
+      state: redis,
+      cache: redis,
+      clock: { now: () => 0, stop: () => {} },
+      log: createLog('test', { level: 'silent' }),
+      metrics: createMetrics(),
+    })
+  }
+
+  it('has the concurrency of single services', () => {
+    const { concurrencyOf } = depsFor({ VERIFY_CONCURRENCY_BY_SERVICE: '{"whatsapp":4}' })
+    expect([concurrencyOf('whatsapp'), concurrencyOf('telegram')]).toEqual([4, 32])
+  })
+
+  it('refuses unknown providers, and those that do not serve the service', () => {
+    expect(() => load({ PROVIDERS: '{"whatsapp":["sandbox"]}' })).not.toThrow()
+    expect(() => load({ PROVIDERS: '{"whatsapp":["acme"]}' })).toThrow(ConfigError)
+    expect(() => load({ PROVIDERS: '{"what":["sandbox"]}' })).toThrow(ConfigError)
+    expect(() => depsFor({ PROVIDERS: '{"whatsapp":["numbering-plan"]}' })).toThrow('PROVIDERS')
   })
 })

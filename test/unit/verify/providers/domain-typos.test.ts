@@ -6,15 +6,9 @@ import {
 
 describe('the suggestion for a mail domain', () => {
   it.each([
-    ['gmial.com', 'gmail.com'], ['gmail.con', 'gmail.com'], ['gmail.co', 'gmail.com'],
-    ['gmailc.om', 'gmail.com'], ['gnail.con', 'gmail.com'], ['gmaill.com', 'gmail.com'],
-    ['hotmial.com', 'hotmail.com'], ['hotmail.co', 'hotmail.com'], ['homail.con', 'hotmail.com'],
-    ['otmail.com', 'hotmail.com'], ['outlok.com', 'outlook.com'], ['outiook.com', 'outlook.com'],
-    ['yaho.com', 'yahoo.com'], ['yahooo.com', 'yahoo.com'], ['yahooo.cmo', 'yahoo.com'],
-    ['yahoo.co', 'yahoo.com'], ['comcast.nry', 'comcast.net'],
-    ['btinternett.com', 'btinternet.com'],
-    ['company.cmo', 'company.com'], ['con-artists.con', 'con-artists.com'],
-    ['company.ogr', 'company.org'],
+    ['gmial.com', 'gmail.com'], ['gmailc.om', 'gmail.com'], ['gmail.co', 'gmail.com'],
+    ['otmail.com', 'hotmail.com'], ['outiook.com', 'outlook.com'], ['yahooo.cmo', 'yahoo.com'],
+    ['company.cmo', 'company.com'], ['company.ogr', 'company.org'],
   ])('%s: %s', (domain, expected) => {
     expect(suggestDomain(domain)).toBe(expected)
   })
@@ -31,12 +25,5 @@ describe('the suggestion for a mail domain', () => {
     const real =
       [...COMMON_PROVIDERS, ...FURTHER_PROVIDERS, ...RELAY_DOMAINS, ...LOOKALIKE_DOMAINS]
     expect(real.filter(domain => suggestDomain(domain) !== undefined)).toEqual([])
-  })
-
-  it('leads to no further suggestion', () => {
-    for (const provider of COMMON_PROVIDERS) {
-      const suggestion = suggestDomain(`${provider.slice(0, 3)}${provider.slice(2)}`)
-      if (suggestion !== undefined) expect(suggestDomain(suggestion)).toBeUndefined()
-    }
   })
 })
