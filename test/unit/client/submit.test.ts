@@ -312,8 +312,12 @@ describe('an interrupted submit run', () => {
 
   it('does not repeat a request whose key the service may have expired', async () => {
     const service = await interrupted('after POST')
-    const now = () => Date.now() + 24 * 3_600_000
-    await expect(submit(service, {}, { now })).rejects
+    const laterBy = (hours: number) => ({ now: () => Date.now() + hours * 3_600_000 })
+    service.change({ at: moment => moment === 'after POST' ? new Killed() : undefined })
+    // The age of the key counts from the first request.
+    await expect(submit(service, {}, laterBy(12))).rejects.toThrow(Killed)
+    service.change({})
+    await expect(submit(service, {}, laterBy(24))).rejects
       .toThrow('rows 1 to 4 was sent 24 h 0 min ago and its response was lost')
     expect(service.jobs).toHaveLength(1)
     await submit(service)
