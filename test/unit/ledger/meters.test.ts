@@ -1,18 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Redis } from 'ioredis'
-import type { Admin } from 'kafkajs'
 import type { Journal } from '../../../schemas/types.ts'
-import { createAdminClient } from '../../../services/runtime/kafka/connection.ts'
 import {
-  countMovements, watchAccessLog, watchGaps, watchLag, watchMoney, watchOutboxes, watchStores,
+  countMovements, watchAccessLog, watchGaps, watchMoney, watchOutboxes,
 } from '../../../services/ledger/meters.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
-import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { IDLE_AFTER_MS } from '../../../services/money/tenants.ts'
-import { recordMacOf } from '../../support/keys/signed.ts'
 import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
-import { createClickhouseDouble } from '../../support/clickhouse/stored.ts'
 import { accessEntry } from '../../support/access.ts'
 
 const log = createLog('test', { level: 'silent' })
@@ -84,15 +78,6 @@ describe('money meters', () => {
       'money_moved_micros_total{movement="taken",mode="live"} 40',
       'money_moved_micros_total{movement="topped_up",mode="live"} 500',
     ])
-  })
-
-  it('wrap the copy of the journal in ClickHouse', async () => {
-    const metrics = createMetrics()
-    const { clickhouse, inserted } = createClickhouseDouble()
-    await countMovements(createJournalCopy(clickhouse, recordMacOf()), metrics).append(
-      [entry('a.live', { type: 'topup', amountMicros: 5 })])
-    expect(inserted).toHaveLength(1)
-    expect(await metrics.text()).toContain('{movement="topped_up",mode="live"} 5')
   })
 
   it('sum all wallets for each mode', async () => {
@@ -269,40 +254,4 @@ it('the access log reports the age of its oldest entry not shipped, and lost row
   const sound = await textOf({ waiting: [], stored: 12 })
   expect(sound).toMatch(/^access_log_oldest_seconds 0$/m)
   expect(sound).toMatch(/^access_log_entries_missing 0$/m)
-})
-
-it('partitions without a copy in sync are counted, while the other stores are away', async () => {
-  const metrics = createMetrics()
-  const partitions = [
-    { isr: [1, 2, 3], replicas: [1, 2, 3] },
-    { isr: [1, 3], replicas: [1, 2, 3] },
-    { isr: [], replicas: [1, 2, 3] },
-  ]
-  const admin = {
-    fetchTopicMetadata: async () => ({
-      topics: [{ name: 'whole', partitions: partitions.slice(0, 1) }, { name: 'torn', partitions }],
-    }),
-  } as unknown as Admin
-  const away = () => Promise.reject(new Error('away'))
-  watchStores({
-    adminClient: { use: work => work(admin) },
-    state: { info: away } as unknown as Redis,
-    clickhouse: { query: away },
-    metrics,
-    log: { warn: vi.fn() },
-  })
-  expect(await metrics.text()).toMatch(/^kafka_partitions_under_replicated 2$/m)
-  expect(await metrics.text()).not.toMatch(/^(redis_memory|clickhouse_disk)_bytes/m)
-})
-
-it('watchLag reports lag and offset of groups, connecting only on a scrape', async () => {
-  const watched: string[] = []
-  const adminClient = createAdminClient({ brokers: ['127.0.0.1:1'] }, 'test')
-  watchLag({
-    adminClient,
-    metrics: { watchAll: name => { watched.push(name) } },
-    log: { warn: () => { throw new Error('unexpected warning') } },
-  })
-  expect(watched).toEqual(['consumer_lag_messages', 'consumer_offset'])
-  await adminClient.close()
 })

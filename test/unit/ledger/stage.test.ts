@@ -73,23 +73,6 @@ describe('ledger', () => {
     expect(inserts).toHaveLength(1)
   })
 
-  it('copies entries after a gap, and missing ones when they arrive', async () => {
-    const { inserts, decide, flush } = createWorld()
-    await decide(entry(1), entry(5))
-    expect(await flush(2_000)).toEqual([1, 5])
-    await decide(entry(2))
-    expect(await flush(4_000)).toEqual([2])
-    expect(idsOf(inserts)).toEqual([[`${TENANT} 1`, `${TENANT} 5`], [`${TENANT} 2`]])
-  })
-
-  it('holds an entry that is decided again once', async () => {
-    const { inserts, decide, flush } = createWorld()
-    await decide(entry(1))
-    await decide(entry(1))
-    expect(await flush(2_000)).toEqual([1])
-    expect(idsOf(inserts)).toEqual([[`${TENANT} 1`]])
-  })
-
   it('holds entries until they are stored, and drops them with their generation', async () => {
     const { stage, inserts, decide, flush, fail } = createWorld()
     await decide(entry(1))
