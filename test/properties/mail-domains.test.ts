@@ -4,9 +4,129 @@ import { createEmailDomainProvider } from '../../services/verify/providers/email
 import {
   createDns, createMailDomains, type DnsOptions, type MailDomain, type SharedDomains,
 } from '../../services/verify/providers/mail-domains.ts'
-import { SITUATIONS, ZONES } from '../support/data/mail-domains.ts'
-import { startDnsServer, type DnsServer } from '../support/mail/dns-server.ts'
+import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { createPatientDns } from '../support/mail/patient-dns.ts'
+
+const host: Zone = { a: ['93.184.215.14'] }
+const mx = (...hosts: string[]): Zone =>
+  ({ mx: hosts.map((name, index) => [(index + 1) * 10, name] as const) })
+
+/** A small internet with every situation a mail domain can be in. */
+const ZONES: Readonly<Record<string, Zone>> = {
+  'mx1.net-a.org': host,
+  'mx2.net-a.org': host,
+  'mx6.net-a.org': { aaaa: ['2606:4700::1'] },
+  'private.net-a.org': { a: ['10.1.2.3'] },
+  'loop.net-a.org': { a: ['127.0.0.1'], aaaa: ['::1'] },
+  'zero.net-a.org': { a: ['0.0.0.0'] },
+  'link.net-a.org': { aaaa: ['fe80::1'] },
+  'local6.net-a.org': { aaaa: ['fc00::1'] },
+  'text.net-a.org': {},
+  'broken.net-a.org': { fault: 'SERVFAIL' },
+  'quiet.net-a.org': { fault: 'silent' },
+  'alias.net-a.org': { cname: 'mx1.net-a.org' },
+  'alias-gone.net-a.org': { cname: 'gone.net-a.org' },
+  'plain.org': mx('mx1.net-a.org'),
+  'under_score.org': mx('mx1.net-a.org'),
+  'two.org': mx('mx1.net-a.org', 'mx2.net-a.org'),
+  'unsorted.org': { mx: [[20, 'gone.net-a.org'], [5, 'mx1.net-a.org']] },
+  'shouting.org': mx('MX1.NET-A.ORG'),
+  'six.org': mx('mx6.net-a.org'),
+  'second.org': mx('gone.net-a.org', 'mx2.net-a.org'),
+  'second-broken.org': mx('broken.net-a.org', 'mx2.net-a.org'),
+  'same-twice.org': mx('mx1.net-a.org', 'mx1.net-a.org'),
+  'exchange-alias.org': mx('alias.net-a.org'),
+  'alias.org': { cname: 'plain.org' },
+  'alias-of-alias.org': { cname: 'alias.org' },
+  'alias-null.org': { cname: 'null.org' },
+  'alias-gone.org': { cname: 'gone.org' },
+  'alias-host.org': { cname: 'host-only.org' },
+  'null.org': { mx: [[0, '']], ...host },
+  'null-and-more.org': { mx: [[0, ''], [10, 'mx1.net-a.org']] },
+  'dangling.org': mx('gone.net-a.org'),
+  'dangling-all.org': mx('gone.net-a.org', 'gone2.net-a.org'),
+  'dangling-alias.org': mx('alias-gone.net-a.org'),
+  'exchange-text.org': mx('text.net-a.org'),
+  'exchange-address.org': mx('192.0.2.7'),
+  'exchange-private.org': mx('private.net-a.org'),
+  'exchange-loop.org': mx('loop.net-a.org'),
+  'exchange-zero.org': mx('zero.net-a.org'),
+  'exchange-link.org': mx('link.net-a.org'),
+  'exchange-local6.org': mx('local6.net-a.org'),
+  'exchange-broken.org': mx('broken.net-a.org'),
+  'exchange-quiet.org': mx('quiet.net-a.org'),
+  'gone-and-broken.org': mx('gone.net-a.org', 'broken.net-a.org'),
+  'twenty-first-only.org': mx(
+    ...Array.from({ length: 20 }, (_, n) => `gone${n}.net-a.org`), 'mx1.net-a.org'),
+  'sixth-only.org': mx(...[1, 2, 3, 4, 5].map((n) => `gone${n}.net-a.org`), 'mx1.net-a.org'),
+  'host-only.org': host,
+  'host-six.org': { aaaa: ['2606:4700::2'] },
+  'host-private.org': { a: ['192.168.0.9'] },
+  'host-broken.org': { fault: 'SERVFAIL', faultOf: 'A' },
+  'host-broken-four.org': { aaaa: ['2606:4700::3'], fault: 'SERVFAIL', faultOf: 'A' },
+  'host-broken-six.org': { fault: 'REFUSED', faultOf: 'AAAA' },
+  'text-only.org': {},
+  'servfail.org': { fault: 'SERVFAIL' },
+  'refused.org': { fault: 'REFUSED' },
+  'formerr.org': { fault: 'FORMERR' },
+  'silent.org': { fault: 'silent' },
+  'garbage.org': { fault: 'garbage' },
+  'cut-off.org': { ...mx('mx1.net-a.org', 'mx2.net-a.org'), truncated: true },
+  'xn--bcher-kva.org': mx('mx1.net-a.org'),
+  'deep.sub.plain.org': mx('mx1.net-a.org'),
+  'gmail.com': mx('mx1.net-a.org', 'mx2.net-a.org'),
+  'gmial.com': host,
+  'gmail.con': { fault: 'SERVFAIL' },
+  'mailinator.com': mx('mx1.net-a.org'),
+  'mail.mailinator.com': host,
+  'fresh-today.org': mx('mail.mailinator.com'),
+  'yopmail.com': { mx: [[0, '']] },
+  'guerrillamail.com': { fault: 'SERVFAIL' },
+  'duck.com': mx('mx1.net-a.org'),
+}
+
+/** An address and `status reason confidence mx_found`, `-` where the column stays blank. */
+const SITUATIONS: readonly (readonly [address: string, expected: string])[] = [
+  ...[
+    'jane@plain.org', 'jane@two.org', 'jane@unsorted.org', 'jane@shouting.org', 'jane@six.org',
+    'jane@second.org', 'jane@second-broken.org', 'jane@same-twice.org', 'jane@sixth-only.org',
+    'jane@exchange-alias.org', 'jane@alias.org', 'jane@alias-of-alias.org',
+    'jane@null-and-more.org', 'jane@cut-off.org', 'jane@xn--bcher-kva.org',
+    'jane@deep.sub.plain.org', 'jane.doe@gmail.com', '"a@b"@plain.org', 'jane+tag@plain.org',
+    'jane@duck.com',
+  ].map((address) => [address, 'unknown domain_accepts_mail 0 true'] as const),
+  ['jane@fresh-today.org', 'risky disposable_domain 90 true'],
+  ...['jane@host-only.org', 'jane@host-six.org', 'jane@alias-host.org', 'jane@host-broken-four.org']
+    .map((address) => [address, 'risky no_mx_record 60 false'] as const),
+  ...[
+    'jane@null.org', 'sales@null.org', 'jane@alias-null.org', 'jane@dangling.org',
+    'jane@dangling-all.org', 'jane@dangling-alias.org', 'jane@exchange-text.org',
+    'jane@exchange-address.org', 'jane@exchange-private.org', 'jane@exchange-loop.org',
+    'jane@exchange-zero.org', 'jane@exchange-link.org', 'jane@exchange-local6.org',
+    'jane@host-private.org', 'jane@text-only.org', 'jane@yopmail.com',
+  ].map((address) => [address, 'invalid no_mail_service 95 false'] as const),
+  ...['jane@gone.org', 'sales@gone.org', 'jane@sub.plain.org', 'jane@alias-gone.org',
+    'jane@gone.gmail.com', 'jane@hotmial.com']
+    .map((address) => [address, 'invalid domain_not_found 95 false'] as const),
+  ...[
+    'jane@servfail.org', 'jane@refused.org', 'jane@formerr.org', 'jane@silent.org',
+    'jane@garbage.org', 'jane@exchange-broken.org', 'jane@exchange-quiet.org',
+    'jane@gone-and-broken.org', 'jane@host-broken.org', 'jane@host-broken-six.org',
+    'jane@twenty-first-only.org',
+  ].map((address) => [address, 'unknown dns_error 0 -'] as const),
+  ...['jane@localhost', 'jane@example.com', 'jane@shop.example', 'jane@printer.local', 'a@b.test']
+    .map((address) => [address, 'invalid reserved_domain 100 -'] as const),
+  ['jane@mailinator.com', 'risky disposable_domain 90 true'],
+  ['jane@guerrillamail.com', 'risky disposable_domain 90 -'],
+  ['sales@plain.org', 'risky role_address 70 true'],
+  ['jane@under_score.org', 'unknown domain_accepts_mail 0 true'],
+  ['jane@[93.184.215.14]', 'risky no_mx_record 60 false'],
+  ['jane@[IPv6:2606:4700::1]', 'risky no_mx_record 60 false'],
+  ['jane@[10.1.2.3]', 'invalid reserved_domain 100 -'],
+  ['info@host-only.org', 'risky role_address 70 false'],
+  ['sales@servfail.org', 'unknown dns_error 0 -'],
+  ['jane@gmail.con', 'unknown dns_error 0 -'],
+]
 
 let server: DnsServer
 let nowMs = 0

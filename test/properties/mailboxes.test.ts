@@ -1,11 +1,312 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { canonicalEmail } from '../../services/normalize/email.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'
-import { MAIL_ZONES, MAILBOXES_TABLE, SERVERS } from '../support/data/mailboxes.ts'
-import { startDnsServer, type DnsServer } from '../support/mail/dns-server.ts'
+import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
-import { startMailServers, type MailServers } from '../support/mail/mail-servers.ts'
+import {
+  startMailServers, type MailServers, type MailServer,
+} from '../support/mail/mail-servers.ts'
 import { request, smtpProviderOf } from '../support/mail/smtp-probe.ts'
+
+/** The replies of a real server with ordinary mailboxes, by the local part. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  nobody: '550 5.1.1 No such user here',
+  moved: '550 5.1.6 Mailbox has moved, no forwarding address',
+  syntax: '501 5.1.3 Bad destination mailbox address syntax',
+  disabled: '550 5.2.1 Mailbox disabled, not accepting messages',
+  plain: '550 Requested action not taken: mailbox unavailable',
+  elsewhere: '551 User not local',
+  odd: '553 Requested action not taken: mailbox name not allowed here',
+  edge: '550 5.4.1 Recipient address rejected: Access denied. [AM6EUR05.prod.mail.example]',
+  inactive: '550 5.5.0 Requested action not taken: mailbox unavailable',
+  full: '552 5.2.2 Mailbox full',
+  'full-later': '452 4.2.2 Mailbox full',
+  'full-words': '552 Requested mail action aborted: exceeded storage allocation',
+  grey: '451 4.7.1 Greylisting in action, please come back later',
+  'grey-plain': '450 Requested mail action not taken: mailbox unavailable',
+  busy: '421 4.3.2 Service shutting down',
+  room: '452 4.3.1 Insufficient system storage',
+  blocked: '550 5.7.1 Message rejected due to local policy',
+  listed: '550 Service unavailable; client host blocked using zen.spamhaus.org',
+  'listed-later': '450 4.7.1 Client host listed at bl.spamcop.net',
+  relay: '550 Relaying denied',
+  sender: '550 5.1.8 Sender address has a bad domain',
+  address: '550 5.1.0 Address rejected by policy',
+  spam: '550 spam@mail.org: no such user',
+  transaction: '554 Transaction failed',
+  encrypt: '530 5.7.0 Must issue a STARTTLS command first',
+  parameter: '555 Parameters not recognized',
+  sequence: '503 Bad sequence of commands',
+  routing: '550 5.4.4 Unable to route',
+  nullmx: '550 5.1.10 Recipient address has null MX',
+  odd550: '550 Something odd',
+  hash: '550 #5.1.0 Address rejected.',
+  access: '550 #5.7.1 Your access to submit messages to this e-mail system has been rejected.',
+  rate: '550-5.2.1 The user you are trying to contact is receiving mail at a rate that\r\n' +
+    '550-5.2.1 prevents additional messages from being delivered.',
+  contradicts: '550 5.7.1 No such user!',
+  'full-hash': '552 sorry, mailbox is over quota temporarily (#5.1.1)',
+  domain: '556 Domain does not accept mail',
+}
+
+/** Real people of the servers that refuse all names they don't have. */
+const MAILBOXES: ReadonlySet<string> = new Set([
+  'jane', 'jane+news', 'o\'brien', 'info', 'x', 'JANE', '!#$%&*/=?^_`{|}~-', 'jane.doe', 'sales',
+  'a'.repeat(64), 'j\u00fcrgen',
+])
+
+function ordinary (address: string): string | undefined {
+  const local = address.slice(0, address.lastIndexOf('@'))
+  return MAILBOXES.has(local) ? undefined : REFUSALS[local] ?? '550 5.1.1 Unknown user'
+}
+
+const anyone = () => undefined
+const offersTls = { EHLO: '250-odd\r\n250 STARTTLS', STARTTLS: '220 go ahead' }
+const refuses = (reply: string): MailServer => ({ script: { RCPT: reply } })
+const jane = (line: string) => line.startsWith('RCPT TO:<jane@') ? '250 ok' : '550 5.1.1 unknown'
+
+const SERVERS: Readonly<Record<string, MailServer>> = {
+  'mx.mail.org': { recipients: ordinary },
+  'mx.plain.org': { recipients: ordinary, options: { hideSTARTTLS: true, hideSMTPUTF8: true } },
+  'mx.anyone.org': { recipients: anyone },
+  'mx.one.org': {
+    recipients: (address) => address.startsWith('jane@') ? undefined : '452 4.5.3 Too many',
+  },
+  'mx.closed.org': 'closed',
+  'mx.closed-too.org': 'closed',
+  ...Object.fromEntries(['a', 'b', 'c'].map((name) => [`${name}.closed.org`, 'closed'] as const)),
+  'mx.any-yahoo.org': {
+    recipients: (address) => address.startsWith('gone@')
+      ? '554 delivery error: dd This user doesn\'t have an account'
+      : undefined,
+  },
+  'mx.grey-made-up.org': { script: { RCPT: (line) => jane(line).replace(/^550.*/, '451 later') } },
+  'mx.silent.org': { script: { GREETING: 'silent' } },
+  'mx.slow-rcpt.org': { script: { RCPT: 'silent' } },
+  'mx.drops.org': { script: { GREETING: 'drop' } },
+  'mx.drops-rcpt.org': { script: { RCPT: 'drop' } },
+  'mx.drops-nobody.org': { script: { RCPT: (line) => jane(line).replace(/^550.*/, 'drop') } },
+  'mx.blocks.org': { script: { GREETING: '554 No SMTP service here' } },
+  'mx.listed.org': { script: { GREETING: '421 4.7.0 Your IP is on a block list' } },
+  'mx.busy.org': { script: { GREETING: '421 Too many connections' } },
+  'mx.retired.org': { script: { GREETING: '521 Server does not accept mail' } },
+  'mx.sender.org': { script: { MAIL: '550 5.7.1 Sender rejected' } },
+  'mx.sender-later.org': { script: { MAIL: '451 4.7.1 Try again later' } },
+  'mx.old.org': { script: { EHLO: '502 not implemented', RCPT: jane } },
+  'mx.unfriendly.org': { script: { EHLO: '550 denied', HELO: '550 denied' } },
+  'mx.tls-broken.org': { script: { ...offersTls, RCPT: jane } },
+  'mx.tls-gone.org': { script: { ...offersTls, STARTTLS: '454 not now', RCPT: jane } },
+  'mx.garbage.org': { script: { GREETING: '\u0000\u0001\u0002 what?' } },
+  'mx.http.org': { script: { GREETING: 'HTTP/1.1 400 Bad Request' } },
+  'mx.long-line.org': { script: { GREETING: `220 ${'x'.repeat(5_000)}` } },
+  'mx.many-lines.org': { script: { EHLO: '250-x\r\n'.repeat(500) + '250 x' } },
+  'mx.two-codes.org': { script: { RCPT: '250-fine\r\n550 or not' } },
+  'mx.chatty.org': { script: { MAIL: '250 ok\r\n250 ok' } },
+  'mx.quoted.org': {
+    script: { RCPT: (line) => /^RCPT TO:<"a[@ ]b"@/.test(line) ? '250 ok' : '550 5.1.1 unknown' },
+  },
+  'mx.three.org': refuses('354 go ahead'),
+  'mx.forwards.org': { script: { RCPT: (line) => jane(line).replace('250 ok', '251 forwards') } },
+  'mx.lines.org': {
+    script: { RCPT: (line) => jane(line).replace(/^550 /, '550-5.1.1 no\r\n550 ') },
+  },
+}
+
+const mx = (...hosts: string[]): Zone =>
+  ({ mx: hosts.map((name, index) => [(index + 1) * 10, name] as const) })
+/** Most domains are named like the one host they have. */
+const own = Object.fromEntries(Object.keys(SERVERS).map((host) => [host.slice(3), mx(host)]))
+
+/** Mail domains; the addresses of the hosts come with the servers. */
+const MAIL_ZONES: Readonly<Record<string, Zone>> = {
+  ...own,
+  'second.org': mx('mx.closed.org', 'mx.mail.org'),
+  'second-busy.org': mx('mx.busy.org', 'mx.mail.org'),
+  'second-never.org': mx('mx.blocks.org', 'mx.anyone.org'),
+  'third.org': mx('mx.closed.org', 'mx.closed-too.org', 'mx.mail.org'),
+  'gmail.com': mx('mx.mail.org'),
+  'under_score.org': mx('mx.lines.org'),
+  'outlook.de': mx('mx.mail.org'),
+  'gmali.com': mx('mx.mail.org'),
+  'mail.ru': mx('mx.anyone.org'),
+  'yahoo.com': mx('mx.any-yahoo.org'),
+  'web.de': mx('mx.anyone.org'),
+  'sixth.org': mx('mx.closed.org', 'mx.closed-too.org', 'a.closed.org', 'b.closed.org',
+    'c.closed.org', 'mx.mail.org'),
+  'mailinator.com': mx('mx.anyone.org'),
+  'xn--bcher-kva.org': mx('mx.mail.org'),
+  'null.org': { mx: [[0, '']] },
+  'servfail.org': { fault: 'SERVFAIL' },
+  'unanswered.org': { fault: 'silent' },
+  'private.org': { a: ['10.0.0.1'] },
+  'loopback.org': { a: ['127.0.0.1'] },
+  'shared.org': { a: ['100.64.0.1'] },
+  'documents.org': { a: ['192.0.2.1'] },
+}
+
+/**
+ * An input and `status reason confidence`, `later` when it is to be retried; then the columns
+ * that say true by their name, those that say false with a minus (`catch_all` and `mx_found` are
+ * blank otherwise, `disposable`, `role` and `free` false), and a suggestion.
+ */
+type Situation = readonly [input: string, expected: string, columns?: string]
+
+const deliverable = 'valid deliverable 95'
+const exact = '-catch_all mx_found'
+
+const MAILBOXES_TABLE: readonly Situation[] = [
+  // Spelling, decided without any lookup.
+  ['', 'preflight empty'],
+  ['jane', 'preflight not_an_email'],
+  ['@mail.org', 'preflight not_an_email'],
+  ['jane@', 'preflight invalid_domain'],
+  ['jane@@mail.org', 'preflight not_an_email'],
+  ['jane doe@mail.org', 'preflight not_an_email'],
+  ['.jane@mail.org', 'preflight not_an_email'],
+  ['jane..doe@mail.org', 'preflight not_an_email'],
+  ['jane@mail..org', 'preflight invalid_domain'],
+  ['jane@-mail.org', 'preflight invalid_domain'],
+  ['jane@localhost', 'preflight invalid_domain'],
+  ['jane@192.0.2.1', 'preflight invalid_domain'],
+  ['jane\u0000@mail.org', 'preflight control_character'],
+  ['jane\r\nRCPT TO:<x@mail.org>@mail.org', 'preflight control_character'],
+  ['ja\u200bne@mail.org', 'preflight hidden_character'],
+  [`${'a'.repeat(65)}@mail.org`, 'preflight local_part_too_long'],
+  [`jane@${'a'.repeat(64)}.org`, 'preflight invalid_domain'],
+  [`jane@${'a.'.repeat(124)}org`, 'preflight address_too_long'],
+  // The replies of a server that has mailboxes.
+  ['jane@mail.org', deliverable, exact],
+  ['  jane@mail.org ', deliverable, exact],
+  ['jane(comment)@mail.org', deliverable, exact],
+  ['Jane <jane@mail.org>', deliverable, exact],
+  ['mailto:jane@mail.org', deliverable, exact],
+  ['"jane"@mail.org.', deliverable, exact],
+  ['jane@under_score.org', deliverable, exact],
+  ['jane@[93.184.200.1]', deliverable, '-catch_all -mx_found'],
+  ['mallory@[93.184.200.1]', 'invalid mailbox_not_found 95', '-mx_found'],
+  ['jane@[192.0.2.1]', 'invalid reserved_domain 100'],
+  ['jane@[IPv6:2001:db8::1]', 'invalid reserved_domain 100'],
+  ['jane@MAIL.ORG', deliverable, exact],
+  ['JANE@mail.org', deliverable, exact],
+  ['jane+news@mail.org', deliverable, exact],
+  ['jane.doe@mail.org', deliverable, exact],
+  ['o\'brien@mail.org', deliverable, exact],
+  ['!#$%&*/=?^_`{|}~-@mail.org', deliverable, exact],
+  [`${'a'.repeat(64)}@mail.org`, deliverable, exact],
+  ['jane@b\u00fccher.org', deliverable, exact],
+  ['j\u00fcrgen@mail.org', deliverable, exact],
+  ['j\u00fcrgen@plain.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['"a@b"@quoted.org', deliverable, exact],
+  ['"a b"@quoted.org', deliverable, exact],
+  ['"<a>"@quoted.org', 'invalid mailbox_not_found 95', 'mx_found'],
+  ['"a@b"@anyone.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['jane@plain.org', deliverable, exact],
+  ['jane@mx.mail.org', deliverable, '-catch_all -mx_found'],
+  ['nobody@mail.org', 'invalid mailbox_not_found 95', 'role mx_found'],
+  ['moved@mail.org', 'invalid mailbox_not_found 95', 'mx_found'],
+  ['syntax@mail.org', 'invalid mailbox_not_found 95', 'mx_found'],
+  ['disabled@mail.org', 'invalid mailbox_not_found 95', 'mx_found'],
+  ['edge@mail.org', 'invalid mailbox_not_found 95', 'mx_found'],
+  // By the words of the reply alone.
+  ['plain@mail.org', 'invalid mailbox_not_found 60', 'mx_found'],
+  ['elsewhere@mail.org', 'invalid mailbox_not_found 60', 'mx_found'],
+  ['odd@mail.org', 'invalid mailbox_not_found 60', 'mx_found'],
+  ['inactive@mail.org', 'invalid mailbox_not_found 60', 'mx_found'],
+  ['spam@mail.org', 'invalid mailbox_not_found 60', 'role mx_found'],
+  ['contradicts@mail.org', 'invalid mailbox_not_found 60', 'mx_found'],
+  ['hash@mail.org', 'invalid mailbox_not_found 95', 'mx_found'],
+  ['odd550@mail.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['rate@mail.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['nullmx@mail.org', 'invalid no_mail_service 95', 'mx_found'],
+  ['domain@mail.org', 'invalid no_mail_service 95', 'role mx_found'],
+  ['full@mail.org', 'risky mailbox_full 80', 'mx_found'],
+  ['full-later@mail.org', 'risky mailbox_full 80', 'mx_found'],
+  ['full-words@mail.org', 'risky mailbox_full 60', 'mx_found'],
+  ['full-hash@mail.org', 'risky mailbox_full 60', 'mx_found'],
+  ['grey@mail.org', 'unknown greylisted 0 later', 'mx_found'],
+  ['grey-plain@mail.org', 'unknown greylisted 0 later', 'mx_found'],
+  ['busy@mail.org', 'unknown greylisted 0 later', 'mx_found'],
+  ['room@mail.org', 'unknown greylisted 0 later', 'mx_found'],
+  ['blocked@mail.org', 'unknown blocked 0', 'mx_found'],
+  ['listed@mail.org', 'unknown blocked 0', 'mx_found'],
+  ['listed-later@mail.org', 'unknown blocked 0', 'mx_found'],
+  ['relay@mail.org', 'unknown blocked 0', 'mx_found'],
+  ['sender@mail.org', 'unknown blocked 0', 'mx_found'],
+  ['address@mail.org', 'unknown blocked 0', 'mx_found'],
+  ['access@mail.org', 'unknown blocked 0', 'mx_found'],
+  // The reply says nothing at all.
+  ['transaction@mail.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['encrypt@mail.org', 'unknown blocked 0', 'mx_found'],
+  ['parameter@mail.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['sequence@mail.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['routing@mail.org', 'unknown unclear_answer 0', 'mx_found'],
+  // Lists.
+  ['sales@mail.org', 'risky role_address 79', 'role -catch_all mx_found'],
+  ['info+x@mail.org', 'invalid mailbox_not_found 95', 'role mx_found'],
+  ['sales@closed.org', 'risky role_address 70', 'role mx_found'],
+  ['jane@gmail.com', 'valid deliverable 90', 'free mx_found'],
+  ['nobody@gmail.com', 'invalid mailbox_not_found 95', 'role free mx_found'],
+  ['jane@outlook.de', 'valid deliverable 90', 'free mx_found'],
+  // Hosts that accept every name. A refusal is still an answer.
+  ['jane@mail.ru', 'unknown not_answered_truthfully 0', 'free mx_found'],
+  ['jane@yahoo.com', 'unknown not_answered_truthfully 0', 'free mx_found'],
+  ['gone@yahoo.com', 'invalid mailbox_not_found 60', 'free mx_found'],
+  ['jane@web.de', 'unknown not_answered_truthfully 0', 'free catch_all mx_found'],
+  ['jane@mailinator.com', 'risky disposable_domain 90', 'disposable mx_found'],
+  ['jane@gmali.com', 'risky possible_typo 60', '-catch_all mx_found suggestion=gmail.com'],
+  ['nobody@gmali.com', 'invalid mailbox_not_found 95', 'role mx_found suggestion=gmail.com'],
+  ['jane@hotmial.com', 'invalid domain_not_found 95',
+    'disposable -mx_found suggestion=hotmail.com'],
+  ['jane@mail.test', 'invalid reserved_domain 100'],
+  // Domains.
+  ['jane@gone.org', 'invalid domain_not_found 95', '-mx_found'],
+  ['jane@null.org', 'invalid no_mail_service 95', '-mx_found'],
+  ['jane@private.org', 'invalid no_mail_service 95', '-mx_found'],
+  ['jane@loopback.org', 'invalid no_mail_service 95', '-mx_found'],
+  ['jane@shared.org', 'invalid no_mail_service 95', '-mx_found'],
+  ['jane@documents.org', 'invalid no_mail_service 95', '-mx_found'],
+  ['jane@servfail.org', 'unknown dns_error 0'],
+  ['jane@unanswered.org', 'unknown dns_error 0'],
+  // Servers that take any name, and others that are hard to ask.
+  ['jane@anyone.org', 'risky catch_all 70', 'catch_all mx_found'],
+  ['sales@anyone.org', 'risky role_address 79', 'role catch_all mx_found'],
+  ['jane@one.org', 'valid deliverable 70', 'mx_found'],
+  ['jane@drops-nobody.org', 'valid deliverable 70', 'mx_found'],
+  ['jane@old.org', deliverable, exact],
+  ['jane@tls-broken.org', deliverable, exact],
+  ['jane@tls-gone.org', deliverable, exact],
+  ['jane@forwards.org', deliverable, exact],
+  ['jane@lines.org', deliverable, exact],
+  ['joe@lines.org', 'invalid mailbox_not_found 95', 'mx_found'],
+  ['jane@second.org', deliverable, exact],
+  ['jane@second-busy.org', deliverable, exact],
+  ['jane@second-never.org', 'unknown blocked 0', 'mx_found'],
+  // All mail exchanges are asked.
+  ['jane@third.org', deliverable, exact],
+  ['jane@sixth.org', deliverable, exact],
+  // The test with a made-up name is repeated, and counts as inconclusive in the end.
+  ['jane@grey-made-up.org', 'valid deliverable 70 later', 'mx_found'],
+  ['jane@closed.org', 'unknown mail_server_unreachable 0', 'mx_found'],
+  ['jane@mx.closed.org', 'risky no_mx_record 60', '-mx_found'],
+  ['jane@silent.org', 'unknown no_answer 0 later', 'mx_found'],
+  ['jane@slow-rcpt.org', 'unknown no_answer 0 later', 'mx_found'],
+  ['jane@drops.org', 'unknown mail_server_unreachable 0', 'mx_found'],
+  ['jane@drops-rcpt.org', 'unknown mail_server_unreachable 0', 'mx_found'],
+  ['jane@blocks.org', 'unknown blocked 0', 'mx_found'],
+  ['jane@listed.org', 'unknown blocked 0', 'mx_found'],
+  ['jane@retired.org', 'unknown blocked 0', 'mx_found'],
+  ['jane@sender.org', 'unknown blocked 0', 'mx_found'],
+  ['jane@unfriendly.org', 'unknown blocked 0', 'mx_found'],
+  ['jane@busy.org', 'unknown greylisted 0 later', 'mx_found'],
+  ['jane@sender-later.org', 'unknown greylisted 0 later', 'mx_found'],
+  ['jane@garbage.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['jane@http.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['jane@long-line.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['jane@many-lines.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['jane@two-codes.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['jane@chatty.org', 'unknown unclear_answer 0', 'mx_found'],
+  ['jane@three.org', 'unknown unclear_answer 0', 'mx_found'],
+]
 
 let mail: MailServers
 let dns: DnsServer

@@ -2,14 +2,18 @@ import type { Redis } from 'ioredis'
 import { OUTCOMES_CHANNEL } from '../../services/jobs/redis-keys.ts'
 import { resetScheduler } from '../../services/runtime/platform/event-loop.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
-import { openChannels } from './channels.ts'
-import { replaceGlobals } from './globals.ts'
-import { Loop } from './loop.ts'
-import { openRedisLine } from './redis-line.ts'
-import { serve, type Servers } from './servers.ts'
-import { createScripts, SimulatedRedis, type PendingCommand } from './simulated-redis.ts'
+import { openChannels, type Channels } from './channels.ts'
+import { Loop, type Question, type Timer } from './loop.ts'
+import { openRedisLine, type RedisLine } from './redis-line.ts'
+import {
+  createScripts, SimulatedRedis, type PendingCommand, clockCommand, fail, settle, type Scripts,
+} from './simulated-redis.ts'
 import { createStateLosses, type StateLosses } from './state-loss.ts'
-import { createTrace } from './trace.ts'
+import { createTrace, type Trace } from './trace.ts'
+import { createRequire, syncBuiltinESMExports } from 'node:module'
+import type { Completion } from './completions.ts'
+import type { Loss } from './loss-plan.ts'
+import type { Reply } from './replies.ts'
 
 /** Unix sockets of two Redis without other clients. */
 export type Sockets = { readonly state: string, readonly cache: string }
@@ -84,4 +88,218 @@ function connector (
     clients.set(client, known)
     return known
   }
+}
+
+const require = createRequire(import.meta.url)
+const crypto = require('node:crypto') as Record<string, unknown>
+const timers = require('node:timers/promises') as Record<string, unknown>
+
+type AnyLoop = Pick<Loop<Question>, 'isRunning' | 'nowMs' | 'chance' | 'turn' | 'after' | 'cancel'>
+type Callback = (...args: unknown[]) => void
+type Options = { readonly signal?: AbortSignal }
+
+/**
+ * While the loop runs, time and chance of this process are the loop's: its clock, timers, turns and
+ * random bytes. For a process that does nothing but simulate.
+ */
+function replaceGlobals (loop: AnyLoop): void {
+  const replace = replacer(loop)
+  for (const clock of [Date, performance]) replace(clock, { now: () => loop.nowMs() })
+  replace(Math, { random: () => loop.chance() })
+  replace(globalThis, timersOf(loop))
+  const { clearTimeout } = globalThis
+  globalThis.clearTimeout = ((handle: unknown) => {
+    const timer = simulated.get(handle as object)
+    if (timer === undefined) clearTimeout(handle as NodeJS.Timeout)
+    else loop.cancel(timer)
+  }) as never
+  replace(timers, pausesOf(loop))
+  const fill = (bytes: Uint8Array) => bytes.map(() => Math.floor(loop.chance() * 256))
+  replace(crypto, { randomBytes: (size: number) => Buffer.from(fill(new Uint8Array(size))) })
+  replace(globalThis.crypto, {
+    getRandomValues: (bytes: Uint8Array) => {
+      bytes.set(fill(bytes))
+      return bytes
+    },
+  })
+  syncBuiltinESMExports()
+}
+
+const timersOf = (loop: AnyLoop) => ({
+  setTimeout: (action: Callback, ms = 0, ...args: unknown[]) =>
+    handleOf(loop, loop.after(ms, () => action(...args))),
+  setImmediate: (action: Callback, ...args: unknown[]) => { loop.turn(() => action(...args)) },
+  setInterval: () => {
+    throw new Error('an interval would never end: a simulated part must not need one')
+  },
+})
+
+const pausesOf = (loop: AnyLoop) => ({
+  setTimeout: (ms: number, value: unknown, { signal }: Options = {}) =>
+    waited(signal, resolve => {
+      const timer = loop.after(ms, () => resolve(value))
+      return () => loop.cancel(timer)
+    }),
+  setImmediate: (value: unknown, { signal }: Options = {}) =>
+    waited(signal, resolve => {
+      loop.turn(() => resolve(value))
+      return () => {}
+    }),
+})
+
+const simulated = new WeakMap<object, Timer>()
+
+/** What `setTimeout` returns; the loop does not wait for one that was unreferenced. */
+function handleOf (loop: AnyLoop, timer: Timer): object {
+  const hold = (isHeld: boolean) => {
+    timer.isHeld = isHeld
+    return handle
+  }
+  const handle = {
+    ref: () => hold(true),
+    unref: () => hold(false),
+    hasRef: () => timer.isHeld,
+    [Symbol.dispose]: () => loop.cancel(timer),
+  }
+  simulated.set(handle, timer)
+  return handle
+}
+
+type Functions = Readonly<Record<string, unknown>>
+
+/** Puts functions in the place of those of an owner, for as long as the loop runs. */
+const replacer = (loop: AnyLoop) => (owner: object, functions: Functions): void => {
+  for (const [name, simulatedOne] of Object.entries(functions)) {
+    const own = owner as Record<string, (...args: unknown[]) => unknown>
+    const real = own[name] as (...args: unknown[]) => unknown
+    own[name] = function (this: unknown, ...args) {
+      const chosen = loop.isRunning() ? simulatedOne as typeof real : real
+      return chosen.apply(this, args)
+    }
+  }
+}
+
+/** A promise of something to come that is called off by the signal. */
+function waited (
+  signal: AbortSignal | undefined,
+  begin: (resolve: (value: unknown) => void) => () => void
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted === true) return reject(signal.reason)
+    const callOff = () => {
+      cancel()
+      reject(new DOMException('The operation was aborted', 'AbortError'))
+    }
+    const cancel = begin(value => {
+      signal?.removeEventListener('abort', callOff)
+      resolve(value)
+    })
+    signal?.addEventListener('abort', callOff, { once: true })
+  })
+}
+
+/** Both Redis, their channels and losses, as the loop sees them. */
+type Servers = {
+  readonly lines: { readonly state: RedisLine, readonly cache: RedisLine }
+  readonly scripts: Scripts
+  readonly channels: Channels
+  readonly losses: StateLosses
+  readonly trace: Trace
+}
+
+/** The outcome of a batch of commands; those without a completion are answered. */
+type Outcome = {
+  readonly replies: Map<PendingCommand, Reply>
+  readonly completions: Map<PendingCommand, Completion>
+}
+
+type Served = {
+  readonly answers: readonly (() => void)[]
+  readonly again: readonly PendingCommand[]
+}
+
+/** Executes commands; returns what happens once each is answered, and the commands to resend. */
+async function serve (
+  servers: Servers, batch: readonly PendingCommand[], nowMs: number
+): Promise<Served> {
+  const { trace, lines } = servers
+  trace.note(batch, nowMs)
+  const outcome: Outcome = { replies: new Map(), completions: new Map() }
+  for (const line of Object.values(lines)) {
+    const pending = batch.filter(one => one.line === line)
+    if (pending.length > 0) await put(servers, { line, pending, nowMs, outcome })
+  }
+  const isAgain = (one: PendingCommand) => outcome.completions.get(one) === 'again'
+  const answers = batch.filter(one => !isAgain(one)).map(one => () => answer(one, outcome))
+  return { answers: [...answers, ...await heard(servers, batch)], again: batch.filter(isAgain) }
+}
+
+function answer (one: PendingCommand, { replies, completions }: Outcome): void {
+  if (completions.get(one) === 'fail') fail(one)
+  else settle(one, replies.get(one) ?? null)
+}
+
+/** What a script publishes is delivered after its own answer, and before anything else happens. */
+async function heard (
+  { scripts, channels }: Servers, batch: readonly PendingCommand[]
+): Promise<readonly (() => void)[]> {
+  const isSaid = batch.some(({ command }) => scripts.publishes(command))
+  return isSaid ? await channels.heard() : []
+}
+
+type Put = {
+  readonly line: RedisLine
+  readonly pending: readonly PendingCommand[]
+  readonly nowMs: number
+  readonly outcome: Outcome
+}
+
+/** Sends commands to a server, which may end in between. */
+async function put (
+  servers: Servers, { line, pending, nowMs, outcome: { replies, completions } }: Put
+): Promise<void> {
+  const { lines, losses, scripts } = servers
+  const loss = line === lines.state ? await losses.next() : undefined
+  const executed = loss === undefined ? pending.length : losses.cut(pending.length)
+  const commands = pending.slice(0, executed)
+  const answers = await exchange(line, commands, { nowMs, scripts, runId: losses.runId() })
+  for (const [index, one] of commands.entries()) replies.set(one, answers[index] ?? null)
+  if (loss === undefined) return
+  await lose(servers, loss)
+  const cut = losses.completionsOf(pending, executed)
+  for (const [one, completion] of cut) completions.set(one, completion)
+}
+
+type Exchange = {
+  readonly nowMs: number
+  readonly runId: string
+  readonly scripts: Scripts
+}
+
+/**
+ * The answers to commands, in their order. Scripts read the loop's clock, which a server that lost
+ * everything has lost as well.
+ */
+async function exchange (
+  line: RedisLine, pending: readonly PendingCommand[], { nowMs, runId, scripts }: Exchange
+): Promise<readonly Reply[]> {
+  await scripts.load(line)
+  const clock = clockCommand(nowMs, runId)
+  const commands: (string | Buffer)[] = [clock]
+  const places: number[] = []
+  for (const { command } of pending) {
+    places.push(commands.length)
+    commands.push(command.toWritable())
+    if (command.name.startsWith('flush')) commands.push(clock)
+  }
+  const answers = await line.exchange(commands)
+  return places.map(place => answers[place] ?? null)
+}
+
+/** Subscribers miss what was published just before their connection ended. */
+async function lose ({ losses, trace, channels, scripts }: Servers, loss: Loss): Promise<void> {
+  await losses.strike(loss)
+  trace.lost(loss.kind)
+  await channels.miss()
+  scripts.forget()
 }

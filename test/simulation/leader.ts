@@ -1,10 +1,26 @@
 import type { Redis } from 'ioredis'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
-import { Leader as Election } from '../../services/ledger/leader-election.ts'
+import { Leader as Election, type LeaderDeps } from '../../services/ledger/leader-election.ts'
 import { LEADER_KEY } from '../../services/money/redis-keys.ts'
 import { Takeover } from '../../services/ledger/takeover.ts'
 import type { Chaos } from './chaos.ts'
-import { leaderDeps, type LeaderOptions } from './leader-deps.ts'
+import type { Emitter } from '../../services/runtime/engine/emit.ts'
+import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
+import { serversOf } from '../../services/runtime/platform/cells.ts'
+import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
+import { sleep } from '../../services/runtime/platform/retry.ts'
+import { createTenants } from '../../services/money/tenants.ts'
+import type { Pipeline } from './pipeline.ts'
+import { takeoverDeps } from './takeover.ts'
+import type { Environment } from './environment.ts'
+import type { Snapshot } from '../../schemas/types.ts'
+import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
+import { createMessageMac, type MessageMac } from '../../services/runtime/kafka/message-mac.ts'
+import type { Codec } from '../../services/runtime/kafka/registry.ts'
+import { topicName } from '../../services/runtime/platform/topics.ts'
+import type { MemoryBus } from '../support/kafka/memory-bus.ts'
+import { createMemoryReader } from '../support/kafka/memory-reader.ts'
+import { messageKeysOf, messageMacOf, MESSAGE_KEY_ENV } from '../support/keys/signed.ts'
 
 /** The leader of the ledger: unlocks tenants, takes over, crashes, and the next one replaces it. */
 export type Leader = {
@@ -89,4 +105,149 @@ function crashingRedis (redis: Redis, { dies, chaos, onDeath }: Death): Redis {
     return Promise.reject(new Error('this ledger is dead'))
   }
   return connection
+}
+
+export type LeaderOptions = {
+  readonly pipeline: Pipeline
+  readonly chaos: Chaos
+  readonly connect: Environment['connect']
+  readonly subscriber: Environment['subscriber']
+  /** A tenant was unlocked that lost data, or may have. */
+  readonly onUnlock: () => void
+}
+
+/** No leader lease expires by the clock of Redis within a run. */
+const NEVER_MS = 3_600_000
+
+/** As the `main` of the ledger wires them, without Kafka, ClickHouse and the stage. */
+function leaderDeps (options: LeaderOptions, redis: Redis, name: string) {
+  const { pipeline, chaos, subscriber, onUnlock } = options
+  const { bus, messageCodec, codec, stores: { blocks, journal } } = pipeline
+  const takeover = takeoverDeps(pipeline, redis)
+  return {
+    ...takeover,
+    emitter: { emit: halfWritten(takeover.emitter.emit, chaos) },
+    redis,
+    messageCodec,
+    codec,
+    blocks,
+    journal,
+    name,
+    sleep,
+    accountsProducer: bus.producer('accounts'),
+    recoveryStore: createRecoveryStore(redis),
+    servers: () => serversOf(redis),
+    reader: topicReader({ bus, codec, chaos }),
+    history: { listAll: async () => [] },
+    subscriptions: async () => [],
+    backlog: { mayContain: async () => true },
+    tenants: createTenants(redis),
+    metrics: metricsOf(onUnlock),
+    subscriber: subscriber(),
+    graceMs: 1_000,
+    leaseMs: NEVER_MS,
+    pollMs: 1_000,
+    checkEveryMs: 5_000,
+    snapshotEveryMs: 20,
+    snapshotBehindMs: 10,
+    orphanAgeMs: 100,
+    stalledAfterMs: NEVER_MS,
+    fatal: (error: unknown) => { throw error },
+  }
+}
+
+const SNAPSHOTS_HALF_WRITTEN = 0.3
+
+/** Writes only some of the snapshots at times, as a ledger that crashes meanwhile. */
+function halfWritten (emit: Emitter['emit'], chaos: Chaos): Emitter['emit'] {
+  return async emissions => {
+    const areSnapshots = emissions.every(({ topic }) => topic === 'wallet.snapshots')
+    if (!areSnapshots || !chaos.happens(SNAPSHOTS_HALF_WRITTEN)) return await emit(emissions)
+    await emit(emissions.slice(0, chaos.below(emissions.length)))
+    throw new InfrastructureError('the other snapshots were not written')
+  }
+}
+
+/** Ignores all metrics except the one that counts unlocked tenants. */
+function metricsOf (onUnlock: () => void) {
+  return {
+    count: (_: string, labels: object) => {
+      if ('kind' in labels && labels.kind === 'tenant') onUnlock()
+    },
+    watch: () => {},
+  }
+}
+
+const KAFKA_UNAVAILABLE = 0.03
+const SNAPSHOTS_DAMAGED = 0.2
+const SNAPSHOT_FORGED = 0.3
+
+const serviceMac = messageMacOf(MESSAGE_KEY_ENV)
+const adversaryMac = createMessageMac({
+  ...messageKeysOf(), MESSAGE_KEYS: { 1: Buffer.alloc(32, 2).toString('base64') },
+})
+
+type Damaged = {
+  readonly bus: Pick<MemoryBus, 'messages'>
+  readonly codec: Pick<Codec, 'decode' | 'encode'>
+  readonly chaos: Chaos
+}
+
+/**
+ * Reads topics of the bus; at times Kafka is unavailable, or snapshots are deleted, old or forged.
+ */
+function topicReader ({ bus, codec, chaos }: Damaged): LeaderDeps['reader'] {
+  const { read } = createMemoryReader(bus, async topic => {
+    await yieldToEventLoop()
+    if (chaos.happens(KAFKA_UNAVAILABLE)) throw new InfrastructureError(`${topic} is unavailable`)
+  })
+  return {
+    read: (topic, onMessages, limits) => {
+      if (topic !== topicName('wallet.snapshots')) return read(topic, onMessages, limits)
+      const isDamaged = chaos.happens(SNAPSHOTS_DAMAGED)
+      const isLeft = isDamaged ? damage(bus.messages(topic), chaos) : () => true
+      return read(topic, async messages => {
+        const found: RawMessage[] = []
+        for (const message of messages) {
+          const signed = signedBy(serviceMac, message)
+          if (chaos.happens(SNAPSHOT_FORGED)) found.push(await forge(signed, { codec, chaos }))
+          if (isLeft(message)) found.push(signed)
+        }
+        await onMessages(found.filter(serviceMac.isAuthentic))
+      }, limits)
+    },
+  }
+}
+
+/**
+ * Of one tenant all snapshots are deleted but an old one, or that as well: what a writer to the
+ * brokers can do by sending it again until compaction removes the others.
+ */
+function damage (
+  messages: readonly RawMessage[], chaos: Chaos
+): (message: RawMessage) => boolean {
+  if (messages.length === 0) return () => true
+  const { key } = chaos.pick(messages)
+  const own = messages.filter(message => message.key.equals(key))
+  const left = chaos.happens(0.5) ? chaos.pick(own) : undefined
+  return message => message === left || !message.key.equals(key)
+}
+
+/** A snapshot with more money, which a writer to the brokers who lacks the keys has made of one. */
+async function forge (
+  message: RawMessage, { codec, chaos }: Omit<Damaged, 'bus'>
+): Promise<RawMessage> {
+  if (message.value === null) return message
+  const snapshot = await codec.decode('wallet.snapshots', message.value) as Snapshot
+  const richer = {
+    ...snapshot,
+    availableMicros: snapshot.availableMicros + 1_000_000,
+    fundedMicros: snapshot.fundedMicros + 1_000_000,
+  }
+  const forged = { ...message, value: await codec.encode('wallet.snapshots-value', richer) }
+  return chaos.happens(0.5) ? forged : signedBy(adversaryMac, forged)
+}
+
+function signedBy (mac: MessageMac, message: RawMessage): RawMessage {
+  return { ...message, ...mac.sign({ ...message, key: String(message.key) }), key: message.key }
 }

@@ -1,16 +1,25 @@
 import type { Redis } from 'ioredis'
 import { sleep } from '../../services/runtime/platform/retry.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
-import { createChaos } from './chaos.ts'
+import { createChaos, type Chaos } from './chaos.ts'
 import { endAll } from './ending.ts'
 import type { ScenarioOutput } from './evidence.ts'
 import { fund } from './funding.ts'
 import { startRecovery, type Recovery, type RecoveryOptions } from './recovery.ts'
-import { startPipeline, type Faults } from './pipeline.ts'
+import { startPipeline, type Faults, type Pipeline } from './pipeline.ts'
 import { startTakeover } from './takeover.ts'
-import { sendAll } from './sending.ts'
-import { submitterOn } from './submitter.ts'
 import type { Environment } from './environment.ts'
+import type { VerificationBody } from '../../schemas/api/verifications.ts'
+import type { SubmitterOptions } from '../../services/jobs/submit.ts'
+import { inputsOf, jobsIn, chunkRowsOf } from './inputs.ts'
+import { request, type Answered, type Requested } from './requests.ts'
+import { subscribeToJobs } from '../../services/jobs/job-waiter.ts'
+import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
+import { createEmitter } from '../../services/runtime/engine/emit.ts'
+import { watchJobPartitions } from '../../services/runtime/kafka/partitioning.ts'
+import type { Liveness } from '../../services/runtime/platform/liveness.ts'
+import { redisLike } from './stages.ts'
+import { verifierOn } from './verifications.ts'
 
 /** Connections of one run: that of the scenario, and those of the stages. */
 export type Setting = {
@@ -85,3 +94,99 @@ const lossesOf = (recovery: Recovery | undefined, { losses }: Setting) => ({
   deaths: recovery?.deaths() ?? 0,
   salvaged: recovery?.salvaged() ?? [],
 })
+
+type Sending = {
+  readonly seed: number
+  readonly chaos: Chaos
+  readonly tenants: readonly string[]
+  readonly cache: Redis
+  /** How often Redis was lost by now, where it may be. Throws when it cannot be recovered. */
+  readonly losing: (() => number) | undefined
+  /** What a client that waits for the rows of its job gets. */
+  readonly awaitRows: (answered: Answered) => Promise<VerificationBody | undefined>
+}
+
+/** Some jobs, one after another or several at the same time; resolves when all are answered. */
+async function sendAll (
+  options: SubmitterOptions, sending: Sending
+): Promise<readonly Requested[]> {
+  const { seed, chaos, cache, awaitRows } = sending
+  const sent: Promise<Requested>[] = []
+  const jobs = jobsIn(seed, chaos)
+  for (let job = 0; job < jobs; job++) {
+    const one = send(options, sending)
+    sent.push(one.then(async request => ({ ...request, verified: await awaitRows(request) })))
+    if (chaos.happens(0.5)) await one
+    if (chaos.happens(0.3)) await forgetSome(cache, chaos)
+  }
+  return await Promise.all(sent)
+}
+
+async function send (
+  options: SubmitterOptions, { tenants, seed, chaos, losing }: Sending
+): Promise<Omit<Requested, 'verified'>> {
+  const tenant = chaos.pick(tenants)
+  const inputs = inputsOf(seed, chaos)
+  const sent = { tenant, inputs, forceFresh: chaos.happens(0.2) }
+  const submission = submissionOf(sent)
+  const known = { losses: losing ?? (() => 0), once: losing === undefined }
+  return { ...sent, ...await request(options, { submission, chaos, ...known }) }
+}
+
+const submissionOf = (sent: Pick<Requested, 'tenant' | 'inputs' | 'forceFresh'>) => ({
+  ...sent,
+  service: 'phone-validation',
+  country: 'US',
+  metadata: { run: 'x' },
+  webhookUrl: '',
+  idempotencyKey: '',
+  fingerprint: 'f',
+})
+
+/** A cache that forgets: some of its keys are gone between two jobs. */
+async function forgetSome (cache: Redis, chaos: Chaos): Promise<void> {
+  const keys = await cache.keys('c:*')
+  const gone = keys.toSorted().filter(() => chaos.happens(0.3))
+  if (gone.length > 0) await cache.del(...gone)
+}
+
+type SubmitterOn = {
+  readonly pipeline: Pipeline
+  readonly subscriber: Environment['subscriber']
+  readonly seed: number
+  readonly chaos: Chaos
+  readonly acceptWithinMs: number
+}
+
+/** What a submitter is made of; `stop` ends its waits. */
+async function submitterOn (
+  { pipeline, subscriber, seed, chaos, acceptWithinMs }: SubmitterOn
+) {
+  const { store, keys, messageCodec, bus } = pipeline
+  const notifications = await subscribeToJobs(subscriber())
+  const outcomes = createOutcomeWaiter({ store, notifications, clock: redisLike, pollMs: 20 })
+  const options = {
+    store,
+    keys,
+    outcomes,
+    emitter: createEmitter({
+      messageCodec, producerOf: name => bus.producer(`ingest.${name}`),
+    }),
+    clock: redisLike,
+    tokenVersion: '1',
+    chunkRows: chunkRowsOf(seed, chaos),
+    partitionsOf: watchJobPartitions(bus),
+    liveness: unsure(chaos),
+    acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : acceptWithinMs,
+  }
+  return { options, awaitRows: verifierOn(pipeline, notifications), stop: outcomes.stop }
+}
+
+/** Every request is of a process of its own, which others take for gone without a reason. */
+function unsure (chaos: Chaos): Liveness {
+  return {
+    get own () { return `process-${chaos.below(1_000_000)}` },
+    isGone: async () => chaos.happens(0.3),
+    stop: () => {},
+  }
+}

@@ -4,11 +4,27 @@ import type { StageName } from '../../services/topology.ts'
 import type { Codec } from '../../services/runtime/kafka/registry.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
 import type { Chaos } from './chaos.ts'
-import { normalizeStage, lookupStage, redisLike } from './early-stages.ts'
-import { settleStage, verifyStage } from './late-stages.ts'
 import type { Faults, PipelineOptions } from './pipeline.ts'
 import type { Stores } from './stores.ts'
 import type { Observer } from './observer.ts'
+import { partsOf } from '../../services/accounts/tenant.ts'
+import { systemClock as clock } from '../../services/runtime/platform/clock.ts'
+import { loadConfig } from '../../services/runtime/platform/config.ts'
+import { batchRowsOf, lookupConfig } from '../../services/lookup/config.ts'
+import { connectPolicies } from '../../services/lookup/decide.ts'
+import { ChunkLoader } from '../../services/lookup/read.ts'
+import { LookupStage } from '../../services/lookup/stage.ts'
+import { readPrices, unitPriceMicros } from '../../services/money/prices.ts'
+import { createNormalizeStage } from '../../services/normalize/stage.ts'
+import { createTokenizer } from '../../services/cache/tokens.ts'
+import { redisRecordCache, type RecordCache } from '../../services/cache/cache.ts'
+import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
+import { jobsOf, oncePer, noMetrics, silent } from './stubs.ts'
+import { storeBlock } from '../../services/jobs/results/repositories.ts'
+import { createSettleStage } from '../../services/settle/stage.ts'
+import { verifyConfig } from '../../services/verify/config.ts'
+import { verifyDeps } from '../../services/verify/main.ts'
+import { createVerifyStage, type VerifyDeps } from '../../services/verify/stage.ts'
 
 /** What the stages of one simulated pipeline share. */
 export type Shared = {
@@ -47,4 +63,112 @@ export function stageMakers (
   }
   // Each is typed by what it reads and writes; the supervisor starts all alike.
   return makers as unknown as Readonly<Record<SimulatedStage, () => Stage>>
+}
+
+const tokenize = createTokenizer(new Map([['1', Buffer.alloc(32, 5)]]))
+
+/** The stage `normalize`, a few chunks at a time. */
+function normalizeStage ({ redis, chaos }: Shared) {
+  return createNormalizeStage({
+    store: jobsOf(redis), clock, tokenize, batch: 1 + chaos.below(4),
+  })
+}
+
+const bulkRowsOf = batchRowsOf(loadConfig(lookupConfig, STAGE_ENVIRONMENT))
+const prices = readPrices('')
+const policiesOf = oncePer((state: Redis) => connectPolicies(state, 4))
+const cacheOf = oncePer((cache: Redis) => redisRecordCache(cache))
+
+/** The stage `lookup`, with parts of few rows, so that jobs have many. */
+function lookupStage ({ redis, cache, chaos, time }: Shared) {
+  const smallPart = 1 + chaos.below(12)
+  return new LookupStage({
+    store: jobsOf(redis),
+    loader: new ChunkLoader(cacheOf(cache)),
+    policy: policiesOf(redis),
+    unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
+    batchRows: (lane, service) => lane === 'small' ? smallPart : bulkRowsOf(lane, service),
+    batch: 1 + chaos.below(8),
+    clock: { now: () => redisLike.now() + time.aheadMs },
+    // Polls come only when nothing is under way: one that finds nothing new is enough.
+    lostAfterIdlePolls: 1,
+  })
+}
+
+/** The clock of the simulation, which its scripts read as well. */
+export const redisLike = { ...clock, stop: () => {} }
+
+/** In Redis' own time no lease ends within a run. */
+const NEVER_MS = 3_600_000
+
+const config = loadConfig(verifyConfig, {
+  ...STAGE_ENVIRONMENT,
+  PROVIDERS: '{}',
+  RETRY_DELAY_MS: '1',
+  CHECK_LEASE_MS: '5',
+  CHECK_LEASE_POLL_MS: '1',
+})
+const verifyDepsOn = oncePer((state: Redis) => verifyDeps(config, {
+  state, cache: state, clock: redisLike, log: silent, metrics: noMetrics,
+}))
+const leasedCacheOf = oncePer((cache: Redis) => simulatedLeases(redisRecordCache(cache)))
+
+/** The stage `verify`; its provider is down at times, and its verdict follows the number. */
+function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
+  return observer.watch(createVerifyStage({
+    ...verifyDepsOf(redis, cache),
+    retryForMs: chaos.happens(0.3) ? 3 : 60_000,
+    check: async rows => {
+      await observer.onCall()
+      if (chaos.happens(faults.providerDown)) return { kind: 'down' }
+      const verdicts = new Map(rows.map(({ row, canonical }) => [row, verdictOf(canonical)]))
+      return { kind: 'answered', verdicts }
+    },
+  }))
+}
+
+/** What `verify` is made of, but for its provider: short pauses, and leases of simulated time. */
+function verifyDepsOf (redis: Redis, cache: Redis): VerifyDeps {
+  return { ...verifyDepsOn(redis), cache: leasedCacheOf(cache) }
+}
+
+/**
+ * The cache, but its leases end by the clock of the simulation: after so long each is released,
+ * unless a record has taken its place or it is another job's by then.
+ */
+function simulatedLeases (cache: RecordCache): RecordCache {
+  return {
+    ...cache,
+    claim: async (scope, tokens, claim) => {
+      setTimeout(() => { cache.release(scope, tokens, claim.job).catch(() => {}) }, claim.leaseMs)
+      return await cache.claim(scope, tokens, { ...claim, leaseMs: NEVER_MS })
+    },
+  }
+}
+
+const verdicts = ['valid', 'invalid', 'risky', 'unknown', 'valid'] as const
+
+function verdictOf (canonical: string) {
+  const status = verdicts[Number(canonical.slice(-1)) % verdicts.length] ?? 'valid'
+  const reason = status === 'unknown' ? 'no_answer' : 'assigned_range'
+  return { status, reason, confidence: 90, fields: { line_type: 'mobile' } } as never
+}
+
+/** The stage `settle` on stores in memory. */
+function settleStage ({ redis, stores, codec, messageCodec, chaos, observer }: Shared) {
+  const { blocks, archive } = stores
+  return createSettleStage({
+    blocks,
+    archive,
+    saveSettled: async rows => {
+      await blocks.insert(rows.flatMap(row => 'block' in row ? [row.block] : []))
+      await archive.save(rows.flatMap(row => 'archived' in row ? [row.archived] : []))
+    },
+    store: jobsOf(redis),
+    storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
+    clock: redisLike,
+    onCounted: observer.onCounted,
+    batch: 1 + chaos.below(16),
+    batchBytes: 1 + chaos.below(20_000),
+  })
 }

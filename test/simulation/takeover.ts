@@ -5,7 +5,7 @@ import { Owners, Takeover, type TakeoverDeps } from '../../services/ledger/takeo
 import { createOutbox } from '../../services/money/outbox.ts'
 import { TOPOLOGY_GROUPS } from '../../services/runtime/kafka/lag.ts'
 import { storeBlock } from '../../services/jobs/results/repositories.ts'
-import { redisLike } from './early-stages.ts'
+import { redisLike } from './stages.ts'
 import type { MemoryBus } from '../support/kafka/memory-bus.ts'
 import type { ScenarioOutput } from './evidence.ts'
 import type { Pipeline } from './pipeline.ts'

@@ -7,7 +7,7 @@ import { createJobWaiter, type Notifications } from '../../services/jobs/job-wai
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
 import { createResults } from '../../services/jobs/results/results.ts'
 import { LostResultsError } from '../../services/jobs/results/read-chunks.ts'
-import { redisLike } from './early-stages.ts'
+import { redisLike } from './stages.ts'
 import type { Complain } from './losses.ts'
 import type { Sent } from './evidence.ts'
 import type { Pipeline } from './pipeline.ts'
