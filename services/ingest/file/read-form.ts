@@ -191,7 +191,8 @@ type FileRequest = {
 
 const NAMES: ReadonlySet<string> = new Set(Object.keys(FileOptionsSchema.properties))
 const LABEL = /^metadata\[(.*)\]$/s
-const BOOLEANS: Readonly<Record<string, boolean>> = { true: true, false: false }
+/** A map, because an object also has members like `toString`. */
+const BOOLEANS: ReadonlyMap<string, boolean> = new Map([['true', true], ['false', false]])
 
 /**
  * Reads the options of a file. An empty value counts as left out, as forms send one for each field.
@@ -218,14 +219,14 @@ export function readFileOptions (entries: OptionEntries): FileRequest {
     csv: { column, header: headerOf(header), delimiter: delimiterOf(delimiter) },
     fields: {
       ...texts,
-      ...forceFresh === undefined ? {} : { forceFresh: BOOLEANS[forceFresh] ?? forceFresh },
+      ...forceFresh === undefined ? {} : { forceFresh: BOOLEANS.get(forceFresh) ?? forceFresh },
       ...labels.length === 0 ? {} : { metadata: Object.fromEntries(labels) },
     },
   }
 }
 
 function headerOf (text: string | undefined): boolean | undefined {
-  const header = text === undefined ? undefined : BOOLEANS[text]
+  const header = text === undefined ? undefined : BOOLEANS.get(text)
   if (header === undefined && text !== undefined) {
     throw optionError('header', 'must be true or false, or be left out.')
   }

@@ -25,4 +25,11 @@ describe('the options of a file', () => {
       expect((error as ApiException).fault.param).toBe('x'.repeat(100))
     }
   })
+
+  it('are true or false in these words, and in no name that every object has', () => {
+    for (const text of ['toString', 'constructor', '__proto__', 'True', '1']) {
+      expect(() => readFileOptions([['header', text]])).toThrow(ApiException)
+      expect(readFileOptions([['forceFresh', text]]).fields).toEqual({ forceFresh: text })
+    }
+  })
 })
