@@ -58,21 +58,24 @@ type Given = {
 }
 
 /** An intake with one partition; job requests stay open until `take`. */
+/** What the intake did. */
+const newRecords = () => ({
+  replays: [] as unknown[],
+  saved: [] as Parameters<ReplayGuardDeps['write']>[0][],
+  reports: [] as ReplayOutcome[],
+  written: [] as number[],
+  failures: [] as string[],
+  sent: [] as OutgoingMessage[],
+  dead: [] as unknown[],
+  requests: [] as FeedJobRequest[],
+  commits: [] as bigint[],
+})
+
 function createScenario ({
   positions = new Map(), outages = [], gate, marks = { offset: -1, senders: new Map() },
   keepsMarks = true,
 }: Given = {}) {
-  const records = {
-    replays: [] as unknown[],
-    saved: [] as Parameters<ReplayGuardDeps['write']>[0][],
-    reports: [] as ReplayOutcome[],
-    written: [] as number[],
-    failures: [] as string[],
-    sent: [] as OutgoingMessage[],
-    dead: [] as unknown[],
-    requests: [] as FeedJobRequest[],
-    commits: [] as bigint[],
-  }
+  const records = newRecords()
   const { replays, saved, reports, written, failures, sent, dead, requests, commits } = records
   const buffered = createCapacity(100)
   const lost = new AbortController()
