@@ -9,7 +9,7 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 
 /** The waits after each failed attempt but the last: ten attempts in 75 h 35 min. */
-export const WAITS_MS: readonly number[] = [
+const WAITS_MS: readonly number[] = [
   5_000, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 5 * HOUR_MS, 10 * HOUR_MS, 14 * HOUR_MS,
   20 * HOUR_MS, 24 * HOUR_MS,
 ]

@@ -13,8 +13,8 @@ import { createSubscriptions, createWebhookEndpoints } from '../webhooks/endpoin
 import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secrets.ts'
 import { createSender } from '../webhooks/sender.ts'
 import { Workers, type WorkersDeps } from '../webhooks/workers.ts'
+import { createHostRate } from '../webhooks/attempt.ts'
 import { deliverConfig, type DeliverConfig } from './config.ts'
-import { createHostRate } from './host-rate.ts'
 import { createDeliverStage } from './stage.ts'
 
 /** Wires the stage and the workers beside it, and starts both. */

@@ -4,15 +4,14 @@ import type { JobListBody } from '../../schemas/api/list-jobs.ts'
 import type { ResultRow } from '../../schemas/api/results.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { JobErasure } from '../jobs/erasures.ts'
-import { headerKeyOf } from '../jobs/job-key-parts.ts'
-import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
+import { headerKeyOf, JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import type { JobWait } from '../jobs/job-waiter.ts'
 import type { Job, JobStatus } from '../jobs/job.ts'
-import { unfinishedRowsOf } from '../jobs/manifest.ts'
-import { type JobHeader, openHeader } from '../jobs/message-codec.ts'
+import { unfinishedRowsOf } from '../jobs/job-record.ts'
+import { type JobHeader, openHeader } from '../jobs/rows-seal.ts'
 import type { Archive } from '../jobs/results/archive.ts'
-import { attachedBlocksOf } from '../jobs/results/result-blocks.ts'
+import { unpackInlineResults } from '../jobs/results/result-blocks.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
 import type { ApiError } from './errors.ts'
@@ -136,7 +135,7 @@ export async function whileConnected<T> (
 }
 
 export type AwaitingDeps = Pick<IngestDeps,
-  'waitForJob' | 'attachedTo' | 'findResults' | 'findErasures' | 'rows' | 'openHeader' | 'now'>
+  'waitForJob' | 'inlineResultsOf' | 'findResults' | 'findErasures' | 'rows' | 'openHeader' | 'now'>
 
 export type AwaitedJob = ResultRetention & {
   /** An accepted job. */
@@ -160,14 +159,14 @@ export async function awaitResults (
   const wait = (isDone: (job: Job) => boolean) => deps.waitForJob({
     tenant, job: id, isDone, timeoutMs: endsAt - performance.now(), signal,
   })
-  const hasRows = ({ ended, closed }: Job) => closed || (ended && deps.attachedTo(id) !== '')
+  const hasRows = ({ ended, closed }: Job) => closed || (ended && deps.inlineResultsOf(id) !== '')
   const ended = hasRows(accepted) ? accepted : await wait(hasRows)
   if (ended === undefined || !hasRows(ended)) return undefined
   const results = await readableResults(deps, { retentionMs }, ended)
   if ('code' in results) return results
   const { job, manifest } = results
-  const attached = attachedBlocksOf(deps.attachedTo(id))
-  const digests = new Set(attached.map(({ digest }) => digest))
+  const inlineResults = unpackInlineResults(deps.inlineResultsOf(id))
+  const digests = new Set(inlineResults.map(({ digest }) => digest))
   const isWhole = manifest.every(({ digest }) => digests.has(digest))
   if (!ended.closed && !isWhole) {
     const closed = await wait(isClosed)
@@ -179,7 +178,7 @@ export async function awaitResults (
   const readRows = async () => {
     const shape = createRowShape(ended.service)
     const rows: ResultRow[] = []
-    const options = { limit: job.preflight.totalRows, attached }
+    const options = { limit: job.preflight.totalRows, inlineResults }
     for await (const some of deps.rows(job, manifest, options)) rows.push(...some.map(shape))
     return rows
   }

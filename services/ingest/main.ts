@@ -6,10 +6,9 @@ import { createOrganizations } from '../accounts/organizations.ts'
 import { closedKeys, connectJobKeys, connectNewJobKeys } from '../jobs/connect-keys.ts'
 import { createErasures, type ErasureRequest, requestErasure } from '../jobs/erasures.ts'
 import type { JobKeys, SubmitterKeys } from '../jobs/job-keys.ts'
-import { createJobWaiter, subscribeToJobs } from '../jobs/job-waiter.ts'
+import { createJobWaiter, subscribeToJobs, createOutcomeWaiter } from '../jobs/job-waiter.ts'
 import { ListsFolder } from '../jobs/lists-folder.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import { watchReferenceData } from '../jobs/reference-data.ts'
 import { createArchive } from '../jobs/results/archive.ts'
 import { createResultBlocks } from '../jobs/results/result-blocks.ts'
@@ -29,9 +28,7 @@ import { run, type Running, type ServiceContext } from '../runtime/platform/run.
 import { createDeliveries } from '../webhooks/deliveries.ts'
 import { createDeliveryHistory } from '../webhooks/delivery-history.ts'
 import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
-import {
-  activeOrFirst, createWebhookSigningKeys, publicKeyText,
-} from '../webhooks/secrets.ts'
+import { activeOrFirst, createWebhookSigningKeys, publicKeyText } from '../webhooks/secrets.ts'
 import { createApp } from './app.ts'
 import { type Config, ingestConfig, settingsOf } from './config.ts'
 import { findStoredResults, openJobHeader, readOpenJobs } from './find-jobs.ts'
@@ -65,7 +62,7 @@ async function startIngest (
   const loadShedding = new LoadShedding({
     state, metrics, overloadedAfterMs: settings.SHED_LOAD_AFTER_MS,
   })
-  const { submitter, waiter, attachedTo } = await connectSubmitter(
+  const { submitter, waiter, inlineResultsOf } = await connectSubmitter(
     { ...shared, store, keys: { ...keys, ...connectNewJobKeys(shared, settings) } },
     settings, context)
   const { submit, quote } = queuePreflights(loadShedding.watch(submitter), {
@@ -84,7 +81,7 @@ async function startIngest (
     quote,
     readJob: store.read,
     waitForJob: waiter.wait,
-    attachedTo,
+    inlineResultsOf,
     cancel: store.cancel,
     erase: (request: ErasureRequest) => requestErasure(erasing, request),
     lists,
@@ -133,7 +130,7 @@ async function connectSubmitter (
   const waiter = createJobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })
   context.metrics.watch('requests_waiting', {}, waiter.waits)
   context.metrics.watch('requests_waiting_limit', {}, () => maxWaits)
-  return { submitter, waiter, attachedTo: notifications.attachedTo }
+  return { submitter, waiter, inlineResultsOf: notifications.inlineResultsOf }
 }
 
 /** The queries of the routes: jobs, results, balance and usage. */

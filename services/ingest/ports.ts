@@ -2,14 +2,14 @@ import type { AccessLog } from '../accounts/access-log/access-log.ts'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { ErasureRequest, Erasures, JobErasure } from '../jobs/erasures.ts'
 import type { JobWaiter, Notifications } from '../jobs/job-waiter.ts'
-import type { Job, ManifestEntry } from '../jobs/job.ts'
+import type { Job, ManifestEntry, Cancelled } from '../jobs/job.ts'
 import type { ListsManifest } from '../jobs/lists-folder.ts'
-import type { JobHeader } from '../jobs/message-codec.ts'
+import type { JobHeader } from '../jobs/rows-seal.ts'
 import type { ListOptions } from '../jobs/results/archive.ts'
-import type { CsvOptions, Results } from '../jobs/results/results.ts'
+import type { Results } from '../jobs/results/results.ts'
+import type { CsvOptions } from '../jobs/results/result-csv.ts'
 import type { Usage, UsageOptions } from '../jobs/results/usage.ts'
 import type { Submission } from '../jobs/send.ts'
-import type { Cancelled } from '../jobs/store-types.ts'
 import type { Quoted, Submitted } from '../jobs/submit.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Balance } from '../money/wallet.ts'
@@ -36,7 +36,7 @@ export type IngestDeps = {
   /** The same once it has changed, or at the end of the wait. */
   readonly waitForJob: JobWaiter['wait']
   /** The blocks of a small job that has just ended, as text; '' if they are not known. */
-  readonly attachedTo: Notifications['attachedTo']
+  readonly inlineResultsOf: Notifications['inlineResultsOf']
   /** All open jobs of the tenant, unordered. */
   readonly openJobs: (tenant: string) => Promise<readonly Job[]>
   /** Requests that a running job ends early. */

@@ -4,8 +4,7 @@ import { createHash } from 'node:crypto'
 import {
   DEFAULT_ROWS, FILTER_COLUMNS, LIST_PARAMETERS, type ResultRow, type ResultsQuery,
 } from '../../schemas/api/results.ts'
-import type { Rows } from '../jobs/results/results.ts'
-import { createRowFilter, type RowFilter } from '../jobs/results/row-filter.ts'
+import { type Rows, createRowFilter, type RowFilter } from '../jobs/results/results.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { type ApiError, ApiException } from './errors.ts'
 import type { FoundResults, IngestDeps } from './ports.ts'
@@ -15,7 +14,7 @@ import {
 } from './negotiation.ts'
 import { sendError } from './response.ts'
 import { columnsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
-import { createOriginalJson, joinedColumns } from '../jobs/results/original.ts'
+import { createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import type { Job } from '../jobs/job.ts'
 

@@ -5,9 +5,8 @@ import { createOrganizationKeyStore } from '../accounts/organization-key-store.t
 import { createPublicOrganizationKeys } from '../accounts/organization-keys.ts'
 import {
   createdJobKeys, createJobKeys, createKeyCache, createNewJobKeys, keysInTopic, type JobKeys,
-  type JobKeysOptions, type KeyCache,
+  type JobKeysOptions, type KeyCache, type JobKeyPart, type NewJobKeys,
 } from './job-keys.ts'
-import type { JobKeyPart, NewJobKeys } from './job-key-parts.ts'
 import { createJobStore } from './store.ts'
 import { createMessageCodec } from './message-codec.ts'
 import type { Connections } from '../runtime/engine/connections.ts'

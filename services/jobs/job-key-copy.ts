@@ -4,7 +4,7 @@ import { deleteRows, insertRows, streamRows } from '../runtime/platform/clickhou
 import { withKeyId } from '../runtime/crypto/key-ring.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
 import { batchReads } from '../runtime/platform/batch-writes.ts'
-import { JOB_KEY_HEAD_BYTES } from './job-key-parts.ts'
+import { JOB_KEY_HEAD_BYTES } from './job-keys.ts'
 
 /** The wrapped data key of a job, and when it was sent: broker time in ms. */
 export type CopiedKey = {

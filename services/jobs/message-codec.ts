@@ -9,12 +9,8 @@ import { logicalTopic, messageKey, topicName } from '../runtime/platform/topics.
 import type { TopicName } from '../topology.ts'
 import { JobKeyLostError, type JobKeys } from './job-keys.ts'
 import {
-  boundOf, checkRows, openHeader, unsealRows, sealRows, type JobHeader,
-  type RowsBinding, type RowsTopic,
+  boundOf, checkRows, unsealRows, sealRows, type RowsBinding, type RowsTopic,
 } from './rows-seal.ts'
-
-export { boundOf, openHeader }
-export type { JobHeader }
 
 /** The fields of all values with rows; `batch` only in some. */
 type RowsValue = {

@@ -5,7 +5,7 @@ export const jobKeys = (tenant: string, job: string) => ({
   /**
    * Hash: the fields of `RECORD_FIELDS` (claim, then refusal or job); `seen:<chunk>`: bitmap of the
    * finished rows; `inputs:<chunk>`: 1 once the inputs are stored; `block:<digest>`: the rows that
-   * a block won; `attached`: sealed blocks that are counted and not stored yet (`attachBlocks`).
+   * a block won; `attached`: the inline results, until their blocks are stored.
    */
   job: `job:${taggedTenant(tenant)}:${job}`,
   /** The wrapped data key. */

@@ -1,15 +1,14 @@
+import { failpoint } from '../runtime/platform/failpoint.ts'
+import { type NewJobKey, headerKeyOf } from './job-keys.ts'
+import type { Feed } from './job.ts'
 import type { Emitter } from '../runtime/engine/emit.ts'
 import type { PartitionHeaders } from '../runtime/kafka/partitioning.ts'
-import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Emission } from '../runtime/engine/stage.ts'
 import { inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
-import { chunksOf, type InputChunk } from './chunks.ts'
-import { headerKeyOf, type NewJobKey } from './job-key-parts.ts'
 import { sealHeader, type JobHeader } from './rows-seal.ts'
-import type { Feed } from './store-types.ts'
 
 export type Submission = JobHeader & {
   readonly tenant: string
@@ -89,7 +88,7 @@ async function produce (
   const { job, dataKey: { key, wrapped } } = claimed
   const header = sealHeader(headerKeyOf(key), { tenant, job }, submission)
   const { references } = submission
-  const chunks = chunksOf(
+  const chunks = splitInputs(
     submission.inputs, references && (row => contactBytes(references, row)), chunkRows)
   const lane = laneOf(submission.inputs.length)
   const sent: Promise<void>[] = []
@@ -169,4 +168,39 @@ function contactsOf ({ references, feed }: Submission, firstRow: number, rows: n
 /** Bytes of a contact: its reference with the length, and an offset of up to 2^53. */
 function contactBytes (references: readonly string[], row: number): number {
   return Buffer.byteLength(references[row] ?? '') + 12
+}
+
+/** Consecutive inputs of a job that one message carries. */
+type InputChunk = { readonly firstRow: number, readonly inputs: readonly string[] }
+
+export const CHUNK_ROWS = 2_000
+/** Sealed chunks stay within 256 KiB; 1 KiB is reserved for seal, envelope and headers. */
+const CHUNK_BYTES = 256 * 1_024 - 1_024
+/** Upper bound of the length that Avro puts before a string. */
+const LENGTH_BYTES = 3
+
+/**
+ * Splits inputs into chunks of at most `maxRows` rows and 256 KiB, counted before compression:
+ * sealing never makes them larger. A single larger input has its own chunk. `extraBytes` are sent
+ * along with an input, by row. Tests pass a smaller `maxRows`, for small jobs with many chunks.
+ */
+function splitInputs (
+  inputs: readonly string[], extraBytes: (row: number) => number = () => 0,
+  maxRows: number = CHUNK_ROWS
+): InputChunk[] {
+  const chunks: InputChunk[] = []
+  let firstRow = 0
+  let bytes = 0
+  for (let row = 0; row < inputs.length; row += 1) {
+    const size = Buffer.byteLength(inputs[row]!) + LENGTH_BYTES + extraBytes(row)
+    const full = row - firstRow === maxRows || bytes + size > CHUNK_BYTES
+    if (full && row > firstRow) {
+      chunks.push({ firstRow, inputs: inputs.slice(firstRow, row) })
+      firstRow = row
+      bytes = 0
+    }
+    bytes += size
+  }
+  if (firstRow < inputs.length) chunks.push({ firstRow, inputs: inputs.slice(firstRow) })
+  return chunks
 }

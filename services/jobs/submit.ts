@@ -3,12 +3,13 @@ import { FatalError, InfrastructureError, isInfrastructure } from '../runtime/pl
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Liveness } from '../runtime/platform/liveness.ts'
 import { withTimeout } from '../runtime/platform/retry.ts'
-import type { NewJobKey, NewJobKeys } from './job-key-parts.ts'
-import { newJobId, type Job, type Preflight, type Refusal } from './job.ts'
-import { isSafe, notJournaled, type DecidedOutcome, type OutcomeWaiter } from './outcome-waiter.ts'
+import type { NewJobKey, NewJobKeys } from './job-keys.ts'
+import {
+  newJobId, type Job, type Preflight, type Refusal, type IdempotencyClaim, type ClaimRequest,
+} from './job.ts'
+import { isSafe, notJournaled, type DecidedOutcome, type OutcomeWaiter } from './job-waiter.ts'
 import { send, type ClaimedJob, type SendOptions, type Submission } from './send.ts'
 import type { JobStore } from './store.ts'
-import type { IdempotencyClaim, ClaimRequest } from './store-types.ts'
 
 /**
  * `replayed`: the job belongs to an earlier request with the same key. `reused`: the key belongs to

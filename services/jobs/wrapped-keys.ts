@@ -7,7 +7,7 @@ import type { Codec } from '../runtime/kafka/registry.ts'
 import { mastersOf } from '../runtime/platform/cells.ts'
 import { createCompareAndSet, type RedisClient } from '../runtime/platform/redis.ts'
 import { messageKey, topicName } from '../runtime/platform/topics.ts'
-import { jobKeyBinding, type JobKeyPart, joinJobKey, splitJobKey } from './job-key-parts.ts'
+import { jobKeyBinding, type JobKeyPart, joinJobKey, splitJobKey } from './job-keys.ts'
 import { jobKeys } from './redis-keys.ts'
 
 /**

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { CHUNK_ROWS } from '../jobs/chunks.ts'
+import { CHUNK_ROWS } from '../jobs/send.ts'
 import {
   defineConfig, pick, commonConfig, messageKeys, rootKeys,
 } from '../runtime/platform/config.ts'

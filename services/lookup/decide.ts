@@ -4,7 +4,7 @@ import { partsOf } from '../accounts/tenant.ts'
 import type { Connections } from '../runtime/engine/connections.ts'
 import type { Decision, Emission } from '../runtime/engine/stage.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Accepted, AcceptRequest } from '../jobs/store-types.ts'
+import type { Accepted, AcceptRequest } from '../jobs/job.ts'
 import { maxQuoteMicros } from '../money/prices.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
@@ -14,9 +14,9 @@ import { NO_BATCH, type BlockOptions, coordinatesOf, createBlock } from '../jobs
 import { withoutVerdict } from '../jobs/results/outcome.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { jobEmissions, journalEmission } from './emit.ts'
-import type { JobMessages } from './pending-jobs.ts'
 import {
-  type BatchRows, type ChunkLoader, type ChunkMessage, jobTermsOf, type PreflightCounts, readChunks,
+  type JobMessages, type BatchRows, type ChunkLoader, type ChunkMessage, jobTermsOf,
+  type PreflightCounts, readChunks,
 } from './read.ts'
 
 /** What `lookup` needs. */
@@ -59,7 +59,7 @@ export async function decideJob (
     return await quoteAndAccept(unit, deps)
   } catch (error) {
     if (isInfrastructure(error) || error instanceof FatalError) throw error
-    const { tenant, job } = headOf(unit)
+    const { tenant, job } = firstEnvelope(unit)
     deps.onUndecidable?.({ tenant, job }, error)
     return await failJob(unit, deps)
   }
@@ -74,7 +74,7 @@ async function quoteAndAccept (
   unit: JobMessages, deps: LookupDeps
 ): Promise<Decision<'lookup'>> {
   const nothing: Decision<'lookup'> = { completes: unit.members, emits: [] }
-  const head = headOf(unit)
+  const head = firstEnvelope(unit)
   const policy = await deps.policy(head.tenant)
   if (await isEnded(head, deps, policy.isErased === true)) return nothing
   const terms = jobTermsOf(head, policy.freshnessMs, deps.batchRows)
@@ -161,13 +161,13 @@ export async function failJob (
   unit: JobMessages, deps: LookupDeps
 ): Promise<Decision<'lookup'>> {
   const { store, clock } = deps
-  const { tenant, job, totalRows } = headOf(unit)
+  const { tenant, job, totalRows } = firstEnvelope(unit)
   const refused = { completes: unit.members, emits: [], dead: 'undecidable' }
   const outcome = await store.refuse(tenant, job, 'internal')
   if (outcome.kind !== 'accepted' || outcome.job.closed) return refused
   const { entry, job: { rebuilt } } = outcome
   const atMs = clock.now()
-  const blocks = unit.messages.map(message => blockOf(message, { atMs, withRows: !rebuilt }))
+  const blocks = unit.messages.map(message => unknownBlock(message, { atMs, withRows: !rebuilt }))
   return {
     ...refused,
     emits: entry === undefined ? blocks : [...blocks, journalEmission(entry, laneOf(totalRows))],
@@ -175,17 +175,17 @@ export async function failJob (
   }
 }
 
-function blockOf (
+function unknownBlock (
   message: ChunkMessage, { atMs, withRows }: { readonly atMs: number, readonly withRows: boolean }
 ): Emission<'rows.completed'> {
   const coordinates = coordinatesOf(message.value)
-  const block = createBlock({ coordinates, batch: NO_BATCH.substitute, ...inputsOf(message) })
+  const block = createBlock({ coordinates, batch: NO_BATCH.substitute, ...readInputs(message) })
   const rows = withRows ? coordinates.rows : 0
   for (let row = 0; row < rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
   return block.emission(laneOf(coordinates.totalRows))
 }
 
-function inputsOf (message: ChunkMessage): Pick<BlockOptions, 'inputs' | 'contacts'> {
+function readInputs (message: ChunkMessage): Pick<BlockOptions, 'inputs' | 'contacts'> {
   try {
     const { inputs, contacts } = message.rows()
     return { inputs, contacts }
@@ -195,7 +195,7 @@ function inputsOf (message: ChunkMessage): Pick<BlockOptions, 'inputs' | 'contac
 }
 
 /** The envelope of chunk 0, which alone carries the job's header. */
-function headOf (unit: JobMessages): Normalized {
+function firstEnvelope (unit: JobMessages): Normalized {
   const [first] = unit.messages
   if (first === undefined) throw new Error('a complete job has no chunk 0')
   return first.value

@@ -10,7 +10,6 @@ import { type CachedRecord, isFresh } from '../cache/entries.ts'
 import { SERVICES } from '../jobs/results/columns.ts'
 import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../jobs/results/outcome.ts'
 import type { Lane } from '../topology.ts'
-import type { Duplicates } from './dedupe.ts'
 
 /** Terms common to all chunks of a job. */
 export type JobTerms = {
@@ -22,6 +21,14 @@ export type JobTerms = {
   readonly freshnessMs: number
   /** Maximum number of rows of a verification batch. */
   readonly batchRows: number
+}
+
+/** The duplicates of a job, by row index (from 0) in the job. */
+export type Duplicates = {
+  /** The index of the original of each row; -1 if the row is not a duplicate. */
+  readonly originals: Int32Array
+  /** The number of duplicates of each row. */
+  readonly copies: Uint32Array
 }
 
 /** One chunk, with the duplicates of the whole job. */
@@ -40,6 +47,24 @@ export type ChunkCounts = {
   readonly duplicateRows: number
   readonly cacheHits: number
   readonly freshChecks: number
+}
+
+type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefined }
+
+/**
+ * The emissions for an accepted job: blocks and verification batches of every chunk, then the
+ * journal entry of its reservation if it is not shipped yet. Yields to other jobs between chunks.
+ */
+export async function jobEmissions (
+  chunks: readonly Chunk[], { terms, entry }: EmitOptions
+): Promise<readonly Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[]> {
+  const emits: Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[] = []
+  for (const chunk of chunks) {
+    await yieldToEventLoop(terms.lane, chunk.coordinates.tenant)
+    // The block with the inputs of a chunk goes first, then its verification batches.
+    emits.push(...chunkEmissions(chunk, terms))
+  }
+  return entry === undefined ? emits : [...emits, journalEmission(entry, terms.lane)]
 }
 
 type RowKind = 'invalid' | 'duplicate' | 'hit' | 'toVerify'
@@ -69,11 +94,11 @@ export function countRows (chunk: Chunk): ChunkCounts {
 }
 
 /**
- * The emissions for one chunk of an accepted job: the block with all inputs and all completed rows
+ * The emissions for one chunk: the block with all inputs and all completed rows
  * (invalid, duplicate, hit), and verification batches with the other rows. Every row is in exactly
  * one of them.
  */
-export function emissionsOf (
+function chunkEmissions (
   chunk: Chunk, terms: JobTerms
 ): readonly Emission<'rows.completed' | 'rows.to-verify'>[] {
   const { coordinates, rows } = chunk
@@ -88,24 +113,6 @@ export function emissionsOf (
     else block.add(row, duplicateOutcome(chunk, row))
   }
   return [block.emission(terms.lane), ...batchesOf(chunk, toVerify, terms)]
-}
-
-type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefined }
-
-/**
- * The emissions for an accepted job: blocks and verification batches of every chunk, then the
- * journal entry of its reservation if it is not shipped yet. Yields to other jobs between chunks.
- */
-export async function jobEmissions (
-  chunks: readonly Chunk[], { terms, entry }: EmitOptions
-): Promise<readonly Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[]> {
-  const emits: Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[] = []
-  for (const chunk of chunks) {
-    await yieldToEventLoop(terms.lane, chunk.coordinates.tenant)
-    // The block with the inputs of a chunk goes first, then its verification batches.
-    emits.push(...emissionsOf(chunk, terms))
-  }
-  return entry === undefined ? emits : [...emits, journalEmission(entry, terms.lane)]
 }
 
 /** The emission of the journal entry of a reservation. */

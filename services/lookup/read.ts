@@ -12,10 +12,103 @@ import { withTimeout } from '../runtime/platform/retry.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { type ChunkCoordinates, coordinatesOf } from '../jobs/results/block.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
-import { Dedupe } from './dedupe.ts'
-import { type Chunk, type ChunkCounts, countRows, type JobTerms, usableHit } from './emit.ts'
+import {
+  type Chunk, type ChunkCounts, countRows, type Duplicates, type JobTerms, usableHit,
+} from './emit.ts'
 
 export type ChunkMessage = Incoming<'rows.normalized'>
+
+/** The messages of a job. */
+export type JobMessages = {
+  /** The first message of each chunk, in the order of the chunks. */
+  readonly messages: readonly ChunkMessage[]
+  /** All messages, repeated ones included. */
+  readonly members: readonly ChunkMessage[]
+}
+
+/** What a job is made of, counted over all its chunks. */
+export type PreflightCounts = ChunkCounts & { readonly totalRows: number }
+
+/** Maximum number of rows of a verification batch. */
+export type BatchRows = (lane: Lane, service: ServiceSlug) => number
+
+/** The terms common to all chunks of a job, from the envelope of one of them. */
+export function jobTermsOf (
+  head: Normalized, freshnessMs: number, batchRows: BatchRows
+): JobTerms {
+  const lane = laneOf(head.totalRows)
+  return {
+    job: head.job,
+    lane,
+    forceFresh: head.forceFresh,
+    quotedAtMs: head.submittedAt,
+    freshnessMs,
+    batchRows: batchRows(lane, coordinatesOf(head).service),
+  }
+}
+
+/** Number of chunks to prefetch. */
+const PREFETCH = 4
+
+/**
+ * Loads the chunks of a job in row order and counts their rows.
+ * @throws InconsistencyError when a chunk is missing, or rows do not match their envelope.
+ */
+export async function readChunks (
+  messages: readonly ChunkMessage[],
+  { terms, loader }: { readonly terms: JobTerms, readonly loader: ChunkLoader }
+): Promise<{ readonly chunks: readonly Chunk[], readonly counts: PreflightCounts }> {
+  const { totalRows } = messages[0]?.value ?? { totalRows: 0 }
+  const dedupe = new Dedupe(totalRows)
+  const isMixed = new Set(messages.map(({ value }) => value.tokenVersion)).size > 1
+  const chunks: Chunk[] = []
+  const counts = { totalRows: 0, invalidRows: 0, duplicateRows: 0, cacheHits: 0, freshChecks: 0 }
+  for (const message of messages) {
+    const next = messages[chunks.length + PREFETCH]
+    if (next !== undefined) loader.prefetch(next)
+    const { rows, records } = await loader.load(message)
+    const coordinates = coordinatesOf(message.value)
+    if (coordinates.firstRow !== counts.totalRows) {
+      throw discontinuityError(terms.job, coordinates, counts.totalRows)
+    }
+    const tokens = isMixed ? digestContacts(rows.canonicals) : rows.tokens
+    dedupe.add(tokens, row => rows.canonicals[row] === '')
+    const hits = records.map(record => usableHit(record, terms))
+    const { tokenVersion } = message.value
+    const chunk = { coordinates, rows, tokenVersion, hits, duplicates: dedupe }
+    const counted = countRows(chunk)
+    counts.totalRows += coordinates.rows
+    counts.invalidRows += counted.invalidRows
+    counts.duplicateRows += counted.duplicateRows
+    counts.cacheHits += counted.cacheHits
+    counts.freshChecks += counted.freshChecks
+    chunks.push(chunk)
+    await yieldToEventLoop(terms.lane, coordinates.tenant)
+  }
+  if (counts.totalRows !== totalRows) {
+    throw new InconsistencyError(`the chunks of job ${terms.job} have ${counts.totalRows} rows, ` +
+      `expected ${totalRows}`)
+  }
+  return { chunks, counts }
+}
+
+/** A chunk is missing, or one reaches into the next. Rows count from 0. */
+function discontinuityError (
+  job: string, { chunk, firstRow }: ChunkCoordinates, expected: number
+): Error {
+  return new InconsistencyError(firstRow > expected
+    ? `rows ${expected}-${firstRow - 1} of job ${job} are missing before chunk ${chunk}`
+    : `chunk ${chunk} of job ${job} starts at row ${firstRow}, expected ${expected}`)
+}
+
+/**
+ * Digests that identify contacts if chunks have tokens of different versions, because the cache
+ * secret was rotated while the job was normalized.
+ */
+function digestContacts (canonicals: readonly string[]): Buffer {
+  return Buffer.concat(canonicals.map(canonical =>
+    hash('sha256', canonical, 'buffer').subarray(0, TOKEN_BYTES)))
+}
 
 /** The rows of a chunk and its cached records; no records when the job bypasses the cache. */
 type LoadedChunk = {
@@ -125,91 +218,79 @@ function withLimit (cache: Pick<RecordCache, 'find'>): RecordCache['find'] {
   }
 }
 
-/** What a job is made of, counted over all its chunks. */
-export type PreflightCounts = ChunkCounts & { readonly totalRows: number }
-
-/** Maximum number of rows of a verification batch. */
-export type BatchRows = (lane: Lane, service: ServiceSlug) => number
-
-/** The terms common to all chunks of a job, from the envelope of one of them. */
-export function jobTermsOf (
-  head: Normalized, freshnessMs: number, batchRows: BatchRows
-): JobTerms {
-  const lane = laneOf(head.totalRows)
-  return {
-    job: head.job,
-    lane,
-    forceFresh: head.forceFresh,
-    quotedAtMs: head.submittedAt,
-    freshnessMs,
-    batchRows: batchRows(lane, coordinatesOf(head).service),
-  }
-}
-
-/** Number of chunks to prefetch. */
-const PREFETCH = 4
+/** Number of 32-bit words of a token. */
+const WORDS = TOKEN_BYTES / 4
 
 /**
- * Loads the chunks of a job in row order and counts their rows.
- * @throws InconsistencyError when a chunk is missing, or rows do not match their envelope.
+ * Finds exact duplicates in a whole job by their tokens: equal tokens mean equal canonical forms,
+ * and the lowest row of a token is the original. Invalid rows have no token and are never
+ * duplicates. Works chunk by chunk, so that the caller can yield in between.
+ *
+ * All tokens are in one array with an open-addressing hash table of rows: strings for 100,000
+ * tokens would take five times as long, mostly for garbage collection. Tokens are HMACs, so their
+ * first word is a uniform hash. A class, because functions that close over the rows of one job
+ * would have to be compiled for each job.
  */
-export async function readChunks (
-  messages: readonly ChunkMessage[],
-  { terms, loader }: { readonly terms: JobTerms, readonly loader: ChunkLoader }
-): Promise<{ readonly chunks: readonly Chunk[], readonly counts: PreflightCounts }> {
-  const { totalRows } = messages[0]?.value ?? { totalRows: 0 }
-  const dedupe = new Dedupe(totalRows)
-  const isMixed = new Set(messages.map(({ value }) => value.tokenVersion)).size > 1
-  const chunks: Chunk[] = []
-  const counts = { totalRows: 0, invalidRows: 0, duplicateRows: 0, cacheHits: 0, freshChecks: 0 }
-  for (const message of messages) {
-    const next = messages[chunks.length + PREFETCH]
-    if (next !== undefined) loader.prefetch(next)
-    const { rows, records } = await loader.load(message)
-    const coordinates = coordinatesOf(message.value)
-    if (coordinates.firstRow !== counts.totalRows) {
-      throw discontinuityError(terms.job, coordinates, counts.totalRows)
+class Dedupe implements Duplicates {
+  readonly originals: Int32Array
+  readonly copies: Uint32Array
+  readonly #words: Uint32Array
+  readonly #bytes: Buffer
+  readonly #slots: Int32Array
+  #rows = 0
+
+  constructor (totalRows: number) {
+    this.originals = new Int32Array(totalRows).fill(-1)
+    this.copies = new Uint32Array(totalRows)
+    this.#words = new Uint32Array(totalRows * WORDS)
+    this.#bytes = Buffer.from(this.#words.buffer)
+    this.#slots = new Int32Array(2 ** Math.ceil(Math.log2(totalRows * 2 + 1))).fill(-1)
+  }
+
+  /** Adds the next chunk of the job, in row order; returns its number of duplicates. */
+  add (tokens: Buffer, isInvalid: (row: number) => boolean): number {
+    const first = this.#rows
+    const rows = tokens.length / TOKEN_BYTES
+    const totalRows = this.originals.length
+    if (first + rows > totalRows) {
+      throw new RangeError(`a job of ${totalRows} rows got ${first + rows} tokens`)
     }
-    const tokens = isMixed ? digestsOf(rows.canonicals) : rows.tokens
-    dedupe.add(tokens, row => rows.canonicals[row] === '')
-    const hits = records.map(record => usableHit(record, terms))
-    const { tokenVersion } = message.value
-    const chunk = { coordinates, rows, tokenVersion, hits, duplicates: dedupe }
-    addCounts(counts, coordinates.rows, countRows(chunk))
-    chunks.push(chunk)
-    await yieldToEventLoop(terms.lane, coordinates.tenant)
+    this.#bytes.set(tokens, first * TOKEN_BYTES)
+    let duplicates = 0
+    for (let row = 0; row < rows; row++) {
+      if (!isInvalid(row) && this.#isDuplicate(first + row)) duplicates++
+    }
+    this.#rows += rows
+    return duplicates
   }
-  if (counts.totalRows !== totalRows) {
-    throw new InconsistencyError(`the chunks of job ${terms.job} have ${counts.totalRows} rows, ` +
-      `expected ${totalRows}`)
+
+  #isDuplicate (row: number): boolean {
+    const original = this.#find(row)
+    if (original === row) return false
+    this.originals[row] = original
+    this.copies[original] = (this.copies[original] ?? 0) + 1
+    return true
   }
-  return { chunks, counts }
-}
 
-/** A chunk is missing, or one reaches into the next. Rows count from 0. */
-function discontinuityError (
-  job: string, { chunk, firstRow }: ChunkCoordinates, expected: number
-): Error {
-  return new InconsistencyError(firstRow > expected
-    ? `rows ${expected}-${firstRow - 1} of job ${job} are missing before chunk ${chunk}`
-    : `chunk ${chunk} of job ${job} starts at row ${firstRow}, expected ${expected}`)
-}
+  /** The first row with the same token, which may be the row itself. */
+  #find (row: number): number {
+    const mask = this.#slots.length - 1
+    let slot = (this.#words[row * WORDS] ?? 0) & mask
+    for (;;) {
+      const original = this.#slots[slot] ?? -1
+      if (original >= 0 && this.#isSame(original, row)) return original
+      if (original < 0) {
+        this.#slots[slot] = row
+        return row
+      }
+      slot = (slot + 1) & mask
+    }
+  }
 
-/**
- * Digests that identify contacts if chunks have tokens of different versions, because the cache
- * secret was rotated while the job was normalized.
- */
-function digestsOf (canonicals: readonly string[]): Buffer {
-  return Buffer.concat(canonicals.map(canonical =>
-    hash('sha256', canonical, 'buffer').subarray(0, TOKEN_BYTES)))
-}
-
-function addCounts (
-  total: { -readonly [Name in keyof PreflightCounts]: number }, rows: number, chunk: ChunkCounts
-): void {
-  total.totalRows += rows
-  total.invalidRows += chunk.invalidRows
-  total.duplicateRows += chunk.duplicateRows
-  total.cacheHits += chunk.cacheHits
-  total.freshChecks += chunk.freshChecks
+  #isSame (row: number, other: number): boolean {
+    for (let word = 0; word < WORDS; word++) {
+      if (this.#words[row * WORDS + word] !== this.#words[other * WORDS + word]) return false
+    }
+    return true
+  }
 }

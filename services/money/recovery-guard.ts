@@ -1,7 +1,6 @@
 import { InfrastructureError } from '../runtime/platform/errors.ts'
-import { type RedisClient, script } from '../runtime/platform/redis.ts'
+import { type RedisClient, script, joinLua } from '../runtime/platform/redis.ts'
 import { sleep } from '../runtime/platform/retry.ts'
-import { GUARD_LUA, joinLua } from './lua.ts'
 import { LOCKED_TENANTS_CHANNEL, moneyKeys } from './redis-keys.ts'
 
 /** The wallet is locked until `ledger` has compared it with the journal: retry later. */
@@ -120,3 +119,9 @@ export function createRecoveryGuards (redis: RedisClient) {
     },
   }
 }
+
+/** The recovery guard: the first file of every script that moves money. */
+export const GUARD_LUA = new URL('./recovery-guard.lua', import.meta.url)
+
+/** The movements of money, shared by every script that makes any. */
+export const WALLET_LUA = new URL('./wallet.lua', import.meta.url)

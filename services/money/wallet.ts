@@ -1,10 +1,9 @@
 import type { Journal } from '../../schemas/types.ts'
-import { createUnlocker, guardedScript } from './recovery-guard.ts'
-import { GUARD_LUA, WALLET_LUA, joinLua } from './lua.ts'
+import { createUnlocker, guardedScript, GUARD_LUA, WALLET_LUA } from './recovery-guard.ts'
+import { joinLua, type RedisClient } from '../runtime/platform/redis.ts'
 import { entryOf, integer } from './outbox.ts'
 import { moneyKeys } from './redis-keys.ts'
 import { createActivation } from './tenants.ts'
-import type { RedisClient } from '../runtime/platform/redis.ts'
 
 type Movement = {
   /** Idempotency key, valid for ever: the same id posts nothing again. */

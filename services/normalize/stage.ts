@@ -4,13 +4,11 @@ import type { Clock } from '../runtime/platform/clock.ts'
 import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stage.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
-import { identitiesOf, SERVICES, type ContactKind } from '../jobs/results/columns.ts'
+import { identitiesOf, SERVICES } from '../jobs/results/columns.ts'
 import { isKnownCountry } from '../phone/library.ts'
 import type { Tokenizer } from '../cache/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
-import { canonicalEmail } from './email.ts'
-import type { Canonical } from './input.ts'
-import { canonicalPhone } from './phone.ts'
+import { canonicalEmail, canonicalPhone } from './canonical.ts'
 
 export type NormalizeDeps = {
   readonly store: Pick<JobStore, 'refuse'>
@@ -39,7 +37,7 @@ export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
     const { inputs, contacts } = chunk.rows()
     const { tokenVersion, ...rows } = await normalizeRows(chunk.value, inputs, deps.tokenize)
     const value = { ...chunk.value, tokenVersion }
-    return { completes: [chunk], emits: [emissionOf(value, { ...rows, contacts })] }
+    return { completes: [chunk], emits: [toEmission(value, { ...rows, contacts })] }
   }
   return {
     name: 'normalize',
@@ -77,7 +75,7 @@ async function normalizeRows (
 ): Promise<NormalizedRows & { readonly tokenVersion: string }> {
   const service = value.service as ServiceSlug
   const { kind } = SERVICES[service]
-  const canonicalize = canonicalFor(kind)
+  const canonicalize = kind === 'phone' ? canonicalPhone : canonicalEmail
   // With a country without a numbering plan, only numbers in international format can be parsed.
   const country = isKnownCountry(value.country) ? value.country : undefined
   const canonicals = new Array<string>(inputs.length).fill('')
@@ -99,15 +97,7 @@ async function normalizeRows (
   return { inputs, canonicals, reasons, tokens, rotatedTokens, tokenVersion: version }
 }
 
-/** `country` (ISO 3166, upper case) is the default for phone numbers in national format. */
-type Canonicalize = (input: string, country: string | undefined) => Canonical
-
-/** The function that canonicalizes inputs of a kind; it never throws. */
-export function canonicalFor (kind: ContactKind): Canonicalize {
-  return kind === 'phone' ? canonicalPhone : canonicalEmail
-}
-
-function emissionOf (value: Submitted, rows: NormalizedRows): Emission<'rows.normalized'> {
+function toEmission (value: Submitted, rows: NormalizedRows): Emission<'rows.normalized'> {
   const { country: _country, rowsSchema: _schema, sealed: _sealed, ...envelope } = value
   return {
     topic: 'rows.normalized',

@@ -3,7 +3,7 @@ import {
   defineConfig, pick, commonConfig, messageKeys, rootKeys,
 } from '../runtime/platform/config.ts'
 import { LANES } from '../topology.ts'
-import { STORE_EVERY_MS } from './buffer.ts'
+import { STORE_EVERY_MS } from './stage.ts'
 
 /** Configuration of `settle`. */
 export const settleConfig = defineConfig({

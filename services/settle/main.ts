@@ -5,8 +5,7 @@ import { subscriptionsOf } from '../runtime/platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { createRepositories } from '../jobs/results/repositories.ts'
 import { settleConfig, type SettleConfig } from './config.ts'
-import { STORE_EVERY_MS } from './buffer.ts'
-import { createSettleStage } from './stage.ts'
+import { SettleStage, STORE_EVERY_MS } from './stage.ts'
 
 /** Wires the stage and starts it. */
 async function startSettle (
@@ -17,8 +16,10 @@ async function startSettle (
   ])
   const messageCodec = createJobMessageCodec(connected, config)
   const repositories = createRepositories({ ...connected, messageCodec })
-  const stage = () => createSettleStage({
+  const stage = () => new SettleStage({
     ...repositories,
+    messageCodec,
+    codec: connected.codec,
     clock: connected.clock,
     batch: config.SETTLE_BATCH_MESSAGES,
     batchBytes: config.INSERT_BATCH_BYTES,

@@ -1,30 +1,37 @@
+import { LRUCache } from 'lru-cache'
 import type { Completed } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Tallied } from '../jobs/store-types.ts'
+import type { Tallied, Job } from '../jobs/job.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stage.ts'
-import { attachBlocks } from '../jobs/results/result-blocks.ts'
+import {
+  type DeadSource, type Decision, type Emission, type EmittedBy, type Incoming, type MessageCodec,
+  rowCountOf, type Stage, HeldMessages,
+} from '../runtime/engine/stage.ts'
+import type { Archive } from '../jobs/results/archive.ts'
+import { packInlineResults, type ResultBlocks } from '../jobs/results/result-blocks.ts'
 import { coordinatesOfHeaders, tallyBlockOf, unresolvableBlock } from '../jobs/results/block.ts'
 import {
-  type EndedJob, type FinishDeps, finishingOf, finishJob, recordOfEnd,
+  type EndedJob, finishingOf, finishJob, recordOfEnd, type Finishing,
 } from '../jobs/results/finish-job.ts'
-import type { SettledRow } from '../jobs/results/settled-rows.ts'
-import {
-  type Counted, messagesByJob, RemainingRows, SettleBuffer, shareRunning, type Stored,
-} from './buffer.ts'
-import { LRUCache } from 'lru-cache'
-import { finishedTenths } from '../jobs/events.ts'
-import type { Job } from '../jobs/job.ts'
+import { type SettledRow, storeBlock } from '../jobs/results/repositories.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
+import { finishedTenths } from '../webhooks/event.ts'
 
-type SettleDeps = Omit<FinishDeps, 'store'> & {
+/** How often held blocks are stored, in milliseconds. */
+export const STORE_EVERY_MS = 100
+
+type SettleDeps = {
+  readonly archive: Pick<Archive, 'save'>
+  readonly blocks: Pick<ResultBlocks, 'digests' | 'insert' | 'insertInlineResults'>
   /** Stores blocks and final records in one insert. */
   readonly saveSettled: (rows: readonly SettledRow[]) => Promise<void>
   readonly store: Pick<JobStore, 'tallyAll' | 'readWithManifest' | 'read' | 'close'>
-  /** Seals a block and stores it, for rows whose own block cannot be read. */
-  readonly storeBlock: (emission: Emission<'rows.completed'>) => Promise<Completed>
+  /** Seal and read the blocks of rows whose own block cannot be read. */
+  readonly messageCodec: Pick<MessageCodec, 'encode'>
+  readonly codec: Pick<Codec, 'decode'>
   /** Redis time. */
   readonly clock: Clock
   /** Called with each job after some of its rows were counted. */
@@ -35,7 +42,22 @@ type SettleDeps = Omit<FinishDeps, 'store'> & {
   readonly batchBytes: number
 }
 
-type Messages = readonly Incoming<'rows.completed'>[]
+type Message = Incoming<'rows.completed'>
+type Messages = readonly Message[]
+type Partition = Pick<RawMessage, 'topic' | 'partition'>
+
+/** Messages of a partition whose rows are counted. */
+type Counted = {
+  /** Of the consumer group, see `SettleBuffer`. */
+  readonly generation: symbol
+  readonly messages: readonly Message[]
+  readonly tallied: readonly Tallied[]
+  /** They end jobs whose blocks Redis keeps until they are stored. */
+  readonly mayWait: boolean
+}
+
+/** They are stored; what is left to do for the jobs that ended with them. */
+type Stored = Counted & { readonly finishings: readonly Finishing[] }
 
 /**
  * Counts the rows of blocks, then stores the blocks and the final records of jobs that end with
@@ -47,60 +69,83 @@ type Messages = readonly Incoming<'rows.completed'>[]
  * closes a job that ended earlier and was left open, once all of its blocks are stored. The
  * progress of a job that an endpoint follows is emitted with each tenth of its rows.
  */
-export function createSettleStage (given: SettleDeps): Stage<'settle'> {
-  const progress = new JobProgress()
-  const remaining = new RemainingRows()
-  const onCounted = (job: EndedJob['job']) => {
-    remaining.update(job)
-    given.onCounted?.(job)
+export class SettleStage implements Stage<'settle'> {
+  readonly name = 'settle'
+  readonly batch: number
+  readonly #deps: SettleDeps
+  readonly #progress = new JobProgress()
+  readonly #buffer: SettleBuffer
+  /** The insert under way, which all partitions share. */
+  #storing: Promise<void> | undefined
+
+  constructor (deps: SettleDeps) {
+    const remaining = new RemainingRows()
+    this.#deps = {
+      ...deps,
+      onCounted: job => {
+        remaining.update(job)
+        deps.onCounted?.(job)
+      },
+    }
+    this.batch = deps.batch
+    this.#buffer = new SettleBuffer(
+      { maxBytes: deps.batchBytes, maxMessages: deps.batch }, remaining, deps.clock)
   }
-  const deps: SettleDeps = { ...given, onCounted }
-  const buffer = new SettleBuffer(
-    { maxBytes: deps.batchBytes, maxMessages: deps.batch }, remaining, deps.clock)
-  const store = async (batches: readonly Counted[]) => {
-    buffer.beginStore()
-    return await storeAll(deps, batches)
+
+  async decide (messages: Messages): Promise<readonly Decision<'settle'>[]> {
+    const ready = this.#buffer.hold(messages)
+    if (ready.length === 0) return []
+    const batch = await count(this.#deps, ready, this.#buffer.generation)
+    const mayWait = this.#buffer.canDefer(batch)
+    const stored = mayWait ? [] : await this.#store([batch])
+    if (mayWait) this.#buffer.defer(batch)
+    this.#buffer.release(ready.map(({ raw }) => raw))
+    return mayWait ? [] : [decisionOf(stored, this.#progress)]
   }
-  /** All partitions share an insert. */
-  const storeCounted = shareRunning(async () => {
-    const batches = buffer.unstored()
-    if (batches.length > 0) buffer.endStore(await store(batches))
-  })
-  const countLate = async (jobs: readonly Messages[]): Promise<readonly Decision<'settle'>[]> => {
+
+  async flushHeld (partition: Partition): Promise<readonly Decision<'settle'>[]> {
+    const dead = await this.#countLate(messagesByJob(this.#buffer.overdue(partition)))
+    if (dead.length > 0 || !this.#buffer.hasCounted(partition)) return dead
+    while (this.#buffer.hasUnstored(partition)) {
+      this.#storing ??= this.#storeCounted().finally(() => { this.#storing = undefined })
+      await this.#storing
+    }
+    const stored = this.#buffer.takeStored(partition)
+    return stored.length === 0 ? [] : [decisionOf(stored, this.#progress)]
+  }
+
+  async resolveDead (
+    headers: RawMessage['headers'], source: DeadSource
+  ): Promise<readonly EmittedBy<'settle'>[]> {
+    this.#buffer.release([source])
+    await finishUnresolvableRows(this.#deps, headers)
+    return []
+  }
+
+  forget (): void {
+    this.#buffer.forget()
+  }
+
+  /** Counts what waited long enough; returns the messages that cannot be counted. */
+  async #countLate (jobs: readonly Messages[]): Promise<readonly Decision<'settle'>[]> {
     const dead = await Promise.all(jobs.map(async messages => {
-      const batch = await countOrGiveUp(deps, messages, buffer.generation)
-      buffer.release(messages.map(({ raw }) => raw))
-      if (!('dead' in batch)) buffer.defer(batch)
-      return 'dead' in batch ? [batch] : []
+      const batch = await countOrGiveUp(this.#deps, messages, this.#buffer.generation)
+      this.#buffer.release(messages.map(({ raw }) => raw))
+      if ('dead' in batch) return [batch]
+      this.#buffer.defer(batch)
+      return []
     }))
     return dead.flat()
   }
-  return {
-    name: 'settle',
-    batch: deps.batch,
-    decide: async (messages) => {
-      const ready = buffer.hold(messages)
-      if (ready.length === 0) return []
-      const batch = await count(deps, ready, buffer.generation)
-      const mayWait = buffer.canDefer(batch)
-      const stored = mayWait ? [] : await store([batch])
-      if (mayWait) buffer.defer(batch)
-      buffer.release(ready.map(({ raw }) => raw))
-      return mayWait ? [] : [decisionOf(stored, progress)]
-    },
-    flushHeld: async (partition) => {
-      const dead = await countLate(messagesByJob(buffer.overdue(partition)))
-      if (dead.length > 0 || !buffer.hasCounted(partition)) return dead
-      while (buffer.hasUnstored(partition)) await storeCounted()
-      const stored = buffer.takeStored(partition)
-      return stored.length === 0 ? [] : [decisionOf(stored, progress)]
-    },
-    resolveDead: async (headers, source) => {
-      buffer.release([source])
-      await finishUnresolvableRows(deps, headers)
-      return []
-    },
-    forget: () => buffer.forget(),
+
+  async #storeCounted (): Promise<void> {
+    const batches = this.#buffer.unstored()
+    if (batches.length > 0) this.#buffer.endStore(await this.#store(batches))
+  }
+
+  async #store (batches: readonly Counted[]): Promise<readonly Stored[]> {
+    this.#buffer.beginStore()
+    return await storeAll(this.#deps, batches)
   }
 }
 
@@ -137,16 +182,16 @@ async function countOrGiveUp (
 async function tally (
   { store, onCounted }: SettleDeps, blocks: readonly Completed[]
 ): Promise<Pick<Counted, 'tallied' | 'mayWait'>> {
-  const attached = attachBlocks(blocks)
-  const keeps = attached !== '' && attached.length <= MAX_KEPT_CHARACTERS
+  const text = packInlineResults(blocks)
+  const keeps = text !== '' && text.length <= MAX_KEPT_CHARACTERS
   const tallied = await store.tallyAll(
-    blocks[0]?.tenant ?? '', blocks.map(tallyBlockOf), { attached, keeps })
+    blocks[0]?.tenant ?? '', blocks.map(tallyBlockOf), { text, keeps })
   for (const count of tallied) if (count.kind !== 'skip') onCounted?.(count.job)
   const mayWait = keeps && tallied.every(count => count.kind === 'counted' && count.ended)
   return { tallied, mayWait }
 }
 
-/** Redis keeps them in its file until it is rewritten; some dozen rows have fewer. */
+/** They stay in the append-only file until its rewrite: only for jobs of a few dozen rows. */
 const MAX_KEPT_CHARACTERS = 4_096
 
 /** Stores counted messages in one insert. Returns what is left to do for each batch. */
@@ -228,27 +273,176 @@ async function finishUnresolvableRows (
   const job = await deps.store.read(rows.coordinates.tenant, rows.coordinates.job)
   if (job === undefined || job.ended) return
   const inputs = headers['inputs'] !== 'false'
-  const block = await deps.storeBlock(unresolvableBlock(rows, { atMs: deps.clock.now(), inputs }))
+  const block = await storeBlock(deps, unresolvableBlock(rows, { atMs: deps.clock.now(), inputs }))
   await tally(deps, [block])
 }
 
+type Limits = {
+  /** Maximum size of the messages of a partition that are held. */
+  readonly maxBytes: number
+  readonly maxMessages: number
+}
+
+/**
+ * The blocks of a consumer group that are not settled. First they are held uncounted: those of a
+ * job wait until they may end it, as the verdicts of a small job follow its inputs within
+ * milliseconds, and one count and one insert of both take half the time. Then they are counted, and
+ * may wait for an insert that they share with others, and for the next flush.
+ */
+class SettleBuffer {
+  readonly #limits: Limits
+  readonly #remaining: Pick<RemainingRows, 'mayEndJob'>
+  readonly #clock: Clock
+  readonly #held = new HeldMessages<Message>()
+  /** Messages that were held at an earlier call of `overdue`. */
+  readonly #seen = new WeakSet<RawMessage>()
+  #generation = Symbol('generation')
+  #counted: readonly (Counted | Stored)[] = []
+  #storedAtMs = -Infinity
+
+  constructor (limits: Limits, remaining: Pick<RemainingRows, 'mayEndJob'>, clock: Clock) {
+    this.#limits = limits
+    this.#remaining = remaining
+    this.#clock = clock
+  }
+
+  /** Changes with each generation of the group. */
+  get generation (): symbol {
+    return this.#generation
+  }
+
+  /** Holds messages of a partition. Returns those that should be counted now. */
+  hold (messages: readonly Message[]): readonly Message[] {
+    const [first] = messages
+    if (first === undefined) return []
+    for (const message of messages) this.#held.add(message)
+    const all = this.#held.of(first.raw)
+    const { maxBytes, maxMessages } = this.#limits
+    const bytes = all.reduce((sum, { raw }) => sum + (raw.value?.length ?? 0), 0)
+    if (all.length >= maxMessages || bytes >= maxBytes) return all
+    return messagesByJob(all)
+      .filter(ofJob => this.#remaining.mayEndJob(ofJob.map(({ raw }) => raw))).flat()
+  }
+
+  /** Uncounted messages of a partition that were there at the last call already. */
+  overdue (partition: Partition): readonly Message[] {
+    const all = this.#held.of(partition)
+    const late = all.filter(({ raw }) => this.#seen.has(raw))
+    for (const { raw } of all) this.#seen.add(raw)
+    return late
+  }
+
+  /** Messages are counted, or dead letters. */
+  release (messages: readonly Pick<RawMessage, 'topic' | 'partition' | 'offset'>[]): void {
+    this.#held.remove(messages)
+  }
+
+  /** Whether counted messages may wait. What comes after a quiet time is stored at once. */
+  canDefer (batch: Counted): boolean {
+    const isQuiet = this.#counted.length === 0 &&
+      this.#clock.now() - this.#storedAtMs >= STORE_EVERY_MS
+    return batch.mayWait && !isQuiet
+  }
+
+  /** Drops a batch of an earlier generation: its messages are delivered again. */
+  defer (batch: Counted): void {
+    if (batch.generation === this.#generation) this.#counted = [...this.#counted, batch]
+  }
+
+  /** Counted messages that are not stored. */
+  unstored (): readonly Counted[] {
+    return this.#counted.filter(batch => !isStored(batch))
+  }
+
+  beginStore (): void {
+    this.#storedAtMs = this.#clock.now()
+  }
+
+  endStore (stored: readonly Stored[]): void {
+    const byMessages = new Map(stored.map(batch => [batch.messages, batch]))
+    this.#counted = this.#counted.map(batch => byMessages.get(batch.messages) ?? batch)
+  }
+
+  /** Whether counted messages of a partition are there, stored or not. */
+  hasCounted (partition: Partition): boolean {
+    return this.#counted.some(isIn(partition))
+  }
+
+  /** Whether an insert lacks some of a partition, as one that began before has: wait for more. */
+  hasUnstored (partition: Partition): boolean {
+    return this.#counted.some(batch => isIn(partition)(batch) && !isStored(batch))
+  }
+
+  /** Takes the stored messages of a partition. */
+  takeStored (partition: Partition): readonly Stored[] {
+    const taken = this.#counted.filter(isStored).filter(isIn(partition))
+    this.#counted = this.#counted.filter(batch => !taken.some(stored => stored === batch))
+    return taken
+  }
+
+  /** Drops everything: the group has a new generation. */
+  forget (): void {
+    this.#held.clear()
+    this.#generation = Symbol('generation')
+    this.#counted = []
+  }
+}
+
+const isStored = (batch: Counted | Stored): batch is Stored => 'finishings' in batch
+
+const isIn = ({ topic, partition }: Partition) => ({ messages: [first] }: Counted) =>
+  first?.raw.topic === topic && first.raw.partition === partition
+
+/** Groups messages by job, in their order. */
+function messagesByJob (messages: readonly Message[]): readonly (readonly Message[])[] {
+  return [...Map.groupBy(messages, ({ value }) => `${value.tenant} ${value.job}`).values()]
+}
+
+/** All rows count as unfinished for a job that the cache has evicted. */
+const MAX_COUNTED_JOBS = 10_000
+
+/** The number of unfinished rows of each job that this process has counted rows of. */
+class RemainingRows {
+  // `max` would allocate memory for all entries up front; `maxSize` does not.
+  readonly #remaining = new LRUCache<string, number>({
+    maxSize: MAX_COUNTED_JOBS, sizeCalculation: () => 1,
+  })
+
+  /** Stores how many rows of a job are not finished, by its latest count. */
+  update ({ id, preflight, counts }: Pick<Job, 'id' | 'preflight' | 'counts'>): void {
+    this.#remaining.set(id, preflight.totalRows - counts.finishedRows)
+  }
+
+  /** Whether these blocks may end a job, so that they should not wait for further blocks. */
+  mayEndJob (blocks: readonly Pick<RawMessage, 'headers'>[]): boolean {
+    const arrived = new Map<string, number>()
+    for (const { headers } of blocks) {
+      const { job = '', totalRows } = headers
+      const rows = (arrived.get(job) ?? 0) + rowCountOf(headers)
+      arrived.set(job, rows)
+      if (rows >= (this.#remaining.get(job) ?? Number(totalRows))) return true
+    }
+    return false
+  }
+}
+
 /** The progress to emit; `remember` must be called once it is acknowledged. */
-export type Advanced = {
+type Advanced = {
   readonly emits: readonly Emission<'jobs.events'>[]
   readonly remember: () => void
 }
 
 /** Jobs under way at a time, per process; an evicted one repeats an event, which counts once. */
-const MAX_JOBS = 10_000
+const MAX_FOLLOWED_JOBS = 10_000
 
 /**
  * Which progress of jobs to emit: each tenth of the rows once, and of several in one batch only the
  * latest. Only jobs that had a subscriber when they were accepted report any; an ended one reports
  * none. After a restart a tenth is emitted again, with the id it had.
  */
-export class JobProgress {
+class JobProgress {
   readonly #emitted = new LRUCache<string, number>({
-    maxSize: MAX_JOBS, sizeCalculation: () => 1,
+    maxSize: MAX_FOLLOWED_JOBS, sizeCalculation: () => 1,
   })
 
   advance (tallied: readonly Tallied[]): Advanced {

@@ -4,7 +4,7 @@ import { partsOf } from '../accounts/tenant.ts'
 import type { RecordCache } from '../cache/cache.ts'
 import { type CachedRecord, type CheckedRecord, isFresh } from '../cache/entries.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
-import { CHUNK_ROWS } from '../jobs/chunks.ts'
+import { CHUNK_ROWS } from '../jobs/send.ts'
 import { coordinatesOf, createBlock } from '../jobs/results/block.ts'
 import {
   type CheckedContact, type RowOutcome, rowOutcomeOf, withoutVerdict,

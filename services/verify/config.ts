@@ -2,11 +2,10 @@ import Type, { type Static } from 'typebox'
 import {
   defineConfig, pick, commonConfig, messageKeys, rootKeys,
 } from '../runtime/platform/config.ts'
-import { checksConfig } from '../jobs/checks.ts'
-import { listsConfig } from '../jobs/lists-folder.ts'
 import {
-  describedVendor, isVendorKey, VENDOR_KEYS, VENDOR_PRESETS, type VendorKey,
-} from '../jobs/vendor-presets.ts'
+  checksConfig, describedVendor, isVendorKey, VENDOR_KEYS, VENDOR_PRESETS, type VendorKey,
+} from '../jobs/checks.ts'
+import { listsConfig } from '../jobs/lists-folder.ts'
 import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { readHttpProviders } from './providers/http-vendor.ts'
 import { isProxyAddress } from './providers/smtp/connections.ts'

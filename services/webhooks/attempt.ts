@@ -1,18 +1,19 @@
+import { LRUCache } from 'lru-cache'
+import { createTokenBuckets, secondsUntil } from '../runtime/platform/limits.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
+import type { Deliveries, DeliveryClaim, AttemptRecord } from './deliveries.ts'
+import type { AttemptOutcome, AttemptReason } from './delivery-history.ts'
 import { END_EVENT_TYPES } from '../../schemas/api/event.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { activeSecrets, type WebhookEndpoints } from './endpoints.ts'
 import { activeOrFirst, type WebhookSecrets } from './secrets.ts'
-import type { DeliveryClaim, Deliveries, AttemptRecord } from './deliveries.ts'
-import type { AttemptOutcome, AttemptReason } from './delivery-history.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
-import { finishedTenths, partsOfDelivery, tenthOf } from '../jobs/events.ts'
-import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
+import { finishedTenths, partsOfDelivery, tenthOf, eventOf, signatureHeaders } from './event.ts'
+import { openHeader, type JobHeader } from '../jobs/rows-seal.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
-import { failpoint } from '../runtime/platform/failpoint.ts'
-import type { Metrics } from '../runtime/platform/metrics.ts'
-import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
-import { eventOf, signatureHeaders } from './event.ts'
 import type { Answer, Sender, Sent } from './sender.ts'
 
 export type AttemptDeps = {
@@ -94,7 +95,7 @@ export async function recordInternalFailure (
 async function record (
   deps: AttemptDeps, claim: DeliveryClaim, sent: Sent & { readonly atMs: number }
 ): Promise<void> {
-  const made = attemptRecordOf(deps, claim, sent)
+  const made = toRecord(deps, claim, sent)
   if (!await deps.deliveries.record(claim, made)) return
   const { outcome, reason, durationMs } = made.attempt
   deps.metrics.count('webhook_attempts_total', { outcome, reason })
@@ -180,7 +181,7 @@ async function traced (
 }
 
 /** The record of an attempt: its entry in the history, and the time of the next attempt, if any. */
-export function attemptRecordOf (
+function toRecord (
   deps: RecordDeps, claim: DeliveryClaim,
   { answer, durationMs, atMs }: Sent & { readonly atMs: number }
 ): AttemptRecord {
@@ -233,7 +234,7 @@ function outcomeOf (
  * A jitter of 20 % spreads receivers that failed at the same time. A receiver can ask for a longer
  * wait, up to twice the scheduled one.
  */
-export function waitMs (
+function waitMs (
   attempt: number,
   { waitsMs, retryAfterMs = 0, random = Math.random }: Pick<RecordDeps, 'waitsMs' | 'random'> & {
     readonly retryAfterMs?: number | undefined
@@ -254,3 +255,31 @@ function reasonOf (answer: Answer): AttemptReason | '' {
 function isSuccess (answer: Answer): boolean {
   return answer.kind === 'answered' && answer.status >= 200 && answer.status < 300
 }
+
+/**
+ * Limits the attempts of this process to each host: a token bucket for one second of the rate. The
+ * function takes a token for an attempt to a URL; it returns 0, or the ms to wait without one. The
+ * waits of refused attempts are one token apart, so that they return one after the other, in their
+ * order. Hosts are compared by name and port.
+ */
+export function createHostRate (
+  perSecond: number, now: () => number = () => performance.now()
+): (url: string) => number {
+  const hosts = createTokenBuckets(now)
+  const bucket = { capacity: perSecond, seconds: 1 }
+  /** When the attempt to a host that was refused last may come again. */
+  const retryAtMs = new LRUCache<string, number>({ max: MAX_HOSTS })
+  return url => {
+    const host = URL.parse(url)?.host ?? ''
+    const { isTaken, levels: [level] } = hosts.take(host, [bucket])
+    if (isTaken || level === undefined) return 0
+    const nowMs = now()
+    const afterLastMs = (retryAtMs.get(host) ?? 0) + 1_000 / perSecond
+    const atMs = Math.max(nowMs + 1_000 * secondsUntil(level, 1), afterLastMs)
+    retryAtMs.set(host, atMs)
+    return Math.ceil(atMs - nowMs)
+  }
+}
+
+/** More hosts at a time than these get a full bucket too early. */
+const MAX_HOSTS = 10_000

@@ -1,9 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
-import { joinLua } from '../money/lua.ts'
+import { namedArguments, type RedisClient, script, joinLua } from '../runtime/platform/redis.ts'
 import { topology } from '../topology.ts'
 import type { Attempt } from './delivery-history.ts'
-import { deliveryIdOf, eventIdOf, type EventType } from '../jobs/events.ts'
+import { deliveryIdOf, eventIdOf } from './event.ts'
+import type { EventType } from '../../schemas/api/event.ts'
 import { fieldsOf } from '../jobs/job-record.ts'
 
 /** The delivery of a job event to one destination. */

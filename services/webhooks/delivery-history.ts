@@ -1,7 +1,8 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import { insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
-import { deliveryIdOf, type EventType } from '../jobs/events.ts'
+import { deliveryIdOf } from './event.ts'
+import type { EventType } from '../../schemas/api/event.ts'
 
 /** The outcome of an attempt; only `failed` is retried. */
 export type AttemptOutcome = 'delivered' | 'failed' | 'gone' | 'exhausted' | 'discarded'

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import { readFileSync } from 'node:fs'
-import { canonicalEmail } from '../../services/normalize/email.ts'
+import { canonicalEmail } from '../../services/normalize/canonical.ts'
 import { suggestDomain } from '../../services/verify/providers/domain-typos.ts'
 import { builtInLists } from '../../services/verify/providers/email-lists.ts'
 import { COMMON_PROVIDERS } from '../../services/verify/providers/built-in-lists.ts'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { canonicalPhone } from '../../services/normalize/phone.ts'
+import { canonicalPhone } from '../../services/normalize/canonical.ts'
 import { describePhone } from '../../services/phone/format.ts'
-import { derivePhone } from '../../services/jobs/results/outcome.ts'
+import { rowOutcomeOf } from '../../services/jobs/results/outcome.ts'
 import { createNumberingPlanProvider } from '../../services/verify/providers/numbering-plan.ts'
 import { loadRangeData, splitPlace } from '../../services/verify/providers/range-data.ts'
 import type { AccuracyRow } from './row.ts'
@@ -314,8 +314,11 @@ export async function measureNumbers (
     }
     const { canonical } = result
     const [answer] = await provider.check([{ row: 0, canonical }], options)
-    const { status, fields } = answer!.verdict
-    const columns = { ...fields, ...derivePhone(canonical), canonical, status }
+    const { status, fields, contact } = rowOutcomeOf(
+      { ...answer!.verdict, checkedAtMs: 0 },
+      { service: 'phone-validation', canonical, copies: 0 },
+      { source: 'live', freshnessMs: 0 })
+    const columns = { ...fields, ...contact, canonical, status }
     return { phone, columns: columns as Readonly<Record<string, string>> }
   }))
   const kinds = ['example', 'range'] as const

@@ -7,7 +7,7 @@ import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
 import { makeSecrets, writeSecrets } from '../../deploy/secrets.ts'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { normalizeConfig } from '../../services/normalize/config.ts'
-import { VENDOR_KEYS } from '../../services/jobs/vendor-presets.ts'
+import { VENDOR_KEYS } from '../../services/jobs/checks.ts'
 import { STAGES } from '../../services/topology.ts'
 import { composeModel, envOf, type Model, type Service } from '../support/deploy/compose.ts'
 import {

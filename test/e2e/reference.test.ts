@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../schemas/api/event.ts'
-import { eventIdOf } from '../../services/jobs/events.ts'
-import type {
-  OpenApiDocument, Operation,
-} from '../../services/ingest/openapi/document.ts'
+import { eventIdOf } from '../../services/webhooks/event.ts'
+import type { OpenApiDocument, Operation } from '../../services/ingest/openapi/document.ts'
 import { startGuideEnvironment, type GuideEnvironment } from '../support/guides/environment.ts'
 import { root } from '../support/sources.ts'
 

@@ -17,7 +17,7 @@ import { stackEnv } from '../support/stacks/stack.ts'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import { wrappingKeyId } from '../../services/accounts/organization-keys.ts'
 import { rootIdOf } from '../../services/runtime/crypto/root-keys/root-keys.ts'
-import { splitJobKey } from '../../services/jobs/job-key-parts.ts'
+import { splitJobKey } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { ROOT_KEY_NAMES } from '../support/keys/organization-keys.ts'
 

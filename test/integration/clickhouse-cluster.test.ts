@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { withKeyId } from '../../services/runtime/crypto/key-ring.ts'
-import { joinJobKey } from '../../services/jobs/job-key-parts.ts'
+import { joinJobKey } from '../../services/jobs/job-keys.ts'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrationsOnCluster, onCluster } from '../../deploy/provision/cluster.ts'
 import { applyMigrations, migrations } from '../../deploy/provision/migrations.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, describe, expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
-import { joinJobKey } from '../../services/jobs/job-key-parts.ts'
+import { joinJobKey } from '../../services/jobs/job-keys.ts'
 import { withKeyId } from '../../services/runtime/crypto/key-ring.ts'
 import { createRecordMac } from '../../services/runtime/crypto/mac.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { subscribeToJobs } from '../../services/jobs/job-waiter.ts'
-import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
+import { subscribeToJobs, createOutcomeWaiter } from '../../services/jobs/job-waiter.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { GUARD_LUA, WALLET_LUA } from '../../services/money/recovery-guard.ts'
+import { joinLua } from '../../services/runtime/platform/redis.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
@@ -80,7 +82,6 @@ describe('a wallet', () => {
   it.each(['07', '1e3', '-5', '', '0x10', '1.0', '1000000000000000'])(
     'takes no amount written %s, even from elsewhere than this code', async amount => {
       const tenant = newTenant()
-      const { GUARD_LUA, joinLua, WALLET_LUA } = await import('../../services/money/lua.ts')
       const topUp = new URL('../../services/money/topup.lua', import.meta.url)
       const source = joinLua(GUARD_LUA, WALLET_LUA, topUp)
       const { wallet: key, posted } = moneyKeys(tenant)

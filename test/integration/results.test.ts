@@ -5,7 +5,7 @@ import type { Decision, Incoming } from '../../services/runtime/engine/stage.ts'
 import { finishJob } from '../../services/jobs/results/finish-job.ts'
 import { createRepositories } from '../../services/jobs/results/repositories.ts'
 import { blockDigest, createSharedBlockReads } from '../../services/jobs/results/result-blocks.ts'
-import { createSettleStage } from '../../services/settle/stage.ts'
+import { SettleStage } from '../../services/settle/stage.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
 import { runAudit } from '../../services/admin/audit/command.ts'
 import { takeAuditSnapshot } from '../../services/admin/audit/snapshot.ts'
@@ -19,7 +19,6 @@ const all = connectAll()
 const {
   archive, blocks, clickhouse, connected, env, journal, outbox, redis, results, store, wallet,
 } = all
-const signal = new AbortController().signal
 const { settle, csvOf, copy, end: endJob, start: startJob } = createSettledJobs(all)
 const auditOf = (tenant: string) =>
   audit({ redis, journal, archive, results }, { waitMs: 0, only: [tenant] })
@@ -47,8 +46,8 @@ describe('a job from its blocks to its end', () => {
     tenant = started.tenant
     messages = started.messages
     const [first, ...rest] = started.messages
-    await settle.decide([first!, first!, ...rest.slice(0, 2)], signal)
-    const decisions = await settle.decide([rest[2]!, rest[0]!], signal) as Decision<'settle'>[]
+    await settle.decide([first!, first!, ...rest.slice(0, 2)])
+    const decisions = await settle.decide([rest[2]!, rest[0]!]) as Decision<'settle'>[]
     expect(emitted(decisions, 'jobs.settled').map(({ value }) => value.status))
       .toEqual(['completed'])
     const settled = emitted(decisions, 'wallet.journal').map(({ value }) => value)
@@ -108,7 +107,7 @@ describe('a job from its blocks to its end', () => {
   it('changes nothing when its blocks come again', async () => {
     const before = await csvOf(tenant, job)
     const balance = await wallet.balance(tenant)
-    const [decision] = await settle.decide(messages, signal) as Decision<'settle'>[]
+    const [decision] = await settle.decide(messages) as Decision<'settle'>[]
     expect([decision?.emits, decision?.completes]).toEqual([[], messages])
     await decision?.afterProduced?.()
     const digests = (await archive.find(tenant, job))?.manifest.map(({ digest }) => digest) ?? []
@@ -210,14 +209,14 @@ describe('a job whose blocks are counted, and die with the process before they a
     async () => {
       const repositories = createRepositories(connected)
       // Time stands still, so that all but the first job wait to be stored.
-      const stopped = createSettleStage({
-        ...repositories, clock: { now: () => 0 }, batch: 10, batchBytes: 100_000,
+      const stopped = new SettleStage({
+        ...repositories, ...connected, clock: { now: () => 0 }, batch: 10, batchBytes: 100_000,
       })
       const [first, second] = [await startJob(), await startJob()]
-      const [stored] = await stopped.decide(first.messages, signal) as Decision<'settle'>[]
+      const [stored] = await stopped.decide(first.messages) as Decision<'settle'>[]
       await stored?.afterProduced?.()
       expect(stored?.completes).toEqual(first.messages)
-      expect(await stopped.decide(second.messages, signal)).toEqual([])
+      expect(await stopped.decide(second.messages)).toEqual([])
       stopped.forget()
       const { tenant, job } = second
       const ended = await store.read(tenant, job)
@@ -225,8 +224,8 @@ describe('a job whose blocks are counted, and die with the process before they a
         .toEqual([true, false, undefined])
       const finishing = await finishJob(repositories, { job: ended!, entry: undefined })
       await finishing?.close()
-      const { attached } = await store.readWithManifest(tenant, job) ?? {}
-      expect([attached, (await store.read(tenant, job))?.closed]).toEqual(['', true])
+      const { inlineResults } = await store.readWithManifest(tenant, job) ?? {}
+      expect([inlineResults, (await store.read(tenant, job))?.closed]).toEqual(['', true])
       expect(await store.openJobs(first.tenant)).toEqual([])
       expect(await store.openJobs(tenant)).toEqual([])
       const rows = parseCsv(await csvOf(tenant, job))

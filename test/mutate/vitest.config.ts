@@ -1,7 +1,10 @@
 import { defineConfig } from 'vitest/config'
 
 /** Integration tests that start a Redis of their own and need nothing else. */
-const ON_REDIS = ['cache', 'cancel', 'compare-and-set', 'data-keys', 'jobs', 'key-of-job', 'money']
+const ON_REDIS = [
+  'cache', 'cancel', 'compare-and-set', 'data-keys', 'jobs', 'key-of-job', 'lookup', 'money',
+  'settle',
+]
 
 /** Unit tests of a folder and other tests without a stack, of which Stryker takes importers. */
 export default defineConfig({

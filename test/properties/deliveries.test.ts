@@ -4,7 +4,7 @@ import {
   createDeliveries, REMEMBERED_MS, type DeliveryClaim, type WebhookDelivery, type AttemptRecord,
 } from '../../services/webhooks/deliveries.ts'
 import type { Attempt } from '../../services/webhooks/delivery-history.ts'
-import { eventIdOf } from '../../services/jobs/events.ts'
+import { eventIdOf } from '../../services/webhooks/event.ts'
 import { eventually } from '../support/eventually.ts'
 import { startRedis } from '../support/redis/redis.ts'
 

@@ -8,12 +8,14 @@ import type { EventSubscription } from '../../services/accounts/organizations.ts
 import { type AttemptDeps, makeAttempt } from '../../services/webhooks/attempt.ts'
 import type { Answer } from '../../services/webhooks/sender.ts'
 import { createDeliverStage } from '../../services/deliver/stage.ts'
-import type { Emission, Incoming } from '../../services/runtime/engine/stage.ts'
+import type { Incoming } from '../../services/runtime/engine/stage.ts'
 import { createDeliveries, type Deliveries } from '../../services/webhooks/deliveries.ts'
-import { partsOfDelivery } from '../../services/jobs/events.ts'
+import { partsOfDelivery } from '../../services/webhooks/event.ts'
 import type { Job } from '../../services/jobs/job.ts'
-import { settledOf } from '../../services/jobs/results/finish-job.ts'
-import { JobProgress } from '../../services/settle/stage.ts'
+import { SettleStage } from '../../services/settle/stage.ts'
+import {
+  arrived, blockEmission, codec, createBlocksDouble, live, messageCodec,
+} from '../support/clickhouse/results.ts'
 import { DELIVERED_TENANT, endedJob } from '../support/webhooks/deliveries.ts'
 import { endpointIdAt, endpointOf } from '../support/webhooks/endpoints.ts'
 
@@ -28,6 +30,10 @@ const SUBSCRIPTIONS: readonly EventSubscription[] = [
   { endpoint: END, events: ['job.completed', 'job.failed', 'job.cancelled'] },
 ]
 const key = randomBytes(32)
+
+/** What of the job a block has makes no difference: the store answers how many rows are counted. */
+const block = await arrived(blockEmission(
+  { chunk: 0, chunks: 1, firstRow: 0, rows: 2, totalRows: 2 }, [[0, live('a')]]))
 
 type Message = Incoming<'jobs.settled' | 'jobs.events'>
 
@@ -62,7 +68,7 @@ function createEventScene (redis: Redis, number: number) {
   })
   const attempt = createAttempts({
     deliveries,
-    findJob: async () => settling.job(),
+    findJob: async () => ({ ...settling.job(), closed: settling.job().ended }),
     onSent: (to, body) => { sent.push({ to, body, isLate: endQueued }) },
   })
   return {
@@ -86,34 +92,47 @@ function createEventScene (redis: Redis, number: number) {
 /** What settle counts and emits. */
 function createSettling (number: number) {
   const messages: Message[] = []
-  let progress = new JobProgress()
   let job = runningJob(number)
-  const emit = () => {
-    const advanced = progress.advance([
-      { kind: 'counted', ended: job.ended, job, entry: undefined },
-    ])
-    const settled = { topic: 'jobs.settled', value: settledOf(job) } as const
-    const emits: readonly Pick<Emission, 'topic' | 'value'>[] =
-      [...advanced.emits, ...job.ended ? [settled] : []]
-    messages.push(...emits.map(({ topic, value }) =>
-      ({ topic, value, raw: { headers: {} } }) as never))
-    advanced.remember()
+  const start = () => new SettleStage({
+    batch: 1,
+    batchBytes: 1,
+    clock: { now: () => 0 },
+    store: {
+      tallyAll: async () => [
+        { kind: 'counted', ended: job.ended, job, entry: undefined, manifest: [] },
+      ],
+      close: async () => true,
+      read: async () => job,
+      readWithManifest: async () => undefined,
+    },
+    blocks: createBlocksDouble(),
+    archive: { save: async () => {} },
+    saveSettled: async () => {},
+    messageCodec,
+    codec,
+  })
+  let settle = start()
+  const emit = async () => {
+    const [decision] = await settle.decide([block])
+    messages.push(...decision?.emits.map(({ topic, value }) =>
+      ({ topic, value, raw: { headers: {} } }) as never) ?? [])
+    await decision?.afterProduced?.()
   }
   return {
     messages,
     job: () => job,
-    advance: (rows: number) => {
+    advance: async (rows: number) => {
       if (job.ended) return
       const finishedRows = Math.min(ROWS, job.counts.finishedRows + rows)
-      const end = { status: 'completed', ended: true, closed: true } as const
+      const end = { status: 'completed', ended: true } as const
       const counts = { ...job.counts, finishedRows }
       job = { ...job, counts, ...finishedRows === ROWS && end }
-      emit()
+      await emit()
     },
     /** A restarted settle reads its last block again. */
-    restart: () => {
-      progress = new JobProgress()
-      emit()
+    restart: async () => {
+      settle = start()
+      await emit()
     },
   }
 }
@@ -169,12 +188,12 @@ it('each subscribed endpoint gets one end event, and progress that only grows', 
     await redis.flushall()
     const scene = createEventScene(redis, ++scenes)
     for (const one of steps) {
-      if (one.do === 'advance') scene.advance(one.rows)
+      if (one.do === 'advance') await scene.advance(one.rows)
       if (one.do === 'deliver') await scene.deliver(one.from)
       if (one.do === 'attempt') await scene.attempt(one.isAnswered)
-      if (one.do === 'restart') scene.restartSettle()
+      if (one.do === 'restart') await scene.restartSettle()
     }
-    scene.advance(ROWS)
+    await scene.advance(ROWS)
     await scene.deliver(1_000)
     while (await scene.attempt(true) > 0);
     const delivered = await scene.delivered()

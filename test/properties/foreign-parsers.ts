@@ -8,13 +8,12 @@ import { readCsv, type CsvReadOptions } from '../../services/ingest/file/read-cs
 import { readFileOptions, readForm } from '../../services/ingest/file/read-form.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/negotiation.ts'
 import { inspectJson } from '../../services/runtime/platform/json-text.ts'
-import {
-  createOriginalCsv, createOriginalJson, joinedHeader,
-} from '../../services/jobs/results/original.ts'
+import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/results/result-csv.ts'
 import { readTable } from '../../services/verify/providers/http-table.ts'
 import { ENTRY_OF, readList } from '../../services/verify/providers/email-lists.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
 import { ReplyReader } from '../../services/verify/providers/smtp/replies.ts'
+import { endedJob } from '../support/clickhouse/results.ts'
 import { zipOf } from '../support/zip.ts'
 
 /** Bytes of a shape of about this size. */
@@ -135,8 +134,23 @@ const TABLE = {
 }
 
 const names = Array.from({ length: 500 }, (_, at) => `column ${at}`)
-const contactsOf = (bytes: Buffer) =>
-  ({ contacts: { offsets: [], references: bytes.toString().split('\n') } })
+/** A chunk of rows without results, whose references are the lines. */
+const mergedLines = (bytes: Buffer) => {
+  const references = bytes.toString().split('\n')
+  const rows = references.length
+  const noBlock = new Int32Array(rows).fill(-1)
+  const merged = {
+    firstRow: 0,
+    rows,
+    inputs: [],
+    blocks: [],
+    blockOf: noBlock,
+    positionOf: noBlock,
+    duplicateOf: new Int32Array(rows),
+    contacts: { offsets: [], references },
+  }
+  return { merged, repeated: new Map() }
+}
 const noPause = async () => {}
 const csvWith = (options: CsvReadOptions) => (bytes: Buffer) => readCsv(bytes, options, noPause)
 const folder = mkdtempSync(join(tmpdir(), 'foreign-bytes-'))
@@ -193,9 +207,15 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
   {
     name: 'a joined line as CSV',
     parse: bytes => {
-      const chunk = contactsOf(bytes)
-      const csvOf = createOriginalCsv({ columns: names, safe: true })
-      return chunk.contacts.references.map((_, at) => csvOf(chunk, at))
+      const chunk = mergedLines(bytes)
+      const csvOf = createCsv(endedJob(), { columns: [], original: names, safe: true })
+      const pieces: Buffer[] = []
+      for (let row = 0; row < chunk.merged.rows;) {
+        const { lines, nextRow } = csvOf(chunk, row)
+        pieces.push(lines)
+        row = nextRow
+      }
+      return Buffer.concat(pieces).toString()
     },
     shapes: LINE_SHAPES,
     growth: 600,
@@ -208,8 +228,9 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
   },
   {
     name: 'the header of a joined file',
-    parse: bytes => joinedHeader(
-      { columns: bytes.toString().split(','), safe: true }, ['status', 'phone', 'row']),
+    parse: bytes => csvHeader(endedJob(), {
+      original: bytes.toString().split(','), safe: true, columns: ['status', 'phone', 'row'],
+    }),
     shapes: {
       'names of ours': fill('status,phone,'),
       'names with our prefix': size => Array.from({ length: Math.sqrt(size / 5) }, (_, at) =>

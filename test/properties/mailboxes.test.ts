@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { canonicalEmail } from '../../services/normalize/email.ts'
+import { canonicalEmail } from '../../services/normalize/canonical.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'
 import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { eventually } from '../support/eventually.ts'

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Attempt } from '../../services/webhooks/delivery-history.ts'
-import { eventIdOf } from '../../services/jobs/events.ts'
+import { eventIdOf } from '../../services/webhooks/event.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { republish } from '../../services/ledger/restore-deliveries.ts'

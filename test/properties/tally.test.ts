@@ -2,11 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CHUNK_ROWS } from '../../services/jobs/chunks.ts'
+import { CHUNK_ROWS } from '../../services/jobs/send.ts'
 import { countBits, has } from '../../services/runtime/platform/bitmap.ts'
-import { createJobScripts } from '../../services/jobs/scripts.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import type { Outcome } from '../../services/jobs/store-types.ts'
+import type { Outcome } from '../../services/jobs/job.ts'
 import { ReplayingError } from '../../services/money/recovery-guard.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
@@ -334,9 +333,8 @@ describe('requests that race', () => {
 
 describe('scripts', () => {
   it('do nothing to a missing job', async () => {
-    const run = createJobScripts(redis)
-    expect(await run.close('org_x.live', { job: 'job_1' })).toEqual(['open'])
-    expect(await run.announce('org_x.live', 'job_1')).toEqual(['unknown'])
+    expect(await store.close('org_x.live', 'job_1')).toBe(false)
+    await store.announce('org_x.live', 'job_1')
     expect(await redis.keys('*org_x*')).toEqual(['w:{org_x}.live'])
   })
 })

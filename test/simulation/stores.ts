@@ -1,11 +1,11 @@
 import type { Completed, Journal } from '../../schemas/types.ts'
-import { boundOf } from '../../services/jobs/message-codec.ts'
+import { boundOf } from '../../services/jobs/rows-seal.ts'
 import type { Archive, ArchivedJob } from '../../services/jobs/results/archive.ts'
 import { canonicalText } from '../../services/money/journal-chain.ts'
 import type { JobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import type { JournalCopy } from '../../services/money/journal-copy.ts'
 import {
-  attachedBlocksOf, blockDigest, type ResultBlocks, type StoredBlock,
+  unpackInlineResults, blockDigest, type ResultBlocks, type StoredBlock,
 } from '../../services/jobs/results/result-blocks.ts'
 
 /** What ClickHouse holds, in memory: inserting the same twice leaves one, as a read of it would. */
@@ -39,8 +39,8 @@ function blockStore (): ResultBlocks {
         of(block.tenant, block.job).set(blockDigest(block), stored(block))
       }
     },
-    insertAttached: async (tenant, job, attached) => {
-      const blocks = attachedBlocksOf(attached)
+    insertInlineResults: async (tenant, job, inlineResults) => {
+      const blocks = unpackInlineResults(inlineResults)
       for (const block of blocks) of(tenant, job).set(block.digest, block)
       return blocks.map(({ digest }) => digest)
     },

@@ -26,7 +26,7 @@ export function verifierOn (
   })
   const deps: AwaitingDeps = {
     waitForJob: waiter.wait,
-    attachedTo: notifications.attachedTo,
+    inlineResultsOf: notifications.inlineResultsOf,
     findResults: (tenant, job) => findStoredResults({ store, archive }, tenant, job),
     findErasures: async () => new Map(),
     rows: createResults({ ...pipeline, blocks }).rows,

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
-import { keysInTopic, type JobKeys, JobKeyLostError } from '../../services/jobs/job-keys.ts'
-import type { NewJobKeys } from '../../services/jobs/job-key-parts.ts'
+import {
+  keysInTopic, type JobKeys, JobKeyLostError, type NewJobKeys,
+} from '../../services/jobs/job-keys.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import { createMessageCodec } from '../../services/jobs/message-codec.ts'
 import type { Codec } from '../../services/runtime/kafka/registry.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { emptyBitmap, set } from '../../services/runtime/platform/bitmap.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
-import type { AcceptRequest, TallyBlock } from '../../services/jobs/store-types.ts'
+import type { AcceptRequest, TallyBlock } from '../../services/jobs/job.ts'
 
 /** A job whose rows are all fresh by default; a minute is left to accept it. */
 export function acceptRequest (

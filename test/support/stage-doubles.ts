@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/types.ts'
-import type { Job, JobCounts, Refusal } from '../../services/jobs/job.ts'
+import type {
+  Job, JobCounts, Refusal, Accepted, AcceptRequest, Outcome,
+} from '../../services/jobs/job.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
-import type { Accepted, AcceptRequest, Outcome } from '../../services/jobs/store-types.ts'
 import { countBits, emptyBitmap, has, set } from '../../services/runtime/platform/bitmap.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type {

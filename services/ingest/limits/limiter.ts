@@ -1,13 +1,12 @@
 import Type, { type Static } from 'typebox'
 import type { Policy } from '../../accounts/organizations.ts'
-import { joinLua } from '../../money/lua.ts'
+import { joinLua, type RedisClient, script } from '../../runtime/platform/redis.ts'
 import { InfrastructureError } from '../../runtime/platform/errors.ts'
 import {
   type Bucket, createTokenBuckets, type Level, secondsUntil,
 } from '../../runtime/platform/limits.ts'
 import { createLogThrottle, type Log } from '../../runtime/platform/log.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
-import { type RedisClient, script } from '../../runtime/platform/redis.ts'
 
 /** Requests that change something have other limits than those that read. */
 type RateLimits = Readonly<Record<'post' | 'get', readonly Bucket[]>>

@@ -3,7 +3,7 @@ import type { EventBody, EventType } from '../../../schemas/api/event.ts'
 import { FileOptionsSchema } from '../../../schemas/api/file.ts'
 import { EXAMPLE_JOBS } from '../../../schemas/api/job.ts'
 import { API_VERSION } from '../../../schemas/api/root.ts'
-import { eventIdOf } from '../../jobs/events.ts'
+import { eventIdOf } from '../../webhooks/event.ts'
 import { type ApiError, errorBody, type ErrorCode, ERRORS } from '../errors.ts'
 import {
   type CodeSample, type Content, mapOperations, mapValues, type OpenApiDocument,

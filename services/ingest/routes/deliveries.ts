@@ -14,7 +14,7 @@ import type { WebhookDelivery } from '../../webhooks/deliveries.ts'
 import type { Attempt } from '../../webhooks/delivery-history.ts'
 import {
   deliveryIdOf, eventIdOf, eventTypeOf, eventTypesOf, partsOfDelivery,
-} from '../../jobs/events.ts'
+} from '../../webhooks/event.ts'
 import type { Job } from '../../jobs/job.ts'
 import type { IngestDeps } from '../ports.ts'
 import { numbersInQuery } from '../query-fields.ts'

@@ -178,21 +178,21 @@ function idRange (fromMs = 0, toMs = Infinity): { readonly first: string, readon
 const MAX_ID_MS = 2 ** 48 - 1
 
 /** Packs a manifest for storage: zstd of JSON, one array per entry. */
-export function packManifest (manifest: readonly ManifestEntry[]): Buffer {
+function packManifest (manifest: readonly ManifestEntry[]): Buffer {
   const entries = manifest.map(({ chunk, digest, won, firstRow, inputs }) =>
     [chunk, digest, won.toString('base64'), firstRow, inputs ? 1 : 0] satisfies PackedEntry)
   return zstdCompressSync(JSON.stringify(entries))
 }
 
 /** Unpacks a stored manifest. */
-export function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
+function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
   const entries = JSON.parse(zstdDecompressSync(packed).toString('utf8')) as readonly PackedEntry[]
   return entries.map(([chunk, digest, won, firstRow, inputs]) =>
     ({ chunk, digest, won: Buffer.from(won, 'base64'), firstRow, inputs: inputs === 1 }))
 }
 
 /** Hex SHA-256, by which a record references its packed manifest. */
-export function contentDigest (content: string | Buffer): string {
+function contentDigest (content: string | Buffer): string {
   return createHash('sha256').update(content).digest('hex')
 }
 
@@ -268,7 +268,7 @@ export function archiveRow (mac: RecordMac, { job, manifest }: ArchivedJob) {
 }
 
 /** The signed content: the tenant, the job and the record. */
-export const signedOf = (
+const signedOf = (
   { tenant, job, record, header }: Omit<StoredJob, 'mac' | 'manifest'>
 ): SignedRecord =>
   ({ table: 'jobs', tenant, id: job, content: JSON.stringify([record, header]) })

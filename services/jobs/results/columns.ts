@@ -42,10 +42,5 @@ export function rowChecksOf (source: string | undefined, evidence = ''): RowChec
 export function identitiesOf (
   kind: ContactKind, canonicals: readonly string[]
 ): readonly string[] {
-  return kind === 'phone' ? canonicals : canonicals.map(emailIdentity)
-}
-
-/** Equal for two canonical addresses exactly if they are one contact. */
-export function emailIdentity (canonical: string): string {
-  return canonical.toLowerCase()
+  return kind === 'phone' ? canonicals : canonicals.map(canonical => canonical.toLowerCase())
 }

@@ -8,7 +8,7 @@ import type { ResultBlocks } from './result-blocks.ts'
 
 export type FinishDeps = {
   readonly archive: Pick<Archive, 'save'>
-  readonly blocks: Pick<ResultBlocks, 'digests' | 'insertAttached'>
+  readonly blocks: Pick<ResultBlocks, 'digests' | 'insertInlineResults'>
   readonly store: Pick<JobStore, 'readWithManifest' | 'close'>
 }
 
@@ -45,8 +45,8 @@ export async function finishJob (
   return finishingOf(deps, ended)
 }
 
-/** A final record, and the blocks that were kept with the job, see `attachBlocks`. */
-type EndRecord = ArchivedJob & { readonly attached?: string | undefined }
+/** A final record, and the blocks that were kept with the job, see `packInlineResults`. */
+type EndRecord = ArchivedJob & { readonly inlineResults?: string | undefined }
 
 /** The final record of an ended job; undefined if it is closed already, or runs again. */
 export async function recordOfEnd (
@@ -57,20 +57,20 @@ export async function recordOfEnd (
   // A job that was rebuilt since will end again, with another manifest.
   const isThisEnd = found?.job.ended === true && found.job.endedAtMs === job.endedAtMs
   if (found === undefined || found.job.closed || !isThisEnd) return undefined
-  return { job, manifest: found.manifest, attached: found.attached }
+  return { job, manifest: found.manifest, inlineResults: found.inlineResults }
 }
 
 /** A closed job is readable, and its rows may have been counted by a process that died then. */
 async function hasBlocks (
   { blocks }: FinishDeps,
-  { job, manifest, attached = '' }: EndRecord
+  { job, manifest, inlineResults = '' }: EndRecord
 ): Promise<boolean> {
   // A job that was failed without its data key has a block without a digest, which is not stored.
   const wanted = manifest.map(({ digest }) => digest).filter(digest => digest !== '')
   if (wanted.length === 0) return true
   const stored = await blocks.digests(job.tenant, job.id, wanted)
   if (wanted.every(digest => stored.has(digest))) return true
-  const kept = new Set(await blocks.insertAttached(job.tenant, job.id, attached))
+  const kept = new Set(await blocks.insertInlineResults(job.tenant, job.id, inlineResults))
   return wanted.every(digest => stored.has(digest) || kept.has(digest))
 }
 

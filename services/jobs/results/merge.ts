@@ -2,7 +2,7 @@ import type { CompletedRows } from '../../../schemas/types.ts'
 import type { ManifestEntry } from '../job.ts'
 import { extensionOf } from '../../phone/cell.ts'
 import { has } from '../../runtime/platform/bitmap.ts'
-import type { StoredColumn } from './dictionary-columns.ts'
+import type { StoredColumn } from './block.ts'
 
 /** A range of rows, with the manifest entries of its blocks. */
 export type ChunkPlan = {

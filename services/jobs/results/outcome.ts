@@ -108,7 +108,7 @@ type EmailColumns = Fields & { readonly email: string, readonly domain: string }
  * a shared calling code, or a global service such as +800).
  * @throws Error when `e164` is not canonical, which is a bug of the caller.
  */
-export function derivePhone (e164: string): PhoneColumns {
+function derivePhone (e164: string): PhoneColumns {
   const written = formatPhone(e164)
   if (written === undefined) throw new Error('derivePhone needs a canonical E.164 number')
   return {
@@ -120,7 +120,7 @@ export function derivePhone (e164: string): PhoneColumns {
 }
 
 /** Derives the result columns of a canonical e-mail address. */
-export function deriveEmail (canonical: string): EmailColumns {
+function deriveEmail (canonical: string): EmailColumns {
   return { email: canonical, domain: canonical.slice(canonical.lastIndexOf('@') + 1) }
 }
 
@@ -128,7 +128,7 @@ export function deriveEmail (canonical: string): EmailColumns {
  * Derives all columns of a contact's canonical form, which override the fields of the record. Turns
  * a suggested mail domain in `fields` into a full address, as only the domain is cached.
  */
-export function derive (
+function derive (
   kind: ContactKind, canonical: string, fields: Fields = {}
 ): Fields {
   if (kind === 'phone') return derivePhone(canonical)

@@ -44,7 +44,7 @@ export const MAX_REFERENCE_CHARACTERS = 200
 const SEALED_PER_TURN = 500
 
 /** Creates the sender of results to partners. */
-export function createPartnerResults ({ codec, producerOf }: Deps): PartnerResults {
+function createPartnerResults ({ codec, producerOf }: Deps): PartnerResults {
   const messageOf = async (of: ResultTarget, result: ContactResult): Promise<OutgoingMessage> => {
     const { partner, key, partition } = of
     const { offset, cells } = result
@@ -125,7 +125,7 @@ const MAX_PRODUCERS = 100
  * acknowledged, so a shared one would block on an unavailable topic. Beyond the limit the least
  * recently used idle producers are closed.
  */
-export function createPartnerProducers (
+function createPartnerProducers (
   open: (partner: string) => Producer, limit = MAX_PRODUCERS
 ): (partner: string) => Pick<Producer, 'send'> {
   // Least recently used first.

@@ -2,7 +2,7 @@ import type { CompletedRows } from '../../../schemas/types.ts'
 import { unpackWith } from '../../runtime/crypto/seal.ts'
 import { JobKeyLostError, type JobKeys } from '../job-keys.ts'
 import type { Job, ManifestEntry } from '../job.ts'
-import { unfinishedRowsOf } from '../manifest.ts'
+import { unfinishedRowsOf } from '../job-record.ts'
 import { unsealRows } from '../rows-seal.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import { rowFieldsOf } from './columns.ts'
@@ -232,7 +232,7 @@ async function repeatOriginals (
 }
 
 /** How many chunks are read at once. */
-export type ReadAheadOptions = {
+type ReadAheadOptions = {
   /** The size of the first batch, when the sizes of chunks are unknown. */
   readonly firstChunks: number
   /** Whether the next batch is read while the current one is consumed. */
@@ -240,7 +240,7 @@ export type ReadAheadOptions = {
 }
 
 /** Some chunks, with all their stored blocks. */
-export type ChunkBatch = readonly [plans: readonly ChunkPlan[], stored: readonly StoredBlock[]]
+type ChunkBatch = readonly [plans: readonly ChunkPlan[], stored: readonly StoredBlock[]]
 
 type Read = (plans: readonly ChunkPlan[]) => Promise<readonly StoredBlock[]>
 
@@ -256,7 +256,7 @@ const MAX_CHUNKS = 25
  * so memory is bounded. Reads at most one batch ahead; a batch that is not consumed is dropped with
  * its failure.
  */
-export function readAhead (
+function readAhead (
   plans: readonly ChunkPlan[], { firstChunks, ahead }: ReadAheadOptions, read: Read
 ): AsyncIterable<ChunkBatch> {
   let at = 0

@@ -1,3 +1,4 @@
+import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../../schemas/types.ts'
 import { createJobStore } from '../store.ts'
 import type { Connections } from '../../runtime/engine/connections.ts'
@@ -6,10 +7,11 @@ import { batchWrites } from '../../runtime/platform/batch-writes.ts'
 import { laneOf } from '../../runtime/platform/topics.ts'
 import { createOutbox } from '../../money/outbox.ts'
 import type { Lane } from '../../topology.ts'
-import { createArchive, type ArchivedJob } from './archive.ts'
-import { createResultBlocks, type ResultBlocks } from './result-blocks.ts'
-import { createSettledRows, type SettledRow } from './settled-rows.ts'
+import { createArchive, type ArchivedJob, ARCHIVE_COLUMNS, archiveRow } from './archive.ts'
+import { createResultBlocks, type ResultBlocks, BLOCK_COLUMNS, blockRow } from './result-blocks.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
+import type { RecordMac } from '../../runtime/crypto/mac.ts'
+import { insertRows, insertToken } from '../../runtime/platform/clickhouse.ts'
 
 type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
   { readonly messageCodec: MessageCodec }
@@ -67,3 +69,26 @@ export async function storeBlock (
   await blocks.insert([block])
   return block
 }
+
+/** A result block, or the final record of a job. */
+export type SettledRow = { readonly block: Completed } | { readonly archived: ArchivedJob }
+
+/**
+ * Stores blocks and final records in one insert: an insert has a fixed cost, and the end of a small
+ * job needs both. Idempotent like the inserts of each.
+ */
+function createSettledRows (
+  clickhouse: Pick<ClickHouseClient, 'insert'>, mac: RecordMac
+): (rows: readonly SettledRow[]) => Promise<void> {
+  return async rows => {
+    if (rows.length === 0) return
+    const values = rows.map(row =>
+      'block' in row ? blockRow(row.block) : archiveRow(mac, row.archived))
+    const names = values.map(value => 'digest' in value ? value.digest : value.mac)
+    await insertRows(clickhouse, {
+      table: 'settled', columns: COLUMNS, values, token: insertToken(names),
+    })
+  }
+}
+
+const COLUMNS = [...new Set([...BLOCK_COLUMNS, ...ARCHIVE_COLUMNS])]

@@ -32,9 +32,9 @@ type WantedBlocks = {
 export type ResultBlocks = {
   /** Stores all blocks in one insert. Idempotent. */
   readonly insert: (blocks: readonly Completed[]) => Promise<void>
-  /** Stores the blocks of an attached text, see `attachBlocks`. Returns their digests. */
-  readonly insertAttached: (
-    tenant: string, job: string, attached: string
+  /** Stores the blocks of inline results, see `packInlineResults`. Returns their digests. */
+  readonly insertInlineResults: (
+    tenant: string, job: string, text: string
   ) => Promise<readonly string[]>
   /** The wanted digests that have a row. */
   readonly digests: (
@@ -53,7 +53,7 @@ export function blockDigest (block: Completed): string {
 }
 
 /** What is stored of a block, except tenant and job. */
-export function storedBlockOf (block: Completed): StoredBlock {
+function storedBlockOf (block: Completed): StoredBlock {
   const { chunk, batch, chunks, rowsSchema, sealed } = block
   const bound = boundOf(block).toString('hex')
   const originals = block.duplicates.map(({ row }) => row)
@@ -77,8 +77,8 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
     await insertRows(clickhouse, { table: 'result_blocks', columns: BLOCK_COLUMNS, values, token })
   }
   const insert = (blocks: readonly Completed[]) => insertAll(blocks.map(blockRow))
-  const insertAttached: ResultBlocks['insertAttached'] = async (tenant, job, attached) => {
-    const blocks = attachedBlocksOf(attached)
+  const insertInlineResults: ResultBlocks['insertInlineResults'] = async (tenant, job, text) => {
+    const blocks = unpackInlineResults(text)
     await insertAll(blocks.map(block => rowOf({ tenant, job }, block)))
     return blocks.map(({ digest }) => digest)
   }
@@ -99,7 +99,7 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
   }
   const read = async (wanted: WantedBlocks) =>
     (await select<ReadBlock>(SELECT_BLOCKS, wanted, settingsOf(wanted))).map(storedBlockIn)
-  return { insert, insertAttached, digests, read }
+  return { insert, insertInlineResults, digests, read }
 }
 
 /**
@@ -206,12 +206,12 @@ type ReadBlock = Omit<StoredBlock, 'sealed'> & { readonly base64: string }
 
 /** The row of a block, without its defaults. */
 export function blockRow (value: Completed) {
-  return rowOf(value, attachedBlockOf(value))
+  return rowOf(value, toInlineBlock(value))
 }
 
 function rowOf (
   { tenant, job }: Pick<Completed, 'tenant' | 'job'>,
-  { rowsSchema, sealed, ...stored }: AttachedBlock
+  { rowsSchema, sealed, ...stored }: InlineBlock
 ) {
   return {
     ...stored, tenant, job, rows_schema: rowsSchema, sealed_base64: sealed.toString('base64'),
@@ -219,30 +219,30 @@ function rowOf (
 }
 
 /** A stored block with the number of its rows. */
-type AttachedBlock = StoredBlock & { readonly rows: number }
+type InlineBlock = StoredBlock & { readonly rows: number }
 
-const attachedBlockOf = (block: Completed): AttachedBlock =>
+const toInlineBlock = (block: Completed): InlineBlock =>
   ({ ...storedBlockOf(block), rows: countBits(block.finished) })
 
 /** Every process that waits for any job receives them. */
-const MAX_ATTACHED_BYTES = 32_768
+const MAX_INLINE_BYTES = 32_768
 
 /**
  * The sealed blocks of a small job as text, for the notification of its end: a request that waits
  * for the rows gets them before they are stored. '' if they are large, or too few to end the job.
  */
-export function attachBlocks (blocks: readonly Completed[]): string {
+export function packInlineResults (blocks: readonly Completed[]): string {
   const rows = blocks.reduce((sum, { finished }) => sum + countBits(finished), 0)
   const bytes = blocks.reduce((sum, { sealed }) => sum + sealed.length, 0)
-  if (bytes > MAX_ATTACHED_BYTES || rows < (blocks[0]?.totalRows ?? Infinity)) return ''
-  return JSON.stringify(blocks.map(attachedBlockOf).map(({ sealed, ...block }) =>
+  if (bytes > MAX_INLINE_BYTES || rows < (blocks[0]?.totalRows ?? Infinity)) return ''
+  return JSON.stringify(blocks.map(toInlineBlock).map(({ sealed, ...block }) =>
     ({ ...block, sealed: sealed.toString('base64') })))
 }
 
-/** The blocks in an attached text; one whose content does not match its digest is left out. */
-export function attachedBlocksOf (text: string): readonly AttachedBlock[] {
+/** The blocks of inline results; one whose content does not match its digest is left out. */
+export function unpackInlineResults (text: string): readonly InlineBlock[] {
   if (text === '') return []
-  return (JSON.parse(text) as (Omit<AttachedBlock, 'sealed'> & { readonly sealed: string })[])
+  return (JSON.parse(text) as (Omit<InlineBlock, 'sealed'> & { readonly sealed: string })[])
     .map(block => ({ ...block, sealed: Buffer.from(block.sealed, 'base64') }))
     .filter(block => digestOfStored(block) === block.digest)
 }
@@ -251,11 +251,11 @@ export function attachedBlocksOf (text: string): readonly AttachedBlock[] {
  * Reads the given blocks from memory if they are all that is wanted, otherwise from the store,
  * which may not have them yet.
  */
-export function withAttachedBlocks (
-  blocks: Pick<ResultBlocks, 'digests' | 'read'>, attached: readonly StoredBlock[]
+export function withInlineResults (
+  blocks: Pick<ResultBlocks, 'digests' | 'read'>, inlineResults: readonly StoredBlock[]
 ): Pick<ResultBlocks, 'digests' | 'read'> {
-  // A block that was delivered twice is attached twice.
-  const byDigest = new Map(attached.map(block => [block.digest, block]))
+  // A block that was delivered twice is there twice.
+  const byDigest = new Map(inlineResults.map(block => [block.digest, block]))
   return {
     digests: async (tenant, job, wanted) => {
       const others = wanted.filter(digest => !byDigest.has(digest))

@@ -1,15 +1,13 @@
 import type { Job, ManifestEntry } from '../job.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
-import { type StoredBlock, withAttachedBlocks } from './result-blocks.ts'
-import { columnsOf, rowFieldsOf } from './columns.ts'
-import { csvLine, CsvWriter } from './csv.ts'
+import { type StoredBlock, withInlineResults } from './result-blocks.ts'
+import { rowFieldsOf } from './columns.ts'
+import { createCsv, csvHeader, type CsvOptions } from './result-csv.ts'
+import { csvLine } from './csv.ts'
 import { type Contacts, createCellReader } from './merge.ts'
-import {
-  type ChunkCsv, createChunkCsv, createOriginalWriter, type CsvPiece, PIECE_BYTES,
-} from './merged-csv.ts'
-import { joinedColumns, joinedHeader } from './original.ts'
 import { openChunks, type ReadChunk, type ReadingDeps } from './read-chunks.ts'
-import type { RowFilter } from './row-filter.ts'
+import { FILTER_COLUMNS } from '../../../schemas/api/results.ts'
+import type { ServiceSlug } from '../../topology.ts'
 
 /** Cells of some rows, in order, by the fields of the job's service. */
 export type Rows = readonly (readonly string[])[]
@@ -23,18 +21,7 @@ export type RowOptions = {
   readonly limit?: number
   readonly keep?: RowFilter | undefined
   /** Blocks of the job that are in memory already. */
-  readonly attached?: readonly StoredBlock[]
-}
-
-/**
- * `safe` guards cells against formulas; `columns` and `keep` select cells and rows; `original` puts
- * the customer's columns of these names before them.
- */
-export type CsvOptions = {
-  readonly safe?: boolean
-  readonly columns?: readonly string[]
-  readonly keep?: RowFilter | undefined
-  readonly original?: readonly string[] | undefined
+  readonly inlineResults?: readonly StoredBlock[]
 }
 
 export type Results = {
@@ -68,9 +55,9 @@ export function createResults (deps: ReadingDeps): Results {
   async function * rows (
     job: Job, manifest: readonly ManifestEntry[], options: RowOptions = {}
   ): AsyncIterable<Rows> {
-    const { afterRow = 0, limit = Infinity, keep, attached = [] } = options
+    const { afterRow = 0, limit = Infinity, keep, inlineResults = [] } = options
     const rowsOf = createRowReader(job, options)
-    const blocks = withAttachedBlocks(deps.blocks, attached)
+    const blocks = withInlineResults(deps.blocks, inlineResults)
     const to = keep === undefined ? afterRow + limit : Infinity
     const chunks = await openChunks({ ...deps, blocks }, {
       job,
@@ -100,7 +87,7 @@ export function createResults (deps: ReadingDeps): Results {
     csvStream: async function * (job, manifest, options = {}) {
       const csvOf = createCsv(job, options)
       const chunks = await openChunks(deps, { job, manifest, range: WHOLE })
-      yield Buffer.from(csvLine(headerOf(job, options)))
+      yield Buffer.from(csvLine(csvHeader(job, options)))
       for await (const chunk of chunks) {
         for (let row = 0; row < chunk.merged.rows;) {
           const { lines, nextRow } = csvOf(chunk, row)
@@ -111,57 +98,6 @@ export function createResults (deps: ReadingDeps): Results {
         }
       }
     },
-  }
-}
-
-function columnsIn (job: Job, { columns, original }: CsvOptions): readonly string[] {
-  const all = columnsOf(job.service)
-  return columns ?? (original === undefined ? all : joinedColumns(all))
-}
-
-function headerOf (job: Job, options: CsvOptions): readonly string[] {
-  const columns = columnsIn(job, options)
-  const { original, safe = false } = options
-  return original === undefined ? columns : joinedHeader({ columns: original, safe }, columns)
-}
-
-/** Encodes chunks as CSV: whole ones without reading their cells, which takes far longer. */
-function createCsv (job: Job, options: CsvOptions): (chunk: ReadChunk, from: number) => CsvPiece {
-  if (options.columns !== undefined || options.keep !== undefined) {
-    return createSelectedCsv(job, options)
-  }
-  const { safe = false, original } = options
-  const csvOf: ChunkCsv = createChunkCsv(columnsOf(job.service), {
-    safe, ...original && { original: { columns: original, safe } },
-  })
-  return ({ merged, repeated }, from) => csvOf(merged, repeated, from)
-}
-
-const SELECTED_SIZE_BYTES = 65_536
-
-function createSelectedCsv (
-  job: Job, options: CsvOptions
-): (chunk: ReadChunk, from: number) => CsvPiece {
-  const { safe = false, keep = () => true, original } = options
-  const fields = rowFieldsOf(job.service)
-  const cellsAt = createCellReader(fields)
-  const positions = columnsIn(job, options).map(name => fields.indexOf(name))
-  const begin = original && createOriginalWriter({ columns: original, safe })
-  return (chunk, from) => {
-    const { merged, repeated } = chunk
-    const writer = new CsvWriter({ safe, sizeBytes: SELECTED_SIZE_BYTES })
-    let row = from
-    for (; row < merged.rows && writer.length < PIECE_BYTES; row++) {
-      const cells = repeated.get(row) ?? cellsAt(merged, row)
-      if (!keep(cells)) continue
-      begin?.(writer, merged, row)
-      for (const [index, position] of positions.entries()) {
-        if (index > 0 || begin !== undefined) writer.comma()
-        writer.cell(cells[position] ?? '')
-      }
-      writer.endLine()
-    }
-    return { lines: writer.bytes(), nextRow: row }
   }
 }
 
@@ -177,4 +113,30 @@ function createRowReader (
       return withReference ? [...cells, merged.contacts?.references[skipped + at] ?? ''] : cells
     })
   }
+}
+
+/** Whether a row is wanted, by its cells. */
+export type RowFilter = (cells: readonly string[]) => boolean
+
+/** The wanted values of columns, each of a closed list; a column that is missing takes any. */
+export type WantedRows = Readonly<Partial<Record<typeof FILTER_COLUMNS[number],
+  readonly string[] | undefined>>> & { readonly duplicates?: 'drop' | undefined }
+
+/**
+ * The filter of rows as they are returned, where a duplicate repeats the verdict of its original;
+ * undefined if it keeps all.
+ */
+export function createRowFilter (
+  service: ServiceSlug, wanted: WantedRows
+): RowFilter | undefined {
+  const fields = rowFieldsOf(service)
+  const tests = FILTER_COLUMNS.flatMap(name => {
+    const values = wanted[name]
+    return values === undefined ? [] : [{ at: fields.indexOf(name), values: new Set(values) }]
+  })
+  const sourceAt = fields.indexOf('source')
+  const drops = wanted.duplicates === 'drop'
+  if (tests.length === 0 && !drops) return undefined
+  return cells => !(drops && cells[sourceAt] === 'duplicate') &&
+    tests.every(({ at, values }) => values.has(cells[at] ?? ''))
 }

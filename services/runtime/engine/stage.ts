@@ -36,7 +36,7 @@ export type Emission<T extends TopicName = InnerTopic> = {
 }[T]
 
 /** The position of a message that can never be decided, and the reason of its dead letter. */
-type DeadSource = Pick<RawMessage, 'topic' | 'partition' | 'offset'> & {
+export type DeadSource = Pick<RawMessage, 'topic' | 'partition' | 'offset'> & {
   readonly reason: string
 }
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster, type Command, Redis, type RedisOptions } from 'ioredis'
 import type { Clock } from './clock.ts'
@@ -196,6 +197,11 @@ async function connectCluster (
   const late = sleep(timeouts.connectTimeout, undefined, { ref: false })
   await Promise.race([ready, late, cluster.connect().catch(() => {})])
   return cluster
+}
+
+/** Concatenates Lua files in this order, as Redis has no modules. */
+export function joinLua (...files: readonly URL[]): string {
+  return files.map(file => readFileSync(file, 'utf8')).join('\n')
 }
 
 /**

@@ -1,5 +1,5 @@
 import { connectJobKeys, connectNewJobKeys } from '../../../services/jobs/connect-keys.ts'
-import type { NewJobKey } from '../../../services/jobs/job-key-parts.ts'
+import type { NewJobKey } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { send } from '../../../services/jobs/send.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'

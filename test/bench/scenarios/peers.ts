@@ -1,4 +1,4 @@
-import { chunksOf } from '../../../services/jobs/chunks.ts'
+import { CHUNK_ROWS } from '../../../services/jobs/send.ts'
 import { startAll } from '../../support/stacks/services.ts'
 import { mixedPhones, median, withDeadline } from '../jobs.ts'
 import type { Hop } from '../peers/hop.ts'
@@ -57,7 +57,8 @@ export async function measurePeers (options: PeersOptions): Promise<PeersFigures
 /** Appends to a list, so that the caller closes the hops that started when another one fails. */
 async function startHops (hops: Hop[], { env, rows }: PeersOptions): Promise<void> {
   const inputs = mixedPhones(rows)
-  const chunks = chunksOf(inputs).map(chunk => chunk.inputs)
+  const chunks = Array.from({ length: Math.ceil(inputs.length / CHUNK_ROWS) }, (_, chunk) =>
+    inputs.slice(chunk * CHUNK_ROWS, (chunk + 1) * CHUNK_ROWS))
   const brokers = (env.KAFKA_BROKERS ?? '').split(',')
   for (const name of ['kafkajs', 'platformatic']) {
     hops.push(await startPlainHop({ name, brokers, chunks }))

@@ -113,8 +113,8 @@ async function runJob (store: JobStore, redis: Redis, tenant: string): Promise<v
   await store.batchAction(tenant, job)
   const place = { job, chunkRows: 1 }
   const blocks = [blockOf({ ...place, inputs: true }, {}), blockOf(place, { live: [0] })]
-  const attached = 'x'.repeat(ATTACHED_BYTES)
-  const last = (await store.tallyAll(tenant, blocks, { attached, keeps: true })).at(-1)
+  const text = 'x'.repeat(ATTACHED_BYTES)
+  const last = (await store.tallyAll(tenant, blocks, { text, keeps: true })).at(-1)
   if (last?.kind !== 'counted' || !last.ended) throw new Error(`job ${job} has not ended`)
   await store.close(tenant, job, last.entry?.seq)
 }

@@ -9,12 +9,10 @@ import {
 import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
 import { rootIdOf } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
-import { createJobKeyEraser } from '../../../services/jobs/job-key-eraser.ts'
+import { createJobKeyEraser } from '../../../services/jobs/erasures.ts'
 import { keysInTopic } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
-import {
-  tombstoneOf, wrappedInRedis, wrappedInTopic,
-} from '../../../services/jobs/wrapped-keys.ts'
+import { tombstoneOf, wrappedInRedis, wrappedInTopic } from '../../../services/jobs/wrapped-keys.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 import { listKeys, rewrapAll } from '../../../services/admin/key-rotation.ts'

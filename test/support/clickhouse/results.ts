@@ -9,7 +9,7 @@ import {
 } from '../../../services/jobs/results/block.ts'
 import type { RowOutcome } from '../../../services/jobs/results/outcome.ts'
 import {
-  blockDigest, storedBlockOf, type ResultBlocks,
+  blockDigest, blockRow, type ResultBlocks,
 } from '../../../services/jobs/results/result-blocks.ts'
 import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from '../stage-doubles.ts'
 
@@ -31,11 +31,14 @@ export function createBlocksDouble (): ResultBlocks & { stored: Completed[], ins
       inserts.push(blocks.length)
       stored.push(...blocks)
     },
-    insertAttached: async () => [],
+    insertInlineResults: async () => [],
     digests: async (tenant, job, wanted) =>
       new Set(of(tenant, job).map(blockDigest).filter(digest => wanted.includes(digest))),
     read: async ({ tenant, job, firstChunk, lastChunk, digests }) => of(tenant, job)
-      .map(storedBlockOf)
+      .map(block => {
+        const { rows_schema: rowsSchema, sealed_base64: sealed, ...stored } = blockRow(block)
+        return { ...stored, rowsSchema, sealed: Buffer.from(sealed, 'base64') }
+      })
       .filter(({ chunk, digest }) =>
         chunk >= firstChunk && chunk <= lastChunk && digests.includes(digest)),
   }

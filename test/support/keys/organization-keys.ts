@@ -3,8 +3,8 @@ import { createKeyRing } from '../../../services/runtime/crypto/key-ring.ts'
 import type { OrganizationKeys } from '../../../services/accounts/organization-keys.ts'
 import {
   createJobKeys, createKeyCache, createNewJobKeys, type JobKeys, type JobKeysOptions,
+  type NewJobKeys,
 } from '../../../services/jobs/job-keys.ts'
-import type { NewJobKeys } from '../../../services/jobs/job-key-parts.ts'
 import { globalKey, type RedisClient } from '../../../services/runtime/platform/redis.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 

@@ -1,7 +1,7 @@
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import { createMessageMac, type MessageMac } from '../../../services/runtime/kafka/message-mac.ts'
 import { createRecordMac, type RecordMac } from '../../../services/runtime/crypto/mac.ts'
-import { contentDigest, packManifest, signedOf } from '../../../services/jobs/results/archive.ts'
+import { archiveRow } from '../../../services/jobs/results/archive.ts'
 
 /** Message keys as configuration, for what is never connected to brokers. */
 export const MESSAGE_KEY_ENV = {
@@ -25,9 +25,7 @@ export const messageMacOf = (env: Env): MessageMac => createMessageMac(messageKe
 
 /** The row of a job as ClickHouse gives it back, signed by the keys for tests. */
 export function storedJob (job: Job, manifest: readonly ManifestEntry[]) {
-  const { header: sealed, ...fields } = job
-  const packed = packManifest(manifest)
-  const record = JSON.stringify({ ...fields, manifestDigest: contentDigest(packed) })
-  const row = { tenant: job.tenant, job: job.id, record, header: sealed.toString('base64') }
-  return { ...row, manifest: packed.toString('base64'), mac: recordMacOf().sign(signedOf(row)) }
+  const { tenant, job: id, record, header_base64: header, manifest_base64: packed, mac } =
+    archiveRow(recordMacOf(), { job, manifest })
+  return { tenant, job: id, record, header, manifest: packed, mac }
 }

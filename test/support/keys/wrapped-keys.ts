@@ -7,7 +7,7 @@ import {
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { ACCOUNTS_RUN_KEY } from '../../../services/accounts/records.ts'
 import type { CopiedKey, JobKeyCopy } from '../../../services/jobs/job-key-copy.ts'
-import { splitJobKey } from '../../../services/jobs/job-key-parts.ts'
+import { splitJobKey } from '../../../services/jobs/job-keys.ts'
 import type { ReadTopic } from '../../../services/jobs/wrapped-keys.ts'
 import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
 import { createMemoryBus } from '../kafka/memory-bus.ts'

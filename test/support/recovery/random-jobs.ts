@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
-import type { AcceptRequest, TallyBlock } from '../../../services/jobs/store-types.ts'
+import type { AcceptRequest, TallyBlock } from '../../../services/jobs/job.ts'
 import { acceptRequest, blockOf, upTo } from '../jobs.ts'
 
 const ENDS = ['live', 'unknown', 'cancelled', 'cached', 'invalid'] as const

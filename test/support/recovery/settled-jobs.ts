@@ -4,7 +4,7 @@ import { tenantOf } from '../../../services/accounts/tenant.ts'
 import type { Decision, Emission, Incoming } from '../../../services/runtime/engine/stage.ts'
 import { createLedgerStage } from '../../../services/ledger/stage.ts'
 import { createRepositories } from '../../../services/jobs/results/repositories.ts'
-import { createSettleStage } from '../../../services/settle/stage.ts'
+import { SettleStage } from '../../../services/settle/stage.ts'
 import type { connectAll } from '../stacks/connected.ts'
 import { acceptClaimed, acceptRequest } from '../jobs.ts'
 import { newOrganization } from '../organizations.ts'
@@ -80,8 +80,8 @@ async function startJob ({ env, keys, messageCodec, store, wallet }: All) {
 /** Jobs that `settle` ends and `ledger` copies, on the stores of `all`, without other stages. */
 export function createSettledJobs (all: All) {
   const { archive, connected, journal, keyCopy, results } = all
-  const settle = createSettleStage({
-    ...createRepositories(connected), clock: hurriedClock(), batch: 1, batchBytes: 1,
+  const settle = new SettleStage({
+    ...connected, ...createRepositories(connected), clock: hurriedClock(), batch: 1, batchBytes: 1,
   })
   const ledger = createLedgerStage({
     journal,
@@ -103,7 +103,7 @@ export function createSettledJobs (all: All) {
     end: async (
       messages: readonly Incoming<'rows.completed'>[]
     ): Promise<readonly Journal[]> => {
-      const decisions = await settle.decide(messages, signal) as Decision<'settle'>[]
+      const decisions = await settle.decide(messages) as Decision<'settle'>[]
       await decisions[0]?.afterProduced?.()
       return emitted(decisions, 'wallet.journal').map(({ value }) => value)
     },

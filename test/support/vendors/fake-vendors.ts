@@ -1,12 +1,10 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import { describedVendor, VENDOR_PRESETS } from '../../../services/jobs/vendor-presets.ts'
+import { describedVendor, VENDOR_PRESETS } from '../../../services/jobs/checks.ts'
 import { bouncer, reacher, zerobounce, zeroFile } from './fake-email-vendors.ts'
 import { checknumber, telnyx, twilio, vonage } from './fake-phone-vendors.ts'
-import {
-  FAKE_KEYS, type Asked, type FakeMode, type Handler, type Shared,
-} from './fake-vendor.ts'
+import { FAKE_KEYS, type Asked, type FakeMode, type Handler, type Shared } from './fake-vendor.ts'
 
 /** Running vendors. */
 export type FakeVendors = {

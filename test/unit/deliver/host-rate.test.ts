@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createHostRate } from '../../../services/deliver/host-rate.ts'
+import { createHostRate } from '../../../services/webhooks/attempt.ts'
 
 const url = 'https://a.example/hook'
 

@@ -107,7 +107,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
         return true
       },
     },
-    attachedTo: () => '',
+    inlineResultsOf: () => '',
     findKey: async secret => KEYS[secret] ?? { kind: 'invalid' },
     lists: () => undefined,
     submit: async submission => {

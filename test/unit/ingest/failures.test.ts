@@ -5,7 +5,7 @@ import { OrganizationErasedError } from '../../../services/accounts/organization
 import { type ErrorCode, ERRORS } from '../../../services/ingest/errors.ts'
 import { createSocketFailure } from '../../../services/ingest/failures.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
-import { eventIdOf } from '../../../services/jobs/events.ts'
+import { eventIdOf } from '../../../services/webhooks/event.ts'
 import {
   LostResultsError, MissingResultsError,
 } from '../../../services/jobs/results/read-chunks.ts'

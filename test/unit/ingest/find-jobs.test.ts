@@ -6,16 +6,13 @@ import {
   waitForChange, whileConnected,
 } from '../../../services/ingest/find-jobs.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
-import { headerKeyOf } from '../../../services/jobs/job-key-parts.ts'
-import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
+import { headerKeyOf, JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import type { JobWait } from '../../../services/jobs/job-waiter.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { ListOptions } from '../../../services/jobs/results/archive.ts'
 import { sealHeader } from '../../../services/jobs/rows-seal.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
-import {
-  application, closedJob, doubles, JOB_ID, jobOf, MANIFEST, NOW_MS,
-} from './doubles.ts'
+import { application, closedJob, doubles, JOB_ID, jobOf, MANIFEST, NOW_MS } from './doubles.ts'
 
 const TENANT = 'org_01.live'
 const wanted = { tenant: TENANT, id: JOB_ID }

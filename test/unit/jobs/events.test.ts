@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { END_EVENT_TYPES, EVENT_TYPES } from '../../../schemas/api/event.ts'
 import {
   deliveryIdOf, eventIdOf, eventTypeOf, finishedTenths, partsOfDelivery, tenthOf,
-} from '../../../services/jobs/events.ts'
+} from '../../../services/webhooks/event.ts'
 import { endedJob } from '../../support/webhooks/deliveries.ts'
 import { JOB_STATES } from '../../../schemas/api/job.ts'
 

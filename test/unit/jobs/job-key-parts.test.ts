@@ -1,12 +1,13 @@
 import { expect, it } from 'vitest'
-import { newJobKey, openJobKey } from '../../../services/jobs/job-key-parts.ts'
+import { createKeyCache, createNewJobKeys, openJobKey } from '../../../services/jobs/job-keys.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 
 const [results, webhooks] = [organizationKeysOf(1), organizationKeysOf(2)]
 
 it('the key of webhooks opens the header of a job, no results and no other job', async () => {
   const job = 'job_1'
-  const { key, wrapped } = await newJobKey({ results, webhooks }, 'org_1.live', job)
+  const { key, wrapped } = await createNewJobKeys({ results, webhooks }, createKeyCache())
+    .create('org_1.live', job)
   const stored = { tenant: 'org_1.live', job, wrapped }
   expect(await openJobKey(results, 'results', stored)).toEqual(key)
   expect(await openJobKey(webhooks, 'webhooks', stored)).not.toEqual(key)
@@ -19,6 +20,6 @@ it('the key of webhooks opens the header of a job, no results and no other job',
 
 it('no data key is made before the topic has the keys that wrap it', async () => {
   const unshipped = { ...webhooks, whenShipped: async () => { throw new Error('not shipped') } }
-  await expect(newJobKey({ results, webhooks: unshipped }, 'org_1.live', 'job_1'))
-    .rejects.toThrow('not shipped')
+  const keys = createNewJobKeys({ results, webhooks: unshipped }, createKeyCache())
+  await expect(keys.create('org_1.live', 'job_1')).rejects.toThrow('not shipped')
 })

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import {
-  fieldsOf, jobOf, RECORD_FIELDS, recordFields, recordOf, refusalOf,
+  fieldsOf, jobOf, RECORD_FIELDS, recordFields, recordOf, refusalOf, unfinishedRowsOf,
 } from '../../../services/jobs/job-record.ts'
-import { acceptedOf, claimedOf, jobOutcomeOf, talliedOf } from '../../../services/jobs/scripts.ts'
 
 const numbers = [
   'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits', 'quotedFresh', 'maxQuoteMicros',
@@ -61,11 +60,6 @@ const job = {
   releasedMicros: 23,
 }
 const refusal = ['refusal', 'insufficient_balance', 'requiredMicros', '7', 'availableMicros', '3']
-const refused = {
-  kind: 'refused',
-  refusal: { code: 'insufficient_balance', requiredMicros: 7, availableMicros: 3 },
-}
-
 describe('a record', () => {
   it('is a job', () => {
     expect(jobOf('org_1.live', fieldsOf(pairs))).toEqual(job)
@@ -85,7 +79,9 @@ describe('a record', () => {
   })
 
   it('may hold a refusal', () => {
-    expect(refusalOf('job_1', fieldsOf(refusal))).toEqual(refused.refusal)
+    expect(refusalOf('job_1', fieldsOf(refusal))).toEqual({
+      code: 'insufficient_balance', requiredMicros: 7, availableMicros: 3,
+    })
     expect(refusalOf('job_1', fieldsOf(['refusal', 'expired']))).toEqual({ code: 'expired' })
     expect(refusalOf('job_1', fieldsOf(pairs))).toBeUndefined()
     expect(() => refusalOf('job_1', fieldsOf(['refusal', 'mood'])))
@@ -100,33 +96,10 @@ it('a feed job says where its contacts came from', () => {
   expect(refusalOf('job_1', { refusal: 'cursor_moved' })).toEqual({ code: 'cursor_moved' })
 })
 
-describe('replies', () => {
-  it('of claim', () => {
-    expect(claimedOf(['new', '1', '2'])).toEqual({ kind: 'new', nowMs: 1, acceptByMs: 2 })
-    expect(claimedOf(['same', 'job_1', '2', 'one']))
-      .toEqual({ kind: 'same', job: 'job_1', acceptByMs: 2, owner: 'one' })
-    expect(claimedOf(['reused'])).toEqual({ kind: 'reused' })
-    expect(() => claimedOf(['else'])).toThrow('unexpected reply of claim: else')
-  })
-
-  it('of accept and refuse', () => {
-    const of = { tenant: 'org_1.live', job: 'job_1' }
-    expect(acceptedOf(of, ['accepted', '', ...pairs]))
-      .toEqual({ kind: 'accepted', job, entry: undefined })
-    expect(acceptedOf(of, ['refused', ...refusal])).toEqual(refused)
-    expect(jobOutcomeOf(of, ['refused', ...refusal])).toEqual(refused)
-    expect(jobOutcomeOf(of, ['refused', ...refusal, 'forgotten', '1']))
-      .toEqual({ ...refused, forgotten: true })
-    expect(jobOutcomeOf(of, ['accepted', '', ...pairs])).toEqual({ kind: 'accepted', job })
-    expect(jobOutcomeOf(of, ['open'])).toEqual({ kind: 'open' })
-    expect(() => acceptedOf(of, ['refused']))
-      .toThrow('reply for job job_1 lacks a refusal code')
-  })
-
-  it('of tally and fail', () => {
-    expect(talliedOf('org_1.live', ['skip'])).toEqual({ kind: 'skip' })
-    expect(talliedOf('org_1.live', ['known', '1', '', ...pairs]))
-      .toEqual({ kind: 'known', ended: true, entry: undefined, job })
-    expect(() => talliedOf('t', ['else'])).toThrow('unexpected reply of tally: else')
-  })
+it('the rows that no block has won stay open, across chunks that end within a byte', () => {
+  const entry = (firstRow: number, ...won: number[]) =>
+    ({ chunk: 0, digest: '', inputs: false, firstRow, won: Buffer.from(won) })
+  expect(unfinishedRowsOf(11, [])).toEqual(Buffer.from([0xff, 0b111]))
+  expect(unfinishedRowsOf(11, [entry(0, 0b10), entry(3, 0b10000001), entry(10, 1)]))
+    .toEqual(Buffer.from([0b11110101, 0b011]))
 })

@@ -27,7 +27,7 @@ async function setUp ({ pollMs = 60_000, maxWaits = 10, maxWaitsPerTenant = 10 }
   const wait = (more: Partial<JobWait> = {}) => waiter.wait({
     tenant: 'org_1.live', job: 'job_1', isDone: job => job.closed, timeoutMs: 60_000, ...more,
   })
-  return { state, channel, waiter, notify, wait, attachedTo: notifications.attachedTo }
+  return { state, channel, waiter, notify, wait, inlineResultsOf: notifications.inlineResultsOf }
 }
 
 afterEach(() => { vi.useRealTimers() })
@@ -53,13 +53,13 @@ describe('a wait for a job', () => {
     expect(state.reads).toBe(3)
   })
 
-  it('keeps what is attached to the end of a job, also before anybody waits', async () => {
-    const { channel, attachedTo, wait } = await setUp()
+  it('keeps the inline results of a job, also before anybody waits', async () => {
+    const { channel, inlineResultsOf, wait } = await setUp()
     channel.emit('message', 'outcomes', 'job_1 {}\n[some blocks]')
     channel.emit('message', 'outcomes', 'job_1')
-    const isDone = ({ id }: Job) => attachedTo(id) !== ''
+    const isDone = ({ id }: Job) => inlineResultsOf(id) !== ''
     expect(await wait({ isDone })).toBe(running)
-    expect([attachedTo('job_1'), attachedTo('job_2')]).toEqual(['[some blocks]', ''])
+    expect([inlineResultsOf('job_1'), inlineResultsOf('job_2')]).toEqual(['[some blocks]', ''])
   })
 
   it('ends with the record in a notification of the end, without a read', async () => {

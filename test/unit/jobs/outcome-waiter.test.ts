@@ -1,9 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import { subscribeToJobs } from '../../../services/jobs/job-waiter.ts'
-import { createOutcomeWaiter, isSafe } from '../../../services/jobs/outcome-waiter.ts'
-import type { Job } from '../../../services/jobs/job.ts'
-import type { Outcome } from '../../../services/jobs/store-types.ts'
+import { subscribeToJobs, createOutcomeWaiter, isSafe } from '../../../services/jobs/job-waiter.ts'
+import type { Job, Outcome } from '../../../services/jobs/job.ts'
 
 const open: Outcome = { kind: 'open' }
 const expired: Outcome = { kind: 'refused', refusal: { code: 'expired' } }

@@ -1,15 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import { headerKeyOf } from '../../../services/jobs/job-key-parts.ts'
+import { headerKeyOf } from '../../../services/jobs/job-keys.ts'
 import { decodeTime } from 'ulid'
 import { describe, expect, it } from 'vitest'
 import type { SubmittedRows } from '../../../schemas/types.ts'
-import { newJobId, type Job } from '../../../services/jobs/job.ts'
+import {
+  newJobId, type Job, type IdempotencyClaim, type Outcome,
+} from '../../../services/jobs/job.ts'
 import { openHeader } from '../../../services/jobs/rows-seal.ts'
-import type { IdempotencyClaim, Outcome } from '../../../services/jobs/store-types.ts'
-import { send, type Submission } from '../../../services/jobs/send.ts'
 import {
   createSubmitter, NotSubmittedError, type SubmitterOptions,
 } from '../../../services/jobs/submit.ts'
+import { send, type Submission } from '../../../services/jobs/send.ts'
 import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import { eventually } from '../../support/eventually.ts'

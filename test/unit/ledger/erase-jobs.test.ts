@@ -13,7 +13,7 @@ import { createErasureRedis } from '../../support/redis/erasure-redis.ts'
 import { createManualClock, TENANT, JOB } from '../../support/stage-doubles.ts'
 import { createTokenizer } from '../../../services/cache/tokens.ts'
 import type { RecordCache } from '../../../services/cache/cache.ts'
-import { joinJobKey } from '../../../services/jobs/job-key-parts.ts'
+import { joinJobKey } from '../../../services/jobs/job-keys.ts'
 import { LostResultsError } from '../../../services/jobs/results/read-chunks.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys as jobKeys, live, manifestEntry,

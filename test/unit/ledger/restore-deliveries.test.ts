@@ -7,7 +7,7 @@ import {
 import { endedJob, DELIVERED_JOB } from '../../support/webhooks/deliveries.ts'
 import { endpointIdAt } from '../../support/webhooks/endpoints.ts'
 import type { Attempt, AttemptOutcome } from '../../../services/webhooks/delivery-history.ts'
-import { eventIdOf } from '../../../services/jobs/events.ts'
+import { eventIdOf } from '../../../services/webhooks/event.ts'
 import { settledOf } from '../../../services/jobs/results/finish-job.ts'
 
 const NOW_MS = 10_000_000_000

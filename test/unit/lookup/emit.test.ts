@@ -1,14 +1,10 @@
-import * as fc from 'fast-check'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  type Chunk, countRows, emissionsOf, type JobTerms, usableHit,
-} from '../../../services/lookup/emit.ts'
-import { Dedupe } from '../../../services/lookup/dedupe.ts'
-import type { Emission } from '../../../services/runtime/engine/stage.ts'
+import { type Chunk, jobEmissions, type JobTerms } from '../../../services/lookup/emit.ts'
 import { coordinatesOf } from '../../../services/jobs/results/block.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
 import {
-  both, cachedRecord, chunksOf, JOB, normalizedRows, QUOTED_AT_MS, rowsOf, tokenFor,
+  cachedRecord, chunksOf, emitted, JOB, normalizedRows, QUOTED_AT_MS, rowsOf, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const terms: JobTerms = {
@@ -19,85 +15,59 @@ const terms: JobTerms = {
   freshnessMs: 86_400_000,
   batchRows: 2,
 }
-
 const phone = (last: number) => `+1212736${5_000 + last}`
 
 /** One chunk that is a whole job; `cached` are the contacts the cache can answer. */
 function chunkOf (canonicals: readonly string[], cached: readonly string[] = []): Chunk {
-  const duplicates = new Dedupe(canonicals.length)
-  duplicates.add(Buffer.concat(canonicals.map(tokenFor)), (row) => canonicals[row] === '')
-  const [message] = chunksOf(canonicals)
+  const first = (canonical: string) => canonicals.indexOf(canonical)
+  const isCopy = (row: number) => canonicals[row] !== '' && first(canonicals[row] ?? '') < row
   return {
-    coordinates: coordinatesOf(message!.value),
+    coordinates: coordinatesOf(chunksOf(canonicals)[0]!.value),
     rows: normalizedRows(canonicals),
     tokenVersion: '3',
-    hits: canonicals.map((canonical) => cached.includes(canonical) ? cachedRecord() : undefined),
-    duplicates,
+    hits: canonicals.map(canonical => cached.includes(canonical) ? cachedRecord() : undefined),
+    duplicates: {
+      originals: Int32Array.from(
+        canonicals, (canonical, row) => isCopy(row) ? first(canonical) : -1),
+      copies: Uint32Array.from(canonicals, (canonical, row) => canonical === '' || isCopy(row)
+        ? 0
+        : canonicals.filter(other => other === canonical).length - 1),
+    },
   }
 }
 
-const blockIn = (emissions: readonly Emission[]) =>
-  emissions.filter((it): it is Emission<'rows.completed'> => it.topic === 'rows.completed')
-const partsIn = (emissions: readonly Emission[]) =>
-  emissions.filter((it): it is Emission<'rows.to-verify'> => it.topic === 'rows.to-verify')
-
-describe('a cache hit', () => {
-  it('is fresh at the time of the quote', () => {
-    const record = cachedRecord()
-    expect(usableHit(record, terms)).toBe(record)
-    expect(usableHit(undefined, terms)).toBe(undefined)
-    expect(usableHit(record, { ...terms, freshnessMs: 3_600_000 })).toBe(undefined)
-  })
-
-  it('is ignored by a job with forceFresh', () => {
-    expect(usableHit(cachedRecord(), { ...terms, forceFresh: true })).toBe(undefined)
-  })
-
-  it('is never a record that this job paid for', () => {
-    expect(usableHit(cachedRecord({ job: JOB }), terms)).toBe(undefined)
-  })
-})
+async function emissionsOf (chunk: Chunk, batchRows = terms.batchRows) {
+  const emits = await jobEmissions([chunk], { terms: { ...terms, batchRows }, entry: undefined })
+  const [block, ...others] = emitted([{ emits }], 'rows.completed')
+  if (block === undefined || others.length > 0) throw new Error('a chunk has one block')
+  return { block, batches: emitted([{ emits }], 'rows.to-verify') }
+}
 
 describe('a chunk of an accepted job', () => {
   const canonicals = [phone(0), '', phone(1), phone(0), phone(2), phone(3), phone(2), phone(4)]
   const chunk = chunkOf(canonicals, [phone(2), phone(4)])
 
-  it('keeps the spelling of a duplicate e-mail address', () => {
-    const mails = chunkOf(['jane@x.org', 'jane@x.org'])
-    const rows = { ...mails.rows, canonicals: ['jane@x.org', 'JANE@x.org'] }
-    const place = { ...mails.coordinates, service: 'email-validation' as const }
-    const [block] = blockIn(emissionsOf({ ...mails, coordinates: place, rows }, terms))
-    expect(block?.rows.columns.find(({ name }) => name === 'email')?.values).toContain('JANE@x.org')
+  it('has one block with all inputs and the completed rows', async () => {
+    const { block: { value, rows } } = await emissionsOf(chunk)
+    expect(value.batch).toBe(-1)
+    expect(rows.inputs).toEqual(chunk.rows.inputs)
+    expect([value.finished, value.cached, value.invalid].map(rowsOf))
+      .toEqual([[1, 3, 4, 6, 7], [4, 7], [1]])
+    expect(value.duplicates).toEqual([{ row: 4, count: 1 }])
+    expect(rows.duplicateOf).toEqual([0, 1, 0, 5, 0])
+    const checkedAt = cellsIn(rows, 'checked_at')
+    expect([checkedAt?.[0], checkedAt?.[2]])
+      .toEqual(['2026-08-11T00:00:00.000Z', '2026-08-10T23:00:00.000Z'])
+    expect(cellsIn(rows, 'confidence')?.slice(0, 3)).toEqual(['100', '', '90'])
   })
 
-  it('counts each row as one kind', () => {
-    expect(countRows(chunk))
-      .toEqual({ invalidRows: 1, duplicateRows: 2, cacheHits: 2, freshChecks: 3 })
-  })
-
-  it('has one block with all inputs and the completed rows', () => {
-    const [block, ...others] = blockIn(emissionsOf(chunk, terms))
-    expect(others).toEqual([])
-    expect(block?.value.batch).toBe(-1)
-    expect(block?.rows.inputs).toEqual(chunk.rows.inputs)
-    expect(rowsOf(block!.value.finished)).toEqual([1, 3, 4, 6, 7])
-    expect(rowsOf(block!.value.cached)).toEqual([4, 7])
-    expect(rowsOf(block!.value.invalid)).toEqual([1])
-    expect(block?.value.duplicates).toEqual([{ row: 4, count: 1 }])
-    expect(block?.rows.duplicateOf).toEqual([0, 1, 0, 5, 0])
-    const checked = cellsIn(block!.rows, 'checked_at')
-    expect(checked?.[0]).toBe('2026-08-11T00:00:00.000Z')
-    expect(checked?.[2]).toBe('2026-08-10T23:00:00.000Z')
-  })
-
-  it('has verification batches with the other rows and their duplicates', () => {
-    const parts = partsIn(emissionsOf(chunk, terms))
-    expect(parts.map(({ value }) => value.batch)).toEqual([0, 1])
-    expect(parts.map(({ rows }) => rows.rows)).toEqual([[0, 2], [5]])
-    expect(parts.map(({ rows }) => rows.duplicates)).toEqual([[1, 0], [0]])
-    expect(parts[0]?.rows.canonicals).toEqual([phone(0), phone(1)])
-    expect(parts[1]?.rows.tokens).toEqual(tokenFor(phone(3)))
-    expect(parts[0]).toMatchObject({
+  it('has verification batches with the other rows and their duplicates', async () => {
+    const { batches } = await emissionsOf(chunk)
+    expect(batches.map(({ value, rows }) => [value.batch, rows.rows, rows.duplicates]))
+      .toEqual([[0, [0, 2], [1, 0]], [1, [5], [0]]])
+    expect(batches[0]?.rows.canonicals).toEqual([phone(0), phone(1)])
+    expect(batches[1]?.rows.tokens).toEqual(tokenFor(phone(3)))
+    expect(batches[0]).toMatchObject({
       lane: 'small',
       service: 'phone-validation',
       value: {
@@ -111,24 +81,36 @@ describe('a chunk of an accepted job', () => {
     })
   })
 
-  it('has every row in exactly one block or batch, with matching bitmaps', () => {
+  it('keeps the spelling of a duplicate e-mail address', async () => {
+    const mails = chunkOf(['jane@x.org', 'jane@x.org'])
+    const { block } = await emissionsOf({
+      ...mails,
+      coordinates: { ...mails.coordinates, service: 'email-validation' },
+      rows: { ...mails.rows, canonicals: ['jane@x.org', 'JANE@x.org'] },
+    })
+    expect(cellsIn(block.rows, 'email')).toEqual(['JANE@x.org'])
+  })
+
+  it('has every row in exactly one block or batch, with matching bitmaps', async () => {
     const contacts = fc.array(fc.integer({ min: -1, max: 12 }), { minLength: 1, maxLength: 60 })
-    fc.assert(fc.property(contacts, fc.array(fc.integer({ min: 0, max: 12 })),
-      fc.integer({ min: 1, max: 70 }), (numbers, hits, batchRows) => {
-        const given = chunkOf(numbers.map((it) => it < 0 ? '' : phone(it)), hits.map(phone))
-        const emissions = emissionsOf(given, { ...terms, batchRows })
-        const [block] = blockIn(emissions)
-        const missed = partsIn(emissions).map(({ rows }) => rows.rows)
-        const { finished, cached, invalid } = block!.value
-        expect([...rowsOf(finished), ...missed.flat()].sort((a, b) => a - b))
-          .toEqual(numbers.map((_, row) => row))
-        expect(missed.every((rows) => rows.length <= batchRows)).toBe(true)
-        expect(rowsOf(both(cached, invalid))).toEqual([])
-        expect(both(cached, finished)).toEqual(cached)
-        expect(both(invalid, finished)).toEqual(invalid)
-        for (const name of ['live', 'unknown', 'cancelled'] as const) {
-          expect(rowsOf(block!.value[name])).toEqual([])
-        }
+    await fc.assert(fc.asyncProperty(contacts, fc.array(fc.integer({ min: 0, max: 12 })),
+      fc.integer({ min: 1, max: 70 }), async (numbers, hits, batchRows) => {
+        const canonicals = numbers.map(number => number < 0 ? '' : phone(number))
+        const { block: { value }, batches } =
+          await emissionsOf(chunkOf(canonicals, hits.map(phone)), batchRows)
+        const kinds = Map.groupBy(numbers.keys(), row => {
+          if (canonicals[row] === '') return 'invalid'
+          if (canonicals.indexOf(canonicals[row] ?? '') < row) return 'duplicate'
+          return hits.includes(numbers[row] ?? -1) ? 'cached' : 'toVerify'
+        })
+        const toVerify = batches.map(({ rows }) => rows.rows)
+        expect(toVerify.flat()).toEqual(kinds.get('toVerify') ?? [])
+        expect(toVerify.every(rows => rows.length <= batchRows)).toBe(true)
+        expect(rowsOf(value.finished))
+          .toEqual([...numbers.keys()].filter(row => !toVerify.flat().includes(row)))
+        expect([value.cached, value.invalid].map(rowsOf))
+          .toEqual([kinds.get('cached') ?? [], kinds.get('invalid') ?? []])
+        expect([value.live, value.unknown, value.cancelled].map(rowsOf)).toEqual([[], [], []])
       }))
   })
 })

@@ -1,20 +1,28 @@
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   ChunkLoader, readChunks, jobTermsOf, type BatchRows,
 } from '../../../services/lookup/read.ts'
-import { createCacheDouble } from '../../support/cache-double.ts'
 import { eventually } from '../../support/eventually.ts'
 import {
-  cachedRecord, chunksOf, incoming, tokenFor, QUOTED_AT_MS,
+  cachedRecord, chunksOf, incoming, JOB, tokenFor, QUOTED_AT_MS,
 } from '../../support/stage-doubles.ts'
 
 const PHONE = '+12127365000'
 
+/** A cache that has records of these contacts. */
+const cacheOf = (contacts: readonly string[] = []) => ({
+  find: async (_scope: object, tokens: Buffer) =>
+    Array.from({ length: tokens.length / 16 }, (_, row) =>
+      contacts.some(contact => tokenFor(contact).equals(tokens.subarray(16 * row, 16 * row + 16)))
+        ? cachedRecord()
+        : undefined),
+})
+
 describe('the loader of chunks', () => {
   it('decrypts and looks up a chunk once, however often it is called', async () => {
-    const cache = createCacheDouble()
-    cache.entries.set(tokenFor(PHONE).toString('hex'), cachedRecord())
+    const cache = cacheOf([PHONE])
     const scopes: object[] = []
     const loader = new ChunkLoader({
       find: (scope, tokens) => {
@@ -48,7 +56,7 @@ describe('the loader of chunks', () => {
 
   it('drops the first chunks when memory is full, and loads them again', async () => {
     const { opened, chunks } = counted(3)
-    const loader = new ChunkLoader(createCacheDouble(), roomFor(2))
+    const loader = new ChunkLoader(cacheOf(), roomFor(2))
     for (const chunk of chunks) await loader.load(chunk)
     await loader.load(chunks[1]!)
     await loader.load(chunks[2]!)
@@ -62,7 +70,7 @@ describe('the loader of chunks', () => {
 
   it('prefetches while there is memory, and never fails by it', async () => {
     const { opened, chunks } = counted(3)
-    const loader = new ChunkLoader(createCacheDouble(), roomFor(2))
+    const loader = new ChunkLoader(cacheOf(), roomFor(2))
     for (const chunk of chunks) loader.prefetch(chunk)
     await loader.load(chunks[1]!)
     expect(opened).toEqual([0, 1])
@@ -71,25 +79,7 @@ describe('the loader of chunks', () => {
     await loader.load(chunks[2]!)
     expect(opened).toEqual([0, 1, 2])
     const unreadable = { ...chunks[0]!, rows: () => { throw new Error('no rows') } }
-    new ChunkLoader(createCacheDouble()).prefetch(unreadable)
-  })
-
-  it('releases the chunks of a decided job', async () => {
-    let opened = 0
-    const [chunk] = chunksOf([PHONE])
-    const counted = incoming('rows.normalized', chunk!.value, {
-      rows: () => {
-        opened += 1
-        return chunk!.rows()
-      },
-    })
-    const loader = new ChunkLoader(createCacheDouble())
-    await loader.load(counted)
-    await loader.load(counted)
-    expect(opened).toBe(1)
-    loader.forget([counted])
-    await loader.load(counted)
-    expect(opened).toBe(2)
+    new ChunkLoader(cacheOf()).prefetch(unreadable)
   })
 
   it('does not look up a job with forceFresh', async () => {
@@ -99,7 +89,7 @@ describe('the loader of chunks', () => {
   })
 
   it('rejects unreadable rows, and a row count unlike the envelope', async () => {
-    const loader = new ChunkLoader(createCacheDouble())
+    const loader = new ChunkLoader(cacheOf())
     const [chunk] = chunksOf([PHONE])
     const unreadable = incoming('rows.normalized', chunk!.value,
       { rows: () => { throw new Error('no rows') } })
@@ -140,13 +130,23 @@ describe('the loader of chunks', () => {
   })
 })
 
-const batchRows: BatchRows = (lane, service) =>
-  lane === 'small' ? 50 : service.length
-const canonicals = ['+12127365000', '', '+12127365001', '+12127365000', '+12127365002']
+/** The duplicates and counts of a job by the canonical forms of its rows; '' is an invalid one. */
+async function readJob (
+  canonicals: readonly string[], { chunkRows = 1_000, cached = [] as readonly string[] } = {}
+) {
+  const messages = chunksOf(canonicals, { chunkRows })
+  const terms = jobTermsOf(messages[0]!.value, 86_400_000, () => 50)
+  const { chunks, counts } = await readChunks(
+    messages, { terms, loader: new ChunkLoader(cacheOf(cached)) })
+  const { originals = [], copies = [] } = chunks[0]?.duplicates ?? {}
+  return { chunks, counts, originals: [...originals], copies: [...copies] }
+}
 
-describe('readChunks', () => {
-  it('takes the terms from the first envelope', () => {
-    const [small] = chunksOf(['+12127365000'], { forceFresh: true })
+describe('the chunks of a job', () => {
+  it('have the terms of the first envelope', () => {
+    const batchRows: BatchRows = (lane, service) => lane === 'small' ? 50 : service.length
+    const [small] = chunksOf([PHONE], { forceFresh: true })
+    const [bulk] = chunksOf(new Array<string>(1_001).fill(''))
     expect(jobTermsOf(small!.value, 77, batchRows)).toEqual({
       job: small!.value.job,
       lane: 'small',
@@ -155,17 +155,14 @@ describe('readChunks', () => {
       freshnessMs: 77,
       batchRows: 50,
     })
-    const [bulk] = chunksOf(new Array<string>(1_001).fill(''))
     expect(jobTermsOf(bulk!.value, 77, batchRows))
       .toMatchObject({ lane: 'bulk', batchRows: 'phone-validation'.length })
   })
 
-  it('counts every row, with originals of earlier chunks', async () => {
-    const cache = createCacheDouble()
-    cache.entries.set(tokenFor('+12127365002').toString('hex'), cachedRecord())
-    const messages = chunksOf(canonicals, { chunkRows: 2 })
-    const terms = jobTermsOf(messages[0]!.value, 86_400_000, batchRows)
-    const { chunks, counts } = await readChunks(messages, { terms, loader: new ChunkLoader(cache) })
+  it('count every row as one kind, and are read in order', async () => {
+    const canonicals = [PHONE, '', '+12127365001', PHONE, '+12127365002']
+    const { chunks, counts } = await readJob(
+      canonicals, { chunkRows: 2, cached: ['+12127365002'] })
     expect(counts).toEqual({
       totalRows: 5, invalidRows: 1, duplicateRows: 1, cacheHits: 1, freshChecks: 2,
     })
@@ -173,18 +170,58 @@ describe('readChunks', () => {
     expect(chunks[2]?.hits).toEqual([cachedRecord()])
   })
 
-  it('finds duplicates across token versions', async () => {
-    const cache = createCacheDouble()
-    const [first, second, third] = chunksOf(canonicals, { chunkRows: 2 })
-    const rows = { ...second!.rows(), tokens: Buffer.alloc(32, 9) }
-    const other = {
-      ...second!, value: { ...second!.value, tokenVersion: '2' }, rows: () => rows,
+  it.each([
+    ['is of this job, which pays for it', { job: JOB }, {}],
+    ['is older than the policy allows', { checkedAtMs: QUOTED_AT_MS - 86_400_001 }, {}],
+    ['is not asked for', {}, { forceFresh: true }],
+  ])('have no hit where a record %s', async (_case, change, terms) => {
+    const messages = chunksOf([PHONE], terms)
+    const loader = new ChunkLoader({ find: async () => [cachedRecord(change)] })
+    const { counts } = await readChunks(
+      messages, { terms: jobTermsOf(messages[0]!.value, 86_400_000, () => 50), loader })
+    expect(counts).toMatchObject({ cacheHits: 0, freshChecks: 1 })
+  })
+
+  it('have one original for each contact, the lowest row, however the job is split', async () => {
+    const rows = fc.array(fc.constantFrom('', 'a', 'b', 'c', 'd'), { minLength: 1, maxLength: 40 })
+    await fc.assert(fc.asyncProperty(rows, fc.integer({ min: 1, max: 9 }),
+      async (contacts, chunkRows) => {
+        const { originals, copies, counts } = await readJob(contacts, { chunkRows })
+        const expected = contacts.map((contact, row) =>
+          contact === '' || contacts.indexOf(contact) === row ? -1 : contacts.indexOf(contact))
+        expect(originals).toEqual(expected)
+        expect(copies).toEqual(contacts.map((_, row) =>
+          expected.filter(original => original === row).length))
+        expect(counts.duplicateRows).toBe(expected.filter(original => original >= 0).length)
+      }))
+  })
+
+  it('have duplicates by all bytes of a token, and across its versions', async () => {
+    const [first, second] = chunksOf(
+      [PHONE, '+12127365001', PHONE, '+12127365003'], { chunkRows: 2 })
+    const token = tokenFor(PHONE)
+    const tokens = Buffer.concat(
+      [0, 15].map(at => Buffer.from(token).fill(token[at]! ^ 1, at, at + 1)))
+    const read = async (tokenVersion: string) => {
+      const other = {
+        ...second!,
+        value: { ...second!.value, tokenVersion },
+        rows: () => ({ ...second!.rows(), tokens }),
+      }
+      const terms = jobTermsOf(first!.value, 86_400_000, () => 50)
+      const loader = new ChunkLoader(cacheOf())
+      const { counts, chunks } = await readChunks([first!, other], { terms, loader })
+      return [counts.duplicateRows, chunks.map(chunk => chunk.tokenVersion)]
     }
-    const messages = [first!, other, third!]
-    const terms = jobTermsOf(messages[0]!.value, 86_400_000, batchRows)
-    const { chunks, counts } = await readChunks(messages, { terms, loader: new ChunkLoader(cache) })
-    expect(counts).toMatchObject({ invalidRows: 1, duplicateRows: 1, freshChecks: 3 })
-    expect(chunks.map(({ tokenVersion }) => tokenVersion)).toEqual(['1', '2', '1'])
-    expect(chunks[1]?.duplicates.originals[3]).toBe(0)
+    expect(await read('1')).toEqual([0, ['1', '1']])
+    expect(await read('2')).toEqual([1, ['1', '2']])
+  })
+
+  it('have no more rows than their job', async () => {
+    const [chunk] = chunksOf([PHONE, PHONE])
+    const message = { ...chunk!, value: { ...chunk!.value, totalRows: 1 } }
+    const terms = jobTermsOf(message.value, 0, () => 50)
+    await expect(readChunks([message], { terms, loader: new ChunkLoader(cacheOf()) }))
+      .rejects.toThrow('a job of 1 rows got 2 tokens')
   })
 })

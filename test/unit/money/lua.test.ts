@@ -1,6 +1,7 @@
 import { globSync, readFileSync, readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { WALLET_LUA, joinLua } from '../../../services/money/lua.ts'
+import { WALLET_LUA } from '../../../services/money/recovery-guard.ts'
+import { joinLua } from '../../../services/runtime/platform/redis.ts'
 
 const folders = ['money', 'jobs', 'webhooks']
   .map(area => new URL(`../../../services/${area}/`, import.meta.url))

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { canonicalEmail } from '../../../services/normalize/email.ts'
-import { canonicalPhone } from '../../../services/normalize/phone.ts'
+import { canonicalEmail, canonicalPhone } from '../../../services/normalize/canonical.ts'
 
 /** Inputs on which grammars and regular expressions are known to take long, of any length. */
 const EMAILS: Readonly<Record<string, (length: number) => string>> = {

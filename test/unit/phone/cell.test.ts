@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { canonicalPhone } from '../../../services/normalize/phone.ts'
+import { canonicalPhone } from '../../../services/normalize/canonical.ts'
 import { extensionOf } from '../../../services/phone/cell.ts'
 
 const outcome = (input: string, country?: string) => {

@@ -4,17 +4,21 @@ import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
 import {
   makeAttempt, recordInternalFailure, type AttemptDeps,
 } from '../../../services/webhooks/attempt.ts'
+import { deliverConfig } from '../../../services/deliver/config.ts'
 import type { Answer } from '../../../services/webhooks/sender.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/webhooks/deliveries.ts'
-import { eventIdOf } from '../../../services/jobs/events.ts'
+import { eventIdOf } from '../../../services/webhooks/event.ts'
 import { sealHeader } from '../../../services/jobs/rows-seal.ts'
 import type { WebhookEndpoint } from '../../../services/webhooks/endpoints.ts'
 import type { Job } from '../../../services/jobs/job.ts'
+import { loadConfig } from '../../../services/runtime/platform/config.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
 import { endpointOf } from '../../support/webhooks/endpoints.ts'
 import { spansOf } from '../../support/tracing.ts'
 
+const { WEBHOOK_WAITS_MS: WAITS_MS } = loadConfig(deliverConfig, STAGE_ENVIRONMENT)
 const key = randomBytes(32)
 const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }
 const webhookUrl = 'https://a.example/hook'
@@ -121,12 +125,6 @@ describe('a webhook attempt', () => {
       dueAtMs: NOW_MS + 1_000,
       attempt: { outcome: 'failed', reason, httpStatus, nextAtMs: NOW_MS + 1_000 },
     })
-  })
-
-  it('is retried later if the receiver asks for it', async () => {
-    const dueMs = async (answer: Answer) => (await outcome({ answer })).dueAtMs! - NOW_MS
-    expect(await dueMs(answered(503, 1_500))).toBe(1_500)
-    expect(await dueMs(answered(429, 9_000))).toBe(2_000)
   })
 
   it('beyond the rate of its host is neither sent nor recorded', async () => {
@@ -290,6 +288,30 @@ describe('an attempt to a webhook endpoint', () => {
       expect(await attempted(9, endedJob())).toEqual([0, 1])
       expect(await attempted(5, undefined)).toEqual([0, 1])
     })
+  })
+})
+
+describe('the webhook retry schedule', () => {
+  const waitOf = async (attempt: number, answer: Answer, more: Setup = {}) => {
+    const { dueAtMs } = await outcome({ answer, waitsMs: WAITS_MS, ...more }, { attempt })
+    return dueAtMs === undefined ? undefined : dueAtMs - NOW_MS
+  }
+
+  it('has ten attempts in 75 h 35 min', async () => {
+    expect(WAITS_MS.map(ms => ms / 1_000))
+      .toEqual([5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400])
+    expect(WAITS_MS.reduce((sum, ms) => sum + ms, 0)).toBe((75 * 60 + 35) * 60_000 + 5_000)
+    const attempts = [...WAITS_MS.keys(), WAITS_MS.length].map(index => index + 1)
+    expect(await Promise.all(attempts.map(attempt => waitOf(attempt, answered(500)))))
+      .toEqual([...WAITS_MS, undefined])
+  })
+
+  it('varies each wait by at most 20 %, and grants up to twice the wait on request', async () => {
+    const waits = [
+      ...[0, 0.25, 1].map(random => waitOf(1, answered(500), { random: () => random })),
+      ...[0, 7_000, 60_000].map(retryAfterMs => waitOf(1, answered(503, retryAfterMs))),
+    ]
+    expect(await Promise.all(waits)).toEqual([4_000, 4_500, 6_000, 5_000, 7_000, 10_000])
   })
 })
 

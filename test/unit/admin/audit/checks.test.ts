@@ -9,7 +9,8 @@ import {
 import {
   auditTable, invariantsText, type TenantBreaches,
 } from '../../../../services/admin/audit/report.ts'
-import { deliveryIdOf, eventIdOf, type EventType } from '../../../../services/jobs/events.ts'
+import { deliveryIdOf, eventIdOf } from '../../../../services/webhooks/event.ts'
+import type { EventType } from '../../../../schemas/api/event.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { canonicalText } from '../../../../services/money/journal-chain.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'

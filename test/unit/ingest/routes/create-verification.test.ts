@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { createVerificationRoute }
-  from '../../../../services/ingest/routes/create-verification.ts'
+import { createVerificationRoute } from '../../../../services/ingest/routes/create-verification.ts'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import type { Job, ManifestEntry, Refusal } from '../../../../services/jobs/job.ts'
-import { attachBlocks, attachedBlocksOf } from '../../../../services/jobs/results/result-blocks.ts'
+import {
+  packInlineResults, unpackInlineResults,
+} from '../../../../services/jobs/results/result-blocks.ts'
 import { arrived, blockEmission, live } from '../../../support/clickhouse/results.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
 import { columnsOf } from '../../../../services/jobs/results/columns.ts'
@@ -69,7 +70,7 @@ describe('a verification', () => {
     expect(answer.headers).toMatchObject({
       location: `/api/v1/jobs/${JOB_ID}`, 'content-type': 'application/json; charset=utf-8',
     })
-    expect(pages).toEqual([[closed, MANIFEST, { limit: 2, attached: [] }]])
+    expect(pages).toEqual([[closed, MANIFEST, { limit: 2, inlineResults: [] }]])
     expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual([[JOB_ID, 'org_01.live']])
   })
 
@@ -120,33 +121,33 @@ describe('a verification', () => {
     expect(pages).toEqual([])
   })
 
-  describe('with blocks that are attached to the notification of the end', () => {
+  describe('with inline results', () => {
     const place = { chunk: 0, chunks: 1, firstRow: 0, rows: 2, totalRows: 2 }
-    const attaching = async (
+    const inlining = async (
       manifestOf: (digest: string) => readonly ManifestEntry[], states: readonly Job[]
     ) => {
       const { value } = await arrived(blockEmission(place, [[0, live('a')], [1, live('b')]], {}))
-      const text = attachBlocks([value])
-      const [{ digest } = { digest: '' }] = attachedBlocksOf(text)
+      const text = packInlineResults([value])
+      const [{ digest } = { digest: '' }] = unpackInlineResults(text)
       return verifying(states, {
-        attachedTo: () => text,
+        inlineResultsOf: () => text,
         findResults: async () => ({ job: ended, manifest: manifestOf(digest) }),
       })
     }
     const entry = (digest: string) => ({ ...MANIFEST[0]!, digest })
 
     it('reads them as soon as the job has ended', async () => {
-      const { post, pages, waits } = await attaching(digest => [entry(digest)], [ended])
+      const { post, pages, waits } = await inlining(digest => [entry(digest)], [ended])
       expect((await post(good)).statusCode).toBe(200)
-      expect(pages).toMatchObject([[ended, [{ chunk: 0 }], { attached: [{ chunk: 0 }] }]])
+      expect(pages).toMatchObject([[ended, [{ chunk: 0 }], { inlineResults: [{ chunk: 0 }] }]])
       expect(waits.length).toBe(1)
     })
 
     it('waits until all are stored if some are missing', async () => {
       const manifestOf = (digest: string) => [entry(digest), entry('other')]
-      const stored = await attaching(manifestOf, [ended, closed])
+      const stored = await inlining(manifestOf, [ended, closed])
       expect((await stored.post(good)).statusCode).toBe(200)
-      const late = await attaching(manifestOf, [ended])
+      const late = await inlining(manifestOf, [ended])
       expect((await late.post(good)).statusCode).toBe(202)
       expect([stored.pages.length, late.pages.length]).toEqual([1, 0])
     })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import { resendDeliveryRoute } from '../../../../services/ingest/routes/deliveries.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
-import { eventIdOf } from '../../../../services/jobs/events.ts'
+import { eventIdOf } from '../../../../services/webhooks/event.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'
 
 const EVENT = eventIdOf(JOB_ID, 'job.completed')

@@ -4,7 +4,7 @@ import {
   createEndpointRoute, listEndpointsRoute,
 } from '../../../../services/ingest/routes/webhook-endpoints.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
-import { eventIdOf } from '../../../../services/jobs/events.ts'
+import { eventIdOf } from '../../../../services/webhooks/event.ts'
 import { ENDPOINT_ID, endpointOf, endpointsDouble } from '../../../support/webhooks/endpoints.ts'
 import { application, doubles, JOB_ID, NOW_MS, settings } from '../doubles.ts'
 

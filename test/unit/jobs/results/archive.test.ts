@@ -1,9 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  createArchive, packManifest, unpackManifest,
-} from '../../../../services/jobs/results/archive.ts'
+import { archiveRow, createArchive } from '../../../../services/jobs/results/archive.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
 import { recordMacOf, storedJob } from '../../../support/keys/signed.ts'
@@ -21,32 +19,6 @@ const jobOf = (number: number, change: Partial<Job> = {}) =>
 const rowOf = (job: Job) => storedJob(job, [])
 const forgedOf = (job: Job) => ({ ...rowOf(job), mac: '' })
 
-describe('a packed manifest', () => {
-  it('unpacks to what it was', () => {
-    const entry = fc.record({
-      chunk: fc.nat(1_000),
-      digest: fc.stringMatching(/^[0-9a-f]{64}$/),
-      won: fc.uint8Array({ maxLength: 125 }).map(bytes => Buffer.from(bytes)),
-      firstRow: fc.nat(100_000),
-      inputs: fc.boolean(),
-    })
-    fc.assert(fc.property(fc.array(entry), manifest => {
-      expect(unpackManifest(packManifest(manifest))).toEqual(manifest)
-    }))
-  })
-
-  it('is small for a job of 100,000 rows in 600 blocks', () => {
-    const manifest = Array.from({ length: 600 }, (_, index) => ({
-      chunk: Math.floor(index / 6),
-      digest: randomBytes(32).toString('hex'),
-      won: Buffer.alloc(125, index % 6 === 0 ? 0x11 : 0x22),
-      firstRow: Math.floor(index / 6) * 1_000,
-      inputs: index % 6 === 0,
-    }))
-    expect(packManifest(manifest).length).toBeLessThan(40_000)
-  })
-})
-
 describe('the archive', () => {
   const first = jobOf(1)
   const again = jobOf(1, { endedAtMs: first.endedAtMs + 1, chargedMicros: 7 })
@@ -59,6 +31,32 @@ describe('the archive', () => {
       expect(await archive.findAll([TENANT], ['job_1'])).toEqual(new Map([['job_1', again]]))
       expect(await archive.list(TENANT, { limit: 5 })).toEqual([again])
     }
+  })
+
+  it('gives back the manifest of a job as it was saved', async () => {
+    const entry = fc.record({
+      chunk: fc.nat(1_000),
+      digest: fc.stringMatching(/^[0-9a-f]{64}$/),
+      won: fc.uint8Array({ maxLength: 125 }).map(bytes => Buffer.from(bytes)),
+      firstRow: fc.nat(100_000),
+      inputs: fc.boolean(),
+    })
+    await fc.assert(fc.asyncProperty(fc.array(entry), async manifest => {
+      const { archive } = archiveOn([storedJob(first, manifest)])
+      expect(await archive.find(TENANT, 'job_1')).toEqual({ job: first, manifest })
+    }))
+  })
+
+  it('stores a small manifest of a job of 100,000 rows in 600 blocks', () => {
+    const manifest = Array.from({ length: 600 }, (_, index) => ({
+      chunk: Math.floor(index / 6),
+      digest: randomBytes(32).toString('hex'),
+      won: Buffer.alloc(125, index % 6 === 0 ? 0x11 : 0x22),
+      firstRow: Math.floor(index / 6) * 1_000,
+      inputs: index % 6 === 0,
+    }))
+    expect(archiveRow(recordMacOf(), { job: first, manifest }).manifest_base64.length)
+      .toBeLessThan(54_000)
   })
 
   it('finds the true record behind any number of forged ones, and says if all are', async () => {
@@ -77,9 +75,9 @@ describe('the archive', () => {
     ['another status', { record: stored.record.replace('"completed"', '"failed"') }],
     ['another header', { header: Buffer.from('other').toString('base64') }],
     ['another manifest', {
-      manifest: packManifest([
+      manifest: storedJob(first, [
         { chunk: 0, digest: 'ab'.repeat(32), won: Buffer.of(1), firstRow: 0, inputs: true },
-      ]).toString('base64'),
+      ]).manifest,
     }],
     ['the row of another tenant', { ...other, tenant: stored.tenant }],
     ['the record of another tenant', { record: other.record }],

@@ -1,7 +1,8 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { countBits } from '../../../../services/runtime/platform/bitmap.ts'
 import {
-  type ChunkCoordinates, createBlock, unresolvableBlock,
+  type ChunkCoordinates, coordinatesOfHeaders, createBlock, unresolvableBlock,
 } from '../../../../services/jobs/results/block.ts'
 import { type RowOutcome, withoutVerdict } from '../../../../services/jobs/results/outcome.ts'
 import { cellsIn } from '../../../support/clickhouse/cells.ts'
@@ -58,45 +59,73 @@ describe('a block', () => {
     expect(rows.inputs).toBe(null)
   })
 
-  it('stores the evidence of its rows, apart for rows that differ in nothing else', () => {
-    const block = createBlock({ coordinates, batch: 0 })
-    const fields = {}
-    block.add(0, outcome({ fields, evidence: 8 }))
-    block.add(1, outcome({ fields, evidence: 0 }))
-    block.add(2, outcome({ fields }))
-    expect(column(block, 'checks')).toEqual(['8', '0', ''])
-  })
-
-  it('stores the columns of the result file, blank ones left out', () => {
+  it('stores the columns of the result file that are not blank, and no others', () => {
     const block = createBlock({ coordinates, batch: 0 })
     block.add(0, outcome({ fields: { e164: '+12127365000', carrier: 'Acme', mx_found: 'true' } }))
     block.add(1, withoutVerdict('cancelled', { atMs: 0 }))
     block.add(2, { source: 'duplicate', duplicateOf: 21 })
-    expect(column(block, 'e164')).toEqual(['+12127365000', '', ''])
-    expect(column(block, 'status')).toEqual(['valid', 'unknown', ''])
-    expect(column(block, 'source')).toEqual(['live', 'none', 'duplicate'])
-    expect(column(block, 'confidence')).toEqual(['90', '0', ''])
-    expect(column(block, 'reason')).toEqual(['assigned_range', 'cancelled', ''])
-    expect(column(block, 'checked_at')?.[0]).toBe('1970-01-01T00:00:00.000Z')
-    expect(column(block, 'expires_at')?.[0]).toBe('1970-01-01T00:00:01.000Z')
-    expect(column(block, 'region')).toBe(undefined)
-    expect(column(block, 'mx_found')).toBe(undefined)
+    const names = block.emission('small').rows.columns.map(({ name }) => name)
+    expect(names.map(name => [name, ...column(block, name) ?? []])).toEqual([
+      ['e164', '+12127365000', '', ''],
+      ['carrier', 'Acme', '', ''],
+      ['status', 'valid', 'unknown', ''],
+      ['source', 'live', 'none', 'duplicate'],
+      ['confidence', '90', '0', ''],
+      ['reason', 'assigned_range', 'cancelled', ''],
+      ['checked_at', '1970-01-01T00:00:00.000Z', '1970-01-01T00:00:00.000Z', ''],
+      ['expires_at', '1970-01-01T00:00:01.000Z', '1970-01-01T00:00:00.000Z', ''],
+    ])
   })
 
-  it('keeps rows of one record apart that ended differently', () => {
-    const block = createBlock({ coordinates, batch: 0 })
-    const fields = { carrier: 'Acme' }
-    block.add(0, outcome({ fields, contact: { e164: '+12127365000' } }))
-    block.add(1, outcome({ fields, contact: { e164: '+12127365001' }, source: 'cache' }))
-    block.add(2, outcome({ fields, expiresAtMs: 2_000 }))
-    block.add(3, outcome({ fields, confidence: 1 }))
-    block.add(4, outcome({ fields, contact: { carrier: 'its own' } }))
-    expect(column(block, 'carrier')).toEqual(['Acme', 'Acme', 'Acme', 'Acme', 'its own'])
-    expect(column(block, 'e164')).toEqual(['+12127365000', '+12127365001', '', '', ''])
-    expect(column(block, 'source')).toEqual(['live', 'cache', 'live', 'live', 'live'])
-    expect(column(block, 'confidence')).toEqual(['90', '90', '90', '1', '90'])
-    expect(column(block, 'expires_at')?.map((time) => time.slice(17)))
-      .toEqual(['01.000Z', '01.000Z', '02.000Z', '01.000Z', '01.000Z'])
+  it('has the cells of each row, whatever the rows share, repeat or lack', () => {
+    const records = [...Array(70).keys()].map(number =>
+      ({ carrier: number % 9 === 0 ? '' : `carrier ${number}`, region: 'Hessen' }))
+    const row = fc.record({
+      record: fc.oneof(fc.nat(2), fc.nat(records.length - 1)),
+      contact: fc.oneof(fc.constant({}), fc.record({ carrier: fc.constantFrom('', 'its own') }),
+        fc.nat(200).map(number => ({ e164: `+1212736${number}` }))),
+      source: fc.constantFrom('live' as const, 'cache' as const),
+      evidence: fc.constantFrom(undefined, 0, 8),
+      confidence: fc.constantFrom(1, 90),
+      expiresAtMs: fc.constantFrom(1_000, 2_000),
+    })
+    const rowsOfChunk = fc.oneof(fc.array(row, { maxLength: 10 }),
+      fc.array(row, { minLength: 120, maxLength: 200 }))
+    fc.assert(fc.property(rowsOfChunk, rows => {
+      const block = createBlock({ coordinates: { ...coordinates, rows: rows.length }, batch: 0 })
+      for (const [at, { record, ...change }] of rows.entries()) {
+        block.add(at, outcome({ ...change, fields: records[record] ?? {} }))
+      }
+      const cells = (name: string) => column(block, name) ?? rows.map(() => '')
+      const contactOf = (contact: object) => contact as Partial<Record<string, string>>
+      expect(cells('carrier')).toEqual(rows.map(({ record, contact }) =>
+        contactOf(contact)['carrier'] || records[record]?.carrier))
+      expect(cells('e164')).toEqual(rows.map(({ contact }) => contactOf(contact)['e164'] ?? ''))
+      expect(cells('region')).toEqual(rows.map(() => 'Hessen'))
+      expect(cells('source')).toEqual(rows.map(({ source }) => source))
+      expect(cells('checks')).toEqual(rows.map(({ evidence }) => String(evidence ?? '')))
+      expect(cells('confidence')).toEqual(rows.map(({ confidence }) => String(confidence)))
+      expect(cells('expires_at'))
+        .toEqual(rows.map(({ expiresAtMs }) => new Date(expiresAtMs).toISOString()))
+    }), { numRuns: 30 })
+  })
+
+  it('stores the values of a column once while they are few', () => {
+    const stored = (values: readonly string[]) => {
+      const rows = values.length
+      const blocks = [(carrier: string) => ({ fields: { carrier } }),
+        (carrier: string) => ({ contact: { carrier } })].map(change => {
+        const block = createBlock({ coordinates: { ...coordinates, rows }, batch: 0 })
+        for (const [row, value] of values.entries()) block.add(row, outcome(change(value)))
+        return block.emission('small').rows.columns.find(({ name }) => name === 'carrier')
+      })
+      expect(blocks[1]).toEqual(blocks[0])
+      return blocks[0]
+    }
+    const many = [...Array(65).keys()].map(number => `carrier ${number}`)
+    expect(stored(['x', 'y', 'x'])).toEqual({ name: 'carrier', values: ['x', 'y'], at: [0, 1, 0] })
+    expect(stored(many)).toEqual({ name: 'carrier', values: many, at: [] })
+    expect(stored(many.slice(1))?.at).toHaveLength(64)
   })
 
   it('has no column for duplicates when it holds none', () => {
@@ -139,18 +168,39 @@ describe('a block made from headers', () => {
   })
 })
 
-describe('a row without a verdict', () => {
-  it('still shows what follows from its canonical form', () => {
-    const subject = { service: 'phone-validation', canonical: '+12127365000', copies: 3 } as const
-    expect(withoutVerdict('unavailable', { atMs: 9, subject })).toMatchObject({
-      status: 'unknown',
-      source: 'none',
-      reason: 'unavailable',
-      checkedAtMs: 9,
-      expiresAtMs: 9,
-      copies: 3,
-      fields: {},
-      contact: { e164: '+12127365000', country: 'US' },
+describe('the coordinates in the headers of a message', () => {
+  const headers = {
+    tenant: TENANT,
+    job: JOB,
+    service: 'whatsapp',
+    lane: 'bulk',
+    chunk: '3',
+    chunks: '4',
+    firstRow: '3000',
+    chunkRows: '10',
+    totalRows: '3010',
+    rows: bitmapOf(10, [0, 9]).toString('base64'),
+  }
+
+  it('are those of its value, and the rows it is about', () => {
+    expect(coordinatesOfHeaders(headers)).toEqual({
+      coordinates: {
+        ...coordinates,
+        service: 'whatsapp',
+        chunk: 3,
+        chunks: 4,
+        firstRow: 3_000,
+        totalRows: 3_010,
+      },
+      lane: 'bulk',
+      rows: bitmapOf(10, [0, 9]),
     })
+  })
+
+  it.each([
+    ...Object.keys(headers).map(name => ({ [name]: undefined })),
+    { chunk: '1.5' }, { chunkRows: '-1' },
+  ])('are unknown with %j', change => {
+    expect(coordinatesOfHeaders({ ...headers, ...change } as never)).toBeUndefined()
   })
 })

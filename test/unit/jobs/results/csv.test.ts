@@ -2,46 +2,63 @@ import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { guardCell } from '../../../../schemas/files/csv-format.ts'
-import { csvLine } from '../../../../services/jobs/results/csv.ts'
+import { csvLine, CsvWriter } from '../../../../services/jobs/results/csv.ts'
+import { unicodeText } from '../../../support/texts.ts'
 
-describe('csvLine', () => {
-  it('ends by CRLF and quotes only what needs it', () => {
+const units = '",\r\n=+-@\t\'0a é漢😀\ud800\udc00\0\u007f\u0080'.split('')
+const cell = fc.oneof(unicodeText(), fc.string({ unit: fc.constantFrom(...units) }))
+
+describe('CSV', () => {
+  it('quotes only what needs it, ends lines by CRLF and has no byte order mark', () => {
     const lines = [['row', 'input'], ['1', 'a"b'], ['2', 'a,b'], ['3', ' a\tb '], ['4', '']]
     expect(lines.map(cells => csvLine(cells)).join(''))
       .toBe('row,input\r\n1,"a""b"\r\n2,"a,b"\r\n3, a\tb \r\n4,\r\n')
   })
 
-  it('writes no byte order mark', () => {
-    expect(Buffer.from(csvLine(['row'])).toString('hex')).toBe('726f770d0a')
+  it('is read back by another parser, whatever the cells hold', () => {
+    const wellFormed = cell.map(text => text.toWellFormed())
+    const row = fc.tuple(fc.constant('x'), wellFormed, wellFormed, fc.constant('y'))
+    fc.assert(fc.property(fc.array(row, { minLength: 1 }), rows => {
+      const text = rows.map(cells => csvLine(cells)).join('')
+      expect(parse(text, { record_delimiter: '\r\n' })).toEqual(rows)
+    }))
   })
 
-  it('is read back by another parser, whatever the cells hold', () => {
-    const cell = fc.oneof(
-      fc.string({ unit: 'grapheme' }),
-      fc.string({ unit: fc.constantFrom('"', ',', '\r', '\n', "'", ' ', '=', '\t', '\0', 'é') })
-    )
-    const row = fc.tuple(fc.constant('x'), cell, cell, fc.constant('y'))
-    const rows = fc.array(row, { minLength: 1 })
-    fc.assert(fc.property(rows, (cells) => {
-      const text = cells.map(one => csvLine(one)).join('')
-      expect(parse(text, { record_delimiter: '\r\n' })).toEqual(cells)
+  it('of a writer has the bytes of the lines, for any cells and any initial capacity', () => {
+    const rows = fc.array(fc.array(cell, { minLength: 1 }))
+    fc.assert(fc.property(rows, fc.boolean(), fc.nat(200), (lines, safe, sizeBytes) => {
+      const writer = new CsvWriter({ safe, sizeBytes })
+      for (const [first = '', ...others] of lines) {
+        writer.cell(first)
+        for (const other of others) {
+          writer.comma()
+          writer.cell(other)
+        }
+        writer.endLine()
+      }
+      const expected = lines.map(cells => csvLine(safe ? cells.map(guardCell) : cells)).join('')
+      expect(writer.bytes().equals(Buffer.from(expected))).toBe(true)
     }))
+  })
+
+  it('takes cells that were encoded before as they are', () => {
+    const writer = new CsvWriter({ safe: true, sizeBytes: 0 })
+    for (let times = 0; times < 3; times++) writer.cells(Buffer.from('"a,b",=c'))
+    expect(String(writer.bytes())).toBe('"a,b",=c"a,b",=c"a,b",=c')
   })
 })
 
-describe('guardCell', () => {
-  it.each([
-    ['=1+1', "'=1+1"],
-    ['+1 212 736 5000', '+1 212 736 5000'],
-    ['+cmd|calc', "'+cmd|calc"],
-    ['-5', '-5'],
-    ['-5;x', "'-5;x"],
-    ['@sum(1)', "'@sum(1)"],
-    ['\t1', "'\t1"],
-    ['\r1', "'\r1"],
-    ['plain = text', 'plain = text'],
-    ['', ''],
-  ])('%j becomes %j', (cell, guarded) => {
-    expect(guardCell(cell)).toBe(guarded)
-  })
+it.each([
+  ['=1+1', "'=1+1"],
+  ['+1 212 736 5000', '+1 212 736 5000'],
+  ['+cmd|calc', "'+cmd|calc"],
+  ['-5', '-5'],
+  ['-5;x', "'-5;x"],
+  ['@sum(1)', "'@sum(1)"],
+  ['\t1', "'\t1"],
+  ['\r1', "'\r1"],
+  ['plain = text', 'plain = text'],
+  ['', ''],
+])('a guarded cell %j becomes %j', (text, guarded) => {
+  expect(guardCell(text)).toBe(guarded)
 })

@@ -3,36 +3,76 @@ import { rowOutcomeOf, withoutVerdict } from '../../../../services/jobs/results/
 import { cachedRecord } from '../../../support/stage-doubles.ts'
 
 const subject = { service: 'phone-validation', canonical: '+12127365000', copies: 2 } as const
+const terms = { source: 'cache', freshnessMs: 50 } as const
 
 describe('the outcome of a record', () => {
   it('combines the stored fields with those derived from the contact', () => {
     const record = cachedRecord({ checkedAtMs: 100, fields: { carrier: 'Acme', e164: 'stale' } })
-    expect(rowOutcomeOf(record, subject, { source: 'cache', freshnessMs: 50 })).toMatchObject({
+    const outcome = rowOutcomeOf(record, subject, terms)
+    expect(outcome).toMatchObject({
       status: 'valid',
       source: 'cache',
       confidence: 90,
       checkedAtMs: 100,
       expiresAtMs: 150,
       copies: 2,
-      contact: { e164: '+12127365000', phone: '+1 212 736 5000' },
     })
-    const { fields } = rowOutcomeOf(record, subject, { source: 'live', freshnessMs: 50 })
-    expect(fields).toBe(record.fields)
+    expect(outcome.fields).toBe(record.fields)
+  })
+
+  it.each([
+    ['+12127365000', ['+1 212 736 5000', 'US', '(212) 736-5000']],
+    ['+442079460958', ['+44 20 7946 0958', 'GB', '020 7946 0958']],
+    ['+80012345678', ['+800 1234 5678', '', '1234 5678']],
+    ['+15550000000', ['+1 555 000 0000', '', '(555) 000-0000']],
+  ])('writes %s in each format', (canonical, [phone, ...others]) => {
+    const { contact } = rowOutcomeOf(cachedRecord(), { ...subject, canonical }, terms)
+    expect(Object.values(contact)).toEqual([phone, canonical, ...others])
+  })
+
+  it('splits an address at the last sign, and makes the suggested domain an address', () => {
+    const contactOf = (canonical: string, fields: Record<string, string>) => {
+      const contact = { ...subject, service: 'email-validation', canonical } as const
+      return rowOutcomeOf(cachedRecord({ fields }), contact, terms).contact
+    }
+    expect(contactOf('"a@b"@x.org', { suggestion: '' }))
+      .toEqual({ email: '"a@b"@x.org', domain: 'x.org' })
+    expect(contactOf('jane@gmial.com', { suggestion: 'gmail.com' })).toEqual({
+      email: 'jane@gmial.com', domain: 'gmial.com', suggestion: 'jane@gmail.com',
+    })
+  })
+
+  it('does not take anything but a canonical form', () => {
+    expect(() => rowOutcomeOf(cachedRecord(), { ...subject, canonical: 'call me' }, terms))
+      .toThrow('needs a canonical E.164 number')
   })
 
   it('has the evidence of the record, none from a release that stored none', () => {
-    const evidenceOf = (evidence: { evidence?: number }) =>
-      rowOutcomeOf(cachedRecord(evidence), subject, { source: 'cache', freshnessMs: 50 }).evidence
-    expect([evidenceOf({ evidence: 9 }), evidenceOf({})]).toEqual([9, undefined])
+    const evidences = [{ evidence: 9 }, {}].map(evidence =>
+      rowOutcomeOf(cachedRecord(evidence), subject, terms).evidence)
+    expect(evidences).toEqual([9, undefined])
   })
 
-  it('without a verdict has the check of the syntax only, if its contact is known', () => {
-    expect(withoutVerdict('timeout', { atMs: 0, subject }).evidence).toBe(0)
-    expect(withoutVerdict('internal', { atMs: 0 }).evidence).toBeUndefined()
-  })
-
-  it('expires at once when there is no verdict', () => {
+  it('expires at once and has no source when there is no verdict', () => {
     const record = cachedRecord({ status: 'unknown', reason: 'no_answer', checkedAtMs: 100 })
-    expect(rowOutcomeOf(record, subject, { source: 'live', freshnessMs: 50 }).expiresAtMs).toBe(100)
+    expect(rowOutcomeOf(record, subject, { ...terms, source: 'live' }))
+      .toMatchObject({ expiresAtMs: 100, source: 'none' })
+  })
+})
+
+describe('a row without a verdict', () => {
+  it('has what follows from its canonical form, and the check of the syntax', () => {
+    expect(withoutVerdict('unavailable', { atMs: 9, subject })).toMatchObject({
+      status: 'unknown',
+      source: 'none',
+      reason: 'unavailable',
+      evidence: 0,
+      checkedAtMs: 9,
+      expiresAtMs: 9,
+      copies: 2,
+      contact: { e164: '+12127365000', country: 'US' },
+    })
+    expect(withoutVerdict('internal', { atMs: 0 })).toMatchObject({ contact: {}, copies: 0 })
+    expect(withoutVerdict('internal', { atMs: 0 }).evidence).toBeUndefined()
   })
 })

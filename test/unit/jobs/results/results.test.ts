@@ -1,76 +1,96 @@
+import { randomBytes } from 'node:crypto'
+import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { guardCell } from '../../../../schemas/files/csv-format.ts'
 import type { Completed } from '../../../../schemas/types.ts'
-import { columnsOf } from '../../../../services/jobs/results/columns.ts'
+import { createBlock } from '../../../../services/jobs/results/block.ts'
+import { columnsOf, rowFieldsOf } from '../../../../services/jobs/results/columns.ts'
 import { csvLine } from '../../../../services/jobs/results/csv.ts'
-import { createRowFilter } from '../../../../services/jobs/results/row-filter.ts'
-import { createResults, type Rows } from '../../../../services/jobs/results/results.ts'
-import { JobKeyLostError } from '../../../../services/jobs/job-keys.ts'
 import {
-  LostResultsError, MissingResultsError,
-} from '../../../../services/jobs/results/read-chunks.ts'
+  packInlineResults, unpackInlineResults,
+} from '../../../../services/jobs/results/result-blocks.ts'
+import { createOriginalJson } from '../../../../services/jobs/results/result-csv.ts'
+import {
+  createRowFilter, createResults, type Rows,
+} from '../../../../services/jobs/results/results.ts'
+import { JobKeyLostError } from '../../../../services/jobs/job-keys.ts'
+import { LostResultsError } from '../../../../services/jobs/results/read-chunks.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
   type BlockRows,
 } from '../../../support/clickhouse/results.ts'
+import { JOB, TENANT } from '../../../support/stage-doubles.ts'
 
 const columns = columnsOf('phone-validation')
 const at = (cells: readonly string[], name: string) => cells[columns.indexOf(name)]
-const inputOf = (row: number) => `in"${row}, ü`
 
-/** A job of chunks of four rows; `duplicates` maps rows to earlier rows, both counted from 0. */
-async function jobOf (
-  { chunks, duplicates = new Map<number, number>(), marks = true }:
-  { chunks: number, duplicates?: ReadonlyMap<number, number>, marks?: boolean }
-) {
-  const blocks = createBlocksDouble()
-  const manifest = []
-  const totalRows = chunks * 4
-  for (let chunk = 0; chunk < chunks; chunk++) {
-    const place = { chunk, chunks, firstRow: chunk * 4, rows: 4, totalRows }
-    const rows: BlockRows = [0, 1, 2, 3].map(row => {
-      const number = chunk * 4 + row
-      const original = duplicates.get(number)
-      if (original !== undefined) return [row, { source: 'duplicate', duplicateOf: original + 1 }]
-      const copies = [...duplicates.values()].filter(one => one === number).length
-      return [row, live(`carrier ${number}`, marks ? copies : 0)]
-    })
-    const inputs = [0, 1, 2, 3].map(row => inputOf(chunk * 4 + row))
-    const parts = [
-      { rows: rows.filter((_, row) => row % 2 === 0), inputs },
-      { rows: rows.filter((_, row) => row % 2 === 1) },
-    ]
-    for (const [batch, { rows: own, ...more }] of parts.entries()) {
-      const { value } = await arrived(blockEmission(place, own, { batch, ...more }))
-      await blocks.insert([value, value])
-      manifest.push(manifestEntry(value, own.map(([row]) => row)))
-    }
-  }
-  return { blocks, manifest, job: endedJob({ chunks }, totalRows) }
+type Content = {
+  readonly chunks: number
+  readonly rowsPerChunk?: number
+  /** Rows that repeat earlier ones, both counted from 0. */
+  readonly duplicates?: ReadonlyMap<number, number>
+  /** Whether originals say that they have duplicates. */
+  readonly marks?: boolean
+  readonly inputOf?: (row: number) => string
+  readonly carrierOf?: (row: number) => string
+  /** The line of a file that a row came from. */
+  readonly lineOf?: (row: number) => string
 }
 
-const readerOf = (blocks: ReturnType<typeof createBlocksDouble>) =>
+/** A job of which each chunk has two blocks: of even rows, with the inputs, and of odd ones. */
+async function storedResults (content: Content) {
+  const { chunks, rowsPerChunk = 4, duplicates = new Map<number, number>(), marks = true } = content
+  const { inputOf = row => `in"${row}, ü`, carrierOf = row => `carrier ${row}`, lineOf } = content
+  const blocks = createBlocksDouble()
+  const manifest = []
+  const totalRows = chunks * rowsPerChunk
+  for (let chunk = 0; chunk < chunks; chunk++) {
+    const firstRow = chunk * rowsPerChunk
+    const place = { chunk, chunks, firstRow, rows: rowsPerChunk, totalRows }
+    const numbers = Array.from({ length: rowsPerChunk }, (_, row) => firstRow + row)
+    const rows: BlockRows = numbers.map((number, row) => {
+      const original = duplicates.get(number)
+      if (original !== undefined) return [row, { source: 'duplicate', duplicateOf: original + 1 }]
+      const copies = [...duplicates.values()].filter(row => row === number).length
+      return [row, live(carrierOf(number), marks ? copies : 0)]
+    })
+    const contacts = lineOf && { offsets: [], references: numbers.map(lineOf) }
+    const parts = [
+      { rows: rows.filter((_, row) => row % 2 === 0), inputs: numbers.map(inputOf), contacts },
+      { rows: rows.filter((_, row) => row % 2 === 1) },
+    ]
+    for (const [batch, { rows: won, ...more }] of parts.entries()) {
+      if (won.length === 0) continue
+      const { value } = await arrived(blockEmission(place, won, { batch, ...more }))
+      await blocks.insert([value, value])
+      manifest.push(manifestEntry(value, won.map(([row]) => row)))
+    }
+  }
+  const results = readerOf(blocks)
+  return { blocks, manifest, results, job: endedJob({ chunks }, totalRows) }
+}
+
+const readerOf = (blocks: Pick<ReturnType<typeof createBlocksDouble>, 'digests' | 'read'>) =>
   createResults({ blocks, codec, keys })
 
-async function all (rows: AsyncIterable<Rows>): Promise<readonly string[][]> {
-  const found: string[][] = []
-  for await (const some of rows) found.push(...some.map(cells => [...cells]))
-  return found
+async function readAll (rows: AsyncIterable<Rows>): Promise<readonly string[][]> {
+  const all: string[][] = []
+  for await (const some of rows) all.push(...some.map(cells => [...cells]))
+  return all
 }
 
 describe('results', () => {
   it('give each row once in order; a duplicate repeats its original', async () => {
     const duplicates = new Map([[2, 0], [5, 0]])
-    const { blocks, manifest, job } = await jobOf({ chunks: 2, duplicates })
-    const rows = await all(readerOf(blocks).rows(job, manifest))
-    expect(rows.map(cells => at(cells, 'row'))).toEqual(['1', '2', '3', '4', '5', '6', '7', '8'])
-    expect(rows.map(cells => at(cells, 'input'))).toEqual([0, 1, 2, 3, 4, 5, 6, 7].map(inputOf))
-    const repeated = ['carrier 0', 'duplicate', '1', 'valid', '2026-08-11T00:00:00.000Z']
-    const names = ['carrier', 'source', 'duplicate_of', 'status', 'checked_at']
-    expect(names.map(name => at(rows[2] ?? [], name))).toEqual(repeated)
-    expect(names.map(name => at(rows[5] ?? [], name))).toEqual(repeated)
-    expect(names.map(name => at(rows[0] ?? [], name)))
-      .toEqual(['carrier 0', 'live', '', 'valid', '2026-08-11T00:00:00.000Z'])
+    const { results, manifest, job } = await storedResults({ chunks: 2, duplicates })
+    const rows = await readAll(results.rows(job, manifest))
+    const names = ['row', 'input', 'carrier', 'source', 'duplicate_of', 'status', 'checked_at']
+    const verdict = ['valid', '2026-08-11T00:00:00.000Z']
+    expect(rows.map(cells => names.map(name => at(cells, name)))).toEqual(
+      [...Array(8).keys()].map(row => duplicates.has(row)
+        ? [`${row + 1}`, `in"${row}, ü`, 'carrier 0', 'duplicate', '1', ...verdict]
+        : [`${row + 1}`, `in"${row}, ü`, `carrier ${row}`, 'live', '', ...verdict]))
   })
 
   it('are the same with and without marked originals, read whole or in pages', async () => {
@@ -80,41 +100,118 @@ describe('results', () => {
       async (copies, choices, limit) => {
         const originals = [...Array(48).keys()].filter(row => !copies.includes(row))
         const duplicates = new Map(copies.map(row => {
-          const earlier = originals.filter(one => one < row)
+          const earlier = originals.filter(original => original < row)
           return [row, earlier[(choices.next().value ?? 0) % earlier.length] ?? 0]
         }))
-        const { blocks, manifest, job } = await jobOf({ chunks: 12, duplicates })
-        const rows = await all(readerOf(blocks).rows(job, manifest))
+        const { results, manifest, job } = await storedResults({ chunks: 12, duplicates })
+        const rows = await readAll(results.rows(job, manifest))
         expect(rows.map(cells => at(cells, 'carrier'))).toEqual(
           [...Array(48).keys()].map(row => `carrier ${duplicates.get(row) ?? row}`))
-        const bare = await jobOf({ chunks: 12, duplicates, marks: false })
-        expect(await all(readerOf(bare.blocks).rows(bare.job, bare.manifest))).toEqual(rows)
+        const bare = await storedResults({ chunks: 12, duplicates, marks: false })
+        expect(await readAll(bare.results.rows(bare.job, bare.manifest))).toEqual(rows)
         const paged: (readonly string[])[] = []
         while (paged.length < rows.length) {
           const afterRow = paged.length
-          const page = await all(readerOf(blocks).rows(job, manifest, { afterRow, limit }))
+          const page = await readAll(results.rows(job, manifest, { afterRow, limit }))
           expect(page.length).toBe(Math.min(limit, rows.length - afterRow))
           paged.push(...page)
         }
         expect(paged).toEqual(rows)
-      }), { numRuns: 15 })
+      }), { numRuns: 8 })
   })
 
   it('filter a page after duplicates have their verdict', async () => {
     const duplicates = new Map([[7, 1], [9, 1]])
-    const { blocks, manifest, job } = await jobOf({ chunks: 3, duplicates })
+    const { results, manifest, job } = await storedResults({ chunks: 3, duplicates })
     const keep = (cells: readonly string[]) => at(cells, 'carrier') === 'carrier 1'
-    const numbers = async (afterRow: number) => (await all(readerOf(blocks)
-      .rows(job, manifest, { afterRow, limit: 2, keep }))).map(cells => cells[0])
+    const numbers = async (afterRow: number) => (await readAll(
+      results.rows(job, manifest, { afterRow, limit: 2, keep }))).map(cells => cells[0])
     expect(await numbers(0)).toEqual(['2', '8'])
     expect(await numbers(8)).toEqual(['10'])
   })
 
-  it('are written as CSV with the selected rows and columns of any job', async () => {
+  it.each([
+    ['email-validation', 'email', ['Jane@x.org', 'JANE@x.org'], ['Jane@x.org', 'JANE@x.org']],
+    ['phone-validation', 'extension', ['212 736 5000 x12', '212 736 5000 x13'], ['12', '13']],
+  ] as const)('of %s have the %s of each duplicate, as rows and as CSV', async (
+    service, name, inputs, expected
+  ) => {
+    const coordinates = {
+      tenant: TENANT, job: JOB, service, chunk: 0, chunks: 1, firstRow: 0, rows: 2, totalRows: 2,
+    }
+    const block = createBlock({ coordinates, batch: 0, inputs })
+    const email = service === 'email-validation'
+    block.add(0, {
+      ...live('a', 1), contact: email ? { email: 'Jane@x.org' } : { e164: '+12127365000' },
+    })
+    block.add(1, { source: 'duplicate', duplicateOf: 1, ...email && { email: 'JANE@x.org' } })
+    const { value } = await arrived(block.emission('small'))
+    const blocks = createBlocksDouble()
+    await blocks.insert([value])
+    const [job, manifest] = [endedJob({ service }, 2), [manifestEntry(value, [0, 1])]]
+    const nameAt = rowFieldsOf(service).indexOf(name)
+    const rows = await readAll(readerOf(blocks).rows(job, manifest))
+    expect(rows.map(cells => cells[nameAt])).toEqual(expected)
+    const csv = parse(await textOf(readerOf(blocks).csvStream(job, manifest)), { from_line: 2 })
+    expect(csv.map((cells: readonly string[]) => cells[nameAt])).toEqual(expected)
+  })
+
+  it('refuse a block whose counts were changed after it was sealed', async () => {
+    const { blocks, manifest, job } = await storedResults({ chunks: 1 })
+    const changed = createBlocksDouble()
+    await changed.insert(blocks.stored.map((block): Completed =>
+      ({ ...block, live: Buffer.from([0]) })))
+    await expect(readAll(readerOf(changed).rows(job, manifest)))
+      .rejects.toThrow('2 of 2 result blocks')
+  })
+})
+
+const nasty = fc.string({ unit: fc.constantFrom(...'",\r\n;=+@\t\'é漢1 ') })
+const few = fc.constantFrom('', 'a', 'AT&T, Inc.', '=x', '"')
+const contentOfFile = fc.record({
+  rows: fc.array(fc.record({
+    input: nasty,
+    carrier: fc.oneof(nasty, few),
+    isCopy: fc.boolean(),
+    line: fc.array(nasty, { maxLength: 4 }),
+  }), { minLength: 1, maxLength: 30 }),
+  safe: fc.boolean(),
+  isJoined: fc.boolean(),
+})
+
+describe('results as CSV', () => {
+  it('are the lines of their rows, with any content, guarded and joined on request', async () => {
+    await fc.assert(fc.asyncProperty(contentOfFile, async ({ rows, safe, isJoined }) => {
+      const names = ['name', 'phone', 'c']
+      const lineOf = (row: number) =>
+        csvLine((rows[row]?.line ?? []).slice(0, names.length)).slice(0, -2)
+      const { results, manifest, job } = await storedResults({
+        chunks: 2,
+        rowsPerChunk: rows.length,
+        duplicates: new Map(rows.flatMap(({ isCopy }, row) =>
+          isCopy && row > 0 ? [[rows.length + row, 0]] : [])),
+        inputOf: row => rows[row % rows.length]?.input ?? '',
+        carrierOf: row => rows[row % rows.length]?.carrier ?? '',
+        lineOf: row => lineOf(row % rows.length),
+      })
+      const all = await readAll(results.rows(job, manifest))
+      const guarded = (cells: readonly string[]) => safe ? cells.map(guardCell) : cells
+      const expected = all.map((cells, row) => {
+        const ours = cells.slice(0, columns.length)
+        if (!isJoined) return csvLine(guarded(ours))
+        const line = (rows[row % rows.length]?.line ?? []).slice(0, names.length)
+        return csvLine(guarded([...names.map((_, cell) => line[cell] ?? ''), ...ours.slice(2)]))
+      })
+      const original = isJoined ? { original: names } : {}
+      const text = await textOf(results.csvStream(job, manifest, { safe, ...original }))
+      expect(text.slice(text.indexOf('\r\n') + 2)).toBe(expected.join(''))
+    }), { numRuns: 30 })
+  })
+
+  it('have the selected rows and columns of any job', async () => {
     const duplicates = new Map([[5, 1], [7, 1], [9, 6]])
-    const { blocks, manifest, job } = await jobOf({ chunks: 3, duplicates })
-    const results = readerOf(blocks)
-    const rows = await all(results.rows(job, manifest))
+    const { results, manifest, job } = await storedResults({ chunks: 3, duplicates })
+    const rows = await readAll(results.rows(job, manifest))
     await fc.assert(fc.asyncProperty(
       fc.uniqueArray(fc.constantFrom(...columns), { minLength: 1 }),
       fc.record({
@@ -128,101 +225,198 @@ describe('results', () => {
           (filters.duplicates === undefined || at(cells, 'source') !== 'duplicate'))
         expect(csv).toBe([wanted, ...kept.map(cells => wanted.map(name => at(cells, name) ?? ''))]
           .map(csvLine).join(''))
-      }), { numRuns: 50 })
-    expect(await textOf(results.csvStream(job, manifest, { columns, keep: undefined })))
-      .toBe(await textOf(results.csvStream(job, manifest)))
+      }), { numRuns: 25 })
   })
 
-  it('are written as CSV with a header, guarded on request', async () => {
-    const place = { chunk: 0, chunks: 1, firstRow: 0, rows: 1, totalRows: 1 }
-    const { value } = await arrived(blockEmission(place, [[0, live('a')]], { inputs: ['=cmd()'] }))
-    const blocks = createBlocksDouble()
-    await blocks.insert([value])
-    const manifest = [manifestEntry(value, [0])]
-    const text = (options: { safe?: boolean }) =>
-      textOf(readerOf(blocks).csvStream(endedJob(), manifest, options))
-    const line = (input: string) => `${columns.join(',')}\r\n1,${input},,,,,,,a,valid,live,90,,` +
-      'assigned_range,2026-08-11T00:00:00.000Z,2026-08-11T00:00:01.000Z,,,,\r\n'
-    expect(await text({})).toBe(line('=cmd()'))
-    expect(await text({ safe: true })).toBe(line("'=cmd()"))
+  it('have the columns of the customer first, and a prefix before ours of the same name',
+    async () => {
+      const { results, manifest, job } = await storedResults({
+        chunks: 1, lineOf: row => `${row},=cmd()`, duplicates: new Map([[3, 0]]),
+      })
+      const original = ['ID', 'Status ', 'phone', 'verified_phone', '=cmd']
+      const [header = ''] = (await textOf(
+        results.csvStream(job, manifest, { original, safe: true }))).split('\r\n')
+      expect(header.split(',').slice(0, 8)).toEqual([
+        ...original.slice(0, 4), "'=cmd", 'verified_verified_phone', 'e164', 'country',
+      ])
+      expect(header.split(',')).toHaveLength(original.length + columns.length - 2)
+      const keep = (cells: readonly string[]) => at(cells, 'source') === 'duplicate'
+      expect(await textOf(results.csvStream(job, manifest, {
+        original: ['name', 'phone'], columns: ['row', 'phone', 'status'], keep,
+      }))).toBe('name,phone,row,verified_phone,status\r\n3,=cmd(),4,,valid\r\n')
+    })
+
+  it('have blank cells where the block with the lines of the file is lost', async () => {
+    const { results, manifest, job } = await storedResults({ chunks: 1, rowsPerChunk: 1 })
+    const text = await textOf(results.csvStream(job, manifest, { original: ['name', 'phone'] }))
+    expect(text).toMatch(/\r\n,,,,,,,,carrier 0,valid,live,/)
+  })
+})
+
+describe('the line of a file', () => {
+  it('comes with its row, as JSON by column', async () => {
+    const { results, manifest, job } = await storedResults({ chunks: 2, lineOf: row => `A,${row}` })
+    const pages = [{}, { afterRow: 6, limit: 1 }]
+    const lines = await Promise.all(pages.map(async page => (await readAll(
+      results.rows(job, manifest, { ...page, withReference: true }))).map(cells => cells.at(-1))))
+    expect(lines).toEqual([[...Array(8).keys()].map(row => `A,${row}`), ['A,6']])
   })
 
-  it('do not begin when a block or the key is gone', async () => {
-    const { blocks, manifest, job } = await jobOf({ chunks: 2 })
+  it('has each cell by its column, whose name is replaced if it is blank or repeated', () => {
+    const jsonOf = createOriginalJson(['column_2', '', 'a', 'a', '__proto__', 'constructor'])
+    expect(Object.entries(JSON.parse(jsonOf('1,"2, ""b""",3,4,5,6')))).toEqual([
+      ['column_2', '1'], ['column_2_', '2, "b"'], ['a', '3'], ['column_4', '4'],
+      ['__proto__', '5'], ['constructor', '6'],
+    ])
+    expect(Object.values(JSON.parse(jsonOf('')))).toEqual(['', '', '', '', '', ''])
+  })
+})
+
+describe('reading results', () => {
+  it('does not begin when a block or the key is gone', async () => {
+    const { blocks, manifest, job } = await storedResults({ chunks: 2 })
     const lost = createBlocksDouble()
     await lost.insert(blocks.stored.slice(0, -2))
+    const away = async () => { throw new Error('the store is away') }
+    const lostKey = async () => { throw new JobKeyLostError('lost while the job ran') }
     const pieces: unknown[] = []
-    const read = async (results: ReturnType<typeof createResults>) => {
-      for await (const piece of results.csvStream(job, manifest)) pieces.push(piece)
+    for (const [results, fault, entries] of [
+      [readerOf(lost), '1 of 4 result blocks of job', manifest],
+      [readerOf({ ...createBlocksDouble(), read: away }), '4 of 4 result blocks', manifest],
+      [createResults({ blocks, codec, keys: { get: async () => undefined } }), LostResultsError,
+        manifest],
+      [createResults({ blocks, codec, keys: { get: lostKey } }), LostResultsError, manifest],
+      [readerOf(blocks), LostResultsError, manifest.slice(0, -1)],
+      [readerOf(blocks), LostResultsError, []],
+    ] as const) {
+      const read = async () => {
+        for await (const piece of results.csvStream(job, entries)) pieces.push(piece)
+      }
+      await expect(read()).rejects.toThrow(fault)
     }
-    await expect(read(readerOf(lost))).rejects.toThrow(MissingResultsError)
-    const keyless = createResults({ blocks, codec, keys: { get: async () => undefined } })
-    await expect(read(keyless)).rejects.toThrow(LostResultsError)
-    const get = async () => { throw new JobKeyLostError('lost while the job ran') }
-    await expect(read(createResults({ blocks, codec, keys: { get } })))
-      .rejects.toThrow(LostResultsError)
     expect(pieces).toEqual([])
   })
 
-  it('are requested along with the digests, and yield nothing before these are known', async () => {
-    const { blocks, manifest, job } = await jobOf({ chunks: 2 })
+  it('of one chunk is one read for a page, which finds missing blocks', async () => {
+    const { blocks, manifest, job } = await storedResults({ chunks: 1 })
+    const digests = () => Promise.reject(new Error('unexpected call'))
+    const page = (stored: typeof blocks) =>
+      readAll(readerOf({ ...stored, digests }).rows(job, manifest, { limit: 100 }))
+    expect((await page(blocks)).length).toBe(4)
+    await expect(page(createBlocksDouble())).rejects.toThrow('is missing or changed')
+  })
+
+  it('requests the first blocks along with the digests, and yields nothing before', async () => {
+    const { blocks, manifest, job } = await storedResults({ chunks: 2 })
     const known = Promise.withResolvers<void>()
-    const reads: number[][] = []
-    const results = createResults({
-      blocks: {
-        digests: async (...of) => {
-          await known.promise
-          return await blocks.digests(...of)
-        },
-        read: async (range) => {
-          reads.push([range.firstChunk, range.lastChunk])
-          return await blocks.read(range)
-        },
+    const seen: string[] = []
+    const results = readerOf({
+      digests: async (...wanted) => {
+        await known.promise
+        return await blocks.digests(...wanted)
       },
-      codec,
-      keys,
+      read: async wanted => {
+        seen.push(`read ${wanted.firstChunk}-${wanted.lastChunk}`)
+        return await blocks.read(wanted)
+      },
     })
-    const pieces: unknown[] = []
     const reading = (async () => {
-      for await (const piece of results.csvStream(job, manifest)) pieces.push(piece)
+      for await (const { length } of results.csvStream(job, manifest)) {
+        seen.push(length > 0 ? 'piece' : 'nothing')
+      }
     })()
     await new Promise(resolve => setImmediate(resolve))
-    expect([reads, pieces]).toEqual([[[0, 1]], []])
+    expect(seen).toEqual(['read 0-1'])
     known.resolve()
     await reading
-    expect([reads.length, pieces.length]).toEqual([1, 3])
+    expect(seen).toEqual(['read 0-1', 'piece', 'piece', 'piece'])
   })
 
-  it('report missing blocks, whatever the outcome of concurrent requests', async () => {
-    const { manifest, job } = await jobOf({ chunks: 2 })
-    const read = async () => { throw new Error('the store is away') }
-    const results = createResults({ blocks: { ...createBlocksDouble(), read }, codec, keys })
-    await expect(all(results.rows(job, manifest))).rejects.toThrow('4 of 4 result blocks')
+  /** A reader of 60 chunks of this size, and how many chunks each read had. */
+  async function recordReads (bytes: number, failsAt = Infinity) {
+    const { blocks, manifest, job } = await storedResults({
+      chunks: 60, rowsPerChunk: 1, inputOf: () => randomBytes(bytes).toString('base64'),
+    })
+    const sizes: number[] = []
+    const results = readerOf({
+      ...blocks,
+      read: async wanted => {
+        sizes.push(wanted.lastChunk - wanted.firstChunk + 1)
+        if (sizes.length > failsAt) throw new Error('the store is away')
+        return await blocks.read(wanted)
+      },
+    })
+    return { sizes, results, manifest, job }
+  }
+
+  it.each([
+    [10, [8, 25, 25, 2]],
+    [100_000, [8, ...Array(10).fill(5), 2]],
+  ])('takes chunks of %i bytes in steps of about a megabyte, one step ahead', async (
+    bytes, steps
+  ) => {
+    const { sizes, results, manifest, job } = await recordReads(bytes)
+    const pieces = results.csvStream(job, manifest)[Symbol.asyncIterator]()
+    await pieces.next()
+    expect(sizes).toEqual(steps.slice(0, 1))
+    await pieces.next()
+    expect(sizes).toEqual(steps.slice(0, 2))
+    let count = 2
+    while ((await pieces.next()).done !== true) count += 1
+    expect([sizes, count]).toEqual([steps, 61])
   })
 
-  it('of one chunk are a page after one read, which finds missing blocks', async () => {
-    const { blocks, manifest, job } = await jobOf({ chunks: 1 })
-    const page = async (stored: typeof blocks) => await all(createResults({
-      blocks: { ...stored, digests: () => Promise.reject(new Error('unexpected call')) },
-      codec,
-      keys,
-    }).rows(job, manifest, { limit: 100 }))
-    expect((await page(blocks)).length).toBe(4)
-    await expect(page(createBlocksDouble())).rejects.toThrow(MissingResultsError)
+  it('of a page reads only what is consumed', async () => {
+    const { sizes, results, manifest, job } = await recordReads(10)
+    const keep = (cells: readonly string[]) => Number(cells[0]) % 7 === 0
+    expect(await readAll(results.rows(job, manifest, { limit: 1, keep }))).toHaveLength(1)
+    expect(sizes.slice(0, 2)).toEqual([5, 5])
+    expect(sizes.reduce((sum, size) => sum + size)).toBe(10)
   })
 
-  it('are lost for good when their job ended with rows that no block brought', async () => {
-    const { blocks, manifest, job } = await jobOf({ chunks: 2 })
-    const results = readerOf(blocks)
-    await expect(all(results.rows(job, manifest.slice(0, -1)))).rejects.toThrow(LostResultsError)
-    await expect(all(results.rows(job, [], { limit: 1 }))).rejects.toThrow(LostResultsError)
+  it('reports a failure only to the consumer that reaches it', async () => {
+    const { sizes, results, manifest, job } = await recordReads(10, 1)
+    const pieces = results.csvStream(job, manifest)[Symbol.asyncIterator]()
+    for (let row = 0; row < 3; row++) await pieces.next()
+    expect(sizes).toHaveLength(2)
+    await pieces.return?.()
+    await expect(textOf(results.csvStream(job, manifest))).rejects.toThrow('the store is away')
+  })
+})
+
+describe('inline results', () => {
+  async function smallJob () {
+    const { blocks, manifest, job, results } = await storedResults({ chunks: 1, rowsPerChunk: 2 })
+    // The double has each block twice, as it may be delivered twice.
+    const text = packInlineResults(blocks.stored)
+    return { blocks, manifest, job, results, text }
+  }
+
+  it('are read like stored ones, without the store', async () => {
+    const { manifest, job, results, text } = await smallJob()
+    const options = { limit: 2, inlineResults: unpackInlineResults(text) }
+    expect(await readAll(readerOf(createBlocksDouble()).rows(job, manifest, options)))
+      .toEqual(await readAll(results.rows(job, manifest)))
   })
 
-  it('refuse a block whose counts were changed after it was sealed', async () => {
-    const { blocks, manifest, job } = await jobOf({ chunks: 1 })
-    const changed = createBlocksDouble()
-    await changed.insert(blocks.stored.map((block): Completed =>
-      ({ ...block, live: Buffer.from([0]) })))
-    await expect(all(readerOf(changed).rows(job, manifest))).rejects.toThrow('2 of 2 result blocks')
+  it.each([
+    ['that were changed', (text: string) => text.replaceAll('"batch":0', '"batch":7')],
+    ['that lack some', (text: string) => JSON.stringify(JSON.parse(text).slice(-1))],
+    ['that are none', () => ''],
+  ])('%s are read from the store', async (_case, change) => {
+    const { manifest, job, results, text } = await smallJob()
+    const options = { inlineResults: unpackInlineResults(change(text)) }
+    expect(await readAll(results.rows(job, manifest, options)))
+      .toEqual(await readAll(results.rows(job, manifest)))
+    await expect(readAll(readerOf(createBlocksDouble()).rows(job, manifest, options)))
+      .rejects.toThrow('of 2 result blocks')
+  })
+
+  it('are none of blocks that are large, or too few to end their job', async () => {
+    const { blocks: { stored } } = await smallJob()
+    expect(packInlineResults([])).toBe('')
+    expect(packInlineResults(stored.slice(0, 1))).toBe('')
+    expect(packInlineResults(stored.map(block => ({ ...block, sealed: Buffer.alloc(20_000) }))))
+      .toBe('')
   })
 })

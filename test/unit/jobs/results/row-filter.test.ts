@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { rowFieldsOf } from '../../../../services/jobs/results/columns.ts'
-import { createRowFilter, type WantedRows } from '../../../../services/jobs/results/row-filter.ts'
+import { createRowFilter, type WantedRows } from '../../../../services/jobs/results/results.ts'
 
 const fields = rowFieldsOf('phone-validation')
 const cellsOf = (values: Readonly<Record<string, string | undefined>>) =>

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { VENDOR_PRESETS } from '../../../../services/jobs/vendor-presets.ts'
+import { VENDOR_PRESETS } from '../../../../services/jobs/checks.ts'
 import { createChecker } from '../../../../services/verify/checker.ts'
 import { readHttpProviders } from '../../../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../../../services/verify/providers/http.ts'

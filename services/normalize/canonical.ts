@@ -3,7 +3,62 @@ import { domainToASCII, domainToUnicode } from 'node:url'
 import emailAddresses from 'email-addresses'
 import ipaddr from 'ipaddr.js'
 import type { PreflightReason } from '../../schemas/api/verdicts.ts'
-import { inputFault, invalid, type Canonical } from './input.ts'
+import { readCell } from '../phone/cell.ts'
+import { typeOfNumber, type SplitNumber } from '../phone/dial.ts'
+import { parsePhone } from '../phone/parse.ts'
+import { hasLength } from '../phone/plans.ts'
+
+/** The canonical form of a contact, or why there is none. */
+export type Canonical =
+  | { readonly ok: true, readonly canonical: string }
+  | { readonly ok: false, readonly reason: PreflightReason }
+
+/** Bidirectional controls, zero-width characters, soft hyphens. */
+const ALL_INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
+
+/**
+ * The E.164 form of a phone number, or why there is none.
+ *
+ * `country` (ISO 3166, upper case) is used for numbers that are not in international format, and
+ * for its international prefix (`011` in the US, `00` in Germany). A number is invalid only if it
+ * cannot be parsed, has an impossible length for its calling code, or if the cell may mean several:
+ * whether its range is assigned is decided by a provider. The rules are those of Google's
+ * libphonenumber, and of `readCell` for what people and spreadsheets write. Never throws; canonical
+ * forms map to themselves.
+ */
+export function canonicalPhone (input: string, country: string | undefined): Canonical {
+  const usual = parsePhone(input, country)
+  if (usual !== undefined) return toE164(usual)
+  const trimmed = input.trim()
+  // Before anything is expanded or searched.
+  if (isTooLong(trimmed)) return invalid('too_long_input')
+  const fault = inputFault(trimmed.replace(ALL_INVISIBLE, '').trim())
+  if (fault !== undefined) return invalid(fault)
+  const reading = readCell(trimmed, country)
+  return 'fault' in reading ? invalid(reading.fault) : toE164(reading.number)
+}
+
+function toE164 (number: SplitNumber): Canonical {
+  const fault = lengthFault(number)
+  if (fault !== undefined) return invalid(fault)
+  return { ok: true, canonical: `+${number.callingCode.digits}${number.national}` }
+}
+
+/**
+ * Why the number of digits is impossible, or undefined. Uses the plan of the main country of the
+ * calling code, as Google's libphonenumber does, so the result depends on the canonical form alone,
+ * not on the country of the job. Other countries of the calling code may have assigned numbers of
+ * other lengths: 310-1234 in Canada.
+ */
+function lengthFault (number: SplitNumber): PreflightReason | undefined {
+  const { callingCode: { main: { lengths, maxLength } }, national: { length } } = number
+  if (hasLength(lengths, length) || typeOfNumber(number) !== undefined) return undefined
+  if (length > maxLength) return 'too_long'
+  return lengths << (BITS - length) === 0 ? 'too_short' : 'impossible_length'
+}
+
+/** Of a set of lengths. */
+const BITS = 32
 
 /** RFC 5321, 4.5.3.1: octets of a local part, and of a whole address without its brackets. */
 const MAX_LOCAL_BYTES = 64
@@ -164,4 +219,37 @@ function canonicalLiteral (domain: string): string | undefined {
   const [, older = '', newer = ''] = DOMAIN_LITERAL.exec(domain) ?? []
   if (isIP(older) === 4) return `[${older}]`
   return isIP(newer) === 6 ? `[IPv6:${ipaddr.parse(newer).toString()}]` : undefined
+}
+
+/** A longer input is an invalid row, which is free; counted in characters, not in bytes. */
+const MAX_CONTACT_CHARACTERS = 320
+
+const PRINTABLE_ASCII = /^[ -~]+$/
+// eslint-disable-next-line no-control-regex -- control characters are what is looked for
+const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
+
+/** The result for an invalid row. */
+function invalid (reason: PreflightReason): Canonical {
+  return { ok: false, reason }
+}
+
+/**
+ * Checks an input before it is parsed as a phone number or an e-mail address. Returns undefined if
+ * it is fine. `trimmed` is the input without outer white space, so a trailing line break is
+ * accepted.
+ */
+function inputFault (trimmed: string): PreflightReason | undefined {
+  if (trimmed === '') return 'empty'
+  if (isTooLong(trimmed)) return 'too_long_input'
+  if (PRINTABLE_ASCII.test(trimmed)) return undefined
+  if (CONTROL_CHARACTER.test(trimmed)) return 'control_character'
+  if (!trimmed.isWellFormed()) return 'malformed_unicode'
+  return undefined
+}
+
+/** Whether a text exceeds the maximum length of an input. */
+function isTooLong (text: string): boolean {
+  if (text.length <= MAX_CONTACT_CHARACTERS) return false
+  // A character outside the basic plane has two code units; only code points are counted.
+  return text.length > 2 * MAX_CONTACT_CHARACTERS || [...text].length > MAX_CONTACT_CHARACTERS
 }

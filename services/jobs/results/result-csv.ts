@@ -1,0 +1,324 @@
+import { guardCell, uniqueNames } from '../../../schemas/files/csv-format.ts'
+import type { CompletedRows } from '../../../schemas/types.ts'
+import type { StoredColumn } from './block.ts'
+import { csvCell, CsvWriter } from './csv.ts'
+import {
+  type MergedChunk, columnsIn, createExtensionReader, oncePerBlock, createCellReader,
+} from './merge.ts'
+import { columnsOf, rowFieldsOf } from './columns.ts'
+import type { Job } from '../job.ts'
+import type { ReadChunk } from './read-chunks.ts'
+
+/**
+ * `safe` guards cells against formulas; `columns` and `keep` select cells and rows; `original` puts
+ * the customer's columns of these names before them.
+ */
+export type CsvOptions = {
+  readonly safe?: boolean
+  readonly columns?: readonly string[]
+  readonly keep?: ((cells: readonly string[]) => boolean) | undefined
+  readonly original?: readonly string[] | undefined
+}
+
+/** Lines of some rows of a chunk, and the index of the first row after them. */
+type CsvPiece = { readonly lines: Buffer, readonly nextRow: number }
+
+function columnNames (job: Job, { columns, original }: CsvOptions): readonly string[] {
+  const all = columnsOf(job.service)
+  return columns ?? (original === undefined ? all : joinedColumns(all))
+}
+
+/** The first line of the file, as cells. */
+export function csvHeader (job: Job, options: CsvOptions): readonly string[] {
+  const columns = columnNames(job, options)
+  const { original, safe = false } = options
+  return original === undefined ? columns : joinedHeader({ columns: original, safe }, columns)
+}
+
+/** Encodes rows of a chunk, from the row with index `from` until a piece is full. */
+type EncodeChunk = (chunk: ReadChunk, from: number) => CsvPiece
+
+/** Creates an encoder: of whole chunks without reading their cells, which takes far longer. */
+export function createCsv (job: Job, options: CsvOptions): EncodeChunk {
+  if (options.columns !== undefined || options.keep !== undefined) {
+    return createSelectedCsv(job, options)
+  }
+  const { safe = false, original } = options
+  return createWholeCsv(columnsOf(job.service), {
+    safe, ...original && { original: { columns: original, safe } },
+  })
+}
+
+const SELECTED_SIZE_BYTES = 65_536
+
+function createSelectedCsv (job: Job, options: CsvOptions): EncodeChunk {
+  const { safe = false, keep = () => true, original } = options
+  const fields = rowFieldsOf(job.service)
+  const cellsAt = createCellReader(fields)
+  const positions = columnNames(job, options).map(name => fields.indexOf(name))
+  const begin = original && createOriginalWriter({ columns: original, safe })
+  return (chunk, from) => {
+    const { merged, repeated } = chunk
+    const writer = new CsvWriter({ safe, sizeBytes: SELECTED_SIZE_BYTES })
+    let row = from
+    for (; row < merged.rows && writer.length < PIECE_BYTES; row++) {
+      const cells = repeated.get(row) ?? cellsAt(merged, row)
+      if (!keep(cells)) continue
+      begin?.(writer, merged, row)
+      for (const [index, position] of positions.entries()) {
+        if (index > 0 || begin !== undefined) writer.comma()
+        writer.cell(cells[position] ?? '')
+      }
+      writer.endLine()
+    }
+    return { lines: writer.bytes(), nextRow: row }
+  }
+}
+
+type WholeCsvOptions = { readonly safe: boolean, readonly original?: Original }
+
+const FIRST_SIZE_BYTES = 65_536
+/** Few milliseconds of work; a piece exceeds it by less than a line. */
+const PIECE_BYTES = 262_144
+const SPARE_BYTES = 16_384
+
+/**
+ * Creates an encoder of chunks, equal to `csvLine` of the cells of each row. Cells mostly repeat,
+ * so adjacent columns of few distinct values are joined once for all rows that agree in them: a row
+ * is then a handful of texts instead of one per column. `columns` begin with row and input, and the
+ * cells of duplicates begin with those of the columns; `safe` guards cells that a spreadsheet would
+ * run; `original` replaces row and input.
+ */
+function createWholeCsv (
+  columns: readonly string[], { safe, original }: WholeCsvOptions
+): EncodeChunk {
+  const begin = original === undefined ? writeRowAndInput : createOriginalWriter(original)
+  // Not stored, and always the last column.
+  const extensionAt = columns.at(-1) === 'extension' ? createExtensionReader() : undefined
+  const names = columns.slice(2, extensionAt && -1)
+  const encode = safe ? (text: string) => csvCell(guardCell(text)) : csvCell
+  const segmentsOf = oncePerBlock(rows => segmentsIn(rows, names, encode))
+  let sizeBytes = FIRST_SIZE_BYTES
+  return ({ merged: chunk, repeated }, from) => {
+    const writer = new CsvWriter({ safe, sizeBytes })
+    const segments = chunk.blocks.map(segmentsOf)
+    let index = from
+    for (; index < chunk.rows && writer.length < PIECE_BYTES; index++) {
+      begin(writer, chunk, index)
+      const cells = repeated.get(index)
+      if (cells === undefined) {
+        const position = chunk.positionOf[index] ?? 0
+        writeSegments(writer, segments[chunk.blockOf[index] ?? 0] ?? [], position)
+        if (extensionAt !== undefined) writeCells(writer, [extensionAt(chunk, index)])
+      } else writeCells(writer, cells.slice(2, columns.length))
+      writer.endLine()
+    }
+    const lines = writer.bytes()
+    // Pieces of a job have similar sizes, so the next buffer rarely has to grow.
+    sizeBytes = Math.max(sizeBytes, lines.length + SPARE_BYTES)
+    return { lines, nextRow: index }
+  }
+}
+
+/** Writes the first cells of a line. */
+type Begin = (writer: CsvWriter, chunk: MergedChunk, index: number) => void
+
+const writeRowAndInput: Begin = (writer, { firstRow, inputs }, index) => {
+  writer.cell(String(firstRow + index + 1))
+  writer.comma()
+  writer.cell(inputs[index] ?? '')
+}
+
+/** Writes the customer's part of a line. */
+function createOriginalWriter (original: Original): Begin {
+  const csvOf = createOriginalCsv(original)
+  return (writer, chunk, index) => writer.cells(Buffer.from(csvOf(chunk, index)))
+}
+
+function writeSegments (
+  writer: CsvWriter, segments: readonly Segment[], position: number
+): void {
+  for (const segment of segments) {
+    writer.comma()
+    if (segment.kind === 'values') writer.cell(segment.values[position] ?? '')
+    else writer.cells(segment.texts[segment.at[position] ?? 0] as Buffer)
+  }
+}
+
+function writeCells (writer: CsvWriter, cells: readonly string[]): void {
+  for (const cell of cells) {
+    writer.comma()
+    writer.cell(cell)
+  }
+}
+
+/** A column with one value per row. */
+type Values = { readonly kind: 'values', readonly values: readonly string[] }
+
+/** Adjacent dictionary columns: their distinct joined texts, and the index of each row's text. */
+type JoinedColumns = {
+  readonly kind: 'joined'
+  readonly texts: readonly Buffer[]
+  readonly at: Int32Array
+}
+
+type Segment = Values | JoinedColumns
+
+/** A column of few distinct values: its encoded cells, and the index of each row's cell. */
+type DictionaryColumn = { readonly cells: readonly string[], readonly at: readonly number[] }
+
+type Encode = (text: string) => string
+
+function segmentsIn (
+  rows: CompletedRows, names: readonly string[], encode: Encode
+): readonly Segment[] {
+  const segments: Segment[] = []
+  let dictionaries: DictionaryColumn[] = []
+  const flush = () => {
+    if (dictionaries.length > 0) segments.push(joinColumns(dictionaries, rows.rows.length))
+    dictionaries = []
+  }
+  for (const column of columnsIn(rows, names)) {
+    const next = dictionaryOf(column, encode)
+    if (next !== undefined) dictionaries.push(next)
+    else {
+      flush()
+      segments.push({ kind: 'values', values: column?.values ?? [] })
+    }
+  }
+  flush()
+  return segments
+}
+
+/** Undefined for a column with one value per row; a missing column is blank. */
+function dictionaryOf (
+  column: StoredColumn | undefined, encode: Encode
+): DictionaryColumn | undefined {
+  if (column === undefined) return { cells: [''], at: [] }
+  return column.at.length === 0 ? undefined : { cells: column.values.map(encode), at: column.at }
+}
+
+/** Numbers rows column by column: rows with one number agree in all columns so far. */
+function joinColumns (dictionaries: readonly DictionaryColumn[], rows: number): JoinedColumns {
+  const numbers = new Int32Array(rows)
+  let firstRows = [0]
+  for (const { cells, at } of dictionaries) {
+    if (cells.length === 1) continue
+    const firsts: number[] = []
+    const numberOf = new Int32Array(firstRows.length * cells.length)
+    for (let row = 0; row < rows; row++) {
+      const pair = (numbers[row] ?? 0) * cells.length + (at[row] ?? 0)
+      // Counted from 1, as 0 stands for none yet.
+      const number = numberOf[pair] || firsts.push(row)
+      numberOf[pair] = number
+      numbers[row] = number - 1
+    }
+    firstRows = firsts
+  }
+  const texts = firstRows.map(row =>
+    Buffer.from(dictionaries.map(({ cells, at }) => cells[at[row] ?? 0]).join(',')))
+  return { kind: 'joined', texts, at: numbers }
+}
+
+/** The customer's own columns of a job from a file: the references of its rows are CSV lines. */
+type Original = {
+  /** Names of the columns, as the customer spells them; some may be blank or equal. */
+  readonly columns: readonly string[]
+  /** Guards cells that a spreadsheet would run. */
+  readonly safe: boolean
+}
+
+/** The joined file has these already: the column of the contacts, and the order of the lines. */
+const OMITTED: ReadonlySet<string> = new Set(['row', 'input'])
+
+/** The columns that are joined unless others are selected. */
+export function joinedColumns (columns: readonly string[]): readonly string[] {
+  return columns.filter(name => !OMITTED.has(name))
+}
+
+/**
+ * The header of a joined file: the customer's columns, then ours, with a prefix where the customer
+ * has a column of that name.
+ */
+function joinedHeader (
+  { columns: own, safe }: Original, columns: readonly string[]
+): readonly string[] {
+  const names = [...own, ...uniqueNames(columns, own)]
+  return safe ? names.map(guardCell) : names
+}
+
+/**
+ * Creates a reader of the customer's part of a line, as CSV with one cell for each column: stored
+ * lines may have fewer. It is blank if the block that held it is lost.
+ */
+function createOriginalCsv (
+  { columns, safe }: Original
+): (chunk: Pick<MergedChunk, 'contacts'>, index: number) => string {
+  const commas = ','.repeat(columns.length - 1)
+  return ({ contacts }, index) => {
+    const line = contacts?.references[index] ?? ''
+    const cells = safe || line.includes('"') ? splitLine(line) : undefined
+    const count = cells?.length ?? countCommas(line) + 1
+    const text = safe ? cells?.map(cell => csvCell(guardCell(cell))).join(',') ?? '' : line
+    return count < columns.length ? text + commas.slice(0, columns.length - count) : text
+  }
+}
+
+function countCommas (line: string): number {
+  let count = 0
+  for (let at = line.indexOf(','); at !== -1; at = line.indexOf(',', at + 1)) count += 1
+  return count
+}
+
+/**
+ * Creates a writer of the customer's cells in a line, as a JSON object by column name. A blank or
+ * repeated name is replaced by `column_` and its position.
+ */
+export function createOriginalJson (columns: readonly string[]): (line: string) => string {
+  const keys = keysOf(columns).map(name => `${JSON.stringify(name)}:`)
+  const blanks = keys.map(key => `${key}""`)
+  return line => {
+    const cells = splitLine(line)
+    const members = blanks.map((blank, at) => {
+      const cell = cells[at]
+      return cell === undefined || cell === '' ? blank : `${keys[at]}${JSON.stringify(cell)}`
+    })
+    return `{${members.join(',')}}`
+  }
+}
+
+function keysOf (columns: readonly string[]): readonly string[] {
+  const used = new Set<string>()
+  return columns.map((column, at) => {
+    let name = column.trim() === '' || used.has(column) ? `column_${at + 1}` : column
+    while (used.has(name)) name = `${name}_`
+    used.add(name)
+    return name
+  })
+}
+
+/** The cells of a line as `csvLine` writes it, without its end. */
+function splitLine (line: string): readonly string[] {
+  if (!line.includes('"')) return line.split(',')
+  const cells: string[] = []
+  for (let from = 0; from <= line.length;) {
+    const end = endOfCell(line, from)
+    const text = line.slice(from, end)
+    cells.push(text.startsWith('"') ? text.slice(1, -1).replaceAll('""', '"') : text)
+    from = end + 1
+  }
+  return cells
+}
+
+/** Index of the comma after the cell that begins at `from`, or the length of the line. */
+function endOfCell (line: string, from: number): number {
+  let start = from
+  if (line[from] === '"') {
+    let quote = line.indexOf('"', from + 1)
+    while (quote !== -1 && line[quote + 1] === '"') quote = line.indexOf('"', quote + 2)
+    if (quote === -1) return line.length
+    start = quote + 1
+  }
+  const comma = line.indexOf(',', start)
+  return comma === -1 ? line.length : comma
+}

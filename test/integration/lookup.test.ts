@@ -1,0 +1,456 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { accountKey } from '../../services/accounts/records.ts'
+import { redisRecordCache } from '../../services/cache/cache.ts'
+import { NO_BATCH } from '../../services/jobs/results/block.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { connectPolicies, type LookupDeps } from '../../services/lookup/decide.ts'
+import { ChunkLoader } from '../../services/lookup/read.ts'
+import { LookupStage } from '../../services/lookup/stage.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { FatalError, InfrastructureError } from '../../services/runtime/platform/errors.ts'
+import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'
+import { startRedis } from '../support/redis/redis.ts'
+import {
+  cachedRecord, chunksOf, createManualClock, emitted, incoming, rowsOf, tokenFor,
+} from '../support/stage-doubles.ts'
+
+const { redis } = await startRedis()
+const store = createJobStore(redis)
+const wallet = createWallet(redis)
+const cache = redisRecordCache(redis)
+const phone = (last: number) => `+1212736${5_000 + last}`
+type Message = ReturnType<typeof chunksOf>[number]
+let jobs = 0
+
+/** A claimed job of a tenant with this balance, and the stage that decides it. */
+async function setUp (
+  { micros = 1_000, acceptWithinMs = 60_000, ...change }: Partial<LookupDeps> & {
+    readonly micros?: number
+    readonly acceptWithinMs?: number
+  } = {}
+) {
+  const [tenant, job] = [`org_${++jobs}.live`, `job_${jobs}`]
+  await wallet.topUp(tenant, { id: 'a', amountMicros: micros, reason: '' })
+  const claim = await store.claim(tenant, {
+    job, idempotencyKey: '', fingerprint: '', acceptWithinMs, wrappedKey: Buffer.of(1),
+  })
+  if (claim.kind !== 'new') throw new Error('the job is not new')
+  const clock = createManualClock(claim.nowMs)
+  const undecidable: unknown[] = []
+  const stage = new LookupStage({
+    store,
+    loader: new ChunkLoader(cache),
+    clock,
+    unitPriceMicros: () => 10,
+    policy: async () => ({ freshnessMs: 86_400_000, maxActiveJobs: 10 }),
+    batchRows: lane => lane === 'small' ? 2 : 200,
+    batch: 25,
+    onUndecidable: (_job, error) => undecidable.push(error),
+    ...change,
+  })
+  const chunks = (canonicals: readonly string[], more: Parameters<typeof chunksOf>[1] = {}) =>
+    chunksOf(canonicals, {
+      tenant, job, submittedAt: claim.nowMs, acceptBy: claim.acceptByMs, chunkRows: 1, ...more,
+    })
+  /** The job is accepted, and its reservation is still in the outbox. */
+  const accept = async (canonicals: readonly string[]) => {
+    const first = new LookupStage({
+      store,
+      loader: new ChunkLoader(cache),
+      clock,
+      unitPriceMicros: () => 10,
+      policy: async () => ({ freshnessMs: 0, maxActiveJobs: 10 }),
+      batchRows: () => 2,
+      batch: 25,
+    })
+    const [decision] = await first.decide(chunks(canonicals))
+    return decision
+  }
+  return {
+    tenant,
+    job,
+    clock,
+    stage,
+    undecidable,
+    chunks,
+    accept,
+    remember: (...contacts: readonly string[]) => cache.store(
+      { tenant, service: 'phone-validation', version: '1' },
+      Buffer.concat(contacts.map(tokenFor)),
+      contacts.map(() => cachedRecord({ checkedAtMs: claim.nowMs - 1_000 }))),
+    outcome: () => store.outcome(tenant, job),
+    read: async () => (await store.read(tenant, job)) ?? Promise.reject(new Error('no job')),
+    headers: (chunk: number) => headersOf({ tenant, job, chunk }),
+  }
+}
+
+/** The headers of a chunk of one row, of a job of three. */
+const headersOf = (
+  { tenant, job, chunk }: { readonly tenant: string, readonly job: string, readonly chunk: number }
+) => ({
+  tenant,
+  job,
+  service: 'phone-validation',
+  lane: 'small',
+  chunk: String(chunk),
+  chunks: '3',
+  firstRow: String(chunk),
+  chunkRows: '1',
+  totalRows: '3',
+  rows: fullBitmap(1).toString('base64'),
+})
+
+const [A, B, C] = [phone(0), phone(1), phone(2)]
+const unreadable = (message: Message) => incoming('rows.normalized', message.value,
+  { rows: () => { throw new Error('bad rows') }, offset: Number(message.raw.offset) })
+const blocksIn = (decision: object | undefined) =>
+  emitted(decision === undefined ? [] : [decision], 'rows.completed')
+
+describe('lookup', () => {
+  it('holds chunks until the last one arrives, and reserves the whole quote', async () => {
+    const { stage, chunks, remember, read, tenant, job } = await setUp()
+    await remember(B)
+    const all = chunks([A, B, '', A], { idempotencyKey: '' })
+    expect(await stage.decide([all[2]!, all[0]!, all[3]!])).toEqual([])
+    const [decision] = await stage.decide([all[1]!])
+    expect(decision?.completes).toHaveLength(4)
+    expect(blocksIn(decision).map(({ value }) => value.chunk)).toEqual([0, 1, 2, 3])
+    expect(await read()).toMatchObject({
+      id: job,
+      lane: 'small',
+      preflight: {
+        totalRows: 4,
+        invalidRows: 1,
+        duplicateRows: 1,
+        cacheHits: 1,
+        freshChecks: 1,
+        maxQuoteMicros: 20,
+        quoteId: `quot_${jobs}`,
+      },
+      unitPriceMicros: 10,
+      chunks: 4,
+      header: Buffer.from('header'),
+    })
+    expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 20 })
+  })
+
+  it('announces a job after its reservation and all of its rows are produced', async () => {
+    const { stage, chunks, read } = await setUp()
+    const [decision] = await stage.decide(chunks([A]))
+    expect(decision?.emits.map(({ topic }) => topic))
+      .toEqual(['rows.completed', 'rows.to-verify', 'wallet.journal'])
+    const [entry] = emitted([decision!], 'wallet.journal')
+    expect(entry?.value).toMatchObject({ type: 'reserve', amountMicros: 10 })
+    expect((await read()).announced).toBe(false)
+    await decision?.afterProduced?.()
+    expect((await read()).announced).toBe(true)
+  })
+
+  it('takes the price of the partner if there is one', async () => {
+    for (const unitPriceMicros of [7, null]) {
+      const { stage, chunks, read, tenant } = await setUp()
+      const feed = {
+        partner: 'acme', partition: 0, cursor: 'c', from: -1, to: 8, unitPriceMicros,
+      }
+      await stage.decide(chunks([A], { feed, header: null, tenant }))
+      expect((await read()).unitPriceMicros).toBe(unitPriceMicros ?? 10)
+    }
+  })
+
+  it('passes size and freshness of the policy to the batches of a lane', async () => {
+    const policy = async () => ({ freshnessMs: 77, maxActiveJobs: 10 })
+    const { stage, chunks } = await setUp({ policy, micros: 1e9 })
+    const rows = Array.from({ length: 1_201 }, (_, row) => phone(row))
+    const [decision] = await stage.decide(chunks(rows, { chunkRows: 1_000 }))
+    const batches = emitted([decision!], 'rows.to-verify')
+    expect(batches.map(({ lane, rows }) => [lane, rows.rows.length]))
+      .toEqual([...new Array(6).fill(['bulk', 200]), ['bulk', 1]])
+    expect(new Set(batches.map(({ value }) => value.freshnessMs))).toEqual(new Set([77]))
+  })
+
+  it('yields while it decides a big job', async () => {
+    const { stage, chunks } = await setUp({ micros: 1e9 })
+    const rows = Array.from({ length: 20_000 }, (_, row) => `+1212${7_000_000 + row}`)
+    let turns = 0
+    let isDecided = false
+    const count = () => {
+      turns++
+      if (!isDecided) setImmediate(count)
+    }
+    setImmediate(count)
+    await stage.decide(chunks(rows, { chunkRows: 1_000 }))
+    isDecided = true
+    expect(turns).toBeGreaterThan(5)
+  })
+
+  it('completes every message of a job that it refuses, and emits nothing', async () => {
+    const { stage, chunks, outcome } = await setUp({ micros: 19 })
+    const all = chunks([A, B])
+    expect(await stage.decide(all)).toMatchObject([{ completes: all, emits: [] }])
+    expect(await outcome()).toMatchObject({
+      refusal: { code: 'insufficient_balance', requiredMicros: 20, availableMicros: 19 },
+    })
+  })
+
+  it('emits nothing for a job that is refused, closed, late or of an erased organization',
+    async () => {
+      const refused = await setUp()
+      await store.refuse(refused.tenant, refused.job, 'internal')
+      const closed = await setUp()
+      await closed.accept([A])
+      await redis.hset(jobKeys(closed.tenant, closed.job).job, { ended: '1', closed: '1' })
+      const policy = async () => ({ freshnessMs: 0, maxActiveJobs: 10, isErased: true })
+      const erased = await setUp({ policy, acceptWithinMs: 1 })
+      const late = await setUp({ acceptWithinMs: 1 })
+      late.clock.advance(2)
+      for (const { stage, chunks } of [refused, closed, erased, late]) {
+        await expect.poll(async () => await stage.decide(chunks([A])))
+          .toMatchObject([{ emits: [] }])
+      }
+      for (const { outcome } of [erased, late]) {
+        expect(await outcome()).toMatchObject({ refusal: { code: 'expired' } })
+      }
+    })
+
+  it('returns a job again until its effects are done, those of its generation only', async () => {
+    const { stage, chunks } = await setUp()
+    const [first, second] = chunks([A, B]) as [Message, Message]
+    await stage.decide([first])
+    const [stale] = await stage.decide([second])
+    const [again] = await stage.decide([second])
+    expect(again?.completes).toEqual([first, second])
+    stage.forget()
+    expect(await stage.decide([{ ...first }])).toEqual([])
+    await stale?.afterProduced?.()
+    const [late] = await stage.decide([second])
+    expect(late?.completes).toHaveLength(2)
+    await late?.afterProduced?.()
+    expect(await stage.decide([second])).toEqual([])
+  })
+
+  it('keeps held chunks when a store is down or its own process must stop', async () => {
+    for (const failure of [new InfrastructureError('Redis'), new FatalError('no key')]) {
+      let isDown = true
+      const accept: typeof store.accept = async (...request) => {
+        if (isDown) throw failure
+        return await store.accept(...request)
+      }
+      const { stage, chunks, outcome } = await setUp({ store: { ...store, accept } })
+      const all = chunks([A, B])
+      await expect(stage.decide(all)).rejects.toThrow(failure)
+      expect(await outcome()).toEqual({ kind: 'open' })
+      isDown = false
+      expect(await stage.decide(all.slice(1))).toHaveLength(1)
+    }
+  })
+})
+
+/** Chunks of several jobs: each at least once, some twice, all shuffled. */
+const streams = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 4 })
+  .chain(sizes => {
+    const once = sizes.flatMap((size, number) => chunksOf(
+      Array.from({ length: size }, () => ''), { chunkRows: 1, job: `job_s${number}` }))
+    return fc.subarray(once).chain(twice => {
+      const all = [...once, ...twice.map(message => ({ ...message }))]
+      return fc.shuffledSubarray(all, { minLength: all.length })
+    })
+  })
+
+it('lookup decides a job when its last chunk arrives, in any order, with all its messages',
+  async () => {
+    await fc.assert(fc.asyncProperty(streams, async stream => {
+      const { stage } = await setUp()
+      for (const [at, message] of stream.entries()) {
+        const { job, chunks } = message.value
+        const before = stream.slice(0, at + 1).filter(({ value }) => value.job === job)
+        const [decision] = await stage.decide([message])
+        const isLast = new Set(before.map(({ value }) => value.chunk)).size === chunks
+        expect(decision?.completes).toEqual(isLast ? before : undefined)
+      }
+    }), { numRuns: 30 })
+  })
+
+describe('held chunks of a job that is never complete', () => {
+  const placeOf = ({ raw: { topic, partition } }: Message) => ({ topic, partition })
+
+  it('are flushed in their partition once the job is refused as expired', async () => {
+    const { stage, clock, chunks, outcome } = await setUp({ acceptWithinMs: 1 })
+    const [chunk] = chunks([A, B]) as [Message]
+    await stage.decide([chunk])
+    clock.advance(1)
+    expect(await stage.flushHeld(placeOf(chunk))).toEqual([])
+    clock.advance(1)
+    expect(await stage.flushHeld({ ...placeOf(chunk), partition: 9 })).toEqual([])
+    await expect.poll(() => stage.flushHeld(placeOf(chunk)))
+      .toEqual([{ completes: [chunk], emits: [] }])
+    expect(await outcome()).toMatchObject({ refusal: { code: 'expired' } })
+    expect(await stage.flushHeld(placeOf(chunk))).toEqual([])
+  })
+
+  it('are held until an accepted job is announced', async () => {
+    const { stage, clock, chunks, accept } = await setUp()
+    const decision = await accept([A, B])
+    const [chunk] = chunks([A, B]) as [Message]
+    await stage.decide([chunk])
+    clock.advance(60_001)
+    expect(await stage.flushHeld(placeOf(chunk))).toEqual([])
+    await decision?.afterProduced?.()
+    expect(await stage.flushHeld(placeOf(chunk))).toEqual([{ completes: [chunk], emits: [] }])
+  })
+
+  it('fail with their inputs once all others of an accepted job are dead letters', async () => {
+    const { stage, chunks, accept, headers, read } = await setUp()
+    await accept([A, B, C])
+    const [first, , third] = chunks([A, B, C]) as [Message, Message, Message]
+    await stage.decide([first])
+    expect(blocksIn({ emits: await stage.resolveDead(headers(1)) })).toHaveLength(1)
+    // The third may still come.
+    expect(await stage.flushHeld(placeOf(first))).toEqual([])
+    await stage.decide([third])
+    const [decision] = await stage.flushHeld(placeOf(first))
+    expect(decision).toMatchObject({ completes: [first, third], dead: 'undecidable' })
+    expect(blocksIn(decision).map(({ value, rows }) => [value.chunk, value.batch, rows.inputs]))
+      .toEqual([[0, NO_BATCH.substitute, [` ${A}`]], [2, NO_BATCH.substitute, [` ${C}`]]])
+    expect(emitted([decision!], 'wallet.journal')).toHaveLength(1)
+    expect((await read()).announced).toBe(false)
+    await decision?.afterProduced?.()
+    expect((await read()).announced).toBe(true)
+    expect(await stage.flushHeld(placeOf(first))).toEqual([])
+  })
+
+  it('are decided if a valid copy of the dead one arrives', async () => {
+    const { stage, chunks, accept, headers } = await setUp()
+    await accept([A, B, C])
+    await stage.resolveDead(headers(1))
+    const all = chunks([A, B, C]) as [Message]
+    const [decision] = await stage.decide(all)
+    expect(emitted([decision!], 'rows.to-verify')).toHaveLength(3)
+    await decision?.afterProduced?.()
+    expect(await stage.flushHeld(placeOf(all[0]))).toEqual([])
+  })
+
+  it('of an accepted job fail after 300 idle polls in a row of their partition', async () => {
+    const { stage, clock, chunks, accept } = await setUp()
+    await accept([A, B])
+    const [chunk] = chunks([A, B]) as [Message]
+    const [other] = chunksOf([A, B], { chunkRows: 1, job: 'job_other' }) as [Message]
+    await stage.decide([chunk])
+    clock.advance(60_001)
+    // Polls of a busy partition are not idle, and a chunk of another job resets no count.
+    for (const busy of [true, false, true, ...Array(298).fill(false)]) {
+      if (busy) await stage.decide([other])
+      expect(emitted(await stage.flushHeld(placeOf(chunk)), 'rows.completed')).toEqual([])
+      await stage.flushHeld({ ...placeOf(chunk), partition: 9 })
+    }
+    expect(await stage.flushHeld(placeOf(chunk))).toMatchObject([{ completes: [chunk] }])
+  })
+
+  it('of a new generation are not affected by flushes of the old one', async () => {
+    const { stage, clock, chunks, tenant, job } = await setUp()
+    await store.refuse(tenant, job, 'internal')
+    const [chunk] = chunks([A, B]) as [Message]
+    await stage.decide([chunk])
+    clock.advance(60_001)
+    const releasing = stage.flushHeld(placeOf(chunk))
+    stage.forget()
+    await stage.decide([{ ...chunk }])
+    expect(await releasing).toEqual([])
+    expect(await stage.flushHeld(placeOf(chunk))).toHaveLength(1)
+  })
+})
+
+describe('a job that cannot be decided', () => {
+  it('is refused before acceptance, and its chunks are dead letters', async () => {
+    const { stage, chunks, undecidable, outcome } = await setUp()
+    const [first, second] = chunks([A, B]) as [Message, Message]
+    const all = [first, unreadable(second)]
+    expect(await stage.decide(all))
+      .toMatchObject([{ completes: all, emits: [], dead: 'undecidable' }])
+    expect(undecidable).toEqual([new Error('bad rows')])
+    expect(await outcome()).toMatchObject({ refusal: { code: 'internal' } })
+  })
+
+  it.each([
+    ['overlaps another', 0, 'chunk 1 of job job_\\d+ starts at row 0, expected 1'],
+    ['leaves a gap', 2, 'rows 1-1 of job job_\\d+ are missing before chunk 1'],
+  ])('has a chunk that %s', async (_case, firstRow, fault) => {
+    const { stage, chunks, undecidable } = await setUp()
+    const [first, second] = chunks([A, B]) as [Message, Message]
+    await stage.decide([first, { ...second, value: { ...second.value, firstRow } }])
+    expect(String(undecidable[0])).toMatch(new RegExp(fault))
+  })
+
+  it('has fewer rows than its envelope says', async () => {
+    const { stage, chunks, undecidable } = await setUp()
+    await stage.decide(chunks([A], { totalRows: 2 }))
+    expect(String(undecidable[0])).toContain('have 1 rows, expected 2')
+  })
+
+  it('after acceptance ends all its rows free, with every readable input', async () => {
+    const { stage, chunks, accept, read } = await setUp()
+    await accept([A, B])
+    const [first, second] = chunks([A, B]) as [Message, Message]
+    const [decision] = await stage.decide([first, unreadable(second)])
+    expect(blocksIn(decision).map(({ value, rows }) =>
+      [rows.inputs, rowsOf(value.unknown), rowsOf(value.live)]))
+      .toEqual([[[` ${A}`], [0], []], [[''], [0], []]])
+    await decision?.afterProduced?.()
+    expect((await read()).announced).toBe(true)
+  })
+
+  it('leaves the rows of a rebuilt job to batches that may be in progress', async () => {
+    const { stage, chunks, accept, tenant, job } = await setUp()
+    await accept([A])
+    await redis.hset(jobKeys(tenant, job).job, { rebuilt: '1' })
+    const [decision] = await stage.decide(chunks([A]).map(unreadable))
+    expect(blocksIn(decision).map(({ value }) => rowsOf(value.finished))).toEqual([[]])
+  })
+})
+
+describe('a dead chunk', () => {
+  it('refuses its job, and is ignored without the headers of a chunk', async () => {
+    const { stage, headers, outcome } = await setUp()
+    expect([await stage.resolveDead(headers(1)), await stage.resolveDead({})]).toEqual([[], []])
+    expect(await outcome()).toMatchObject({ refusal: { code: 'internal' } })
+  })
+
+  it('of an accepted job ends its rows and replaces the input block, until others may have them',
+    async () => {
+      const { stage, accept, headers, tenant, job } = await setUp()
+      await accept([A, B, C])
+      const [block] = blocksIn({ emits: await stage.resolveDead(headers(1)) })
+      expect(block?.value).toMatchObject({ chunk: 1, firstRow: 1, rows: 1, inputs: true })
+      expect(rowsOf(block!.value.unknown)).toEqual([0])
+      const record = jobKeys(tenant, job).job
+      for (const field of ['announced', 'rebuilt', 'closed']) {
+        await redis.hset(record, { [field]: '1' })
+        expect(await stage.resolveDead(headers(1))).toEqual([])
+        await redis.hset(record, { [field]: '0' })
+      }
+    })
+})
+
+describe('the policy of an organization', () => {
+  const policyWith = async (fields: Record<string, string>) => {
+    const orgId = `org_p${++jobs}`
+    if (Object.keys(fields).length > 0) await redis.hset(accountKey(`org:${orgId}`), fields)
+    return await connectPolicies(redis, 7)(`${orgId}.live`)
+  }
+
+  it('has its limits, or those of the configuration', async () => {
+    expect(await policyWith({})).toEqual({ freshnessMs: 90 * 86_400_000, maxActiveJobs: 7 })
+    expect(await policyWith({ activeJobs: '30', freshnessDays: '0' }))
+      .toEqual({ freshnessMs: 0, maxActiveJobs: 30 })
+  })
+
+  it('has the early events that endpoints of the mode want, and whether it is erased', async () => {
+    const subscriptions = JSON.stringify(
+      [{ endpoint: 'we_1', events: ['job.progress', 'job.completed'] }])
+    expect(await policyWith({ liveSubscriptions: subscriptions, lowBalanceMicros: '5000' }))
+      .toMatchObject({ events: ['job.progress'], lowBalanceMicros: 5_000 })
+    expect(await policyWith({ testSubscriptions: subscriptions, erasedAt: '1' }))
+      .toEqual({ freshnessMs: 90 * 86_400_000, maxActiveJobs: 7, isErased: true })
+  })
+})

@@ -1,0 +1,298 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import type { EventType } from '../../schemas/api/event.ts'
+import { createBlock } from '../../services/jobs/results/block.ts'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
+import { topicName } from '../../services/runtime/platform/topics.ts'
+import { SettleStage, STORE_EVERY_MS } from '../../services/settle/stage.ts'
+import {
+  arrived, codec, createBlocksDouble, live, messageCodec,
+} from '../support/clickhouse/results.ts'
+import { accepted, acceptRequest } from '../support/jobs.ts'
+import { startRedis } from '../support/redis/redis.ts'
+import { createManualClock, DEAD, emitted } from '../support/stage-doubles.ts'
+
+const { redis } = await startRedis()
+const store = createJobStore(redis)
+const wallet = createWallet(redis)
+const PARTITION = { topic: topicName('rows.completed', { lane: 'small' }), partition: 0 }
+const TENANT = 'org_1.live'
+await wallet.topUp(TENANT, { id: 'a', amountMicros: 1e9, reason: '' })
+let jobs = 0
+
+/** A stage on the real store of jobs; what it stores of results stays in memory. */
+function startStage ({ batch = 10, blocks = createBlocksDouble() } = {}) {
+  const saved: string[] = []
+  const inserts: number[] = []
+  /** The next count, or the next insert, fails so. */
+  const failures: { tally?: Error, insert?: Error } = {}
+  const clock = createManualClock()
+  const insert = { starts: () => {}, until: Promise.resolve() }
+  const fail = (name: 'tally' | 'insert') => {
+    const { [name]: failure } = failures
+    delete failures[name]
+    if (failure !== undefined) throw failure
+  }
+  const stage = new SettleStage({
+    store: {
+      ...store,
+      tallyAll: async (...request) => {
+        fail('tally')
+        return await store.tallyAll(...request)
+      },
+    },
+    blocks,
+    archive: { save: async archived => { saved.push(...archived.map(({ job }) => job.id)) } },
+    saveSettled: async rows => {
+      insert.starts()
+      await insert.until
+      fail('insert')
+      inserts.push(rows.length)
+      await blocks.insert(rows.flatMap(row => 'block' in row ? [row.block] : []))
+      saved.push(...rows.flatMap(row => 'archived' in row ? [row.archived.job.id] : []))
+    },
+    messageCodec,
+    codec,
+    clock,
+    batch,
+    batchBytes: 100_000,
+  })
+  return { stage, blocks, saved, inserts, failures, clock, insert }
+}
+
+type Block = Awaited<ReturnType<typeof arrived>>
+
+/** An accepted job, and its blocks by their rows; the first one has the inputs. */
+async function startJob (
+  { rows = 4, events = [] as readonly EventType[], inputOf = (row: number) => `in ${row}` } = {}
+) {
+  const job = `job_${++jobs}`
+  await accepted(store, TENANT, { ...acceptRequest(job, { freshChecks: rows }), events })
+  let offset = 0
+  const block = async (...numbers: readonly number[]): Promise<Block> => {
+    const coordinates = {
+      tenant: TENANT,
+      job,
+      service: 'phone-validation',
+      chunk: 0,
+      chunks: 1,
+      firstRow: 0,
+      rows,
+      totalRows: rows,
+    } as const
+    const inputs = Array.from({ length: rows }, (_, row) => inputOf(row))
+    const made = createBlock({ coordinates, batch: offset, ...offset === 0 && { inputs } })
+    for (const row of numbers) made.add(row, live(`${row}`))
+    return await arrived(made.emission('small'), ++offset)
+  }
+  return { job, block, read: async () => (await store.read(TENANT, job))! }
+}
+
+/** Jobs of four rows in one block each. */
+const wholeJobs = (count: number) => Promise.all(Array.from({ length: count }, async () => {
+  const { job, block } = await startJob()
+  return { job, block: await block(0, 1, 2, 3) }
+}))
+
+const offsetsIn = (decisions: Awaited<ReturnType<SettleStage['decide']>>) => decisions.map(
+  ({ completes, dead = '' }) => [dead, ...completes.map(({ raw }) => raw.offset)])
+const jobsIn = (decisions: readonly object[]) =>
+  emitted(decisions, 'jobs.settled').map(({ value }) => value.job)
+
+describe('settle', () => {
+  it('counts and stores blocks with the one that ends their job, and closes it', async () => {
+    const { stage, inserts, saved, blocks } = startStage()
+    const { job, block, read } = await startJob()
+    const [first, second, last] = [await block(0), await block(1, 2), await block(3)]
+    expect([await stage.decide([first]), await stage.decide([second])]).toEqual([[], []])
+    expect((await read()).counts.finishedRows).toBe(0)
+    const decisions = await stage.decide([last])
+    expect(offsetsIn(decisions)).toEqual([['', 1n, 2n, 3n]])
+    expect([inserts, saved, blocks.stored.length]).toEqual([[4], [job], 3])
+    expect(jobsIn(decisions)).toEqual([job])
+    const [entry] = emitted(decisions, 'wallet.journal')
+    expect(entry?.value).toMatchObject({ type: 'settle', job, chargeMicros: 8_000 })
+    expect(await read()).toMatchObject({ ended: true, closed: false })
+    await decisions[0]?.afterProduced?.()
+    expect((await read()).closed).toBe(true)
+    expect(await stage.flushHeld(PARTITION)).toEqual([])
+  })
+
+  it('counts with others the block that ends a job of which it has counted some', async () => {
+    const { stage } = startStage({ batch: 2 })
+    const { block } = await startJob()
+    expect(offsetsIn(await stage.decide([await block(0), await block(1)])))
+      .toEqual([['', 1n, 2n]])
+    expect(await stage.decide([await block(2)])).toEqual([])
+    expect(offsetsIn(await stage.decide([await block(3)]))).toEqual([['', 3n, 4n]])
+  })
+
+  it('leaves a job open that ended earlier, until all of its blocks are stored', async () => {
+    const crashed = startStage()
+    const { job, block, read } = await startJob({
+      inputOf: () => randomBytes(9_000).toString('hex'),
+    })
+    const all = [await block(0, 1, 2), await block(3)] as const
+    crashed.failures.insert = new InfrastructureError('ClickHouse is down')
+    await expect(crashed.stage.decide(all)).rejects.toThrow('ClickHouse is down')
+    expect(await read()).toMatchObject({ ended: true, closed: false })
+    const { stage, saved } = startStage({ batch: 1 })
+    for (const [index, message] of all.entries()) {
+      const [decision] = await stage.decide([message])
+      await decision?.afterProduced?.()
+      expect([saved, (await read()).closed]).toEqual(index === 0 ? [[], false] : [[job], true])
+    }
+  })
+
+  it('counts the rows of an unreadable block as unknown and free, with or without inputs',
+    async () => {
+      const { stage, blocks } = startStage()
+      const { block, read } = await startJob()
+      for (const [numbers, inputBlocks] of [[[1, 3], 1], [[0], 1]] as const) {
+        const { raw } = await block(...numbers)
+        expect(await stage.resolveDead(raw.headers, DEAD)).toEqual([])
+        expect((await read()).counts).toMatchObject({ freshRecords: 0, inputBlocks })
+      }
+      expect((await read()).counts).toMatchObject({ unknownRecords: 3, finishedRows: 3 })
+      expect(blocks.stored.map(({ inputs }) => inputs)).toEqual([true, false])
+    })
+
+  it('ignores dead letters of ended jobs and dead letters without row headers', async () => {
+    const { stage, blocks } = startStage()
+    const { block } = await startJob()
+    const last = await block(0, 1, 2, 3)
+    await stage.decide([last])
+    await stage.resolveDead(last.raw.headers, DEAD)
+    await stage.resolveDead({}, DEAD)
+    expect(blocks.stored).toHaveLength(1)
+  })
+
+  it('emits each tenth of the progress once, the latest of several, until it is acknowledged',
+    async () => {
+      const { stage } = startStage({ batch: 1 })
+      const [followed, other] = [
+        await startJob({ rows: 20, events: ['job.progress'] }), await startJob({ rows: 20 }),
+      ]
+      const tenths = async (isAcknowledged: boolean, ...messages: readonly Block[]) => {
+        const decisions = await stage.decide(messages)
+        if (isAcknowledged) await decisions[0]?.afterProduced?.()
+        return emitted(decisions, 'jobs.events').map(({ value }) => value.tenth)
+      }
+      const { block } = followed
+      expect(await tenths(true, await block(0))).toEqual([])
+      expect(await tenths(false, await block(1, 2), await block(3, 4, 5))).toEqual([3])
+      expect(await tenths(true, await block(6))).toEqual([3])
+      expect(await tenths(true, await block(7), await other.block(1, 2, 3, 4))).toEqual([4])
+      expect(await tenths(true, await block(...[...Array(20).keys()].slice(8)))).toEqual([])
+    })
+})
+
+describe('settle, while small jobs end in close succession', () => {
+  it('stores the first at once, and those after it together', async () => {
+    const { stage, inserts, saved } = startStage()
+    const [a, b, c] = await wholeJobs(3)
+    expect(jobsIn(await stage.decide([a!.block]))).toEqual([a!.job])
+    expect([await stage.decide([b!.block]), await stage.decide([c!.block])]).toEqual([[], []])
+    expect(inserts).toEqual([2])
+    expect((await store.readWithManifest(TENANT, b!.job))?.inlineResults).not.toBe('')
+    const decisions = await stage.flushHeld(PARTITION)
+    expect([inserts, saved]).toEqual([[2, 4], [a!.job, b!.job, c!.job]])
+    expect(jobsIn(decisions)).toEqual([b!.job, c!.job])
+    await decisions[0]?.afterProduced?.()
+    expect((await store.read(TENANT, c!.job))?.closed).toBe(true)
+    expect(await stage.flushHeld(PARTITION)).toEqual([])
+  })
+
+  it('stores a block at once whose job goes on, ended earlier, or has too many results',
+    async () => {
+      const [a, b, again] = await wholeJobs(3)
+      const crashed = startStage()
+      crashed.failures.insert = new InfrastructureError('down')
+      await crashed.stage.decide([again!.block]).catch(() => {})
+      const open = await startJob({ rows: 8 })
+      const large = await startJob({
+        rows: 400, inputOf: () => randomBytes(16).toString('hex'),
+      })
+      const all = [...Array(400).keys()]
+      for (const last of [again!.block, await large.block(...all), await open.block(0)]) {
+        const { stage } = startStage({ batch: last.value.job === open.job ? 1 : 10 })
+        await stage.decide([a!.block])
+        await stage.decide([b!.block])
+        expect(await stage.decide([last])).toHaveLength(1)
+      }
+      expect((await store.readWithManifest(TENANT, large.job))?.inlineResults ?? '').toBe('')
+    })
+
+  it('does not hold a job that was counted in an earlier generation', async () => {
+    const { stage, clock } = startStage()
+    const [a, b, c] = await wholeJobs(3)
+    await stage.decide([a!.block])
+    const deciding = stage.decide([b!.block])
+    stage.forget()
+    expect(await deciding).toEqual([])
+    expect(await stage.flushHeld(PARTITION)).toEqual([])
+    clock.advance(STORE_EVERY_MS)
+    expect(jobsIn(await stage.decide([c!.block]))).toEqual([c!.job])
+  })
+})
+
+describe('settle, with blocks that end no job', () => {
+  it('stores them before their flush ends, also if another insert is running', async () => {
+    const { stage, insert, inserts } = startStage()
+    const [here, there] = [await startJob(), await startJob()]
+    const first = await there.block(0)
+    await stage.decide([{ ...first, raw: { ...first.raw, partition: 1 } }])
+    await stage.decide([await here.block(0)])
+    for (const partition of [0, 1]) await stage.flushHeld({ ...PARTITION, partition })
+    const [started, done] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    Object.assign(insert, { starts: started.resolve, until: done.promise })
+    const elsewhere = stage.flushHeld({ ...PARTITION, partition: 1 })
+    await started.promise
+    const flushed = stage.flushHeld(PARTITION)
+    await expect.poll(async () => (await here.read()).counts.finishedRows).toBe(1)
+    done.resolve()
+    expect([offsetsIn(await flushed), offsetsIn(await elsewhere)])
+      .toEqual([[['', 1n]], [['', 1n]]])
+    expect(inserts).toEqual([1, 1])
+  })
+
+  it('counts them when there are enough, by size', async () => {
+    const { stage } = startStage()
+    const { block } = await startJob()
+    const first = await block(0)
+    const large = { ...first, raw: { ...first.raw, value: Buffer.alloc(100_000) } }
+    expect(offsetsIn(await stage.decide([large]))).toEqual([['', 1n]])
+  })
+
+  it.each([
+    ['gives up those that cannot be counted', new Error('no such chunk'),
+      [['decision failed: Error: no such chunk', 1n]], []],
+    ['keeps them while Redis is down', new InfrastructureError('down'), undefined, [['', 1n]]],
+  ])('%s', async (_title, failure, flushed, later) => {
+    const { stage, failures } = startStage()
+    const { block } = await startJob()
+    await stage.decide([await block(0)])
+    await stage.flushHeld(PARTITION)
+    failures.tally = failure
+    const flush = async () => offsetsIn(await stage.flushHeld(PARTITION))
+    if (flushed === undefined) await expect(flush()).rejects.toThrow(failure)
+    else expect(await flush()).toEqual(flushed)
+    expect(await flush()).toEqual(later)
+  })
+
+  it('drops them when they are dead letters, or the group has a new generation', async () => {
+    const { stage } = startStage()
+    const { block } = await startJob()
+    const [first, second] = [await block(0), await block(1)]
+    await stage.decide([first, second])
+    await stage.flushHeld(PARTITION)
+    await stage.resolveDead({}, { ...DEAD, ...first.raw })
+    expect(offsetsIn(await stage.flushHeld(PARTITION))).toEqual([['', 2n]])
+    await stage.decide([first])
+    stage.forget()
+    await stage.flushHeld(PARTITION)
+    expect(await stage.flushHeld(PARTITION)).toEqual([])
+  })
+})
