@@ -6,8 +6,7 @@ import { mixedPhones, seededRandom } from '../bench/jobs.ts'
 import fc from 'fast-check'
 import examples from 'libphonenumber-js/examples.mobile.json'
 import parsePhoneNumber, { getCountries, type PhoneNumber } from 'libphonenumber-js/max'
-import type { Canonical } from '../../services/normalize/input.ts'
-import { canonicalPhone } from '../../services/normalize/phone.ts'
+import { type Canonical, canonicalPhone } from '../../services/normalize/canonical.ts'
 import { describePhone, formatPhone } from '../../services/phone/format.ts'
 import {
   type AssignedType, countriesOf, libraryPlan, type LibraryPlan,

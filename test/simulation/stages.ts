@@ -20,8 +20,7 @@ import { createTokenizer } from '../../services/cache/tokens.ts'
 import { redisRecordCache, type RecordCache } from '../../services/cache/cache.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 import { jobsOf, oncePer, noMetrics, silent } from './stubs.ts'
-import { storeBlock } from '../../services/jobs/results/repositories.ts'
-import { createSettleStage } from '../../services/settle/stage.ts'
+import { SettleStage } from '../../services/settle/stage.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { verifyDeps } from '../../services/verify/main.ts'
 import { createVerifyStage, type VerifyDeps } from '../../services/verify/stage.ts'
@@ -157,7 +156,7 @@ function verdictOf (canonical: string) {
 /** The stage `settle` on stores in memory. */
 function settleStage ({ redis, stores, codec, messageCodec, chaos, observer }: Shared) {
   const { blocks, archive } = stores
-  return createSettleStage({
+  return new SettleStage({
     blocks,
     archive,
     saveSettled: async rows => {
@@ -165,7 +164,8 @@ function settleStage ({ redis, stores, codec, messageCodec, chaos, observer }: S
       await archive.save(rows.flatMap(row => 'archived' in row ? [row.archived] : []))
     },
     store: jobsOf(redis),
-    storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
+    messageCodec,
+    codec,
     clock: redisLike,
     onCounted: observer.onCounted,
     batch: 1 + chaos.below(16),
