@@ -1,10 +1,9 @@
 /** What the package exports to programs. */
 export {
-  ApiError, createClient,
+  ApiError, ConnectionError, createClient,
   type Client, type ClientOptions, type Created, type JobRequest, type JobStatusResource,
   type ResultRow,
 } from './client.ts'
-export { ConnectionError } from './transport.ts'
 export {
   verifyWebhook, type VerifiedWebhook, type WebhookEvent, type WebhookRequest,
 } from './verify-webhook.ts'

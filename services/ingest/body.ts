@@ -40,10 +40,10 @@ export function reserveMemory (
       sendRaw(raw.socket, why === 'slow' ? 'request_timeout' : 'temporarily_unavailable', id),
   })
   return {
-    onRequest: async (request, reply) => {
+    onRequest: async request => {
       const length = contentLength(request) ?? 0
       if (length > MAX_BODY_BYTES) throw new ApiException({ code: 'body_too_large' })
-      const memory = guard.open(request, reply, request.caller?.org ?? '')
+      const memory = guard.open(request, request.caller?.org ?? '')
       if (length > SMALL_BODY_BYTES && !memory.canGrow(length)) {
         throw new ApiException({ code: 'temporarily_unavailable' })
       }

@@ -215,7 +215,8 @@ export function createUploadLimits (pace: MinimumThroughput): Hooks {
     onRequest: async (request, reply) => {
       const subject = request.visitor?.session.subject
       const org = subject?.kind === 'customer' ? subject.orgId : ''
-      if (guard.open(request, reply, org).grow(MAX_BODY_BYTES)) return
+      reply.raw.once('close', () => guard.release(request))
+      if (guard.open(request, org).grow(MAX_BODY_BYTES)) return
       throw new PageError('unavailable', 'The service is reading too many files at the moment. ' +
         'Try again in a few seconds.')
     },

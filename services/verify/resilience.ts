@@ -156,7 +156,7 @@ const NAME = ''
 
 /** The rate of calls, first come, first served; without a limit only pauses stop calls. */
 class CallRate {
-  readonly #tokens = createTokenBuckets()
+  readonly #tokens = createTokenBuckets(undefined, 1)
   readonly #buckets: readonly [] | readonly [Bucket]
   #pausedUntilMs = 0
 

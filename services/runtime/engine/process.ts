@@ -275,7 +275,8 @@ export class Process {
       const emits = await this.#emissionsFor(letter, batch)
       await this.#apply([{ completes: [], emits }], { ...batch, deadLettered: [raw] })
     } catch (error) {
-      if (!mayRetry(error, batch)) throw error
+      // Throws what ends the delivery or the process; the lack of one organization's key does not.
+      reasonOf(error, batch, letter.reason)
       this.#deps.log.error({ err: error, ...messageFields(raw) }, 'rows of a dead letter not ' +
         'resolved; they stay open until ledger fails the job')
     }

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { FairPool, PoolReservation } from './limits.ts'
 import { CHECK_EVERY_MS } from './http-server.ts'
 
@@ -45,11 +45,13 @@ export class BodyGuard {
     this.#options = options
   }
 
-  /** The empty reservation of a request, which is released with the response at the latest. */
-  open (request: FastifyRequest, reply: FastifyReply, name: string): PoolReservation {
+  /**
+   * The empty reservation of a request. The caller releases it with the response; a client that
+   * disconnects earlier does not, because its complete body is still processed.
+   */
+  open (request: FastifyRequest, name: string): PoolReservation {
     const body = new GuardedBody(request, name, this.#options)
     this.#bodies.set(request, body)
-    reply.raw.once('close', () => body.release())
     return body.reservation
   }
 

@@ -66,6 +66,12 @@ function open (port: number, text: string, accepted: ReadonlyMap<number | undefi
       })
       await turn()
     },
+    /** Resolves when the service knows that the connection is gone. */
+    reset: async () => {
+      const other = accepted.get(socket.localPort)
+      socket.resetAndDestroy()
+      await until(() => other?.destroyed === true)
+    },
     /** Status of the first answer. */
     status: async () => { await first; return Number(heard.split(' ')[1]) },
     /** All that came until the connection was closed. */
@@ -158,6 +164,25 @@ describe('bodies of one organization', () => {
     expect(await first.status()).toBe(503)
     expect(await request(lengthOf(LARGE) + body.padEnd(LARGE)).status()).toBe(202)
   })
+})
+
+it('a whole body keeps its memory until its response, also when its client is gone', async () => {
+  const submitting = Promise.withResolvers<void>()
+  const answered = Promise.withResolvers<void>()
+  const request = await listen({
+    submit: async () => {
+      submitting.resolve()
+      await answered.promise
+      return { kind: 'reused' }
+    },
+  })
+  const whole = lengthOf(LARGE) + body.padEnd(LARGE)
+  const gone = request(whole)
+  await submitting.promise
+  await gone.reset()
+  expect(await request(lengthOf(LARGE)).status()).toBe(503)
+  answered.resolve()
+  expect(await request(whole).status()).toBe(422)
 })
 
 describe('a chunked body', () => {

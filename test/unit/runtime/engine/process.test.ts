@@ -40,6 +40,9 @@ const failingCodec = (when: 'decode' | 'encode', start: string, error: Error): M
   },
 })
 
+const lacksKey =
+  new MissingOrganizationKeyError('no key', { wraps: 'rows', advice: 'restore' })
+
 describe('a message whose decision fails', () => {
   it('is tried three times, then alone three times, then a dead letter', async () => {
     const { decided, stage } = poisonedBy('m1')
@@ -95,6 +98,9 @@ describe('a message is a dead letter', () => {
       ['rows of t', 'dead dead', 'm1', 'commit 2'], 'bad bytes'],
     ['after the messages before it are decided', { messages: [at(0), dead(1), at(2)], resolveDead },
       ['m0', 'rows of t', 'dead dead', 'm2', 'commit 3'], 'bad bytes'],
+    ['whose rows stay open if their organization lacks its key',
+      { messages: [dead(0), at(1)], resolveDead }, ['dead dead', 'm1', 'commit 2'], 'bad bytes',
+      failingCodec('encode', 'rows', lacksKey)],
     ['if decoding throws', { messages: [at(0)] }, ['dead m0', 'commit 1'], 'unreadable',
       failingCodec('decode', 'm0', new Error('no such format'))],
   ])('%s', async (_, { messages, ...stage }, effects, reason, messageCodec = plainCodec) => {
@@ -130,12 +136,10 @@ describe('a message is a dead letter', () => {
 })
 
 describe('a message of an organization that lacks a key', () => {
-  const missing = new MissingOrganizationKeyError('no key', { wraps: 'rows', advice: 'restore' })
-
   it.each(['decode', 'encode'] as const)(
     'is a dead letter if %s needs it, its rows stay open, and the stage goes on', async when => {
       const bench = await benchOf(poisonedBy('').stage,
-        { deadLimit: 2, messageCodec: failingCodec(when, 'lost', missing) })
+        { deadLimit: 2, messageCodec: failingCodec(when, 'lost', lacksKey) })
       const lost = [0, 1, 2].map(offset => rawMessage(offset, `lost${offset}`))
       await bench.deliver([...lost, rawMessage(3)])
       expect(bench.effects).toEqual([
@@ -153,7 +157,7 @@ describe('a message of an organization that lacks a key', () => {
     const bench = await benchOf(echoStage({
       decide: async () => {
         ending.abort()
-        throw missing
+        throw lacksKey
       },
     }))
     await bench.deliver([rawMessage(0)], { signal: ending.signal })

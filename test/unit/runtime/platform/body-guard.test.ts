@@ -1,6 +1,5 @@
-import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { BodyGuard } from '../../../../services/runtime/platform/body-guard.ts'
 import { FairPool } from '../../../../services/runtime/platform/limits.ts'
@@ -19,8 +18,7 @@ function open (length: number | undefined, pool = new FairPool({ capacity: 64 * 
   })
   const headers = length === undefined ? {} : { 'content-length': String(length) }
   const request = { headers } as FastifyRequest
-  const reply = { raw: new EventEmitter() }
-  const memory = guard.open(request, reply as unknown as FastifyReply, 'org_1')
+  const memory = guard.open(request, 'org_1')
   const body = new PassThrough()
   guard.watch(request, body)
   body.resume()
@@ -28,7 +26,7 @@ function open (length: number | undefined, pool = new FairPool({ capacity: 64 * 
     if (bytes > 0) body.write(Buffer.alloc(bytes))
     await new Promise(resolve => setImmediate(resolve))
   }
-  return { guard, request, reply, memory, body, ended, send }
+  return { guard, request, memory, body, ended, send }
 }
 
 describe('a body below the minimum throughput', () => {
@@ -57,14 +55,14 @@ describe('a body below the minimum throughput', () => {
 
 describe('the memory of a body', () => {
   it('is reserved ahead of what has arrived, up to its length, until the response', async () => {
-    const { memory, reply, send } = open(400_000)
+    const { guard, request, memory, send } = open(400_000)
     await send(65_536)
     expect(memory.amount).toBe(0)
     await send(1)
     expect(memory.amount).toBe(65_537 + 262_144)
     await send(300_000)
     expect(memory.amount).toBe(400_000)
-    reply.raw.emit('close')
+    guard.release(request)
     expect(memory.amount).toBe(0)
     expect(vi.getTimerCount()).toBe(0)
   })
