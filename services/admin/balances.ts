@@ -21,17 +21,17 @@ export function addBalances (program: AdminCommand, context: Context): void {
     .records('balance.topped_up')
     .option('--usd <amount>', 'amount in USD, for example 12.50')
     .option('--micros <amount>', 'amount in USD micros')
-    .option('--id <id>', 'id of the payment; a repeated id adds nothing')
+    .option('--id <id>', 'id of the payment; a repeated id adds nothing (default: a new one)')
     .option('--reason <text>', 'reason, for the journal')
     .example('--org org_1 --usd 250 --id invoice-2030-17')
-    .action(runTask(context, topUp))
+    .action(runTask(context, topUp(context)))
   add('adjust', 'correct a balance with a journal entry')
     .records('balance.adjusted')
     .requiredOption('--micros <amount>', 'amount in USD micros; negative to subtract')
     .requiredOption('--reason <text>', 'reason, for the journal')
-    .option('--id <id>', 'id of the adjustment; a repeated id changes nothing')
+    .option('--id <id>', 'id of the adjustment; a repeated id changes nothing (default: a new one)')
     .example('--org org_1 --micros -2000 --reason "charged twice"')
-    .action(runTask(context, adjust))
+    .action(runTask(context, adjust(context)))
   add('thaw', 'compare a frozen balance with the journal again')
     .records('balance.thawed')
     .option('--trust <what>', '"journal": set the balance to what the journal adds up to')
@@ -44,22 +44,23 @@ export function addBalances (program: AdminCommand, context: Context): void {
 }
 
 /** Adds money. Repeating the id of an earlier top-up adds nothing. */
-const topUp: Task = async (deps, options) => {
+const topUp = (context: Context): Task => async (deps, options) => {
   const tenant = await tenantToChange(deps, options)
-  const { usd, micros, id = `topup:${randomUUID()}`, reason = 'top-up' } = options
+  const { usd, micros, reason = 'top-up' } = options
   if ((usd === undefined) === (micros === undefined)) {
     throw new UsageError('Pass the amount as either --usd or --micros.')
   }
   const amountMicros = usd === undefined ? microsOf(micros ?? '') : usdToMicros(usd)
+  const id = options.id ?? newMovementId(context)
   const posting = await deps.wallet.topUp(tenant, { id, amountMicros, reason })
   if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
   return { id, posting: posting.kind, amountMicros, ...await readBalance(deps, tenant) }
 }
 
 /** Corrects a balance with a journal entry. A frozen balance has to be thawed first. */
-const adjust: Task = async (deps, options) => {
+const adjust = (context: Context): Task => async (deps, options) => {
   const tenant = await tenantToChange(deps, options)
-  const { micros = '', reason = '', id = `adjust:${randomUUID()}` } = options
+  const { micros = '', reason = '' } = options
   const amountMicros = Number(micros)
   if (!/^-?\d+$/.test(micros) || !Number.isSafeInteger(amountMicros) || amountMicros === 0) {
     throw new UsageError('--micros must be a whole number other than 0, like 2000 or -2000, not ' +
@@ -68,6 +69,7 @@ const adjust: Task = async (deps, options) => {
   if (reason.trim() === '') {
     throw new UsageError('--reason is empty. Pass a reason for the journal: --reason <text>.')
   }
+  const id = options.id ?? newMovementId(context)
   const posting = await deps.wallet.adjust(tenant, { id, amountMicros, reason: reason.trim() })
   if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
   if (posting.kind === 'insufficient') {
@@ -75,6 +77,16 @@ const adjust: Task = async (deps, options) => {
       `${posting.availableMicros} micros are available.`)
   }
   return { id, posting: posting.kind, amountMicros, ...await readBalance(deps, tenant) }
+}
+
+/**
+ * The id of a movement without one. It is shown before money moves, because a command that fails
+ * afterwards has to be repeated with the same id: with another one, the money would move twice.
+ */
+function newMovementId ({ errors }: Context): string {
+  const id = randomUUID()
+  errors.write(`The id is ${id}. If this command fails, repeat it with --id ${id}.\n`)
+  return id
 }
 
 /**

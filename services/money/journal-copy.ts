@@ -215,7 +215,7 @@ const SELECT_PAGE = `
   ORDER BY seq, mac LIMIT {limit:UInt64}`
 const SELECT_BEFORE = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64}
-    AND ({type:String} = '' OR type = {type:String}) ORDER BY seq DESC`
+    AND ({type:String} = '' OR type = {type:String}) ORDER BY seq DESC, mac`
 const SELECT_AFTER = `
   ${SELECT} WHERE tenant IN {tenants:Array(String)} AND seq > {after:Map(String, UInt64)}[tenant]
   ORDER BY tenant, seq, mac`

@@ -1,9 +1,10 @@
+import { PassThrough } from 'node:stream'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
-import { commandOn } from '../../support/admin.ts'
+import { commandOn, openOn, runCommand } from '../../support/admin.ts'
 
 const thaw = commandOn('thaw')
 const topUp = commandOn('topup')
@@ -56,6 +57,20 @@ describe('a top-up', () => {
       id: 'payment 1', amountMicros: 12_500_000, reason: 'top-up',
     }]])
     expect(result).toMatchObject({ posting: 'known', availableUsd: '12.500000' })
+  })
+
+  it.each([
+    ['topup', ['--usd', '1']], ['adjust', ['--micros', '5', '--reason', 'R']],
+  ])('%s without an id shows the new one before money moves', async (command, options) => {
+    const errors = new PassThrough({ encoding: 'utf8' })
+    const move = async (_tenant: string, { id }: { readonly id: string }) => {
+      expect(errors.read()).toContain(`repeat it with --id ${id}.`)
+      throw new Error('the connection is gone')
+    }
+    const wallet = { topUp: move, adjust: move }
+    await expect(runCommand([command, '--org', org, ...options], {
+      open: openOn({ ...deps, wallet }), errors,
+    })).rejects.toThrow('the connection is gone')
   })
 
   it.each<Options>([
