@@ -46,7 +46,9 @@ export async function describeRoutes (
     app.route({ ...route, schema: { ...route.schema, ...deprecated } })
   }
   await app.ready()
-  const described = { ...app.swagger(), webhooks: withoutExamples(webhooksOf()) }
+  const webhooks: Paths =
+    Object.fromEntries(EVENT_TYPES.map(type => [type, { post: operationOf(type) }]))
+  const described = { ...app.swagger(), webhooks: withoutExamples(webhooks) }
   await app.close()
   // Drops the properties of schemas that are not JSON.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
@@ -278,11 +280,6 @@ const NOTES: Partial<Record<EventType, string>> = {
     'setting of the workspace.',
 }
 
-/** The webhook events, one operation per event type. */
-function webhooksOf (): Paths {
-  return Object.fromEntries(EVENT_TYPES.map(type => [type, { post: operationOf(type) }]))
-}
-
 const END = 'the job has ended'
 const SUMMARIES: Readonly<Record<EventType, string>> = {
   'job.completed': END,
@@ -293,6 +290,7 @@ const SUMMARIES: Readonly<Record<EventType, string>> = {
   'balance.low': 'a reservation took the available balance below the threshold',
 }
 
+/** The operation of a webhook event. */
 function operationOf (type: EventType): Operation {
   const schema = type === 'balance.low' ? BalanceEventSchema : JobEventSchema
   const isOfEnd = SUMMARIES[type] === END

@@ -80,9 +80,12 @@ export function withSharedHeaders (document: OpenApiDocument): OpenApiDocument {
     JSON.stringify(headers.get(name)) === JSON.stringify(header)
       ? { $ref: `#/components/headers/${name}` }
       : header
-  const paths = mapAnswers(document.paths, answer => answer.headers === undefined
-    ? answer
-    : { ...answer, headers: mapValues(answer.headers, (header, name) => shared(name, header)) })
+  const paths = mapOperations(document.paths, operation => ({
+    ...operation,
+    responses: mapValues(operation.responses, answer => answer.headers === undefined
+      ? answer
+      : { ...answer, headers: mapValues(answer.headers, (header, name) => shared(name, header)) }),
+  }))
   const components = { ...document.components, headers: Object.fromEntries(headers) }
   return { ...document, paths, components }
 }
@@ -127,11 +130,6 @@ export function withSharedSchemas (document: OpenApiDocument): OpenApiDocument {
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-
-function mapAnswers (paths: Paths, change: (answer: OpenApiResponse) => OpenApiResponse): Paths {
-  return mapOperations(paths, operation =>
-    ({ ...operation, responses: mapValues(operation.responses, change) }))
-}
 
 /** Maps every operation of the paths. */
 export function mapOperations (paths: Paths, change: (operation: Operation) => Operation): Paths {

@@ -36,6 +36,8 @@ export function withExamples (
   document: OpenApiDocument, routes: readonly RouteOptions[]
 ): OpenApiDocument {
   const { paths, webhooks = {}, components } = document
+  const faults = (Object.keys(ERRORS) as ErrorCode[]).map(code =>
+    [code, { value: errorBody({ code, ...FAULT_EXAMPLES[code] }, REQUEST_ID) }] as const)
   const byId = new Map(routes.map(route => [route.schema?.operationId, route]))
   return {
     ...document,
@@ -49,7 +51,7 @@ export function withExamples (
       ...withEventExample(operation),
       'x-codeSamples': [typescript(RECEIVING), curl(SIGNING, 'by hand')],
     })),
-    components: { ...components, examples: faultExamples() },
+    components: { ...components, examples: Object.fromEntries(faults) },
   }
 }
 
@@ -107,8 +109,11 @@ function withAnswer (answer: OpenApiResponse, schema: Schema = {}): OpenApiRespo
   const content = mapValues(answer.content, (media, type) => {
     const example = exampleOf(forms?.[type]?.schema ?? schema)
     if (example !== undefined) return { ...media, example }
-    const codes = codesOf(media.schema)
-    return codes.length === 0 ? media : { ...media, examples: Object.fromEntries(codes.map(refOf)) }
+    const { properties }: FaultSchema = media.schema
+    const codes = properties?.error?.properties?.code?.enum
+    return codes === undefined
+      ? media
+      : { ...media, examples: Object.fromEntries(codes.map(refOf)) }
   })
   return { ...answer, content }
 }
@@ -140,17 +145,6 @@ const refOf = (code: string) => [code, { $ref: `#/components/examples/${code}` }
 type FaultProperties = { readonly code?: { readonly enum?: readonly string[] } }
 type FaultSchema = {
   readonly properties?: { readonly error?: { readonly properties?: FaultProperties } }
-}
-
-/** The codes in the schema of an error; empty for other schemas. */
-function codesOf (schema: FaultSchema): readonly string[] {
-  return schema.properties?.error?.properties?.code?.enum ?? []
-}
-
-function faultExamples (): Record<string, object> {
-  const codes = Object.keys(ERRORS) as ErrorCode[]
-  return Object.fromEntries(codes.map(code =>
-    [code, { value: errorBody({ code, ...FAULT_EXAMPLES[code] }, REQUEST_ID) }]))
 }
 
 /** Shell variables for path parameters. */
