@@ -63,9 +63,10 @@ export class Takeover {
   }
 
   /**
-   * Ships orphaned outbox entries, closes ended jobs and fails stalled ones. An entry or an ended
-   * job belongs to the stage that made it until that stage cannot finish it, see `Owners`: a slow
-   * stage keeps what is its own, as nothing may be sent twice without a fault. Every step is
+   * Ships orphaned outbox entries, closes ended jobs and fails stalled ones. This is also how all
+   * top-ups and adjustments get to the journal: no stage ships their entries. An entry of a job or
+   * an ended job belongs to the stage that made it until that stage cannot finish it, see `Owners`:
+   * a slow stage keeps what is its own, as nothing may be sent twice without a fault. Every step is
    * idempotent. A failure of one tenant or job is logged and retried by the next run.
    * @throws FatalError when a retry cannot help.
    */

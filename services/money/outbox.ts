@@ -12,7 +12,10 @@ export type Outbox = {
   readonly tenantsWithPending: () => Promise<readonly string[]>
 }
 
-/** The outbox of wallets: entries that scripts wrote, until they are in `wallet.journal`. */
+/**
+ * The outbox of wallets: entries that scripts wrote, until they are in `wallet.journal`.
+ * `announce.lua`, `close.lua` and `ledger/takeover.ts` remove them.
+ */
 export function createOutbox (redis: RedisClient): Outbox {
   const { active } = createTenants(redis)
   return {

@@ -16,7 +16,7 @@ export const moneyKeys = (tenant: string) => ({
    * is; `trust`: what a thaw trusts.
    */
   wallet: `w:${taggedTenant(tenant)}`,
-  /** Hash: id of a top-up or adjustment -> its seq and amount, for idempotency. */
+  /** Hash: entryId, `topup:<id>` or `adjust:<id>` -> its seq and amount, for idempotency. */
   posted: `posted:${taggedTenant(tenant)}`,
   /** Hash: job whose blocks must be recounted -> from which time on, in ms. */
   recounts: `recounts:${taggedTenant(tenant)}`,

@@ -4,7 +4,11 @@ import {
 } from '../../../services/verify/provider.ts'
 import { withResilience, type ResilienceOptions } from '../../../services/verify/resilience.ts'
 
-/** Time does not pass, so that only the test reaches a limit. */
+vi.mock('../../../services/runtime/platform/retry.ts', () => ({
+  sleep: async (ms: number) => { vi.advanceTimersByTime(ms) },
+}))
+
+/** Time passes only by the test and by waiting for the rate. */
 beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })
 afterEach(() => { vi.useRealTimers() })
 
@@ -95,12 +99,38 @@ describe('the resilience policies of a provider', () => {
   })
 
   it('limit the rate of calls', async () => {
-    vi.useRealTimers()
     const { provider } = providerOf(async () => {})
     const check = withResilience(provider, { ...limits, rate: { calls: 2, perMs: 100 } })
     const startedMs = performance.now()
-    for (let call = 0; call < 4; call++) await check(rows, request())
-    expect(performance.now() - startedMs).toBeGreaterThan(90)
+    for (const passedMs of [0, 0, 50, 100, 150]) {
+      await check(rows, request())
+      expect(performance.now() - startedMs).toBe(passedMs)
+    }
+  })
+
+  it('count retries in the rate of calls', async () => {
+    const { provider, calls } = providerOf(async (call) => {
+      if (call < 3) throw new ProviderError('unavailable')
+    })
+    const check = withResilience(provider, {
+      ...limits, retries: 2, rate: { calls: 3, perMs: 60_000 }, maxWaitMs: 0,
+    })
+    await check(rows, request())
+    await expect(check(rows, request())).rejects.toMatchObject({ failure: 'rate_limited' })
+    expect(calls()).toBe(3)
+  })
+
+  it('keep the circuit closed while a vendor asked for a pause', async () => {
+    const { provider, calls } = providerOf(async (call) => {
+      if (call === 1) throw new ProviderError('rate_limited', 1_000)
+    })
+    const check = withResilience(provider, limits)
+    for (let call = 0; call < 20; call++) {
+      await expect(check(rows, request())).rejects.toMatchObject({ failure: 'rate_limited' })
+    }
+    vi.advanceTimersByTime(1_000)
+    await check(rows, request())
+    expect(calls()).toBe(2)
   })
 
   it('pause for 15 minutes at most', async () => {
