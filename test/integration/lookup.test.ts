@@ -214,6 +214,29 @@ describe('lookup', () => {
       }
     })
 
+  it('decides a job that was accepted before its organization was erased', async () => {
+    const policy = async () => ({ freshnessMs: 0, maxActiveJobs: 10, isErased: true })
+    const { stage, chunks, accept } = await setUp({ policy })
+    await accept([A])
+    const [decision] = await stage.decide(chunks([A]))
+    expect(emitted([decision!], 'rows.to-verify')).toHaveLength(1)
+  })
+
+  it('rejects a chunk number that its job does not have, and holds nothing of it', async () => {
+    const { stage, chunks } = await setUp()
+    const [first, second] = chunks([A, B]) as [Message, Message]
+    const numbered = (chunk: number, count = 2) =>
+      ({ ...second, value: { ...second.value, chunk, chunks: count } })
+    const invalid = [numbered(-1), numbered(2), numbered(0.5)]
+    for (const message of invalid) await expect(stage.decide([message])).rejects.toThrow(RangeError)
+    expect(await stage.decide([first])).toEqual([])
+    // The first chunk says how many there are.
+    for (const message of [...invalid, numbered(2, 3)]) {
+      await expect(stage.decide([message])).rejects.toThrow(RangeError)
+    }
+    expect(await stage.decide([second])).toMatchObject([{ completes: [first, second] }])
+  })
+
   it('returns a job again until its effects are done, those of its generation only', async () => {
     const { stage, chunks } = await setUp()
     const [first, second] = chunks([A, B]) as [Message, Message]
@@ -320,6 +343,23 @@ describe('held chunks of a job that is never complete', () => {
     expect(await stage.flushHeld(placeOf(first))).toEqual([])
   })
 
+  it('fail with all inputs if the last ones die between decision and announcement',
+    async () => {
+      const { stage, chunks, headers, read } = await setUp()
+      const all = chunks([A, B, C]) as [Message, Message, Message]
+      expect(emitted(await stage.decide(all), 'rows.to-verify')).not.toEqual([])
+      expect((await read()).announced).toBe(false)
+      // Their rows end with the held chunks.
+      expect([await stage.resolveDead(headers(1)), await stage.resolveDead(headers(2))])
+        .toEqual([[], []])
+      const [decision] = await stage.flushHeld(placeOf(all[0]))
+      expect(decision).toMatchObject({ completes: all, dead: 'undecidable' })
+      expect(blocksIn(decision).map(({ value, rows }) => [value.chunk, rows.inputs]))
+        .toEqual([[0, [` ${A}`]], [1, [` ${B}`]], [2, [` ${C}`]]])
+      await decision?.afterProduced?.()
+      expect((await read()).announced).toBe(true)
+    })
+
   it('are decided if a valid copy of the dead one arrives', async () => {
     const { stage, chunks, accept, headers } = await setUp()
     await accept([A, B, C])
@@ -345,6 +385,41 @@ describe('held chunks of a job that is never complete', () => {
       await stage.flushHeld({ ...placeOf(chunk), partition: 9 })
     }
     expect(await stage.flushHeld(placeOf(chunk))).toMatchObject([{ completes: [chunk] }])
+  })
+
+  it('of an accepted job outlive an outage: a failed poll is not idle', async () => {
+    const failure = new InfrastructureError('Redis')
+    const failing = new Set<'outcome' | 'refuse'>()
+    const guarded = async <T>(name: 'outcome' | 'refuse', answer: () => Promise<T>) => {
+      if (failing.has(name)) throw failure
+      return await answer()
+    }
+    const { stage, clock, chunks, accept, read } = await setUp({
+      lostAfterIdlePolls: 4,
+      store: {
+        ...store,
+        outcome: async (...of) => await guarded('outcome', () => store.outcome(...of)),
+        refuse: async (...of) => await guarded('refuse', () => store.refuse(...of)),
+      },
+    })
+    await accept([A, B])
+    const [chunk] = chunks([A, B]) as [Message]
+    await stage.decide([chunk])
+    clock.advance(60_001)
+    const poll = async () => await stage.flushHeld(placeOf(chunk))
+    const failedPolls = async (name: 'outcome' | 'refuse') => {
+      failing.add(name)
+      for (let times = 0; times < 5; times++) await expect(poll()).rejects.toThrow(failure)
+      failing.delete(name)
+    }
+    // The first one follows a message, so it is not idle.
+    for (let idle = 0; idle < 4; idle++) {
+      await failedPolls('outcome')
+      expect(await poll()).toEqual([])
+    }
+    await failedPolls('refuse')
+    expect((await read()).announced).toBe(false)
+    expect(await poll()).toMatchObject([{ completes: [chunk], dead: 'undecidable' }])
   })
 
   it('of a new generation are not affected by flushes of the old one', async () => {
