@@ -112,15 +112,15 @@ function checksBy (provider: ProviderName, withDns: boolean): readonly CheckName
   return checks.filter((check) => withDns || check !== 'domain')
 }
 
-/** What the checks of a service cannot tell; empty if a vendor is used. */
+/** What the checks of a service cannot tell; empty if a vendor is used or nothing is checked. */
 export function limitationsOf (
   service: ServiceSlug, checks: readonly CheckName[]
 ): readonly Limitation[] {
   const has = (check: CheckName) => checks.includes(check)
-  if (has('vendor')) return []
+  if (checks.length === 0 || has('vendor')) return []
   if (service === 'phone-validation') return has('numbering_plan') ? ['range_only'] : []
   if (has('carrier_range')) return ['carrier_of_range']
-  if (!has('lists') || has('mailbox')) return []
+  if (service !== 'email-validation' || has('mailbox')) return []
   return has('domain')
     ? ['mailbox_not_checked']
     : ['domain_not_checked', 'mailbox_not_checked']

@@ -43,6 +43,10 @@ describe('the limitations of a service', () => {
   const cases: readonly (readonly [ServiceSlug, readonly CheckName[], readonly string[]])[] = [
     ['email-validation', ['syntax', 'lists'], ['domain_not_checked', 'mailbox_not_checked']],
     ['email-validation', ['syntax', 'lists', 'domain'], ['mailbox_not_checked']],
+    ['email-validation', ['syntax', 'domain'], ['mailbox_not_checked']],
+    ['email-validation', ['syntax'], ['domain_not_checked', 'mailbox_not_checked']],
+    ['email-validation', ['syntax', 'mailbox'], []],
+    ['email-validation', [], []],
     ['email-validation', ['syntax', 'lists', 'domain', 'mailbox'], []],
     ['email-validation', ['syntax', 'lists', 'vendor'], []],
     ['phone-validation', ['syntax', 'numbering_plan', 'carrier_range'], ['range_only']],
