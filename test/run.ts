@@ -47,7 +47,14 @@ function chosenSuites (): readonly Suite[] {
     console.error(`test: there is no suite ${unknown.join(', ')}; there are ${names.join(', ')}`)
     process.exit(2)
   }
-  if (command.args.length > 0) return SUITES.filter(({ name }) => command.args.includes(name))
+  const named = SUITES.filter(({ name }) => command.args.includes(name))
+  const programs = named.filter(({ kind }) => kind === 'program').map(({ name }) => name)
+  if (options.only !== undefined && programs.length > 0) {
+    console.error(`test: --only ${options.only} selects test files, but these suites are ` +
+      `programs without test files: ${programs.join(', ')}; run them without --only`)
+    process.exit(2)
+  }
+  if (named.length > 0) return named
   return SUITES.filter(({ tier, kind, name }) =>
     TIERS.indexOf(tier) <= TIERS.indexOf(lastTier) &&
     !(isChosen && kind === 'program' && (options.only !== undefined || name === 'audit')))

@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process'
 import { globSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { LONGEST, SUITES } from './suites.ts'
 import { root } from './support/sources.ts'
@@ -26,5 +28,12 @@ describe('the suites', () => {
     const needy = SUITES.filter(({ tools = [] }) => tools.length > 0)
     expect(needy.length).toBeGreaterThan(0)
     expect(needy.filter(({ tier }) => tier !== 'full')).toEqual([])
+  })
+
+  it('that are programs refuse --only, beside suites of test files too', () => {
+    const { status, stderr } = spawnSync(process.execPath,
+      [join(root, 'test/run.ts'), 'unit', 'lint', '--only', 'suites'], { encoding: 'utf8' })
+    expect(stderr).toContain('programs without test files: lint; run them without --only')
+    expect(status).toBe(2)
   })
 })

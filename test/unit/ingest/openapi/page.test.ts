@@ -60,13 +60,20 @@ describe('the samples of code', () => {
   })
 
   it('are there for every operation that needs a key, and for events', () => {
-    const labels = operations.filter(({ operation }) => operation.security?.length !== 0)
-      .map(({ operation }) => operation['x-codeSamples']?.map(({ label }) => label).join(', '))
-    const forFiles = labels.filter(label => label === 'curl, TypeScript, curl with a file')
-    expect(forFiles).toHaveLength(2)
-    expect(labels.slice(0, -6).filter(label => label !== forFiles[0]))
-      .toEqual(Array(20).fill('curl, TypeScript'))
-    expect(labels.slice(-6)).toEqual(Array(6).fill('TypeScript, by hand'))
+    const expectLabels = (some: typeof operations, labels: string) => {
+      expect(some).not.toEqual([])
+      expect(some.map(({ path, operation }) =>
+        [path, operation['x-codeSamples']?.map(({ label }) => label).join(', ')]))
+        .toEqual(some.map(({ path }) => [path, labels]))
+    }
+    const withKey = operations.filter(({ operation }) => operation.security?.length === 1)
+    const takesFile = ({ operation }: typeof operations[number]) =>
+      operation.requestBody?.content['text/csv'] !== undefined
+    expectLabels(withKey.filter(takesFile), 'curl, TypeScript, curl with a file')
+    expectLabels(withKey.filter(one => !takesFile(one)), 'curl, TypeScript')
+    const events = operations.filter(({ operation }) => operation.security === undefined)
+    expect(events).toHaveLength(Object.keys(document.webhooks ?? {}).length)
+    expectLabels(events, 'TypeScript, by hand')
   })
 })
 
