@@ -23,7 +23,7 @@ const MADE: Readonly<Record<string, readonly [file: string, text: string]>> = {
     'deploy/docs/people.md',
     '| `GET /:mode/usage/services.csv` | `usage.view` | `usage.downloaded` |',
   ],
-  'An endpoint': ['schemas/api/openapi.json', '"operationId": "listModes"'],
+  'An endpoint': ['schemas/api/openapi.json', '"operationId": "listEchoes"'],
 }
 
 let scratch: string
