@@ -97,7 +97,9 @@ async function isEnded (
   head: Normalized, { store, clock }: LookupDeps, isErased: boolean
 ): Promise<boolean> {
   if (clock.now() <= head.acceptBy && !isErased) return false
-  const outcome = await store.refuse(head.tenant, head.job, 'expired')
+  // `expired` refuses nothing before acceptBy.
+  const code = isErased ? 'internal' : 'expired'
+  const outcome = await store.refuse(head.tenant, head.job, code)
   return outcome.kind === 'accepted' ? outcome.job.closed : outcome.kind === 'refused'
 }
 

@@ -202,16 +202,15 @@ describe('lookup', () => {
       await closed.accept([A])
       await redis.hset(jobKeys(closed.tenant, closed.job).job, { ended: '1', closed: '1' })
       const policy = async () => ({ freshnessMs: 0, maxActiveJobs: 10, isErased: true })
-      const erased = await setUp({ policy, acceptWithinMs: 1 })
+      const erased = await setUp({ policy })
       const late = await setUp({ acceptWithinMs: 1 })
       late.clock.advance(2)
       for (const { stage, chunks } of [refused, closed, erased, late]) {
         await expect.poll(async () => await stage.decide(chunks([A])))
           .toMatchObject([{ emits: [] }])
       }
-      for (const { outcome } of [erased, late]) {
-        expect(await outcome()).toMatchObject({ refusal: { code: 'expired' } })
-      }
+      expect(await erased.outcome()).toMatchObject({ refusal: { code: 'internal' } })
+      expect(await late.outcome()).toMatchObject({ refusal: { code: 'expired' } })
     })
 
   it('decides a job that was accepted before its organization was erased', async () => {
