@@ -4,11 +4,7 @@ import {
 } from '../../../services/verify/provider.ts'
 import { withResilience, type ResilienceOptions } from '../../../services/verify/resilience.ts'
 
-vi.mock('../../../services/runtime/platform/retry.ts', () => ({
-  sleep: async (ms: number) => { vi.advanceTimersByTime(ms) },
-}))
-
-/** Time passes only by the test and by waiting for the rate. */
+/** Time does not pass, so that only the test reaches a limit. */
 beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })
 afterEach(() => { vi.useRealTimers() })
 
@@ -99,13 +95,27 @@ describe('the resilience policies of a provider', () => {
   })
 
   it('limit the rate of calls', async () => {
-    const { provider } = providerOf(async () => {})
-    const check = withResilience(provider, { ...limits, rate: { calls: 2, perMs: 100 } })
-    const startedMs = performance.now()
-    for (const passedMs of [0, 0, 50, 100, 150]) {
-      await check(rows, request())
-      expect(performance.now() - startedMs).toBe(passedMs)
+    const { provider, calls } = providerOf(async () => {})
+    const check = withResilience(provider, {
+      ...limits, rate: { calls: 2, perMs: 60_000 }, maxWaitMs: 0,
+    })
+    for (const [ms, count] of [[0, 2], [29_999, 2], [1, 3], [60_000, 5]] as const) {
+      vi.advanceTimersByTime(ms)
+      for (let call = 0; call < 3; call++) await check(rows, request()).catch(() => {})
+      expect(calls()).toBe(count)
     }
+  })
+
+  it('delay a call beyond the rate', async () => {
+    const { provider, calls } = providerOf(async () => {})
+    const check = withResilience(provider, { ...limits, rate: { calls: 1, perMs: 60_000 } })
+    await check(rows, request())
+    const stop = new AbortController()
+    const delayed = check(rows, request(stop.signal))
+    await new Promise(setImmediate)
+    stop.abort(new Error('stopped'))
+    await expect(delayed).rejects.toThrow('stopped')
+    expect(calls()).toBe(1)
   })
 
   it('count retries in the rate of calls', async () => {
