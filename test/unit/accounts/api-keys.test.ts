@@ -90,13 +90,19 @@ describe('finding a key', () => {
     expect(memory.calls.read).toBe(1)
   })
 
-  it('finds none of an unknown mode, and keeps no scope that this release lacks', async () => {
+  it('finds none without an organization or of an unknown mode', async () => {
+    const keyless = (await newKey()).secret
+    delete storedKey(keyless).org
+    expect(await kindOf(keyless)).toBe('invalid')
+    const { secret } = await newKey()
+    Object.assign(storedKey(secret), { mode: 'prod' })
+    expect(await kindOf(secret)).toBe('invalid')
+  })
+
+  it('keeps no scope that this release lacks', async () => {
     const { secret } = await newKey()
     Object.assign(storedKey(secret), { scopes: 'jobs:admin jobs:write' })
     expect(await keys.findKey(secret, ADDRESS)).toMatchObject({ key: { scopes: ['jobs:write'] } })
-    Object.assign(storedKey(secret), { mode: 'prod' })
-    nowMs += 1_000
-    expect(await kindOf(secret)).toBe('invalid')
   })
 
   it('waits until ledger has compared it in this run of Redis', async () => {

@@ -1,14 +1,19 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import type { PassThrough } from 'node:stream'
 import { setTimeout as turn } from 'node:timers/promises'
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib'
+import Fastify, { type FastifyRequest } from 'fastify'
 import { afterEach, describe, expect, it } from 'vitest'
-import { application, good } from './doubles.ts'
+import { createBodyBudget, reserveMemory } from '../../../services/ingest/body.ts'
+import { application, good, settings } from './doubles.ts'
 import { errorOf } from './file/support.ts'
 
 const text = JSON.stringify(good)
 const MIB = 1_024 * 1_024
 const INVALID = [400, 'invalid_encoding', 'Content-Encoding']
+const ends: (() => unknown)[] = []
+afterEach(async () => { for (const end of ends.splice(0).toReversed()) await end() })
 
 describe('a body of JSON', () => {
   it('that is large is parsed as well, one a turn', async () => {
@@ -86,6 +91,27 @@ describe.each([
 })
 
 describe('a compressed body', () => {
+  it('is decompressed no further than it is read', async () => {
+    const app = Fastify()
+    ends.push(() => app.close())
+    const readFirstPiece = async (_request: FastifyRequest, body: unknown) => {
+      const decoded = body as PassThrough
+      await once(decoded.once('data', () => decoded.pause()), 'data')
+      for (let turns = 0; turns < 50; turns++) await turn()
+      return decoded.writableLength + decoded.readableLength
+    }
+    app.addContentTypeParser('application/json', readFirstPiece)
+    app.post('/', reserveMemory(createBodyBudget(1e9), settings.bodyThroughput),
+      async ({ body }) => ({ unreadBytes: body }))
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/',
+      headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+      payload: gzipSync(Buffer.alloc(100 * MIB)),
+    })
+    expect(answer.json().unreadBytes).toBeLessThan(MIB)
+  })
+
   it('of two members of gzip is their sum, of two frames of zstd never read in part', async () => {
     const { send, calls } = sender()
     const members = Buffer.concat([gzipSync(text.slice(0, 9)), gzipSync(text.slice(9))])
@@ -109,9 +135,6 @@ describe('a compressed body', () => {
       expect(answer.headers['accept-encoding']).toBe('gzip, zstd, identity')
     })
 })
-
-const ends: (() => unknown)[] = []
-afterEach(async () => { for (const end of ends.splice(0).toReversed()) await end() })
 
 const post = (body: string, ...headers: readonly string[]) => [
   'POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer live',

@@ -51,6 +51,10 @@ describe('connections', () => {
     expect((await answer()).match(/HTTP\/1\.1 200 OK/g)).toHaveLength(1)
   })
 
+  it('that never send a byte are closed', async () => {
+    expect(await open(await listen({ CONNECTION_TIMEOUT_MS: 50 })).answer()).toBe('')
+  })
+
   it('above the number there may be are closed', async () => {
     const port = await listen({ MAX_CONNECTIONS: 1 })
     const first = open(port)

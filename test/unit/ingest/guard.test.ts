@@ -213,6 +213,19 @@ describe('an unknown path or method', () => {
     })
 })
 
+/** Headers of answers that no cache keeps, and whose type no browser guesses. */
+const PROTECTED = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
+
+it.each([
+  [200, '/api/v1/balance', 'live'], [401, '/api/v1/balance', 'unknown'],
+  [404, '/api/v1/nothing', 'live'], [405, '/api/v1/quotes', 'live'],
+])('an answer with %i to %s may be neither cached nor sniffed', async (status, url, key) => {
+  const { app } = application()
+  const answer = await app.inject({ url, headers: { authorization: `Bearer ${key}` } })
+  expect(answer.statusCode).toBe(status)
+  expect(answer.headers).toMatchObject(PROTECTED)
+})
+
 describe('what the client accepts', () => {
   it.each([
     ['*/*', 202], ['application/*;q=0.1', 202], ['text/html, application/json', 202], ['', 202],
@@ -339,7 +352,9 @@ describe('requests without a valid key', () => {
       .toEqual([429, 'rate_limited'])
     expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1)
     expect(answer.headers['x-request-id']).toMatch(/^req_/)
-    if (url !== '/%zz') expect(answer.headers.connection).toBe('close')
+    if (url !== '/%zz') {
+      expect(answer.headers).toMatchObject({ connection: 'close', ...PROTECTED })
+    }
     // Customers behind the address and other addresses are served.
     expect((await ask('/api/v1/balance', 'live')).statusCode).toBe(200)
     expect((await ask('/docs', '', '192.0.2.2')).statusCode).toBe(200)
@@ -391,6 +406,11 @@ describe('a request that two servers could read differently', () => {
     const { statuses, text } = await sent(lines)
     expect(statuses).toEqual([status])
     expect(text).toContain(error)
+  })
+
+  it('has an answer that no cache keeps', async () => {
+    const { text } = await sent(['GET / HTTP/1.1', 'host: x', 'host: y', CLOSE, ''])
+    expect(text).toMatch(/^cache-control: no-store\r$/m)
   })
 
   it.each([

@@ -3,13 +3,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { get } from 'node:https'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
+import { text } from 'node:stream/consumers'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import type { IncomingMessage } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import { listenTls, type TlsListener } from '../../../services/ingest/tls.ts'
 import { selfSigned } from '../../../deploy/local/certificate.ts'
-import { application, JOB_ID } from './doubles.ts'
+import { application, good, JOB_ID } from './doubles.ts'
 
 let folder: string
 let settings: Parameters<typeof listenTls>[1]['settings']
@@ -53,8 +54,9 @@ it('TLS reports a port that is in use', async () => {
     new RegExp(`^port ${port} is in use: .*set PORT_HTTPS to another port`))
 })
 
-async function listen (more: Partial<typeof settings> = {}): Promise<number> {
-  const { app } = application()
+async function listen (
+  more: Partial<typeof settings> = {}, { app } = application()
+): Promise<number> {
   await app.ready()
   const listener = await listenTls(app, { settings: { ...settings, ...more }, log })
   if (listener === undefined) return 0
@@ -89,6 +91,25 @@ describe('the TLS listener', () => {
     const silent = await ended('silent')
     const left = await ended('left')
     expect(await Promise.race([silent.end, left.end])).toBe('left')
+  })
+
+  it('answers a complete request whose client half-closes the connection', async () => {
+    const ca = write(selfSigned('half'))
+    const api = application()
+    api.app.addHook('preHandler', async ({ raw: { socket } }) => {
+      if (!socket.readableEnded) await once(socket, 'end')
+    })
+    const port = await listen({}, api)
+    const options = {
+      port, host: '127.0.0.1', ca, allowHalfOpen: true, checkServerIdentity: () => undefined,
+    }
+    const socket = connectTls(options)
+    const answer = text(socket)
+    const body = JSON.stringify(good)
+    socket.end(['POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer live',
+      'content-type: application/json', `content-length: ${body.length}`, '', body].join('\r\n'))
+    expect(await answer).toMatch(/^HTTP\/1\.1 202 Accepted\r\n/)
+    expect(api.calls.submissions).toMatchObject([good])
   })
 
   it('loads a renewed certificate by itself', async () => {

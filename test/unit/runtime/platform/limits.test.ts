@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import {
-  createCapacity, createSerialQueues, createFairShares, createFairSlots, FairPool,
+  createCapacity, createSerialQueues, createFairShares, createFairSlots, createTokenBuckets,
+  FairPool,
 } from '../../../../services/runtime/platform/limits.ts'
 
 describe('a capacity', () => {
@@ -37,6 +38,15 @@ describe('a capacity', () => {
     expect(await Promise.race([much, Promise.resolve('waits')])).toBe('waits')
     capacity.release(1)
     await much
+  })
+})
+
+describe('token buckets', () => {
+  it('forget the least recently used name above their maximum, which refills it', () => {
+    const { take } = createTokenBuckets(() => 0, 2)
+    const isTaken = (name: string) => take(name, [{ capacity: 1, seconds: 60 }]).isTaken
+    expect([...'abacab'].map(name => `${name} ${isTaken(name)}`))
+      .toEqual(['a true', 'b true', 'a false', 'c true', 'a false', 'b true'])
   })
 })
 
