@@ -2,52 +2,12 @@ import type { Journal, NormalizedRows, ToVerifyRows } from '../../schemas/types.
 import { isUndecided, type Reason } from '../../schemas/api/verdicts.ts'
 import type { Emission } from '../runtime/engine/stage.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
-import {
-  NO_BATCH, type ChunkCoordinates, createBlock, type DuplicateOutcome,
-} from '../jobs/results/block.ts'
+import { NO_BATCH, createBlock, type DuplicateOutcome } from '../jobs/results/block.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
-import { type CachedRecord, isFresh } from '../cache/entries.ts'
 import { SERVICES } from '../jobs/results/columns.ts'
 import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../jobs/results/outcome.ts'
 import type { Lane } from '../topology.ts'
-
-/** Terms common to all chunks of a job. */
-export type JobTerms = {
-  readonly job: string
-  readonly lane: Lane
-  readonly forceFresh: boolean
-  /** Redis time of the request, which decides whether hits are fresh. */
-  readonly quotedAtMs: number
-  readonly freshnessMs: number
-  /** Maximum number of rows of a verification batch. */
-  readonly batchRows: number
-}
-
-/** The duplicates of a job, by row index (from 0) in the job. */
-export type Duplicates = {
-  /** The index of the original of each row; -1 if the row is not a duplicate. */
-  readonly originals: Int32Array
-  /** The number of duplicates of each row. */
-  readonly copies: Uint32Array
-}
-
-/** One chunk, with the duplicates of the whole job. */
-export type Chunk = {
-  readonly coordinates: ChunkCoordinates
-  readonly rows: NormalizedRows
-  /** The version of its tokens; chunks of a job differ during a rotation of the cache secret. */
-  readonly tokenVersion: string
-  /** By row, the cached record or undefined. */
-  readonly hits: readonly (CachedRecord | undefined)[]
-  readonly duplicates: Duplicates
-}
-
-export type ChunkCounts = {
-  readonly invalidRows: number
-  readonly duplicateRows: number
-  readonly cacheHits: number
-  readonly freshChecks: number
-}
+import { type Chunk, classifyRow, type JobTerms, originalOf } from './row-kinds.ts'
 
 type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefined }
 
@@ -67,32 +27,6 @@ export async function jobEmissions (
   return entry === undefined ? emits : [...emits, journalEmission(entry, terms.lane)]
 }
 
-type RowKind = 'invalid' | 'duplicate' | 'hit' | 'toVerify'
-
-/**
- * The record if it can be used for a row of the job. A record that this job paid for is not a hit:
- * it exists only when the job is looked up again after its checks, and as a hit it would not be
- * charged.
- */
-export function usableHit (
-  record: CachedRecord | undefined, terms: JobTerms
-): CachedRecord | undefined {
-  if (record === undefined || terms.forceFresh || record.job === terms.job) return undefined
-  return isFresh(record, terms) ? record : undefined
-}
-
-/** Counts each row of a chunk as exactly one of the four kinds. */
-export function countRows (chunk: Chunk): ChunkCounts {
-  const counts = { invalid: 0, duplicate: 0, hit: 0, toVerify: 0 }
-  for (let row = 0; row < chunk.coordinates.rows; row++) counts[kindOf(chunk, row)]++
-  return {
-    invalidRows: counts.invalid,
-    duplicateRows: counts.duplicate,
-    cacheHits: counts.hit,
-    freshChecks: counts.toVerify,
-  }
-}
-
 /**
  * The emissions for one chunk: the block with all inputs and all completed rows
  * (invalid, duplicate, hit), and verification batches with the other rows. Every row is in exactly
@@ -106,7 +40,7 @@ function chunkEmissions (
   const block = createBlock({ coordinates, batch: NO_BATCH.lookup, inputs, contacts })
   const toVerify: number[] = []
   for (let row = 0; row < coordinates.rows; row++) {
-    const kind = kindOf(chunk, row)
+    const kind = classifyRow(chunk, row)
     if (kind === 'toVerify') toVerify.push(row)
     else if (kind === 'invalid') block.add(row, invalidOutcome(rows, row, terms))
     else if (kind === 'hit') block.add(row, hitOutcome(chunk, row, terms))
@@ -118,18 +52,6 @@ function chunkEmissions (
 /** The emission of the journal entry of a reservation. */
 export function journalEmission (entry: Journal, lane: Lane): Emission<'wallet.journal'> {
   return { topic: 'wallet.journal', lane, value: entry, rows: undefined }
-}
-
-function kindOf (chunk: Chunk, row: number): RowKind {
-  const { rows, hits } = chunk
-  if (rows.canonicals[row] === '') return 'invalid'
-  if (originalOf(chunk, row) >= 0) return 'duplicate'
-  return hits[row] === undefined ? 'toVerify' : 'hit'
-}
-
-/** The index in the job of the original of a row; -1 if the row is not a duplicate. */
-function originalOf ({ coordinates, duplicates }: Chunk, row: number): number {
-  return duplicates.originals[coordinates.firstRow + row] ?? -1
 }
 
 /** The number of duplicates of a row. */

@@ -14,7 +14,7 @@ import { type ChunkCoordinates, coordinatesOf } from '../jobs/results/block.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import {
   type Chunk, type ChunkCounts, countRows, type Duplicates, type JobTerms, usableHit,
-} from './emit.ts'
+} from './row-kinds.ts'
 
 export type ChunkMessage = Incoming<'rows.normalized'>
 

@@ -17,8 +17,8 @@ export type NormalizeDeps = {
   readonly tokenize: Tokenizer
   /** Maximum number of messages in one call of `decide`. */
   readonly batch: number
-  /** Called with the number of rows of a chunk that is past `acceptBy`. */
-  readonly onExpired?: (rows: number) => void
+  /** Called for each chunk that is past `acceptBy`. */
+  readonly onExpired?: () => void
 }
 
 type Chunk = Incoming<'rows.submitted'>
@@ -31,7 +31,7 @@ type Chunk = Incoming<'rows.submitted'>
 export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
   const decideChunk = async (chunk: Chunk): Promise<Decision<'normalize'>> => {
     if (deps.clock.now() > chunk.value.acceptBy) {
-      deps.onExpired?.(chunk.value.rows)
+      deps.onExpired?.()
       return { completes: [chunk], emits: [] }
     }
     const { inputs, contacts } = chunk.rows()

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Chunk, jobEmissions, type JobTerms } from '../../../services/lookup/emit.ts'
+import { jobEmissions } from '../../../services/lookup/emit.ts'
+import type { Chunk, JobTerms } from '../../../services/lookup/row-kinds.ts'
 import { coordinatesOf } from '../../../services/jobs/results/block.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
 import {

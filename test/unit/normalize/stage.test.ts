@@ -37,7 +37,7 @@ function chunkOf (inputs: readonly string[], change: Partial<Submitted> = {}) {
 
 function setUp () {
   const clock = createManualClock()
-  const expired: number[] = []
+  const expired = { chunks: 0 }
   const refused: unknown[] = []
   const stage = createNormalizeStage({
     store: {
@@ -49,7 +49,7 @@ function setUp () {
     clock,
     tokenize: createTokenizer(new Map([['1', Buffer.alloc(32)]])),
     batch: 8,
-    onExpired: rows => expired.push(rows),
+    onExpired: () => { expired.chunks++ },
   })
   const normalize = async (chunk: ReturnType<typeof chunkOf>) => {
     const [decision] = await stage.decide([chunk], signal)
@@ -145,7 +145,7 @@ describe('normalize', () => {
     expect(await normalize(chunkOf(['+12127365000']))).toHaveLength(1)
     clock.advance(1)
     expect(await normalize(chunkOf(['+12127365000']))).toEqual([])
-    expect(expired).toEqual([1])
+    expect(expired.chunks).toBe(1)
   })
 
   it('refuses the job of a chunk that cannot be decoded', async () => {
