@@ -243,7 +243,10 @@ export function createOutcomeWaiter (options: OutcomesOptions): OutcomeWaiter {
 const isFinal = (outcome: Outcome): outcome is DecidedOutcome =>
   outcome.kind === 'refused' || (outcome.kind === 'accepted' && outcome.job.announced)
 
-/** `ledger` ships outboxes every second. */
+/**
+ * `ledger` looks every `REAP_EVERY_MS` for outbox entries older than `ORPHAN_AGE_MS`; each is 2
+ * seconds by default.
+ */
 const JOURNALED_WITHIN_MS = 10_000
 
 /** The outcome is unknown until the reservation is in the journal. */

@@ -220,7 +220,7 @@ export type Outcome =
 export type TallyBlock = {
   readonly job: string
   readonly chunk: number
-  /** Hex SHA-256 of the sealed bytes. */
+  /** Hex SHA-256 of the sealed bytes and the fields stored with them: see `blockDigest`. */
   readonly digest: string
   /** True if the block contains all inputs of its chunk. */
   readonly inputs: boolean

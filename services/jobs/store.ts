@@ -89,6 +89,7 @@ function readsOf (redis: RedisClient, run: Scripts) {
       const found = await redis.hgetallBuffer(jobKeys(tenant, job).job)
       const fields = recordFields(RECORD_FIELDS.map(name => found[name]?.toString() ?? null))
       if (fields['status'] !== undefined) {
+        // The field `attached` holds the inline results.
         const inlineResults = found['attached']?.toString()
         return { job: jobOf(tenant, fields), manifest: manifestOf(found), inlineResults }
       }
@@ -212,8 +213,11 @@ const RECORD_LUA = new URL('./record.lua', import.meta.url)
 const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
 
 /**
- * Loads a script of jobs, with the recovery guard, the wallet and the record functions before it.
- * Its first key is the wallet of the tenant.
+ * Loads a script of jobs. Its first key is the wallet of the tenant.
+ *
+ * The source is one text, joined in this order, so that each file may call what is before it:
+ * `RECORD_FIELDS`, a Lua table generated from the list in job-record.ts; money/recovery-guard.lua;
+ * money/wallet.lua; retention.lua; idempotency.lua; record.lua; and the script itself.
  */
 function jobScript (redis: RedisClient, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)

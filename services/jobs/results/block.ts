@@ -19,7 +19,10 @@ export type DuplicateOutcome = {
 
 export type BlockOptions = {
   readonly coordinates: ChunkCoordinates
-  /** Only binds the seal: see `NO_BATCH` and `blockBatchOf`. */
+  /**
+   * Binds the seal: of a verification batch its block number (`numberBlock` in verify/batch.ts),
+   * else one of `NO_BATCH`.
+   */
   readonly batch: number
   /** All inputs of the chunk, for the block that stores them. */
   readonly inputs?: readonly string[]

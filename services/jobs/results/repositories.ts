@@ -76,6 +76,9 @@ export type SettledRow = { readonly block: Completed } | { readonly archived: Ar
 /**
  * Stores blocks and final records in one insert: an insert has a fixed cost, and the end of a small
  * job needs both. Idempotent like the inserts of each.
+ *
+ * The table `settled` stores nothing: its views write the rows to `result_blocks` and `jobs`
+ * (schemas/clickhouse/0006_settled.sql).
  */
 function createSettledRows (
   clickhouse: Pick<ClickHouseClient, 'insert'>, mac: RecordMac

@@ -96,9 +96,9 @@ export type Stage<S extends StageName = StageName> = {
     headers: RawMessage['headers'], source: DeadSource,
   ) => Promise<readonly EmittedBy<S>[]>
   /**
-   * Decides held messages of a partition that need no further message; called every second. The
-   * stage drops these messages: the engine applies the decision as it is, and if that fails, they
-   * are dead letters.
+   * Decides held messages of a partition that need no further message; called every `flushHeldMs`
+   * of the engine, a second by default. The stage drops these messages: the engine applies the
+   * decision as it is, and if that fails, they are dead letters.
    */
   readonly flushHeld?: (
     partition: Pick<RawMessage, 'topic' | 'partition'>,
