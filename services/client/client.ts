@@ -22,7 +22,9 @@ import type {
 } from '../../schemas/api/webhook-endpoints.ts'
 import { createTransport, readJson, type Transport, type TransportOptions } from './transport.ts'
 
-export { ApiError, ConnectionError } from './transport.ts'
+export { ApiError } from './transport.ts'
+/** @public Programs import it from here, as the API reference says. */
+export { ConnectionError } from './transport.ts'
 
 /** The body of POST /api/v1/jobs. The API reference describes each field. */
 export type JobRequest = Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'metadata'>> & {
