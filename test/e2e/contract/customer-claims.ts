@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
+import { sumOf } from '../../support/metrics.ts'
 import { customerOf, type Customer, type Row } from './customer.ts'
 import { newCustomer, PROXY, receiver, shared, workspace } from './support.ts'
 
@@ -377,11 +378,29 @@ it('a customer finds its limits in every answer, refusals too', async () => {
   }
 })
 
+/**
+ * What was asked while the limits that all instances share decided. When Redis has answered late,
+ * as on a busy machine, those of one instance decide for a second, and both have counted a part.
+ */
+async function onSharedLimits<T> (ask: () => Promise<T>): Promise<T> {
+  const decidedAlone = () => sumOf(shared().environment.services.list(), 'limits_local_total')
+  for (;;) {
+    const before = await decidedAlone()
+    const answer = await ask()
+    if (await decidedAlone() === before) return answer
+  }
+}
+
 it('a customer can count down its limit and come back when the answer says', async () => {
-  const { live } = await aSmallCustomer()
   const job = { service: phones, inputs: ['call me'] }
-  const answers = [await live.post('/jobs', job), await live.ask('/jobs', { body: '{' }),
-    await live.post('/quotes', job)]
+  const { live, answers } = await onSharedLimits(async () => {
+    const { live } = await aSmallCustomer()
+    return {
+      live,
+      answers: [await live.post('/jobs', job), await live.ask('/jobs', { body: '{' }),
+        await live.post('/quotes', job)],
+    }
+  })
   expect(statusesOf(answers)).toEqual([202, 400, 429])
   expect(answers.map(({ headers }) => [headers['ratelimit-limit'], headers['ratelimit-remaining'],
     headers['ratelimit-policy']])).toEqual(
