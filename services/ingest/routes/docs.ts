@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { RouteOptions } from 'fastify'
-import { API_VERSION, RootSchema } from '../../../schemas/api/root.ts'
+import { ROOT, RootSchema } from '../../../schemas/api/root.ts'
 import {
   type ConstantDocument, createDocument, sendDocument,
 } from '../../runtime/platform/documents.ts'
@@ -31,14 +31,7 @@ export function rootRoute (): RouteOptions {
     handler: async (request, reply) => {
       reply.header('vary', 'Accept')
       if (preferred(request.headers.accept, TYPES) === 'text/html') return reply.redirect('/docs')
-      return reply.send({
-        name: 'Verification Jobs',
-        version: API_VERSION,
-        api: '/api/v1',
-        documentation: '/docs',
-        openapi: '/openapi.json',
-        changelog: '/changelog',
-      })
+      return reply.send(ROOT)
     },
   }
 }
