@@ -46,7 +46,7 @@ const MARKUP = /^\s{0,100}<(?:!doctype html|html|table|\?xml)\b/i
 const WORKBOOK = /\bxl\/|\[Content_Types\]\.xml|opendocument\.spreadsheet|Index\/Tables/
 
 /** The encoding of a file in UTF-16, by its byte order mark or its bytes of zero. */
-function detectUtf16 (sample: Uint8Array): 'utf-16le' | 'utf-16be' | undefined {
+export function detectUtf16 (sample: Uint8Array): 'utf-16le' | 'utf-16be' | undefined {
   const [first, second] = sample
   const isUtf32 = (second === 0xfe && sample[2] === 0 && sample[3] === 0)
   if (first === 0xff && second === 0xfe) return isUtf32 ? undefined : 'utf-16le'
@@ -217,8 +217,8 @@ type ScanOptions = {
 export type CsvRecord = { readonly line: number } & (
   /** `end` is the index after the last byte, without the end of the record. */
   | { readonly kind: 'cells', readonly cells: readonly string[], readonly end: number }
-  /** Adjacent lines without a byte. */
-  | { readonly kind: 'blank', readonly lines: number }
+  /** Adjacent lines without a byte, or with an empty cell between quotes; `end` of the last one. */
+  | { readonly kind: 'blank', readonly lines: number, readonly end: number }
   | { readonly kind: 'long' }
   /** A cell that begins in this line with a quote, and no quote that ends it. */
   | { readonly kind: 'unclosed' }
@@ -270,7 +270,7 @@ export class CsvScanner {
   next (): CsvRecord | undefined {
     if (this.#at >= this.#bytes.length) return undefined
     const lines = this.#skipBlankLines()
-    if (lines > 0) return { kind: 'blank', lines, line: this.#line }
+    if (lines > 0) return { kind: 'blank', lines, end: this.#end, line: this.#line }
     const cells: string[] = []
     const limit = this.#at + this.#maxRecordBytes
     for (;;) {
@@ -295,13 +295,17 @@ export class CsvScanner {
     this.#at = at
   }
 
+  /** Nothing is made for these lines: a file may have millions, where it has few other records. */
   #skipBlankLines (): number {
     const bytes = this.#bytes
     let lines = 0
     while (lines < this.#maxBlankLines) {
-      const length = this.#recordEndAt(this.#at)
-      if (length === 0 || this.#at >= bytes.length) break
-      this.#at += length
+      const isQuoted = bytes[this.#at] === QUOTE && bytes[this.#at + 1] === QUOTE
+      const end = isQuoted ? this.#at + 2 : this.#at
+      const length = this.#recordEndAt(end)
+      if (length === 0) break
+      this.#end = end
+      this.#at = end + length
       lines += 1
     }
     this.#line += lines

@@ -128,7 +128,7 @@ function * scanWindow (
           'quote, and no quote ends it. Close it, or put the cell between quotes and double ' +
           'those in it.')
     }
-    const end = record.kind === 'cells' ? record.end : at
+    const { end } = record
     counts.position = windowAt + next
     counts.lines = record.line
     yield {

@@ -88,6 +88,9 @@ describe('the records of a CSV file', () => {
       { cells: ['3'], text: '3', end: '\n', from: 14, to: 16 },
       { cells: ['4', '5', '6'], text: '4,5,6', end: '', from: 16, to: 21 },
     ])
+    // A job's results keep the bytes of a file.
+    expect((await readAll('a\n""\r\n""')).map(({ cells, text, end }) => [...cells, text, end]))
+      .toEqual([['a', 'a', '\n'], ['', '""', '\r\n'], ['', '""', '']])
     expect((await readAll('\ufeffa\rb\r')).map(({ text, end, from }) => [text, end, from]))
       .toEqual([['a', '\r', 3], ['b', '\r', 5]])
   })

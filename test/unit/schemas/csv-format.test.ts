@@ -55,10 +55,11 @@ describe('a scan of CSV', () => {
   })
 
   it('counts blank lines in steps, and the lines of each record', () => {
-    expect(scan('\n\r\n\n\n\na\n\n"b\n\nc"\n"')).toEqual([
-      { kind: 'blank', lines: 3, line: 3 }, { kind: 'blank', lines: 2, line: 5 },
-      { kind: 'cells', cells: ['a'], end: 7, line: 6 }, { kind: 'blank', lines: 1, line: 7 },
-      { kind: 'cells', cells: ['b\n\nc'], end: 15, line: 10 }, { kind: 'unclosed', line: 11 },
+    expect(scan('\n\r\n""\n\n""\ra\n\n"b\n\nc"\n"')).toEqual([
+      { kind: 'blank', lines: 3, end: 5, line: 3 }, { kind: 'blank', lines: 2, end: 9, line: 5 },
+      { kind: 'cells', cells: ['a'], end: 11, line: 6 },
+      { kind: 'blank', lines: 1, end: 12, line: 7 },
+      { kind: 'cells', cells: ['b\n\nc'], end: 19, line: 10 }, { kind: 'unclosed', line: 11 },
     ])
   })
 
