@@ -8,7 +8,7 @@ import {
 import { listsConfig } from '../jobs/lists-folder.ts'
 import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { readHttpProviders } from './providers/http-vendor.ts'
-import { isProxyAddress } from './providers/smtp/connections.ts'
+import { isProxyAddress } from './mailboxes/connections.ts'
 
 const duration = (length: number, description: string) =>
   Type.Integer({ default: length, minimum: 0, description })

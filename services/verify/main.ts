@@ -23,8 +23,8 @@ import {
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
-import { createConnect, createSessionLimiter } from './providers/smtp/connections.ts'
-import { createProbe } from './providers/smtp/probe.ts'
+import { createConnect, createSessionLimiter } from './mailboxes/connections.ts'
+import { createProbe } from './mailboxes/probe.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 import { redisSubmissions, TasksInFlight } from './submissions.ts'
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import {
   type Meaning, readReply, ReplyReader,
-} from '../../services/verify/providers/smtp/replies.ts'
+} from '../../services/verify/mailboxes/replies.ts'
 import { measure, type AccuracyRow } from './row.ts'
 
 const ABOUT = ['not_about_the_mailbox', 'no_mailbox', 'full', 'domain_takes_no_mail'] as const

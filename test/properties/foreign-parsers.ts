@@ -12,7 +12,7 @@ import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/re
 import { readTable } from '../../services/verify/providers/http-table.ts'
 import { ENTRY_OF, readList } from '../../services/verify/providers/email-lists.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
-import { ReplyReader } from '../../services/verify/providers/smtp/replies.ts'
+import { ReplyReader } from '../../services/verify/mailboxes/replies.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
 import { zipOf } from '../support/zip.ts'
 

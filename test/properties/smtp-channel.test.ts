@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { SmtpChannel } from '../../services/verify/providers/smtp/session.ts'
+import { SmtpChannel } from '../../services/verify/mailboxes/session.ts'
 
 const stops: (() => void)[] = []
 afterEach(() => { for (const stop of stops.splice(0)) stop() })

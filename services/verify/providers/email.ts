@@ -1,7 +1,7 @@
 import type { CheckOptions, Provider, ProviderRow, ProviderVerdict } from '../provider.ts'
 import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
 import { literalAddress, type MailDomain, type MailDomains } from './mail-domains.ts'
-import type { Mailbox, Probe, Probed } from './smtp/probe.ts'
+import type { Mailbox, Probe, Probed } from '../mailboxes/probe.ts'
 import type { CheckOutcome } from '../../../schemas/api/checks.ts'
 import { type Claim, confidenceOf, type MadeChecks, packChecks } from '../../cache/evidence.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'

@@ -2,8 +2,8 @@ import { createSmtpProbeProvider } from '../../../services/verify/providers/emai
 import { createMailDomains } from '../../../services/verify/providers/mail-domains.ts'
 import {
   createSessionLimiter, type SessionLimits,
-} from '../../../services/verify/providers/smtp/connections.ts'
-import { createProbe, type ProbeOptions } from '../../../services/verify/providers/smtp/probe.ts'
+} from '../../../services/verify/mailboxes/connections.ts'
+import { createProbe, type ProbeOptions } from '../../../services/verify/mailboxes/probe.ts'
 import type { DnsServer } from './dns-server.ts'
 import type { MailServers } from './mail-servers.ts'
 import { createPatientDns } from './patient-dns.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readReply, ReplyReader } from '../../../../../services/verify/providers/smtp/replies.ts'
+import { readReply, ReplyReader } from '../../../../services/verify/mailboxes/replies.ts'
 
 const receive = (text: string, encoding: 'utf8' | 'latin1' = 'utf8') =>
   new ReplyReader().push(Buffer.from(`${text}\r\n`, encoding))[0]!

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   createSessionLimiter, ownerOf, type SessionLimits,
-} from '../../../../../services/verify/providers/smtp/connections.ts'
+} from '../../../../services/verify/mailboxes/connections.ts'
 
 /** Time does not pass, so that only the test makes a session late. */
 beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { MailHost } from '../mail-domains.ts'
+import type { MailHost } from '../providers/mail-domains.ts'
 import { type Connect, ownerOf, type SessionLimiter } from './connections.ts'
 import type { Meaning } from './replies.ts'
 import {

@@ -3,8 +3,8 @@ import { connect as connectTo, type Socket } from 'node:net'
 import { bulkhead, type BulkheadPolicy } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import { SocksClient } from 'socks'
-import { createTokenBuckets, secondsUntil } from '../../../runtime/platform/limits.ts'
-import { sleep } from '../../../runtime/platform/retry.ts'
+import { createTokenBuckets, secondsUntil } from '../../runtime/platform/limits.ts'
+import { sleep } from '../../runtime/platform/retry.ts'
 import { SmtpFault } from './session.ts'
 
 /** Opens a connection to an IP address; rejects with SmtpFault. */

@@ -1,10 +1,10 @@
 import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { loadConfig } from '../../../../../services/runtime/platform/config.ts'
-import { verifyConfig } from '../../../../../services/verify/config.ts'
-import { SmtpChannel } from '../../../../../services/verify/providers/smtp/session.ts'
-import { STAGE_ENVIRONMENT } from '../../../../support/stacks/stage-environment.ts'
+import { loadConfig } from '../../../../services/runtime/platform/config.ts'
+import { verifyConfig } from '../../../../services/verify/config.ts'
+import { SmtpChannel } from '../../../../services/verify/mailboxes/session.ts'
+import { STAGE_ENVIRONMENT } from '../../../support/stacks/stage-environment.ts'
 
 beforeEach(() => { vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) })
 afterEach(() => { vi.useRealTimers() })

@@ -1,8 +1,8 @@
 import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createSessionLimiter } from '../../../../../services/verify/providers/smtp/connections.ts'
-import { createProbe } from '../../../../../services/verify/providers/smtp/probe.ts'
+import { createSessionLimiter } from '../../../../services/verify/mailboxes/connections.ts'
+import { createProbe } from '../../../../services/verify/mailboxes/probe.ts'
 
 const DAY_MS = 86_400_000
 beforeEach(() => { vi.useFakeTimers({ toFake: ['Date'], now: 0 }) })
