@@ -314,6 +314,26 @@ const outside: Board = {
       ],
     },
     {
+      title: 'Mail servers',
+      panels: [
+        {
+          title: 'Share with a verdict',
+          unit: 'percentunit',
+          legend: '{{owner}}',
+          expr: 'mailbox:verdicts:ratio1h',
+          help: 'Recipients of the last hour that a mail server answered with a verdict, of all ' +
+            'that were asked of the servers of an owner.',
+        },
+        {
+          title: 'Blocks in an hour',
+          unit: 'short',
+          legend: '{{owner}} {{egress}}',
+          expr: 'max by (owner, egress) (mailbox_egress_asked_last_hour{outcome="block"})',
+          help: 'Recipients that a mail server refused to answer because of who asks.',
+        },
+      ],
+    },
+    {
       title: 'Webhooks',
       panels: [
         { title: 'Due and not under way', metric: 'webhook_queue_depth' },

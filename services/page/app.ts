@@ -18,6 +18,7 @@ import { guardPages, recordPageRequests } from './guard.ts'
 import { jobPageRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { assets, errorPage, sendHtml } from './layout.ts'
+import { mailServerRoutes } from './mail-servers.ts'
 import { explainError, PageError } from './page-error.ts'
 import { peopleRoutes } from './people.ts'
 import { pipelineRoutes } from './pipeline/page.ts'
@@ -95,6 +96,7 @@ function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOpt
     ...settingsRoutes(deps),
     ...peopleRoutes(deps),
     ...pipelineRoutes(deps),
+    ...mailServerRoutes(deps),
   ]
 }
 

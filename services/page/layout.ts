@@ -66,14 +66,21 @@ export function stepUpPath (back: string): string {
   return `/sign-in/start?${new URLSearchParams({ again: 'yes', back })}`
 }
 
-/** A page for operators of the pipeline. */
-export function operatorPage (session: Session, content: Content): Html {
+/** The pages for operators of the pipeline, in the order of their navigation. */
+const OPERATOR_PAGES = { '/pipeline': 'Pipeline', '/mail-servers': 'Mail servers' } as const
+
+/** A page for operators of the pipeline, by its path. */
+export function operatorPage (
+  session: Session, path: keyof typeof OPERATOR_PAGES, content: Omit<Content, 'title'>
+): Html {
   return framed({
     ...content,
+    title: OPERATOR_PAGES[path],
     header: html`
       ${brand('/pipeline')}
-      <nav class="sections" aria-label="Sections">
-        <a href="/pipeline" aria-current="page">Pipeline</a>
+      <nav class="sections" aria-label="Sections">${
+        Object.entries(OPERATOR_PAGES).map(([to, title]) => html`
+        <a href="${to}"${current(to === path)}>${title}</a>`)}
       </nav>
       <div class="tools">${themeSwitch}${signOut(session)}</div>`,
   })
@@ -272,7 +279,7 @@ const TYPES: Readonly<Record<string, string>> = {
 
 const OWN_FILES = [
   'page.css', 'theme.js', 'copy.js', 'live.js', 'columns.js', 'upload.js', 'pipeline.js',
-  'sign-in.js', 'icon.svg',
+  'mail-servers.js', 'sign-in.js', 'icon.svg',
 ] as const
 /** What browsers share with the service, which reads the same files. */
 const CSV_FORMAT = 'csv-format.js'

@@ -349,6 +349,39 @@ describe('operators of the pipeline', () => {
     expect((await viewer.request.get('/live/overview')).status()).toBe(404)
     await viewer.close()
   })
+
+  it('see how mail servers answer, and new figures without a new page', async () => {
+    const viewer = await newContext({ viewport: { width: 360, height: 740 } })
+    const at = await viewer.newPage()
+    await signIn(at, await environment.linkFor({ operator: true }))
+    await at.getByRole('link', { name: 'Mail servers' }).click()
+    await at.getByText('No mail server was asked in the last hour').waitFor()
+    const empty = await at.content()
+    // What the server answers once a list is checked.
+    const cells = (asked: number) => '<section><h2>Egresses</h2><div class="table" ' +
+      'role="region" aria-label="Egresses" tabindex="0"><table><thead><tr><th scope="col">Owner' +
+      '</th><th scope="col">Asked</th></tr></thead><tbody><tr><th scope="row">google</th><td>' +
+      `${asked}</td></tr></tbody></table></div></section>`
+    let asked = 0
+    await viewer.route('**/mail-servers', route => {
+      asked += 1
+      return route.fulfill({
+        contentType: 'text/html',
+        body: empty.replace(/<div class="empty">.*?<\/div>/s, cells(asked)),
+      })
+    })
+    const table = at.getByRole('region', { name: 'Egresses' })
+    await table.waitFor()
+    await table.focus()
+    const before = Number(await table.locator('td').textContent())
+    await expect.poll(async () => Number(await table.locator('td').textContent()))
+      .toBeGreaterThan(before)
+    expect(await at.evaluate('document.activeElement.getAttribute("aria-label")'))
+      .toBe('Egresses')
+    expect(await violationsOf(at)).toEqual([])
+    expect(await unrestOf(at)).toEqual({ overflow: 0, shift: 0 })
+    await viewer.close()
+  })
 })
 
 describe('the sign-out', () => {

@@ -9,6 +9,8 @@ import { STAGES, type StageName, topology, type TopicName } from '../../topology
 /** The figures of the pipeline, and how many metrics endpoints did not answer. */
 export type PipelineStatus = {
   readonly figures: Figures
+  /** The latest metrics of all services, for the other pages of operators. */
+  readonly samples: readonly Sample[]
   readonly targets: number
   readonly unreachable: number
 }
@@ -51,7 +53,8 @@ export function createPipelineMonitor (options: Options): () => Promise<Pipeline
     while ((snapshots[0]?.atMs ?? atMs) < atMs - WINDOW_MS) snapshots.shift()
     const figures = computeFigures(snapshots[0] ?? after, after)
     const unreachable = targets.length - answered.length
-    const status = { figures, targets: targets.length, unreachable }
+    const samples = answered.flatMap(([, ofTarget]) => ofTarget)
+    const status = { figures, samples, targets: targets.length, unreachable }
     latest = { atMs, status }
     return status
   }
@@ -107,6 +110,9 @@ const METRIC_NAMES: ReadonlySet<string> = new Set<typeof METRICS[number]['name']
   'stage_rows_total', 'stage_chunks_total', 'stage_oldest_age_seconds', 'consumer_offset',
   'consumer_lag_messages', 'http_requests_total', 'preflight_oldest_age_seconds',
   'feed_jobs_total', 'feed_partners', 'stage_paused', 'tenants_waiting',
+  // Of the page of mail servers.
+  'mailbox_egress_recipients_per_minute', 'mailbox_egress_sessions',
+  'mailbox_egress_resting_seconds', 'mailbox_egress_asked_last_hour', 'mailbox_rows_waiting',
 ])
 
 /** The metrics of a stage: its work, a metric that each of its processes exports, and its age. */

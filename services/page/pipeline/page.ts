@@ -38,8 +38,7 @@ function pipelineView (session: Session, status: PipelineStatus): Html {
   const live = (id: string) => html`<span data-text="${id}">${texts[id]}</span>`
   const number = <Row = StageName>(text: string, cell: (row: Row) => Html | string) =>
     ({ text, isNumber: true, cell })
-  return operatorPage(session, {
-    title: 'Pipeline',
+  return operatorPage(session, '/pipeline', {
     scripts: ['pipeline.js'],
     body: html`
       <div class="heading"><h1>Pipeline</h1>

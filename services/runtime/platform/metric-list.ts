@@ -321,6 +321,70 @@ export const METRICS = [
     },
   },
   {
+    name: 'mailbox_rows_waiting',
+    type: 'gauge',
+    labels: ['owner'],
+    help: 'Rows in this process that wait for the mail servers of an owner: one with a policy, ' +
+      'or `other`.',
+    by: ['verify'],
+    panel: {
+      board: 'outside',
+      section: 'Mail servers',
+      title: 'Rows that wait',
+      by: ['owner'],
+      sum: true,
+    },
+  },
+  {
+    name: 'mailbox_egress_recipients_per_minute',
+    type: 'gauge',
+    labels: ['owner', 'egress'],
+    help: 'Recipients that may be asked in a minute of the mail servers of one owner from one ' +
+      'egress, as learnt by all processes together: owners with a policy, and the ten others ' +
+      'that were asked most.',
+    by: ['verify'],
+    panel: {
+      board: 'outside',
+      section: 'Mail servers',
+      title: 'Recipients a minute',
+      by: ['owner', 'egress'],
+    },
+  },
+  {
+    name: 'mailbox_egress_sessions',
+    type: 'gauge',
+    labels: ['owner', 'egress'],
+    help: 'Sessions with mail servers of all processes together.',
+    by: ['verify'],
+    panel: {
+      board: 'outside',
+      section: 'Mail servers',
+      title: 'Sessions',
+      by: ['owner', 'egress'],
+    },
+  },
+  {
+    name: 'mailbox_egress_resting_seconds',
+    type: 'gauge',
+    labels: ['owner', 'egress'],
+    help: 'How long an egress rests at an owner that blocked or limited it; 0 while it may ask.',
+    by: ['verify'],
+    panel: {
+      board: 'outside',
+      section: 'Mail servers',
+      title: 'Egresses that rest',
+      by: ['owner', 'egress'],
+    },
+  },
+  {
+    name: 'mailbox_egress_asked_last_hour',
+    type: 'gauge',
+    labels: ['owner', 'egress', 'outcome'],
+    help: 'Recipients that were asked in the last hour, by all processes together, by outcome: ' +
+      'verdict, block or other (greylisted, busy, no answer).',
+    by: ['verify'],
+  },
+  {
     name: 'http_requests_total',
     type: 'counter',
     labels: ['method', 'route', 'status'],

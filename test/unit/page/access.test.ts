@@ -77,7 +77,7 @@ describe('the access of each route', () => {
 /** Both times: sign in, 404 for another kind of visitor, 403 for another role. */
 function denied (who: Sender, route: string): readonly number[] {
   const isOfScripts = ['live', 'quote', 'job', 'figures'].includes(route.split('/').at(-1) ?? '')
-  const isOtherKind = who === 'operator' || route.includes('/pipeline') ||
+  const isOtherKind = who === 'operator' || /\/(pipeline|mail-servers)/.test(route) ||
     (who === 'link' && route.includes('/account'))
   const status = who === 'nobody' ? isOfScripts ? 401 : 303 : isOtherKind ? 404 : 403
   return [status, status]
