@@ -82,7 +82,7 @@ local function terms_of(claim)
     unitPriceMicros = text(price), acceptBy = args.acceptByMs,
     idempotencyKey = args.idempotencyKey, fingerprint = has_key and claim.fingerprint or '',
     claimedAt = has_key and claim.claimedAt or '',
-    cursor = cursor, cursorTo = to, apiKey = claim.apiKey,
+    cursor = cursor, cursorTo = to, apiKey = claim.apiKey, deadlineMs = claim.deadlineMs,
   }
   for name, value in pairs(args.record) do
     terms[name] = value

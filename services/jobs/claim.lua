@@ -2,7 +2,7 @@
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days.
 -- ARGV: the JSON of job, idempotencyKey or '', fingerprint, acceptWithinMs, quoteOnly (1 for a
 -- quote, whose claim never becomes a job, or 0), owner (id of the claiming process) or '', apiKey
--- (its id) or ''; the wrapped data key of the job.
+-- (its id) or '', endWithinMs (of a job with a deadline); the wrapped data key of the job.
 local args, wrapped_key = cjson.decode(ARGV[1]), ARGV[2]
 local guard = guard_of(KEYS[1])
 if guard.locked then
@@ -49,6 +49,10 @@ end
 redis.call('HSET', KEYS[2], 'acceptBy', accept_by, 'claimedAt', text(now),
   'idempotencyKey', key, 'fingerprint', fingerprint, 'owner', args.owner,
   'quoteOnly', args.quoteOnly, 'claimedIn', guard.run, 'apiKey', args.apiKey)
+if args.endWithinMs then
+  local deadline = now + whole_number(args.endWithinMs, 'the time to end within, in ms')
+  redis.call('HSET', KEYS[2], 'deadlineMs', text(deadline))
+end
 redis.call('PEXPIREAT', KEYS[2], text(now + IDEMPOTENCY_KEY_TTL_MS + REFUSAL_TTL_MS))
 redis.call('SET', KEYS[3], wrapped_key, 'NX', 'PX', text(CLAIMED_KEY_TTL_MS))
 return { 'new', text(now), accept_by }

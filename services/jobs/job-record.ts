@@ -1,15 +1,16 @@
 import { integer } from '../money/outbox.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { EventType } from '../../schemas/api/event.ts'
+import type { Reason } from '../../schemas/api/verdicts.ts'
 import {
   lowBalanceOf, type Job, type JobCounts, type JobStatus, type Preflight, type Refusal,
-  type Outcome, type ManifestEntry,
+  type Outcome, type ManifestEntry, type WaitingBatch, type WaitingRows,
 } from './job.ts'
 
 /** Fields of a job hash: its claim, its refusal and the job. Blocks have fields of their own. */
 export const RECORD_FIELDS = [
   'acceptBy', 'claimedAt', 'idempotencyKey', 'fingerprint', 'owner', 'quoteOnly', 'claimedIn',
-  'apiKey', 'refusal', 'requiredMicros', 'availableMicros',
+  'apiKey', 'deadlineMs', 'refusal', 'requiredMicros', 'availableMicros',
   'id', 'status', 'service', 'lane', 'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits',
   'quotedFresh', 'maxQuoteMicros', 'quoteId', 'unitPriceMicros', 'chunks', 'feed', 'forceFresh',
   'header', 'createdAtMs', 'updatedAtMs', 'announced', 'rebuilt', 'ended', 'closed', 'endedAtMs',
@@ -54,6 +55,7 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     chunks: number('chunks'),
     ...feedOf(fields['feed']),
     ...apiKeyOf(fields['apiKey']),
+    ...deadlineIn(fields['deadlineMs']),
     forceFresh: fields['forceFresh'] === '1',
     header: Buffer.from(fields['header'] ?? '', 'base64'),
     createdAtMs: number('createdAtMs'),
@@ -100,6 +102,21 @@ export function recordOf (job: Job): readonly string[] {
     [name, String(typeof value === 'boolean' ? Number(value) : value)])
 }
 
+/** The rows of a job that wait, from the JSON of its batches; undefined if none does. */
+export function waitingRowsIn (batches: readonly string[]): WaitingRows | undefined {
+  const reasons: Partial<Record<Reason, number>> = {}
+  let [rows, lastDueMs] = [0, 0]
+  for (const text of batches) {
+    const batch = JSON.parse(text) as WaitingBatch
+    lastDueMs = Math.max(lastDueMs, batch.lastDueMs)
+    for (const [reason, count] of Object.entries(batch.reasons) as [Reason, number][]) {
+      reasons[reason] = (reasons[reason] ?? 0) + count
+      rows += count
+    }
+  }
+  return rows === 0 ? undefined : { rows, reasons, lastDueMs }
+}
+
 /** The refusal in the record of a job, if any. */
 export function refusalOf (job: string, fields: JobFields): Refusal | undefined {
   const code = fields['refusal']
@@ -144,6 +161,11 @@ function feedOf (text: string | undefined): Pick<Job, 'feed'> {
 /** Jobs of feeds and of older releases have none. */
 function apiKeyOf (apiKey = ''): Pick<Job, 'apiKey'> {
   return apiKey === '' ? {} : { apiKey }
+}
+
+/** The deadline of a job, if it has one. */
+export function deadlineIn (text: string | null | undefined): Pick<Job, 'deadlineMs'> {
+  return typeof text === 'string' ? { deadlineMs: integer(text) } : {}
 }
 
 /** What webhook endpoints may learn before the end of the job. */

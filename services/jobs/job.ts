@@ -1,5 +1,6 @@
 import type { EventType } from '../../schemas/api/event.ts'
 import type { JOB_STATES } from '../../schemas/api/job.ts'
+import type { Reason } from '../../schemas/api/verdicts.ts'
 import { newId, timeOfId } from '../runtime/platform/ids.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { Journal, Submitted } from '../../schemas/types.ts'
@@ -66,6 +67,8 @@ export type Job = {
   readonly feed?: JobFeed
   /** Id of the API key that created the job; none for feed jobs and those of older releases. */
   readonly apiKey?: string
+  /** Redis time at which its open rows end without a verdict; only of a job with a deadline. */
+  readonly deadlineMs?: number
   readonly forceFresh: boolean
   /** Sealed metadata and webhook address; empty without both. */
   readonly header: Buffer
@@ -156,6 +159,8 @@ export type ClaimRequest = {
   readonly owner?: string
   /** Id of the API key of the request. */
   readonly apiKey?: string
+  /** The deadline of the job, counted from the claim; absent for none. */
+  readonly endWithinMs?: number | undefined
 }
 
 /**
@@ -265,6 +270,26 @@ export type Tallied =
     readonly manifest?: readonly ManifestEntry[]
   }
   | { readonly kind: 'skip' }
+
+/**
+ * What to do with a verification batch. `cancelling`: end its rows free. `skip`: emit nothing.
+ * `deadlineMs` as in `Job`.
+ */
+export type BatchAction = {
+  readonly action: 'run' | 'cancelling' | 'skip'
+  readonly deadlineMs?: number
+}
+
+/** The rows of a verification batch that wait for their next check. */
+export type WaitingBatch = {
+  /** The number of rows by the reason why they have no verdict yet; without zeros. */
+  readonly reasons: Readonly<Partial<Record<Reason, number>>>
+  /** Redis time when the last of them is due. */
+  readonly lastDueMs: number
+}
+
+/** The rows of a job that wait, of all its batches; `lastDueMs` is that of its last batch. */
+export type WaitingRows = WaitingBatch & { readonly rows: number }
 
 /** `ended`: the job has ended already. */
 export type Cancelled =

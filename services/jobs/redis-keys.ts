@@ -11,6 +11,11 @@ export const jobKeys = (tenant: string, job: string) => ({
   /** The wrapped data key. */
   dataKey: `dek:${taggedTenant(tenant)}:${job}`,
   /**
+   * Hash: number of the verification batch, `<chunk>:<batch>` -> its `WaitingBatch` as JSON; only
+   * batches with rows that wait.
+   */
+  waiting: `waiting:${taggedTenant(tenant)}:${job}`,
+  /**
    * Mark of an erased job, kept as long as its results would have been: `1`, or `done:<ms>` once no
    * store has a copy of its key.
    */

@@ -2,11 +2,12 @@ import { moneyKeys } from '../money/redis-keys.ts'
 import { createActivation } from '../money/tenants.ts'
 import type {
   Job, ManifestEntry, AcceptRequest, Accepted, InlineResults, Cancelled, ClaimRequest, FailBlock,
-  IdempotencyClaim, OpenJob, Outcome, TallyBlock, Tallied, Refusal, Feed,
+  IdempotencyClaim, OpenJob, Outcome, TallyBlock, Tallied, Refusal, Feed, BatchAction,
+  WaitingRows,
 } from './job.ts'
 import {
   fieldsOf, jobOf, outcomeIn, RECORD_FIELDS, recordFields, manifestOf, unfinishedRowsOf, refusalOf,
-  manifestIn,
+  manifestIn, deadlineIn, waitingRowsIn,
 } from './job-record.ts'
 import { jobKeys, openJobIn, cursorsKeyOf, idempotencyKeysOf } from './redis-keys.ts'
 import { type RedisClient, namedArguments, joinLua } from '../runtime/platform/redis.ts'
@@ -65,6 +66,9 @@ function requestsOf (redis: RedisClient, run: Scripts) {
   }
 }
 
+const runUntil = ({ deadlineMs }: Pick<Job, 'deadlineMs'>): BatchAction =>
+  deadlineMs === undefined ? { action: 'run' } : { action: 'run', deadlineMs }
+
 /** Reads; they change nothing. */
 function readsOf (redis: RedisClient, run: Scripts) {
   /** A missing job is read again behind the recovery guard: Redis may have lost its data. */
@@ -98,16 +102,20 @@ function readsOf (redis: RedisClient, run: Scripts) {
       return undefined
     },
 
-    /**
-     * What to do with a verification batch. `cancelling`: end its rows free. `skip`: emit nothing.
-     */
-    batchAction: async (tenant: string, job: string): Promise<'run' | 'cancelling' | 'skip'> => {
+    batchAction: async (tenant: string, job: string): Promise<BatchAction> => {
       const { job: key } = jobKeys(tenant, job)
-      const [status, ended] = await redis.hmget(key, 'status', 'ended')
-      if (status === null) return await read(tenant, job) === undefined ? 'skip' : 'run'
-      if (ended === '1') return 'skip'
-      return status === 'cancelling' ? 'cancelling' : 'run'
+      const [status, ended, deadline] = await redis.hmget(key, 'status', 'ended', 'deadlineMs')
+      if (status === null) {
+        const found = await read(tenant, job)
+        return found === undefined ? { action: 'skip' } : runUntil(found)
+      }
+      if (ended === '1') return { action: 'skip' }
+      return status === 'cancelling' ? { action: status } : runUntil(deadlineIn(deadline))
     },
+
+    /** The rows of a running job that wait for their next check; undefined if none does. */
+    waitingRows: async (tenant: string, job: string): Promise<WaitingRows | undefined> =>
+      waitingRowsIn(await redis.hvals(jobKeys(tenant, job).waiting)),
 
     /** Jobs that are not closed, the oldest first. */
     openJobs: async (tenant: string): Promise<OpenJob[]> => {
@@ -252,7 +260,7 @@ function createJobScripts (redis: RedisClient) {
   return {
     claim: (tenant: string, request: ClaimRequest) => {
       const { job, idempotencyKey, fingerprint, acceptWithinMs, wrappedKey } = request
-      const { quoteOnly = false, owner = '', apiKey = '' } = request
+      const { quoteOnly = false, owner = '', apiKey = '', endWithinMs } = request
       const args = namedArguments({
         job,
         idempotencyKey,
@@ -261,6 +269,7 @@ function createJobScripts (redis: RedisClient) {
         quoteOnly: quoteOnly ? 1 : 0,
         owner,
         apiKey,
+        endWithinMs,
       })
       return claim(tenant, claimKeys(tenant, job), [args, wrappedKey])
     },

@@ -121,8 +121,8 @@ Promise<BatchDecision[]> {
 async function decideBatch (message: BatchMessage, deps: VerifyDeps, signal: AbortSignal):
 Promise<BatchDecision> {
   const { value } = message
-  const status = await deps.store.batchAction(value.tenant, value.job)
-  if (status === 'skip') {
+  const { action } = await deps.store.batchAction(value.tenant, value.job)
+  if (action === 'skip') {
     deps.tasks?.record(message, [])
     return { completes: [message], emits: [] }
   }
@@ -133,7 +133,7 @@ Promise<BatchDecision> {
   const batch: VerificationBatch = deps.check.takesBatches?.(kindOf(value)) === true
     ? { ...read, submissions: await deps.submissionsOf?.(read) }
     : read
-  const outcomes = status === 'cancelling'
+  const outcomes = action === 'cancelling'
     ? allWithout(batch, 'cancelled', deps.clock.now())
     : await inMessageSpan('verify', message.raw, () => checkBatch(batch, deps, signal))
   await yieldToEventLoop(lane, value.tenant)

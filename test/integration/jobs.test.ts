@@ -184,11 +184,11 @@ describe('the states of a job', () => {
     const tenant = await fundedTenant()
     const status = async () => (await store.read(tenant, 'job_1'))?.status
     await store.announce(tenant, 'job_1')
-    expect(await store.batchAction(tenant, 'job_1')).toBe('skip')
+    expect(await store.batchAction(tenant, 'job_1')).toEqual({ action: 'skip' })
     expect(await redis.exists(jobKeys(tenant, 'job_1').job)).toBe(0)
     await accepted(store, tenant, acceptRequest('job_1'))
     await store.announce(tenant, 'job_1')
-    expect(await store.batchAction(tenant, 'job_1')).toBe('run')
+    expect(await store.batchAction(tenant, 'job_1')).toEqual({ action: 'run' })
     expect(await status()).toBe('preparing')
     await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: [0] }))
     await store.announce(tenant, 'job_1')
@@ -196,7 +196,7 @@ describe('the states of a job', () => {
     expect(await store.close(tenant, 'job_1')).toBe(false)
     await store.tally(tenant, whole('job_1'))
     expect(await status()).toBe('completed')
-    expect(await store.batchAction(tenant, 'job_1')).toBe('skip')
+    expect(await store.batchAction(tenant, 'job_1')).toEqual({ action: 'skip' })
   })
 
   it('include no live checks for a job without rows to check live', async () => {
@@ -211,7 +211,7 @@ describe('the states of a job', () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1'))
     await redis.hset(jobKeys(tenant, 'job_1').job, 'status', 'cancelling')
-    expect(await store.batchAction(tenant, 'job_1')).toBe('cancelling')
+    expect(await store.batchAction(tenant, 'job_1')).toEqual({ action: 'cancelling' })
     await store.announce(tenant, 'job_1')
     expect(await store.tally(tenant, whole('job_1')))
       .toMatchObject({ job: { status: 'cancelled', chargedMicros: 16_000, releasedMicros: 4_000 } })

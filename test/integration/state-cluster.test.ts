@@ -37,7 +37,7 @@ describe('the state in a cluster', () => {
       expect((await store.claim(tenant, claim)).kind).toBe('new')
       await accepted(store, tenant, acceptRequest('job_1'))
       await store.announce(tenant, 'job_1')
-      expect(await store.batchAction(tenant, 'job_1')).toBe('run')
+      expect(await store.batchAction(tenant, 'job_1')).toEqual({ action: 'run' })
       const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(10) })
       expect(await store.tally(tenant, block)).toMatchObject({ ended: true })
       expect(await store.close(tenant, 'job_1')).toBe(true)

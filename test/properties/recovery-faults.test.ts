@@ -229,9 +229,9 @@ describe('a contradiction', () => {
       for (const id of ['job_7', 'job_8']) await damaged.accept(id, 5)
     })
     expect(await isFrozen(DAMAGED)).toBe('entries 7 to 7 are missing before entry 8')
-    expect(await damaged.store.batchAction(DAMAGED, 'job_1')).toBe('run')
-    expect(await damaged.store.batchAction(DAMAGED, 'job_8')).toBe('run')
-    expect(await damaged.store.batchAction(DAMAGED, 'job_7')).toBe('skip')
+    expect(await damaged.store.batchAction(DAMAGED, 'job_1')).toEqual({ action: 'run' })
+    expect(await damaged.store.batchAction(DAMAGED, 'job_8')).toEqual({ action: 'run' })
+    expect(await damaged.store.batchAction(DAMAGED, 'job_7')).toEqual({ action: 'skip' })
     // An earlier try of the same request may be behind the gap, so no refusal is definite.
     const claim = {
       idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 0, wrappedKey: Buffer.of(1),

@@ -49,7 +49,7 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
 
 /** What reads, and what concerns no money. */
 const FREE = [
-  'outcome', 'read', 'readWithManifest', 'batchAction', 'openJobs', 'unfinishedRows',
+  'outcome', 'read', 'readWithManifest', 'batchAction', 'openJobs', 'unfinishedRows', 'waitingRows',
 ]
 
 describe('after a restart of the server', () => {

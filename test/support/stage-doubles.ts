@@ -115,8 +115,10 @@ export function createStoreDouble (
     batchAction: async (_tenant, id) => {
       mayFail()
       const job = jobs.get(id)
-      if (job === undefined || job.ended) return 'skip'
-      return job.status === 'cancelling' ? 'cancelling' : 'run'
+      if (job === undefined || job.ended) return { action: 'skip' }
+      if (job.status === 'cancelling') return { action: 'cancelling' }
+      const { deadlineMs } = job
+      return { action: 'run', ...deadlineMs !== undefined && { deadlineMs } }
     },
   }
 }

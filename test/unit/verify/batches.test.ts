@@ -88,7 +88,7 @@ describe('a vendor that takes batches', () => {
       'vendor_task_oldest_seconds{service="email-validation",provider="101"} 0',
       'vendor_tasks{service="email-validation",provider="101"} 1',
     ])
-    environment.store.batchAction = async () => 'cancelling'
+    environment.store.batchAction = async () => ({ action: 'cancelling' })
     await stage.decide([batch], new AbortController().signal)
     expect(await environment.taskSeries()).toEqual([])
   })
