@@ -8,7 +8,9 @@ import {
 import { listsConfig } from '../jobs/lists-folder.ts'
 import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { readHttpProviders } from './providers/http-vendor.ts'
-import { isProxyAddress } from './mailboxes/connections.ts'
+import {
+  egressSetting, isHeloName, isProxyAddress, isSenderAddress,
+} from './mailboxes/egress.ts'
 
 const duration = (length: number, description: string) =>
   Type.Integer({ default: length, minimum: 0, description })
@@ -18,28 +20,25 @@ const atLeastOne = (count: number, description: string) =>
 const batchConcurrencies = Object.fromEntries(SERVICE_SLUGS.map(slug =>
   [slug, Type.Integer({ minimum: 1 })])) as Record<ServiceSlug, ReturnType<typeof Type.Integer>>
 
-const HOST_NAME =
-  /^(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/i
-const ADDRESS = /^[^\s<>@]{1,64}@[^\s<>@]+$/
-
 /** Settings of the provider `smtp-probe`; unused unless a list of providers names it. */
 const smtpConfig = {
   SMTP_HELO: Type.Optional(Type.Refine(
     Type.String({
       description: 'Host name that smtp-probe sends to mail servers: the reverse name (PTR) of ' +
-        'the address it connects from. Required by smtp-probe.',
+        'the address it connects from. Required by smtp-probe, unless SMTP_EGRESS is set.',
       examples: ['probe.example.com'],
-    }), (name) => HOST_NAME.test(name), () => 'must be a full host name')),
+    }), isHeloName, () => 'must be a full host name')),
   SMTP_SENDER: Type.Optional(Type.Refine(
     Type.String({
       description: 'Sender that smtp-probe uses, of a domain with that address in its SPF; the ' +
         'null sender if missing.',
-    }), (address) => ADDRESS.test(address), () => 'must be a bare e-mail address')),
+    }), isSenderAddress, () => 'must be a bare e-mail address')),
   SMTP_PROXY: Type.Optional(Type.Refine(
     Type.String({
       description: 'SOCKS5 proxy for all connections to mail servers, host:port.',
       examples: ['proxy.internal:1080'],
     }), isProxyAddress, () => 'must be host:port')),
+  SMTP_EGRESS: egressSetting,
   SMTP_STARTTLS: Type.Boolean({
     default: true, description: 'Use encryption with mail servers that offer it.',
   }),

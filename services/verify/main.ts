@@ -23,7 +23,8 @@ import {
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
-import { createConnect, createSessionLimiter } from './mailboxes/connections.ts'
+import { createSessionLimiter } from './mailboxes/connections.ts'
+import { createEgress, createEgressPool, describedEgresses } from './mailboxes/egress.ts'
 import { createProbe } from './mailboxes/probe.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 import { redisSubmissions, TasksInFlight } from './submissions.ts'
@@ -169,19 +170,20 @@ const missingProbe = (setting: string) => new RangeError(`smtp-probe needs ${set
 function smtpProbeProvider (
   config: VerifyConfig, domains: MailDomains | undefined, lists: CurrentLists | undefined
 ) {
-  const helo = config.SMTP_HELO
-  if (helo === undefined) throw missingProbe('SMTP_HELO')
+  const pool = createEgressPool(describedEgresses(config).map(described => createEgress(described, {
+    port: config.SMTP_PORT, timeoutMs: config.SMTP_CONNECT_TIMEOUT_MS,
+  })))
+  const [egress] = pool.all
+  if (egress === undefined) throw missingProbe('SMTP_HELO or SMTP_EGRESS')
   if (domains === undefined) throw missingProbe('DNS_SERVERS')
   const probe = createProbe({
-    connect: createConnect({
-      port: config.SMTP_PORT, timeoutMs: config.SMTP_CONNECT_TIMEOUT_MS, proxy: config.SMTP_PROXY,
-    }),
+    connect: egress.connect,
     limiter: createSessionLimiter({
       perOwner: config.SMTP_CONCURRENCY,
       perOwnerAMinute: config.SMTP_PER_MINUTE,
       connections: config.SMTP_CONNECTIONS,
     }),
-    caller: { helo, sender: config.SMTP_SENDER ?? '' },
+    caller: egress.caller,
     startTls: config.SMTP_STARTTLS,
     greetingTimeoutMs: config.SMTP_GREETING_TIMEOUT_MS,
     replyTimeoutMs: config.SMTP_REPLY_TIMEOUT_MS,

@@ -1,7 +1,8 @@
 import { createHmac } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { MailHost } from '../providers/mail-domains.ts'
-import { type Connect, ownerOf, type SessionLimiter } from './connections.ts'
+import { ownerOf, type SessionLimiter } from './connections.ts'
+import type { Connect } from './egress.ts'
 import type { Meaning } from './replies.ts'
 import {
   askServer, type ServerAnswer, type SmtpCaller, SmtpChannel, SmtpFault, type SmtpFaultKind,
@@ -145,6 +146,7 @@ const BY_FAULT: Readonly<Record<SmtpFaultKind, Probed>> = {
   timeout: NO_ANSWER,
   garbage: { mailbox: 'unclear' },
   no_tls: { mailbox: 'unclear' },
+  no_egress: LATE,
 }
 
 /** `time` ends all sessions of the row. */
@@ -168,6 +170,7 @@ async function askHost (row: Row, host: MailHost, time: AbortSignal): Promise<Ho
     if (signal.aborted && !ends.some((end) => end.aborted)) return { probed: LATE, tryNext: false }
     const probed = BY_FAULT[error.kind]
     // A failure at the recipient says nothing about the recipients of other rows.
+    if (error.kind === 'no_egress') return { probed, tryNext: false }
     if (!progress.isReady && error.kind === 'timeout') silent.set(host.name, true)
     else if (!progress.isReady) resting.set(host.name, probed)
     return { probed, tryNext: !progress.isReady }

@@ -246,8 +246,12 @@ async function connectSecurely (
   }
 }
 
-/** The failures of an SMTP session. */
-export type SmtpFaultKind = 'unreachable' | 'dropped' | 'timeout' | 'garbage' | 'no_tls'
+/**
+ * The failures of an SMTP session. `no_egress`: our own proxy or address does not work, which says
+ * nothing about the server.
+ */
+export type SmtpFaultKind =
+  'unreachable' | 'dropped' | 'timeout' | 'garbage' | 'no_tls' | 'no_egress'
 
 /** A failure code without any text of the server, which could name the server or the contact. */
 export class SmtpFault extends Error {

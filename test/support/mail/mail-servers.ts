@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
-import { createConnect, type Connect } from '../../../services/verify/mailboxes/connections.ts'
+import { createConnect, type Connect } from '../../../services/verify/mailboxes/egress.ts'
 import type { Zone } from './dns-server.ts'
 
 /** The reply of a server to a recipient it refuses, such as `550 5.1.1 No such user`. */
