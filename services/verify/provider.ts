@@ -2,19 +2,26 @@ import type { ServiceSlug } from '../topology.ts'
 import type { CheckedRecord } from '../cache/entries.ts'
 
 /** One contact to check. Answers repeat `row`, by which they are matched. */
-export type ProviderRow = { readonly row: number, readonly canonical: string }
+export type ProviderRow = {
+  readonly row: number
+  readonly canonical: string
+  /** How often a host has put the row off, see `ProviderAnswer.retry`; never if left out. */
+  readonly tries?: number
+}
 
 /** A verdict without the time of its check, which the stage adds. */
 export type ProviderVerdict = Omit<CheckedRecord, 'checkedAtMs'>
 
 /**
  * `retry`: a later check may have a better verdict. Until the retry deadline of the batch only this
- * row is checked again; then this verdict counts.
+ * row is checked again; then this verdict counts. With `afterMs` the row waits for a host, which may
+ * take hours: it is not checked before that time, unless the deadline comes first; 0 is the next
+ * check of the batch.
  */
 export type ProviderAnswer = {
   readonly row: number
   readonly verdict: ProviderVerdict
-  readonly retry?: true
+  readonly retry?: true | { readonly afterMs: number }
 }
 
 /**
@@ -63,6 +70,8 @@ export type BatchOptions = {
 
 export type CheckOptions = BatchOptions & {
   readonly service: ServiceSlug
+  /** Whose rows they are, where tenants share what a provider can do at once. */
+  readonly tenant?: string
   /** Ends the check early; the provider then fails with `timeout`. */
   readonly signal: AbortSignal
   /** Unix time in milliseconds of the end of the call. */
