@@ -320,16 +320,16 @@ const outside: Board = {
           title: 'Share with a verdict',
           unit: 'percentunit',
           legend: '{{owner}}',
-          expr: 'mailbox:verdicts:ratio1h',
-          help: 'Recipients of the last hour that a mail server answered with a verdict, of all ' +
-            'that were asked of the servers of an owner.',
+          expr: 'mailbox:verdicts:ratio',
+          help: 'Recipients that the mail servers of an owner answered with a verdict, of all with ' +
+            'a reply in this hour and the one before.',
         },
         {
-          title: 'Blocks in an hour',
+          title: 'Blocks',
           unit: 'short',
           legend: '{{owner}} {{egress}}',
-          expr: 'max by (owner, egress) (mailbox_egress_asked_last_hour{outcome="block"})',
-          help: 'Recipients that a mail server refused to answer because of who asks.',
+          expr: 'max by (owner, egress) (mailbox_egress_recent_recipients{outcome="block"})',
+          help: 'Replies in this hour and the one before that refuse who asks, not the mailbox.',
         },
       ],
     },

@@ -28,10 +28,10 @@ type EgressFigures = {
   readonly sessions: number
   /** 0 while it may ask. */
   readonly restingSeconds: number
-  readonly lastHour: Answers
+  readonly recent: Answers
 }
 
-/** Recipients of the last hour by what the servers said of them. */
+/** Recipients with a reply in this hour and the one before, by what the servers said of them. */
 type Answers = { readonly asked: number, readonly verdicts: number, readonly blocks: number }
 
 type OwnerFigures = {
@@ -39,7 +39,7 @@ type OwnerFigures = {
   readonly waiting: number
   readonly egresses: number
   readonly resting: number
-  readonly lastHour: Answers
+  readonly recent: Answers
 }
 
 /** The mail servers that checks of mailboxes ask: by owner, and by egress at each. */
@@ -50,20 +50,20 @@ Html {
   const number = <Row>(text: string, cell: (row: Row) => string) =>
     ({ text, isNumber: true, cell })
   const answers = [
-    number<{ lastHour: Answers }>('Asked', ({ lastHour }) => count(lastHour.asked)),
-    number<{ lastHour: Answers }>('With a verdict', ({ lastHour: { asked, verdicts } }) =>
+    number<{ recent: Answers }>('Asked', ({ recent }) => count(recent.asked)),
+    number<{ recent: Answers }>('With a verdict', ({ recent: { asked, verdicts } }) =>
       asked === 0 ? NO_VALUE : share(verdicts, asked)),
-    number<{ lastHour: Answers }>('Blocks', ({ lastHour }) => count(lastHour.blocks)),
+    number<{ recent: Answers }>('Blocks', ({ recent }) => count(recent.blocks)),
   ]
   return operatorPage(session, '/mail-servers', {
     scripts: ['mail-servers.js'],
     body: html`
       <div class="heading"><h1>Mail servers</h1>
         <label class="check"><input type="checkbox" id="live" checked> Live</label></div>
-      <p class="hint">${healthText({ targets, unreachable })} Answers are those
-        of the last hour.</p>
+      <p class="hint">${healthText({ targets, unreachable })} Replies are those
+        of this hour and the one before.</p>
       ${owners.length === 0
-        ? emptyState('No mail server was asked in the last hour, and no row waits for one.')
+        ? emptyState('No mail server was asked today, and no row waits for one.')
         : html`
           <section><h2>Owners of mail servers</h2>
             ${table('Owners of mail servers', owners, [
@@ -136,16 +136,16 @@ function readEgresses (samples: readonly Sample[]): readonly EgressFigures[] {
     const [owner, egress] = JSON.parse(key) as readonly [string, string]
     const valueOf = (figure: string) => values.get(figure) ?? 0
     const [verdicts, blocks, others] = ['verdict', 'block', 'other'].map(outcome =>
-      valueOf(`mailbox_egress_asked_last_hour ${outcome}`)) as [number, number, number]
+      valueOf(`mailbox_egress_recent_recipients ${outcome}`)) as [number, number, number]
     return {
       owner,
       egress,
       recipientsAMinute: valueOf('mailbox_egress_recipients_per_minute'),
       sessions: valueOf('mailbox_egress_sessions'),
       restingSeconds: valueOf('mailbox_egress_resting_seconds'),
-      lastHour: { asked: verdicts + blocks + others, verdicts, blocks },
+      recent: { asked: verdicts + blocks + others, verdicts, blocks },
     }
-  }).toSorted((one, other) => other.lastHour.asked - one.lastHour.asked)
+  }).toSorted((one, other) => other.recent.asked - one.recent.asked)
 }
 
 /** The sums of all egresses of an owner, with the rows that wait in all processes. */
@@ -160,15 +160,15 @@ function readOwners (
   return [...names].map(owner => {
     const parts = egresses.filter(egress => egress.owner === owner)
     const sumOf = (figure: keyof Answers) =>
-      parts.reduce((sum, { lastHour }) => sum + lastHour[figure], 0)
+      parts.reduce((sum, { recent }) => sum + recent[figure], 0)
     return {
       owner,
       waiting: waiting.filter(({ labels }) => labels.owner === owner)
         .reduce((sum, { value }) => sum + value, 0),
       egresses: parts.length,
       resting: parts.filter(({ restingSeconds }) => restingSeconds > 0).length,
-      lastHour: { asked: sumOf('asked'), verdicts: sumOf('verdicts'), blocks: sumOf('blocks') },
+      recent: { asked: sumOf('asked'), verdicts: sumOf('verdicts'), blocks: sumOf('blocks') },
     }
   }).toSorted((one, other) =>
-    other.waiting - one.waiting || other.lastHour.asked - one.lastHour.asked)
+    other.waiting - one.waiting || other.recent.asked - one.recent.asked)
 }

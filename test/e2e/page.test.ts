@@ -355,7 +355,7 @@ describe('operators of the pipeline', () => {
     const at = await viewer.newPage()
     await signIn(at, await environment.linkFor({ operator: true }))
     await at.getByRole('link', { name: 'Mail servers' }).click()
-    await at.getByText('No mail server was asked in the last hour').waitFor()
+    await at.getByText('No mail server was asked today').waitFor()
     const empty = await at.content()
     // What the server answers once a list is checked.
     const cells = (asked: number) => '<section><h2>Egresses</h2><div class="table" ' +

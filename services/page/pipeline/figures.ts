@@ -112,7 +112,7 @@ const METRIC_NAMES: ReadonlySet<string> = new Set<typeof METRICS[number]['name']
   'feed_jobs_total', 'feed_partners', 'stage_paused', 'tenants_waiting',
   // Of the page of mail servers.
   'mailbox_egress_recipients_per_minute', 'mailbox_egress_sessions',
-  'mailbox_egress_resting_seconds', 'mailbox_egress_asked_last_hour', 'mailbox_rows_waiting',
+  'mailbox_egress_resting_seconds', 'mailbox_egress_recent_recipients', 'mailbox_rows_waiting',
 ])
 
 /** The metrics of a stage: its work, a metric that each of its processes exports, and its age. */

@@ -377,11 +377,11 @@ export const METRICS = [
     },
   },
   {
-    name: 'mailbox_egress_asked_last_hour',
+    name: 'mailbox_egress_recent_recipients',
     type: 'gauge',
     labels: ['owner', 'egress', 'outcome'],
-    help: 'Recipients that were asked in the last hour, by all processes together, by outcome: ' +
-      'verdict, block or other (greylisted, busy, no answer).',
+    help: 'Recipients with a reply, in this hour and the one before, of all processes together, by ' +
+      'outcome: verdict, block or other (greylisted, busy).',
     by: ['verify'],
   },
   {

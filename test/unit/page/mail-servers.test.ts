@@ -46,7 +46,7 @@ mailbox_egress_recipients_per_minute{${labels}} ${rate}
 mailbox_egress_sessions{${labels}} ${sessions}
 mailbox_egress_resting_seconds{${labels}} ${resting}
 ${Object.entries(answers).map(([outcome, number]) =>
-  `mailbox_egress_asked_last_hour{${labels},outcome="${outcome}"} ${number}\n`).join('')}`
+  `mailbox_egress_recent_recipients{${labels},outcome="${outcome}"} ${number}\n`).join('')}`
 }
 
 describe('the page of mail servers', () => {
@@ -92,7 +92,7 @@ mailbox_rows_waiting{owner="google"} 234\n`)
   it('says when nothing was asked, and which processes do not answer', async () => {
     const { text } = await read('', undefined)
     expect(text).toContain('1 of 2 processes do not answer.')
-    expect(text).toContain('No mail server was asked in the last hour')
+    expect(text).toContain('No mail server was asked today')
     expect((await read()).text).toContain('set METRICS_TARGETS')
   })
 
