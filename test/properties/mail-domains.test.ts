@@ -173,14 +173,14 @@ describe('a mail domain', () => {
     const rows = ['a@plain.org', 'b@plain.org', 'c@gone.org', 'd@two.org']
     const first = await verdicts(rows, { domains })
     expect(server.questions.toSorted())
-      .toEqual(['A mx1.net-a.org', 'MX gone.org', 'MX plain.org', 'MX two.org', 'NS .'])
+      .toEqual(['A mx1.net-a.org', 'MX gone.org', 'MX plain.org', 'MX two.org', 'NS .', 'NS .'])
     server.questions.length = 0
     nowMs += 4_999
     expect(await verdicts(rows, { domains })).toEqual(first)
     expect(server.questions).toEqual([])
     nowMs += 2
     await verdicts(rows, { domains })
-    expect(server.questions).toEqual(['MX gone.org'])
+    expect(server.questions).toEqual(['MX gone.org', 'NS .'])
     nowMs += 60_000
     await verdicts(rows, { domains })
     expect(server.questions).toContain('MX plain.org')
@@ -210,7 +210,7 @@ describe('a mail domain', () => {
     nowMs += 1_001
     server.questions.length = 0
     await verdicts(['b@gone.org', 'a@plain.org'], { domains: other })
-    expect(server.questions).toEqual(['MX gone.org'])
+    expect(server.questions).toEqual(['MX gone.org', 'NS .'])
     expect(await other.hosts('plain.org'))
       .toEqual([{ name: 'mx1.net-a.org', addresses: [expect.any(String)] }])
   })
@@ -273,6 +273,25 @@ describe('a mail domain', () => {
     expect(await domains.isAvailable()).toBe(true)
     expect(await verdicts(['b@gone.org'], { domains }))
       .toEqual([['b@gone.org', 'invalid domain_not_found 95 false']])
+  })
+
+  it('is not missing when the resolvers lose the DNS after they knew the root zone', async () => {
+    const own = await startDnsServer(ZONES)
+    onTestFinished(own.stop)
+    const domains = domainsOf({ servers: [own.address], timeoutMs: 60_000 })
+    expect(await domains.isAvailable()).toBe(true)
+    // As behind a captive portal: no name exists, the root zone least of all.
+    const zones = new Map(own.zones)
+    own.zones.clear()
+    const rows = ['a@plain.org', 'b@null.org', 'c@host-only.org']
+    expect(await verdicts(rows, { domains }))
+      .toEqual(rows.map(address => [address, 'unknown dns_error 0 -']))
+    for (const [name, zone] of zones) own.zones.set(name, zone)
+    expect(await verdicts(rows, { domains })).toEqual([
+      ['a@plain.org', 'unknown domain_accepts_mail 0 true'],
+      ['b@null.org', 'invalid no_mail_service 95 false'],
+      ['c@host-only.org', 'risky no_mx_record 60 false'],
+    ])
   })
 
   it('that is cached costs next to nothing: no row queries or waits', async () => {

@@ -65,7 +65,8 @@ type Found = { readonly kind: MailDomain, readonly names: readonly string[] }
 
 /**
  * Mail domains by DNS, with a cache. Faults are not cached. A resolver that is cut off from the DNS
- * may deny that any domain exists, so results count only while the resolvers know the root zone.
+ * may deny that any domain exists, so results count only while the resolvers know the root zone,
+ * and a denial only if they still know it afterwards.
  */
 export function createMailDomains (dns: DnsQueries, options: MailDomainOptions): MailDomains {
   const domains = createCache<SharedDomain>(options)
@@ -82,8 +83,7 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     const records = answer.records.filter(isReachable).slice(0, MAX_ADDRESSES)
     return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
   })
-  const found = (domain: string) => exchanges.get(domain, async (): Promise<Found> => {
-    if (!await isAvailable()) return { kind: 'fault', names: [] }
+  const search = async (domain: string): Promise<Found> => {
     const literal = literalAddress(domain)
     const answer = literal === undefined ? await dns.mailExchanges(domain) : NO_RECORDS
     if (answer.kind === 'found') {
@@ -94,6 +94,13 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
       return { kind: IMPLICIT[(await reachableAddresses(host)).kind], names: [host] }
     }
     return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
+  }
+  const found = (domain: string) => exchanges.get(domain, async (): Promise<Found> => {
+    if (!await isAvailable()) return NO_ANSWER
+    const result = await search(domain)
+    if (!DENIALS.includes(result.kind)) return result
+    // The resolvers may have lost the DNS since they were last asked for the root zone.
+    return (await dns.root()).kind === 'found' ? result : NO_ANSWER
   })
   const find = (domain: string) => domains.get(domain, async () => {
     const stored = await shared?.read(domain)
@@ -116,6 +123,10 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     },
   }
 }
+
+const NO_ANSWER = { kind: 'fault', names: [] } as const satisfies Found
+/** They rest on records that are said not to exist. */
+const DENIALS: readonly MailDomain[] = ['implicit', 'refuses', 'missing']
 
 /** DNS has no records of a domain literal, which is its own host. */
 const NO_RECORDS = { kind: 'none' } as const
