@@ -189,10 +189,10 @@ async function shipOrphans (
   const orphans = (await outbox.pending(tenant)).filter(({ seq }) => seqs.has(seq))
   if (orphans.length === 0) return seqs.size
   failpoint('outbox.shipping')
-  await emitter.emit(orphans.map(value =>
+  await emitter.emit(orphans.map(({ text: _, ...value }) =>
     ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
   failpoint('outbox.shipped')
-  await outbox.remove(tenant, orphans.map(({ seq }) => seq))
+  await outbox.remove(tenant, orphans)
   metrics.count('recovery_actions_total', { kind: 'entry' }, orphans.length)
   return seqs.size
 }

@@ -2,13 +2,21 @@ import type { Journal } from '../../schemas/types.ts'
 import { moneyKeys } from './redis-keys.ts'
 import { createTenants } from './tenants.ts'
 import { orIfUnavailable } from '../runtime/platform/errors.ts'
-import type { RedisClient } from '../runtime/platform/redis.ts'
+import { joinLua, type RedisClient, script } from '../runtime/platform/redis.ts'
+
+/** An entry in the outbox; `text` is what a script wrote there. */
+export type PendingEntry = Journal & { readonly text: string }
 
 export type Outbox = {
   /** Entries that the journal topic has not acknowledged yet, in order of seq. */
-  readonly pending: (tenant: string) => Promise<readonly Journal[]>
-  /** Removes entries that the journal topic has acknowledged. Idempotent. */
-  readonly remove: (tenant: string, seqs: readonly number[]) => Promise<void>
+  readonly pending: (tenant: string) => Promise<readonly PendingEntry[]>
+  /**
+   * Removes entries that the journal topic has acknowledged, as they were read: if Redis has lost
+   * one since, its seq may belong to another entry, which stays. Idempotent.
+   */
+  readonly remove: (
+    tenant: string, entries: readonly Pick<PendingEntry, 'seq' | 'text'>[]
+  ) => Promise<void>
   readonly tenantsWithPending: () => Promise<readonly string[]>
 }
 
@@ -18,14 +26,22 @@ export type Outbox = {
  */
 export function createOutbox (redis: RedisClient): Outbox {
   const { active } = createTenants(redis)
+  const removeShipped = script(redis, {
+    name: 'remove-shipped',
+    source: joinLua(new URL('./remove-shipped.lua', import.meta.url)),
+    numberOfKeys: 1,
+  })
   return {
     pending: async (tenant) => {
       const fields = Object.entries(await redis.hgetall(moneyKeys(tenant).wallet))
-      return fields.flatMap(([name, json]) => pendingSeq(name) === undefined ? [] : [entryOf(json)])
+      return fields.filter(([name]) => pendingSeq(name) !== undefined)
+        .map(([, text]) => ({ ...entryOf(text), text }))
         .sort((a, b) => a.seq - b.seq)
     },
-    remove: async (tenant, seqs) => {
-      if (seqs.length > 0) await redis.hdel(moneyKeys(tenant).wallet, ...seqs.map(fieldOf))
+    remove: async (tenant, entries) => {
+      if (entries.length === 0) return
+      await removeShipped(
+        [moneyKeys(tenant).wallet], entries.flatMap(({ seq, text }) => [fieldOf(seq), text]))
     },
     tenantsWithPending: async () => {
       const tenants = (await active()).map(({ tenant }) => tenant)

@@ -25,7 +25,7 @@ const settledJob = async () => {
   const before = await outbox.pending(tenant)
   const entries = [...before, ...await jobs.end(messages)]
   await jobs.copy(entries)
-  await outbox.remove(tenant, before.map(({ seq }) => seq))
+  await outbox.remove(tenant, before)
   return { tenant, job, copied, entries }
 }
 const report = async (tenant: string) =>

@@ -95,7 +95,7 @@ describe('services on the tables over all shards', () => {
     const { tenant, job, messages } = await jobs.start()
     const before = await outbox.pending(tenant)
     await jobs.copy([...before, ...await jobs.end(messages)])
-    await outbox.remove(tenant, before.map(({ seq }) => seq))
+    await outbox.remove(tenant, before)
     expect((await jobs.csvOf(tenant, job)).match(/raw/g)).toHaveLength(8)
     expect(await audit({ redis, journal, archive, results }, { waitMs: 0, only: [tenant] }))
       .toMatchObject({ ok: true, tenants: [{ closedJobs: 1, entries: 3, rows: 8 }] })

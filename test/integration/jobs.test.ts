@@ -54,7 +54,7 @@ describe('accept', () => {
       header: Buffer.of(1, 2),
     })
     expect(await acceptClaimed(store, tenant, { ...request, unitPriceMicros: 0 })).toEqual(answer)
-    await outbox.remove(tenant, [2])
+    await outbox.remove(tenant, await outbox.pending(tenant))
     expect(await acceptClaimed(store, tenant, request)).toEqual({ ...answer, entry: undefined })
     expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 24_000, seq: 2 })
   })

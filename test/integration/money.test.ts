@@ -51,7 +51,7 @@ describe('a wallet', () => {
     })
     const again = { id: 'inv-1', amountMicros: 500, reason: 'else' }
     expect(await wallet.topUp(tenant, again)).toEqual({ kind: 'known', entry: first.entry })
-    await outbox.remove(tenant, [1])
+    await outbox.remove(tenant, await outbox.pending(tenant))
     expect(await wallet.topUp(tenant, again)).toEqual({ kind: 'known', entry: undefined })
     expect(await wallet.topUp(tenant, { ...again, amountMicros: 501 }))
       .toEqual({ kind: 'conflict' })
@@ -99,13 +99,26 @@ describe('an outbox', () => {
     for (let id = 1; id <= 12; id += 1) {
       await wallet.topUp(tenant, { id: String(id), amountMicros: id, reason: '' })
     }
-    expect((await outbox.pending(tenant)).map(({ seq }) => seq))
-      .toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
-    await outbox.remove(tenant, [1, 2, 10])
-    await outbox.remove(tenant, [1])
+    const entries = await outbox.pending(tenant)
+    expect(entries.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
+    await outbox.remove(tenant, entries.filter(({ seq }) => [1, 2, 10].includes(seq)))
+    await outbox.remove(tenant, entries.slice(0, 1))
     await outbox.remove(tenant, [])
     expect((await outbox.pending(tenant)).map(({ seq }) => seq))
       .toEqual([3, 4, 5, 6, 7, 8, 9, 11, 12])
+  })
+
+  it('keeps an entry with the seq of a shipped one that Redis lost', async () => {
+    const tenant = newTenant()
+    const { wallet: key, posted } = moneyKeys(tenant)
+    await wallet.topUp(tenant, { id: 'lost', amountMicros: 1, reason: '' })
+    const shipped = await outbox.pending(tenant)
+    await redis.del(key, posted)
+    await unlockAll(redis, [tenant])
+    await wallet.topUp(tenant, { id: 'next', amountMicros: 1, reason: '' })
+    await outbox.remove(tenant, shipped)
+    expect((await outbox.pending(tenant)).map(({ seq, entryId }) => [seq, entryId]))
+      .toEqual([[1, 'topup:next']])
   })
 
   it('lists the tenants with pending entries', async () => {
@@ -115,7 +128,7 @@ describe('an outbox', () => {
       await wallet.topUp(tenant, { id: 'a', amountMicros: 1, reason: '' })
     }
     expect(await outbox.tenantsWithPending()).toEqual([one, other])
-    await outbox.remove(one, [1])
+    await outbox.remove(one, await outbox.pending(one))
     expect(await outbox.tenantsWithPending()).toEqual([other])
   })
 })

@@ -33,7 +33,7 @@ describe('final records of jobs', () => {
     const { tenant, job, messages } = await jobs.start()
     const before = await outbox.pending(tenant)
     await jobs.copy([...before, ...await jobs.end(messages)])
-    await outbox.remove(tenant, before.map(({ seq }) => seq))
+    await outbox.remove(tenant, before)
     await clickhouse.command({
       query: 'ALTER TABLE jobs DELETE WHERE job = {job:String} SETTINGS mutations_sync = 2',
       query_params: { job },

@@ -52,8 +52,7 @@ describe('an active tenant', () => {
       [createWallet(redis), createJobStore(redis), createRecoveryStore(redis)]
     const tenant = 'org_a.live'
     const outbox = createOutbox(redis)
-    const ship = async () =>
-      outbox.remove(tenant, (await outbox.pending(tenant)).map(({ seq }) => seq))
+    const ship = async () => outbox.remove(tenant, await outbox.pending(tenant))
     const kind = async () => (await recoveryStore.check(tenant)).kind
     await wallet.unlockNew(tenant)
     await wallet.topUp(tenant, { id: 'a', amountMicros: 100_000, reason: '' })

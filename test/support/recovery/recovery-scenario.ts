@@ -62,7 +62,7 @@ export function createScenario (redis: Redis, environment: RecoveryEnvironment, 
     const entries = await outbox.pending(tenant)
     await environment.emitter.emit(entries.map(value =>
       ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
-    if (!keep) await outbox.remove(tenant, entries.map(({ seq }) => seq))
+    if (!keep) await outbox.remove(tenant, entries)
   }
   const accept = (id: string, price: number, feed?: Feed) => {
     const terms = { unitPriceMicros: price, header: Buffer.from(id) }

@@ -118,7 +118,7 @@ describe('money meters', () => {
 
   it('report the age of the oldest entry, and nothing while Redis is unavailable', async () => {
     const metrics = createMetrics()
-    const pending = [entry('a.live', { at: 1_000 }), entry('a.live', { at: 4_000 })]
+    const pending = [1_000, 4_000].map(at => ({ ...entry('a.live', { at }), text: '' }))
     const outbox = { tenantsWithPending: async () => ['a.live'], pending: async () => pending }
     const scard = async (key: string) => key === '{global}:accounts:outbox' ? 3 : 0
     const redis = { scard } as never

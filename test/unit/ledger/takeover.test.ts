@@ -43,7 +43,7 @@ function setUp ({
   const asked: Owned[] = []
   let stored: Job = { ...job, updatedAtMs: clock.now() - rowsIdleMs }
   const entries = ages.map((age, index) =>
-    ({ ...entryOf(TENANT, running), seq: index + 1, at: clock.now() - age }))
+    ({ ...entryOf(TENANT, running), seq: index + 1, at: clock.now() - age, text: '' }))
   const deps: TakeoverDeps = {
     clock,
     log: { warn: () => {}, error: (fields: unknown) => { logged.push(fields) } } as never,
@@ -58,7 +58,7 @@ function setUp ({
     outbox: {
       pending: async () => entries.filter(({ seq }) => !removed.includes(seq)),
       tenantsWithPending: async () => entries.length > 0 ? [TENANT] : [],
-      remove: async (_tenant, seqs) => { removed.push(...seqs) },
+      remove: async (_tenant, shipped) => { removed.push(...shipped.map(({ seq }) => seq)) },
     },
     archive: { save: async () => { done.push('save') } },
     blocks,
