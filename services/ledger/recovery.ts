@@ -156,7 +156,7 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
   // Replaces contradicted snapshots, so that the next recovery does not read the whole journal.
   if (only !== undefined) {
     const journals = [...tracked].map(([tenant, { journal }]) => [tenant, journal] as const)
-    await writeSnapshots(deps, journals, NO_BASE.from)
+    await writeSnapshots(deps, journals, [])
   }
   const compared = await Promise.all([...tracked.values()].map(async wallet =>
     ({ ...wallet, verdict: await judge(deps, wallet) })))

@@ -12,7 +12,7 @@ import {
 
 export type SnapshotWriteDeps = {
   readonly emitter: Pick<Emitter, 'emit'>
-  readonly log: Pick<Log, 'error'>
+  readonly log: Pick<Log, 'error' | 'warn'>
   readonly metrics: Pick<Metrics, 'count'>
 }
 
@@ -27,13 +27,20 @@ export type Base = {
   /** As JSON: as objects, the snapshots of 10,000 tenants take 30 MB. */
   readonly byTenant: ReadonlyMap<string, string>
   readonly from: PartitionOffsets
+  /**
+   * Tenants whose snapshot here is too large for the topic, each with the positions from which a
+   * recovery must read its entries, as it has only an earlier snapshot.
+   */
+  readonly unwritten: ReadonlyMap<string, PartitionOffsets>
 }
 
 /** No snapshots: the journal is read from its beginning. */
-export const NO_BASE: Base = { byTenant: new Map(), from: new Map() }
+export const NO_BASE: Base = { byTenant: new Map(), from: new Map(), unwritten: new Map() }
 
 /** The latest snapshot of a tenant; undefined if there is none. */
-export function snapshotIn ({ byTenant }: Base, tenant: string): Snapshot | undefined {
+export function snapshotIn (
+  { byTenant }: Pick<Base, 'byTenant'>, tenant: string
+): Snapshot | undefined {
   const json = byTenant.get(tenant)
   return json === undefined ? undefined : JSON.parse(json) as Snapshot
 }
@@ -52,7 +59,7 @@ export async function readSnapshots (
     for (const { value } of messages) {
       if (value === null) continue
       const snapshot = await codec.decode('wallet.snapshots', value) as Snapshot
-      const known = snapshotIn({ byTenant, from }, snapshot.tenant)
+      const known = snapshotIn({ byTenant }, snapshot.tenant)
       if (known === undefined || known.seq < snapshot.seq) {
         byTenant.set(snapshot.tenant, JSON.stringify(snapshot))
       }
@@ -62,12 +69,14 @@ export async function readSnapshots (
       }
     }
   }, { signal })
-  return { byTenant, from }
+  return { byTenant, from, unwritten: new Map() }
 }
 
 const SNAPSHOTS_PER_BATCH = 200
-/** Open jobs and ids in a snapshot, as a message has at most a megabyte. */
-const MAX_ITEMS = 8_000
+/** Of the open jobs and ids in a snapshot, as a message has at most a megabyte. */
+const MAX_BYTES = 900_000
+/** The most that one takes beside its id. */
+const ITEM_BYTES = 24
 const RETAIN_NOTHING: JournalRetention = {
   seq: Number.MAX_SAFE_INTEGER, openJobs: new Set(), sinceMs: Infinity,
 }
@@ -75,7 +84,9 @@ const RETAIN_NOTHING: JournalRetention = {
 /**
  * Reads the journal since the base and writes a snapshot of every tenant with new entries. Repeats
  * one of them with the new positions, which commits all of them. Returns the next base. A
- * journal that contradicts itself gets no snapshot, so that a recovery reads all of it.
+ * journal that contradicts itself gets no snapshot, so that a recovery reads all of it. A snapshot
+ * that is too large for the topic stays in memory, and until it has become smaller, the positions
+ * in the topic do not pass the entries that it covers.
  */
 export async function takeSnapshots (
   deps: WalletSnapshotDeps, base: Base, signal: AbortSignal
@@ -97,29 +108,65 @@ export async function takeSnapshots (
       return journal && { journal, retention: RETAIN_NOTHING }
     },
   })
-  const written = await writeSnapshots(deps, journals, base.from)
-  const [one] = written.values()
-  if (one === undefined) return { byTenant: base.byTenant, from }
-  await emitAll(deps, [{ ...JSON.parse(one) as Snapshot, from: offsetsOf(from) }])
-  return { byTenant: new Map([...base.byTenant, ...written]), from }
+  const { written, tooLarge } = await writeSnapshots(deps, journals, committedFrom(base))
+  const unwritten = new Map([...base.unwritten].filter(([tenant]) => !written.has(tenant)))
+  for (const tenant of tooLarge.keys()) {
+    if (unwritten.has(tenant)) continue
+    unwritten.set(tenant, base.from)
+    deps.log.warn({ tenant, maxBytes: MAX_BYTES }, 'the snapshot of a wallet is too large for ' +
+      'topic wallet.snapshots: until it has fewer open jobs, a recovery reads more of the journal')
+  }
+  const byTenant = new Map([...base.byTenant, ...written, ...tooLarge])
+  const next = { byTenant, from, unwritten }
+  const [repeated] = written.values()
+  if (repeated !== undefined) {
+    await emitAll(deps, [{ ...JSON.parse(repeated) as Snapshot, from: committedFrom(next) }])
+  }
+  return next
 }
 
-/** Writes a snapshot of each state that has advanced since it was created. */
+/** The positions from which a recovery reads the journal, as an array by partition. */
+function committedFrom ({ from, unwritten }: Base): readonly number[] {
+  return [...unwritten.values()].map(offsetsOf).reduce(
+    (earliest, offsets) => earliest.map((offset, index) => Math.min(offset, offsets[index] ?? 0)),
+    offsetsOf(from))
+}
+
+/** Snapshots as JSON, by tenant. */
+type WrittenSnapshots = {
+  readonly written: ReadonlyMap<string, string>
+  /** Not written, as the topic takes no message of their size. */
+  readonly tooLarge: ReadonlyMap<string, string>
+}
+
+/**
+ * Writes a snapshot of each state that has advanced since it was created. `from`, by partition:
+ * where the journal continues the snapshots that are in the topic.
+ */
 export async function writeSnapshots (
   deps: SnapshotWriteDeps,
   journals: Iterable<readonly [tenant: string, journal: JournalState]>,
-  from: PartitionOffsets
-): Promise<Base['byTenant']> {
-  const due = [...journals].filter(one => isSnapshotDue(deps, one))
+  from: readonly number[]
+): Promise<WrittenSnapshots> {
+  const advanced = [...journals].filter(one => hasAdvanced(deps, one))
+  const { due = [], large = [] } =
+    Object.groupBy(advanced, ([, journal]) => bytesOf(journal) > MAX_BYTES ? 'large' : 'due')
   const written = new Map<string, string>()
   for (let at = 0; at < due.length; at += SNAPSHOTS_PER_BATCH) {
     const snapshots = due.slice(at, at + SNAPSHOTS_PER_BATCH)
-      .map(([tenant, journal]) => snapshotOf(journal, { tenant, from: offsetsOf(from) }))
+      .map(([tenant, journal]) => snapshotOf(journal, { tenant, from }))
     await emitAll(deps, snapshots)
     for (const snapshot of snapshots) written.set(snapshot.tenant, JSON.stringify(snapshot))
   }
   deps.metrics.count('snapshots_total', {}, written.size)
-  return written
+  const tooLarge = new Map(large.map(([tenant, journal]) =>
+    [tenant, JSON.stringify(snapshotOf(journal, { tenant, from }))]))
+  return { written, tooLarge }
+}
+
+function bytesOf ({ open, posted }: JournalState): number {
+  const ids = [...open.keys(), ...posted.map(({ id }) => id)]
+  return ids.reduce((sum, id) => sum + Buffer.byteLength(id) + ITEM_BYTES, 0)
 }
 
 async function emitAll (
@@ -129,9 +176,9 @@ async function emitAll (
     ({ topic: 'wallet.snapshots', lane: 'small', value, rows: undefined })))
 }
 
-function isSnapshotDue (
+function hasAdvanced (
   { log }: SnapshotWriteDeps,
-  [tenant, { base, seq, faults, open, posted }]: readonly [string, JournalState]
+  [tenant, { base, seq, faults }]: readonly [string, JournalState]
 ): boolean {
   if (faults.length > 0) {
     log.error({ tenant, faults: faults.slice(0, 10) },
@@ -139,7 +186,7 @@ function isSnapshotDue (
       'see the runbook on TenantsFrozen')
     return false
   }
-  return seq > base && open.size + posted.length <= MAX_ITEMS
+  return seq > base
 }
 
 /** Offsets as an array by partition. */

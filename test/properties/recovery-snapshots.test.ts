@@ -1,7 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { recover } from '../../services/ledger/recovery.ts'
-import { NO_BASE, takeSnapshots } from '../../services/ledger/snapshots.ts'
+import {
+  NO_BASE, readSnapshots, snapshotIn, takeSnapshots,
+} from '../../services/ledger/snapshots.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { IDLE_AFTER_MS } from '../../services/money/tenants.ts'
@@ -10,7 +12,7 @@ import { unlockAll } from '../support/redis/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis/content.ts'
 import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
 import {
-  compareAll, createRecoveryEnvironment, snapshotAll, type LedgerDeps, type RecoveryEnvironment,
+  compareAll, createRecoveryEnvironment, entriesOf, snapshotAll, type LedgerDeps, type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
 
 const { redis } = await startLockedRedis()
@@ -261,6 +263,76 @@ describe('a recovery of a tenant that has been idle', () => {
     await compareAll(later)
     expect(await redis.hget(moneyKeys(tenant).wallet, 'frozen')).toMatch(/^after movement 1 Redis/)
     expect(await active()).toEqual([BUSY, tenant, IDLE])
+  })
+})
+
+describe('a snapshot', () => {
+  it('has as many open jobs as an organization can have', async () => {
+    await topUp(idle, 'for many jobs')
+    await idle.ship(false)
+    const { bus, deps, emitter } = environment
+    const last = (await entriesOf({ bus }, IDLE)).at(-1)!
+    const reserve = { ...last, type: 'reserve', amountMicros: 0, chargeMicros: 0 }
+    await emitter.emit(Array.from({ length: 10_000 }, (_, index) => {
+      const job = `job_${String(index).padStart(26, '0')}`
+      const value = { ...reserve, seq: last.seq + 1 + index, entryId: `${job}:reserve`, job }
+      return { topic: 'wallet.journal', lane: 'small', value, rows: undefined } as const
+    }))
+    const { from } = await takeSnapshots(deps, NO_BASE, signal)
+    const base = await readSnapshots(deps, signal)
+    expect(snapshotIn(base, IDLE)?.open.length).toBe(10_001)
+    expect(base.from).toEqual(from)
+  })
+
+  describe('that is too large for its topic', () => {
+    // The limit is one of bytes.
+    const jobs = Array.from({ length: 10 }, (_, index) => `job_${index}`.padEnd(100_000, '_'))
+    const message = 'the snapshot of a wallet is too large for topic wallet.snapshots: until it ' +
+      'has fewer open jobs, a recovery reads more of the journal'
+    const warnings = () => environment.logged.filter(([level]) => level === 'warn')
+    const endAll = async () => {
+      for (const job of jobs) {
+        await idle.finish(job)
+        await idle.archive(job, true)
+      }
+    }
+    beforeEach(async () => {
+      await snapshotAll(environment.deps)
+      for (const job of jobs) await idle.accept(job, 0)
+      await idle.ship(false)
+    })
+
+    it('lets a recovery read the entries that it covers', async () => {
+      await snapshotAll(environment.deps)
+      await work(busy, 'job_2')
+      await snapshotAll(environment.deps)
+      const before = await balances()
+      await endRun(redis)
+      await compareAll(environment.deps)
+      expect(await balances()).toEqual(before)
+      expect(warnings()).toEqual([['warn', message], ['warn', message]])
+      await endAll()
+      await snapshotAll(environment.deps)
+      await endRun(redis)
+      const { deps, read } = watched()
+      await compareAll(deps)
+      expect(read.journal).toBe(0)
+    })
+
+    it('has a leader read each entry once, and is written when it has become smaller', async () => {
+      const { deps, read } = watched()
+      const first = await takeSnapshots(deps, await readSnapshots(deps, signal), signal)
+      const since = read.journal
+      await work(busy, 'job_2')
+      const second = await takeSnapshots(deps, first, signal)
+      expect(read.journal - since).toBeLessThan(jobs.length)
+      expect(warnings()).toEqual([['warn', message]])
+      await endAll()
+      const { from } = await takeSnapshots(deps, second, signal)
+      const base = await readSnapshots(deps, signal)
+      expect(snapshotIn(base, IDLE)?.open.length).toBe(1)
+      expect(base.from).toEqual(from)
+    })
   })
 })
 
