@@ -12,6 +12,9 @@ export const MAX_INPUT_CHARACTERS = 1_024
 /** The largest body of a job: 100,000 inputs of 320 characters, encoded as JSON. */
 export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
 
+/** The shortest and the longest deadline of a job: a minute, and two days. */
+export const DEADLINE_SECONDS = { min: 60, max: 172_800 } as const
+
 /** The body of POST /api/v1/jobs. */
 export const CreateJobSchema = Type.Object({
   service: serviceSlug(
@@ -31,6 +34,14 @@ export const CreateJobSchema = Type.Object({
   })),
   forceFresh: Type.Optional(Type.Boolean({
     default: false, description: 'true bypasses the cache and checks live.',
+  })),
+  deadline: Type.Optional(Type.Integer({
+    minimum: DEADLINE_SECONDS.min,
+    maximum: DEADLINE_SECONDS.max,
+    description: 'Seconds from the creation of the job after which rows that still wait for an ' +
+      'answer, such as that of a mail server which asked to come back later, end as unknown, ' +
+      'free of charge. Left out, the operator\'s time limit applies, usually six hours. A quote ' +
+      'ignores it.',
   })),
   webhook_url: Type.Optional(Type.String({
     maxLength: 2_048, description: 'HTTPS address that receives the signed events of the job.',
@@ -55,6 +66,7 @@ export const CreateJobSchema = Type.Object({
       service: 'email-validation',
       inputs: ['jane@example.com'],
       forceFresh: true,
+      deadline: 7_200,
       webhook_url: 'https://hooks.customer.example/jobs',
       metadata: { campaign: 'spring' },
     },

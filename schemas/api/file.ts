@@ -2,8 +2,9 @@ import { Type, type Static } from 'typebox'
 import { DELIMITERS } from '../files/csv-format.ts'
 import { CreateJobSchema } from './create-job.ts'
 
-const { service, countryCode, forceFresh, webhook_url: webhookUrl, metadata } =
-  CreateJobSchema.properties
+const {
+  service, countryCode, forceFresh, deadline, webhook_url: webhookUrl, metadata,
+} = CreateJobSchema.properties
 
 /**
  * How a file becomes a job: the parameters of the query with `text/csv`, the fields beside the file
@@ -24,6 +25,7 @@ export const FileOptionsSchema = Type.Object({
   })),
   countryCode,
   forceFresh,
+  deadline,
   webhook_url: webhookUrl,
   metadata,
 }, { additionalProperties: false })

@@ -84,7 +84,38 @@ const completed = {
   hasOriginalColumns: false,
   erasedAt: null,
   erasureCompletedAt: null,
+  deadline: null,
+  waiting: null,
 } as const
+
+/** The rows of a job that wait for their next check. */
+export type WaitingBody = {
+  readonly rows: number
+  readonly reasons: Readonly<Record<string, number>>
+  readonly estimatedEndAt: string
+}
+
+const Waiting = Type.Unsafe<WaitingBody | null>({
+  type: ['object', 'null'],
+  required: ['rows', 'reasons', 'estimatedEndAt'],
+  properties: {
+    rows: Count('Rows that wait. They are among the pendingRecords.'),
+    reasons: {
+      type: 'object',
+      additionalProperties: { type: 'integer', minimum: 1 },
+      description: 'How many wait for which reason: names as in the column reason of the ' +
+        'results, such as greylisted. A row that ended now would have it.',
+    },
+    estimatedEndAt: {
+      type: 'string',
+      description: 'ISO 8601, UTC: when the last of them is checked again, and at most the ' +
+        'deadline. It moves when a server asks to wait once more.',
+    },
+  },
+  description: 'The rows that were asked for and have no answer yet, because their servers ask to ' +
+    'come back later or take only so many questions at a time. Cancel the job to end them now; ' +
+    'verdicts stay. null while none waits, and in events.',
+})
 
 /** The status resource of a job. */
 export const JobSchema = Type.Object({
@@ -133,6 +164,12 @@ export const JobSchema = Type.Object({
     description: 'When the last copy of its key was deleted from all stores, usually within half ' +
       'an hour; null before.',
   }),
+  deadline: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'ISO 8601, UTC: when rows that still wait end as unknown, as the request asked ' +
+      'for. null for a job without the option.',
+  }),
+  waiting: Waiting,
 }, { title: 'Job', examples: [completed] })
 
 /** The type of that resource. */
@@ -150,6 +187,21 @@ export const EXAMPLE_JOBS = {
     progressPercent: 50,
     chargedMicros: 0,
     completedAt: null,
+  },
+  waiting: {
+    ...completed,
+    status: 'verifying',
+    service: 'email-validation',
+    freshRecords: 0,
+    successRecords: 0,
+    pendingRecords: 2,
+    progressPercent: 50,
+    chargedMicros: 0,
+    completedAt: null,
+    deadline: '2026-08-11T12:00:00.000Z',
+    waiting: {
+      rows: 2, reasons: { greylisted: 2 }, estimatedEndAt: '2026-08-11T10:05:03.000Z',
+    },
   },
   erased: { ...completed, erasedAt: '2026-08-12T09:30:00.000Z' },
 } satisfies Readonly<Record<string, JobBody>>

@@ -133,12 +133,14 @@ function createSession (deps: SessionDeps): Session {
   return {
     verifyContacts: async args => {
       const { service, contacts, country, force_fresh: forceFresh } = args
+      const { deadline_seconds: deadline } = args
       await jobs.refresh()
       const id = await jobs.create({
         service,
         inputs: contacts,
         ...country !== undefined && { countryCode: country },
         ...forceFresh !== undefined && { forceFresh },
+        ...deadline !== undefined && { deadline },
       })
       const job = await jobs.wait(id, parseWaitMs(args))
       const ended = hasEnded(job)
@@ -171,7 +173,7 @@ function createSession (deps: SessionDeps): Session {
 
 function toJob (job: JobStatusResource): ToolOutput<'getJob'>['job'] {
   const { id, status, service, totalRows, successRecords, failedRecords, pendingRecords } = job
-  const { maxQuoteMicros, chargedMicros, releasedMicros } = job
+  const { maxQuoteMicros, chargedMicros, releasedMicros, deadline, waiting } = job
   return {
     id,
     status,
@@ -183,6 +185,9 @@ function toJob (job: JobStatusResource): ToolOutput<'getJob'>['job'] {
     maxQuoteMicros,
     chargedMicros,
     releasedMicros,
+    // An older service reports neither.
+    deadline: deadline ?? null,
+    waiting: waiting ?? null,
   }
 }
 
@@ -285,6 +290,8 @@ type FileRun = {
 type Progress = {
   done: number
   rows: number
+  /** Rows whose servers ask to come back later. */
+  waiting: number
   ended: boolean
   /** Of the calls that wait. */
   readonly reports: Set<ReportProgress>
@@ -335,6 +342,7 @@ class FileRuns {
       output: join(folder, files.output),
       rows: summary?.rows ?? run.progress.rows,
       doneRows: summary?.rows ?? run.progress.done,
+      waitingRows: summary === undefined ? run.progress.waiting : 0,
       byStatus: summary?.byStatus ?? {},
       jobs: summary?.jobs.map(({ id }) => id) ?? [],
       chargedMicros: summary?.chargedMicros ?? 0,
@@ -342,7 +350,7 @@ class FileRuns {
   }
 
   #start (args: FileArgs, files: RunFiles): FileRun {
-    const progress: Progress = { done: 0, rows: 0, ended: false, reports: new Set() }
+    const progress: Progress = { done: 0, rows: 0, waiting: 0, ended: false, reports: new Set() }
     const summary = this.#verify(args, files, progress)
     // The call that waits reports the error; without one the next call resumes the run.
     summary.catch(() => {})
@@ -364,8 +372,8 @@ class FileRuns {
         client: guarded.client,
         say,
         approve: micros => { reservation.cover(guarded.createdMicros() + micros) },
-        progress: ({ done, rows }) => {
-          Object.assign(progress, { done, rows })
+        progress: ({ done, rows, waiting }) => {
+          Object.assign(progress, { done, rows, waiting: waiting?.rows ?? 0 })
           for (const report of progress.reports) report({ done, rows })
         },
         pollEveryMs,
@@ -412,6 +420,7 @@ async function toSettings (
     country: country?.toUpperCase(),
     metadata: {},
     forceFresh: args.force_fresh === true,
+    deadline: args.deadline_seconds,
     guarded: false,
     rowsPerJob: ROWS_PER_JOB,
     parallel: PARALLEL_JOBS,

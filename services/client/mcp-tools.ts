@@ -1,4 +1,5 @@
 import { Type, type Static, type TProperties } from 'typebox'
+import { DEADLINE_SECONDS } from '../../schemas/api/create-job.ts'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 
@@ -25,6 +26,12 @@ const Country = Type.String({
 })
 const ForceFresh = Type.Boolean({
   description: 'Bypasses the cache. Costs more: cached contacts are free otherwise.',
+})
+const DeadlineSeconds = Type.Integer({
+  minimum: DEADLINE_SECONDS.min,
+  maximum: DEADLINE_SECONDS.max,
+  description: 'When rows that still wait for a slow mail server end as unknown, free. Left out, ' +
+    'usually six hours.',
 })
 const WaitSeconds = Type.Integer({
   minimum: 0,
@@ -53,6 +60,15 @@ const Job = Type.Object({
   maxQuoteMicros: Micros,
   chargedMicros: Micros,
   releasedMicros: Micros,
+  deadline: Type.Union([Type.String(), Type.Null()], {
+    description: 'When rows that still wait end as unknown; null without a deadline.',
+  }),
+  waiting: Type.Union([
+    Type.Object({
+      rows: Count, reasons: Type.Record(Type.String(), Count), estimatedEndAt: Type.String(),
+    }),
+    Type.Null(),
+  ], { description: 'Rows whose servers ask to come back later; null for none.' }),
 })
 const Rows = Type.Array(Type.Record(Type.String(), Type.Unknown()), {
   description: 'Result columns by name, blank ones left out. status is the verdict, reason its ' +
@@ -82,6 +98,7 @@ export const TOOLS = {
       }),
       country: Type.Optional(Country),
       force_fresh: Type.Optional(ForceFresh),
+      deadline_seconds: Type.Optional(DeadlineSeconds),
       wait_seconds: Type.Optional(WaitSeconds),
     }),
     output: Type.Object({
@@ -111,6 +128,7 @@ export const TOOLS = {
       })),
       country: Type.Optional(Country),
       force_fresh: Type.Optional(ForceFresh),
+      deadline_seconds: Type.Optional(DeadlineSeconds),
       replace: Type.Optional(Type.Boolean({
         description: 'Discards an unfinished run and replaces the results file. May pay again.',
       })),
@@ -125,6 +143,9 @@ export const TOOLS = {
       }),
       rows: Count,
       doneRows: Count,
+      waitingRows: Type.Integer({
+        description: 'Rows whose servers ask to come back later.',
+      }),
       byStatus: Type.Record(Type.String(), Count, { description: 'Rows by verdict, at the end.' }),
       jobs: Type.Array(Type.String(), { description: 'Ids of the jobs, at the end.' }),
       chargedMicros: Micros,

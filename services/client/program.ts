@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import { Command, CommanderError, Option } from 'commander'
 import { ROW_FIELDS } from '../../schemas/api/columns.ts'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
-import { MAX_INPUTS } from '../../schemas/api/create-job.ts'
+import { DEADLINE_SECONDS, MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 import { type Client, createClient, type JobStatusResource, type RowSelection } from './client.ts'
@@ -17,7 +17,7 @@ import type { SubmitSettings } from './run.ts'
 import { interruptRun, submitFile } from './submit.ts'
 import {
   CommandError, type Console, count, counted, createConsole, failureMessage, InterruptedError,
-  money, UsageError,
+  minuteText, money, UsageError,
 } from './terminal.ts'
 import { ApiError } from './transport.ts'
 
@@ -112,6 +112,7 @@ type SubmitFlags = CommonFlags & {
   readonly delimiter?: string
   readonly country?: string
   readonly forceFresh?: true
+  readonly deadline?: number
   readonly metadata: Readonly<Record<string, string>>
   readonly only?: string
   readonly status?: readonly string[]
@@ -154,6 +155,8 @@ function addSubmit (program: Command, context: CliContext): void {
       'default the only plausible one')
     .option('--country <code>', 'ISO 3166 country of numbers in national form', parseCountry)
     .option('--force-fresh', 'bypass the cache')
+    .option('--deadline <time>', 'how long rows may wait for slow servers, from 1m to 48h, such ' +
+      'as 90s, 30m or 6h; then they end as unknown, free', parseDeadline)
     .option('--metadata <key=value>', 'label of the jobs; repeatable', addLabel, {})
     .option('--only <columns>', 'result columns to write, separated by commas')
     .addOption(new Option('--safe <for>', 'escape cells that a spreadsheet would run as ' +
@@ -171,7 +174,8 @@ function addSubmit (program: Command, context: CliContext): void {
 }
 
 async function submit (file: string, flags: SubmitFlags, context: CliContext): Promise<void> {
-  const { column, delimiter, country, metadata, only, status, rowsPerJob, parallel } = flags
+  const { column, delimiter, country, deadline, metadata, only, status } = flags
+  const { rowsPerJob, parallel } = flags
   const screen = createConsole(context, { quiet: flags.quiet === true || flags.json === true })
   const connection = openConnection(flags, context, screen.say)
   const service = flags.service ?? await detectService(file, flags)
@@ -183,6 +187,7 @@ async function submit (file: string, flags: SubmitFlags, context: CliContext): P
     column,
     delimiter,
     country,
+    deadline,
     metadata,
     only,
     status,
@@ -242,6 +247,17 @@ function parseDelimiter (text: string): string {
   if (/^[\x20\x21\x23-\x7e\t]$/.test(delimiter)) return delimiter
   throw new UsageError(`--delimiter ${text} is invalid. Use one ASCII character other than a ` +
     'quote, or "tab".')
+}
+
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 }
+
+/** Seconds of a text such as `90s`, `30m` or `6h`. */
+function parseDeadline (text: string): number {
+  const [, number = '', unit = ''] = /^(\d{1,6})([smh])$/.exec(text) ?? []
+  const seconds = Number(number) * (UNIT_SECONDS[unit] ?? 0)
+  if (seconds >= DEADLINE_SECONDS.min && seconds <= DEADLINE_SECONDS.max) return seconds
+  throw new UsageError(`--deadline ${text} is not a time from 1m to 48h. Use a number and s, m or ` +
+    'h, such as 90s, 30m or 6h.')
 }
 
 const integerUpTo = (max: number) => (text: string): number => {
@@ -329,7 +345,7 @@ function addJobCommands (program: Command, context: CliContext): void {
     }))
 }
 
-/** Formats a job in three lines: status, rows, price. */
+/** Formats a job: status, rows, those that wait, price. */
 function jobText (job: JobStatusResource): string {
   const { id, status, service, totalRows, successRecords, failedRecords } = job
   const price = job.completedAt === null
@@ -337,7 +353,15 @@ function jobText (job: JobStatusResource): string {
     : `paid ${money(job.chargedMicros)}, released ${money(job.releasedMicros)}`
   return `${id}  ${status}, ${job.progressPercent} %\n` +
     `${service}, ${count(totalRows)} rows: ${count(successRecords)} with a verdict, ` +
-    `${count(failedRecords)} without\n${price}`
+    `${count(failedRecords)} without\n${waitingText(job)}${price}`
+}
+
+/** A line with the rows that wait, why and until when; none from an older service. */
+function waitingText ({ waiting }: JobStatusResource): string {
+  if (!waiting) return ''
+  const reasons = Object.entries(waiting.reasons).map(([reason, rows]) => `${count(rows)} ${reason}`)
+  return `${counted(waiting.rows, 'row')} waiting until about ` +
+    `${minuteText(Date.parse(waiting.estimatedEndAt))}: ${reasons.join(', ')}\n`
 }
 
 /** A file gets its name when it is complete. */

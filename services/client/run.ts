@@ -23,6 +23,8 @@ export type SubmitSettings = {
   readonly delimiter?: string | undefined
   readonly country?: string | undefined
   readonly forceFresh: boolean
+  /** Seconds after which rows of a job that still wait end as unknown. */
+  readonly deadline?: number | undefined
   readonly metadata: Readonly<Record<string, string>>
   /** Result columns, separated by commas; all columns by default. */
   readonly only?: string | undefined
@@ -216,6 +218,7 @@ function toRunOptions (settings: SubmitSettings): RunOptions {
     '--delimiter': settings.delimiter ?? '',
     '--country': settings.country ?? '',
     '--force-fresh': String(settings.forceFresh),
+    '--deadline': settings.deadline === undefined ? '' : `${settings.deadline} s`,
     '--metadata': JSON.stringify(settings.metadata),
     '--only': settings.only ?? '',
     '--status': settings.status?.join() ?? '',

@@ -14,7 +14,9 @@ import {
   closeRun, NOTHING_JOINED, openRun, stateFileName, type Joined, type Run, type RunJob,
   type RunStore, type SubmitDeps, type SubmitSettings,
 } from './run.ts'
-import { CommandError, count, counted, duration, money, UsageError } from './terminal.ts'
+import {
+  CommandError, count, counted, duration, money, type SubmitProgress, UsageError,
+} from './terminal.ts'
 import { ApiError, createdNoJob, retryWhileUnavailable } from './transport.ts'
 
 export type SubmitSummary = {
@@ -133,12 +135,13 @@ async function quoteJobs (run: Run, unsent: readonly number[]): Promise<Quotes> 
 /** The request of a job or its quote, with the contacts of its rows. */
 async function readRequest ({ settings, store, input }: Run, range: RowRange): Promise<JobRequest> {
   const { file, plan: { column } } = store.state
-  const { service, country, forceFresh, metadata } = settings
+  const { service, country, forceFresh, deadline, metadata } = settings
   return {
     service,
     inputs: await readContacts(input, file, { range, column }),
     forceFresh,
     ...country !== undefined && { countryCode: country },
+    ...deadline !== undefined && { deadline },
     ...Object.keys(metadata).length > 0 && { metadata },
   }
 }
@@ -266,12 +269,11 @@ async function send (run: Run, index: number): Promise<string> {
   return id
 }
 
-type ProgressReport = (index: number, rows: number) => void
+type ProgressReport = (index: number, job: JobStatusResource) => void
 type Waiting = { readonly index: number, readonly id: string, readonly report: ProgressReport }
 
 async function waitForJob ({ deps, store }: Run, { index, id, report }: Waiting): Promise<void> {
-  const onProgress = ({ successRecords, failedRecords }: JobStatusResource) =>
-    report(index, successRecords + failedRecords)
+  const onProgress = (job: JobStatusResource) => report(index, job)
   const { client, pollEveryMs } = deps
   const ended = await retryWhileUnavailable(() => client.waitForEnd(id, {
     onProgress, timeoutMs: Infinity, ...pollEveryMs !== undefined && { pollEveryMs },
@@ -281,19 +283,46 @@ async function waitForJob ({ deps, store }: Run, { index, id, report }: Waiting)
   store.updateJob(index, { end })
 }
 
-/** Sums the finished rows of all jobs. */
+const WAITING_HINT = 'Some servers ask to come back later; the run waits for them. ' +
+  '"verification-jobs cancel JOB" ends a job now: verdicts stay, waiting rows are unknown and free.'
+
+/** Sums the finished rows of all jobs, and those that wait. */
 function createProgressReport ({ deps, store }: Run): ProgressReport {
   const { jobs, plan: { rows } } = store.state
   const done = jobs.map(job => job.end === undefined ? 0 : job.rows)
+  const waiting = new Map<number, NonNullable<JobStatusResource['waiting']>>()
   const sum = () => done.reduce((total, count) => total + count, 0)
   const sentEarlier = new Set(jobs.flatMap(({ id }, index) => id === undefined ? [] : [index]))
   let before = sum()
-  return (index, count) => {
+  let isHinted = false
+  return (index, job) => {
+    const count = job.successRecords + job.failedRecords
     // Rows that were done before this process started do not count towards its rate.
     if (sentEarlier.delete(index)) before += count - (done[index] ?? 0)
     done[index] = count
     const endedJobs = store.state.jobs.filter(({ end }) => end !== undefined).length
-    deps.progress?.({ done: sum(), rows, before, jobs: jobs.length, endedJobs })
+    if (job.waiting) waiting.set(index, job.waiting)
+    else waiting.delete(index)
+    if (waiting.size > 0 && !isHinted) deps.say(WAITING_HINT)
+    isHinted ||= waiting.size > 0
+    deps.progress?.({
+      done: sum(),
+      rows,
+      before,
+      jobs: jobs.length,
+      endedJobs,
+      ...waiting.size > 0 && { waiting: waitingOf([...waiting.values()]) },
+    })
+  }
+}
+
+/** The rows that wait in all jobs, until the last of these estimates. */
+function waitingOf (
+  jobs: readonly NonNullable<JobStatusResource['waiting']>[]
+): SubmitProgress['waiting'] {
+  return {
+    rows: jobs.reduce((total, { rows }) => total + rows, 0),
+    untilMs: Math.max(...jobs.map(({ estimatedEndAt }) => Date.parse(estimatedEndAt))),
   }
 }
 

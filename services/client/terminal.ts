@@ -113,6 +113,8 @@ export type SubmitProgress = {
   readonly before: number
   readonly jobs: number
   readonly endedJobs: number
+  /** Rows that wait for their next check, and the estimated time of the last one. */
+  readonly waiting?: { readonly rows: number, readonly untilMs: number }
 }
 
 const BAR_WIDTH = 24
@@ -121,7 +123,7 @@ const MIN_ROWS_FOR_ESTIMATE = 100
 
 /** Formats a bar, the rows, the rows a second of this run and the estimated remaining time. */
 function submitProgressText (progress: SubmitProgress, seconds: number): string {
-  const { done, rows, before, jobs, endedJobs } = progress
+  const { done, rows, before, jobs, endedJobs, waiting } = progress
   const share = rows === 0 ? 1 : done / rows
   const bar = '#'.repeat(Math.floor(BAR_WIDTH * share)).padEnd(BAR_WIDTH, '.')
   const doneInRun = Math.max(0, done - before)
@@ -129,9 +131,18 @@ function submitProgressText (progress: SubmitProgress, seconds: number): string 
   const remaining = doneInRun < MIN_ROWS_FOR_ESTIMATE || done === rows
     ? ''
     : `, about ${duration((rows - done) / perSecond)} left`
+  // The rate says nothing about rows that wait for a time that is known.
+  const rest = waiting === undefined
+    ? remaining
+    : `, ${count(waiting.rows)} wait until about ${minuteText(waiting.untilMs)}`
   const ofJobs = jobs === 1 ? '' : `, ${count(endedJobs)} of ${count(jobs)} jobs`
   return `[${bar}] ${Math.floor(100 * share)} %  ${count(done)} of ${count(rows)} rows${ofJobs}, ` +
-    `${count(perSecond)} rows/s${remaining}`
+    `${count(perSecond)} rows/s${rest}`
+}
+
+/** Formats a time, ms since 1970: `2026-08-11 12:05 UTC`. */
+export function minuteText (ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')} UTC`
 }
 
 export type Console = {

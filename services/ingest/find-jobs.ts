@@ -233,7 +233,8 @@ const JOBS_PER_BATCH = 100
  * where the search goes on, and `has_more` is true.
  */
 export async function listLabeled (
-  deps: Pick<IngestDeps, 'openJobs' | 'listArchived' | 'findErasures' | 'openHeader'>,
+  deps: Pick<IngestDeps,
+    'openJobs' | 'listArchived' | 'findErasures' | 'openHeader' | 'waitingRows'>,
   tenant: string,
   { labels, ...filter }: ListFilter & { readonly labels: Readonly<Record<string, string>> }
 ): Promise<JobListBody> {
@@ -261,7 +262,8 @@ export async function listLabeled (
 
 /** The JSON bodies of jobs of one tenant, in order. */
 export async function jobBodies (
-  deps: Pick<IngestDeps, 'findErasures' | 'openHeader'>, tenant: string, jobs: readonly Job[]
+  deps: Pick<IngestDeps, 'findErasures' | 'openHeader' | 'waitingRows'>, tenant: string,
+  jobs: readonly Job[]
 ): Promise<readonly JobBody[]> {
   const closed = jobs.filter(job => job.closed).map(({ id }) => id)
   const erasures = closed.length === 0
@@ -269,15 +271,22 @@ export async function jobBodies (
     : await deps.findErasures(tenant, closed)
   return await Promise.all(jobs.map(async job => {
     const erasure = erasures.get(job.id)
-    return erasure === undefined
-      ? jobBody(job, await deps.openHeader(job))
-      : erasedBody(job, erasure)
+    if (erasure !== undefined) return erasedBody(job, erasure)
+    const [header, waiting] = await Promise.all([
+      deps.openHeader(job), mayWait(job) ? deps.waitingRows(tenant, job.id) : undefined,
+    ])
+    return jobBody(job, header, { waiting })
   }))
+}
+
+/** Whether rows of a job may wait: the rows of one that is cancelled end without another check. */
+function mayWait ({ ended, status, preflight }: Job): boolean {
+  return !ended && status !== 'cancelling' && preflight.freshChecks > 0
 }
 
 /** The body of an erased job, whose metadata is gone. */
 export function erasedBody (job: Job, erasure: JobErasure): JobBody {
-  return jobBody(job, { metadata: {}, webhookUrl: '' }, erasure)
+  return jobBody(job, { metadata: {}, webhookUrl: '' }, { erasure })
 }
 
 /** Jobs read at a time, so that a tenant with thousands of open jobs does not block others. */

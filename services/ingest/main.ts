@@ -80,6 +80,7 @@ async function startIngest (
     submit,
     quote,
     readJob: store.read,
+    waitingRows: store.waitingRows,
     waitForJob: waiter.wait,
     inlineResultsOf,
     cancel: store.cancel,

@@ -2,7 +2,7 @@ import type { AccessLog } from '../accounts/access-log/access-log.ts'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { ErasureRequest, Erasures, JobErasure } from '../jobs/erasures.ts'
 import type { JobWaiter, Notifications } from '../jobs/job-waiter.ts'
-import type { Job, ManifestEntry, Cancelled } from '../jobs/job.ts'
+import type { Job, ManifestEntry, Cancelled, WaitingRows } from '../jobs/job.ts'
 import type { ListsManifest } from '../jobs/lists-folder.ts'
 import type { JobHeader } from '../jobs/rows-seal.ts'
 import type { ListOptions } from '../jobs/results/archive.ts'
@@ -39,6 +39,8 @@ export type IngestDeps = {
   readonly inlineResultsOf: Notifications['inlineResultsOf']
   /** All open jobs of the tenant, unordered. */
   readonly openJobs: (tenant: string) => Promise<readonly Job[]>
+  /** The rows of a running job that wait for their next check; undefined if none does. */
+  readonly waitingRows: (tenant: string, job: string) => Promise<WaitingRows | undefined>
   /** Requests that a running job ends early. */
   readonly cancel: (tenant: string, job: string) => Promise<Cancelled>
   readonly balance: (tenant: string) => Promise<Balance>

@@ -57,6 +57,7 @@ type JobRequest = {
   readonly inputs: readonly string[]
   readonly country: string
   readonly forceFresh: boolean
+  readonly deadlineSeconds?: number
   readonly metadata: Readonly<Record<string, string>>
   readonly webhookUrl: string
 }
@@ -93,6 +94,7 @@ function readJob (
     inputs: body.inputs.some(isTooLong) ? body.inputs.map(truncate) : body.inputs,
     country,
     forceFresh: body.forceFresh ?? false,
+    ...body.deadline !== undefined && { deadlineSeconds: body.deadline },
     metadata: body.metadata ?? {},
     webhookUrl: asciiUrlOf(body.webhook_url ?? ''),
   }
@@ -133,6 +135,8 @@ function fingerprint (request: JobRequest, key: KeyObject): string {
   const metadata = Object.entries(request.metadata).sort(([a], [b]) => (a < b ? -1 : 1))
   const options = [
     'v1', request.service, request.country, request.forceFresh, request.webhookUrl, metadata,
+    // Requests without it keep the fingerprint that they had before the option existed.
+    ...request.deadlineSeconds === undefined ? [] : [request.deadlineSeconds],
   ]
   const hmac = createHmac('sha256', key).update(JSON.stringify(options))
   // In pieces: the text of a whole body would need its size in memory again.

@@ -1,6 +1,6 @@
-import type { JobBody } from '../../schemas/api/job.ts'
+import type { JobBody, WaitingBody } from '../../schemas/api/job.ts'
 import type { JobErasure } from './erasures.ts'
-import type { Job } from './job.ts'
+import type { Job, WaitingRows } from './job.ts'
 import type { JobHeader } from './rows-seal.ts'
 
 /** The path of a job in the REST API. */
@@ -8,11 +8,19 @@ export function jobPath (jobId: string): string {
   return `/api/v1/jobs/${jobId}`
 }
 
+/** What the record of a job does not have. */
+type JobState = {
+  readonly erasure?: JobErasure | undefined
+  readonly waiting?: WaitingRows | undefined
+}
+
 /**
  * The JSON body of a job. Status, progress, money and the time of the end change together, when its
  * last row is counted and its money is settled; until then only the counts of rows change.
  */
-export function jobBody (job: Job, header: JobHeader, erasure?: JobErasure): JobBody {
+export function jobBody (
+  job: Job, header: JobHeader, { erasure, waiting }: JobState = {}
+): JobBody {
   const { preflight, counts } = job
   return {
     id: job.id,
@@ -42,7 +50,17 @@ export function jobBody (job: Job, header: JobHeader, erasure?: JobErasure): Job
     hasOriginalColumns: header.columns !== undefined,
     erasedAt: timeOf(erasure?.erasedAtMs),
     erasureCompletedAt: timeOf(erasure?.completedAtMs),
+    deadline: timeOf(job.deadlineMs),
+    waiting: waiting === undefined ? null : waitingBody(waiting, job),
   }
+}
+
+/** Waiting rows end at the deadline of their job at the latest. */
+function waitingBody (
+  { rows, reasons, lastDueMs }: WaitingRows, { deadlineMs = Infinity }: Job
+): WaitingBody {
+  const endsAtMs = Math.min(lastDueMs, deadlineMs)
+  return { rows, reasons, estimatedEndAt: new Date(endsAtMs).toISOString() }
 }
 
 const timeOf = (ms: number | undefined) => ms === undefined ? null : new Date(ms).toISOString()

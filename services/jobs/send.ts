@@ -17,6 +17,8 @@ export type Submission = JobHeader & {
   /** ISO 3166 fallback country, empty when none was given. */
   readonly country: string
   readonly forceFresh: boolean
+  /** Seconds from its claim after which open rows end; absent for none. */
+  readonly deadlineSeconds?: number
   /** Empty when the request has none. */
   readonly idempotencyKey: string
   /** HMAC of the canonical body. */

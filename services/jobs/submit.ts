@@ -56,12 +56,18 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
   const { clock, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
   return {
     submit: async (submission) => {
-      const { tenant, idempotencyKey, fingerprint, apiKey = '' } = submission
+      const { tenant, idempotencyKey, fingerprint, apiKey = '', deadlineSeconds } = submission
       const own = newJobId(clock.now())
       const dataKey = await newDataKey(options, tenant, own)
       const { wrapped: wrappedKey } = dataKey
       const request = {
-        job: own, idempotencyKey, fingerprint, acceptWithinMs, apiKey, wrappedKey,
+        job: own,
+        idempotencyKey,
+        fingerprint,
+        acceptWithinMs,
+        apiKey,
+        wrappedKey,
+        endWithinMs: deadlineSeconds === undefined ? undefined : deadlineSeconds * 1_000,
       }
       failpoint('submit.begun')
       const claim = await claimFor(options, tenant, request)

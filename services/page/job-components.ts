@@ -38,6 +38,34 @@ export function jobState (job: JobStatusResource): Html {
   </div>`
 }
 
+/** What servers do that answer later, by the reason of a row that ended now. */
+const WAITING_REASONS: Readonly<Record<string, string>> = {
+  greylisted: 'the server asks to come back later',
+  no_answer: 'the server has not answered yet',
+  blocked: 'the server refuses us for now',
+  mail_server_unreachable: 'the server cannot be reached',
+  timeout: 'the server takes its time',
+  unavailable: 'the server takes only so many questions at a time',
+}
+
+/**
+ * The rows of a job that wait, why, and until when; empty while none does. Live updates replace
+ * this element by its id.
+ */
+export function waitingRows (
+  { id, waiting }: JobStatusResource, zone: string
+): Html {
+  return html`<div id="waiting-${id}">${waiting !== null && html`
+    <div class="notice">
+      <p>${count(waiting.rows)} of the open rows wait for an answer, until about
+        ${time(waiting.estimatedEndAt, zone)}:</p>
+      <ul>${Object.entries(waiting.reasons).map(([reason, rows]) => html`
+        <li>${count(rows)}: ${WAITING_REASONS[reason] ?? reason.replaceAll('_', ' ')}</li>`)}</ul>
+      <p>You may close this page. To have the results now, cancel the job: what is verified stays,
+        and rows that wait end as unknown, free.</p>
+    </div>`}</div>`
+}
+
 /** The table of jobs. While jobs run, it contains an element that subscribes to their progress. */
 export function jobTable (
   { tenant: { mode }, zone }: Visit, jobs: readonly JobStatusResource[]

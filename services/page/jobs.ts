@@ -15,7 +15,7 @@ import { isStillSignedIn, requesterOf } from './guard.ts'
 import { count, html, type Html, money, time } from './html.ts'
 import {
   attemptTable, breakdown, isEnded, jobName, jobState, jobTable, MAX_LIVE_JOBS, stateText,
-  uploadLink,
+  uploadLink, waitingRows,
 } from './job-components.ts'
 import {
   badge, customerPage, emptyState, findNotice, postForm, redirect, select, sendHtml, table,
@@ -218,6 +218,7 @@ function jobView (visit: Visit, details: JobDetails): Html {
       </div>
       ${!isEnded(job) && html`<div data-live="/${mode}/live?view=job&amp;job=${job.id}"></div>`}
       ${jobState(job)}
+      ${waitingRows(job, visit.zone)}
       ${facts(visit, job)}
       <section><h2>Rows</h2>${breakdown(job)}</section>
       ${may(visit.visitor, 'results.view') && resultSection(visit, details)}
@@ -233,6 +234,7 @@ function facts ({ zone }: Visit, job: JobStatusResource): Html {
     ${fact('Service', job.service)}
     ${fact('Created', time(job.createdAt, zone))}
     ${fact('Ended', job.completedAt === null ? 'Not yet' : time(job.completedAt, zone))}
+    ${job.deadline !== null && fact('Deadline', time(job.deadline, zone))}
     ${job.erasedAt !== null && fact('Erased', time(job.erasedAt, zone))}
     ${fact('Maximum price', money(job.maxQuoteMicros))}
     ${isEnded(job) && fact('Charged', money(job.chargedMicros))}
@@ -401,7 +403,7 @@ async function sendProgress (
   const endsAt = performance.now() + MAX_STREAM_MS
   try {
     for (;;) {
-      const update = nextUpdate(jobs, shown, isOne)
+      const update = nextUpdate(jobs, shown, isOne ? visit.zone : undefined)
       if (update !== undefined) reply.raw.write(`data: ${JSON.stringify(update)}\n\n`)
       if (jobs.every(isEnded) || performance.now() > endsAt) break
       await (deps.sleep ?? sleep)(POLL_MS[isOne ? 'job' : 'list'], closed.signal)
@@ -441,10 +443,10 @@ function watchedJobs (
 
 /**
  * The update for a page that shows these jobs, which become the new ones; undefined when none
- * changed. A page of one job also gets its breakdown.
+ * changed. The page of one job, which needs the time zone, also gets its breakdown and what waits.
  */
 function nextUpdate (
-  jobs: readonly JobStatusResource[], shown: Map<string, JobStatusResource>, isOne: boolean
+  jobs: readonly JobStatusResource[], shown: Map<string, JobStatusResource>, zone?: string
 ): LiveUpdate | undefined {
   const changed = jobs.filter(job => JSON.stringify(job) !== JSON.stringify(shown.get(job.id)))
   if (changed.length === 0) return undefined
@@ -455,7 +457,12 @@ function nextUpdate (
   for (const job of changed) shown.set(job.id, job)
   const elements = changed.flatMap(job => [
     [`state-${job.id}`, jobState(job).html] as const,
-    ...(isOne ? [[`breakdown-${job.id}`, breakdown(job).html] as const] : []),
+    ...(zone === undefined
+      ? []
+      : [
+        [`breakdown-${job.id}`, breakdown(job).html] as const,
+        [`waiting-${job.id}`, waitingRows(job, zone).html] as const,
+      ]),
   ])
   return {
     elements: Object.fromEntries(elements),

@@ -8,7 +8,7 @@ import { BodyGuard, type MinimumThroughput } from '../runtime/platform/body-guar
 import { FairPool } from '../runtime/platform/limits.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
-import { customerPage, emptyState, sendHtml } from './layout.ts'
+import { customerPage, emptyState, select, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 
 const MAX_FILE_NAME_CHARACTERS = 200
@@ -81,6 +81,7 @@ function uploadOf ({ body, query }: FastifyRequest): Upload {
     header: text('header') === 'true',
     forceFresh: text('fresh') === 'true',
     ...(text('country') === '' ? {} : { countryCode: text('country') }),
+    ...(text('deadline') === '' ? {} : { deadline: Number(text('deadline')) }),
     ...(text('webhook') === '' ? {} : { webhook_url: text('webhook') }),
     ...(name === '' ? {} : { metadata: { file: name } }),
   }
@@ -119,6 +120,12 @@ function uploadView (visit: Visit, services: readonly Service[]): Html {
   })
 }
 
+/** Deadlines to choose from, in seconds. */
+const DEADLINES = [
+  ['', 'As long as usual'], ['600', '10 minutes'], ['3600', '1 hour'], ['21600', '6 hours'],
+  ['86400', '1 day'], ['172800', '2 days'],
+] as const
+
 function choices (services: readonly Service[]): Html {
   return html`
     <label class="check"><input type="checkbox" name="header" checked> The first line names the
@@ -140,6 +147,11 @@ function choices (services: readonly Service[]): Html {
       <label>Webhook address, called when the job ends
         <input type="url" name="webhook" maxlength="2048" placeholder="https://"
           autocomplete="off"></label>
+      <label>Wait for slow mail servers
+        ${select('deadline', '', DEADLINES)}</label>
+      <p class="hint">Some mail servers answer only after minutes or hours. Contacts without an
+        answer by then end as unknown, free. You can also cancel the job at any time: what is
+        verified stays.</p>
       <label class="check"><input type="checkbox" name="fresh"> Check every contact live, even if
         it is in the cache</label>
     </details>`

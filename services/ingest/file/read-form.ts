@@ -214,16 +214,20 @@ export function readFileOptions (entries: OptionEntries): FileRequest {
     if (label !== undefined) labels.push([label, value])
     else if (value !== '') options.set(name, value)
   }
-  const { column, header, delimiter, forceFresh, ...texts } = Object.fromEntries(options)
+  const { column, header, delimiter, forceFresh, deadline, ...texts } = Object.fromEntries(options)
   return {
     csv: { column, header: headerOf(header), delimiter: delimiterOf(delimiter) },
     fields: {
       ...texts,
       ...forceFresh === undefined ? {} : { forceFresh: BOOLEANS.get(forceFresh) ?? forceFresh },
+      ...deadline === undefined ? {} : { deadline: numberOf(deadline) },
       ...labels.length === 0 ? {} : { metadata: Object.fromEntries(labels) },
     },
   }
 }
+
+/** A number in digits; any other text stays one, which the schema of the field rejects. */
+const numberOf = (text: string): number | string => /^\d{1,15}$/.test(text) ? Number(text) : text
 
 function headerOf (text: string | undefined): boolean | undefined {
   const header = text === undefined ? undefined : BOOLEANS.get(text)

@@ -41,7 +41,7 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: JobQuerySchema,
-      response: { 200: JobSchema, ...ERROR_RESPONSES },
+      response: { 200: withExample(JobSchema, EXAMPLE_JOBS.waiting), ...ERROR_RESPONSES },
     },
     preValidation: numbersInQuery('wait'),
     handler: async (request, reply) => {

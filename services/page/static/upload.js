@@ -14,7 +14,7 @@ let file = { name: '', content: new Blob(), delimiter: ',', rows: [] }
 
 form?.addEventListener('submit', showQuote)
 fields?.file.addEventListener('change', readFile)
-for (const name of ['header', 'column', 'service', 'country', 'webhook', 'fresh']) {
+for (const name of ['header', 'column', 'service', 'country', 'webhook', 'deadline', 'fresh']) {
   fields?.[name].addEventListener('change', changed)
 }
 fields?.service.addEventListener('change', showCountry)
@@ -163,6 +163,7 @@ function options () {
     header: fields.header.checked,
     country: fields.country.disabled ? '' : fields.country.value,
     webhook: fields.webhook.value,
+    deadline: fields.deadline.value,
     fresh: fields.fresh.checked,
     file: file.name,
   }

@@ -60,6 +60,20 @@ describe('another field', () => {
     expect(await refusal({ ...good, forceFresh })).toEqual(invalid('forceFresh'))
   })
 
+  it(row(53), async () => {
+    for (const deadline of ['60', '6h', 0, 59, 172_801, -60, 60.5, 1e300, null, true, [60], {}]) {
+      expect([deadline, ...await refusal({ ...good, deadline })])
+        .toEqual([deadline, ...invalid('deadline')])
+    }
+    for (const deadline of ['59', '172801', '6h', '60.5', '-60', '6e1', '٦٠']) {
+      const { status, code, json } = await ask(
+        `/jobs?service=${service}&deadline=${encodeURIComponent(deadline)}`,
+        { body: 'phone\n+12127365000\n', headers: { 'content-type': 'text/csv' } })
+      expect([deadline, status, code, json.error.param])
+        .toEqual([deadline, 400, 'invalid_request', 'deadline'])
+    }
+  })
+
   it.each(['force_fresh', 'webhookUrl', 'Inputs', 'callback', 'toString', 'x'.repeat(1_000), ''])(
     `${row(35)}: %s`, async name => {
       const param = name === '' ? undefined : name.slice(0, 100)

@@ -95,6 +95,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
     says: 'nothing of a vendor is in any answer, file, event or history',
     where: `${CONTRACT}/neutrality.ts: is in no response, file, event or history`,
   },
+  53: here('a deadline that is no whole number of seconds from a minute to two days is 400'),
 }
 
 /** The name of a test, of the row that it proves. */

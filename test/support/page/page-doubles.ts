@@ -79,6 +79,8 @@ export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResourc
   hasOriginalColumns: false,
   erasedAt: null,
   erasureCompletedAt: null,
+  deadline: null,
+  waiting: null,
   ...more,
 })
 

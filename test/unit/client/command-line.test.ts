@@ -280,15 +280,18 @@ describe('the output of a command', () => {
     }
     screen.say('a')
     screen.print('b')
-    for (const change of [{}, { jobs: 3, endedJobs: 1, done: 250 }, { done: 1_000, before: 0 }]) {
-      show(change)
-    }
+    const waiting = { rows: 400, untilMs: Date.parse('2026-08-11T10:05:00.000Z') }
+    for (const change of [
+      {}, { jobs: 3, endedJobs: 1, done: 250 }, { done: 1_000, before: 0 }, { waiting },
+    ]) show(change)
     expect([String(output.read()), screen.confirm]).toEqual(['b\n', undefined])
     expect(String(errors.read()).split('\n')).toEqual([
       'a',
       '[##############..........] 60 %  600 of 1,000 rows, 200 rows/s, about 2 s left',
       '[######..................] 25 %  250 of 1,000 rows, 1 of 3 jobs, 25 rows/s',
       `[${'#'.repeat(24)}] 100 %  1,000 of 1,000 rows, 500 rows/s`,
+      '[##############..........] 60 %  600 of 1,000 rows, 200 rows/s, 400 wait until about ' +
+        '2026-08-11 10:05 UTC',
       '',
     ])
   })

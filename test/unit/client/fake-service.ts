@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { type Client, createClient } from '../../../services/client/client.ts'
+import { type Client, createClient, type JobStatusResource } from '../../../services/client/client.ts'
 
 type Body = Readonly<Record<string, unknown>>
 
@@ -24,6 +24,8 @@ export type FakeOptions = {
   readonly preflight?: object
   /** The reason of each verdict. */
   readonly reason?: string
+  /** Fields of a job that has not ended: what waits, and its deadline. */
+  readonly waiting?: Pick<JobStatusResource, 'waiting' | 'deadline'>
 }
 
 const AT = '2026-08-11T10:00:00.000Z'
@@ -136,6 +138,7 @@ export class FakeService {
       chargedMicros: isEnded ? length * priceMicros : 0,
       releasedMicros: 0,
       completedAt: isEnded ? AT : null,
+      ...(!isEnded || endAs === 'verifying') && this.#options.waiting,
     }
   }
 

@@ -50,7 +50,7 @@ describe('the MCP server', () => {
 
   it('verifies contacts and returns their rows, job and price', async () => {
     const { call, service } = await connect(100)
-    const args = { ...PHONES, country: 'DE', force_fresh: true }
+    const args = { ...PHONES, country: 'DE', force_fresh: true, deadline_seconds: 60 }
     const { text, output } = await call('verifyContacts', args)
     expect(output).toMatchObject({
       ended: true,
@@ -60,7 +60,8 @@ describe('the MCP server', () => {
     expect(output.rows[1]).toEqual(
       { row: 2, input: '+12127365001', e164: verdictOf('+12127365001'), status: 'valid' })
     expect(JSON.parse(text)).toEqual(output)
-    expect(service.jobs[0]?.body).toMatchObject({ countryCode: 'DE', forceFresh: true })
+    expect(service.jobs[0]?.body)
+      .toMatchObject({ countryCode: 'DE', forceFresh: true, deadline: 60 })
     expect((await call('getJob', { job_id: 'job_1' })).output)
       .toMatchObject({ ended: true, job: { id: 'job_1', status: 'completed' } })
     expect((await call('getResults', { job_id: 'job_1', limit: 2 })).output)
@@ -75,6 +76,7 @@ describe('the MCP server', () => {
     ['an unknown service', 'verifyContacts', { ...PHONES, service: 'fax' }],
     ['an unknown argument', 'verifyContacts', { ...PHONES, countryCode: 'DE' }],
     ['a country in words', 'verifyContacts', { ...PHONES, country: 'Germany' }],
+    ['a deadline of 59 s', 'verifyContacts', { ...PHONES, deadline_seconds: 59 }],
     ['a wait of an hour', 'verifyContacts', { ...PHONES, wait_seconds: 3_600 }],
     ['a job id that is a path', 'getJob', { job_id: '../balance' }],
     ['201 rows', 'getResults', { job_id: 'job_1', limit: 201 }],
@@ -83,7 +85,7 @@ describe('the MCP server', () => {
     const { call, service } = await connect(100)
     const { isError, text } = await call(tool, args)
     expect([isError, service.requests]).toEqual([true, []])
-    expect(text).toMatch(/contacts|service|countryCode|country|wait_seconds|job_id|limit|status/)
+    expect(text).toMatch(/contacts|service|countryCode|country|_seconds|job_id|limit|status/)
   })
 
   it('is served by the command on its streams until the host ends the input', async () => {
@@ -214,6 +216,29 @@ describe('a file of a session', () => {
       onprogress: progress => { reports.push(progress) },
     })
     expect(reports).toEqual([{ progress: 1, total: 2 }, { progress: 2, total: 2 }])
+  })
+
+  it('shows what waits, until when, and sends its deadline', async () => {
+    const estimatedEndAt = '2026-08-11T10:05:00.000Z'
+    const waiting = { rows: 1, reasons: { greylisted: 1 }, estimatedEndAt }
+    const deadline = '2026-08-11T11:00:00.000Z'
+    const { call, host, service } = await connect(100, {
+      endAs: 'verifying', waiting: { waiting, deadline },
+    })
+    const args = { file: 'in.csv', deadline_seconds: 3_600 }
+    await new Promise<object>((resolve, reject) => {
+      host.callTool({ name: TOOLS.verifyFile.name, arguments: args }, { onprogress: resolve })
+        .catch(reject)
+    })
+    expect((await call('verifyFile', { ...args, wait_seconds: 0 })).output)
+      .toMatchObject({ ended: false, waitingRows: 1 })
+    expect((await call('getJob', { job_id: 'job_1' })).output.job)
+      .toMatchObject({ deadline, waiting })
+    service.change({})
+    expect((await call('verifyFile', args)).output).toMatchObject({ ended: true, waitingRows: 0 })
+    expect((await call('getJob', { job_id: 'job_1' })).output.job)
+      .toMatchObject({ deadline: null, waiting: null })
+    expect(service.jobs.map(({ body }) => body['deadline'])).toEqual([3_600])
   })
 
   it('goes on after the call has waited long enough', async () => {

@@ -122,6 +122,22 @@ describe('a submitted file', () => {
     ])
   })
 
+  it('sends the deadline of its jobs, and says what waits and how to end it', async () => {
+    const estimatedEndAt = '2026-08-11T10:05:00.000Z'
+    const waiting = { rows: 1, reasons: { greylisted: 1 }, estimatedEndAt }
+    const service = createFakeService({ waiting: { waiting, deadline: null } })
+    const shown: unknown[] = []
+    const done = submit(service, { deadline: 3_600, rowsPerJob: 5, country: 'US' }, {
+      progress: progress => { shown.push(progress.waiting) },
+    })
+    await done
+    expect(service.jobs.map(({ body }) => body['deadline'])).toEqual([3_600, 3_600])
+    expect(shown).toContainEqual({ rows: 2, untilMs: Date.parse(estimatedEndAt) })
+    expect(shown.at(-1)).toBeUndefined()
+    expect(done.messages.filter(line => line.includes('verification-jobs cancel JOB')))
+      .toHaveLength(1)
+  })
+
   it('has at most `parallel` jobs at a time, and counts its rows', async () => {
     const done: number[] = []
     const open: number[] = []

@@ -4,7 +4,7 @@ import { LINE_TYPES, REASONS } from '../../../schemas/api/verdicts.ts'
 import { SERVICE_SLUGS } from '../../../services/topology.ts'
 import { application, good, JOB_ID } from './doubles.ts'
 
-const FIELDS = 'service, inputs, countryCode, forceFresh, webhook_url, metadata'
+const FIELDS = 'service, inputs, countryCode, forceFresh, deadline, webhook_url, metadata'
 const SLUGS = 'phone-validation, whatsapp, telegram, carrier-single, carrier-lookup, ' +
   'email-validation'
 const COUNTRY = 'countryCode is not an ISO 3166 two-letter code. Send one, for example US, or ' +
@@ -55,6 +55,11 @@ const CASES: readonly Case[] = [
   ['null as country', { ...good, countryCode: null }, 'invalid_request', 'countryCode'],
   ['forceFresh as text', { ...good, forceFresh: 'true' }, 'invalid_request', 'forceFresh',
     'forceFresh must be true or false, without quotes.'],
+  ['a deadline below a minute', { ...good, deadline: 59 }, 'invalid_request', 'deadline',
+    'deadline must be a whole number from 60 to 172,800.'],
+  ['a deadline over two days', { ...good, deadline: 172_801 }, 'invalid_request', 'deadline',
+    'deadline must be a whole number from 60 to 172,800.'],
+  ['a deadline as text', { ...good, deadline: '3600' }, 'invalid_request', 'deadline'],
   ['an unknown field', { ...good, force_fresh: true }, 'invalid_request', 'force_fresh',
     `force_fresh is not a field of this request. Leave it out; there are: ${FIELDS}.`],
   ['51 labels', { ...good, metadata: labels(51) }, 'invalid_request', 'metadata',

@@ -126,6 +126,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     }),
     rows: async function * () { yield [] },
     readJob,
+    waitingRows: async () => undefined,
     // No job changes while a request waits for it.
     waitForJob: async ({ tenant, job }) => await (more.readJob ?? readJob)(tenant, job),
     findArchived: async () => undefined,

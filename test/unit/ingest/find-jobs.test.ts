@@ -62,6 +62,25 @@ describe('a job', () => {
     expect(calls).toHaveLength(1)
   })
 
+  it('shows what waits while checks may follow', async () => {
+    const asked: string[] = []
+    const deps = doubles({
+      waitingRows: async (_tenant, job) => {
+        asked.push(job)
+        return { rows: 3, reasons: { greylisted: 3 }, lastDueMs: NOW_MS }
+      },
+    })
+    const { preflight } = jobOf()
+    const jobs = [
+      jobOf({ id: 'job_1', status: 'verifying' }), jobOf({ id: 'job_2', status: 'cancelling' }),
+      jobOf({ id: 'job_3', preflight: { ...preflight, freshChecks: 0 } }),
+      closedJob({ id: 'job_4' }),
+    ]
+    const bodies = await jobBodies(deps, TENANT, jobs)
+    expect(asked).toEqual(['job_1'])
+    expect(bodies.map(({ waiting }) => waiting?.rows)).toEqual([3, undefined, undefined, undefined])
+  })
+
   it('has labels that its key opens, none without the key, and an error in an outage', async () => {
     const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.com/in' }
     const none = { metadata: {}, webhookUrl: '' }

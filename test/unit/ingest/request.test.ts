@@ -27,6 +27,11 @@ describe('the submission of a request', () => {
     })
   })
 
+  it('has the deadline that was asked for', () => {
+    expect(readSubmission(requestOf({ ...good, deadline: 90 }), settings))
+      .toMatchObject({ deadlineSeconds: 90 })
+  })
+
   it('is refused for a service without provider, unless a test key asks', () => {
     const body = { ...good, service: 'telegram' }
     expect(readSubmission(requestOf(body), settings))
@@ -73,7 +78,7 @@ describe('the fingerprint of a request', () => {
     ['order of inputs', { inputs: good.inputs.toReversed() }],
     ['cut between inputs', { inputs: [good.inputs.join()] }], ['country', { countryCode: 'US' }],
     ['forceFresh', { forceFresh: true }], ['labels', { metadata: { a: '1' } }],
-    ['address', { webhook_url: 'https://a.example/' }],
+    ['address', { webhook_url: 'https://a.example/' }], ['deadline', { deadline: 60 }],
   ])('differs by %s', (_, change) => {
     expect(fingerprintOf({ ...body, ...change })).toMatch(/^[0-9a-f]{32}$/)
     expect(fingerprintOf({ ...body, ...change })).not.toBe(own)

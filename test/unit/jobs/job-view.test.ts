@@ -34,7 +34,25 @@ describe('the status resource', () => {
       hasOriginalColumns: false,
       erasedAt: null,
       erasureCompletedAt: null,
+      deadline: null,
+      waiting: null,
     })
+  })
+
+  it('shows the deadline, and what waits until then at the latest', () => {
+    const atMs = (seconds: number) => Date.parse('2026-08-11T10:00:00.000Z') + seconds * 1_000
+    const waiting = (lastDueMs: number) => ({ rows: 3, reasons: { greylisted: 3 }, lastDueMs })
+    const running = endedJob({ ended: false, status: 'verifying', deadlineMs: atMs(60) })
+    expect(jobBody(running, header, { waiting: waiting(atMs(5)) })).toMatchObject({
+      deadline: '2026-08-11T10:01:00.000Z',
+      waiting: {
+        rows: 3, reasons: { greylisted: 3 }, estimatedEndAt: '2026-08-11T10:00:05.000Z',
+      },
+    })
+    expect(jobBody(running, header, { waiting: waiting(atMs(300)) }).waiting)
+      .toMatchObject({ estimatedEndAt: '2026-08-11T10:01:00.000Z' })
+    expect(jobBody(endedJob(), header, { waiting: waiting(atMs(300)) }).waiting)
+      .toMatchObject({ estimatedEndAt: '2026-08-11T10:05:00.000Z' })
   })
 
   it('shows the end as soon as the money is settled', () => {

@@ -49,8 +49,8 @@ function setUp (parts: {
   const signals: (AbortSignal | undefined)[] = []
   const submitter = createSubmitter({
     store: {
-      claim: async (_tenant, { owner }) => {
-        claims.push(owner)
+      claim: async (_tenant, { owner, endWithinMs }) => {
+        claims.push(endWithinMs ?? owner)
         const made = { kind: 'new', nowMs: 1_000, acceptByMs: 26_000 } as const
         return claims.length === 1 ? parts.claim ?? made : made
       },
@@ -103,6 +103,12 @@ describe('a submission', () => {
     expect(rows.rows).toEqual({ inputs: submission.inputs })
     expect(openHeader(headerKeyOf(key), { tenant: 'org_1.live', job: id }, header!))
       .toEqual({ metadata: { order: '7' }, webhookUrl: '' })
+  })
+
+  it('claims its deadline, which counts from there', async () => {
+    const { submitter, claims } = setUp()
+    await submitter.submit({ ...submission, deadlineSeconds: 60 })
+    expect(claims).toEqual([60_000])
   })
 
   it('of many rows travels in chunks, the header in the first alone', async () => {

@@ -116,6 +116,21 @@ describe('the page of a job', () => {
     expect((await cancelling.get(path)).body).not.toContain('/cancel"')
   })
 
+  it('shows what waits, why, until when, and how to end it', async () => {
+    const estimatedEndAt = '2026-11-21T12:05:00.000Z'
+    const reasons = { greylisted: 2, dns_error: 1 }
+    const job = jobLike({
+      deadline: '2026-11-21T18:00:00.000Z', waiting: { rows: 3, reasons, estimatedEndAt },
+    })
+    const body = await (await browse({ job })).read(path)
+    for (const part of [
+      '3 of the open rows wait for an answer, until about 21 Nov 2026, 12:05:00',
+      '2: the server asks to come back later', '1: dns error', 'cancel the job: what is verified',
+      'Deadline 21 Nov 2026, 18:00:00',
+    ]) expect(body).toContain(part)
+    expect(await (await browse({ job: jobLike() })).read(path)).not.toMatch(/Deadline|wait for an/)
+  })
+
   it('has a breakdown that adds up, as a bar with every part visible, and as a table', async () => {
     const job = jobLike({
       totalRows: 100_000, freshRecords: 99_990, pendingRecords: 0, unknownRecords: 6,
@@ -254,7 +269,8 @@ describe('the progress of jobs', () => {
     expect(pausesMs).toEqual([500, 500, 500, 500])
     expect(updates.map(({ done, announcement }) => [done, announcement]))
       .toEqual([[false, ''], [false, ''], [true, 'job_1: Completed.']])
-    expect(Object.keys(updates[0]?.elements ?? {})).toEqual(['state-job_1', 'breakdown-job_1'])
+    expect(Object.keys(updates[0]?.elements ?? {}))
+      .toEqual(['state-job_1', 'breakdown-job_1', 'waiting-job_1'])
     expect(updates[1]?.elements['state-job_1']).toContain('80 %')
   })
 

@@ -24,10 +24,10 @@ describe('an uploaded file', () => {
   const chosen = { service: 's', column: '2', delimiter: ';', header: true }
 
   it.each([
-    ['&country=+us+&fresh=false&file=a.csv&x=1',
+    ['&country=+us+&fresh=false&deadline=&file=a.csv&x=1',
       { ...chosen, forceFresh: false, countryCode: 'us', metadata: { file: 'a.csv' } }],
-    ['&country=&file=&webhook=https%3A%2F%2Fx&fresh=true',
-      { ...chosen, forceFresh: true, webhook_url: 'https://x' }],
+    ['&country=&file=&webhook=https%3A%2F%2Fx&deadline=3600&fresh=true',
+      { ...chosen, forceFresh: true, deadline: 3_600, webhook_url: 'https://x' }],
   ])('becomes a job, as it is, with the chosen values only: %s', async (more, options) => {
     const calls: unknown[] = []
     const { send } = await browse({

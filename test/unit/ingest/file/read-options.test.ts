@@ -7,13 +7,21 @@ describe('the options of a file', () => {
     expect(readFileOptions([
       ['service', 's'], ['column', '2'], ['header', 'false'], ['delimiter', 'tab'],
       ['forceFresh', 'true'], ['metadata[a]b]', 'c'], ['metadata[]]', ''], ['metadata[]', 'd'],
-      ['countryCode', ''],
+      ['countryCode', ''], ['deadline', '3600'],
     ])).toEqual({
       csv: { column: '2', header: false, delimiter: '\t' },
-      fields: { service: 's', forceFresh: true, metadata: { 'a]b': 'c', ']': '', '': 'd' } },
+      fields: {
+        service: 's', forceFresh: true, deadline: 3_600, metadata: { 'a]b': 'c', ']': '', '': 'd' },
+      },
     })
     expect(readFileOptions([['delimiter', ';']]))
       .toEqual({ csv: { column: undefined, header: undefined, delimiter: ';' }, fields: {} })
+  })
+
+  it('leave a deadline that is no number to its schema', () => {
+    for (const text of ['6h', '-60', '60.5', '1e3', '0x64', ' 60', '9'.repeat(400)]) {
+      expect(readFileOptions([['deadline', text]]).fields).toEqual({ deadline: text })
+    }
   })
 
   it('are shown truncated if they are unknown', () => {

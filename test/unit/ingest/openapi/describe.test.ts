@@ -98,8 +98,8 @@ describe('the description of the interface', () => {
       expect(Object.keys(requestBody?.content ?? {}))
         .toEqual(['application/json', 'text/csv', 'multipart/form-data'])
       expect(parameters.filter(it => it.in === 'query').map(({ name }) => name)).toEqual([
-        'service', 'column', 'header', 'delimiter', 'countryCode', 'forceFresh', 'webhook_url',
-        'metadata',
+        'service', 'column', 'header', 'delimiter', 'countryCode', 'forceFresh', 'deadline',
+        'webhook_url', 'metadata',
       ])
     }
   })
