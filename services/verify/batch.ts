@@ -213,7 +213,10 @@ async function checkRows (
   const { retryDeadline } = batch.value
   const isFirst = retryDeadline === 0
   const isLast = !isFirst && deps.clock.now() >= retryDeadline
-  return await deps.check(rows, { ...kindOf(batch.value), signal, isLast, isFirst, submissions })
+  const { tenant } = batch.value
+  return await deps.check(rows, {
+    ...kindOf(batch.value), tenant, signal, isLast, isFirst, submissions,
+  })
 }
 
 /** A row that no answer names was not checked; it is free and not cached. */

@@ -18,6 +18,7 @@ export type Factories = Readonly<Partial<Record<ProviderName, () => Provider>>>
 export type CheckRequest = {
   readonly service: ServiceSlug
   readonly mode: 'live' | 'test'
+  readonly tenant?: string
   readonly signal: AbortSignal
   /** The rows will not be checked again, so the current verdict of every row counts. */
   readonly isLast?: boolean
@@ -69,8 +70,8 @@ export function createChecker (options: CheckerOptions): Checker {
   const first = providersByService('PROVIDERS', options.lists, providerOf)
   const second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, providerOf)
   const check: Checker = async (rows, request) => {
-    const { service, mode, signal, isLast = false, isFirst, submissions } = request
-    const asking = { service, signal, isLast, isFirst, submissions, metrics: options.metrics }
+    const { service, mode, tenant, signal, isLast = false, isFirst, submissions } = request
+    const asking = { service, tenant, signal, isLast, isFirst, submissions, metrics: options.metrics }
     const checkBy = async (list: readonly ResilientProvider[], some: readonly ProviderRow[]) =>
       await checkWithFallback(list, some, asking)
     if (mode === 'test') {
@@ -248,6 +249,7 @@ type ResilientProvider =
 
 type FallbackOptions = BatchOptions & {
   readonly service: ServiceSlug
+  readonly tenant?: string | undefined
   readonly signal: AbortSignal
   readonly metrics?: Pick<Metrics, 'count' | 'observe'> | undefined
 }
@@ -367,7 +369,7 @@ async function checkMeasured (
       found.answers.set(row, sold.evidence === undefined
         ? { ...sold, evidence: BY_VENDOR[sold.status] }
         : sold)
-      if (retry === true) found.retry.add(row)
+      if (retry !== undefined) found.retry.add(row)
       else found.retry.delete(row)
     }
     for (const [outcome, more] of rowsByOutcome(found)) count(outcome, more)

@@ -51,26 +51,28 @@ const smtpConfig = {
   }),
   SMTP_CONNECTIONS: atLeastOne(256, 'Maximum concurrent sessions with mail servers.'),
   SMTP_CONCURRENCY: atLeastOne(
-    2, 'Maximum concurrent sessions with servers of one owner, and for one domain.'),
+    2, 'Maximum concurrent sessions of all processes with servers of one owner, from one egress; ' +
+      'large owners have limits of their own.'),
   SMTP_PER_MINUTE: atLeastOne(
-    60, 'Maximum new sessions per minute with servers of one owner, and for one domain.'),
+    60, 'Maximum new sessions per minute of all processes with servers of one owner, from one ' +
+      'egress; large owners have limits of their own.'),
   SMTP_CONNECT_TIMEOUT_MS: atLeastOne(
     5_000, 'Timeout of a connection to one address of a mail server.'),
   SMTP_GREETING_TIMEOUT_MS: atLeastOne(75_000, 'Timeout of the greeting of a mail server.'),
   SMTP_REPLY_TIMEOUT_MS: atLeastOne(75_000, 'Timeout of any other reply of a mail server.'),
-  SMTP_HOST_TIMEOUT_MS: atLeastOne(
-    210_000, 'Timeout of the sessions with one mail server about one address.'),
-  SMTP_ROW_TIMEOUT_MS: atLeastOne(
-    300_000, 'Timeout of the check of one address at all mail servers of its domain.'),
+  SMTP_SESSION_TIMEOUT_MS: atLeastOne(
+    600_000, 'Maximum duration of a session with a mail server, in which it is asked for many ' +
+      'addresses.'),
+  SMTP_IDLE_MS: atLeastOne(
+    3_000, 'How long a session with a mail server is kept open for further addresses.'),
   SMTP_FIRST_TIMEOUT_MS: atLeastOne(
-    8_000, 'Maximum wait for slow mail servers in the first check of a batch. Their rows are ' +
-      'retried after RETRY_DELAY_MS, with the other timeouts.'),
-  SMTP_GREYLIST_SECONDS: atLeastOne(
-    300, 'Wait before an address is checked again that is greylisted or had no answer.'),
+    8_000, 'Maximum wait for mail servers in the first check of a batch. Rows without an answer ' +
+      'are retried after RETRY_DELAY_MS.'),
+  SMTP_LATER_TIMEOUT_MS: atLeastOne(
+    20_000, 'Maximum wait for mail servers in each later check of a batch.'),
   SMTP_REST_SECONDS: atLeastOne(
-    300, 'Wait before a mail server that blocked us or was unreachable is used again.'),
-  SMTP_CATCH_ALL_SECONDS: atLeastOne(
-    3_600, 'Time to live of the cached answer whether a domain accepts mail for any name.'),
+    300, 'Wait before a mail server is used again that was unreachable, and before an egress is ' +
+      'used again at an owner that blocked it.'),
 }
 
 type PresetKey = typeof VENDOR_KEYS[number]

@@ -23,9 +23,9 @@ import {
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
-import { createSessionLimiter } from './mailboxes/connections.ts'
 import { createEgress, createEgressPool, describedEgresses } from './mailboxes/egress.ts'
-import { createProbe } from './mailboxes/probe.ts'
+import { MailHosts } from './mailboxes/hosts.ts'
+import { type HostMemory, redisHostMemory } from './mailboxes/memory.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 import { redisSubmissions, TasksInFlight } from './submissions.ts'
 
@@ -58,7 +58,9 @@ export function verifyDeps (
       secondLists: config.SECOND_OPINIONS,
       limits: limitsOf(config),
       metrics,
-      factories: factoriesOf(config, domains, lists),
+      factories: factoriesOf(config, {
+        domains, lists, memory: redisHostMemory(cache, { onFault: logCacheFault(log) }), metrics,
+      }),
     }),
     clock,
     sleep,
@@ -126,14 +128,20 @@ const BUILT_IN_FACTORIES = {
   sandbox: () => createSandboxProvider(),
 } satisfies Factories
 
-/**
- * Factories for the built-in providers and those in HTTP_PROVIDERS; `domains` as configured,
- * `lists` of the release if left out.
- */
-export function factoriesOf (
-  config: VerifyConfig, domains: MailDomains | undefined = mailDomainsOf(config),
-  lists?: CurrentLists
-): Factories {
+/** What providers are made of beside the configuration. */
+type FactoryParts = {
+  /** As configured if left out. */
+  readonly domains?: MailDomains | undefined
+  /** Those of the release if left out. */
+  readonly lists?: CurrentLists | undefined
+  /** Needed by smtp-probe. */
+  readonly memory?: HostMemory
+  readonly metrics?: ServiceContext['metrics']
+}
+
+/** Factories for the built-in providers and those in HTTP_PROVIDERS. */
+export function factoriesOf (config: VerifyConfig, parts: FactoryParts = {}): Factories {
+  const { domains = mailDomainsOf(config), lists } = parts
   const described = readHttpProviders(config.HTTP_PROVIDERS).providers.map((vendor) =>
     [`http:${vendor.id}`, () => createVendorProvider(vendor)] as const)
   const presets = [...VENDOR_PRESETS].map(([name, preset]) =>
@@ -141,7 +149,7 @@ export function factoriesOf (
   return {
     ...BUILT_IN_FACTORIES,
     'email-domain': () => createEmailDomainProvider({ domains, ...(lists && { lists }) }),
-    'smtp-probe': () => smtpProbeProvider(config, domains, lists),
+    'smtp-probe': () => smtpProbeProvider(config, { ...parts, domains }),
     ...Object.fromEntries([...described, ...presets]),
   }
 }
@@ -167,39 +175,35 @@ const missingProbe = (setting: string) => new RangeError(`smtp-probe needs ${set
  * The provider `smtp-probe` by its settings.
  * @throws RangeError if a required one is empty.
  */
-function smtpProbeProvider (
-  config: VerifyConfig, domains: MailDomains | undefined, lists: CurrentLists | undefined
-) {
+function smtpProbeProvider (config: VerifyConfig, parts: FactoryParts) {
+  const { domains, memory, lists, metrics } = parts
   const pool = createEgressPool(describedEgresses(config).map(described => createEgress(described, {
     port: config.SMTP_PORT, timeoutMs: config.SMTP_CONNECT_TIMEOUT_MS,
   })))
-  const [egress] = pool.all
-  if (egress === undefined) throw missingProbe('SMTP_HELO or SMTP_EGRESS')
+  if (pool.all.length === 0) throw missingProbe('SMTP_HELO or SMTP_EGRESS')
   if (domains === undefined) throw missingProbe('DNS_SERVERS')
-  const probe = createProbe({
-    connect: egress.connect,
-    limiter: createSessionLimiter({
-      perOwner: config.SMTP_CONCURRENCY,
-      perOwnerAMinute: config.SMTP_PER_MINUTE,
-      connections: config.SMTP_CONNECTIONS,
-    }),
-    caller: egress.caller,
+  if (memory === undefined) throw missingProbe('REDIS_CACHE_URL')
+  const hosts = new MailHosts({
+    memory,
+    pool,
+    limits: {
+      sessions: config.SMTP_CONCURRENCY, sessionsAMinute: config.SMTP_PER_MINUTE,
+    },
+    connections: config.SMTP_CONNECTIONS,
     startTls: config.SMTP_STARTTLS,
     greetingTimeoutMs: config.SMTP_GREETING_TIMEOUT_MS,
     replyTimeoutMs: config.SMTP_REPLY_TIMEOUT_MS,
-    hostTimeoutMs: config.SMTP_HOST_TIMEOUT_MS,
-    rowTimeoutMs: config.SMTP_ROW_TIMEOUT_MS,
-    greylistMs: config.SMTP_GREYLIST_SECONDS * SECOND_MS,
+    sessionTimeoutMs: config.SMTP_SESSION_TIMEOUT_MS,
+    idleMs: config.SMTP_IDLE_MS,
     restMs: config.SMTP_REST_SECONDS * SECOND_MS,
-    catchAllMs: config.SMTP_CATCH_ALL_SECONDS * SECOND_MS,
+    metrics,
   })
   return createSmtpProbeProvider({
     domains,
-    probe,
+    hosts,
     ...(lists && { lists }),
-    // A row may wait for its turn before its own time begins.
-    callTimeoutMs: config.SMTP_ROW_TIMEOUT_MS + config.SMTP_FIRST_TIMEOUT_MS,
     firstTimeoutMs: config.SMTP_FIRST_TIMEOUT_MS,
+    laterTimeoutMs: config.SMTP_LATER_TIMEOUT_MS,
   })
 }
 

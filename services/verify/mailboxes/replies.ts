@@ -71,6 +71,28 @@ export class ReplyReader {
   }
 }
 
+const SECONDS_IN: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 }
+const WAIT = /\b(?:in|for|after|within|wait|least)\s+(\d{1,5})\s*(s|m|h)(?:ec\w*|in\w*|\b|our\w*)/i
+const WAIT_CLOCK = /\b(?:in|for|after)\s+(\d{1,2}):(\d\d):(\d\d)\b/i
+const MIN_WAIT_SECONDS = 10
+const MAX_WAIT_SECONDS = 4 * 3_600
+
+/**
+ * Milliseconds after which a server that refuses for now wants to be asked again, within bounds;
+ * undefined if its reply says no time.
+ */
+export function waitOf ({ code, lines }: SmtpReply): number | undefined {
+  if (code < 400 || code >= 500) return undefined
+  const text = lines.join(' ').slice(0, MAX_TEXT)
+  const [, count, unit = ''] = WAIT.exec(text) ?? []
+  const [, hours, minutes, seconds] = WAIT_CLOCK.exec(text) ?? []
+  const wait = count !== undefined
+    ? Number(count) * (SECONDS_IN[unit.toLowerCase()] ?? 1)
+    : Number(hours) * 3_600 + Number(minutes) * 60 + Number(seconds)
+  if (!(wait > 0)) return undefined
+  return Math.min(Math.max(wait, MIN_WAIT_SECONDS), MAX_WAIT_SECONDS) * 1_000
+}
+
 /** What a server was asked when it gave a reply. */
 type ReplyQuestion = {
   readonly step: SmtpStep

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import {
-  type Meaning, type Reading, readReply, ReplyReader, type SmtpReply, type SmtpStep,
+  type Reading, readReply, ReplyReader, type SmtpReply, type SmtpStep, waitOf,
 } from './replies.ts'
 
 /** Our identity; a mail server may compare the name with our address. */
@@ -12,89 +12,57 @@ export type SmtpCaller = {
   readonly sender: string
 }
 
-type ServerQuestion = {
-  /**
-   * One or two recipients. The second one is sent if the first one is accepted, or not now: servers
-   * that greylist start to count with the first question.
-   */
-  readonly recipients: readonly string[]
-  /** The name of the mail exchange, for replies that only some hosts give. */
-  readonly host: string
-  /** Server name for TLS; without it, nothing is encrypted. */
-  readonly tlsName: string | undefined
-  /** Called when the server accepts recipients. */
-  readonly onReady?: () => void
-}
-
 /** A step, and the meaning of the reply to it. */
-type StepReading = Reading & { readonly step: SmtpStep }
-
-/** The step that a session ended at. */
-export type ServerAnswer = StepReading & {
-  /** Of the second recipient, if it was sent; undefined if it had no reply. */
-  readonly second?: Meaning | undefined
+export type StepReading = Reading & {
+  readonly step: SmtpStep
+  readonly code: number
+  /** Milliseconds after which the server wants to be asked again, if it says so. */
+  readonly waitMs: number | undefined
 }
 
 const READY_FOR_TLS = 220
-const CLOSING = 421
+export const CLOSING = 421
 const REQUIRES_UTF8 = /[^\p{ASCII}]/u
 
+/** Whether an address can only be sent with SMTPUTF8 (RFC 6531). */
+export const requiresUtf8 = (address: string): boolean => REQUIRES_UTF8.test(address)
+
+/** Reads the reply to a step as `readReply` does. */
+export function readStep (
+  reply: SmtpReply, question: Parameters<typeof readReply>[1]
+): StepReading {
+  const { code } = reply
+  return { step: question.step, code, waitMs: waitOf(reply), ...readReply(reply, question) }
+}
+
+/** The exchange that a session is with. */
+type Exchange = {
+  /** Its name, for replies that only some hosts give. */
+  readonly host: string
+  /** Whether to use STARTTLS if the server offers it. */
+  readonly startTls: boolean
+}
+
+/** An open session: what the server offers. */
+export type Hello = { readonly extensions: ReadonlySet<string> }
+
 /**
- * Asks a server whether it accepts mail for the recipients, without sending mail: greeting, EHLO
- * (or HELO), STARTTLS if offered, MAIL, RCPT. It never sends VRFY or DATA. Rejects with SmtpFault.
+ * Opens a session: greeting, EHLO (or HELO), STARTTLS if offered. Resolves to the step that did not
+ * succeed instead. Nothing here ever sends VRFY or DATA. Rejects with SmtpFault.
  */
-export async function askServer (
-  channel: SmtpChannel, caller: SmtpCaller, question: ServerQuestion
-): Promise<ServerAnswer> {
-  const [first = '', second] = question.recipients
-  const { host, tlsName } = question
+export async function greet (
+  channel: SmtpChannel, { helo }: SmtpCaller, { host, startTls }: Exchange
+): Promise<Hello | StepReading> {
   const greeting = readStep(await channel.send(), { step: 'greeting', host })
   if (greeting.meaning !== 'accepted') return greeting
-  const hello = await greet(channel, caller, { host, tlsName })
-  if ('meaning' in hello) return hello
-  const utf8 = REQUIRES_UTF8.test(first)
-  // Without SMTPUTF8 a server accepts no such address (RFC 6531, 3.2).
-  if (utf8 && !hello.extensions.has('SMTPUTF8')) {
-    return { step: 'sender', meaning: 'unclear', by: 'code' }
-  }
-  const from = `MAIL FROM:<${caller.sender}>${utf8 ? ' SMTPUTF8' : ''}`
-  const sender = readStep(await channel.send(from), { step: 'sender', host })
-  if (sender.meaning !== 'accepted') return sender
-  question.onReady?.()
-  const asked = { step: 'recipient', host, sender: caller.sender } as const
-  const reply = await channel.send(`RCPT TO:<${first}>`)
-  const answer = readStep(reply, { ...asked, recipient: first })
-  const isOpen = answer.meaning === 'accepted' ||
-    (answer.meaning === 'greylisted' && reply.code !== CLOSING)
-  if (!isOpen || second === undefined) return answer
-  try {
-    const next = await channel.send(`RCPT TO:<${second}>`)
-    return { ...answer, second: readStep(next, { ...asked, recipient: second }).meaning }
-  } catch (error) {
-    // A failure of the second recipient does not change the answer for the first one.
-    if (error instanceof SmtpFault) return answer
-    throw error
-  }
-}
-
-function readStep (reply: SmtpReply, question: Parameters<typeof readReply>[1]): StepReading {
-  return { step: question.step, ...readReply(reply, question) }
-}
-
-type Hello = { readonly extensions: ReadonlySet<string> }
-
-async function greet (
-  channel: SmtpChannel, { helo }: SmtpCaller,
-  { host, tlsName }: Pick<ServerQuestion, 'host' | 'tlsName'>
-): Promise<Hello | StepReading> {
   const first = await channel.send(`EHLO ${helo}`)
   if (first.code >= 500) return readHello(await channel.send(`HELO ${helo}`), host, false)
   const hello = readHello(first, host, true)
-  if ('meaning' in hello || tlsName === undefined) return hello
+  if ('meaning' in hello || !startTls) return hello
   if (!hello.extensions.has('STARTTLS')) return hello
   // A server that offers STARTTLS and then refuses it is used in plain text.
   if ((await channel.send('STARTTLS')).code !== READY_FOR_TLS) return hello
-  await channel.startTls(tlsName)
+  await channel.startTls(host)
   return readHello(await channel.send(`EHLO ${helo}`), host, true)
 }
 
@@ -119,7 +87,7 @@ const CONTROL = /\p{Cc}/u
 /** Replies beyond the one that is awaited; a server has no reason for more than a 421. */
 const MAX_EARLY_REPLIES = 8
 
-/** An SMTP session over a connected socket, which it owns; one command at a time. */
+/** An SMTP session over a connected socket, which it owns; one command, or group, at a time. */
 export class SmtpChannel {
   readonly #socket: Socket
   readonly #options: ChannelOptions
@@ -132,6 +100,8 @@ export class SmtpChannel {
   #stream: Socket
   #failure: SmtpFault | undefined
   #waiting: PromiseWithResolvers<SmtpReply> | undefined
+  /** Replies to the commands that were sent at once. */
+  #expected = 1
 
   constructor (socket: Socket, options: ChannelOptions) {
     this.#socket = socket
@@ -148,7 +118,25 @@ export class SmtpChannel {
    */
   async send (command?: string): Promise<SmtpReply> {
     const { replyTimeoutMs, greetingTimeoutMs = replyTimeoutMs } = this.#options
-    return await this.#ask(command, command === undefined ? greetingTimeoutMs : replyTimeoutMs)
+    return command === undefined
+      ? await this.#ask([], greetingTimeoutMs)
+      : await this.#ask([command], replyTimeoutMs)
+  }
+
+  /**
+   * Sends commands at once (RFC 2920) and calls `onReply` with the reply to each, in order. Rejects
+   * with SmtpFault after the last reply there was.
+   */
+  async sendAll (
+    commands: readonly string[], onReply: (reply: SmtpReply, index: number) => void
+  ): Promise<void> {
+    this.#expected = commands.length
+    const { replyTimeoutMs } = this.#options
+    onReply(await this.#ask(commands, replyTimeoutMs), 0)
+    for (let index = 1; index < commands.length; index++) {
+      onReply(await this.#within(replyTimeoutMs), index)
+    }
+    this.#expected = 1
   }
 
   /** Starts TLS after the server has accepted STARTTLS; rejects with `no_tls` if that fails. */
@@ -161,20 +149,25 @@ export class SmtpChannel {
 
   /** Sends QUIT if possible and destroys the socket; never rejects. */
   async close (): Promise<void> {
-    if (this.#failure === undefined) await this.#ask('QUIT', QUIT_TIMEOUT_MS).catch(() => {})
+    if (this.#failure === undefined) await this.#ask(['QUIT'], QUIT_TIMEOUT_MS).catch(() => {})
     this.#options.signal.removeEventListener('abort', this.#stop)
     this.#destroy()
   }
 
-  async #ask (command: string | undefined, timeoutMs: number): Promise<SmtpReply> {
-    if (command !== undefined && CONTROL.test(command)) {
+  async #ask (commands: readonly string[], timeoutMs: number): Promise<SmtpReply> {
+    if (commands.some(command => CONTROL.test(command))) {
       throw new RangeError('SMTP command has a control character; canonicalize addresses first')
     }
     // An unsolicited reply would count as the reply to this command; only a 421 may arrive early.
     const isClosing = this.#replies[0]?.code === CLOSING
-    if (command !== undefined && !this.#isEmpty && !isClosing) this.#fail('garbage')
+    const sends = commands.length > 0
+    if (sends && !this.#isEmpty && !isClosing) this.#fail('garbage')
     const waits = this.#isEmpty && this.#failure === undefined
-    if (command !== undefined && waits) this.#stream.write(`${command}\r\n`)
+    if (sends && waits) this.#stream.write(commands.map(command => `${command}\r\n`).join(''))
+    return await this.#within(timeoutMs)
+  }
+
+  async #within (timeoutMs: number): Promise<SmtpReply> {
     const timer = setTimeout(this.#stop, timeoutMs)
     return await this.#nextReply().finally(() => clearTimeout(timer))
   }
@@ -203,7 +196,7 @@ export class SmtpChannel {
     } catch {
       return this.#fail('garbage')
     }
-    if (this.#replies.length > MAX_EARLY_REPLIES) return this.#fail('garbage')
+    if (this.#replies.length > this.#expected + MAX_EARLY_REPLIES) return this.#fail('garbage')
     if (this.#waiting === undefined) return
     const reply = this.#replies.shift()
     if (reply === undefined) return

@@ -1,7 +1,10 @@
-import type { CheckOptions, Provider, ProviderRow, ProviderVerdict } from '../provider.ts'
+import type {
+  CheckOptions, Provider, ProviderAnswer, ProviderRow, ProviderVerdict,
+} from '../provider.ts'
 import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
 import { literalAddress, type MailDomain, type MailDomains } from './mail-domains.ts'
-import type { Mailbox, Probe, Probed } from '../mailboxes/probe.ts'
+import type { MailHosts } from '../mailboxes/hosts.ts'
+import type { Mailbox, Probed } from '../mailboxes/probed.ts'
 import type { CheckOutcome } from '../../../schemas/api/checks.ts'
 import { type Claim, confidenceOf, type MadeChecks, packChecks } from '../../cache/evidence.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
@@ -89,61 +92,75 @@ async function untilDeadline (
 
 type SmtpProbeOptions = {
   readonly domains: MailDomains
-  readonly probe: Probe
+  readonly hosts: Pick<MailHosts, 'ask'>
   /** Those of the release if left out. */
   readonly lists?: CurrentLists
-  /** Timeout of a call; that of all providers if left out. */
-  readonly callTimeoutMs?: number
-  /** The first check of a batch does not wait longer for slow servers; no limit if left out. */
-  readonly firstTimeoutMs?: number
+  /** How long the first check of a batch waits for mail servers, and how long later ones do. */
+  readonly firstTimeoutMs: number
+  readonly laterTimeoutMs: number
 }
 
 /** Calls wait for mail servers, whose number the limits of sessions bound. */
 const MAX_SMTP_CALLS = 256
 
-type Deadline = { readonly signal: AbortSignal, readonly endsAtMs: number }
-
 /**
- * Checks like `email-domain`, then probes the mailbox at the domain's mail servers, except for
- * reserved, disposable and dead domains, whose verdict cannot change. A row is retried that is
- * greylisted, whose server did not answer, or that did not start or end before the deadline: a slow
- * server does not delay the other rows of the first check, and is waited for in the next one.
+ * Checks like `email-domain`, then asks the domain's mail servers for the mailbox, except for
+ * reserved, disposable and dead domains, whose verdict cannot change. A row is retried that has no
+ * answer yet: a slow server does not delay the other rows of its batch.
  */
 export function createSmtpProbeProvider (
   {
-    domains, probe, lists = () => builtInLists, callTimeoutMs, firstTimeoutMs = Infinity,
+    domains, hosts, lists = () => builtInLists, firstTimeoutMs, laterTimeoutMs,
   }: SmtpProbeOptions
 ): Provider {
-  const limits = {
-    concurrency: MAX_SMTP_CALLS,
-    ...(callTimeoutMs === undefined
-      ? {}
-      : { timeoutMs: callTimeoutMs, attemptTimeoutMs: callTimeoutMs }),
-  }
+  const timeoutMs = Math.max(firstTimeoutMs, laterTimeoutMs) + 4 * RESERVE_MS
   return {
     id: 4,
     services: ['email-validation'],
-    limits,
-    check: async (rows, { signal, deadlineMs, isFirst = false }) => {
-      const firstMs = isFirst ? Date.now() + firstTimeoutMs : Infinity
-      const endsAtMs = Math.min(deadlineMs, firstMs) - RESERVE_MS
-      const timer = AbortSignal.timeout(Math.max(0, endsAtMs - Date.now()))
-      const deadline = { signal: AbortSignal.any([signal, timer]), endsAtMs }
-      const search = { domains, probe, lists: lists(), ...deadline }
-      return await Promise.all(rows.map(async ({ row, canonical }) => {
+    limits: { concurrency: MAX_SMTP_CALLS, timeoutMs, attemptTimeoutMs: timeoutMs },
+    check: async (rows, { signal, deadlineMs, isFirst = false, tenant = '' }) => {
+      const windowMs = isFirst ? firstTimeoutMs : laterTimeoutMs
+      const endsInMs = Math.min(deadlineMs - RESERVE_MS - Date.now(), windowMs)
+      const within = AbortSignal.any([signal, AbortSignal.timeout(Math.max(0, endsInMs))])
+      const search = { domains, hosts, lists: lists(), signal: within, tenant }
+      return await Promise.all(rows.map(async ({ row, canonical, tries = 0 }) => {
         const evidence = await findEvidence(canonical, search)
         const verdict = createVerdict(canonical, evidence, search.lists)
-        return { row, verdict, ...(evidence.probed?.retry === true ? { retry: true } : {}) }
+        const retry = evidence.probed && retryOf(evidence.probed, tries)
+        return { row, verdict, ...(retry && { retry }) }
       }))
     },
   }
 }
 
-type Search = Pick<SmtpProbeOptions, 'domains' | 'probe'> & Deadline &
-  { readonly lists: EmailLists }
+/** Minutes until a mailbox is asked again, by the number of questions before. */
+const RETRY_MINUTES = [5, 15, 30, 60, 120]
+const JITTER = 0.2
+/**
+ * How often a row is asked again that has this answer. What servers promise to answer later is
+ * asked for until the deadline.
+ */
+const MAX_TRIES: Readonly<Partial<Record<Mailbox, number>>> = {
+  blocked: 4, unreachable: 2, no_answer: 2, accepted: 3,
+}
+
+/** When a row is asked again: as its server says, or by RETRY_MINUTES; a row in a queue at once. */
+function retryOf ({ mailbox, retry }: Probed, tries: number): ProviderAnswer['retry'] {
+  if (retry === undefined || tries >= (MAX_TRIES[mailbox] ?? Infinity)) return undefined
+  if (retry !== true) return retry
+  if (mailbox === 'late') return { afterMs: 0 }
+  const minutes = RETRY_MINUTES[Math.min(tries, RETRY_MINUTES.length - 1)] ?? 0
+  return { afterMs: Math.round(minutes * 60_000 * (1 + JITTER * (2 * Math.random() - 1))) }
+}
+
+type Search = Pick<SmtpProbeOptions, 'domains' | 'hosts'> & {
+  readonly lists: EmailLists
+  readonly signal: AbortSignal
+  readonly tenant: string
+}
 
 async function findEvidence (
-  address: string, { domains, probe, lists, signal, endsAtMs }: Search
+  address: string, { domains, hosts: mailHosts, lists, signal, tenant }: Search
 ): Promise<EmailEvidence> {
   const domain = domainOf(address)
   if (isReserved(domain)) return {}
@@ -153,7 +170,7 @@ async function findEvidence (
   if (disposable || (mail !== 'accepts' && mail !== 'implicit')) return { mail }
   const hosts = await unlessLate(domains.hosts(domain), signal)
   if (hosts === undefined) return { mail, probed: { mailbox: 'late', retry: true } }
-  return { mail, probed: await probe(address, { hosts, signal, endsAtMs }) }
+  return { mail, probed: await mailHosts.ask(address, { hosts, signal, tenant }) }
 }
 
 /** Undefined after an abort; the DNS query continues, and its answer is cached. */

@@ -2,7 +2,7 @@ import {
   createEmailDomainProvider, createSmtpProbeProvider,
 } from '../../../services/verify/providers/email.ts'
 import type { MailDomain } from '../../../services/verify/providers/mail-domains.ts'
-import type { Probed } from '../../../services/verify/mailboxes/probe.ts'
+import type { Probed } from '../../../services/verify/mailboxes/probed.ts'
 import { request } from './smtp-probe.ts'
 
 /** What DNS and a mail server say of an address; nothing if they are not asked. */
@@ -23,7 +23,9 @@ export async function emailVerdict (address: string, { mail, probed }: EmailFind
       }
   const provider = domains === undefined || probed === undefined
     ? createEmailDomainProvider({ domains })
-    : createSmtpProbeProvider({ domains, probe: async () => probed })
+    : createSmtpProbeProvider({
+        domains, hosts: { ask: async () => probed }, firstTimeoutMs: 1_000, laterTimeoutMs: 1_000,
+      })
   const [answer] = await provider.check(...request([address]))
   return answer!.verdict
 }

@@ -1,16 +1,18 @@
 import { createSmtpProbeProvider } from '../../../services/verify/providers/email.ts'
 import { createMailDomains } from '../../../services/verify/providers/mail-domains.ts'
-import {
-  createSessionLimiter, type SessionLimits,
-} from '../../../services/verify/mailboxes/connections.ts'
-import { createProbe, type ProbeOptions } from '../../../services/verify/mailboxes/probe.ts'
+import { type Connect, createEgressPool } from '../../../services/verify/mailboxes/egress.ts'
+import { MailHosts, type MailHostsOptions } from '../../../services/verify/mailboxes/hosts.ts'
+import type { SmtpCaller } from '../../../services/verify/mailboxes/session.ts'
 import type { DnsServer } from './dns-server.ts'
 import type { MailServers } from './mail-servers.ts'
+import { createOpenMemory } from './open-memory.ts'
 import { createPatientDns } from './patient-dns.ts'
 
-export type ProbeSetting = Partial<ProbeOptions> & {
-  readonly limits?: Partial<SessionLimits>
+export type ProbeSetting = Partial<MailHostsOptions> & {
+  readonly connect?: Connect
+  readonly caller?: SmtpCaller
   readonly firstTimeoutMs?: number
+  readonly laterTimeoutMs?: number
 }
 
 /**
@@ -19,27 +21,26 @@ export type ProbeSetting = Partial<ProbeOptions> & {
  */
 export function smtpProviderOf (
   { dns, mail }: { readonly dns: DnsServer, readonly mail: Pick<MailServers, 'connect'> },
-  { limits, firstTimeoutMs, ...options }: ProbeSetting = {}
+  {
+    firstTimeoutMs = 300_000, laterTimeoutMs = 300_000, connect = mail.connect,
+    caller = { helo: 'probe.verify.org', sender: '' }, ...options
+  }: ProbeSetting = {}
 ) {
   const domains = createMailDomains(
     createPatientDns(dns), { keepMs: 300_000, keepNegativeMs: 300_000, maxDomains: 1_000 })
-  const probe = createProbe({
-    connect: mail.connect,
-    limiter: createSessionLimiter({
-      perOwner: 8, perOwnerAMinute: 1_000, connections: 64, ...limits,
-    }),
-    caller: { helo: 'probe.verify.org', sender: '' },
+  const hosts = new MailHosts({
+    memory: createOpenMemory(),
+    pool: createEgressPool([{ name: 'probe', caller, connect }]),
+    limits: { sessions: 8, sessionsAMinute: 1_000 },
+    connections: 64,
     startTls: true,
     replyTimeoutMs: 120_000,
-    rowTimeoutMs: 300_000,
-    greylistMs: 60_000,
+    sessionTimeoutMs: 300_000,
+    idleMs: 20,
     restMs: 60_000,
-    catchAllMs: 60_000,
     ...options,
   })
-  return createSmtpProbeProvider({
-    domains, probe, ...(firstTimeoutMs === undefined ? {} : { firstTimeoutMs }),
-  })
+  return createSmtpProbeProvider({ domains, hosts, firstTimeoutMs, laterTimeoutMs })
 }
 
 /** The arguments of a provider's check, in a test that does not abort it. */

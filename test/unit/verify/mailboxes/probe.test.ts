@@ -1,8 +1,9 @@
 import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createSessionLimiter } from '../../../../services/verify/mailboxes/connections.ts'
-import { createProbe } from '../../../../services/verify/mailboxes/probe.ts'
+import { createEgressPool } from '../../../../services/verify/mailboxes/egress.ts'
+import { MailHosts } from '../../../../services/verify/mailboxes/hosts.ts'
+import { createOpenMemory } from '../../../support/mail/open-memory.ts'
 
 const DAY_MS = 86_400_000
 beforeEach(() => { vi.useFakeTimers({ toFake: ['Date'], now: 0 }) })
@@ -17,39 +18,48 @@ async function probe (script: Script, {
   address = 'jane@firm.org', host = 'mx.firm.org', helo = 'probe.verify.org',
 } = {}) {
   const sent: string[] = []
+  const closed = Promise.withResolvers<void>()
   const replies = [...script]
   const reply = (socket: Duplex) => {
     const text = replies.shift()
     socket.push(text === undefined ? null : `${text}\r\n`)
     if (text === undefined) socket.destroy()
   }
-  const ask = createProbe({
-    connect: async () => {
-      const socket = new Duplex({
-        read: () => {},
-        write: (bytes, _encoding, done) => {
-          sent.push(String(bytes).trim())
-          reply(socket)
-          done()
-        },
-      })
-      reply(socket)
-      return socket as unknown as Socket
-    },
-    limiter: createSessionLimiter({ perOwner: 8, perOwnerAMinute: 1_000, connections: 64 }),
-    caller: { helo, sender: 'probe@verify.org' },
+  const connect = async () => {
+    const socket = new Duplex({
+      read: () => {},
+      destroy: (_error, done) => {
+        closed.resolve()
+        done(null)
+      },
+      write: (bytes, _encoding, done) => {
+        sent.push(String(bytes).trim())
+        reply(socket)
+        done()
+      },
+    })
+    reply(socket)
+    return socket as unknown as Socket
+  }
+  const hosts = new MailHosts({
+    memory: createOpenMemory(),
+    pool: createEgressPool([
+      { name: 'probe', caller: { helo, sender: 'probe@verify.org' }, connect },
+    ]),
+    limits: { sessions: 8, sessionsAMinute: 1_000 },
+    connections: 64,
     startTls: false,
     replyTimeoutMs: 120_000,
-    rowTimeoutMs: 300_000,
-    greylistMs: 60_000,
+    sessionTimeoutMs: 300_000,
+    idleMs: 0,
     restMs: 60_000,
-    catchAllMs: 60_000,
   })
-  const probed = await ask(address, {
+  const probed = await hosts.ask(address, {
+    tenant: 'org:live',
     hosts: [{ name: host, addresses: ['192.0.2.1'] }],
     signal: new AbortController().signal,
-    endsAtMs: Infinity,
   })
+  await closed.promise
   return { probed, sent }
 }
 
@@ -75,12 +85,12 @@ describe('an SMTP session', () => {
       ['220 hi', '250 hi', '250 ok', '250 ok'],
       { mailbox: 'accepted', catchAll: undefined }, ASKED],
     ['ends with a greeting that refuses us', ['554 no', '221 bye'],
-      { mailbox: 'blocked', byWords: true }, ['QUIT']],
+      { mailbox: 'blocked', retry: { afterMs: expect.any(Number) } }, ['QUIT']],
     ['ends with a refused HELO', ['220 hi', '502 no', '502 no', '221 bye'],
-      { mailbox: 'blocked', byWords: true },
+      { mailbox: 'blocked', retry: { afterMs: expect.any(Number) } },
       ['EHLO probe.verify.org', 'HELO probe.verify.org', 'QUIT']],
     ['ends with a refused sender', ['220 hi', '250 hi', '550 no', '221 bye'],
-      { mailbox: 'blocked', byWords: true }, [...ASKED.slice(0, 2), 'QUIT']],
+      { mailbox: 'blocked', retry: { afterMs: expect.any(Number) } }, [...ASKED.slice(0, 2), 'QUIT']],
   ])('%s', async (_, script, probed, sent) => {
     expect(await probe(script)).toEqual({ probed, sent })
   })

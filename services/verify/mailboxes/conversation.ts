@@ -1,0 +1,581 @@
+import { createHmac } from 'node:crypto'
+import type { LRUCache } from 'lru-cache'
+import type { MailHost } from '../providers/mail-domains.ts'
+import { sleep } from '../../runtime/platform/retry.ts'
+import type { Connect, Egress } from './egress.ts'
+import type { MailboxRow } from './hosts.ts'
+import type { Granted, HostMemory, Party, SessionReport } from './memory.ts'
+import type { Mailbox, Probed } from './probed.ts'
+import type { Meaning } from './replies.ts'
+import {
+  CLOSING, greet, type Hello, readStep, requiresUtf8, SmtpChannel, SmtpFault, type SmtpFaultKind,
+  type StepReading,
+} from './session.ts'
+
+export type ConversationOptions = {
+  readonly memory: HostMemory
+  /** Whether to use STARTTLS with servers that offer it. */
+  readonly startTls: boolean
+  /** Timeout of the greeting; that of a reply if left out. */
+  readonly greetingTimeoutMs?: number
+  readonly replyTimeoutMs: number
+  /** Maximum duration of a session. */
+  readonly sessionTimeoutMs: number
+  /** How long an open session waits for a further row, or for its turn. */
+  readonly idleMs: number
+  /** How long an exchange rests that cannot be used, and an egress that is refused. */
+  readonly restMs: number
+  readonly catchAlls: CatchAllTests
+  /** Exchanges whose TLS fails. */
+  readonly unencrypted: LRUCache<string, true>
+}
+
+/** Where a session takes its rows from. */
+type RowSource = {
+  readonly size: number
+  readonly take: () => MailboxRow | undefined
+  /** Resolves when there is a row, or after this time. */
+  readonly untilRow: (ms: number) => Promise<void>
+}
+
+type Parts = {
+  readonly host: MailHost
+  readonly egress: Egress
+  readonly party: Party
+  readonly granted: Granted
+  readonly rows: RowSource
+}
+
+/** How a session ended. */
+type Ending = {
+  readonly report: SessionReport
+  /** The exchange is not to be asked for a while. */
+  readonly exchange: { readonly why: Mailbox, readonly restMs: number } | undefined
+  /** Rows that the session took and did not ask. */
+  readonly unasked: readonly MailboxRow[]
+}
+
+/** A step of the session that the server did not accept. */
+class Refusal extends Error {
+  readonly reading: StepReading
+
+  constructor (reading: StepReading) {
+    super(`refused at ${reading.step}`)
+    this.reading = reading
+  }
+}
+
+const BY_FAULT: Readonly<Record<SmtpFaultKind, Mailbox>> = {
+  unreachable: 'unreachable',
+  dropped: 'unreachable',
+  timeout: 'no_answer',
+  garbage: 'unclear',
+  no_tls: 'unclear',
+  no_egress: 'late',
+}
+
+/** Recipients that are sent at once to a server that offers PIPELINING. */
+const GROUP = 10
+/** Replies in a row that are about us, until the session ends: of 5xx, and of 4xx. */
+const MAX_BLOCKS = 3
+const MAX_SLOW_DOWNS = 2
+/** A server that ends sessions after so many recipients or more has a limit. */
+const MIN_LIMIT = 3
+/** A further name at the domain of a server that has refused every recipient (RFC 5321, 4.5.1). */
+const POSTMASTER = 'postmaster'
+/** How long we rest when a server says that we are too fast, or not now, without a time. */
+const SLOWER_MS = 60_000
+const BLOCKED = { mailbox: 'blocked', retry: true } as const satisfies Probed
+const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' } as const satisfies Probed
+const VERDICTS: ReadonlySet<Meaning> = new Set(['accepted', 'no_mailbox', 'no_mail', 'full'])
+
+/**
+ * One session with an exchange: greeting, EHLO, STARTTLS, MAIL, and RCPT for row after row, until
+ * there are none, a limit is reached or the server ends it. It never sends DATA or VRFY.
+ */
+export class Conversation {
+  readonly #options: ConversationOptions
+  readonly #parts: Parts
+  /** Rows that were taken and are to be asked again, here or in another session. */
+  #unasked: MailboxRow[] = []
+  /** Rows in a row whose reply is about us: a later row shows whether that is so. */
+  #blocked: MailboxRow[] = []
+  readonly #counts = { asked: 0, verdicts: 0, blocked: 0, accepted: 0, refused: 0 }
+  #channel: SmtpChannel | undefined
+  #hello: Hello | undefined
+  /** Once the server has accepted MAIL. */
+  #isReady = false
+  #hasUtf8 = false
+  #left: number
+  /** The most recipients of this session, and those that it took since MAIL. */
+  #limit: number
+  #sinceMail = 0
+  #isFull = false
+  #ending: SessionReport['ending'] = 'well'
+  #restMs: number | undefined
+  #exchange: Ending['exchange']
+
+  constructor (options: ConversationOptions, parts: Parts) {
+    this.#options = options
+    this.#parts = parts
+    this.#left = parts.granted.recipients
+    this.#limit = parts.party.policy.recipientsASession
+  }
+
+  /** Runs the session; never rejects for what a server does. */
+  async run (): Promise<Ending> {
+    const { memory, sessionTimeoutMs } = this.#options
+    const { host, rows } = this.#parts
+    const signal = AbortSignal.timeout(sessionTimeoutMs)
+    const state = await memory.exchange(host.name)
+    this.#limit = Math.min(this.#limit, state?.limit ?? this.#limit)
+    try {
+      await this.#open(signal)
+      while (!this.#isFull && this.#counts.asked < this.#limit && !signal.aborted) {
+        if (rows.size + this.#unasked.length === 0) await rows.untilRow(this.#options.idleMs)
+        const group = await this.#takeGroup(signal)
+        if (group.length === 0) break
+        await this.#ask(group, state?.refusesAll === true)
+      }
+    } catch (error) {
+      if (error instanceof Refusal) this.#refused(error.reading)
+      else if (error instanceof SmtpFault) this.#failed(error.kind)
+      else throw error
+    } finally {
+      await this.#channel?.close()
+    }
+    for (const row of this.#blocked) row.settle(BLOCKED)
+    const { accepted, refused, ...counts } = this.#counts
+    if (accepted + refused > 0) await memory.note(host.name, { accepted, refused })
+    return {
+      report: {
+        unused: Math.max(0, this.#left), ...counts, ending: this.#ending, restMs: this.#restMs,
+      },
+      exchange: this.#exchange,
+      unasked: this.#unasked,
+    }
+  }
+
+  /** Opens the session; if TLS fails, another one without it. */
+  async #open (signal: AbortSignal): Promise<void> {
+    const { startTls, unencrypted } = this.#options
+    const { host } = this.#parts
+    const usesTls = startTls && !unencrypted.has(host.name)
+    try {
+      await this.#connect(usesTls, signal)
+    } catch (error) {
+      if (!usesTls || !(error instanceof SmtpFault) || error.kind !== 'no_tls') throw error
+      unencrypted.set(host.name, true)
+      await this.#channel?.close()
+      await this.#connect(false, signal)
+    }
+  }
+
+  async #connect (startTls: boolean, signal: AbortSignal): Promise<void> {
+    const { replyTimeoutMs, greetingTimeoutMs } = this.#options
+    const { host, egress } = this.#parts
+    const socket = await connectToHost(egress.connect, host, signal)
+    this.#channel = new SmtpChannel(socket, { signal, replyTimeoutMs, greetingTimeoutMs })
+    const hello = await greet(this.#channel, egress.caller, { host: host.name, startTls })
+    if ('meaning' in hello) throw new Refusal(hello)
+    this.#hello = hello
+  }
+
+  async #mail (utf8: boolean): Promise<void> {
+    const { host, egress } = this.#parts
+    const from = `MAIL FROM:<${egress.caller.sender}>${utf8 ? ' SMTPUTF8' : ''}`
+    const reading = readStep(await this.#send(from), { step: 'sender', host: host.name })
+    if (reading.meaning !== 'accepted') throw new Refusal(reading)
+    this.#isReady = true
+    this.#hasUtf8 = utf8
+    this.#sinceMail = 0
+  }
+
+  async #restartMail (utf8: boolean): Promise<void> {
+    await this.#send('RSET')
+    await this.#mail(utf8)
+  }
+
+  async #send (command: string) {
+    if (this.#channel === undefined) throw new SmtpFault('dropped')
+    return await this.#channel.send(command)
+  }
+
+  /**
+   * Rows that may be asked at once, with room for the tests of their domains; none if it is not our
+   * turn for a while.
+   */
+  async #takeGroup (signal: AbortSignal): Promise<readonly MailboxRow[]> {
+    const { rows } = this.#parts
+    const size = this.#hello?.extensions.has('PIPELINING') === true ? GROUP : 1
+    const group: MailboxRow[] = []
+    let tests = 0
+    while (group.length < Math.min(size, this.#limit - this.#counts.asked - tests)) {
+      const row = this.#unasked.shift() ?? rows.take()
+      if (row === undefined) break
+      const needed = await this.#needsTest(row, group) ? 1 : 0
+      if (!await this.#hasTurns(group.length + tests + 1 + needed, group.length === 0, signal)) {
+        this.#unasked.unshift(row)
+        break
+      }
+      group.push(row)
+      tests += needed
+    }
+    return group
+  }
+
+  async #needsTest (row: MailboxRow, group: readonly MailboxRow[]): Promise<boolean> {
+    const { host, party } = this.#parts
+    if (party.policy.acceptance !== undefined) return false
+    if (group.some(({ domain }) => domain === row.domain)) return false
+    return await this.#options.catchAlls.find(host.name, row.domain) === undefined
+  }
+
+  /** Takes further recipients until there are `count`; false if they would take too long. */
+  async #hasTurns (count: number, mayWait: boolean, signal: AbortSignal): Promise<boolean> {
+    const { memory, idleMs } = this.#options
+    const { party, granted, rows } = this.#parts
+    while (this.#left < count) {
+      const wanted = Math.max(count - this.#left, Math.min(rows.size, GROUP))
+      const more = await memory.more(party, granted.session, wanted)
+      if (more === undefined) this.#isFull = true
+      if (more === undefined || signal.aborted) return false
+      this.#left += more.recipients
+      if (this.#left >= count) return true
+      if (!mayWait || more.waitMs > idleMs) return false
+      await sleep(more.waitMs, signal).catch(() => {})
+    }
+    return true
+  }
+
+  /** Asks for rows, then for a made-up name at each of their domains that is not known yet. */
+  async #ask (group: readonly MailboxRow[], refusesAll: boolean): Promise<void> {
+    const rows = await this.#sendable(group)
+    if (rows.length === 0) return
+    const readings: StepReading[] = []
+    let fault: SmtpFault | undefined
+    try {
+      await this.#recipients(rows.map(({ address }) => address), readings)
+    } catch (error) {
+      if (!(error instanceof SmtpFault)) throw error
+      fault = error
+      this.#lose(rows.slice(readings.length), error.kind)
+    }
+    const accepted: MailboxRow[] = []
+    const started = new Set<string>()
+    for (const [index, reading] of readings.entries()) {
+      const row = rows[index] as MailboxRow
+      if (reading.meaning === 'accepted') accepted.push(row)
+      // Servers that greylist start to count with the first question.
+      if (reading.meaning === 'greylisted') started.add(row.domain)
+      await this.#judge(row, reading, refusesAll && fault === undefined)
+    }
+    const canTest = fault === undefined && !this.#isFull
+    await this.#judgeAccepted(accepted, canTest ? started : new Set(), canTest)
+    if (fault !== undefined) throw fault
+    await this.#afterLimit(readings)
+  }
+
+  /**
+   * The rows that can be sent, once the server has accepted MAIL: an address beyond ASCII needs
+   * SMTPUTF8 (RFC 6531, 3.2).
+   */
+  async #sendable (group: readonly MailboxRow[]): Promise<readonly MailboxRow[]> {
+    const offersUtf8 = this.#hello?.extensions.has('SMTPUTF8') === true
+    const rows = group.filter(row => {
+      if (offersUtf8 || !requiresUtf8(row.address)) return true
+      row.settle({ mailbox: 'unclear' })
+      return false
+    })
+    const needsUtf8 = rows.some(({ address }) => requiresUtf8(address))
+    try {
+      if (!this.#isReady && rows.length > 0) await this.#mail(needsUtf8)
+      else if (needsUtf8 && !this.#hasUtf8) await this.#restartMail(true)
+    } catch (error) {
+      this.#unasked.push(...rows)
+      throw error
+    }
+    return rows
+  }
+
+  /** Sends recipients at once, and adds the reading of each reply. */
+  async #recipients (addresses: readonly string[], readings: StepReading[]): Promise<void> {
+    if (this.#channel === undefined) throw new SmtpFault('dropped')
+    const { host: { name: host }, egress: { caller: { sender } } } = this.#parts
+    this.#left -= addresses.length
+    const commands = addresses.map(address => `RCPT TO:<${address}>`)
+    await this.#channel.sendAll(commands, (reply, index) => {
+      const recipient = addresses[index] ?? ''
+      const reading = readStep(reply, { step: 'recipient', host, sender, recipient })
+      readings.push(reading)
+      if (reading.meaning === 'limited') return
+      this.#counts.asked += 1
+      this.#sinceMail += 1
+    })
+  }
+
+  /** What becomes of a row by the reply to it; those that are accepted are judged later. */
+  async #judge (row: MailboxRow, reading: StepReading, refusesAll: boolean): Promise<void> {
+    const { meaning, by, code, waitMs } = reading
+    const counts = this.#counts
+    if (code === CLOSING) this.#isFull = true
+    if (VERDICTS.has(meaning)) counts.verdicts += 1
+    if (meaning === 'blocked') {
+      counts.blocked += 1
+      this.#blocked.push(row)
+      return this.#endIfBlocked(reading)
+    }
+    // Another row has an answer, so the replies before were not about us alone.
+    for (const blocked of this.#blocked.splice(0)) blocked.settle(BLOCKED)
+    if (meaning === 'accepted') {
+      counts.accepted += 1
+    } else if (meaning === 'limited') {
+      this.#unasked.push(row)
+    } else if (meaning === 'greylisted') {
+      row.settle({ mailbox: 'greylisted', retry: retryAfter(waitMs) })
+    } else {
+      if (meaning === 'no_mailbox') counts.refused += 1
+      const isDoubtful = meaning === 'no_mailbox' && refusesAll
+      if (isDoubtful && await this.#refusesPostmaster(row.domain)) return row.settle(UNTRUTHFUL)
+      row.settle({ mailbox: meaning, ...(by === 'words' ? { byWords: true } : {}) })
+    }
+  }
+
+  /** Ends the session once replies that are about us do not stop. */
+  #endIfBlocked ({ code, waitMs }: StepReading): void {
+    const isRefused = code >= 500
+    const most = isRefused ? MAX_BLOCKS : MAX_SLOW_DOWNS
+    if (this.#blocked.length < most && code !== CLOSING) return
+    this.#isFull = true
+    this.#unasked.push(...this.#blocked.splice(0))
+    this.#restAs(isRefused ? 'blocked' : 'limited', waitMs)
+  }
+
+  #restAs (ending: 'blocked' | 'limited', waitMs: number | undefined): void {
+    this.#ending = ending
+    this.#restMs = waitMs ?? (ending === 'blocked' ? this.#options.restMs : SLOWER_MS)
+  }
+
+  /** Whether a server that has refused everybody refuses its postmaster too. */
+  async #refusesPostmaster (domain: string): Promise<boolean> {
+    if (this.#left < 1) return false
+    const readings: StepReading[] = []
+    try {
+      await this.#recipients([`${POSTMASTER}@${domain}`], readings)
+    } catch (error) {
+      if (!(error instanceof SmtpFault)) throw error
+      this.#isFull = true
+      return false
+    }
+    const isRefused = readings[0]?.meaning === 'no_mailbox'
+    await this.#options.memory.note(
+      this.#parts.host.name, { postmaster: isRefused ? 'refused' : 'accepted' })
+    return isRefused
+  }
+
+  /** Accepted rows are answered once it is known whether their domain accepts any name. */
+  async #judgeAccepted (
+    rows: readonly MailboxRow[], started: ReadonlySet<string>, canTest: boolean
+  ): Promise<void> {
+    const { acceptance } = this.#parts.party.policy
+    if (acceptance !== undefined) {
+      for (const row of rows) row.settle({ mailbox: 'accepted', acceptance })
+      return
+    }
+    const domains = new Set([...rows.map(({ domain }) => domain), ...started])
+    const results = canTest ? await this.#testDomains([...domains]) : new Map<string, Tested>()
+    for (const row of rows) {
+      const { isCatchAll, retry } = results.get(row.domain) ?? {}
+      row.settle({ mailbox: 'accepted', catchAll: isCatchAll, ...(retry && { retry }) })
+    }
+  }
+
+  /** Whether domains accept any name: as it is known, or by a made-up one. */
+  async #testDomains (domains: readonly string[]): Promise<ReadonlyMap<string, Tested>> {
+    const { catchAlls } = this.#options
+    const { host } = this.#parts
+    const results = new Map<string, Tested>()
+    const mine: { readonly domain: string, readonly finish: (result?: boolean) => void }[] = []
+    const others: { readonly domain: string, readonly result: Promise<boolean | undefined> }[] = []
+    for (const domain of domains) {
+      const isCatchAll = await catchAlls.find(host.name, domain)
+      const claim = isCatchAll === undefined ? catchAlls.claim(host.name, domain) : undefined
+      if (claim === undefined) results.set(domain, { isCatchAll })
+      else if ('finish' in claim) mine.push({ domain, finish: claim.finish })
+      else others.push({ domain, result: claim.result })
+    }
+    const tested = mine.slice(0, Math.max(0, this.#left))
+    const readings: StepReading[] = []
+    try {
+      const names = tested.map(({ domain }) => this.#madeUp(domain))
+      if (names.length > 0) await this.#recipients(names, readings)
+      if (readings.some(({ meaning }) => meaning === 'limited')) {
+        await this.#restartMail(this.#hasUtf8)
+        const [alone = ''] = names.slice(readings.findIndex(it => it.meaning === 'limited'))
+        const again: StepReading[] = []
+        if (this.#left > 0) await this.#recipients([alone], again)
+        readings.splice(names.indexOf(alone), 1, ...again)
+      }
+    } catch (error) {
+      // A failure of the made-up name does not change the answer for the rows.
+      if (!(error instanceof SmtpFault) && !(error instanceof Refusal)) throw error
+      this.#isFull = true
+    } finally {
+      for (const [index, { domain, finish }] of mine.entries()) {
+        const reading = readings[index]
+        const isCatchAll = reading && CATCH_ALL[reading.meaning]
+        const isGreylisted = reading?.meaning === 'greylisted'
+        results.set(domain, {
+          isCatchAll, ...(isGreylisted && { retry: retryAfter(reading.waitMs) }),
+        })
+        finish(isCatchAll)
+      }
+    }
+    // Only now: another session may wait for ours.
+    for (const { domain, result } of others) results.set(domain, { isCatchAll: await result })
+    return results
+  }
+
+  #madeUp (domain: string): string {
+    return madeUpName(domain, { key: this.#parts.egress.caller.helo, atMs: Date.now() })
+  }
+
+  /** A server that takes no more recipients gets a new MAIL, or has its limit reached. */
+  async #afterLimit (readings: readonly StepReading[]): Promise<void> {
+    if (this.#isFull || readings.every(({ meaning }) => meaning !== 'limited')) return
+    if (this.#sinceMail > 0) return await this.#restartMail(this.#hasUtf8)
+    this.#isFull = true
+    const { asked } = this.#counts
+    if (asked > 0) return await this.#learnLimit()
+    for (const row of this.#unasked.splice(0)) row.settle({ mailbox: 'greylisted', retry: true })
+  }
+
+  async #learnLimit (): Promise<void> {
+    await this.#options.memory.note(this.#parts.host.name, { limit: this.#counts.asked })
+  }
+
+  /** Rows whose reply did not come. */
+  #lose (rows: readonly MailboxRow[], kind: SmtpFaultKind): void {
+    const { asked } = this.#counts
+    const isLimit = kind === 'dropped' && asked >= MIN_LIMIT
+    if (isLimit) void this.#learnLimit()
+    for (const row of rows) {
+      // The server took others before, so another session may be all that this row needs.
+      if (this.#isFull || (kind === 'dropped' && asked > 0 && row.losses++ === 0)) {
+        this.#unasked.push(row)
+      } else row.settle({ mailbox: BY_FAULT[kind], retry: true })
+    }
+  }
+
+  /** The server did not accept a step before the recipients. */
+  #refused ({ meaning, by, code, waitMs }: StepReading): void {
+    this.#ending = 'failed'
+    if (meaning === 'blocked') return this.#restAs(code >= 500 ? 'blocked' : 'limited', waitMs)
+    if (meaning === 'greylisted' || meaning === 'limited') {
+      this.#exchange = { why: 'greylisted', restMs: waitMs ?? SLOWER_MS }
+      return
+    }
+    // What it says of itself is true of all of its rows.
+    const { rows } = this.#parts
+    const probed: Probed = {
+      mailbox: meaning, ...(by === 'words' ? { byWords: true } : {}),
+    }
+    for (const row of this.#unasked.splice(0)) row.settle(probed)
+    for (let row = rows.take(); row !== undefined; row = rows.take()) row.settle(probed)
+  }
+
+  #failed (kind: SmtpFaultKind): void {
+    this.#ending = 'failed'
+    if (this.#isReady || kind === 'no_egress') return
+    this.#exchange = { why: BY_FAULT[kind], restMs: this.#options.restMs }
+  }
+}
+
+const retryAfter = (waitMs: number | undefined) =>
+  waitMs === undefined ? true : { afterMs: waitMs }
+
+/** Whether a domain accepts any name, and whether a later test may say so. */
+type Tested = {
+  readonly isCatchAll?: boolean | undefined
+  readonly retry?: true | { readonly afterMs: number }
+}
+
+/** What the reply to a made-up name says of the domain. */
+const CATCH_ALL: Readonly<Partial<Record<Meaning, boolean>>> = {
+  accepted: true, no_mailbox: false,
+}
+
+/** The tests of domains with made-up names: one for each exchange, domain and day. */
+export class CatchAllTests {
+  readonly #memory: HostMemory
+  readonly #running = new Map<string, Promise<boolean | undefined>>()
+
+  constructor (memory: HostMemory) {
+    this.#memory = memory
+  }
+
+  async find (exchange: string, domain: string): Promise<boolean | undefined> {
+    return await this.#memory.catchAll(exchange, domain)
+  }
+
+  /** A test to make, and its `finish`, or the result of the session that is making it. */
+  claim (exchange: string, domain: string):
+    | { readonly finish: (isCatchAll?: boolean) => void }
+    | { readonly result: Promise<boolean | undefined> } {
+    const key = `${exchange} ${domain}`
+    const running = this.#running.get(key)
+    if (running !== undefined) return { result: running }
+    const { promise, resolve } = Promise.withResolvers<boolean | undefined>()
+    this.#running.set(key, promise)
+    return {
+      finish: isCatchAll => {
+        const remembered = isCatchAll === undefined
+          ? Promise.resolve()
+          : this.#memory.rememberCatchAll(exchange, domain, isCatchAll)
+        void remembered.then(() => {
+          this.#running.delete(key)
+          resolve(isCatchAll)
+        })
+      },
+    }
+  }
+}
+
+/** Further addresses of a host are not tried. */
+const MAX_ADDRESSES = 4
+
+/** Connects to the first address of a host that can be reached (RFC 5321, 5.1). */
+async function connectToHost (connect: Connect, host: MailHost, signal: AbortSignal) {
+  const [first = '', ...others] = host.addresses.slice(0, MAX_ADDRESSES)
+  let attempt = connect(first, signal)
+  for (const address of others) {
+    attempt = attempt.catch((error: unknown) => {
+      if (!(error instanceof SmtpFault) || error.kind !== 'unreachable') throw error
+      return connect(address, signal)
+    })
+  }
+  return await attempt
+}
+
+/** The time after which a domain gets another made-up name. */
+const MADE_UP_MS = 7 * 24 * 3_600_000
+const CONSONANTS = 'bdfgklmnprstvz'
+const VOWELS = 'aeiou'
+
+/**
+ * A name that no person has, at a domain. It stays the same for a week, in every process, as
+ * servers that greylist remember recipients; and it reads like a name, as some servers answer
+ * random letters differently. The weeks of domains begin at different times.
+ */
+function madeUpName (
+  domain: string, { key, atMs }: { readonly key: string, readonly atMs: number }
+): string {
+  const offset = createHmac('sha256', key).update(domain).digest().readUInt32BE()
+  const epoch = Math.floor((atMs + offset % MADE_UP_MS) / MADE_UP_MS)
+  const bytes = createHmac('sha256', key).update(`${domain} ${epoch}`).digest()
+  const pick = (letters: string, index: number) => letters[(bytes[index] ?? 0) % letters.length]
+  const syllables = Array.from({ length: 7 }, (_, index) =>
+    `${pick(CONSONANTS, index * 2)}${pick(VOWELS, index * 2 + 1)}`)
+  const name = `${syllables.slice(0, 3).join('')}.${syllables.slice(3).join('')}`
+  return `${name}${100 + bytes.readUInt16BE(14) % 900}@${domain}`
+}

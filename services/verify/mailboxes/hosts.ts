@@ -1,0 +1,354 @@
+import { LRUCache } from 'lru-cache'
+import type { MailHost } from '../providers/mail-domains.ts'
+import { createFairQueue, createFairShares } from '../../runtime/platform/limits.ts'
+import type { Metrics } from '../../runtime/platform/metrics.ts'
+import { CatchAllTests, Conversation, type ConversationOptions } from './conversation.ts'
+import type { Egress, EgressPool } from './egress.ts'
+import type { HostMemory, Party, Refused } from './memory.ts'
+import { type DefaultLimits, ownerLabel, type OwnerPolicy, policyOf } from './policies.ts'
+import type { Probed } from './probed.ts'
+
+export type MailHostsOptions = Omit<ConversationOptions, 'memory' | 'catchAlls' | 'unencrypted'> & {
+  readonly memory: HostMemory
+  readonly pool: EgressPool
+  /** Limits at owners without a policy of their own. */
+  readonly limits: DefaultLimits
+  /** Maximum concurrent sessions of this process. */
+  readonly connections: number
+  readonly metrics?: Pick<Metrics, 'count' | 'observe' | 'watchAll'> | undefined
+}
+
+type MailboxRequest = {
+  readonly tenant: string
+  readonly hosts: readonly MailHost[]
+  /** Ends the wait for the answer. */
+  readonly signal: AbortSignal
+}
+
+/** An address in question. */
+export class MailboxRow {
+  readonly address: string
+  readonly domain: string
+  readonly tenant: string
+  readonly hosts: readonly MailHost[]
+  readonly answer: Promise<Probed>
+  readonly settle: (probed: Probed) => void
+  /** The host that it waits for, or is asked of. */
+  at = 0
+  /** What earlier hosts say of it. */
+  last: Probed = { mailbox: 'unreachable', retry: true }
+  /** Sessions that were lost with it. */
+  losses = 0
+  /** A session has taken it. */
+  isBegun = false
+  /** Nobody waits for it any more. */
+  isWithdrawn = false
+
+  constructor (address: string, { tenant, hosts }: Pick<MailboxRequest, 'tenant' | 'hosts'>) {
+    this.address = address
+    this.domain = address.slice(address.lastIndexOf('@') + 1)
+    this.tenant = tenant
+    this.hosts = hosts
+    const { promise, resolve } = Promise.withResolvers<Probed>()
+    this.answer = promise
+    this.settle = resolve
+  }
+}
+
+const LATE = { mailbox: 'late', retry: true } as const satisfies Probed
+/** Answers that nobody waited for are kept for the next question. */
+const ANSWERS_KEPT_MS = 600_000
+const MAX_ANSWERS = 100_000
+
+/**
+ * Asks mail servers whether mailboxes exist, without sending mail. The rows of all batches wait in
+ * one queue for each exchange and egress, from which sessions take them, fairly between tenants.
+ * What a session may ask is decided by the memory that all processes share.
+ */
+export class MailHosts {
+  readonly options: MailHostsOptions
+  readonly conversation: ConversationOptions
+  readonly #queues = new Map<string, ExchangeQueue>()
+  /** Rows that wait or are asked. */
+  readonly #rows = new Map<string, MailboxRow>()
+  readonly #answers = new LRUCache<string, Probed>({ max: MAX_ANSWERS, ttl: ANSWERS_KEPT_MS })
+  /** What rows get while an egress rests at an owner. */
+  readonly #resting = new LRUCache<string, Probed>({ max: MAX_ANSWERS })
+  /** Queues that wait for a connection of this process. */
+  readonly #stalled = new Set<ExchangeQueue>()
+  #connections = 0
+
+  constructor (options: MailHostsOptions) {
+    this.options = options
+    this.conversation = {
+      ...options,
+      catchAlls: new CatchAllTests(options.memory),
+      unencrypted: new LRUCache({ max: MAX_ANSWERS, ttl: 24 * 3_600_000 }),
+    }
+    options.metrics?.watchAll('mailbox_rows_waiting', async () => this.#waiting())
+  }
+
+  /**
+   * Whether a mailbox exists. When the signal is aborted, it is `late`: a row that was not asked yet
+   * is given back, and the answer to one in a session is kept for the next question.
+   */
+  async ask (address: string, request: MailboxRequest): Promise<Probed> {
+    const key = `${request.tenant} ${address}`
+    const kept = this.#answers.get(key)
+    if (kept !== undefined) {
+      this.#answers.delete(key)
+      return kept
+    }
+    const row = this.#rows.get(key) ?? this.#add(key, new MailboxRow(address, request))
+    const probed = await unlessAborted(row.answer, request.signal)
+    if (probed !== undefined) {
+      this.#answers.delete(key)
+      return probed
+    }
+    if (!row.isBegun) {
+      row.isWithdrawn = true
+      row.settle(LATE)
+    }
+    return LATE
+  }
+
+  #add (key: string, row: MailboxRow): MailboxRow {
+    this.#rows.set(key, row)
+    void row.answer.then(probed => {
+      this.#rows.delete(key)
+      if (!row.isWithdrawn) this.#answers.set(key, probed)
+    })
+    void this.place(row)
+    return row
+  }
+
+  /** Puts a row into the queue of the first of its hosts that can be asked now. */
+  async place (row: MailboxRow): Promise<void> {
+    row.isBegun = false
+    for (; row.at < row.hosts.length; row.at++) {
+      const host = row.hosts[row.at] as MailHost
+      const state = await this.options.memory.exchange(host.name)
+      if (state === undefined) return row.settle(LATE)
+      if (state.isUntruthful) return row.settle({ mailbox: 'accepted', acceptance: 'accepts_any' })
+      if (state.why !== undefined) {
+        // A host that may answer later counts more than one that cannot be reached.
+        if (row.last.mailbox === 'unreachable') row.last = { mailbox: state.why, retry: true }
+        continue
+      }
+      const policy = policyOf(row.domain, host.name, this.options.limits)
+      const egress = this.options.pool.choose(policy.owner, row.address, name =>
+        this.#resting.has(`${policy.owner} ${name}`))
+      if (egress === undefined) return row.settle(this.#afterRest(policy.owner))
+      // Ours does not work, which says nothing about the host.
+      if (egress.isDown?.() === true) return row.settle(LATE)
+      return this.#queueOf(host, policy, egress).add(row)
+    }
+    row.settle(row.last)
+  }
+
+  /** An egress is not used at an owner for a while. */
+  rest ({ policy: { owner }, egress }: Party, why: 'limited' | 'blocked', restMs: number): void {
+    const probed: Probed = why === 'blocked' ? { mailbox: 'blocked', retry: true } : LATE
+    this.#resting.set(`${owner} ${egress}`, probed, { ttl: Math.max(1, restMs) })
+  }
+
+  /** What a row gets while every egress rests at the owner. */
+  #afterRest (owner: string): Probed {
+    const rests = this.options.pool.all.flatMap(({ name }) => {
+      const key = `${owner} ${name}`
+      const why = this.#resting.get(key)
+      return why === undefined ? [] : [{ why, afterMs: this.#resting.getRemainingTTL(key) }]
+    })
+    const [first] = rests.sort((a, b) => a.afterMs - b.afterMs)
+    if (first === undefined) return { mailbox: 'blocked', retry: true }
+    return { ...first.why, retry: { afterMs: Math.round(first.afterMs) } }
+  }
+
+  /** A connection of this process; without one, the queue is called once there is one. */
+  takeConnection (queue: ExchangeQueue): boolean {
+    if (this.#connections >= this.options.connections) {
+      this.#stalled.add(queue)
+      return false
+    }
+    this.#connections += 1
+    return true
+  }
+
+  releaseConnection (): void {
+    this.#connections -= 1
+    const [next] = this.#stalled
+    if (next === undefined) return
+    this.#stalled.delete(next)
+    void next.drain()
+  }
+
+  #queueOf (host: MailHost, policy: OwnerPolicy, egress: Egress): ExchangeQueue {
+    const key = `${host.name} ${policy.owner} ${egress.name} ${policy.acceptance}`
+    const queue = this.#queues.get(key) ??
+      new ExchangeQueue(this, { host, policy, egress, onEmpty: () => this.#queues.delete(key) })
+    this.#queues.set(key, queue)
+    return queue
+  }
+
+  #waiting () {
+    const counts = new Map<string, number>()
+    for (const { owner, size } of this.#queues.values()) {
+      const label = ownerLabel(owner)
+      counts.set(label, (counts.get(label) ?? 0) + size)
+    }
+    return [...counts].map(([owner, value]) => ({ labels: { owner }, value }))
+  }
+}
+
+async function unlessAborted<T> (work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  const aborted = Promise.withResolvers<undefined>()
+  const stop = () => aborted.resolve(undefined)
+  if (signal.aborted) stop()
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    return await Promise.race([work, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+/** A further session is opened for so many waiting rows: a session is worth its greeting. */
+const ROWS_A_SESSION = 20
+const MAX_WAIT_MS = 5_000
+const MIN_WAIT_MS = 20
+
+type QueueOptions = {
+  readonly host: MailHost
+  readonly policy: OwnerPolicy
+  readonly egress: Egress
+  /** Called when there is neither a row nor a session. */
+  readonly onEmpty: () => void
+}
+
+/** The rows that wait for an exchange to be asked from an egress, and its sessions. */
+export class ExchangeQueue {
+  readonly #hosts: MailHosts
+  readonly #options: QueueOptions
+  readonly #party: Party
+  readonly #shares = createFairShares()
+  readonly #rows = createFairQueue<MailboxRow>(this.#shares)
+  /** Sessions that wait for a row. */
+  readonly #idle = new Set<() => void>()
+  #size = 0
+  #sessions = 0
+  #isDraining = false
+  #timer: NodeJS.Timeout | undefined
+
+  constructor (hosts: MailHosts, options: QueueOptions) {
+    this.#hosts = hosts
+    this.#options = options
+    this.#party = { policy: options.policy, egress: options.egress.name }
+  }
+
+  get owner (): string {
+    return this.#options.policy.owner
+  }
+
+  get size (): number {
+    return this.#size
+  }
+
+  add (row: MailboxRow): void {
+    this.#rows.add(row.tenant, row)
+    this.#size += 1
+    void row.answer.then(() => { if (row.isWithdrawn) this.#size -= 1 })
+    const [wake] = this.#idle
+    if (wake === undefined) void this.drain()
+    else wake()
+  }
+
+  /** The next row, fairly between tenants. */
+  take (): MailboxRow | undefined {
+    for (;;) {
+      const next = this.#rows.take()
+      if (next === undefined) return undefined
+      if (next.item.isWithdrawn) continue
+      this.#shares.addUsage(next.name, 1)
+      this.#size -= 1
+      next.item.isBegun = true
+      return next.item
+    }
+  }
+
+  /** Resolves when there is a row, or after this time. */
+  async untilRow (ms: number): Promise<void> {
+    if (this.#size > 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, ms)
+    this.#idle.add(resolve)
+    await promise
+    clearTimeout(timer)
+    this.#idle.delete(resolve)
+  }
+
+  /** Opens sessions for the rows that wait, as far as the memory and this process allow it. */
+  async drain (): Promise<void> {
+    if (this.#isDraining) return
+    this.#isDraining = true
+    clearTimeout(this.#timer)
+    try {
+      while (this.#size > ROWS_A_SESSION * this.#sessions) {
+        if (!this.#hosts.takeConnection(this)) return
+        const { memory } = this.#hosts.options
+        const granted = await memory.begin(this.#party, Math.min(this.#size, ROWS_A_SESSION))
+        if ('why' in granted) {
+          this.#hosts.releaseConnection()
+          return this.#wait(granted)
+        }
+        this.#sessions += 1
+        void this.#converse(granted)
+      }
+      if (this.#size === 0 && this.#sessions === 0) this.#options.onEmpty()
+    } finally {
+      this.#isDraining = false
+    }
+  }
+
+  #wait ({ why, waitMs }: Refused): void {
+    if (why === 'limited' || why === 'blocked') {
+      this.#hosts.rest(this.#party, why, waitMs)
+      return this.#leave()
+    }
+    const ms = Math.min(Math.max(waitMs, MIN_WAIT_MS), MAX_WAIT_MS)
+    this.#timer = setTimeout(() => { void this.drain() }, ms)
+    this.#timer.unref()
+  }
+
+  /** The rows look for another host or egress, or learn why there is none. */
+  #leave (): void {
+    for (let row = this.take(); row !== undefined; row = this.take()) void this.#hosts.place(row)
+  }
+
+  async #converse (granted: { readonly session: string, readonly recipients: number }) {
+    const { host, policy, egress } = this.#options
+    const { memory, metrics } = this.#hosts.options
+    const owner = ownerLabel(policy.owner)
+    const startedMs = performance.now()
+    const conversation = new Conversation(this.#hosts.conversation, {
+      host, egress, party: this.#party, granted, rows: this,
+    })
+    const { report, exchange, unasked } = await conversation.run()
+    const restMs = await memory.end(this.#party, granted.session, report)
+    if (exchange !== undefined) await memory.rest(host.name, exchange.why, exchange.restMs)
+    const { ending } = report
+    if (restMs > 0 && (ending === 'limited' || ending === 'blocked')) {
+      this.#hosts.rest(this.#party, ending, restMs)
+    }
+    metrics?.count('mailbox_sessions_total', { owner, ending })
+    metrics?.observe('mailbox_session_seconds', { owner }, (performance.now() - startedMs) / 1_000)
+    metrics?.count('mailbox_recipients_total', { owner, reply: 'verdict' }, report.verdicts)
+    metrics?.count('mailbox_recipients_total', { owner, reply: 'blocked' }, report.blocked)
+    metrics?.count('mailbox_recipients_total', { owner, reply: 'other' },
+      report.asked - report.verdicts - report.blocked)
+    this.#sessions -= 1
+    this.#hosts.releaseConnection()
+    for (const row of unasked) await this.#hosts.place(row)
+    if (ending !== 'well') this.#leave()
+    await this.drain()
+  }
+}

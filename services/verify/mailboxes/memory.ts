@@ -1,0 +1,253 @@
+import { hash, randomUUID } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { joinLua, namedArguments, type RedisClient, script } from '../../runtime/platform/redis.ts'
+import type { OwnerPolicy } from './policies.ts'
+import type { Mailbox } from './probed.ts'
+
+/** One of our addresses at an owner of mail exchanges, which limits it. */
+export type Party = { readonly policy: OwnerPolicy, readonly egress: string }
+
+export type Granted = { readonly session: string, readonly recipients: number }
+
+/**
+ * `limited` and `blocked`: the party rests after a session that ended so. `no_memory`: it cannot be
+ * reached, so nobody knows what other processes ask.
+ */
+export type Refused = {
+  readonly why: 'sessions' | 'rate' | 'limited' | 'blocked' | 'no_memory'
+  readonly waitMs: number
+}
+
+/** What came of a session. */
+export type SessionReport = {
+  /** Recipients that were taken and not asked. */
+  readonly unused: number
+  /** Recipients with a reply, and those whose reply is about the mailbox, or about us. */
+  readonly asked: number
+  readonly verdicts: number
+  readonly blocked: number
+  /**
+   * `limited`: the owner says that we ask too fast, so the rate is halved and rests for `restMs`.
+   * `blocked`: it refuses our address, which rests there, longer each time.
+   */
+  readonly ending: 'well' | 'limited' | 'blocked' | 'failed'
+  readonly restMs?: number | undefined
+}
+
+/** What is known of a mail exchange. */
+type ExchangeState = {
+  /** Recipients that it takes in a session, if fewer than its policy says. */
+  readonly limit: number | undefined
+  /** Milliseconds for which it is not asked, and what its rows get instead. */
+  readonly restMs: number
+  readonly why: Mailbox | undefined
+  /** It answers the same to everything, so its answers say nothing. */
+  readonly isUntruthful: boolean
+  /** It has refused many recipients and accepted none: it is asked for its postmaster. */
+  readonly refusesAll: boolean
+}
+
+/** What a session learnt of an exchange. */
+type ExchangeNotes = {
+  readonly limit?: number
+  /** Recipients. */
+  readonly accepted?: number
+  readonly refused?: number
+  readonly postmaster?: 'accepted' | 'refused'
+}
+
+/** For operators. Counts are those since the beginning of the last full hour. */
+export type OwnerState = {
+  readonly owner: string
+  readonly egress: string
+  /** Recipients a minute. */
+  readonly rate: number
+  readonly sessions: number
+  /** Milliseconds until the owner is asked again. */
+  readonly restMs: number
+  readonly asked: number
+  readonly verdicts: number
+  readonly blocked: number
+}
+
+/**
+ * What all processes know of mail servers, and their shares of the owners' limits: ten processes
+ * load a host as one does.
+ */
+export type HostMemory = {
+  /** Takes a session and up to `wanted` recipients for it, or says when to ask again. */
+  readonly begin: (party: Party, wanted: number) => Promise<Granted | Refused>
+  /**
+   * More recipients for a session, or after how many milliseconds there are some; undefined if it
+   * must end.
+   */
+  readonly more: (party: Party, session: string, wanted: number) =>
+  Promise<{ readonly recipients: number, readonly waitMs: number } | undefined>
+  /** Ends a session; resolves to the milliseconds for which the party rests. */
+  readonly end: (party: Party, session: string, report: SessionReport) => Promise<number>
+  /** Undefined while the memory cannot be reached. */
+  readonly exchange: (name: string) => Promise<ExchangeState | undefined>
+  readonly note: (name: string, notes: ExchangeNotes) => Promise<void>
+  /** The exchange is not asked for a while; its rows get `why` instead. */
+  readonly rest: (name: string, why: Mailbox, restMs: number) => Promise<void>
+  /** Whether a domain accepts any name at this exchange, known for a day. */
+  readonly catchAll: (exchange: string, domain: string) => Promise<boolean | undefined>
+  readonly rememberCatchAll: (
+    exchange: string, domain: string, isCatchAll: boolean,
+  ) => Promise<void>
+  /** The parties of the last day. @throws while the memory cannot be reached. */
+  readonly owners: () => Promise<readonly OwnerState[]>
+}
+
+/** Longer than any reply takes, after which the process counts as dead. */
+const LEASE_MS = 180_000
+const DAY_MS = 86_400_000
+const MAX_REST_MS = 7_200_000
+/** Without the memory nothing is asked. */
+const NO_MEMORY = { why: 'no_memory', waitMs: 1_000 } as const
+/** A state that is a little old costs a session at most. */
+const STATE_KEPT_MS = 2_000
+const MAX_KEPT = 50_000
+const PARTIES = 'mail-parties'
+/** Domains of an exchange that accept made-up names, and none that does not. */
+const OPEN_DOMAINS = 20
+const REFUSED_RECIPIENTS = 30
+
+const file = (name: string) => new URL(`./${name}.lua`, import.meta.url)
+
+/** The memory in the cache Redis; `onFault` gets the errors of Redis, for logs. */
+export function redisHostMemory (
+  redis: RedisClient, { onFault }: { readonly onFault: (error: unknown) => void }
+): HostMemory {
+  const partyScript = (name: string) => {
+    const source = joinLua(file('party'), file(name))
+    const run = script(redis, { name, source, numberOfKeys: 1 })
+    return async ({ policy, egress }: Party, more: object) => {
+      const { sessions, sessionsAMinute: startsAMinute, recipientsAMinute } = policy
+      const args = { sessions, startsAMinute, ...recipientsAMinute, leaseMs: LEASE_MS, ...more }
+      return await run([partyKey(policy.owner, egress)], [namedArguments(args)])
+    }
+  }
+  const begin = partyScript('begin')
+  const more = partyScript('more')
+  const end = partyScript('end')
+  const note = script(redis, { name: 'note', source: joinLua(file('note')), numberOfKeys: 1 })
+  const states = new LRUCache<string, ExchangeState>({ max: MAX_KEPT, ttl: STATE_KEPT_MS })
+  const listed = new LRUCache<string, true>({ max: MAX_KEPT, ttl: DAY_MS / 24 })
+  const attempt = async <T, F>(action: () => Promise<T>, fallback: F): Promise<T | F> => {
+    try {
+      return await action()
+    } catch (error) {
+      onFault(error)
+      return fallback
+    }
+  }
+  const list = async (owner: string, egress: string) => {
+    const name = `${owner} ${egress}`
+    if (listed.has(name)) return
+    listed.set(name, true)
+    const nowMs = Date.now()
+    await redis.zadd(PARTIES, nowMs, name)
+    await redis.zremrangebyscore(PARTIES, 0, nowMs - DAY_MS)
+  }
+  const memory: HostMemory = {
+    begin: (party, wanted) => attempt(async () => {
+      const session = randomUUID()
+      await list(party.policy.owner, party.egress)
+      const [answer, count, ending] = await begin(party, { session, wanted }) as
+        [string, number, string?]
+      return answer === 'granted'
+        ? { session, recipients: count }
+        : { why: (ending ?? answer) as Refused['why'], waitMs: count }
+    }, NO_MEMORY),
+    more: (party, session, wanted) => attempt(async () => {
+      const [recipients, waitMs] = await more(party, { session, wanted }) as [number, number]
+      return recipients < 0 ? undefined : { recipients, waitMs }
+    }, undefined),
+    end: (party, session, { restMs = 0, ...report }) => attempt(async () => Number(
+      await end(party, { session, restMs, maxRestMs: MAX_REST_MS, ...report })), restMs),
+    exchange: async (name) => states.get(name) ?? await attempt(async () => {
+      const [fields, why, restMs] = await Promise.all([
+        redis.hgetall(exchangeKey(name)), redis.get(restKey(name)), redis.pttl(restKey(name)),
+      ])
+      const state = stateOf(fields, why === null ? undefined : { why: why as Mailbox, restMs })
+      states.set(name, state)
+      return state
+    }, undefined),
+    note: async (name, notes) => {
+      states.delete(name)
+      await attempt(() => note([exchangeKey(name)], [namedArguments(notes)]), undefined)
+    },
+    rest: async (name, why, restMs) => {
+      states.delete(name)
+      await attempt(() => redis.set(restKey(name), why, 'PX', restMs), undefined)
+    },
+    catchAll: (exchange, domain) => attempt(async () => {
+      const text = await redis.get(catchAllKey(exchange, domain))
+      return text === null ? undefined : text === '1'
+    }, undefined),
+    rememberCatchAll: async (exchange, domain, isCatchAll) => {
+      const key = catchAllKey(exchange, domain)
+      await attempt(async () => {
+        const isNew = await redis.set(key, isCatchAll ? '1' : '0', 'PX', DAY_MS, 'NX')
+        if (isNew === null) return
+        states.delete(exchange)
+        await note([exchangeKey(exchange)], [
+          namedArguments(isCatchAll ? { open: 1 } : { closed: 1 }),
+        ])
+      }, undefined)
+    },
+    owners: async () => {
+      const names = await redis.zrangebyscore(PARTIES, '-inf', '+inf')
+      const [seconds] = await redis.time()
+      return await Promise.all(names.map(async name => {
+        const [owner = '', egress = ''] = name.split(' ')
+        const fields = await redis.hgetall(partyKey(owner, egress))
+        return ownerState({ owner, egress }, fields, Number(seconds) * 1_000)
+      }))
+    },
+  }
+  return memory
+}
+
+const partyKey = (owner: string, egress: string) => `mail-party:${owner} ${egress}`
+const restKey = (exchange: string) => `mail-rest:${exchange}`
+const exchangeKey = (name: string) => `mail-exchange:${name}`
+/** A digest, so that Redis has no part of a contact in clear. */
+const catchAllKey = (exchange: string, domain: string) =>
+  `mail-catch-all:${hash('sha256', `${exchange} ${domain}`, 'base64url')}`
+
+type Fields = Readonly<Record<string, string>>
+
+function stateOf (
+  fields: Fields, rest: { readonly why: Mailbox, readonly restMs: number } | undefined
+): ExchangeState {
+  const count = (name: string) => Number(fields[name] ?? 0)
+  const refusesAll = count('refused') >= REFUSED_RECIPIENTS && count('accepted') === 0
+  return {
+    limit: fields['limit'] === undefined ? undefined : count('limit'),
+    restMs: Math.max(0, rest?.restMs ?? 0),
+    why: rest?.why,
+    isUntruthful: (count('open') >= OPEN_DOMAINS && count('closed') === 0) ||
+      (refusesAll && fields['postmaster'] === 'refused'),
+    refusesAll: refusesAll && fields['postmaster'] === undefined,
+  }
+}
+
+function ownerState (
+  party: Pick<OwnerState, 'owner' | 'egress'>, fields: Fields, nowMs: number
+): OwnerState {
+  const sum = (name: string) => Object.entries(fields)
+    .filter(([field]) => field.startsWith(`${name}:`))
+    .reduce((total, [, count]) => total + Number(count), 0)
+  return {
+    ...party,
+    rate: Math.round(Number(fields['rate'] ?? 0)),
+    sessions: Object.entries(fields)
+      .filter(([field, endsAt]) => field.startsWith('s:') && Number(endsAt) > nowMs).length,
+    restMs: Math.max(0, Number(fields['rest'] ?? 0) - nowMs),
+    asked: sum('asked'),
+    verdicts: sum('verdicts'),
+    blocked: sum('blocked'),
+  }
+}

@@ -1,0 +1,89 @@
+-- What all processes know of one egress at one owner of mail exchanges: a hash with `rate`
+-- (recipients a minute), the levels `tokens` and `starts` at the time `at` (ms), `rest` (until when,
+-- ms) after which `ending`, `blocks` in a row, `s:<session>` (end of its lease, ms), and counts by hour:
+-- `asked:<hour>`, `verdicts:<hour>`, `blocked:<hour>`.
+
+local args = cjson.decode(ARGV[1])
+local HOUR_MS = 3600000
+local KEPT_MS = 26 * HOUR_MS
+
+local function number_of(name)
+  return tonumber(args[name])
+end
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local hour = math.floor(now / HOUR_MS)
+
+-- A bucket of a sixth of the rate is filled with the rest of it: no minute has more than the rate.
+local function capacity_of(rate)
+  return math.max(1, rate / 6)
+end
+
+local function filled(level, rate, elapsed)
+  local capacity = capacity_of(rate)
+  local a_minute = math.max(rate - capacity, rate / 6)
+  return math.min(capacity, level + elapsed * a_minute / 60000)
+end
+
+-- Milliseconds until a bucket has a token.
+local function wait_for(level, rate)
+  local a_minute = math.max(rate - capacity_of(rate), rate / 6)
+  return math.max(0, math.ceil((1 - level) * 60000 / a_minute))
+end
+
+local function read_party(key)
+  local stored = redis.call('HGETALL', key)
+  local party = { sessions = {}, count = 0, earliest = now + HOUR_MS }
+  local fields = {}
+  for index = 1, #stored, 2 do
+    local name, value = stored[index], stored[index + 1]
+    fields[name] = value
+    if string.sub(name, 1, 2) == 's:' then
+      if tonumber(value) > now then
+        party.count = party.count + 1
+        party.sessions[string.sub(name, 3)] = true
+        party.earliest = math.min(party.earliest, tonumber(value))
+      else
+        redis.call('HDEL', key, name)
+      end
+    elseif string.match(name, ':(%d+)$') and tonumber(string.match(name, ':(%d+)$')) < hour - 1 then
+      redis.call('HDEL', key, name)
+    end
+  end
+  local most, least = number_of('most'), number_of('least')
+  party.rate = math.max(least, math.min(most, tonumber(fields.rate or args.first)))
+  -- A clock set back fills nothing.
+  local elapsed = math.max(now - tonumber(fields.at or now), 0)
+  local starts_a_minute = number_of('startsAMinute')
+  party.tokens = filled(
+    tonumber(fields.tokens or capacity_of(party.rate)), party.rate, elapsed)
+  party.starts = filled(
+    tonumber(fields.starts or capacity_of(starts_a_minute)), starts_a_minute, elapsed)
+  party.rest = tonumber(fields.rest or 0)
+  party.blocks = tonumber(fields.blocks or 0)
+  party.ending = fields.ending or ''
+  return party
+end
+
+local function write_party(key, party)
+  redis.call('HSET', key,
+    'rate', string.format('%.6g', party.rate), 'tokens', string.format('%.17g', party.tokens),
+    'starts', string.format('%.17g', party.starts), 'at', string.format('%.0f', now),
+    'rest', string.format('%.0f', party.rest), 'blocks', string.format('%.0f', party.blocks),
+    'ending', party.ending)
+  redis.call('PEXPIRE', key, KEPT_MS)
+end
+
+-- Takes up to so many whole tokens.
+local function take(party, wanted)
+  local taken = math.max(0, math.min(wanted, math.floor(party.tokens)))
+  party.tokens = party.tokens - taken
+  return taken
+end
+
+local function add_to_hour(key, name, count)
+  if count > 0 then
+    redis.call('HINCRBY', key, name .. ':' .. string.format('%.0f', hour), count)
+  end
+end

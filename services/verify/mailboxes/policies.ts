@@ -1,0 +1,270 @@
+/**
+ * How a mail server is asked, and what its answers are worth. The exchanges of an owner share its
+ * limits, because it counts the sessions of an address at all of them. Limits are for one of our
+ * addresses. Owners rarely publish theirs: where they do not, the values are those that senders
+ * report to pass, halved.
+ */
+export type OwnerPolicy = {
+  readonly owner: string
+  /** Domains of mail exchanges. */
+  readonly exchanges: readonly string[]
+  /** Mail domains of the owner itself; `{country}` is any of `com`, `de`, `co.uk`, `com.br`. */
+  readonly domains: readonly string[]
+  /** Sessions at a time. */
+  readonly sessions: number
+  readonly sessionsAMinute: number
+  /** The rate starts at `first`, grows while all is well, and falls when the owner says so. */
+  readonly recipientsAMinute: {
+    readonly first: number, readonly least: number, readonly most: number,
+  }
+  readonly recipientsASession: number
+  /**
+   * What acceptance means at the owner's own domains, and by `exchanges` at those of customers.
+   * `truthful`: unknown names are refused, and clients that try made-up ones may be blocked, so none
+   * is tried. `accepts_any`: every name is accepted and bounced later, so only a refusal is an
+   * answer. Other domains are tested with a made-up name.
+   */
+  readonly acceptance?: 'truthful' | 'accepts_any'
+  /** Whether customers' domains at the exchanges are answered like its own. */
+  readonly sameForCustomers?: true
+}
+
+/** An owner moves to `truthful` when tests of real and of unknown names have shown that it is. */
+export const OWNER_POLICIES: readonly OwnerPolicy[] = [
+  {
+    // 100 recipients a message; 421 4.7.28 for an "unusual rate" of an address without reputation.
+    owner: 'google',
+    exchanges: ['google.com', 'googlemail.com', 'psmtp.com'],
+    domains: ['gmail.com', 'googlemail.com'],
+    sessions: 4,
+    sessionsAMinute: 30,
+    recipientsAMinute: { first: 200, least: 10, most: 600 },
+    recipientsASession: 100,
+    acceptance: 'truthful',
+  },
+  {
+    // 500 connections and 10 recipients a message of new senders are reported; 451 4.7.500 beyond.
+    owner: 'microsoft-consumer',
+    exchanges: ['olc.protection.outlook.com', 'hotmail.com'],
+    domains: ['hotmail.{country}', 'outlook.{country}', 'live.{country}', 'windowslive.com',
+      'msn.com'],
+    sessions: 3,
+    sessionsAMinute: 20,
+    recipientsAMinute: { first: 100, least: 5, most: 300 },
+    recipientsASession: 30,
+    acceptance: 'truthful',
+  },
+  {
+    // Exchange Online Protection: 451 4.7.500 "server busy" for a rate that it does not expect.
+    owner: 'microsoft-365',
+    exchanges: ['mail.protection.outlook.com', 'mx.microsoft'],
+    domains: [],
+    sessions: 4,
+    sessionsAMinute: 60,
+    recipientsAMinute: { first: 150, least: 10, most: 500 },
+    recipientsASession: 50,
+  },
+  {
+    // Documented: at most 20 sessions at a time, and a few messages each; then 421 4.7.0 [TSS04].
+    owner: 'yahoo',
+    exchanges: ['yahoodns.net'],
+    domains: ['yahoo.{country}', 'ymail.com', 'rocketmail.com', 'myyahoo.com', 'aol.{country}',
+      'aim.com', 'netscape.net', 'verizon.net'],
+    sessions: 3,
+    sessionsAMinute: 20,
+    recipientsAMinute: { first: 60, least: 5, most: 200 },
+    recipientsASession: 20,
+    acceptance: 'accepts_any',
+    sameForCustomers: true,
+  },
+  {
+    owner: 'apple',
+    exchanges: ['icloud.com'],
+    domains: ['icloud.com', 'me.com', 'mac.com'],
+    sessions: 2,
+    sessionsAMinute: 20,
+    recipientsAMinute: { first: 60, least: 5, most: 200 },
+    recipientsASession: 20,
+  },
+  {
+    // GMX, WEB.DE and mail.com answer 421 to more than a few sessions of an address.
+    owner: 'united-internet',
+    exchanges: ['gmx.net', 'web.de', 'kundenserver.de', 'mail.com', '1and1.com', 'ionos.com'],
+    domains: [],
+    sessions: 2,
+    sessionsAMinute: 20,
+    recipientsAMinute: { first: 60, least: 5, most: 240 },
+    recipientsASession: 50,
+  },
+  {
+    // Wants a sender whose domain has a web page with a contact, else 554.
+    owner: 't-online',
+    exchanges: ['t-online.de'],
+    domains: ['t-online.de', 'magenta.de'],
+    sessions: 2,
+    sessionsAMinute: 10,
+    recipientsAMinute: { first: 30, least: 5, most: 100 },
+    recipientsASession: 20,
+  },
+  {
+    owner: 'mail.ru',
+    exchanges: ['mail.ru'],
+    domains: ['mail.ru', 'bk.ru', 'inbox.ru', 'internet.ru', 'list.ru'],
+    sessions: 2,
+    sessionsAMinute: 20,
+    recipientsAMinute: { first: 60, least: 5, most: 200 },
+    recipientsASession: 30,
+    acceptance: 'accepts_any',
+  },
+  {
+    owner: 'yandex',
+    exchanges: ['yandex.ru', 'yandex.net'],
+    domains: [],
+    sessions: 2,
+    sessionsAMinute: 20,
+    recipientsAMinute: { first: 60, least: 5, most: 200 },
+    recipientsASession: 35,
+  },
+  {
+    owner: 'zoho',
+    exchanges: ['zoho.com', 'zoho.eu', 'zoho.in'],
+    domains: [],
+    sessions: 2,
+    sessionsAMinute: 20,
+    recipientsAMinute: { first: 60, least: 5, most: 200 },
+    recipientsASession: 50,
+  },
+  {
+    // Gateways of companies slow down addresses that they do not know (452, 421).
+    owner: 'proofpoint',
+    exchanges: ['pphosted.com', 'ppe-hosted.com'],
+    domains: [],
+    sessions: 2,
+    sessionsAMinute: 30,
+    recipientsAMinute: { first: 60, least: 5, most: 240 },
+    recipientsASession: 50,
+  },
+  {
+    // Greylists addresses that it does not know, and accepts any name of many customers.
+    owner: 'mimecast',
+    exchanges: ['mimecast.com', 'mimecast.co.za'],
+    domains: [],
+    sessions: 2,
+    sessionsAMinute: 30,
+    recipientsAMinute: { first: 60, least: 5, most: 240 },
+    recipientsASession: 50,
+  },
+  {
+    owner: 'barracuda',
+    exchanges: ['barracudanetworks.com', 'cudaops.com'],
+    domains: [],
+    sessions: 2,
+    sessionsAMinute: 30,
+    recipientsAMinute: { first: 60, least: 5, most: 240 },
+    recipientsASession: 50,
+  },
+  {
+    // Documented: limits by address and minute that they do not name; 550 "frequency limited".
+    owner: 'tencent',
+    exchanges: ['qq.com'],
+    domains: ['qq.com', 'foxmail.com'],
+    sessions: 1,
+    sessionsAMinute: 10,
+    recipientsAMinute: { first: 20, least: 2, most: 60 },
+    recipientsASession: 20,
+  },
+  {
+    owner: 'netease',
+    exchanges: ['netease.com'],
+    domains: ['163.com', '126.com', 'yeah.net'],
+    sessions: 1,
+    sessionsAMinute: 10,
+    recipientsAMinute: { first: 20, least: 2, most: 60 },
+    recipientsASession: 20,
+  },
+  {
+    // Documented: 25 sessions at a time; fewer for addresses without reputation (421 PH01).
+    owner: 'comcast',
+    exchanges: ['comcast.net'],
+    domains: ['comcast.net'],
+    sessions: 2,
+    sessionsAMinute: 20,
+    recipientsAMinute: { first: 60, least: 5, most: 200 },
+    recipientsASession: 30,
+  },
+  {
+    // Documented: 3 sessions at a time, 421 "too many connections" beyond (OFR004_104).
+    owner: 'orange',
+    exchanges: ['orange.fr', 'wanadoo.fr'],
+    domains: [],
+    sessions: 2,
+    sessionsAMinute: 20,
+    recipientsAMinute: { first: 30, least: 5, most: 100 },
+    recipientsASession: 20,
+  },
+  {
+    owner: 'free.fr',
+    exchanges: ['free.fr', 'proxad.net'],
+    domains: [],
+    sessions: 1,
+    sessionsAMinute: 10,
+    recipientsAMinute: { first: 30, least: 5, most: 100 },
+    recipientsASession: 20,
+  },
+]
+
+/** The limits of owners that have no policy of their own. */
+export type DefaultLimits = { readonly sessions: number, readonly sessionsAMinute: number }
+
+/** What most servers take from an address that they do not know. */
+const RECIPIENTS_A_MINUTE = { first: 120, least: 6, most: 300 }
+const RECIPIENTS_A_SESSION = 50
+
+const COUNTRY = '{country}'
+const ANY_COUNTRY = /^(?:com|[a-z]{2}|com?\.[a-z]{2})$/
+
+/**
+ * The policy of the owner that serves a mail domain by the given exchange. An owner that is not
+ * listed has `limits` and is named by the domain of the exchange.
+ */
+export function policyOf (
+  domain: string, exchange: string, limits: DefaultLimits
+): OwnerPolicy {
+  const isOwn = ({ domains }: OwnerPolicy) => domains.some(pattern => {
+    if (!pattern.endsWith(COUNTRY)) return pattern === domain
+    const name = pattern.slice(0, -COUNTRY.length)
+    return domain.startsWith(name) && ANY_COUNTRY.test(domain.slice(name.length))
+  })
+  const own = OWNER_POLICIES.find(isOwn)
+  if (own !== undefined) return own
+  const host = exchange.toLowerCase().replace(/\.$/, '')
+  const serving = OWNER_POLICIES.find(({ exchanges }) =>
+    exchanges.some(name => host === name || host.endsWith(`.${name}`)))
+  if (serving !== undefined) {
+    const { acceptance, ...others } = serving
+    return serving.sameForCustomers === true || acceptance === undefined ? serving : others
+  }
+  return {
+    owner: ownerOf(host),
+    exchanges: [],
+    domains: [],
+    ...limits,
+    recipientsAMinute: RECIPIENTS_A_MINUTE,
+    recipientsASession: RECIPIENTS_A_SESSION,
+  }
+}
+
+/** The owner as metrics name it, which have a bounded number of names. */
+export function ownerLabel (owner: string): string {
+  return OWNER_POLICIES.some(policy => policy.owner === owner) ? owner : 'other'
+}
+
+/**
+ * The probable owner of a mail server: the last two labels of its name, or three if the second last
+ * is as short as in `co.uk`. Different owners that count as one only share a limit.
+ */
+export function ownerOf (host: string): string {
+  const labels = host.replace(/\.$/, '').split('.')
+  const [country = '', second = ''] = labels.toReversed()
+  return labels.slice(country.length === 2 && second.length <= 3 ? -3 : -2).join('.')
+}
