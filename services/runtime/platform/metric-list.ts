@@ -282,13 +282,6 @@ export const METRICS = [
     by: ['verify'],
   },
   {
-    name: 'mailbox_rows_waiting',
-    type: 'gauge',
-    labels: ['owner'],
-    help: 'Rows of this process that wait for a session with a mail server.',
-    by: ['verify'],
-  },
-  {
     name: 'provider_call_seconds',
     type: 'histogram',
     labels: ['service', 'provider'],
