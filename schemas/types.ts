@@ -450,7 +450,7 @@ export type Journal = {
   readonly fundedMicros: number
   /** Redis time. */
   readonly at: number
-  /** Reason of a topup or adjust entry; job terms (JSON) in a reserve entry. */
+  /** Reason of a topup or adjust entry, with a note for the customer JSON of both; job terms (JSON) in a reserve entry. */
   readonly reason: string
   /** Sealed header of the job, in a reserve entry. */
   readonly header: null | Buffer

@@ -22,13 +22,15 @@ export function addBalances (program: AdminCommand, context: Context): void {
     .option('--usd <amount>', 'amount in USD, for example 12.50')
     .option('--micros <amount>', 'amount in USD micros')
     .option('--id <id>', 'id of the payment; a repeated id adds nothing (default: a new one)')
-    .option('--reason <text>', 'reason, for the journal')
+    .option('--reason <text>', 'reason, for operators: in the journal and the access log')
+    .option('--note <text>', 'text for the customer, shown with the top-up')
     .example('--org org_1 --usd 250 --id invoice-2030-17')
     .action(runTask(context, topUp(context)))
   add('adjust', 'correct a balance with a journal entry')
     .records('balance.adjusted')
     .requiredOption('--micros <amount>', 'amount in USD micros; negative to subtract')
-    .requiredOption('--reason <text>', 'reason, for the journal')
+    .requiredOption('--reason <text>', 'reason, for operators: in the journal and the access log')
+    .option('--note <text>', 'text for the customer, shown with the correction')
     .option('--id <id>', 'id of the adjustment; a repeated id changes nothing (default: a new one)')
     .example('--org org_1 --micros -2000 --reason "charged twice"')
     .action(runTask(context, adjust(context)))
@@ -46,13 +48,13 @@ export function addBalances (program: AdminCommand, context: Context): void {
 /** Adds money. Repeating the id of an earlier top-up adds nothing. */
 const topUp = (context: Context): Task => async (deps, options) => {
   const tenant = await tenantToChange(deps, options)
-  const { usd, micros, reason = 'top-up' } = options
+  const { usd, micros, reason = 'top-up', note } = options
   if ((usd === undefined) === (micros === undefined)) {
     throw new UsageError('Pass the amount as either --usd or --micros.')
   }
   const amountMicros = usd === undefined ? microsOf(micros ?? '') : usdToMicros(usd)
   const id = options.id ?? newMovementId(context)
-  const posting = await deps.wallet.topUp(tenant, { id, amountMicros, reason })
+  const posting = await deps.wallet.topUp(tenant, { id, amountMicros, reason, note })
   if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
   return { id, posting: posting.kind, amountMicros, ...await readBalance(deps, tenant) }
 }
@@ -60,7 +62,7 @@ const topUp = (context: Context): Task => async (deps, options) => {
 /** Corrects a balance with a journal entry. A frozen balance has to be thawed first. */
 const adjust = (context: Context): Task => async (deps, options) => {
   const tenant = await tenantToChange(deps, options)
-  const { micros = '', reason = '' } = options
+  const { micros = '', reason = '', note } = options
   const amountMicros = Number(micros)
   if (!/^-?\d+$/.test(micros) || !Number.isSafeInteger(amountMicros) || amountMicros === 0) {
     throw new UsageError('--micros must be a whole number other than 0, like 2000 or -2000, not ' +
@@ -70,7 +72,9 @@ const adjust = (context: Context): Task => async (deps, options) => {
     throw new UsageError('--reason is empty. Pass a reason for the journal: --reason <text>.')
   }
   const id = options.id ?? newMovementId(context)
-  const posting = await deps.wallet.adjust(tenant, { id, amountMicros, reason: reason.trim() })
+  const posting = await deps.wallet.adjust(tenant, {
+    id, amountMicros, reason: reason.trim(), note,
+  })
   if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
   if (posting.kind === 'insufficient') {
     throw new UsageError(`cannot subtract ${-amountMicros} micros from ${tenant}: only ` +

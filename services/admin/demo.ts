@@ -24,7 +24,10 @@ export async function createDemo (env: Environment): Promise<Demo> {
     const orgId = env.DEMO_ORG || (await addOrganization(deps, 'Demonstration')).id
     if (!env.DEMO_ORG) {
       await deps.wallet.topUp(tenantOf(orgId, 'live'), {
-        id: `demo:${orgId}`, amountMicros: DEMO_CREDIT_MICROS, reason: 'demonstration credit',
+        id: `demo:${orgId}`,
+        amountMicros: DEMO_CREDIT_MICROS,
+        reason: 'demonstration',
+        note: 'demonstration credit',
       })
     }
     const key = { orgId, scopes: DEFAULT_SCOPES, createdBy: 'demo' }

@@ -1,6 +1,7 @@
 import type { Journal } from '../../schemas/types.ts'
 import { createUnlocker, guardedScript, GUARD_LUA, WALLET_LUA } from './recovery-guard.ts'
 import { joinLua, type RedisClient } from '../runtime/platform/redis.ts'
+import { writeTexts } from './movement-texts.ts'
 import { entryOf, integer } from './outbox.ts'
 import { moneyKeys } from './redis-keys.ts'
 import { createActivation } from './tenants.ts'
@@ -9,7 +10,10 @@ type Movement = {
   /** Idempotency key, valid for ever: the same id posts nothing again. */
   readonly id: string
   readonly amountMicros: number
+  /** For operators; customers never see it. */
   readonly reason: string
+  /** For the customer, who sees it with the movement. */
+  readonly note?: string | undefined
 }
 
 export type Balance = {
@@ -62,9 +66,9 @@ export function createWallet (redis: RedisClient): Wallet {
     checkMovement(type, movement)
     await activate(tenant)
     const { wallet, posted } = moneyKeys(tenant)
-    const { id, amountMicros, reason } = movement
+    const { id, amountMicros } = movement
     return postingOf(await scripts[type](
-      tenant, [wallet, posted], [tenant, id, String(amountMicros), reason]))
+      tenant, [wallet, posted], [tenant, id, String(amountMicros), writeTexts(movement)]))
   }
   return {
     topUp: (tenant, movement) => post('topup', tenant, movement),

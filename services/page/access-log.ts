@@ -55,7 +55,8 @@ async function * writeCsv (
     const entries = await accessCopy.newest({
       ...filter, organization: tenant.orgId, before, limit: ENTRIES_PER_READ,
     })
-    yield entries.map(entry => guardedLine(Object.values(accessRecord(entry)))).join('')
+    yield entries.map(entry =>
+      guardedLine(Object.values(accessRecord(forCustomers(entry))))).join('')
     if (entries.length < ENTRIES_PER_READ) return
     before = entries.at(-1)?.seq
   }
@@ -137,7 +138,15 @@ const OUTCOMES: Readonly<Record<string, readonly [text: string, tone: string]>> 
   failed: ['Failed', 'bad'],
 }
 
-function detailText ({ details }: NumberedEntry): Html | false {
+/** Without the reason, which operators write for operators. */
+function forCustomers (entry: NumberedEntry): NumberedEntry {
+  if (entry.actorKind !== 'operator' || entry.details === '') return entry
+  const { reason: _, ...details } = JSON.parse(entry.details) as Readonly<Record<string, string>>
+  return { ...entry, details: Object.keys(details).length === 0 ? '' : JSON.stringify(details) }
+}
+
+function detailText (entry: NumberedEntry): Html | false {
+  const { details } = forCustomers(entry)
   if (details === '') return false
   const texts = Object.entries(JSON.parse(details) as Readonly<Record<string, string>>)
   return html`<br><span class="hint">${

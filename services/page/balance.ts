@@ -1,5 +1,6 @@
 import type { FastifyReply, RouteOptions } from 'fastify'
 import type { Journal } from '../../schemas/types.ts'
+import { readNote } from '../money/movement-texts.ts'
 import { tenantOf } from '../accounts/tenant.ts'
 import type { Client, JobStatusResource } from '../client/client.ts'
 import { post, ZERO_AMOUNTS } from '../money/prices.ts'
@@ -135,13 +136,15 @@ function movementTable (visit: Visit, movements: readonly Journal[]): Html {
 }
 
 /** The text for a movement by its type; the type itself when it is unknown. */
-function movementLabel ({ type, reason }: Journal): string {
-  switch (type) {
-    case 'topup': return reason === '' ? 'Top-up' : `Top-up: ${reason}`
-    case 'adjust': return reason === '' ? 'Correction' : `Correction: ${reason}`
+function movementLabel (movement: Journal): string {
+  const note = readNote(movement)
+  const more = note === '' ? '' : `: ${note}`
+  switch (movement.type) {
+    case 'topup': return `Top-up${more}`
+    case 'adjust': return `Correction${more}`
     case 'reserve': return 'Reserved for a job'
     case 'settle': return 'Job settled, rest released'
     case 'void': return 'Reservation released'
-    default: return type
+    default: return movement.type
   }
 }

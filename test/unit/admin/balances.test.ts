@@ -59,6 +59,13 @@ describe('a top-up', () => {
     expect(result).toMatchObject({ posting: 'known', availableUsd: '12.500000' })
   })
 
+  it('has a reason for operators and a note for the customer', async () => {
+    await topUp(deps, { org, mode: 'live', usd: '1', id: 'a', reason: 'R', note: 'N' })
+    expect(movements).toEqual([[`${org}.live`, {
+      id: 'a', amountMicros: 1_000_000, reason: 'R', note: 'N',
+    }]])
+  })
+
   it.each([
     ['topup', ['--usd', '1']], ['adjust', ['--micros', '5', '--reason', 'R']],
   ])('%s without an id shows the new one before money moves', async (command, options) => {

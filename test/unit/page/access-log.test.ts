@@ -273,6 +273,17 @@ describe('the page of the access log', () => {
     expect(body.match(/bob@example\.com/g)).toHaveLength(1)
   })
 
+  it('keeps the reasons of operators from customers', async () => {
+    const details = { usd: '5', reason: 'too kind' }
+    const entry = accessEntry({ seq: 2, actorKind: 'operator', details: JSON.stringify(details) })
+    const reasonAlone = { ...entry, seq: 1, details: '{"reason":"too kind"}' }
+    const { get } = await openWith([entry, reasonAlone])
+    const list = textOf((await get('/live/access-log')).body)
+    const file = (await get('/live/access-log.csv')).body
+    expect([list.includes('usd: 5'), file.includes('usd')]).toEqual([true, true])
+    expect(`${list}${file}`).not.toMatch(/too kind|reason/)
+  })
+
   it('offers no actions of operators as filters, and says why it is empty', async () => {
     const { get } = await openWith([])
     const { body } = await get('/live/access-log')

@@ -5,6 +5,7 @@ import type { Journal } from '../../../schemas/types.ts'
 import {
   jobLike, nonceIn, openPage, ORGANIZATION, textOf,
 } from '../../support/page/page-doubles.ts'
+import { writeTexts } from '../../../services/money/movement-texts.ts'
 import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
 import { NO_USAGE } from '../ingest/doubles.ts'
 
@@ -286,7 +287,7 @@ describe('the pages of money', () => {
     availableMicros: 6_000,
     reservedMicros: 0,
     at: 0,
-    reason: 'r',
+    reason: 'secret',
     ...more,
   })
   const open = async (log: readonly Journal[] = [], jobs = [jobLike()]) => {
@@ -315,13 +316,17 @@ describe('the pages of money', () => {
 
   it('list every movement, and jobs by links for those who may see them', async () => {
     const types = ['topup', 'adjust', 'reserve', 'void', 'else'].map(type => movement({ type }))
-    const { read, signIn } = await open([movement({ type: 'settle', job: 'job_1' }), ...types])
+    const noted = ['topup', 'adjust'].map(type =>
+      movement({ type, reason: writeTexts({ reason: 'secret', note: 'for you' }) }))
+    const { read, signIn } =
+      await open([movement({ type: 'settle', job: 'job_1' }), ...types, ...noted])
     const text = await read('/live/balance')
+    expect(text).not.toContain('secret')
     expect(text).toContain('Job settled, rest released job_1 +$0.006 $0.004 $0.006')
     expect([...text.matchAll(/00:00:00 ([A-Z]?[a-z- :]+[a-z])/g)].map(([, label]) => label))
       .toEqual([
-        'Job settled, rest released', 'Top-up: r', 'Correction: r', 'Reserved for a job',
-        'Reservation released', 'else',
+        'Job settled, rest released', 'Top-up', 'Correction', 'Reserved for a job',
+        'Reservation released', 'else', 'Top-up: for you', 'Correction: for you',
       ].map(label => label.split(',')[0]))
     const { body } = await (await signIn('finance')).get('/live/balance')
     expect(body).toContain('<span class="id">job_1</span>')
