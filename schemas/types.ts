@@ -280,9 +280,11 @@ export type RetryRows = {
   readonly tokens: Buffer
   /** Tokens of the same rows under the other versions of the cache secret, during a rotation. */
   readonly rotatedTokens?: null | { readonly versions: readonly string[], readonly tokens: Buffer }
+  /** What the rows wait for, once a host has put off any row of the batch. */
+  readonly waits?: null | { readonly due: readonly number[], readonly tries: readonly number[], readonly reasons: readonly string[] }
 }
 
-/** A verification batch that is retried later, because its providers were unavailable. */
+/** A verification batch that is retried later, because providers or hosts put it off. */
 export type Retry = {
   /** Organization and mode, for example org_01J.live. */
   readonly tenant: string

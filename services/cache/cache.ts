@@ -72,7 +72,7 @@ type RecordCacheOptions = {
 }
 
 /** As long as a job that knows only the other version may have verification batches in progress. */
-const OTHER_VERSION_TTL_MS = 86_400_000
+const OTHER_VERSION_TTL_MS = 3 * 86_400_000
 
 /**
  * The caches of tenants in Redis: one entry per token, kept for 90 days. An entry is a record, or
@@ -82,7 +82,7 @@ const OTHER_VERSION_TTL_MS = 86_400_000
  *
  * During a rotation of the secret a contact has an entry for each version of its tokens, which
  * connects jobs that know only one of them: leases are stored for all versions, and a verdict for
- * the version of the job, and for a day for the others.
+ * the version of the job, and for three days for the others.
  */
 export function redisRecordCache (
   redis: RedisClient, { onFault = () => {}, metrics }: RecordCacheOptions = {}

@@ -1,4 +1,4 @@
--- KEYS: wallet, job, data key. ARGV: job, seq of its last journal entry or ''.
+-- KEYS: wallet, job, data key, what waits of it. ARGV: job, seq of its last journal entry or ''.
 -- Closes an ended job whose entry is in the journal topic, and notifies the requests that wait for
 -- it. Its record and data key expire soon after.
 local fields = record_of(KEYS[2])
@@ -10,6 +10,7 @@ if fields.ended ~= '1' then
   return { 'open' }
 end
 redis.call('HDEL', KEYS[1], OPEN .. ARGV[1], ENTRY .. ARGV[2])
+redis.call('UNLINK', KEYS[4])
 if fields.closed == '1' then
   return { 'closed' }
 end

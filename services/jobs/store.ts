@@ -3,14 +3,14 @@ import { createActivation } from '../money/tenants.ts'
 import type {
   Job, ManifestEntry, AcceptRequest, Accepted, InlineResults, Cancelled, ClaimRequest, FailBlock,
   IdempotencyClaim, OpenJob, Outcome, TallyBlock, Tallied, Refusal, Feed, BatchAction,
-  WaitingRows,
+  WaitingBatch, WaitingRows,
 } from './job.ts'
 import {
   fieldsOf, jobOf, outcomeIn, RECORD_FIELDS, recordFields, manifestOf, unfinishedRowsOf, refusalOf,
   manifestIn, deadlineIn, waitingRowsIn,
 } from './job-record.ts'
 import { jobKeys, openJobIn, cursorsKeyOf, idempotencyKeysOf } from './redis-keys.ts'
-import { type RedisClient, namedArguments, joinLua } from '../runtime/platform/redis.ts'
+import { type RedisClient, namedArguments, joinLua, script } from '../runtime/platform/redis.ts'
 import { siblingOf } from '../accounts/tenant.ts'
 import { GUARD_LUA, WALLET_LUA, guardedScript } from '../money/recovery-guard.ts'
 import { entryOf, integer } from '../money/outbox.ts'
@@ -128,6 +128,14 @@ function readsOf (redis: RedisClient, run: Scripts) {
   }
 }
 
+/** What waits of a verification batch; nothing without `waiting`. */
+type WaitingRecord = {
+  readonly tenant: string
+  readonly job: string
+  readonly batch: { readonly chunk: number, readonly batch: number }
+  readonly waiting: WaitingBatch | undefined
+}
+
 /** The steps of a running job. */
 function runningOf (run: Scripts) {
   return {
@@ -137,6 +145,14 @@ function runningOf (run: Scripts) {
      */
     announce: async (tenant: string, job: string, seq?: number): Promise<void> => {
       await run.announce(tenant, job, seq)
+    },
+
+    /**
+     * Records the rows of a verification batch that wait for their next check, or that none does
+     * any more. Repeating it has no effect, nor has it for a job that has ended.
+     */
+    recordWaiting: async ({ tenant, job, batch, waiting }: WaitingRecord): Promise<void> => {
+      await run.recordWaiting({ tenant, job, batch, waiting })
     },
 
     /** Cancels a job: checks under way finish and are charged, all other rows end free. */
@@ -218,6 +234,7 @@ export const STATE_LUA = ['retention', 'idempotency']
   .map(name => new URL(`./${name}.lua`, import.meta.url))
 
 const RECORD_LUA = new URL('./record.lua', import.meta.url)
+const WAITING_LUA = new URL('./waiting.lua', import.meta.url)
 const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
 
 /**
@@ -245,17 +262,23 @@ function loadScripts (redis: RedisClient) {
     announce: jobScript(redis, 'announce', 1),
     tally: jobScript(redis, 'tally', 2),
     fail: jobScript(redis, 'fail', 2),
-    close: jobScript(redis, 'close', 2),
+    close: jobScript(redis, 'close', 3),
     endJob: jobScript(redis, 'end', 1),
     read: jobScript(redis, 'read', 1),
     cancel: jobScript(redis, 'cancel', 1),
+    // Moves no money and decides nothing, so it needs no recovery guard.
+    waiting: script(redis, {
+      name: 'waiting',
+      source: joinLua(new URL('./retention.lua', import.meta.url), WAITING_LUA),
+      numberOfKeys: 2,
+    }),
   }
 }
 
 /** One function per script: its keys, and the order of its arguments. */
 function createJobScripts (redis: RedisClient) {
   const {
-    claim, accept, refuse, announce, tally, fail, close, endJob, read, cancel,
+    claim, accept, refuse, announce, tally, fail, close, endJob, read, cancel, waiting: record,
   } = loadScripts(redis)
   return {
     claim: (tenant: string, request: ClaimRequest) => {
@@ -302,8 +325,13 @@ function createJobScripts (redis: RedisClient) {
       tenant: string,
       { job, seq = '' }: { readonly job: string, readonly seq?: number | '' | undefined }
     ) => {
-      const { job: record, dataKey } = jobKeys(tenant, job)
-      return close(tenant, [record, dataKey], [job, seq])
+      const { job: fields, dataKey, waiting } = jobKeys(tenant, job)
+      return close(tenant, [fields, dataKey, waiting], [job, seq])
+    },
+    recordWaiting: ({ tenant, job, batch, waiting }: WaitingRecord) => {
+      const { job: fields, waiting: hash } = jobKeys(tenant, job)
+      const name = `${batch.chunk}:${batch.batch}`
+      return record([fields, hash], [name, waiting === undefined ? '' : JSON.stringify(waiting)])
     },
   }
 }

@@ -16,7 +16,9 @@ import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { Sleep } from '../runtime/platform/retry.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import type { ServiceSlug } from '../topology.ts'
-import type { Checker, CheckRequest, CheckResult } from './checker.ts'
+import {
+  type Checker, type CheckRequest, type CheckResult, NO_PROVIDER, type Waiting,
+} from './checker.ts'
 import type { ProviderVerdict, Submissions, VendorSubmission } from './provider.ts'
 
 /** A verification batch; a position is an index into its rows, not into those of the chunk. */
@@ -25,10 +27,18 @@ export type VerificationBatch = {
   readonly rows: RetryRows
   /** If a provider of the service takes batches. */
   readonly submissions?: Submissions | undefined
+  /** Redis time at which the job wants its open rows to end; absent for the usual time. */
+  readonly deadlineMs?: number | undefined
 }
 
-/** One entry per row of the batch; undefined for a row that no provider was available for. */
+/** One entry per row of the batch; undefined for a row that has no verdict yet. */
 type BatchOutcomes = readonly (RowOutcome | undefined)[]
+
+/** `waiting` has the rows that were checked without a verdict, by their positions. */
+type CheckedBatch = {
+  readonly outcomes: BatchOutcomes
+  readonly waiting: ReadonlyMap<number, Waiting>
+}
 
 export type CheckDeps = {
   readonly cache: RecordCache
@@ -41,29 +51,52 @@ export type CheckDeps = {
   readonly leasePollMs: number
 }
 
-/** A batch during its check; `outcomes` has those that are known so far. */
+/** A batch during its check; `outcomes` and `waiting` have what is known so far. */
 type BatchCheck = {
   readonly batch: VerificationBatch
   readonly deps: CheckDeps
   readonly signal: AbortSignal
   readonly outcomes: (RowOutcome | undefined)[]
+  readonly waiting: Map<number, Waiting>
 }
 
 /**
- * Checks the rows of a batch. Offline checks cost nothing and run at once; the first verdict of a
+ * Checks the rows of a batch that are due, and all of them at the deadline. Offline checks cost nothing and run at once; the first verdict of a
  * contact counts. All other checks cost money, so a row is checked only if the cache has no record
  * for it. If another job of the tenant checks a contact, the batch waits after its own checks until
  * the cache has the verdict or the lease has expired. With `forceFresh` a batch uses only records
  * of its own job and does not wait. Rejects if an infrastructure call fails.
  */
 export async function checkBatch (batch: VerificationBatch, deps: CheckDeps, signal: AbortSignal):
-Promise<BatchOutcomes> {
+Promise<CheckedBatch> {
   const outcomes = new Array<RowOutcome | undefined>(batch.rows.rows.length).fill(undefined)
-  const check = { batch, deps, signal, outcomes }
-  let open = await answerSubmitted(check, [...outcomes.keys()])
+  const check = { batch, deps, signal, outcomes, waiting: new Map<number, Waiting>() }
+  const due = dueIn(batch, deps.clock.now())
+  if (due.length > 0) await checkPositions(check, due)
+  return check
+}
+
+/** The positions of the rows to check now. */
+function dueIn (batch: VerificationBatch, nowMs: number): readonly number[] {
+  const positions = [...batch.rows.rows.keys()]
+  const due = batch.rows.waits?.due
+  return due === undefined || isOver(batch, nowMs)
+    ? positions
+    : positions.filter((position) => (due[position] ?? 0) <= nowMs)
+}
+
+/** Whether it is the deadline of the batch, at which its rows are checked for the last time. */
+function isOver ({ value, deadlineMs }: VerificationBatch, nowMs: number): boolean {
+  const isFirst = value.retryDeadline === 0
+  return nowMs >= (deadlineMs ?? (isFirst ? Infinity : value.retryDeadline))
+}
+
+async function checkPositions (check: BatchCheck, positions: readonly number[]): Promise<void> {
+  const { batch, deps, signal } = check
+  let open = await answerSubmitted(check, positions)
   if (batch.value.forceFresh) {
     await answerLive(check, await answerFromOwnJob(check, open))
-    return outcomes
+    return
   }
   open = await answerOffline(check, open)
   const waitUntilMs = deps.clock.now() + deps.leaseMs
@@ -76,7 +109,6 @@ Promise<BatchOutcomes> {
     await deps.sleep(deps.leasePollMs, signal)
     open = leased
   }
-  return outcomes
 }
 
 /**
@@ -96,6 +128,7 @@ Promise<readonly number[]> {
 async function answerFromOwnJob (check: BatchCheck, open: readonly number[]):
 Promise<readonly number[]> {
   const { batch, deps, outcomes } = check
+  if (open.length === 0) return open
   const records = await deps.cache.find(cacheScopeOf(batch), batch.rows.tokens)
   for (const position of open) {
     const record = records[position]
@@ -195,12 +228,13 @@ async function releaseLeases (
     cacheScopeOf(batch, without), pickTokens(batch.rows.tokens, without), batch.value.job)
 }
 
-/** Checks rows live; false if no provider was available for some rows, which stay open. */
+/** Checks rows live; false if some have no verdict yet, which stay open. */
 async function answerLive (check: BatchCheck, positions: readonly number[]): Promise<boolean> {
   if (positions.length === 0) return true
   const result = await checkRows(check, positions)
+  const open = result.kind === 'rejected' ? undefined : result.open
+  for (const [position, waiting] of open ?? []) check.waiting.set(position, waiting)
   if (result.kind === 'down') return false
-  const open = result.kind === 'answered' ? result.open : undefined
   await storeVerdicts(check, positions.filter((position) => open?.has(position) !== true), result)
   return open === undefined
 }
@@ -208,12 +242,12 @@ async function answerLive (check: BatchCheck, positions: readonly number[]): Pro
 async function checkRows (
   { batch, deps, signal }: BatchCheck, positions: readonly number[]
 ): Promise<CheckResult> {
-  const { submissions } = batch
-  const rows = positions.map((row) => ({ row, canonical: batch.rows.canonicals[row] ?? '' }))
-  const { retryDeadline } = batch.value
+  const { submissions, value: { tenant, retryDeadline } } = batch
+  const { canonicals, waits } = batch.rows
+  const rows = positions.map((row) =>
+    ({ row, canonical: canonicals[row] ?? '', tries: waits?.tries[row] ?? 0 }))
   const isFirst = retryDeadline === 0
-  const isLast = !isFirst && deps.clock.now() >= retryDeadline
-  const { tenant } = batch.value
+  const isLast = isOver(batch, deps.clock.now())
   return await deps.check(rows, {
     ...kindOf(batch.value), tenant, signal, isLast, isFirst, submissions,
   })
@@ -316,36 +350,83 @@ export type EmitDeps = {
   readonly retryDelayMs: number
   /** Milliseconds after the first attempt when such rows end without a verdict. */
   readonly retryForMs: number
+  /** Milliseconds after a host has put off the first row when such rows end. */
+  readonly hostRetryForMs: number
   readonly metrics?: Pick<Metrics, 'count'>
 }
 
 /**
- * A block of the rows with an outcome, and a retry of the others. After the retry deadline the
- * others end without a verdict in the same block. Rows that a vendor has are retried as often as it
- * wants to be asked for them, until its deadline.
+ * A block of the rows with an outcome, and a retry of the others. After the deadline the others end
+ * without a verdict in the same block. Rows that a vendor has are retried as often as it wants to
+ * be asked for them, until its deadline. All retries return after the same delay, so that a
+ * partition stays in the order of time; a row that is due later is only carried on until then.
  */
 export function batchEmissions (
-  batch: VerificationBatch, outcomes: BatchOutcomes, deps: EmitDeps
+  batch: VerificationBatch, { outcomes, waiting }: CheckedBatch, deps: EmitDeps
 ): readonly Emission<'rows.completed' | 'rows.retry'>[] {
   const nowMs = deps.clock.now()
   const { value } = batch
   const open = openIn(outcomes)
   if (open.length === 0) return [blockOf(batch, outcomes)]
   const submitted = submittedOf(batch, open)
-  const first = value.retryDeadline === 0 ? nowMs + deps.retryForMs : value.retryDeadline
-  const retryDeadline = Math.max(first, ...submitted.map(({ deadlineMs }) => deadlineMs))
+  const waits = waitsOf(batch, open, { waiting, nowMs })
+  const retryDeadline = retryDeadlineOf(batch, { submitted, waits, nowMs }, deps)
   if (nowMs >= retryDeadline) {
-    const without = allWithout(batch, 'unavailable', nowMs)
-    return [blockOf(batch, outcomes.map((outcome, position) => outcome ?? without[position]))]
+    const ended = [...outcomes]
+    for (const position of open) {
+      const { reason } = waiting.get(position) ?? NO_PROVIDER
+      ended[position] = withoutVerdict(reason, { atMs: nowMs, subject: subjectAt(batch, position) })
+    }
+    return [blockOf(batch, ended)]
   }
-  const isDelayed = open.some((position) => batch.submissions?.of(position) === undefined)
-  if (isDelayed) {
+  const unsubmitted = open.filter((position) => batch.submissions?.of(position) === undefined)
+  const isForHost = (position: number) =>
+    waiting.get(position)?.forHost ?? (batch.rows.waits ?? undefined) !== undefined
+  if (!unsubmitted.every(isForHost)) {
     deps.metrics?.count('verification_batches_retried_total', { service: value.service })
   }
-  const delays = [...isDelayed ? [deps.retryDelayMs] : [], ...submitted.map(({ pollMs }) => pollMs)]
+  const delays = submitted.map(({ pollMs }) => pollMs)
+  if (unsubmitted.length > 0) delays.push(deps.retryDelayMs)
   const notBefore = Math.min(nowMs + Math.min(...delays), retryDeadline)
-  const retry = retryOf(batch, open, { notBefore, retryDeadline })
+  const retry = retryOf(batch, { open, waits, times: { notBefore, retryDeadline } })
   return open.length === outcomes.length ? [retry] : [blockOf(batch, outcomes), retry]
+}
+
+type OpenRows = {
+  readonly submitted: readonly VendorSubmission[]
+  readonly waits: RetryRows['waits']
+  readonly nowMs: number
+}
+
+/** When the open rows of the batch end: that of the job, or the latest of the usual times. */
+function retryDeadlineOf (
+  { value, rows, deadlineMs }: VerificationBatch, { submitted, waits, nowMs }: OpenRows,
+  { retryForMs, hostRetryForMs }: EmitDeps
+): number {
+  if (deadlineMs !== undefined) return deadlineMs
+  const first = value.retryDeadline === 0 ? nowMs + retryForMs : value.retryDeadline
+  const isPutOff = (rows.waits ?? null) === null && (waits ?? null) !== null
+  return Math.max(
+    first, isPutOff ? nowMs + hostRetryForMs : 0, ...submitted.map((task) => task.deadlineMs))
+}
+
+type Checked = Pick<CheckedBatch, 'waiting'> & { readonly nowMs: number }
+
+/** What the open rows wait for; null as long as no host has put off any row of the batch. */
+function waitsOf (
+  { rows }: VerificationBatch, open: readonly number[], { waiting, nowMs }: Checked
+): RetryRows['waits'] {
+  const before = rows.waits ?? undefined
+  if (before === undefined && !open.some((position) => waiting.get(position)?.forHost)) return null
+  const [due, tries, reasons]: [number[], number[], string[]] = [[], [], []]
+  for (const position of open) {
+    const now = waiting.get(position)
+    const afterMs = now?.afterMs ?? 0
+    due.push(afterMs > 0 ? nowMs + afterMs : now === undefined ? before?.due[position] ?? 0 : 0)
+    tries.push((before?.tries[position] ?? 0) + (afterMs > 0 ? 1 : 0))
+    reasons.push(now?.reason ?? before?.reasons[position] ?? NO_PROVIDER.reason)
+  }
+  return { due, tries, reasons }
 }
 
 /** What vendors have of the rows at these positions. */
@@ -376,9 +457,14 @@ function numberBlock ({ batch, attempt }: Retry): number {
   return batch + CHUNK_ROWS * attempt
 }
 
+type RetryTerms = {
+  readonly open: readonly number[]
+  readonly waits: RetryRows['waits']
+  readonly times: Pick<Retry, 'notBefore' | 'retryDeadline'>
+}
+
 function retryOf (
-  { value, rows }: VerificationBatch, open: readonly number[],
-  times: Pick<Retry, 'notBefore' | 'retryDeadline'>
+  { value, rows }: VerificationBatch, { open, waits = null, times }: RetryTerms
 ): Emission<'rows.retry'> {
   const { rowsSchema: _schema, sealed: _sealed, ...envelope } = value
   const coordinates = coordinatesOf(value)
@@ -387,11 +473,11 @@ function retryOf (
     lane: laneOf(coordinates.totalRows),
     service: coordinates.service,
     value: { ...envelope, attempt: value.attempt + 1, ...times },
-    rows: rowsAt(rows, open),
+    rows: { ...rowsAt(rows, open), waits },
   }
 }
 
-function rowsAt (rows: RetryRows, positions: readonly number[]): RetryRows {
+function rowsAt (rows: RetryRows, positions: readonly number[]): Omit<RetryRows, 'waits'> {
   const pick = <T>(values: readonly T[]): T[] => positions.map((position) => values[position] as T)
   return {
     rows: pick(rows.rows),

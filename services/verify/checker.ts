@@ -9,7 +9,7 @@ import {
   type ProviderVerdict, type Submissions, type VendorSubmission,
 } from './provider.ts'
 import { type Check, type ProviderLimits, withResilience } from './resilience.ts'
-import type { RowStatus } from '../../schemas/api/verdicts.ts'
+import type { Reason, RowStatus } from '../../schemas/api/verdicts.ts'
 import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 
 /** Creates each provider by name. */
@@ -18,6 +18,7 @@ export type Factories = Readonly<Partial<Record<ProviderName, () => Provider>>>
 export type CheckRequest = {
   readonly service: ServiceSlug
   readonly mode: 'live' | 'test'
+  /** Whose rows they are. */
   readonly tenant?: string
   readonly signal: AbortSignal
   /** The rows will not be checked again, so the current verdict of every row counts. */
@@ -28,19 +29,31 @@ export type CheckRequest = {
   readonly submissions?: Submissions | undefined
 }
 
+/** Why a row has no verdict yet, and when it is checked again. */
+export type Waiting = {
+  readonly reason: Reason
+  /** Milliseconds until the row is due; 0 for the next check of its batch. */
+  readonly afterMs: number
+  /** It waits for a host, which may take hours, and not for a provider that is down. */
+  readonly forHost: boolean
+}
+
 /**
  * `answered`: verdicts by row; the rows in `open` are to be checked again, and any other row
  * without a verdict got no answer. `rejected`: every provider rejects such rows. `down`: there is
- * no verdict for any row yet.
+ * no verdict for any row yet; all are in `open`.
  */
 export type CheckResult =
   | {
     readonly kind: 'answered'
     readonly verdicts: ReadonlyMap<number, ProviderVerdict>
-    readonly open?: ReadonlySet<number>
+    readonly open?: ReadonlyMap<number, Waiting>
   }
   | { readonly kind: 'rejected' }
-  | { readonly kind: 'down' }
+  | { readonly kind: 'down', readonly open: ReadonlyMap<number, Waiting> }
+
+/** No provider was available for the row. */
+export const NO_PROVIDER: Waiting = { reason: 'unavailable', afterMs: 0, forHost: false }
 
 export type Checker = {
   (rows: readonly ProviderRow[], request: CheckRequest): Promise<CheckResult>
@@ -70,8 +83,9 @@ export function createChecker (options: CheckerOptions): Checker {
   const first = providersByService('PROVIDERS', options.lists, providerOf)
   const second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, providerOf)
   const check: Checker = async (rows, request) => {
-    const { service, mode, tenant, signal, isLast = false, isFirst, submissions } = request
-    const asking = { service, tenant, signal, isLast, isFirst, submissions, metrics: options.metrics }
+    const { mode, isLast = false, ...terms } = request
+    const { service, submissions } = terms
+    const asking = { ...terms, isLast, metrics: options.metrics }
     const checkBy = async (list: readonly ResilientProvider[], some: readonly ProviderRow[]) =>
       await checkWithFallback(list, some, asking)
     if (mode === 'test') {
@@ -130,7 +144,7 @@ function joined (results: readonly FallbackResult[]): FallbackResult {
   if (only !== undefined && more.length === 0) return only
   return {
     answers: new Map(results.flatMap(({ answers }) => [...answers])),
-    retry: new Set(results.flatMap(({ retry }) => [...retry])),
+    retry: new Map(results.flatMap(({ retry }) => [...retry])),
     failed: new Map(results.flatMap(({ failed }) => [...failed])),
   }
 }
@@ -193,16 +207,16 @@ function merged (
   first: FallbackResult, second: FallbackResult, service: ServiceSlug
 ): FallbackResult {
   const answers = new Map(first.answers)
-  const retry = new Set(first.retry)
+  const retry = new Map(first.retry)
   const failed = new Map(first.failed)
   for (const [row, verdict] of second.answers) {
     const before = answers.get(row)
     const isKnown = verdict.status !== 'unknown'
-    const isRetried = second.retry.has(row)
+    const terms = second.retry.get(row)
     answers.set(row, before === undefined ? verdict : mergedVerdict(before, verdict, service))
-    if (before !== undefined && !isKnown && !isRetried) continue
-    if (isRetried) retry.add(row)
-    else retry.delete(row)
+    if (before !== undefined && !isKnown && terms === undefined) continue
+    if (terms === undefined) retry.delete(row)
+    else retry.set(row, terms)
     failed.delete(row)
   }
   return { answers, retry, failed }
@@ -231,9 +245,12 @@ function resultOf (
 ): CheckResult {
   const down = [...failed].filter(([, rejected]) => !rejected).map(([row]) => row)
   if (failed.size === rows.length && down.length === 0) return { kind: 'rejected' }
-  const open = new Set(isLast ? down : [...down, ...retry])
+  const open = new Map(down.map((row) => [row, NO_PROVIDER]))
+  for (const [row, terms] of isLast ? [] : retry) {
+    open.set(row, { reason: answers.get(row)?.reason ?? 'unavailable', ...terms })
+  }
   if (open.size === 0) return { kind: 'answered', verdicts: answers }
-  if (open.size === rows.length) return { kind: 'down' }
+  if (open.size === rows.length) return { kind: 'down', open }
   const verdicts = new Map([...answers].filter(([row]) => !open.has(row)))
   return { kind: 'answered', verdicts, open }
 }
@@ -249,10 +266,14 @@ type ResilientProvider =
 
 type FallbackOptions = BatchOptions & {
   readonly service: ServiceSlug
-  readonly tenant?: string | undefined
+  readonly tenant?: string
   readonly signal: AbortSignal
   readonly metrics?: Pick<Metrics, 'count' | 'observe'> | undefined
 }
+
+type RetryTerms = Omit<Waiting, 'reason'>
+
+const AT_NEXT_CHECK: RetryTerms = { afterMs: 0, forHost: false }
 
 /**
  * Verdicts by row. Those of the rows in `retry` count only if a later check is not possible.
@@ -261,11 +282,14 @@ type FallbackOptions = BatchOptions & {
  */
 type FallbackResult = {
   readonly answers: ReadonlyMap<number, ProviderVerdict>
-  readonly retry: ReadonlySet<number>
+  readonly retry: ReadonlyMap<number, RetryTerms>
   readonly failed: ReadonlyMap<number, boolean>
 }
 
-type Answers = { readonly answers: Map<number, ProviderVerdict>, readonly retry: Set<number> }
+type Answers = {
+  readonly answers: Map<number, ProviderVerdict>
+  readonly retry: Map<number, RetryTerms>
+}
 
 /**
  * Calls the providers of a list in order; each gets only the rows of failed calls of the previous
@@ -274,7 +298,7 @@ type Answers = { readonly answers: Map<number, ProviderVerdict>, readonly retry:
 async function checkWithFallback (
   list: readonly ResilientProvider[], rows: readonly ProviderRow[], options: FallbackOptions
 ): Promise<FallbackResult> {
-  let found: Answers = { answers: new Map(), retry: new Set() }
+  let found: Answers = { answers: new Map(), retry: new Map() }
   let open = rows
   const notRejected = new Set<number>()
   for (const provider of list) {
@@ -312,7 +336,7 @@ function waiting (
   const held = rows.filter(({ row }) => submissions?.of(row) !== undefined)
   return {
     answers: new Map(held.map(({ row }) => [row, NOT_YET])),
-    retry: new Set(held.map(({ row }) => row)),
+    retry: new Map(held.map(({ row }) => [row, AT_NEXT_CHECK])),
   }
 }
 
@@ -331,7 +355,7 @@ async function collectAnswers (
 
 function addAll (found: Answers, more: Answers): void {
   for (const [row, verdict] of more.answers) found.answers.set(row, verdict)
-  for (const row of more.retry) found.retry.add(row)
+  for (const [row, terms] of more.retry) found.retry.set(row, terms)
 }
 
 async function checkTraced (
@@ -361,7 +385,7 @@ async function checkMeasured (
   const count = (outcome: string, more: number) =>
     metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
   try {
-    const found: Answers = { answers: new Map(), retry: new Set() }
+    const found: Answers = { answers: new Map(), retry: new Map() }
     for (const { row, verdict, retry } of await call(rows, more)) {
       if (!requested.has(row)) continue
       const sold = verdictFor(service, verdict)
@@ -369,8 +393,9 @@ async function checkMeasured (
       found.answers.set(row, sold.evidence === undefined
         ? { ...sold, evidence: BY_VENDOR[sold.status] }
         : sold)
-      if (retry !== undefined) found.retry.add(row)
-      else found.retry.delete(row)
+      if (retry === undefined) found.retry.delete(row)
+      else if (retry === true) found.retry.set(row, AT_NEXT_CHECK)
+      else found.retry.set(row, { afterMs: retry.afterMs, forHost: true })
     }
     for (const [outcome, more] of rowsByOutcome(found)) count(outcome, more)
     return found

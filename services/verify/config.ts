@@ -158,9 +158,19 @@ export const verifyConfig = defineConfig({
   PROVIDER_OPEN_MS: duration(10_000, 'Time that the circuit breaker of a provider stays open.'),
   CHECK_LEASE_MS: atLeastOne(30_000, 'Maximum wait for another job that checks the same contact.'),
   CHECK_LEASE_POLL_MS: atLeastOne(250, 'Poll interval for the check of a contact by another job.'),
-  RETRY_DELAY_MS: duration(60_000, 'Wait before a batch is retried while providers are down.'),
+  RETRY_DELAY_MS: duration(
+    30_000, 'Wait before rows without a verdict return to verify. A row that waits for a mail ' +
+      'server for longer is carried on until it is due.'),
   RETRY_DEADLINE_MS: duration(
-    900_000, 'Maximum time of retries while providers are down; then rows end as unknown.'),
+    900_000, 'Maximum time of retries while providers are down; then rows end as unknown. The ' +
+      'deadline of a job comes first.'),
+  MAILBOX_RETRY_FOR_SECONDS: Type.Integer({
+    default: 21_600,
+    minimum: 60,
+    maximum: 172_800,
+    description: 'Maximum time that rows wait for mail servers that are busy, greylist or rest; ' +
+      'then they end as unknown. The deadline of a job comes first.',
+  }),
 })
 
 export type VerifyConfig = Static<typeof verifyConfig>

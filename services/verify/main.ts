@@ -72,6 +72,7 @@ export function verifyDeps (
     batch: config.VERIFY_BATCH_MESSAGES,
     retryDelayMs: config.RETRY_DELAY_MS,
     retryForMs: config.RETRY_DEADLINE_MS,
+    hostRetryForMs: config.MAILBOX_RETRY_FOR_SECONDS * SECOND_MS,
   }
 }
 

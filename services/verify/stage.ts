@@ -1,22 +1,25 @@
 import { bulkhead, type BulkheadPolicy } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
+import type { WaitingBatch } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { inMessageSpan } from '../runtime/engine/spans.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import type { Decision, Incoming, Stage } from '../runtime/engine/stage.ts'
+import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stage.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
+import type { Reason } from '../../schemas/api/verdicts.ts'
 import {
   allWithout, batchEmissions, checkBatch, type CheckDeps, type EmitDeps, kindOf, openIn,
   submittedOf, type VerificationBatch,
 } from './batch.ts'
+import { NO_PROVIDER } from './checker.ts'
 import type { Submissions } from './provider.ts'
 import type { TasksInFlight } from './submissions.ts'
 
 export type VerifyDeps = CheckDeps & EmitDeps & {
-  readonly store: Pick<JobStore, 'batchAction' | 'outcome'>
+  readonly store: Pick<JobStore, 'batchAction' | 'outcome' | 'recordWaiting'>
   /** What vendors have of a batch; needed for providers that take batches. */
   readonly submissionsOf?: (batch: VerificationBatch) => Promise<Submissions>
   /** Records the tasks that vendors have, for metrics. */
@@ -38,7 +41,8 @@ const MAX_ENDED = 10_000
 
 /**
  * Checks verification batches live, with a concurrency limit per service. If the providers of some
- * rows are down, those rows return on `rows.retry`, and the others are finished at once. A message
+ * rows are down, or hosts have put them off, those rows return on `rows.retry`, and the others are
+ * finished at once. A message
  * that is not due yet blocks its partition until it is. Messages behind it pass only if their job
  * was cancelled or has ended.
  */
@@ -66,11 +70,14 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
       decisions.push(...redelivered.map((message) => ({ completes: [message], emits: [] })))
       if (waiting === undefined) return decisions
       const untilMs = Math.min(waiting.value.notBefore, nowMs + CANCELLATION_POLL_MS)
-      const afterProduced = async () => {
-        const behind = due.filter((message) => !inOrder.includes(message))
-        for (const message of behind) ended.set(positionOf(message), true)
-      }
-      const remembered = decisions.map((decision) => ({ ...decision, afterProduced }))
+      const behind = due.filter((message) => !inOrder.includes(message))
+      const remembered = decisions.map((decision) => ({
+        ...decision,
+        afterProduced: async () => {
+          for (const message of behind) ended.set(positionOf(message), true)
+          await decision.afterProduced?.()
+        },
+      }))
       return [...remembered, { postpone: waiting, untilMs }]
     },
     resolveDead: (headers) => unresolvableRows(headers, deps),
@@ -121,7 +128,7 @@ Promise<BatchDecision[]> {
 async function decideBatch (message: BatchMessage, deps: VerifyDeps, signal: AbortSignal):
 Promise<BatchDecision> {
   const { value } = message
-  const { action } = await deps.store.batchAction(value.tenant, value.job)
+  const { action, deadlineMs } = await deps.store.batchAction(value.tenant, value.job)
   if (action === 'skip') {
     deps.tasks?.record(message, [])
     return { completes: [message], emits: [] }
@@ -129,19 +136,40 @@ Promise<BatchDecision> {
   failpoint('verify.begun')
   const lane = laneOf(value.totalRows)
   await yieldToEventLoop(lane, value.tenant)
-  const read = { value, rows: message.rows() }
+  const read = { value, rows: message.rows(), deadlineMs }
   const batch: VerificationBatch = deps.check.takesBatches?.(kindOf(value)) === true
     ? { ...read, submissions: await deps.submissionsOf?.(read) }
     : read
-  const outcomes = action === 'cancelling'
-    ? allWithout(batch, 'cancelled', deps.clock.now())
+  const checked = action === 'cancelling'
+    ? { outcomes: allWithout(batch, 'cancelled', deps.clock.now()), waiting: new Map() }
     : await inMessageSpan('verify', message.raw, () => checkBatch(batch, deps, signal))
   await yieldToEventLoop(lane, value.tenant)
   signal.throwIfAborted()
-  const emits = batchEmissions(batch, outcomes, deps)
-  const isOver = emits.every(({ topic }) => topic !== 'rows.retry')
-  deps.tasks?.record(message, isOver ? [] : submittedOf(batch, openIn(outcomes)))
-  return { completes: [message], emits }
+  const emits = batchEmissions(batch, checked, deps)
+  const retry = emits.find((emission) => emission.topic === 'rows.retry')
+  const isOver = retry === undefined
+  deps.tasks?.record(message, isOver ? [] : submittedOf(batch, openIn(checked.outcomes)))
+  // A batch that ends with its first check has never waited.
+  if (isOver && value.attempt === 0) return { completes: [message], emits }
+  const { tenant, job } = value
+  const waiting = retry && waitingOf(retry)
+  return {
+    completes: [message],
+    emits,
+    // The record follows the message: if the process dies between them, the next retry records.
+    afterProduced: () => deps.store.recordWaiting({ tenant, job, batch: value, waiting }),
+  }
+}
+
+/** What the rows of a retry wait for; without the word of a host, a provider is unavailable. */
+function waitingOf ({ value, rows }: Emission<'rows.retry'>): WaitingBatch {
+  const reasons: Partial<Record<Reason, number>> = {}
+  for (const index of rows.rows.keys()) {
+    const reason = (rows.waits?.reasons[index] ?? NO_PROVIDER.reason) as Reason
+    reasons[reason] = (reasons[reason] ?? 0) + 1
+  }
+  const lastDueMs = Math.max(value.notBefore, ...rows.waits?.due ?? [])
+  return { reasons, lastDueMs: Math.min(lastDueMs, value.retryDeadline) }
 }
 
 /** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */

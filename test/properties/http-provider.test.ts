@@ -173,7 +173,10 @@ describe('the policies around it', () => {
     const described = [batchDescription(vendor.url, { maxRows: 2, concurrency: 1, errors })]
     const checked = await checkerOf({ described }).run(4)
     expect(seen(checked)).toEqual(FOUR.slice(0, 2))
-    expect(checked).toMatchObject({ kind: 'answered', open: new Set([102, 103]) })
+    const down = { reason: 'unavailable' }
+    expect(checked).toMatchObject({
+      kind: 'answered', open: new Map([[102, down], [103, down]]),
+    })
   })
 
   it('stop calling a vendor whose calls keep failing', async () => {

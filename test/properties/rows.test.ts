@@ -10,7 +10,7 @@ import { createCacheDouble } from '../support/cache-double.ts'
 import { cellsIn } from '../support/clickhouse/cells.ts'
 import {
   both, cachedRecord, chunksOf, createManualClock, createStoreDouble, createTallyDouble, delivered,
-  emitted, JOB, rowsOf, tokenFor,
+  downFor, emitted, JOB, rowsOf, tokenFor,
 } from '../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -54,7 +54,7 @@ function stagesOf (scenario: Scenario) {
   const cache = createCacheDouble()
   const state = { isDown: scenario.isDownAtFirst, checks: 0 }
   const check = async (rows: readonly ProviderRow[]): Promise<CheckResult> => {
-    if (state.isDown) return { kind: 'down' }
+    if (state.isDown) return downFor(rows)
     state.checks += rows.length
     const silent = new Set(scenario.unanswered.map(phone))
     return {
@@ -86,6 +86,7 @@ function stagesOf (scenario: Scenario) {
     batch: 8,
     retryDelayMs: 60_000,
     retryForMs: 900_000,
+    hostRetryForMs: 900_000,
   })
   return { clock, store, cache, state, lookup, verify }
 }

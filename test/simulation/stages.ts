@@ -18,6 +18,7 @@ import { readPrices, unitPriceMicros } from '../../services/money/prices.ts'
 import { createNormalizeStage } from '../../services/normalize/stage.ts'
 import { createTokenizer } from '../../services/cache/tokens.ts'
 import { redisRecordCache, type RecordCache } from '../../services/cache/cache.ts'
+import { downFor } from '../support/stage-doubles.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 import { jobsOf, oncePer, noMetrics, silent } from './stubs.ts'
 import { SettleStage } from '../../services/settle/stage.ts'
@@ -119,7 +120,7 @@ function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
     retryForMs: chaos.happens(0.3) ? 3 : 60_000,
     check: async rows => {
       await observer.onCall()
-      if (chaos.happens(faults.providerDown)) return { kind: 'down' }
+      if (chaos.happens(faults.providerDown)) return downFor(rows)
       const verdicts = new Map(rows.map(({ row, canonical }) => [row, verdictOf(canonical)]))
       return { kind: 'answered', verdicts }
     },

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/types.ts'
 import type {
-  Job, JobCounts, Refusal, Accepted, AcceptRequest, Outcome,
+  Job, JobCounts, Refusal, Accepted, AcceptRequest, Outcome, WaitingBatch,
 } from '../../services/jobs/job.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import { countBits, emptyBitmap, has, set } from '../../services/runtime/platform/bitmap.ts'
@@ -11,6 +11,8 @@ import type {
 } from '../../services/runtime/engine/stage.ts'
 import type { CachedRecord } from '../../services/cache/entries.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
+import { type CheckResult, NO_PROVIDER } from '../../services/verify/checker.ts'
+import type { ProviderRow } from '../../services/verify/provider.ts'
 
 export const TENANT = 'org_1.live'
 export const JOB = 'job_01jaaaaaaaaaaaaaaaaaaaaaaa'
@@ -43,6 +45,12 @@ export const VERIFY_SETTINGS = {
   batch: 8,
   retryDelayMs: 60_000,
   retryForMs: 900_000,
+  hostRetryForMs: 21_600_000,
+}
+
+/** The result of a check while no provider is available. */
+export function downFor (rows: readonly ProviderRow[]): CheckResult {
+  return { kind: 'down', open: new Map(rows.map(({ row }) => [row, NO_PROVIDER])) }
 }
 
 /** A clock that is stopped until it is moved; `sleep` moves it instead of waiting. */
@@ -56,8 +64,10 @@ export function createManualClock (startMs = QUOTED_AT_MS) {
 }
 
 export type StoreDouble = Pick<JobStore,
-  'accept' | 'refuse' | 'outcome' | 'announce' | 'batchAction'> & {
+  'accept' | 'refuse' | 'outcome' | 'announce' | 'batchAction' | 'recordWaiting'> & {
     readonly jobs: Map<string, Job>
+    /** What waits of each verification batch, `<chunk>:<batch>`. */
+    readonly waiting: Map<string, WaitingBatch>
     readonly accepts: AcceptRequest[]
     /** The seq of the reserve entries that jobs were announced with. */
     readonly shipped: number[]
@@ -77,6 +87,7 @@ export function createStoreDouble (
   const { jobs } = stored
   const accepts: AcceptRequest[] = []
   const shipped: number[] = []
+  const waiting = new Map<string, WaitingBatch>()
   let failure: Error | undefined
   const mayFail = () => {
     const error = failure
@@ -91,6 +102,7 @@ export function createStoreDouble (
     jobs,
     accepts,
     shipped,
+    waiting,
     change,
     failNext: (error) => { failure = error },
     accept: async (tenant, request) => {
@@ -119,6 +131,11 @@ export function createStoreDouble (
       if (job.status === 'cancelling') return { action: 'cancelling' }
       const { deadlineMs } = job
       return { action: 'run', ...deadlineMs !== undefined && { deadlineMs } }
+    },
+    recordWaiting: async ({ batch, waiting: rows }) => {
+      const name = `${batch.chunk}:${batch.batch}`
+      if (rows === undefined) waiting.delete(name)
+      else waiting.set(name, rows)
     },
   }
 }

@@ -2,11 +2,13 @@ import { describe, expect, it } from 'vitest'
 import {
   allWithout, batchEmissions, checkBatch, type CheckDeps, type VerificationBatch,
 } from '../../../services/verify/batch.ts'
-import type { Checker, CheckRequest, CheckResult } from '../../../services/verify/checker.ts'
+import {
+  type Checker, type CheckRequest, type CheckResult, NO_PROVIDER,
+} from '../../../services/verify/checker.ts'
 import type { ProviderRow, ProviderVerdict } from '../../../services/verify/provider.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  cachedRecord, createManualClock, JOB, batchOf, QUOTED_AT_MS, rowsOf, tokenFor,
+  cachedRecord, createManualClock, downFor, JOB, batchOf, QUOTED_AT_MS, rowsOf, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -56,7 +58,7 @@ describe('the check of a verification batch', () => {
   it('checks contacts without a cached record and caches the verdicts with their job', async () => {
     const { deps, cache, calls, requests } = setUp()
     const batch = batchFrom([phone(0), phone(1)], { duplicates: [3, 0] })
-    const outcomes = await checkBatch(batch, deps, signal)
+    const { outcomes } = await checkBatch(batch, deps, signal)
     expect(calls).toEqual([[phone(0), phone(1)]])
     expect(requests[0]).toMatchObject({ service: 'phone-validation', mode: 'live' })
     expect(outcomes[0]).toMatchObject({
@@ -86,7 +88,7 @@ describe('the check of a verification batch', () => {
   it('uses and bills the cached verdicts of its own job after a redelivery', async () => {
     const { deps, cache, calls } = setUp()
     cache.entries.set(nameOf(0), cachedRecord({ job: JOB }))
-    const outcomes = await checkBatch(batchFrom([phone(0)], { freshnessMs: 0 }), deps, signal)
+    const { outcomes } = await checkBatch(batchFrom([phone(0)], { freshnessMs: 0 }), deps, signal)
     expect(calls).toEqual([])
     expect(outcomes[0]).toMatchObject({ source: 'live', fields: { carrier: 'Acme' } })
   })
@@ -95,7 +97,7 @@ describe('the check of a verification batch', () => {
     const { deps, cache, calls } = setUp()
     cache.entries.set(nameOf(0), cachedRecord({ checkedAtMs: QUOTED_AT_MS + 5 }))
     cache.entries.set(nameOf(1), cachedRecord({ checkedAtMs: QUOTED_AT_MS - 86_400_000 }))
-    const outcomes = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
+    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
     expect(calls).toEqual([[phone(1)]])
     expect(outcomes.map((it) => it?.source)).toEqual(['cache', 'live'])
   })
@@ -106,7 +108,7 @@ describe('the check of a verification batch', () => {
     cache.entries.set(nameOf(1), cachedRecord({ job: JOB }))
     cache.holders.set(nameOf(0), 'job_other')
     const batch = batchFrom([phone(0), phone(1)], { forceFresh: true })
-    const outcomes = await checkBatch(batch, deps, signal)
+    const { outcomes } = await checkBatch(batch, deps, signal)
     expect(calls).toEqual([[phone(0)]])
     expect(outcomes.map((it) => it?.source)).toEqual(['live', 'live'])
     expect(cache.entries.get(nameOf(0))?.job).toBe(JOB)
@@ -114,30 +116,30 @@ describe('the check of a verification batch', () => {
 
   it('ends a row without an answer as unknown, free and uncached', async () => {
     const { deps, cache } = setUp(() => ({ kind: 'answered', verdicts: new Map() }))
-    const [outcome] = await checkBatch(batchFrom([phone(0)]), deps, signal)
+    const { outcomes: [outcome] } = await checkBatch(batchFrom([phone(0)]), deps, signal)
     expect(outcome).toMatchObject({ status: 'unknown', reason: 'no_answer', source: 'none' })
     expect([cache.entries.size, cache.holders.size]).toEqual([0, 0])
   })
 
   it('ends rows that every provider rejects as unknown', async () => {
     const { deps } = setUp(() => ({ kind: 'rejected' }))
-    const [outcome] = await checkBatch(batchFrom([phone(0)]), deps, signal)
+    const { outcomes: [outcome] } = await checkBatch(batchFrom([phone(0)]), deps, signal)
     expect(outcome).toMatchObject({ status: 'unknown', reason: 'no_answer' })
   })
 
   it('leaves rows open while all providers are down, and releases their leases', async () => {
-    const { deps, cache } = setUp(() => ({ kind: 'down' }))
+    const { deps, cache } = setUp(downFor)
     cache.entries.set(nameOf(0), cachedRecord())
-    const outcomes = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
+    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
     expect(outcomes.map((it) => it?.source)).toEqual(['cache', undefined])
     expect(cache.holders.size).toBe(0)
   })
 
   it('leaves only the rows of failed calls open', async () => {
     const { deps, cache } = setUp(() => ({
-      kind: 'answered', verdicts: new Map([[0, verdict]]), open: new Set([1]),
+      kind: 'answered', verdicts: new Map([[0, verdict]]), open: new Map([[1, NO_PROVIDER]]),
     }))
-    const outcomes = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
+    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
     expect(outcomes.map((it) => it?.status)).toEqual(['valid', undefined])
     expect([...cache.entries.keys()]).toEqual([nameOf(0)])
   })
@@ -171,7 +173,7 @@ describe('a contact that another job has a lease on', () => {
         await sleep(ms)
       },
     }
-    const outcomes = await checkBatch(batchFrom([phone(0), phone(1)]), waiting, signal)
+    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1)]), waiting, signal)
     expect(calls).toEqual([[phone(1)]])
     expect(waits).toEqual([250, 250, 250])
     expect(outcomes.map((it) => it?.source)).toEqual(['cache', 'live'])
@@ -182,7 +184,7 @@ describe('a contact that another job has a lease on', () => {
     const { deps, cache, calls } = setUp()
     cache.holders.set(nameOf(0), 'job_other')
     const releasing = { ...deps, sleep: async () => { cache.holders.clear() } }
-    const outcomes = await checkBatch(batchFrom([phone(0)]), releasing, signal)
+    const { outcomes } = await checkBatch(batchFrom([phone(0)]), releasing, signal)
     expect(calls).toEqual([[phone(0)]])
     expect(outcomes[0]?.source).toBe('live')
   })
@@ -210,7 +212,7 @@ describe('offline checks', () => {
 
   it('answer all rows without a lease, and cache each verdict with its job', async () => {
     const { deps, cache, calls } = offline()
-    const outcomes = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
+    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
     expect(outcomes.map((it) => it?.source)).toEqual(['live', 'live'])
     expect(cache.entries.get(nameOf(1)))
       .toEqual({ ...verdict, checkedAtMs: QUOTED_AT_MS, job: JOB })
@@ -222,7 +224,7 @@ describe('offline checks', () => {
     cache.entries.set(nameOf(0), cachedRecord({ checkedAtMs: QUOTED_AT_MS + 5 }))
     cache.entries.set(nameOf(1), cachedRecord({ checkedAtMs: QUOTED_AT_MS - 86_400_000 }))
     cache.entries.set(nameOf(2), cachedRecord({ job: JOB, confidence: 7 }))
-    const outcomes = await checkBatch(batchFrom([phone(0), phone(1), phone(2)]), deps, signal)
+    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1), phone(2)]), deps, signal)
     expect(outcomes.map((it) => it?.source)).toEqual(['cache', 'live', 'live'])
     expect(outcomes[2]?.confidence).toBe(7)
     expect(cache.entries.get(nameOf(1))?.job).toBe(JOB)
@@ -242,7 +244,7 @@ describe('offline checks', () => {
     const { deps, cache, calls } = offline(() => ({
       kind: 'answered', verdicts: new Map<number, ProviderVerdict>([[0, unknown], [2, verdict]]),
     }))
-    const outcomes = await checkBatch(batchFrom([phone(0), phone(1), phone(2)]), deps, signal)
+    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1), phone(2)]), deps, signal)
     expect(outcomes.map((it) => it?.reason))
       .toEqual(['assigned_range', 'no_answer', 'assigned_range'])
     expect(outcomes.map((it) => it?.status)).toEqual(['unknown', 'unknown', 'valid'])
@@ -250,8 +252,9 @@ describe('offline checks', () => {
   })
 
   it('leave all rows open after a failure', async () => {
-    const { deps, cache } = offline(() => ({ kind: 'down' }))
-    expect(await checkBatch(batchFrom([phone(0)]), deps, signal)).toEqual([undefined])
+    const { deps, cache } = offline(downFor)
+    const { outcomes } = await checkBatch(batchFrom([phone(0)]), deps, signal)
+    expect(outcomes).toEqual([undefined])
     expect([cache.entries.size, cache.holders.size]).toEqual([0, 0])
   })
 
@@ -260,7 +263,7 @@ describe('offline checks', () => {
     const { value, rows } = batchFrom([phone(0)])
     const rotatedTokens = { versions: ['1'], tokens: Buffer.alloc(16) }
     const offer = async () => { throw new Error('offered') }
-    const [outcome] = await checkBatch({ value, rows: { ...rows, rotatedTokens } },
+    const { outcomes: [outcome] } = await checkBatch({ value, rows: { ...rows, rotatedTokens } },
       { ...deps, cache: { ...deps.cache, offer } }, signal)
     expect(outcome?.source).toBe('live')
   })
@@ -268,11 +271,14 @@ describe('offline checks', () => {
 
 describe('the emissions of a verification batch', () => {
   const batch = batchFrom([phone(0), phone(1)])
-  const deps = { clock: createManualClock(), retryDelayMs: 60_000, retryForMs: 900_000 }
+  const deps = {
+    clock: createManualClock(), retryDelayMs: 60_000, retryForMs: 900_000, hostRetryForMs: 9e6,
+  }
+  const checked = (...outcomes: readonly (typeof first)[]) => ({ outcomes, waiting: new Map() })
   const [first] = allWithout(batch, 'cancelled', QUOTED_AT_MS)
 
   it('are a block of the rows with an outcome, and a retry of the others', () => {
-    const [block, retry, ...more] = batchEmissions(batch, [first, undefined], deps)
+    const [block, retry, ...more] = batchEmissions(batch, checked(first, undefined), deps)
     expect(more).toEqual([])
     expect(block?.topic === 'rows.completed' && rowsOf(block.value.finished)).toEqual([0])
     expect(retry).toMatchObject({
@@ -286,7 +292,7 @@ describe('the emissions of a verification batch', () => {
 
   it('are one block with all rows after the retry deadline', () => {
     const due = { ...batch, value: { ...batch.value, retryDeadline: QUOTED_AT_MS } }
-    const [block, ...more] = batchEmissions(due, [undefined, first], deps)
+    const [block, ...more] = batchEmissions(due, checked(undefined, first), deps)
     expect(more).toEqual([])
     expect(block?.topic === 'rows.completed' && rowsOf(block.value.finished)).toEqual([0, 1])
   })

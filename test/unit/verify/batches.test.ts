@@ -135,7 +135,7 @@ describe('a vendor that takes batches', () => {
       vendors.behave(mode)
       stage = environment.start()
       const [waiting] = await stage.decide([batch], signal)
-      expect(waiting).toEqual(submitted)
+      expect(waiting).toEqual({ ...submitted, afterProduced: expect.any(Function) })
     }
     vendors.behave('well')
     expect(verdictsOf((await follow(environment, batch)).rows)).toEqual(preset[3])

@@ -109,8 +109,9 @@ describe('a second opinion', () => {
 
   it('can request a retry until the retry deadline', async () => {
     const { check } = checkerOf(answers, { 2: { verdict: greylisted, retry: true } })
+    const waiting = { reason: 'domain_accepts_mail', afterMs: 0, forHost: false }
     expect(await check(rows.slice(0, 2), live)).toEqual({
-      kind: 'answered', verdicts: new Map([[1, valid]]), open: new Set([2]),
+      kind: 'answered', verdicts: new Map([[1, valid]]), open: new Map([[2, waiting]]),
     })
     expect(await check(rows.slice(0, 2), { ...live, isLast: true })).toEqual({
       kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, tried]]),
@@ -120,7 +121,7 @@ describe('a second opinion', () => {
   it('is not requested while the first provider retries, but at the retry deadline', async () => {
     const waiting = { 1: { verdict: greylisted, retry: true as const } }
     const { check, calls } = checkerOf(waiting, { 1: { verdict: valid } })
-    expect(await check(rows.slice(0, 1), live)).toEqual({ kind: 'down' })
+    expect(await check(rows.slice(0, 1), live)).toMatchObject({ kind: 'down' })
     expect(calls).toEqual(['2: 1'])
     expect(await check(rows.slice(0, 1), { ...live, isLast: true }))
       .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
@@ -128,7 +129,7 @@ describe('a second opinion', () => {
 
   it('replaces providers that are down at the retry deadline', async () => {
     const { check, calls } = checkerOf(new ProviderError('timeout'), { 1: { verdict: valid } })
-    expect(await check(rows.slice(0, 1), live)).toEqual({ kind: 'down' })
+    expect(await check(rows.slice(0, 1), live)).toMatchObject({ kind: 'down' })
     expect(calls).toEqual(['2: 1'])
     expect(await check(rows.slice(0, 1), { ...live, isLast: true }))
       .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })

@@ -6,7 +6,7 @@ import { createCacheDouble } from '../../support/cache-double.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
-  acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, emitted,
+  acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, downFor, emitted,
   JOB, batchOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor, DEAD, VERIFY_SETTINGS,
 } from '../../support/stage-doubles.ts'
 
@@ -26,7 +26,7 @@ function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
     state.most = Math.max(state.most, ++state.running)
     await new Promise(setImmediate)
     state.running--
-    if (state.isDown) return { kind: 'down' }
+    if (state.isDown) return downFor(rows)
     return { kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) }
   }
   const counted: string[] = []
@@ -168,6 +168,7 @@ describe('a verification batch with unavailable providers', () => {
       rows: [0, 2],
       duplicates: [0, 4],
       rotatedTokens: null,
+      waits: null,
       canonicals: [phone(0), phone(2)],
       tokens: Buffer.concat([tokenFor(phone(0)), tokenFor(phone(2))]),
     })
