@@ -15,7 +15,7 @@ const ranks: readonly (readonly [RegExp, number])[] = [
   [/^services\/accounts\//, 7],
   [/^services\/jobs\//, 8],
   [/^services\/webhooks\//, 9],
-  [/^services\/pipeline\//, 11],
+  [/^services\/(admin|pipeline)\//, 11],
   [/^services\//, 10],
   [/^deploy\//, 12],
   [/^test\//, 13],

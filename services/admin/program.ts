@@ -6,6 +6,7 @@ import { AdminCommand, type Context } from './command-line.ts'
 import { addDead } from './dead/command.ts'
 import { withDeadLetters } from './dead/letters.ts'
 import { withBrokers, withWorkspace } from './deps.ts'
+import { addEgress } from './egress.ts'
 import { addEncryptionKeys } from './encryption-keys.ts'
 import { addDrain, addJobErasure, addJobs } from './jobs.ts'
 import { addJournal } from './journal.ts'
@@ -60,6 +61,7 @@ export function createAdminProgram (replaced: Partial<Context> = {}): AdminComma
   addPause(program, context)
   addResume(program, context)
   addCells(program, context)
+  addEgress(program, context)
   addReplay(program, context)
   addDrain(program, context)
   addDead(program, context)

@@ -39,6 +39,13 @@ const smtpConfig = {
       examples: ['proxy.internal:1080'],
     }), isProxyAddress, () => 'must be host:port')),
   SMTP_EGRESS: egressSetting,
+  SMTP_DNSBL_ZONES: Type.Array(Type.Refine(Type.String(), isHeloName, () =>
+    'must be the zone of a block list'), {
+    default: [],
+    description: 'DNS block lists that our addresses are looked up in at the start of verify and ' +
+      'by "admin egress"; most of them refuse public resolvers.',
+    examples: ['zen.spamhaus.org'],
+  }),
   SMTP_STARTTLS: Type.Boolean({
     default: true, description: 'Use encryption with mail servers that offer it.',
   }),

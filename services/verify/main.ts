@@ -23,6 +23,8 @@ import {
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
+import { DnsRecords } from './mailboxes/dns-records.ts'
+import { EgressChecks } from './mailboxes/egress-check.ts'
 import { createEgress, createEgressPool, describedEgresses } from './mailboxes/egress.ts'
 import { MailHosts } from './mailboxes/hosts.ts'
 import { type HostMemory, redisHostMemory } from './mailboxes/memory.ts'
@@ -114,6 +116,7 @@ async function startVerify (
   const onFault = logCacheFault(context.log)
   const domains = mailDomainsOf(config, { redis: connected.cache, onFault, lists })
   logDns(domains, context.log).catch(context.fatal)
+  logEgresses(config, context.log).catch(context.fatal)
   const stage = createVerifyStage(verifyDeps(config, connected, { domains, lists }))
   const { cachedPolicy } = createOrganizations(connected.state)
   const weightOf = (tenant: string) => cachedPolicy(tenant).weight
@@ -247,6 +250,29 @@ export async function logDns (
   } else {
     log.warn('DNS resolvers do not answer for the root zone: check DNS_SERVERS and outbound ' +
       'port 53; until then e-mail rows end as unknown')
+  }
+}
+
+/**
+ * Logs what mail servers see of the addresses that smtp-probe uses: a warning for each fault.
+ * Resolves when the resolvers answered or did not.
+ */
+export async function logEgresses (
+  config: VerifyConfig, log: Pick<Log, 'info' | 'warn'>
+): Promise<void> {
+  const lists = [...Object.values(config.PROVIDERS), ...Object.values(config.SECOND_OPINIONS)]
+  if (!lists.some(names => names?.includes('smtp-probe') === true)) return
+  const checks = new EgressChecks({
+    dns: new DnsRecords({ servers: config.DNS_SERVERS, timeoutMs: config.DNS_TIMEOUT_MS }),
+    blockLists: config.SMTP_DNSBL_ZONES,
+  })
+  for (const described of describedEgresses(config)) {
+    const { name, findings } = await checks.check(described, { isOfThisMachine: true })
+    const faults = findings.filter(({ level }) => level === 'fault')
+    for (const { check, text, todo } of faults) {
+      log.warn({ egress: name, check }, `mail servers may refuse this egress: ${text}; ${todo}`)
+    }
+    if (faults.length === 0) log.info({ egress: name }, 'no fault found in what mail servers see')
   }
 }
 

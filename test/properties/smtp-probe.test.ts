@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connect, createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
@@ -10,49 +9,9 @@ import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-s
 import { eventually } from '../support/eventually.ts'
 import { startMailServers, type MailServer } from '../support/mail/mail-servers.ts'
 import { createOpenMemory } from '../support/mail/open-memory.ts'
+import { startProxy } from '../support/mail/proxies.ts'
 import { request, smtpProviderOf, type ProbeSetting } from '../support/mail/smtp-probe.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
-
-type SocksProxy = {
-  readonly address: string
-  /** `host:port` of every requested connection. */
-  readonly destinations: readonly string[]
-  readonly stop: () => Promise<void>
-}
-
-const GRANTED = Buffer.from([5, 0, 0, 1, 0, 0, 0, 0, 0, 0])
-
-/** A SOCKS5 proxy (RFC 1928) without log-in that leads every connection to one local port. */
-async function startSocksProxy (portOf: () => number): Promise<SocksProxy> {
-  const destinations: string[] = []
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
-    sockets.add(socket)
-    socket.on('error', () => {})
-    socket.once('data', () => {
-      socket.write(Buffer.from([5, 0]))
-      socket.once('data', (request) => {
-        destinations.push(`${request.subarray(4, 8).join('.')}:${request.readUInt16BE(8)}`)
-        const target = connect(portOf(), '127.0.0.1', () => {
-          socket.write(GRANTED)
-          socket.pipe(target).pipe(socket)
-        })
-        sockets.add(target)
-        target.on('error', () => socket.destroy())
-      })
-    })
-  })
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-  const { port } = server.address() as { port: number }
-  return {
-    address: `127.0.0.1:${port}`,
-    destinations,
-    stop: async () => {
-      for (const socket of sockets) socket.destroy()
-      await new Promise<void>((resolve) => { server.close(() => resolve()) })
-    },
-  }
-}
 
 type RealOptions = NonNullable<Extract<MailServer, { readonly recipients: unknown }>['options']>
 
@@ -439,12 +398,12 @@ describe('connections to mail servers', () => {
 
   it('go through a proxy when there is one', async () => {
     const { provider, mail } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } })
-    const proxy = await startSocksProxy(() => mail.portOf('mx.mail.org'))
+    const proxy = await startProxy('socks5', () => mail.portOf('mx.mail.org'))
     stops.push(proxy.stop)
     const connect = createConnect({ port: 25, timeoutMs: 120_000, proxy: proxy.address })
     const answers = await provider({ connect }).check(...request(['jane@mail.org']))
     expect(said(answers)).toEqual(['valid deliverable'])
-    expect(proxy.destinations).toEqual(['93.184.200.1:25'])
+    expect(proxy.requests).toEqual(['93.184.200.1:25'])
   })
 
   it('are plain, and name the configured sender, if configured', async () => {

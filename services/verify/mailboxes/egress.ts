@@ -6,7 +6,10 @@ import { SocksClient } from 'socks'
 import Type, { type Static } from 'typebox'
 import { type SmtpCaller, SmtpFault } from './session.ts'
 
-/** Opens a connection to an IP address; rejects with SmtpFault. */
+/**
+ * Opens a connection to an IP address; rejects with SmtpFault. The socket must be listened to at
+ * once: a server speaks first, and what a proxy sent along with its answer is emitted right then.
+ */
 export type Connect = (address: string, signal: AbortSignal) => Promise<Socket>
 
 type ConnectOptions = {
@@ -39,7 +42,7 @@ export function isProxyAddress (text: string): boolean {
  * `host:port` of a SOCKS5 proxy. Log-ins are percent-encoded, and may be left out. Undefined for
  * any other text.
  */
-export function parseProxy (text: string): Proxy | undefined {
+function parseProxy (text: string): Proxy | undefined {
   const address = isProxyAddress(text) ? `socks5://${text}` : text
   if (!/^(?:socks5|http):\/\/[^/?#\s]+\/?$/.test(address) || !URL.canParse(address)) return undefined
   const { protocol, hostname, port, username, password } = new URL(address)
@@ -203,14 +206,16 @@ const describedEgress = Type.Refine(Type.Object({
 export type DescribedEgress = Static<typeof describedEgress>
 
 /** The setting SMTP_EGRESS. */
-export const egressSetting = Type.Refine(Type.Array(describedEgress, {
+export const egressSetting = Type.Refine(Type.Refine(Type.Array(describedEgress, {
   default: [],
   secret: true,
   description: 'Addresses that smtp-probe connects from, JSON: deploy/docs/mailboxes.md; secret, ' +
     'as it holds passwords of proxies. SMTP_HELO, SMTP_SENDER and SMTP_PROXY describe a single ' +
     'one instead.',
 }), all => new Set(all.map(({ name }) => name)).size === all.length, () =>
-  'must have different names')
+  'must have different names'),
+all => all.length === 0 || all.some(({ owners }) => owners === undefined), () =>
+  'must have one without "owners", for all other owners')
 
 /** An address of ours that mail servers see, and how we introduce ourselves from it. */
 export type Egress = {

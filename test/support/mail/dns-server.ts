@@ -8,6 +8,9 @@ export type Zone = {
   readonly aaaa?: readonly string[]
   readonly cname?: string
   readonly ns?: readonly string[]
+  readonly ptr?: readonly string[]
+  /** Each at most 255 bytes. */
+  readonly txt?: readonly string[]
   /** Instead of an answer: a response code of RFC 1035, or silence. */
   readonly fault?: 'SERVFAIL' | 'REFUSED' | 'FORMERR' | 'silent' | 'garbage'
   /** The fault occurs only for queries of these records. */
@@ -24,7 +27,7 @@ export type DnsServer = {
   readonly stop: () => Promise<void>
 }
 
-const TYPES = { A: 1, NS: 2, CNAME: 5, MX: 15, AAAA: 28 } as const
+const TYPES = { A: 1, NS: 2, CNAME: 5, PTR: 12, MX: 15, TXT: 16, AAAA: 28 } as const
 /** Records of every resolver with access to the DNS; zones may override the name `.`. */
 const ROOT = { '.': { ns: ['a.root-servers.net'] } }
 const CODES = { SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5, FORMERR: 1, NOERROR: 0 } as const
@@ -106,6 +109,9 @@ function recordsOf (name: string, type: number, zones: ReadonlyMap<string, Zone>
       Buffer.concat([uint16(preference), encodeName(host)])),
     [TYPES.A]: zone.a?.map(encodeAddress),
     [TYPES.NS]: zone.ns?.map(encodeName),
+    [TYPES.PTR]: zone.ptr?.map(encodeName),
+    [TYPES.TXT]: zone.txt?.map((text) =>
+      Buffer.concat([Buffer.from([text.length]), Buffer.from(text)])),
     [TYPES.AAAA]: zone.aaaa?.map(encodeAddress),
   }[type] ?? []
   return { records: data.map((it) => record(name, type, it)), missing: false }
