@@ -63,6 +63,13 @@ const smtpConfig = {
   SMTP_PER_MINUTE: atLeastOne(
     60, 'Maximum new sessions per minute of all processes with servers of one owner, from one ' +
       'egress; large owners have limits of their own.'),
+  SMTP_RATE_PERCENT: Type.Integer({
+    default: 100,
+    minimum: 1,
+    maximum: 100_000,
+    description: 'Share of the rates of all owners, in percent: less while addresses are new to ' +
+      'mail servers, more once they are known to allow it.',
+  }),
   SMTP_CONNECT_TIMEOUT_MS: atLeastOne(
     5_000, 'Timeout of a connection to one address of a mail server.'),
   SMTP_GREETING_TIMEOUT_MS: atLeastOne(75_000, 'Timeout of the greeting of a mail server.'),

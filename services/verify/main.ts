@@ -191,7 +191,9 @@ function smtpProbeProvider (config: VerifyConfig, parts: FactoryParts) {
     memory,
     pool,
     limits: {
-      sessions: config.SMTP_CONCURRENCY, sessionsAMinute: config.SMTP_PER_MINUTE,
+      sessions: config.SMTP_CONCURRENCY,
+      sessionsAMinute: config.SMTP_PER_MINUTE,
+      ratePercent: config.SMTP_RATE_PERCENT,
     },
     connections: config.SMTP_CONNECTIONS,
     startTls: config.SMTP_STARTTLS,

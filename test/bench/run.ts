@@ -4,6 +4,7 @@ import { measureCrowd, type CrowdFigures } from './scenarios/crowd.ts'
 import { measureEmail, type EmailFigures } from './scenarios/email.ts'
 import { measureFairness, type FairnessFigures } from './scenarios/fairness.ts'
 import { measureGrowth, type GrowthFigures } from './scenarios/growth.ts'
+import { measureMailboxes, type MailboxFigures } from './scenarios/mailboxes.ts'
 import { measurePartners, type PartnersFigures } from './scenarios/partners.ts'
 import { measurePeers, type PeersFigures } from './scenarios/peers.ts'
 import { measureRecovery, type RecoveryFigures } from './scenarios/recovery.ts'
@@ -74,6 +75,11 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
     { scenario: 'soak', measure: () => onServices(context => measureSoak(context, soakMinutes)) },
     { scenario: 'peers', measure: () => measurePeers({ env: stack.env, overrides, ...common }) },
     { scenario: 'state', measure: () => measureState(stack, log) },
+    {
+      scenario: 'mailboxes',
+      measure: () => measureMailboxes(
+        stack, { rows: Math.ceil(rows / 2), log, overrides }),
+    },
   ])
   return { ...report, ...separate }
 }
@@ -135,6 +141,7 @@ export type Report = CoreFigures & {
   readonly soak?: SoakFigures
   readonly peers?: PeersFigures
   readonly state?: StateFigures
+  readonly mailboxes?: MailboxFigures
 }
 
 export type Process = { readonly name: string, readonly pid: number | undefined }

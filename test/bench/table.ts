@@ -3,6 +3,7 @@ import type { Report } from './run.ts'
 import { percentilesOf, type Percentiles } from './jobs.ts'
 import type { CrowdFigures } from './scenarios/crowd.ts'
 import type { EmailFigures } from './scenarios/email.ts'
+import type { MailboxFigures } from './scenarios/mailboxes.ts'
 import type { FairnessFigures } from './scenarios/fairness.ts'
 import type { GrowthFigures } from './scenarios/growth.ts'
 import type { PartnersFigures } from './scenarios/partners.ts'
@@ -87,7 +88,7 @@ function statusText ({ status, missedByPercent, scenario }: LimitCheck): string 
 /** Formats the figures of the scenarios that ran. */
 export function scenarioLines (report: Report): readonly Line[] {
   const { growth, crowd, scaling, webhooks, email, fairness } = report
-  const { verifications, recovery, small, partners, soak, peers, state } = report
+  const { verifications, recovery, small, partners, soak, peers, state, mailboxes } = report
   return [
     ...growth === undefined ? [] : growthLines(growth),
     ...crowd === undefined ? [] : crowdLines(crowd),
@@ -102,6 +103,7 @@ export function scenarioLines (report: Report): readonly Line[] {
     ...soak === undefined ? [] : soakLines(soak),
     ...peers === undefined ? [] : peerLines(peers),
     ...state === undefined ? [] : stateLines(state),
+    ...mailboxes === undefined ? [] : mailboxLines(mailboxes),
   ]
 }
 
@@ -135,6 +137,24 @@ function scalingLines ({ steps, steady, rebalancing }: ScalingFigures): readonly
 function postText ({ posts, p50Ms, p99Ms, unavailable, otherRefusals }: PostFigures): string {
   return `p50 ${fixed(p50Ms)} ms, p99 ${fixed(p99Ms)} ms of ${posts} samples; ` +
     `${unavailable} times 503, ${otherRefusals} other refusals`
+}
+
+function mailboxLines ({ lists }: MailboxFigures): readonly Line[] {
+  return lists.flatMap(list => {
+    const what = `mailboxes: verify x ${list.processes}`
+    return [
+      [what, `${list.rows} rows in ${fixed(list.seconds)} s, ` +
+        `${fixed(list.seconds / list.lowerBoundSeconds, 2)} of what the hosts' limits allow`],
+      [what, `${fixed(list.rightPercent, 2)} % right, ${list.falseInvalid} false invalid, ` +
+        `${list.falseValid} false valid, ${list.unknown} unknown`],
+      [what, `${fixed(list.cpuSecondsPer1000, 2)} s of CPU per 1,000 addresses`],
+      ...list.owners.map((owner): Line => [`${what}, ${owner.owner}`,
+        `${fixed(owner.mostAMinute)} of ${fixed(owner.policyAMinute)} recipients a minute, ` +
+        `${owner.mostSessions} of ${owner.policySessions} sessions, ` +
+        `${fixed(owner.sessionsPer1000)} sessions per 1,000 addresses, ` +
+        `${owner.refusals} refusals`]),
+    ] as const satisfies readonly Line[]
+  })
 }
 
 function webhookLines (webhooks: WebhookFigures): readonly Line[] {

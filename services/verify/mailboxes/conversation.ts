@@ -385,7 +385,7 @@ export class Conversation {
     const domains = new Set([...rows.map(({ domain }) => domain), ...started])
     const results = canTest ? await this.#testDomains([...domains]) : new Map<string, Tested>()
     for (const row of rows) {
-      const { isCatchAll, retry } = results.get(row.domain) ?? {}
+      const { isCatchAll, retry } = results.get(row.domain) ?? UNTESTED
       row.settle({ mailbox: 'accepted', catchAll: isCatchAll, ...(retry && { retry }) })
     }
   }
@@ -424,15 +424,17 @@ export class Conversation {
       for (const [index, { domain, finish }] of mine.entries()) {
         const reading = readings[index]
         const isCatchAll = reading && CATCH_ALL[reading.meaning]
-        const isGreylisted = reading?.meaning === 'greylisted'
-        results.set(domain, {
-          isCatchAll, ...(isGreylisted && { retry: retryAfter(reading.waitMs) }),
-        })
+        if (reading === undefined) results.set(domain, UNTESTED)
+        else if (reading.meaning !== 'greylisted') results.set(domain, { isCatchAll })
+        else results.set(domain, { retry: retryAfter(reading.waitMs) })
         finish(isCatchAll)
       }
     }
     // Only now: another session may wait for ours.
-    for (const { domain, result } of others) results.set(domain, { isCatchAll: await result })
+    for (const { domain, result } of others) {
+      const isCatchAll = await result
+      results.set(domain, isCatchAll === undefined ? UNTESTED : { isCatchAll })
+    }
     return results
   }
 
@@ -499,6 +501,9 @@ type Tested = {
   readonly isCatchAll?: boolean | undefined
   readonly retry?: true | { readonly afterMs: number }
 }
+
+/** The session ended before the test, so the row is asked once more. */
+const UNTESTED: Tested = { retry: { afterMs: 0 } }
 
 /** What the reply to a made-up name says of the domain. */
 const CATCH_ALL: Readonly<Partial<Record<Meaning, boolean>>> = {

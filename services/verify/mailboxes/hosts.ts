@@ -5,14 +5,13 @@ import type { Metrics } from '../../runtime/platform/metrics.ts'
 import { CatchAllTests, Conversation, type ConversationOptions } from './conversation.ts'
 import type { Egress, EgressPool } from './egress.ts'
 import type { HostMemory, Party, Refused } from './memory.ts'
-import { type DefaultLimits, ownerLabel, type OwnerPolicy, policyOf } from './policies.ts'
+import { ownerLabel, type OwnerPolicy, policyOf, type PolicyLimits } from './policies.ts'
 import type { Probed } from './probed.ts'
 
 export type MailHostsOptions = Omit<ConversationOptions, 'memory' | 'catchAlls' | 'unencrypted'> & {
   readonly memory: HostMemory
   readonly pool: EgressPool
-  /** Limits at owners without a policy of their own. */
-  readonly limits: DefaultLimits
+  readonly limits: PolicyLimits
   /** Maximum concurrent sessions of this process. */
   readonly connections: number
   readonly metrics?: Pick<Metrics, 'count' | 'observe' | 'watchAll'> | undefined

@@ -213,8 +213,13 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
 ]
 
-/** The limits of owners that have no policy of their own. */
-export type DefaultLimits = { readonly sessions: number, readonly sessionsAMinute: number }
+export type PolicyLimits = {
+  /** Of owners that have no policy of their own. */
+  readonly sessions: number
+  readonly sessionsAMinute: number
+  /** The share of all rates that is used: less while addresses are new to their owners. */
+  readonly ratePercent: number
+}
 
 /** What most servers take from an address that they do not know. */
 const RECIPIENTS_A_MINUTE = { first: 120, least: 6, most: 300 }
@@ -228,7 +233,24 @@ const ANY_COUNTRY = /^(?:com|[a-z]{2}|com?\.[a-z]{2})$/
  * listed has `limits` and is named by the domain of the exchange.
  */
 export function policyOf (
-  domain: string, exchange: string, limits: DefaultLimits
+  domain: string, exchange: string, limits: PolicyLimits
+): OwnerPolicy {
+  return withRate(ownPolicyOf(domain, exchange, limits), limits.ratePercent / 100)
+}
+
+function withRate (policy: OwnerPolicy, share: number): OwnerPolicy {
+  const { sessionsAMinute, recipientsAMinute: { first, least, most } } = policy
+  return share === 1
+    ? policy
+    : {
+        ...policy,
+        sessionsAMinute: sessionsAMinute * share,
+        recipientsAMinute: { first: first * share, least: least * share, most: most * share },
+      }
+}
+
+function ownPolicyOf (
+  domain: string, exchange: string, { sessions, sessionsAMinute }: PolicyLimits
 ): OwnerPolicy {
   const isOwn = ({ domains }: OwnerPolicy) => domains.some(pattern => {
     if (!pattern.endsWith(COUNTRY)) return pattern === domain
@@ -248,7 +270,8 @@ export function policyOf (
     owner: ownerOf(host),
     exchanges: [],
     domains: [],
-    ...limits,
+    sessions,
+    sessionsAMinute,
     recipientsAMinute: RECIPIENTS_A_MINUTE,
     recipientsASession: RECIPIENTS_A_SESSION,
   }

@@ -31,7 +31,7 @@ export function smtpProviderOf (
   const hosts = new MailHosts({
     memory: createOpenMemory(),
     pool: createEgressPool([{ name: 'probe', caller, connect }]),
-    limits: { sessions: 8, sessionsAMinute: 1_000 },
+    limits: { sessions: 8, sessionsAMinute: 1_000, ratePercent: 100 },
     connections: 64,
     startTls: true,
     replyTimeoutMs: 120_000,

@@ -1,0 +1,242 @@
+import { startDnsServer } from '../../support/mail/dns-server.ts'
+import { policyOf } from '../../../services/verify/mailboxes/policies.ts'
+import { type BenchStack, withServices } from '../services.ts'
+import type { BenchContext } from '../run.ts'
+import { usageSince, usagesOf } from '../usage.ts'
+import {
+  type HostWays, isFullMailbox, isMissing, type MailHostServers, startMailHosts,
+} from './mail-hosts.ts'
+
+/** A list at one number of `verify` processes. */
+type ListFigures = {
+  readonly processes: number
+  readonly rows: number
+  readonly seconds: number
+  /** The time that the owners' limits alone take. */
+  readonly lowerBoundSeconds: number
+  /** Of the rows whose hosts tell the truth. */
+  readonly rightPercent: number
+  readonly falseInvalid: number
+  readonly falseValid: number
+  readonly unknown: number
+  readonly cpuSecondsPer1000: number
+  readonly owners: readonly OwnerFigures[]
+}
+
+type OwnerFigures = {
+  readonly owner: string
+  readonly rows: number
+  readonly sessionsPer1000: number
+  readonly mostSessions: number
+  readonly policySessions: number
+  readonly mostAMinute: number
+  readonly policyAMinute: number
+  /** How often the owner said that there were too many. */
+  readonly refusals: number
+}
+
+export type MailboxFigures = { readonly lists: readonly ListFigures[] }
+
+/** Rates are ten times those of the policies, so that a list takes minutes instead of an hour. */
+const RATE_PERCENT = 1_000
+/** A process for each stage, so that the CPU of `verify` can be told. */
+const APART = 9
+const SMALL_HOSTS = 200
+const DOMAINS = 1_000
+const GREYLIST_MS = 10_000
+const LIMITS = { sessions: 2, sessionsAMinute: 60, ratePercent: RATE_PERCENT }
+
+/** Three large owners with limits near those of their policies, and small hosts of all kinds. */
+function hostsOf (): readonly HostWays[] {
+  const large = (owner: string, exchange: string, domains: readonly string[]): HostWays => {
+    const { sessions, recipientsAMinute: { most } } =
+      policyOf(domains[0] ?? '', exchange, LIMITS)
+    return {
+      owner,
+      exchange,
+      domains,
+      sessions,
+      // One of them allows less than its policy says.
+      recipientsAMinute: owner === 'united-internet' ? 0.6 * most : 1.1 * most,
+      recipientsASession: 100,
+      pipelining: true,
+    }
+  }
+  const small = Array.from({ length: SMALL_HOSTS }, (_, host): HostWays => ({
+    owner: `host-${host}.net`,
+    exchange: `mx.host-${host}.net`,
+    domains: Array.from({ length: DOMAINS / SMALL_HOSTS }, (_unused, number) =>
+      `firm-${host}-${number}.net`),
+    sessions: 10,
+    recipientsAMinute: Infinity,
+    recipientsASession: host % 7 === 0 ? 5 : 100,
+    ...host % 5 === 0 && { greylistMs: GREYLIST_MS },
+    ...host % 11 === 0 && { catchAll: true },
+    ...host % 13 === 0 && { tarpitMs: 300 },
+    ...host % 17 === 0 && { failsEach: 9 },
+    ...host % 2 === 0 && { pipelining: true },
+  }))
+  return [
+    large('google', 'gmail-smtp-in.l.google.com', ['gmail.com']),
+    large('microsoft-consumer', 'outlook-com.olc.protection.outlook.com', ['outlook.com']),
+    large('united-internet', 'mx00.gmx.net', ['gmx.net']),
+    ...small,
+  ]
+}
+
+/** Seven of ten rows are at the three large owners; one of ten does not exist, one of 50 is full. */
+function addressesOf (rows: number): readonly string[] {
+  return Array.from({ length: rows }, (_, row) => {
+    const kind = row % 10 === 3 ? 'n' : row % 50 === 7 ? 'f' : 'y'
+    const share = row * 7 % 20
+    const host = row % SMALL_HOSTS
+    const domain = share < 7
+      ? 'gmail.com'
+      : share < 11 ? 'outlook.com' : share < 14 ? 'gmx.net' : `firm-${host}-${row % 5}.net`
+    return `person.${kind}${row}@${domain}`
+  })
+}
+
+/**
+ * Checks a list of mailboxes whose truth is known, with one and with ten processes of `verify`, at
+ * mail servers on this machine that limit what they take as large hosts do.
+ */
+export async function measureMailboxes (
+  stack: BenchStack,
+  { rows, log, overrides }: Pick<BenchContext, 'rows' | 'log'> & {
+    readonly overrides: Readonly<Record<string, string>>
+  }
+): Promise<MailboxFigures> {
+  const ways = hostsOf()
+  const servers = await startMailHosts(ways)
+  const dns = await startDnsServer(servers.zones)
+  const lists: ListFigures[] = []
+  try {
+    for (const count of [1, 10]) {
+      log(`mailboxes: ${rows} addresses, verify x ${count}`)
+      const more = {
+        ...overrides,
+        PROVIDERS: JSON.stringify({ 'email-validation': ['smtp-probe'] }),
+        DNS_SERVERS: dns.address,
+        SMTP_HELO: 'probe.verify.org',
+        SMTP_PORT: String(servers.port),
+        SMTP_ALLOW_PRIVATE: 'true',
+        SMTP_STARTTLS: 'false',
+        SMTP_RATE_PERCENT: String(RATE_PERCENT),
+        RETRY_DELAY_MS: '3000',
+      }
+      lists.push(await withServices(
+        stack, { scale: { verify: count }, processes: APART, overrides: more },
+        context => measureList({ ...context, rows, log }, { count, ways, servers })))
+    }
+    return { lists }
+  } finally {
+    await dns.stop()
+    await servers.stop()
+  }
+}
+
+type List = {
+  readonly count: number
+  readonly ways: readonly HostWays[]
+  readonly servers: MailHostServers
+}
+
+async function measureList (
+  { client, services, rows, log }: Pick<BenchContext, 'client' | 'services' | 'rows' | 'log'>,
+  { count, ways, servers }: List
+): Promise<ListFigures> {
+  servers.reset()
+  const inputs = addressesOf(rows)
+  const verifiers = () => services.list().filter(({ name }) => name.startsWith('verify'))
+  const before = usagesOf(verifiers())
+  const startedMs = performance.now()
+  const { id } = await client.createJob(
+    { service: 'email-validation', inputs, forceFresh: true })
+  let saidMs = startedMs
+  await client.waitForEnd(id, {
+    pollEveryMs: 1_000,
+    timeoutMs: 4 * 3_600_000,
+    onProgress: ({ progressPercent, waiting }) => {
+      if (performance.now() - saidMs < 15_000) return
+      saidMs = performance.now()
+      log(`mailboxes: ${progressPercent} %, waiting: ${JSON.stringify(waiting)}`)
+    },
+  })
+  const seconds = (performance.now() - startedMs) / 1_000
+  const cpu = usageSince(before, usagesOf(verifiers()))
+    .reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0)
+  const counts = await judge(client, id, { inputs, ways })
+  return {
+    processes: count,
+    rows,
+    seconds,
+    lowerBoundSeconds: Math.max(...ownersOf(inputs, ways).map(({ owner, rows: own }) =>
+      60 * own / Math.min(policyAMinute(owner, ways),
+        ways.find(it => it.owner === owner)?.recipientsAMinute ?? Infinity))),
+    ...counts,
+    cpuSecondsPer1000: 1_000 * cpu / rows,
+    owners: ownersOf(inputs, ways).map(({ owner, rows: own }) => {
+      const seen = servers.seen.get(owner)
+      const host = ways.find(it => it.owner === owner)
+      return {
+        owner,
+        rows: own,
+        sessionsPer1000: 1_000 * (seen?.sessions ?? 0) / own,
+        mostSessions: seen?.mostRunning ?? 0,
+        policySessions: policyFor(host).sessions,
+        mostAMinute: seen?.mostAMinute ?? 0,
+        policyAMinute: policyAMinute(owner, ways),
+        refusals: seen?.refusals ?? 0,
+      }
+    }),
+  }
+}
+
+const policyFor = (host: HostWays | undefined) =>
+  policyOf(host?.domains[0] ?? '', host?.exchange ?? '', LIMITS)
+const policyAMinute = (owner: string, ways: readonly HostWays[]): number =>
+  policyFor(ways.find(it => it.owner === owner)).recipientsAMinute.most
+
+/** The owners with at least a hundredth of the rows. */
+function ownersOf (inputs: readonly string[], ways: readonly HostWays[]) {
+  const owners = new Map(ways.flatMap(({ owner, domains }) =>
+    domains.map(domain => [domain, owner] as const)))
+  const counts = new Map<string, number>()
+  for (const input of inputs) {
+    const owner = owners.get(input.slice(input.indexOf('@') + 1)) ?? ''
+    counts.set(owner, (counts.get(owner) ?? 0) + 1)
+  }
+  return [...counts].map(([owner, rows]) => ({ owner, rows }))
+    .filter(({ rows }) => rows >= inputs.length / 100)
+}
+
+/** Compares the verdicts with the truth. */
+async function judge (
+  client: BenchContext['client'], id: string,
+  { inputs, ways }: { readonly inputs: readonly string[], readonly ways: readonly HostWays[] }
+) {
+  const catchAlls = new Set(ways.flatMap(({ catchAll, domains }) => catchAll ? domains : []))
+  const counts = { right: 0, falseInvalid: 0, falseValid: 0, unknown: 0 }
+  let text = ''
+  const decoder = new TextDecoder()
+  for await (const chunk of await client.resultsFile(id)) text += decoder.decode(chunk, { stream: true })
+  const [head = '', ...lines] = text.trimEnd().split('\r\n')
+  const columns = head.split(',')
+  const at = { input: columns.indexOf('input'), status: columns.indexOf('status') }
+  for (const line of lines) {
+    const cells = line.split(',')
+    const input = cells[at.input] ?? ''
+    const status = cells[at.status] ?? ''
+    const isCatchAll = catchAlls.has(input.slice(input.indexOf('@') + 1))
+    const expected = isCatchAll || isFullMailbox(input)
+      ? 'risky'
+      : isMissing(input) ? 'invalid' : 'valid'
+    if (status === expected) counts.right += 1
+    else if (status === 'unknown') counts.unknown += 1
+    if (status === 'invalid' && expected !== 'invalid') counts.falseInvalid += 1
+    if (status === 'valid' && expected !== 'valid') counts.falseValid += 1
+  }
+  const { right, ...others } = counts
+  return { rightPercent: 100 * right / inputs.length, ...others }
+}
