@@ -28,6 +28,7 @@ import { EgressChecks } from './mailboxes/egress-check.ts'
 import { createEgress, createEgressPool, describedEgresses } from './mailboxes/egress.ts'
 import { MailHosts } from './mailboxes/hosts.ts'
 import { type HostMemory, redisHostMemory } from './mailboxes/memory.ts'
+import { reportOwners } from './mailboxes/owner-gauges.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 import { redisSubmissions, TasksInFlight } from './submissions.ts'
 
@@ -61,7 +62,10 @@ export function verifyDeps (
       limits: limitsOf(config),
       metrics,
       factories: factoriesOf(config, {
-        domains, lists, memory: redisHostMemory(cache, { onFault: logCacheFault(log) }), metrics,
+        domains,
+        lists,
+        memory: redisHostMemory(cache, { onFault: logCacheFault(log) }),
+        reporting: { metrics, log },
       }),
     }),
     clock,
@@ -140,7 +144,7 @@ type FactoryParts = {
   readonly lists?: CurrentLists | undefined
   /** Needed by smtp-probe. */
   readonly memory?: HostMemory
-  readonly metrics?: ServiceContext['metrics']
+  readonly reporting?: Pick<ServiceContext, 'metrics' | 'log'>
 }
 
 /** Factories for the built-in providers and those in HTTP_PROVIDERS. */
@@ -180,13 +184,14 @@ const missingProbe = (setting: string) => new RangeError(`smtp-probe needs ${set
  * @throws RangeError if a required one is empty.
  */
 function smtpProbeProvider (config: VerifyConfig, parts: FactoryParts) {
-  const { domains, memory, lists, metrics } = parts
+  const { domains, memory, lists, reporting } = parts
   const pool = createEgressPool(describedEgresses(config).map(described => createEgress(described, {
     port: config.SMTP_PORT, timeoutMs: config.SMTP_CONNECT_TIMEOUT_MS,
   })))
   if (pool.all.length === 0) throw missingProbe('SMTP_HELO or SMTP_EGRESS')
   if (domains === undefined) throw missingProbe('DNS_SERVERS')
   if (memory === undefined) throw missingProbe('REDIS_CACHE_URL')
+  if (reporting !== undefined) reportOwners(memory, reporting)
   const hosts = new MailHosts({
     memory,
     pool,
@@ -202,7 +207,7 @@ function smtpProbeProvider (config: VerifyConfig, parts: FactoryParts) {
     sessionTimeoutMs: config.SMTP_SESSION_TIMEOUT_MS,
     idleMs: config.SMTP_IDLE_MS,
     restMs: config.SMTP_REST_SECONDS * SECOND_MS,
-    metrics,
+    metrics: reporting?.metrics,
   })
   return createSmtpProbeProvider({
     domains,
