@@ -457,12 +457,7 @@ function nextUpdate (
   for (const job of changed) shown.set(job.id, job)
   const elements = changed.flatMap(job => [
     [`state-${job.id}`, jobState(job).html] as const,
-    ...(zone === undefined
-      ? []
-      : [
-        [`breakdown-${job.id}`, breakdown(job).html] as const,
-        [`waiting-${job.id}`, waitingRows(job, zone).html] as const,
-      ]),
+    ...(zone === undefined ? [] : ownElements(job, zone)),
   ])
   return {
     elements: Object.fromEntries(elements),
@@ -470,3 +465,9 @@ function nextUpdate (
     done: jobs.every(isEnded),
   }
 }
+
+/** What only the page of one job shows. */
+const ownElements = (job: JobStatusResource, zone: string) => [
+  [`breakdown-${job.id}`, breakdown(job).html] as const,
+  [`waiting-${job.id}`, waitingRows(job, zone).html] as const,
+]

@@ -67,7 +67,7 @@ describe('another field', () => {
     }
     for (const deadline of ['59', '172801', '6h', '60.5', '-60', '6e1', '٦٠']) {
       const { status, code, json } = await ask(
-        `/jobs?service=${service}&deadline=${encodeURIComponent(deadline)}`,
+        `/jobs?${new URLSearchParams({ service, deadline })}`,
         { body: 'phone\n+12127365000\n', headers: { 'content-type': 'text/csv' } })
       expect([deadline, status, code, json.error.param])
         .toEqual([deadline, 400, 'invalid_request', 'deadline'])

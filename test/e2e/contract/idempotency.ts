@@ -77,7 +77,7 @@ describe('an Idempotency-Key', () => {
         { ...whole, inputs: ['b', 'a'] }, { ...whole, inputs: ['a', 'b '] },
         { ...whole, forceFresh: true }, { ...whole, metadata: { x: '1' } },
         { ...whole, countryCode: 'CA' }, { ...whole, webhook_url: 'https://example.com/' },
-        { ...whole, service: 'carrier-lookup' },
+        { ...whole, service: 'carrier-lookup' }, { ...whole, deadline: 3_600 },
       ]
       for (const body of different) {
         const { status, code } = await post(test, key, body)

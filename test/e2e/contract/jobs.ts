@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { JobStatusResource } from '../../../services/client/client.ts'
+import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { proves } from './rows.ts'
 import {
@@ -95,6 +96,8 @@ describe('the status resource', () => {
       hasOriginalColumns: false,
       erasedAt: null,
       erasureCompletedAt: null,
+      deadline: null,
+      waiting: null,
     })
     expect(job.completedAt! >= job.createdAt).toBe(true)
   })
@@ -125,6 +128,44 @@ describe('the status resource', () => {
       totalRows: 8, cacheHits: 1, freshChecks: 3, duplicateRows: 2, invalidRows: 2,
     })
     expect(created.preflight.maxQuoteMicros).toBe(job.maxQuoteMicros)
+  })
+})
+
+describe('a job with a deadline', () => {
+  const after = (createdAt: string, seconds: number) =>
+    new Date(Date.parse(createdAt) + seconds * 1_000).toISOString()
+
+  it(proves(
+    'has the deadline that was asked for, counted from its creation, as JSON and with a file'
+  ), async () => {
+    const { live } = await newCustomer()
+    const { job } = await ended(live, { service, inputs: newNumbers(1), deadline: 172_800 })
+    expect(job).toMatchObject({ status: 'completed', deadline: after(job.createdAt, 172_800) })
+    const file = Buffer.from(`phone\n${newNumbers(1).join()}\n`)
+    const { id } = await live.client.createJobFromFile(file, { service, deadline: 60 })
+    const ofFile = await live.client.waitForEnd(id)
+    expect(ofFile.deadline).toBe(after(ofFile.createdAt, 60))
+  })
+
+  it(proves(
+    'shows how many rows wait, why and until when, and null once it is cancelled'
+  ), async () => {
+    const { live } = await newCustomer()
+    await whileHalted('verify-1', async () => {
+      const { id } = await live.client.createJob({ service, inputs: newNumbers(3), deadline: 60 })
+      const { createdAt, waiting } = await live.client.job(id)
+      expect(waiting).toBeNull()
+      const lastDueMs = Date.parse(after(createdAt, 30))
+      const batch = JSON.stringify({ reasons: { greylisted: 2 }, lastDueMs })
+      await shared().redis.hset(jobKeys(live.tenant, id).waiting, '0:0', batch)
+      const expected = {
+        rows: 2, reasons: { greylisted: 2 }, estimatedEndAt: after(createdAt, 30),
+      }
+      expect((await live.client.job(id)).waiting).toEqual(expected)
+      expect((await live.client.jobsPage()).data).toMatchObject([{ id, waiting: expected }])
+      expect((await live.client.cancel(id)).waiting).toBeNull()
+      expect((await live.client.job(id)).waiting).toBeNull()
+    })
   })
 })
 
