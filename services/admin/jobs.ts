@@ -93,7 +93,10 @@ async function listOpenJobs (
   const old = (await readOpenJobs(redis, tenants)).filter(({ sinceMs }) => isIdle(sinceMs))
   const open = (await inBatches(old, async ({ tenant, job: id, sinceMs }) => {
     const job = await store.read(tenant, id)
-    return { tenant, id, job, progressAtMs: Math.max(sinceMs, job?.updatedAtMs ?? 0) }
+    const progressAtMs = Math.max(sinceMs, job?.updatedAtMs ?? 0)
+    // Rows that wait for a host are no standstill before they are due.
+    const waiting = isIdle(progressAtMs) ? await store.waitingRows(tenant, id) : undefined
+    return { tenant, id, job, progressAtMs: Math.max(progressAtMs, waiting?.lastDueMs ?? 0) }
   })).filter(({ progressAtMs }) => isIdle(progressAtMs))
     .toSorted((a, b) => a.progressAtMs - b.progressAtMs)
   const jobs = open.slice(0, limit).map(({ id, tenant, job, progressAtMs }) => ({

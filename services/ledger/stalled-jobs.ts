@@ -20,7 +20,7 @@ import { blockDigest } from '../jobs/results/result-blocks.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
 export type StalledJobsDeps = FinishDeps & {
-  readonly store: Pick<JobStore, 'read' | 'end' | 'fail' | 'unfinishedRows'>
+  readonly store: Pick<JobStore, 'read' | 'end' | 'fail' | 'unfinishedRows' | 'waitingRows'>
   readonly backlog: Backlog
   /** Seals and stores a block. */
   readonly storeBlock: (emission: Emission<'rows.completed'>) => Promise<Completed>
@@ -59,16 +59,30 @@ export async function completeJob (
   if (hasAllRows(job) && !isOrphan) return undefined
   // Its entry is shipped with the other orphans.
   const ended = job.ended ? { job, entry: undefined } : await endComplete(deps, job)
-  const idleMs = deps.clock.now() - Math.max(sinceMs, job.updatedAtMs)
+  const idleMs = await idleTimeOf(deps, job, sinceMs)
   const isIdle = idleMs >= deps.stalledAfterMs
   if (ended !== undefined) {
     const isFinished = await finish(deps, ended, 'ended_job')
     return isFinished || !isIdle ? undefined : 'stalled'
   }
   if (!isIdle) return undefined
-  const failed = await failStalled(deps, job)
+  const failed = await failStalled(deps, job, idleMs)
   if (failed !== undefined) await finish(deps, failed, 'stalled_job')
   return 'stalled'
+}
+
+/**
+ * Milliseconds without progress. Rows that wait for a host are no standstill: `verify` records when
+ * they are due, and records it again whenever it carries them on.
+ */
+async function idleTimeOf (
+  { store, clock, stalledAfterMs }: StalledJobsDeps, job: Job, sinceMs: number
+): Promise<number> {
+  const nowMs = clock.now()
+  const idleMs = nowMs - Math.max(sinceMs, job.updatedAtMs)
+  if (idleMs < stalledAfterMs) return idleMs
+  const waiting = await store.waitingRows(job.tenant, job.id)
+  return waiting === undefined ? idleMs : Math.min(idleMs, nowMs - waiting.lastDueMs)
 }
 
 /** Ends a job whose rows were all counted while its wallet was frozen. */
@@ -106,10 +120,10 @@ async function finish (
  * Returns undefined when rows of the job may still be in a topic, or it made progress meanwhile.
  */
 async function failStalled (
-  deps: StalledJobsDeps, job: Job
+  deps: StalledJobsDeps, job: Job, idleMs: number
 ): Promise<EndedJob | undefined> {
   const { store, backlog } = deps
-  if (await backlog.mayContain(job)) return undefined
+  if (await backlog.mayContain({ ...job, idleMs })) return undefined
   const rows = await store.unfinishedRows(job.tenant, job.id)
   if (rows === undefined) return undefined
   const digest = await digestOfStored(deps, job, rows)
@@ -147,7 +161,7 @@ async function digestOfStored (
 export type Backlog = {
   /** Whether a topic may still hold rows of the job. */
   readonly mayContain: (
-    job: { readonly lane: Lane, readonly service: ServiceSlug }
+    job: { readonly lane: Lane, readonly service: ServiceSlug, readonly idleMs: number }
   ) => Promise<boolean>
 }
 
@@ -162,23 +176,31 @@ const TRIES = 10
 
 /** A younger message does not count, as a working stage may be processing it. */
 const MIN_AGE_MS = 60_000
+/**
+ * No row waits for longer, as no deadline is later than 48 hours. Rows of other jobs are on a retry
+ * topic at all times, and must not keep the money of a job reserved whose own rows are lost.
+ */
+const MAX_WAIT_MS = 50 * 3_600_000
 
 /**
  * Finds messages that the consumer groups of a job's lane and service have not committed: any
- * message of a retry topic, as batches return to it while providers are down, and messages of the
- * other topics that are older than a minute. Messages of other jobs count as well, so a job behind
- * a backlog is never taken for stalled.
+ * message of a retry topic, as batches return to it while they wait, and messages of the other
+ * topics that are older than a minute; for a job that has been idle for 50 hours, only those of a
+ * retry topic too. Messages of other jobs count as well, so a job behind a backlog is never taken
+ * for stalled.
  */
 export function createBacklog ({ connection, clientId, clock }: BacklogOptions): Backlog {
-  const isAnyBehind = async (admin: Admin, subscriptions: readonly Subscription[]) => {
+  const isAnyBehind = async (
+    admin: Admin, subscriptions: readonly Subscription[], idleMs: number
+  ) => {
     for (const subscription of subscriptions) {
-      const olderThanMs = clock.now() - MIN_AGE_MS
-      const check = () => isBehind(admin, subscription, olderThanMs)
+      const age = { olderThanMs: clock.now() - MIN_AGE_MS, countsRetries: idleMs < MAX_WAIT_MS }
+      const check = () => isBehind(admin, subscription, age)
       if (await retry(TRIES, check, { when: isInfrastructure, maxMs: 1_000 })) return true
     }
     return false
   }
-  const mayContain: Backlog['mayContain'] = async ({ lane, service }) => {
+  const mayContain: Backlog['mayContain'] = async ({ lane, service, idleMs }) => {
     const limits = { lanes: [lane], services: [service] }
     const kafka = new Kafka({
       ...kafkaOptionsOf(connection), clientId, logLevel: logLevel.NOTHING,
@@ -187,7 +209,7 @@ export function createBacklog ({ connection, clientId, clock }: BacklogOptions):
     await admin.connect()
     try {
       return await isAnyBehind(admin, (['lookup', 'verify', 'settle'] as const)
-        .flatMap(stage => subscriptionsOf(stage, limits)))
+        .flatMap(stage => subscriptionsOf(stage, limits)), idleMs)
     } finally {
       await admin.disconnect()
     }
@@ -195,12 +217,18 @@ export function createBacklog ({ connection, clientId, clock }: BacklogOptions):
   return { mayContain }
 }
 
+type MessageAge = {
+  readonly olderThanMs: number
+  /** Whether messages of a retry topic count at any age. */
+  readonly countsRetries: boolean
+}
+
 async function isBehind (
-  admin: Admin, { group, topics }: Subscription, olderThanMs: number
+  admin: Admin, { group, topics }: Subscription, age: MessageAge
 ): Promise<boolean> {
   const committed = await admin.fetchOffsets({ groupId: group, topics: [...topics] })
   for (const { topic, partitions } of committed) {
-    const ends = await targetsOf(admin, topic, olderThanMs)
+    const ends = await targetsOf(admin, topic, age)
     const behind = partitions.some(({ partition, offset }) => {
       const { low = 0n, target = 0n } = ends.get(partition) ?? {}
       const next = BigInt(offset) < low ? low : BigInt(offset)
@@ -212,10 +240,12 @@ async function isBehind (
 }
 
 /** The lowest offset of each partition, and the offset that a group must have reached. */
-async function targetsOf (admin: Admin, topic: string, olderThanMs: number) {
+async function targetsOf (
+  admin: Admin, topic: string, { olderThanMs, countsRetries }: MessageAge
+) {
   const bounds = await admin.fetchTopicOffsets(topic)
   const isRetry = topic.startsWith('rows.retry.')
-  const targets = isRetry ? bounds : await admin.fetchTopicOffsetsByTimestamp(topic, olderThanMs)
+  const targets = isRetry && countsRetries ? bounds : await admin.fetchTopicOffsetsByTimestamp(topic, olderThanMs)
   const targetOf = new Map(targets.map(({ partition, offset }) => [partition, BigInt(offset)]))
   return new Map(bounds.map(({ partition, low, high }) => {
     const target = targetOf.get(partition) ?? BigInt(high)

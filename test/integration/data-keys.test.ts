@@ -19,11 +19,11 @@ async function fundedTenant (amountMicros = 1_000_000): Promise<string> {
 }
 
 describe('data keys', () => {
-  it('are wrapped, and last 25 hours from the claim on', async () => {
+  it('are wrapped, and last three days from the claim on', async () => {
     const tenant = await fundedTenant()
     const { dataKey } = jobKeys(tenant, 'job_1')
     const { key, wrapped } = await jobKeysOf({ redis }).create(tenant, 'job_1')
-    await expectLifetime(redis, { key: dataKey, ms: 25 * 3_600_000 }, async () =>
+    await expectLifetime(redis, { key: dataKey, ms: 72 * 3_600_000 }, async () =>
       await acceptClaimed(store, tenant, { ...acceptRequest('job_1'), wrappedKey: wrapped }))
     expect(await redis.getBuffer(dataKey)).toEqual(wrapped)
     expect(wrapped.includes(key)).toBe(false)

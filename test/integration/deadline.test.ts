@@ -42,14 +42,38 @@ describe('the deadline of a job', () => {
 describe('the waiting rows of a job', () => {
   it('are the sums of its batches, until the last of them', async () => {
     expect(await store.waitingRows(TENANT, 'job_2')).toBeUndefined()
-    const batches: Readonly<Record<string, WaitingBatch>> = {
-      '0:0': { reasons: { greylisted: 2, no_answer: 1 }, lastDueMs: 5_000 },
-      '0:1': { reasons: { greylisted: 3 }, lastDueMs: 4_000 },
+    const record = async (number: number, waiting: WaitingBatch | undefined) => {
+      const batch = { chunk: 0, batch: number }
+      // A redelivered batch records it again.
+      for (let at = 0; at < 2; at++) {
+        await store.recordWaiting({ tenant: TENANT, job: 'job_2', batch, waiting })
+      }
     }
-    for (const [batch, waiting] of Object.entries(batches)) {
-      await redis.hset(jobKeys(TENANT, 'job_2').waiting, batch, JSON.stringify(waiting))
-    }
+    await record(0, { reasons: { greylisted: 2, no_answer: 1 }, lastDueMs: 5_000 })
+    await record(1, { reasons: { greylisted: 3 }, lastDueMs: 4_000 })
     expect(await store.waitingRows(TENANT, 'job_2'))
       .toEqual({ rows: 6, reasons: { greylisted: 5, no_answer: 1 }, lastDueMs: 5_000 })
+    await record(0, undefined)
+    expect(await store.waitingRows(TENANT, 'job_2'))
+      .toEqual({ rows: 3, reasons: { greylisted: 3 }, lastDueMs: 4_000 })
+    await record(1, undefined)
+    expect(await store.waitingRows(TENANT, 'job_2')).toBeUndefined()
+  })
+
+  it('are forgotten with its end, and a late record brings none back', async () => {
+    const waiting = { reasons: { greylisted: 1 }, lastDueMs: 5_000 }
+    const record = async (job: string) => {
+      await store.recordWaiting({ tenant: TENANT, job, batch: { chunk: 0, batch: 0 }, waiting })
+    }
+    await accepted(store, TENANT, acceptRequest('job_3'))
+    await record('job_3')
+    expect(await redis.pttl(jobKeys(TENANT, 'job_3').waiting)).toBeGreaterThan(2 * 86_400_000)
+    await redis.hset(jobKeys(TENANT, 'job_3').job, 'ended', '1')
+    expect(await store.close(TENANT, 'job_3')).toBe(true)
+    expect(await store.waitingRows(TENANT, 'job_3')).toBeUndefined()
+    for (const job of ['job_3', 'job_of_a_lost_redis']) {
+      await record(job)
+      expect(await store.waitingRows(TENANT, job)).toBeUndefined()
+    }
   })
 })

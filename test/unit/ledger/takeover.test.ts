@@ -25,6 +25,8 @@ type World = {
   readonly waits?: boolean
   readonly idleMs?: number
   readonly rowsIdleMs?: number
+  /** When rows that wait for a host are due; none wait if left out. */
+  readonly dueInMs?: number
   /** The ages of entries in the outbox. */
   readonly ages?: readonly number[]
   readonly isOwned?: boolean
@@ -33,6 +35,7 @@ type World = {
 /** A tenant with one open job; `done` has what happened to it, `run` takes it over. */
 function setUp ({
   job = running, waits = false, idleMs = 0, rowsIdleMs = 100_000, ages = [], isOwned = false,
+  dueInMs,
 }: World) {
   const clock = createManualClock()
   const blocks = createBlocksDouble()
@@ -77,6 +80,9 @@ function setUp ({
       close: async () => { done.push('close'); return true },
       unfinishedRows: async () => bitmapOf(4, [1, 2]),
       end: async () => ({ kind: 'skip' }),
+      waitingRows: async () => dueInMs === undefined
+        ? undefined
+        : { rows: 1, reasons: { greylisted: 1 }, lastDueMs: clock.now() + dueInMs },
       fail: async (_tenant, _job, block) => {
         fails.push(block)
         stored = { ...job, ended: true, status: 'failed' }
@@ -145,6 +151,11 @@ describe('a takeover', () => {
     ['leaves a job that is young', { idleMs: 59_999 }, [], []],
     ['leaves a job with progress', { idleMs: 90_000, rowsIdleMs: 59_999 }, [], []],
     ['leaves a job with rows in a topic', { idleMs: 90_000, waits: true }, [], []],
+    ['leaves a job with rows that wait for a host', { idleMs: 90_000, dueInMs: 7_200_000 }, [], []],
+    ['leaves a job with rows that were due a moment ago', { idleMs: 90_000, dueInMs: -59_999 },
+      [], []],
+    ['fails a job whose waiting rows nobody carries on', { idleMs: 90_000, dueInMs: -60_000 },
+      ['save', 'close'], ['stalled_job 1']],
   ])('%s', async (_, world, done, counts) => {
     const taken = setUp(world)
     await taken.run()

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import type { Emission } from '../../../services/runtime/engine/stage.ts'
+import type { Decision, Emission } from '../../../services/runtime/engine/stage.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
-import type { Provider } from '../../../services/verify/provider.ts'
+import {
+  type Provider, type ProviderAnswer, ProviderError,
+} from '../../../services/verify/provider.ts'
 import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
 import { createVerifyStage } from '../../../services/verify/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
@@ -30,25 +32,32 @@ function setUp (provider?: Provider) {
       sandbox: createSandboxProvider, 'email-domain': () => provider ?? createSandboxProvider(),
     },
   })
+  const counted: string[] = []
   const stage = createVerifyStage({
     store,
     cache: createCacheDouble(),
     check,
     clock,
     sleep: clock.sleep,
+    metrics: { count: (name: string) => { counted.push(name) } },
     ...VERIFY_SETTINGS,
   })
-  return { clock, stage }
+  return { clock, stage, store, counted }
 }
 
 type Decisions = Parameters<typeof emitted>[0]
 
 /** All blocks of a batch until its last row is finished, with the number of retries. */
-async function finish (first: Decisions, { clock, stage }: ReturnType<typeof setUp>) {
+async function finish (
+  first: Decisions, { clock, stage }: Pick<ReturnType<typeof setUp>, 'clock' | 'stage'>
+) {
   let decisions = first
   const blocks: Emission<'rows.completed'>[] = []
   let retries = 0
   for (;;) {
+    for (const decision of decisions) {
+      if ('afterProduced' in decision) await (decision as Decision).afterProduced?.()
+    }
     blocks.push(...emitted(decisions, 'rows.completed'))
     const [retry] = emitted(decisions, 'rows.retry')
     if (retry === undefined) return { blocks, retries, waitedMs: clock.now() - QUOTED_AT_MS }
@@ -128,5 +137,138 @@ describe('a row that its provider wants to retry', () => {
     const { blocks, retries } = await finish(await scenario.stage.decide([batch], signal), scenario)
     expect(summaryOf(blocks)).toEqual([[[0], ['greylisted'], []]])
     expect(retries).toBe(15)
+  })
+})
+
+const DELIVERABLE = {
+  status: 'valid', reason: 'deliverable', confidence: 95, fields: {},
+} as const
+const GREYLISTED = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
+const LATE = { status: 'unknown', reason: 'timeout', confidence: 0, fields: {} } as const
+
+type Answer = Omit<ProviderAnswer, 'row'> | 'down'
+
+/** A host that says so of its only address; `asked` has the minute and tries of each question. */
+function hostThat (answers: (asked: number) => Answer) {
+  const asked: (readonly [minute: number, tries: number | undefined, isLast: boolean])[] = []
+  const scenario = setUp({
+    id: 2,
+    services: ['email-validation'],
+    check: async (rows, { isLast = false }) => rows.map(({ row, canonical, tries }) => {
+      if (canonical !== 'grey@x.org') return { row, verdict: DELIVERABLE }
+      asked.push([(scenario.clock.now() - QUOTED_AT_MS) / MINUTE_MS, tries, isLast])
+      const answer = answers(asked.length)
+      if (answer === 'down') throw new ProviderError('unavailable')
+      return { row, ...answer }
+    }),
+  })
+  const run = async (change: Parameters<typeof batchOf>[1] = {}) => {
+    const batch = batchOf(['jane@x.org', 'grey@x.org'], { service: 'email-validation', ...change })
+    return await finish(await scenario.stage.decide([batch], signal), scenario)
+  }
+  return { ...scenario, asked, run }
+}
+
+const putOffFor = (minutes: number): Answer =>
+  ({ verdict: GREYLISTED, retry: { afterMs: minutes * MINUTE_MS } })
+
+describe('a row that waits for a host', () => {
+  it('is asked once for each time that it is due, and carried on until then', async () => {
+    const { asked, run } = hostThat((at) =>
+      [putOffFor(5), putOffFor(90)][at - 1] ?? { verdict: DELIVERABLE })
+    const { blocks, retries } = await run()
+    expect(asked).toEqual([[0, 0, false], [5, 1, false], [95, 2, false]])
+    expect(retries).toBe(95)
+    expect(summaryOf(blocks)).toEqual([
+      [[0], ['deliverable'], [0]],
+      [[1], ['deliverable'], [1]],
+    ])
+  })
+
+  it('in the queue of its host is asked at every retry, and was not put off', async () => {
+    const queued = { verdict: LATE, retry: { afterMs: 0 } }
+    const { asked, run } = hostThat((at) => at < 4 ? queued : { verdict: DELIVERABLE })
+    await run()
+    expect(asked).toEqual([0, 1, 2, 3].map((minute) => [minute, 0, false]))
+  })
+
+  it('is asked a last time when hosts have been waited for long enough', async () => {
+    const { asked, run } = hostThat(() => putOffFor(600))
+    const { blocks } = await run()
+    expect(asked).toEqual([[0, 0, false], [360, 1, true]])
+    expect(summaryOf(blocks).at(-1)).toEqual([[1], ['greylisted'], []])
+  })
+
+  it('outlives an outage of its provider', async () => {
+    const { asked, run } = hostThat((at) =>
+      at === 1 ? putOffFor(120) : at < 9 ? 'down' : { verdict: DELIVERABLE })
+    const { blocks } = await run()
+    expect(asked.map(([minute]) => minute)).toEqual([0, 120, 121, 122, 123, 124, 125, 126, 127])
+    expect(summaryOf(blocks).at(-1)).toEqual([[1], ['deliverable'], [1]])
+  })
+
+  it.each([
+    [1, [[0, 0, false], [1, 1, true]]],
+    [60, [[0, 0, false], [45, 1, false], [60, 2, true]]],
+    [2_880, [...Array.from({ length: 64 }, (_, at) => [at * 45, at, false]), [2_880, 64, true]]],
+  ])('ends at the deadline of its job after %i minutes', async (minutes, questions) => {
+    const { asked, run, store } = hostThat(() => putOffFor(45))
+    store.change(JOB, { deadlineMs: QUOTED_AT_MS + minutes * MINUTE_MS })
+    const { waitedMs } = await run()
+    expect([waitedMs / MINUTE_MS, asked]).toEqual([minutes, questions])
+  })
+
+  it('is not asked again after a first check that took until the deadline', async () => {
+    const scenario = hostThat(() => {
+      scenario.clock.advance(2 * MINUTE_MS)
+      return putOffFor(5)
+    })
+    scenario.store.change(JOB, { deadlineMs: QUOTED_AT_MS + MINUTE_MS })
+    const { blocks } = await scenario.run()
+    expect(scenario.asked).toHaveLength(1)
+    expect(summaryOf(blocks)).toEqual([[[0, 1], ['deliverable', 'greylisted'], [0]]])
+  })
+
+  it('of a job whose deadline has passed is asked once', async () => {
+    const { asked, run, store } = hostThat(() => putOffFor(5))
+    store.change(JOB, { deadlineMs: QUOTED_AT_MS - 1 })
+    await run()
+    expect(asked).toEqual([[0, 0, true]])
+  })
+
+  it('is on the record of its job until its batch ends', async () => {
+    const scenario = hostThat((at) => at === 1 ? putOffFor(5) : { verdict: DELIVERABLE })
+    const batch = batchOf(['jane@x.org', 'grey@x.org'], { service: 'email-validation', batch: 3 })
+    const decisions = await scenario.stage.decide([batch], signal)
+    for (const decision of decisions) await (decision as Decision).afterProduced?.()
+    expect([...scenario.store.waiting]).toEqual([
+      ['0:3', { reasons: { greylisted: 1 }, lastDueMs: QUOTED_AT_MS + 5 * MINUTE_MS }],
+    ])
+    await finish(decisions, scenario)
+    expect(scenario.store.waiting.size).toBe(0)
+  })
+
+  it('ends free when its job is cancelled, and what is there stays', async () => {
+    const scenario = hostThat(() => {
+      scenario.store.change(JOB, { status: 'cancelling' })
+      return putOffFor(5)
+    })
+    const { blocks } = await scenario.run()
+    expect(scenario.asked).toHaveLength(1)
+    expect(summaryOf(blocks)).toEqual([
+      [[0], ['deliverable'], [0]],
+      [[1], ['cancelled'], []],
+    ])
+    expect(scenario.store.waiting.size).toBe(0)
+  })
+
+  it('is no outage of a provider', async () => {
+    const waiting = hostThat((at) => at === 1 ? putOffFor(5) : { verdict: DELIVERABLE })
+    await waiting.run()
+    const down = hostThat((at) => at === 1 ? 'down' : { verdict: DELIVERABLE })
+    await down.run()
+    expect([waiting, down].map(({ counted }) =>
+      counted.filter((name) => name === 'verification_batches_retried_total').length))
+      .toEqual([0, 1])
   })
 })
