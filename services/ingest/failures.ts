@@ -3,7 +3,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
 import { MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
-import { publicLimitError } from './guard.ts'
+import { publicLimitError, setCommonHeaders } from './guard.ts'
 import { NOT_SUBMITTED, sendRaw, sendError } from './response.ts'
 import {
   ApiException, statusOf, type ErrorCode, type ApiError, SHOWN_CHARACTERS,
@@ -13,7 +13,6 @@ import { NotSubmittedError } from '../jobs/submit.ts'
 import type { PublicLimit } from '../runtime/platform/http-server.ts'
 import { createLogThrottle } from '../runtime/platform/log.ts'
 import { clientAddress, type Networks } from '../runtime/platform/networks.ts'
-import { API_VERSION } from '../../schemas/api/root.ts'
 import { LostResultsError } from '../jobs/results/read-chunks.ts'
 import type { IngestDeps } from './ports.ts'
 
@@ -58,10 +57,11 @@ export function answerFailures (app: FastifyInstance, deps: IngestDeps): void {
 /** Creates the response to a request with an invalid path, for which no hook has run. */
 export function createBadPathAnswer (limit: PublicLimit, proxies: Networks) {
   return (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
-    reply.headers({ 'x-request-id': request.id, 'api-version': API_VERSION })
+    setCommonHeaders(reply)
     const waitSeconds = limit.take(clientAddress(request.raw, proxies))
-    if (waitSeconds > 0) sendError(reply, publicLimitError(waitSeconds))
-    else sendError(reply, { code: FRAMEWORK_CODES[error.code] ?? 'invalid_request' })
+    if (waitSeconds > 0) {
+      sendError(reply.header('connection', 'close'), publicLimitError(waitSeconds))
+    } else sendError(reply, { code: FRAMEWORK_CODES[error.code] ?? 'invalid_request' })
   }
 }
 

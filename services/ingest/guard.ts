@@ -6,7 +6,9 @@ import { API_VERSION } from '../../schemas/api/root.ts'
 import {
   type Caller, type KeyLookup, hashOf, hasScope, isWellFormed, scopesThatAllow, type Scope,
 } from '../accounts/api-keys.ts'
-import { createHttpsRule, type PublicLimit } from '../runtime/platform/http-server.ts'
+import {
+  createHttpsRule, PROTECTIVE_HEADERS, type PublicLimit,
+} from '../runtime/platform/http-server.ts'
 import { retryAfterSeconds } from '../runtime/platform/limits.ts'
 import { clientNetwork } from '../runtime/platform/networks.ts'
 import { bodyHeaderError } from './body.ts'
@@ -83,12 +85,11 @@ export function callerOf (request: FastifyRequest): Caller {
 }
 
 /** Headers of every response, even to an invalid request. */
-function setCommonHeaders (reply: FastifyReply): void {
+export function setCommonHeaders (reply: FastifyReply): void {
   reply.headers({
     'x-request-id': reply.request.id,
     'api-version': API_VERSION,
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
+    ...PROTECTIVE_HEADERS,
   })
 }
 

@@ -1,4 +1,3 @@
-import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import type { AcceptedBody } from '../../schemas/api/create-job.ts'
@@ -7,6 +6,7 @@ import { API_VERSION } from '../../schemas/api/root.ts'
 import { jobPath } from '../jobs/job-view.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Submitted } from '../jobs/submit.ts'
+import { sendRawResponse } from '../runtime/platform/http-server.ts'
 import { addSpanAttributes } from '../runtime/platform/tracing.ts'
 import { type ApiError, errorBody, statusOf, type ErrorCode } from './errors.ts'
 
@@ -129,34 +129,19 @@ function sendCreated (
     .send(JSON.stringify(body))
 }
 
-/**
- * Time for the client to read the response; afterwards the connection is closed even if it still
- * sends.
- */
-const LINGER_MS = 2_000
-
-/** Writes a response directly to a socket, without Fastify, and closes it. */
+/** Writes an error directly to a socket, without Fastify, and closes it. */
 export function sendRaw (socket: Duplex, code: ErrorCode, requestId: string): void {
-  socket.on('error', () => {})
-  socket.end(rawResponse(code, requestId))
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS)
-  socket.once('close', () => clearTimeout(timer))
-}
-
-function rawResponse (code: ErrorCode, requestId: string): string {
   const status = statusOf(code)
-  const body = JSON.stringify(errorBody({ code }, requestId))
-  return [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
-    'Content-Type: application/json; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    `X-Request-Id: ${requestId}`,
-    `API-Version: ${API_VERSION}`,
-    // For any path: an invalid request has none.
-    ...(status === 405 ? ['Allow: GET, HEAD, POST, OPTIONS'] : []),
-    ...(status === 503 ? [`Retry-After: ${RETRY_AFTER_SECONDS}`] : []),
-    'Connection: close',
-    '',
-    body,
-  ].join('\r\n')
+  sendRawResponse(socket, {
+    status,
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      'x-request-id': requestId,
+      'api-version': API_VERSION,
+      // For any path: an invalid request has none.
+      ...status === 405 && { allow: 'GET, HEAD, POST, OPTIONS' },
+      ...status === 503 && { 'retry-after': String(RETRY_AFTER_SECONDS) },
+    },
+    body: JSON.stringify(errorBody({ code }, requestId)),
+  })
 }

@@ -14,7 +14,7 @@ import { networksOf } from '../runtime/platform/networks.ts'
 import { accessLogRoutes } from './access-log.ts'
 import { balanceRoutes, overviewRoutes } from './balance.ts'
 import { listSections, type PageDeps } from './context.ts'
-import { guardPages, recordPageRequests } from './guard.ts'
+import { answerBadData, guardBadPath, guardPages, recordPageRequests } from './guard.ts'
 import { jobPageRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { assets, errorPage, sendHtml } from './layout.ts'
@@ -43,6 +43,7 @@ type Options = {
 export function createPage (options: Options): FastifyInstance {
   const { deps, trustedProxies, log, https, connection = CONNECTION_DEFAULTS } = options
   const proxies = networksOf(trustedProxies, 'TRUSTED_PROXIES')
+  const rules = { trustedProxies, limit: createPublicLimit(connection) }
   const secure = { ...https, ...nodeLimits(connection), minVersion: 'TLSv1.2' }
   const app = Fastify({
     ...frameworkLimits(connection),
@@ -56,11 +57,15 @@ export function createPage (options: Options): FastifyInstance {
     requestIdHeader: false,
     genReqId: () => newId('req', Date.now()),
     forceCloseConnections: true,
+    frameworkErrors: (_error, request, reply) => {
+      sendError(guardBadPath(request, reply, rules), request, reply)
+    },
+    clientErrorHandler: answerBadData,
   }) as unknown as FastifyInstance
   guardConnections(app.server, connection, proxies)
   readClientAddresses(app, proxies)
   addBodyParsers(app)
-  guardPages(app, deps, { trustedProxies, limit: createPublicLimit(connection) })
+  guardPages(app, deps, rules)
   recordPageRequests(app, deps.accessLog)
   const routes = pageRoutes(deps, {
     graceMs: connection.BODY_GRACE_MS,

@@ -1,4 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import cookies from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import {
@@ -6,7 +8,10 @@ import {
 } from '../accounts/access-log/access-log.ts'
 import { recordRequests, type Requester } from '../accounts/access-log/requests.ts'
 import { secretDigest, type Session } from '../accounts/sessions.ts'
-import { createHttpsRule, type PublicLimit } from '../runtime/platform/http-server.ts'
+import {
+  createHttpsRule, PROTECTIVE_HEADERS, type PublicLimit, sendRawResponse,
+} from '../runtime/platform/http-server.ts'
+import { clientAddress, networksOf } from '../runtime/platform/networks.ts'
 import { choicesIn, field, isRecent, may, type PageDeps, roleOf, type Visitor } from './context.ts'
 import { stepUpPath } from './layout.ts'
 import { PageError } from './page-error.ts'
@@ -22,12 +27,11 @@ const CONTENT_SECURITY_POLICY = [
 
 const HEADERS = {
   'content-security-policy': CONTENT_SECURITY_POLICY,
-  'x-content-type-options': 'nosniff',
   'referrer-policy': 'same-origin',
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
   'permissions-policy': 'camera=(), microphone=(), geolocation=()',
-  'cache-control': 'no-store',
+  ...PROTECTIVE_HEADERS,
 }
 
 const HTTPS_HEADERS = { 'strict-transport-security': 'max-age=31536000' }
@@ -42,6 +46,11 @@ const TOKEN_FIELD = 'form_token'
  */
 export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules): void {
   const checkArrival = createHttpsRule(rules.trustedProxies)
+  // Node would answer these itself, or not at all.
+  app.server.on('checkExpectation', (...exchange) => { app.server.emit('request', ...exchange) })
+  app.server.on('connect', (_request, socket) => {
+    sendText(socket, 405, 'This is a web page and no proxy.')
+  })
   app.register(cookies)
   app.decorateRequest('visitor', undefined)
   app.decorateRequest('isHttps', false)
@@ -88,13 +97,45 @@ function requireDefinition ({ method, url, config }: RouteOptions): void {
  * Counts a request without a session, and refuses it if its client may send none now. Closes the
  * connection then, so that what is pipelined behind costs nothing.
  */
-function countPublic (
-  { clientAddress }: FastifyRequest, reply: FastifyReply, limit: PublicLimit
-): void {
-  const waitSeconds = limit.take(clientAddress)
-  if (waitSeconds === 0) return
+/** The error for a request with an invalid path, for which no hook runs. Sets its headers. */
+export function guardBadPath (
+  { raw }: FastifyRequest, reply: FastifyReply, { limit, trustedProxies }: Rules
+): PageError {
+  reply.headers(HEADERS)
+  const address = clientAddress(raw, networksOf(trustedProxies, 'TRUSTED_PROXIES'))
+  return publicError(address, reply, limit) ?? new PageError('not_found')
+}
+
+/** Responds directly on the socket to data that is no request. */
+export function answerBadData (error: Error & { readonly code?: string }, socket: Socket): void {
+  const { code = '' } = error
+  // A client that reset the connection gets no response.
+  if (code === 'ECONNRESET' || !socket.writable) socket.destroy()
+  else sendText(socket, BAD_DATA[code] ?? 400, 'The request could not be read.')
+}
+
+function sendText (socket: Duplex, status: number, text: string): void {
+  const headers = { ...HEADERS, 'content-type': 'text/plain; charset=utf-8' }
+  sendRawResponse(socket, { status, headers, body: `${text}\n` })
+}
+
+const BAD_DATA: Readonly<Record<string, number>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_CHUNK_EXTENSIONS_OVERFLOW: 413, HPE_HEADER_OVERFLOW: 431,
+}
+
+/** Counts a request without a session; the error if there were too many. */
+function publicError (
+  address: string, reply: FastifyReply, limit: PublicLimit
+): PageError | undefined {
+  const waitSeconds = limit.take(address)
+  if (waitSeconds === 0) return undefined
   reply.headers({ 'retry-after': String(waitSeconds), connection: 'close' })
-  throw new PageError('too_many_requests')
+  return new PageError('too_many_requests')
+}
+
+function countPublic (request: FastifyRequest, reply: FastifyReply, limit: PublicLimit): void {
+  const error = publicError(request.clientAddress, reply, limit)
+  if (error !== undefined) throw error
 }
 
 /** Rejects a visitor who is of another kind, has another role, or authenticated long ago. */

@@ -1,5 +1,6 @@
 import type { AddressInfo, Server } from 'node:net'
-import type { IncomingMessage } from 'node:http'
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import Type from 'typebox'
 import { FatalError } from './errors.ts'
@@ -118,6 +119,44 @@ export function nodeLimits (settings: ConnectionSettings) {
     // Node's own 400 has no body; `ingest` checks the header itself.
     requireHostHeader: false,
   }
+}
+
+/** Headers of every response that is not a public document. */
+export const PROTECTIVE_HEADERS = {
+  'cache-control': 'no-store', 'x-content-type-options': 'nosniff',
+} as const
+
+type RawResponse = {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/**
+ * Time for the client to read the response; afterwards the connection is closed even if it still
+ * sends.
+ */
+const LINGER_MS = 2_000
+
+/** Writes a response directly to a socket, where there is no request yet, and closes it. */
+export function sendRawResponse (
+  socket: Duplex, { status, headers, body }: RawResponse
+): void {
+  const all = {
+    ...headers,
+    'content-length': String(Buffer.byteLength(body)),
+    ...PROTECTIVE_HEADERS,
+    connection: 'close',
+  }
+  socket.on('error', () => {})
+  socket.end([
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+    ...Object.entries(all).map(([name, value]) => `${name}: ${value}`),
+    '',
+    body,
+  ].join('\r\n'))
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS)
+  socket.once('close', () => clearTimeout(timer))
 }
 
 /** The same limits as options of Fastify. */

@@ -12,6 +12,7 @@ import {
 import { NotSubmittedError } from '../../../services/jobs/submit.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
+import { expectProtectedAnswers } from '../../support/early-answers.ts'
 import {
   application, closedJob, createTestApp, doubles, good, JOB_ID, jobOf, outage, settings,
 } from './doubles.ts'
@@ -37,11 +38,13 @@ describe('a failure on the bare socket', () => {
       'request did not arrive in time. Send it again.","request_id":"req_1"}}'
     expect(socketAfter('ERR_HTTP_REQUEST_TIMEOUT')).toEqual([[
       'HTTP/1.1 408 Request Timeout',
-      'Content-Type: application/json; charset=utf-8',
-      `Content-Length: ${body.length}`,
-      'X-Request-Id: req_1',
-      'API-Version: 2026-08-11',
-      'Connection: close',
+      'content-type: application/json; charset=utf-8',
+      'x-request-id: req_1',
+      'api-version: 2026-08-11',
+      `content-length: ${body.length}`,
+      'cache-control: no-store',
+      'x-content-type-options: nosniff',
+      'connection: close',
       '',
       body,
     ].join('\r\n')])
@@ -68,6 +71,12 @@ function logging (more: Partial<IngestDeps>) {
   return { app: createTestApp({ deps: doubles(more), settings, log }), lines }
 }
 const headers = { authorization: 'Bearer live' }
+
+it('an answer before all hooks is neither stored nor interpreted', async () => {
+  const app = createTestApp({ deps: doubles(), settings })
+  const port = Number(new URL(await app.listen({ host: '127.0.0.1', port: 0 })).port)
+  await expectProtectedAnswers(port).finally(() => app.close())
+})
 
 describe('a failure in a handler', () => {
   it.each([

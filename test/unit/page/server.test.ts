@@ -8,6 +8,7 @@ import { pageService } from '../../../services/page/main.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
+import { expectProtectedAnswers } from '../../support/early-answers.ts'
 import { ROOT_KEY_SETTINGS } from '../../support/keys/organization-keys.ts'
 import { MESSAGE_KEY_ENV } from '../../support/keys/signed.ts'
 import { openPage, ORGANIZATION } from '../../support/page/page-doubles.ts'
@@ -33,6 +34,12 @@ describe('every response of the page', () => {
     expect((await ask('/nowhere')).headers).toMatchObject({ 'x-content-type-options': 'nosniff' })
     const { body } = await (await signIn()).get('/live/settings')
     expect(body).not.toMatch(/<script(?![^>]* src=)|<style| style=| on[a-z]+=/)
+  })
+
+  it('protects answers before all hooks as well', async () => {
+    const { app } = openPage()
+    await expectProtectedAnswers(
+      Number(new URL(await app.listen({ host: '127.0.0.1', port: 0 })).port))
   })
 
   it('requires HTTPS from other machines, directly or at a trusted proxy', async () => {
