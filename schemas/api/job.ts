@@ -108,13 +108,14 @@ const Waiting = Type.Unsafe<WaitingBody | null>({
     },
     estimatedEndAt: {
       type: 'string',
-      description: 'ISO 8601, UTC: when the last of them is checked again, and at most the ' +
-        'deadline. It moves when a server asks to wait once more.',
+      description: 'ISO 8601, UTC, at most the deadline: from the time when the last of them is ' +
+        'checked again, and from how long the rows of the job took so far. It moves when a ' +
+        'server asks to wait once more.',
     },
   },
-  description: 'The rows that were asked for and have no answer yet, because their servers ask to ' +
-    'come back later or take only so many questions at a time. Cancel the job to end them now; ' +
-    'verdicts stay. null while none waits, and in events.',
+  description: 'The rows that were checked and have no answer yet: their servers ask to come ' +
+    'back later or take only so many questions at a time, or the check is not available. Cancel ' +
+    'the job to end them now; verdicts stay. null while none waits, and in events.',
 })
 
 /** The status resource of a job. */

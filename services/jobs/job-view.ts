@@ -55,11 +55,15 @@ export function jobBody (
   }
 }
 
-/** Waiting rows end at the deadline of their job at the latest. */
-function waitingBody (
-  { rows, reasons, lastDueMs }: WaitingRows, { deadlineMs = Infinity }: Job
-): WaitingBody {
-  const endsAtMs = Math.min(lastDueMs, deadlineMs)
+/**
+ * Rows that wait for their turn at a host are due at once, time after time, so the estimate is not
+ * before their end at the pace of the job so far; nor is it after its deadline.
+ */
+function waitingBody ({ rows, reasons, lastDueMs }: WaitingRows, job: Job): WaitingBody {
+  const { createdAtMs, updatedAtMs, deadlineMs = Infinity, counts } = job
+  const answered = counts.freshRecords + counts.unknownRecords
+  const msPerRow = answered === 0 ? 0 : (updatedAtMs - createdAtMs) / answered
+  const endsAtMs = Math.min(Math.max(lastDueMs, updatedAtMs + rows * msPerRow), deadlineMs)
   return { rows, reasons, estimatedEndAt: new Date(endsAtMs).toISOString() }
 }
 

@@ -38,14 +38,14 @@ export function jobState (job: JobStatusResource): Html {
   </div>`
 }
 
-/** What servers do that answer later, by the reason of a row that ended now. */
+/** What rows wait for, by the reason that one would have if it ended now. */
 const WAITING_REASONS: Readonly<Record<string, string>> = {
   greylisted: 'the server asks to come back later',
   no_answer: 'the server has not answered yet',
   blocked: 'the server refuses us for now',
   mail_server_unreachable: 'the server cannot be reached',
-  timeout: 'the server takes its time',
-  unavailable: 'the server takes only so many questions at a time',
+  timeout: 'the server takes only so many questions at a time',
+  unavailable: 'the check is not available yet',
 }
 
 /**

@@ -55,6 +55,22 @@ describe('the status resource', () => {
       .toMatchObject({ estimatedEndAt: '2026-08-11T10:05:00.000Z' })
   })
 
+  it('estimates no earlier end than the pace of the rows so far', () => {
+    const { counts, createdAtMs } = endedJob()
+    const pending = (answered: number) => endedJob({
+      ended: false,
+      updatedAtMs: createdAtMs + 60_000,
+      counts: { ...counts, freshRecords: answered, unknownRecords: 0, cacheHits: 1_000 },
+    })
+    const endOf = (answered: number, rows: number) => {
+      const waiting = { rows, reasons: { timeout: rows }, lastDueMs: createdAtMs + 90_000 }
+      return jobBody(pending(answered), header, { waiting }).waiting?.estimatedEndAt
+    }
+    expect(endOf(600, 6_000)).toBe('2026-08-11T10:11:00.000Z')
+    expect(endOf(600, 6)).toBe('2026-08-11T10:01:30.000Z')
+    expect(endOf(0, 6_000)).toBe('2026-08-11T10:01:30.000Z')
+  })
+
   it('shows the end as soon as the money is settled', () => {
     expect(jobBody(endedJob({ closed: false }), header)).toEqual(jobBody(endedJob(), header))
     const running = endedJob({ ended: false, status: 'verifying' })
