@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { LRUCache } from 'lru-cache'
+import { LRUCache } from 'lru-cache'
 import type { MailHost } from '../providers/mail-domains.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
 import type { Connect, Egress } from './egress.ts'
@@ -28,6 +28,8 @@ export type ConversationOptions = {
   readonly catchAlls: CatchAllTests
   /** Exchanges whose TLS fails. */
   readonly unencrypted: LRUCache<string, true>
+  /** After how many recipients exchanges have dropped their last session. */
+  readonly drops: LRUCache<string, number>
 }
 
 /** Where a session takes its rows from. */
@@ -81,12 +83,20 @@ const MAX_BLOCKS = 3
 const MAX_SLOW_DOWNS = 2
 /** A server that ends sessions after so many recipients or more has a limit. */
 const MIN_LIMIT = 3
+/** Sessions that took others before they were lost with a row, until it counts as unanswered. */
+const MAX_LOSSES = 3
 /** A further name at the domain of a server that has refused every recipient (RFC 5321, 4.5.1). */
 const POSTMASTER = 'postmaster'
+/** How long an open session waits for its turn: longer than servers need for a greeting. */
+const MAX_TURN_MS = 30_000
+/** A session holds its lease, whose time is longer, however slow the server is. */
+const RENEW_MS = 60_000
 /** How long we rest when a server says that we are too fast, or not now, without a time. */
 const SLOWER_MS = 60_000
-const BLOCKED = { mailbox: 'blocked', retry: true } as const satisfies Probed
 const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' } as const satisfies Probed
+const POSTMASTERS: Readonly<Partial<Record<Meaning, 'accepted' | 'refused'>>> = {
+  accepted: 'accepted', no_mailbox: 'refused',
+}
 const VERDICTS: ReadonlySet<Meaning> = new Set(['accepted', 'no_mailbox', 'no_mail', 'full'])
 
 /**
@@ -98,8 +108,8 @@ export class Conversation {
   readonly #parts: Parts
   /** Rows that were taken and are to be asked again, here or in another session. */
   #unasked: MailboxRow[] = []
-  /** Rows in a row whose reply is about us: a later row shows whether that is so. */
-  #blocked: MailboxRow[] = []
+  /** Rows in a row whose reply is about us: a later one shows whether that is so. */
+  #blocked: { readonly row: MailboxRow, readonly probed: Probed }[] = []
   readonly #counts = { asked: 0, verdicts: 0, blocked: 0, accepted: 0, refused: 0 }
   #channel: SmtpChannel | undefined
   #hello: Hello | undefined
@@ -129,6 +139,7 @@ export class Conversation {
     const signal = AbortSignal.timeout(sessionTimeoutMs)
     const state = await memory.exchange(host.name)
     this.#limit = Math.min(this.#limit, state?.limit ?? this.#limit)
+    const renewal = setInterval(() => { void this.#renew() }, RENEW_MS)
     try {
       await this.#open(signal)
       while (!this.#isFull && this.#counts.asked < this.#limit && !signal.aborted) {
@@ -142,9 +153,10 @@ export class Conversation {
       else if (error instanceof SmtpFault) this.#failed(error.kind)
       else throw error
     } finally {
+      clearInterval(renewal)
       await this.#channel?.close()
     }
-    for (const row of this.#blocked) row.settle(BLOCKED)
+    this.#settleBlocked()
     const { accepted, refused, ...counts } = this.#counts
     if (accepted + refused > 0) await memory.note(host.name, { accepted, refused })
     return {
@@ -153,6 +165,22 @@ export class Conversation {
       },
       exchange: this.#exchange,
       unasked: this.#unasked,
+    }
+  }
+
+  async #renew (): Promise<void> {
+    const { party, granted } = this.#parts
+    if (await this.#options.memory.more(party, granted.session, 0) === undefined) {
+      this.#isFull = true
+    }
+  }
+
+  /** What servers say of us says nothing of rows that others can be asked for. */
+  #settleBlocked (): void {
+    const hasEnded = this.#ending === 'limited' || this.#ending === 'blocked'
+    for (const { row, probed } of this.#blocked.splice(0)) {
+      if (hasEnded) this.#unasked.push(row)
+      else row.settle(probed)
     }
   }
 
@@ -233,7 +261,7 @@ export class Conversation {
 
   /** Takes further recipients until there are `count`; false if they would take too long. */
   async #hasTurns (count: number, mayWait: boolean, signal: AbortSignal): Promise<boolean> {
-    const { memory, idleMs } = this.#options
+    const { memory } = this.#options
     const { party, granted, rows } = this.#parts
     while (this.#left < count) {
       const wanted = Math.max(count - this.#left, Math.min(rows.size, GROUP))
@@ -242,7 +270,7 @@ export class Conversation {
       if (more === undefined || signal.aborted) return false
       this.#left += more.recipients
       if (this.#left >= count) return true
-      if (!mayWait || more.waitMs > idleMs) return false
+      if (!mayWait || more.waitMs > MAX_TURN_MS) return false
       await sleep(more.waitMs, signal).catch(() => {})
     }
     return true
@@ -252,6 +280,12 @@ export class Conversation {
   async #ask (group: readonly MailboxRow[], refusesAll: boolean): Promise<void> {
     const rows = await this.#sendable(group)
     if (rows.length === 0) return
+    if (!await this.#testFirst(rows)) {
+      // A server that takes not even one recipient now is left alone for a while.
+      if (this.#counts.asked > 0) this.#unasked.push(...rows)
+      else for (const row of rows) row.settle({ mailbox: 'greylisted', retry: true })
+      return
+    }
     const readings: StepReading[] = []
     let fault: SmtpFault | undefined
     try {
@@ -316,20 +350,25 @@ export class Conversation {
 
   /** What becomes of a row by the reply to it; those that are accepted are judged later. */
   async #judge (row: MailboxRow, reading: StepReading, refusesAll: boolean): Promise<void> {
-    const { meaning, by, code, waitMs } = reading
+    const { meaning, by, code, waitMs, isTooFast } = reading
     const counts = this.#counts
     if (code === CLOSING) this.#isFull = true
     if (VERDICTS.has(meaning)) counts.verdicts += 1
-    if (meaning === 'blocked') {
+    if (meaning === 'blocked' || (meaning === 'greylisted' && isTooFast)) {
       counts.blocked += 1
-      this.#blocked.push(row)
+      const probed = { mailbox: meaning, retry: retryAfter(waitMs) } as const
+      this.#blocked.push({ row, probed })
       return this.#endIfBlocked(reading)
     }
     // Another row has an answer, so the replies before were not about us alone.
-    for (const blocked of this.#blocked.splice(0)) blocked.settle(BLOCKED)
+    this.#settleBlocked()
     if (meaning === 'accepted') {
       counts.accepted += 1
     } else if (meaning === 'limited') {
+      this.#unasked.push(row)
+    } else if (code === CLOSING && counts.asked > 1 && row.losses++ < MAX_LOSSES) {
+      // The reply is about the session, which has taken others before.
+      if (counts.asked > MIN_LIMIT) await this.#noteDrop(counts.asked - 1)
       this.#unasked.push(row)
     } else if (meaning === 'greylisted') {
       row.settle({ mailbox: 'greylisted', retry: retryAfter(waitMs) })
@@ -347,7 +386,6 @@ export class Conversation {
     const most = isRefused ? MAX_BLOCKS : MAX_SLOW_DOWNS
     if (this.#blocked.length < most && code !== CLOSING) return
     this.#isFull = true
-    this.#unasked.push(...this.#blocked.splice(0))
     this.#restAs(isRefused ? 'blocked' : 'limited', waitMs)
   }
 
@@ -367,10 +405,10 @@ export class Conversation {
       this.#isFull = true
       return false
     }
-    const isRefused = readings[0]?.meaning === 'no_mailbox'
-    await this.#options.memory.note(
-      this.#parts.host.name, { postmaster: isRefused ? 'refused' : 'accepted' })
-    return isRefused
+    const postmaster = POSTMASTERS[readings[0]?.meaning ?? 'unclear']
+    if (postmaster === undefined) return false
+    await this.#options.memory.note(this.#parts.host.name, { postmaster })
+    return postmaster === 'refused'
   }
 
   /** Accepted rows are answered once it is known whether their domain accepts any name. */
@@ -383,15 +421,35 @@ export class Conversation {
       return
     }
     const domains = new Set([...rows.map(({ domain }) => domain), ...started])
-    const results = canTest ? await this.#testDomains([...domains]) : new Map<string, Tested>()
+    const results = await this.#testDomains([...domains], canTest)
     for (const row of rows) {
       const { isCatchAll, retry } = results.get(row.domain) ?? UNTESTED
       row.settle({ mailbox: 'accepted', catchAll: isCatchAll, ...(retry && { retry }) })
     }
   }
 
-  /** Whether domains accept any name: as it is known, or by a made-up one. */
-  async #testDomains (domains: readonly string[]): Promise<ReadonlyMap<string, Tested>> {
+  /**
+   * Tests domains before their rows whose test after a row was not possible; false if that has used
+   * up the session.
+   */
+  async #testFirst (rows: readonly MailboxRow[]): Promise<boolean> {
+    const { host, party } = this.#parts
+    if (party.policy.acceptance !== undefined) return true
+    const domains = [...new Set(rows.map(({ domain }) => domain))]
+      .filter(domain => this.#options.catchAlls.takeUrgent(host.name, domain))
+    if (domains.length === 0) return true
+    const isLast = this.#isFull
+    await this.#testDomains(domains, true)
+    return this.#isFull === isLast && this.#left >= rows.length
+  }
+
+  /**
+   * Whether domains accept any name: as it is known, or by a made-up one. What could not be tested
+   * is not known to be deliverable, so its rows come back, and its test goes first then.
+   */
+  async #testDomains (
+    domains: readonly string[], canTest: boolean
+  ): Promise<ReadonlyMap<string, Tested>> {
     const { catchAlls } = this.#options
     const { host } = this.#parts
     const results = new Map<string, Tested>()
@@ -399,9 +457,14 @@ export class Conversation {
     const others: { readonly domain: string, readonly result: Promise<boolean | undefined> }[] = []
     for (const domain of domains) {
       const isCatchAll = await catchAlls.find(host.name, domain)
-      const claim = isCatchAll === undefined ? catchAlls.claim(host.name, domain) : undefined
-      if (claim === undefined) results.set(domain, { isCatchAll })
-      else if ('finish' in claim) mine.push({ domain, finish: claim.finish })
+      const claim = isCatchAll === undefined && canTest
+        ? catchAlls.claim(host.name, domain)
+        : undefined
+      if (isCatchAll !== undefined) results.set(domain, { isCatchAll })
+      else if (claim === undefined) {
+        results.set(domain, UNTESTED)
+        catchAlls.setUrgent(host.name, domain)
+      } else if ('finish' in claim) mine.push({ domain, finish: claim.finish })
       else others.push({ domain, result: claim.result })
     }
     const tested = mine.slice(0, Math.max(0, this.#left))
@@ -415,6 +478,7 @@ export class Conversation {
         const again: StepReading[] = []
         if (this.#left > 0) await this.#recipients([alone], again)
         readings.splice(names.indexOf(alone), 1, ...again)
+        if (again.some(({ meaning }) => meaning === 'limited')) await this.#learnLimit()
       }
     } catch (error) {
       // A failure of the made-up name does not change the answer for the rows.
@@ -424,8 +488,11 @@ export class Conversation {
       for (const [index, { domain, finish }] of mine.entries()) {
         const reading = readings[index]
         const isCatchAll = reading && CATCH_ALL[reading.meaning]
-        if (reading === undefined) results.set(domain, UNTESTED)
-        else if (reading.meaning !== 'greylisted') results.set(domain, { isCatchAll })
+        const isUntested = reading === undefined || reading.meaning === 'limited'
+        if (isUntested) {
+          results.set(domain, UNTESTED)
+          catchAlls.setUrgent(host.name, domain)
+        } else if (reading.meaning !== 'greylisted') results.set(domain, { isCatchAll })
         else results.set(domain, { retry: retryAfter(reading.waitMs) })
         finish(isCatchAll)
       }
@@ -446,33 +513,45 @@ export class Conversation {
   async #afterLimit (readings: readonly StepReading[]): Promise<void> {
     if (this.#isFull || readings.every(({ meaning }) => meaning !== 'limited')) return
     if (this.#sinceMail > 0) return await this.#restartMail(this.#hasUtf8)
-    this.#isFull = true
-    const { asked } = this.#counts
-    if (asked > 0) return await this.#learnLimit()
+    await this.#learnLimit()
+    if (this.#counts.asked > 0) return
     for (const row of this.#unasked.splice(0)) row.settle({ mailbox: 'greylisted', retry: true })
   }
 
+  /** The server has taken all that it takes in a session. */
   async #learnLimit (): Promise<void> {
-    await this.#options.memory.note(this.#parts.host.name, { limit: this.#counts.asked })
+    this.#isFull = true
+    const { asked } = this.#counts
+    if (asked > 0) await this.#options.memory.note(this.#parts.host.name, { limit: asked })
+  }
+
+  /** One drop may be an accident: a limit ends two sessions in a row at the same recipient. */
+  async #noteDrop (taken: number): Promise<void> {
+    const { drops, memory } = this.#options
+    const { host: { name } } = this.#parts
+    if (drops.get(name) === taken) await memory.note(name, { limit: taken })
+    drops.set(name, taken)
   }
 
   /** Rows whose reply did not come. */
   #lose (rows: readonly MailboxRow[], kind: SmtpFaultKind): void {
     const { asked } = this.#counts
     const isLimit = kind === 'dropped' && asked >= MIN_LIMIT
-    if (isLimit) void this.#learnLimit()
+    if (isLimit) void this.#noteDrop(asked)
     for (const row of rows) {
       // The server took others before, so another session may be all that this row needs.
-      if (this.#isFull || (kind === 'dropped' && asked > 0 && row.losses++ === 0)) {
+      if (this.#isFull || (kind === 'dropped' && asked > 0 && row.losses++ < MAX_LOSSES)) {
         this.#unasked.push(row)
       } else row.settle({ mailbox: BY_FAULT[kind], retry: true })
     }
   }
 
   /** The server did not accept a step before the recipients. */
-  #refused ({ meaning, by, code, waitMs }: StepReading): void {
+  #refused ({ meaning, by, code, waitMs, isTooFast }: StepReading): void {
     this.#ending = 'failed'
-    if (meaning === 'blocked') return this.#restAs(code >= 500 ? 'blocked' : 'limited', waitMs)
+    if (meaning === 'blocked' || isTooFast) {
+      return this.#restAs(code >= 500 ? 'blocked' : 'limited', waitMs)
+    }
     if (meaning === 'greylisted' || meaning === 'limited') {
       this.#exchange = { why: 'greylisted', restMs: waitMs ?? SLOWER_MS }
       return
@@ -510,9 +589,16 @@ const CATCH_ALL: Readonly<Partial<Record<Meaning, boolean>>> = {
   accepted: true, no_mailbox: false,
 }
 
+const MAX_DOMAINS = 100_000
+/** How long a process uses a result without asking the memory, which keeps it for a day. */
+const KNOWN_MS = 3_600_000
+
 /** The tests of domains with made-up names: one for each exchange, domain and day. */
 export class CatchAllTests {
   readonly #memory: HostMemory
+  readonly #known = new LRUCache<string, boolean>({ max: MAX_DOMAINS, ttl: KNOWN_MS })
+  /** Domains whose test was not possible after a row. */
+  readonly #urgent = new LRUCache<string, true>({ max: MAX_DOMAINS, ttl: KNOWN_MS })
   readonly #running = new Map<string, Promise<boolean | undefined>>()
 
   constructor (memory: HostMemory) {
@@ -520,7 +606,19 @@ export class CatchAllTests {
   }
 
   async find (exchange: string, domain: string): Promise<boolean | undefined> {
-    return await this.#memory.catchAll(exchange, domain)
+    const key = `${exchange} ${domain}`
+    const known = this.#known.get(key) ?? await this.#memory.catchAll(exchange, domain)
+    if (known !== undefined) this.#known.set(key, known)
+    return known
+  }
+
+  setUrgent (exchange: string, domain: string): void {
+    this.#urgent.set(`${exchange} ${domain}`, true)
+  }
+
+  /** Whether a domain is to be tested before its rows are asked; once. */
+  takeUrgent (exchange: string, domain: string): boolean {
+    return this.#urgent.delete(`${exchange} ${domain}`)
   }
 
   /** A test to make, and its `finish`, or the result of the session that is making it. */

@@ -11,17 +11,21 @@ if is_known then
   party.tokens = math.min(capacity_of(party.rate), party.tokens + number_of('unused'))
 end
 local most, least = number_of('most'), number_of('least')
+-- Sessions at the same time end for the same cause, which counts once.
+local is_resting = party.rest > now
 if args.ending == 'limited' then
-  party.ending = args.ending
-  party.rate = math.max(least, party.rate / 2)
+  if not is_resting then
+    party.ending = args.ending
+    party.rate = math.max(least, party.rate / 2)
+  end
   party.rest = math.max(party.rest, now + number_of('restMs'))
-elseif args.ending == 'blocked' then
+elseif args.ending == 'blocked' and not (is_resting and party.ending == 'blocked') then
   party.ending = args.ending
   party.rate = math.max(least, party.rate / 2)
   local rest = math.min(number_of('restMs') * 2 ^ party.blocks, number_of('maxRestMs'))
   party.rest = math.max(party.rest, now + rest)
   party.blocks = party.blocks + 1
-else
+elseif args.ending ~= 'blocked' then
   party.rate = math.min(most, party.rate + most * number_of('asked') / 2000)
   if number_of('verdicts') > 0 then
     party.blocks = 0

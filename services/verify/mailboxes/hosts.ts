@@ -8,7 +8,8 @@ import type { HostMemory, Party, Refused } from './memory.ts'
 import { ownerLabel, type OwnerPolicy, policyOf, type PolicyLimits } from './policies.ts'
 import type { Probed } from './probed.ts'
 
-export type MailHostsOptions = Omit<ConversationOptions, 'memory' | 'catchAlls' | 'unencrypted'> & {
+export type MailHostsOptions =
+  Omit<ConversationOptions, 'memory' | 'catchAlls' | 'unencrypted' | 'drops'> & {
   readonly memory: HostMemory
   readonly pool: EgressPool
   readonly limits: PolicyLimits
@@ -38,6 +39,8 @@ export class MailboxRow {
   last: Probed = { mailbox: 'unreachable', retry: true }
   /** Sessions that were lost with it. */
   losses = 0
+  /** How often it was put into a queue. */
+  rounds = 0
   /** A session has taken it. */
   isBegun = false
   /** Nobody waits for it any more. */
@@ -55,6 +58,9 @@ export class MailboxRow {
 }
 
 const LATE = { mailbox: 'late', retry: true } as const satisfies Probed
+/** A row that many sessions gave back waits for the next check of its batch. */
+const MAX_ROUNDS = 20
+const CONTROL = /\p{Cc}/u
 /** Answers that nobody waited for are kept for the next question. */
 const ANSWERS_KEPT_MS = 600_000
 const MAX_ANSWERS = 100_000
@@ -83,15 +89,20 @@ export class MailHosts {
       ...options,
       catchAlls: new CatchAllTests(options.memory),
       unencrypted: new LRUCache({ max: MAX_ANSWERS, ttl: 24 * 3_600_000 }),
+      drops: new LRUCache({ max: MAX_ANSWERS, ttl: 3_600_000 }),
     }
     options.metrics?.watchAll('mailbox_rows_waiting', async () => this.#waiting())
   }
 
   /**
-   * Whether a mailbox exists. When the signal is aborted, it is `late`: a row that was not asked yet
-   * is given back, and the answer to one in a session is kept for the next question.
+   * Whether a mailbox exists. When the signal is aborted, it is `late`: a row that was not asked
+   * yet is given back, and the answer to one in a session is kept for the next question.
    */
   async ask (address: string, request: MailboxRequest): Promise<Probed> {
+    // A session has rows of many tenants, so it must not be the one to find this out.
+    if (CONTROL.test(address)) {
+      throw new RangeError('address has a control character; canonicalize addresses first')
+    }
     const key = `${request.tenant} ${address}`
     const kept = this.#answers.get(key)
     if (kept !== undefined) {
@@ -124,6 +135,8 @@ export class MailHosts {
   /** Puts a row into the queue of the first of its hosts that can be asked now. */
   async place (row: MailboxRow): Promise<void> {
     row.isBegun = false
+    row.rounds += 1
+    if (row.rounds > MAX_ROUNDS) return row.settle(LATE)
     for (; row.at < row.hosts.length; row.at++) {
       const host = row.hosts[row.at] as MailHost
       const state = await this.options.memory.exchange(host.name)
@@ -147,7 +160,7 @@ export class MailHosts {
 
   /** An egress is not used at an owner for a while. */
   rest ({ policy: { owner }, egress }: Party, why: 'limited' | 'blocked', restMs: number): void {
-    const probed: Probed = why === 'blocked' ? { mailbox: 'blocked', retry: true } : LATE
+    const probed: Probed = { mailbox: why === 'blocked' ? why : 'greylisted', retry: true }
     this.#resting.set(`${owner} ${egress}`, probed, { ttl: Math.max(1, restMs) })
   }
 
@@ -213,6 +226,7 @@ async function unlessAborted<T> (work: Promise<T>, signal: AbortSignal): Promise
 
 /** A further session is opened for so many waiting rows: a session is worth its greeting. */
 const ROWS_A_SESSION = 20
+const MAX_WITHDRAWN = 100
 const MAX_WAIT_MS = 5_000
 const MIN_WAIT_MS = 20
 
@@ -234,6 +248,8 @@ export class ExchangeQueue {
   /** Sessions that wait for a row. */
   readonly #idle = new Set<() => void>()
   #size = 0
+  /** Rows in the queue that nobody waits for any more. */
+  #withdrawn = 0
   #sessions = 0
   #isDraining = false
   #timer: NodeJS.Timeout | undefined
@@ -255,10 +271,20 @@ export class ExchangeQueue {
   add (row: MailboxRow): void {
     this.#rows.add(row.tenant, row)
     this.#size += 1
-    void row.answer.then(() => { if (row.isWithdrawn) this.#size -= 1 })
+    void row.answer.then(() => { if (row.isWithdrawn) this.#withdraw() })
     const [wake] = this.#idle
-    if (wake === undefined) void this.drain()
-    else wake()
+    wake?.()
+    if (wake === undefined || this.#size > ROWS_A_SESSION * this.#sessions) void this.drain()
+  }
+
+  /** Rows that nobody waits for are skipped, and removed once they are the most. */
+  #withdraw (): void {
+    this.#size -= 1
+    this.#withdrawn += 1
+    if (this.#withdrawn <= this.#size + MAX_WITHDRAWN) return
+    const rows = this.#rows.clear().filter(({ isWithdrawn }) => !isWithdrawn)
+    for (const row of rows) this.#rows.add(row.tenant, row)
+    this.#withdrawn = 0
   }
 
   /** The next row, fairly between tenants. */
@@ -266,7 +292,10 @@ export class ExchangeQueue {
     for (;;) {
       const next = this.#rows.take()
       if (next === undefined) return undefined
-      if (next.item.isWithdrawn) continue
+      if (next.item.isWithdrawn) {
+        this.#withdrawn -= 1
+        continue
+      }
       this.#shares.addUsage(next.name, 1)
       this.#size -= 1
       next.item.isBegun = true
@@ -333,7 +362,10 @@ export class ExchangeQueue {
     })
     const { report, exchange, unasked } = await conversation.run()
     const restMs = await memory.end(this.#party, granted.session, report)
-    if (exchange !== undefined) await memory.rest(host.name, exchange.why, exchange.restMs)
+    // An exchange that talks to another session of ours is there.
+    if (exchange !== undefined && this.#sessions === 1) {
+      await memory.rest(host.name, exchange.why, exchange.restMs)
+    }
     const { ending } = report
     if (restMs > 0 && (ending === 'limited' || ending === 'blocked')) {
       this.#hosts.rest(this.#party, ending, restMs)

@@ -93,6 +93,19 @@ export function waitOf ({ code, lines }: SmtpReply): number | undefined {
   return Math.min(Math.max(wait, MIN_WAIT_SECONDS), MAX_WAIT_SECONDS) * 1_000
 }
 
+/**
+ * Whether a server refuses for now because we ask too much, from too many connections or with too
+ * little reputation: then further recipients of ours have the same answer. A rate of the mail that
+ * the recipient gets is not ours, and greylisting is about each recipient alone.
+ */
+export function isTooFast (reply: SmtpReply, question: ReplyQuestion): boolean {
+  const { code, enhanced = '' } = reply
+  if (code < 400 || code >= 500) return false
+  if (TOO_FAST_CODES.has(enhanced.slice(2))) return true
+  const text = readText(reply, question)
+  return TOO_FAST.test(text) && !NOT_TOO_FAST.test(text)
+}
+
 /** What a server was asked when it gave a reply. */
 type ReplyQuestion = {
   readonly step: SmtpStep
@@ -861,6 +874,11 @@ const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'unclear' },
 ]
 
+/** Of Google (an unusual rate) and of Microsoft (servers that are busy for us, reputation). */
+const TOO_FAST_CODES: ReadonlySet<string> = new Set([
+  '7.28', '7.500', '7.501', '7.550', '7.606', '7.650', '7.651', '7.652',
+])
+
 /** Enhanced codes that confirm what words say. */
 const CONFIRMING: Readonly<Partial<Record<Meaning, readonly string[]>>> = {
   no_mailbox: ['1.0', '1.1', '1.3', '1.6', '1.10', '2.1', '4.1'],
@@ -907,6 +925,20 @@ const RULES = REPLY_RULES.map((rule) => {
     (words?.test(text) ?? true) && without?.test(text) !== true
   return { rule, applies }
 })
+
+const TOO_FAST = compilePhrases([
+  'too many [concurrent|simultaneous|smtp|open|recent|incoming|new] (connections|connection|' +
+    'sessions|messages|mails|emails|errors|requests|commands|invalid)',
+  '(connection|connections|message|sending|sender|client|unusual) (rate|frequency)',
+  'rate limit*', 'rate exceeded', 'throttl*', 'slow down', 'frequency limited',
+  'too (quickly|fast|often|much)', 'unexpected volume', 'concurrent (connections|sessions)',
+  'connection limit', 'maximum (number of|allowed) (connections|sessions)',
+  'deferred due to', '(trop de|zu viele|zuviele) (connexions|verbindungen)',
+])
+/** The mail of the recipient, and a client that returned before its time. */
+const NOT_TOO_FAST = compilePhrases([
+  'receiving (mail|messages)', 'receiving limit*', '(greylist*|graylist*|grey list*|gray list*)',
+])
 
 /** One expression of all phrases. Every part of it is bounded, so its cost grows with the text. */
 function compilePhrases (phrases: readonly string[]): RegExp {

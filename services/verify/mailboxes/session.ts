@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import {
-  type Reading, readReply, ReplyReader, type SmtpReply, type SmtpStep, waitOf,
+  isTooFast, type Reading, readReply, ReplyReader, type SmtpReply, type SmtpStep, waitOf,
 } from './replies.ts'
 
 /** Our identity; a mail server may compare the name with our address. */
@@ -18,6 +18,8 @@ export type StepReading = Reading & {
   readonly code: number
   /** Milliseconds after which the server wants to be asked again, if it says so. */
   readonly waitMs: number | undefined
+  /** The server says that we ask too much, and nothing about the recipient. */
+  readonly isTooFast: boolean
 }
 
 const READY_FOR_TLS = 220
@@ -32,7 +34,13 @@ export function readStep (
   reply: SmtpReply, question: Parameters<typeof readReply>[1]
 ): StepReading {
   const { code } = reply
-  return { step: question.step, code, waitMs: waitOf(reply), ...readReply(reply, question) }
+  return {
+    step: question.step,
+    code,
+    waitMs: waitOf(reply),
+    isTooFast: isTooFast(reply, question),
+    ...readReply(reply, question),
+  }
 }
 
 /** The exchange that a session is with. */

@@ -1,0 +1,185 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { createEgressPool } from '../../../../services/verify/mailboxes/egress.ts'
+import { MailHosts } from '../../../../services/verify/mailboxes/hosts.ts'
+import type { HostMemory } from '../../../../services/verify/mailboxes/memory.ts'
+import { startMailServers, type MailServers } from '../../../support/mail/mail-servers.ts'
+import { createOpenMemory } from '../../../support/mail/open-memory.ts'
+
+const MX = 'mx.firm.org'
+const started: MailServers[] = []
+afterEach(async () => { await Promise.all(started.splice(0).map(mail => mail.stop())) })
+
+/** The reply to a recipient by its place in its session, or accepted. */
+type Recipient = (address: string, place: number) => string | undefined
+
+/** Mail hosts that ask one server, which offers PIPELINING and talks in one session at a time. */
+async function start (
+  recipient: Recipient, memory: HostMemory = createOpenMemory(), script: object = {}
+) {
+  let place = 0
+  const mail = await startMailServers({
+    [MX]: {
+      script: {
+        EHLO: () => {
+          place = 0
+          return '250-hello\r\n250 PIPELINING'
+        },
+        RCPT: line => recipient(/<(.*)>/.exec(line)?.[1] ?? '', ++place) ?? '250 fine',
+        ...script,
+      },
+    },
+  })
+  started.push(mail)
+  const hosts = new MailHosts({
+    memory,
+    pool: createEgressPool([
+      { name: 'probe', caller: { helo: 'probe.verify.org', sender: '' }, connect: mail.connect },
+    ]),
+    limits: { sessions: 1, sessionsAMinute: 1_000, ratePercent: 100 },
+    connections: 1,
+    startTls: false,
+    replyTimeoutMs: 120_000,
+    sessionTimeoutMs: 300_000,
+    idleMs: 5,
+    restMs: 60_000,
+  })
+  const asked = { tenant: 'org:live', hosts: [{ name: MX, addresses: mail.zones[MX]?.a ?? [] }] }
+  const { signal } = new AbortController()
+  const ask = (...addresses: string[]) =>
+    Promise.all(addresses.map(address => hosts.ask(address, { ...asked, signal })))
+  const heard = (verb: string) => (mail.heard.get(MX) ?? []).filter(line => line.startsWith(verb))
+  return { ask, heard }
+}
+
+const people = (count: number) => Array.from({ length: count }, (_, index) => `p${index}@firm.org`)
+const NO_MAILBOX = '550 5.1.1 No such user'
+
+describe('the rows of an exchange', () => {
+  it('share a session, a MAIL and a test of their domain', async () => {
+    const { ask, heard } = await start(address => /^p\d+@/.test(address) ? undefined : NO_MAILBOX)
+    const answers = await ask(...people(20))
+    expect(new Set(answers.map(answer => JSON.stringify(answer))).size).toBe(1)
+    expect(answers[0]).toEqual({ mailbox: 'accepted', catchAll: false })
+    expect([heard('EHLO').length, heard('MAIL').length, heard('RCPT').length]).toEqual([1, 1, 21])
+  })
+
+  it('go on in a further MAIL where a server takes no more recipients', async () => {
+    let sinceMail = 0
+    const { ask, heard } = await start(
+      () => ++sinceMail > 4 ? '452 4.5.3 Too many recipients' : NO_MAILBOX, createOpenMemory(), {
+        MAIL: () => {
+          sinceMail = 0
+          return '250 fine'
+        },
+      })
+    const answers = await ask(...people(10))
+    expect(answers).toEqual(people(10).map(() => ({ mailbox: 'no_mailbox' })))
+    expect(heard('EHLO')).toHaveLength(1)
+  })
+})
+
+describe('a domain that accepts any name', () => {
+  it('is not valid when the session ends in between', async () => {
+    const memory = createOpenMemory()
+    await memory.rememberCatchAll(MX, 'firm.org', true)
+    const { ask } = await start((_, place) => place === 4 ? '421 4.3.2 Closing' : undefined, memory)
+    expect((await ask(...people(4))).slice(0, 3))
+      .toEqual(people(3).map(() => ({ mailbox: 'accepted', catchAll: true })))
+  })
+
+  it('is asked again when it could not be tested, and tested first then', async () => {
+    const { ask, heard } = await start((_, place) => place > 1 ? '452 4.5.3 One only' : undefined)
+    expect(await ask('jane@firm.org'))
+      .toEqual([{ mailbox: 'accepted', catchAll: undefined, retry: { afterMs: 0 } }])
+    expect(await ask('jane@firm.org')).toEqual([{ mailbox: 'accepted', catchAll: true }])
+    expect(heard('RCPT').at(-1)).toBe('RCPT TO:<jane@firm.org>')
+  })
+})
+
+it('a server that takes no recipient at all ends each session at once', async () => {
+  const { ask, heard } = await start(() => '452 4.5.3 Too many recipients')
+  const [answer] = await ask('jane@firm.org')
+  expect(answer).toEqual({ mailbox: 'greylisted', retry: true })
+  expect(heard('RCPT')).toHaveLength(1)
+})
+
+describe('an owner that says we ask too fast', () => {
+  it.each([
+    '421 4.7.28 Our system has detected an unusual rate of unsolicited mail from your IP',
+    '451 4.7.500 Server busy. Please try again later',
+    '450 4.7.1 Error: too much mail from 192.0.2.1',
+  ])('at a recipient is asked for no other: %s', async (reply) => {
+    const endings: string[] = []
+    const memory = createOpenMemory()
+    const { ask } = await start(() => reply, {
+      ...memory,
+      end: async (party, session, report) => {
+        endings.push(report.ending)
+        return await memory.end(party, session, report)
+      },
+    })
+    const answers = await ask(...people(30))
+    expect(new Set(answers.map(({ mailbox }) => mailbox))).toEqual(new Set(['greylisted']))
+    expect(endings).toEqual(['limited'])
+  })
+
+  it.each([
+    '450 4.2.1 The user you are trying to contact is receiving mail at a rate too often',
+    '450 4.2.0 Greylisted, you came back too fast',
+  ])('of the recipient, or by greylisting, limits no other: %s', async (reply) => {
+    const { ask } = await start(address => address.startsWith('p0@') ? reply : NO_MAILBOX)
+    expect((await ask(...people(3))).map(({ mailbox }) => mailbox))
+      .toEqual(['greylisted', 'no_mailbox', 'no_mailbox'])
+  })
+})
+
+describe('the limit of an exchange', () => {
+  it('is not learnt from one dropped connection', async () => {
+    const memory = createOpenMemory()
+    let count = 0
+    const { ask } = await start(() => ++count === 5 ? 'drop' : NO_MAILBOX, memory)
+    await ask(...people(30))
+    expect((await memory.exchange(MX))?.limit).toBeUndefined()
+  })
+
+  it('is learnt where two sessions end at the same recipient', async () => {
+    const memory = createOpenMemory()
+    const { ask } = await start((_, place) => place === 6 ? 'drop' : NO_MAILBOX, memory)
+    await ask(...people(30))
+    expect((await memory.exchange(MX))?.limit).toBe(5)
+  })
+})
+
+it('a session waits for its turn instead of ending', async () => {
+  const memory = createOpenMemory()
+  let turns = 0
+  const { ask, heard } = await start(() => NO_MAILBOX, {
+    ...memory,
+    begin: async () => ({ session: 'session', recipients: 1 }),
+    more: async () => ++turns % 2 === 0
+      ? { recipients: 1, waitMs: 0 }
+      : { recipients: 0, waitMs: 10 },
+  })
+  await ask(...people(10))
+  expect(heard('EHLO')).toHaveLength(1)
+})
+
+it('a postmaster that is refused for now shows nothing', async () => {
+  const notes: object[] = []
+  const memory = createOpenMemory()
+  const { ask } = await start(
+    address => address.startsWith('postmaster') ? '450 4.2.0 Greylisted' : NO_MAILBOX, {
+      ...memory,
+      exchange: async () =>
+        ({ limit: undefined, restMs: 0, why: undefined, isUntruthful: false, refusesAll: true }),
+      note: async (_, note) => { notes.push(note) },
+    })
+  await ask('jane@firm.org')
+  expect(notes.filter(note => 'postmaster' in note)).toEqual([])
+})
+
+it('an address with a command in it is refused before any session', async () => {
+  const { ask, heard } = await start(() => undefined)
+  await expect(ask('a>\r\nDATA@firm.org')).rejects.toThrow('control character')
+  expect(heard('')).toEqual([])
+})
