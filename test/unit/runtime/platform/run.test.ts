@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { networkInterfaces } from 'node:os'
 import { createInterface } from 'node:readline'
 import { describe, expect, it } from 'vitest'
 import { MESSAGE_KEY_ENV } from '../../../support/keys/signed.ts'
@@ -68,6 +69,46 @@ const host = `
   ])
   console.log('up with all')
 `
+
+/** Whether the health server of a program answers at an address of this machine. */
+async function answersAt (
+  addresses: readonly string[], program: string, more: Record<string, string> = {}
+): Promise<readonly boolean[]> {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    env: { ...env, LOG_LEVEL: 'info', ...more }, stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const exited = once(child, 'exit')
+  let port = 0
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (!line.includes('health server started')) continue
+    port = (JSON.parse(line) as { readonly port: number }).port
+    break
+  }
+  child.stdout.resume()
+  const answers = await Promise.all(addresses.map(address =>
+    fetch(`http://${address}:${port}/healthz`).then(({ status }) => status === 200, () => false)))
+  child.kill('SIGTERM')
+  await exited
+  return answers
+}
+
+describe.each([
+  ['a service', service], ['a host of several', host],
+])('the health server of %s', (_program, program) => {
+  // All of 127/8 is this machine, and only 127.0.0.1 is the default.
+  const addresses = ['127.0.0.1', '127.0.0.2', ...Object.values(networkInterfaces()).flat()
+    .flatMap(one => one?.family === 'IPv4' && !one.internal ? [one.address] : [])]
+
+  it('listens on loopback alone by default', async () => {
+    expect(await answersAt(addresses, program))
+      .toEqual(addresses.map(address => address === '127.0.0.1'))
+  })
+
+  it('listens on all addresses if told so', async () => {
+    expect(await answersAt(addresses, program, { HOST_METRICS: '0.0.0.0' }))
+      .toEqual(addresses.map(() => true))
+  })
+})
 
 describe('a service', () => {
   it('stops in reverse order at SIGTERM', async () => {
