@@ -10,7 +10,7 @@ type Options = {
   readonly ci?: boolean
   readonly full?: boolean
   readonly changed?: string | true
-  readonly only?: string
+  readonly only: readonly string[]
 }
 type Line = {
   readonly name: string
@@ -33,10 +33,12 @@ const command = new Command('test')
   .option('--full', 'also what needs foreign tools, long runs, every fault: npm run test:full')
   .option('--changed [commit]', 'what was touched since a commit (without one: not committed ' +
     'yet): types, lint, and the test files that import it')
-  .option('--only <text>', 'only test files whose path contains this')
+  .option('--only <text>', 'only test files whose path contains this, or another --only',
+    (text: string, before: readonly string[]) => [...before, text], [])
   .parse()
 const options = command.opts<Options>()
-const isChosen = options.only !== undefined || options.changed !== undefined
+const hasOnly = options.only.length > 0
+const isChosen = hasOnly || options.changed !== undefined
 const isWhole = command.args.length === 0 && !isChosen
 /** What is chosen runs in the form of CI. */
 const lastTier: Tier = options.full === true ? 'full' : options.ci || !isWhole ? 'ci' : 'fast'
@@ -49,15 +51,15 @@ function chosenSuites (): readonly Suite[] {
   }
   const named = SUITES.filter(({ name }) => command.args.includes(name))
   const programs = named.filter(({ kind }) => kind === 'program').map(({ name }) => name)
-  if (options.only !== undefined && programs.length > 0) {
-    console.error(`test: --only ${options.only} selects test files, but these suites are ` +
+  if (hasOnly && programs.length > 0) {
+    console.error(`test: --only ${options.only.join(', ')} selects test files, but these suites are ` +
       `programs without test files: ${programs.join(', ')}; run them without --only`)
     process.exit(2)
   }
   if (named.length > 0) return named
   return SUITES.filter(({ tier, kind, name }) =>
     TIERS.indexOf(tier) <= TIERS.indexOf(lastTier) &&
-    !(isChosen && kind === 'program' && (options.only !== undefined || name === 'audit')))
+    !(isChosen && kind === 'program' && (hasOnly || name === 'audit')))
 }
 
 const say = (line: string) => console.log(`set-up: ${line}`)
@@ -92,8 +94,7 @@ async function runVitest (suites: readonly Suite[]): Promise<void> {
     console.log('\n0 passed, 1 failed')
     process.exit(1)
   })
-  const filters = options.only === undefined ? [] : [options.only]
-  const vitest = await startVitest('test', filters, {
+  const vitest = await startVitest('test', [...options.only], {
     root,
     config: 'test/vitest.config.ts',
     project: suites.map(({ name }) => name),
@@ -105,6 +106,13 @@ async function runVitest (suites: readonly Suite[]): Promise<void> {
   progress.stop()
   for (const [name, { startedAtMs, endedAtMs, ...counts }] of progress.tallies) {
     lines.push({ name, ...counts, seconds: (endedAtMs - startedAtMs) / 1_000 })
+  }
+  const files = vitest.state.getFiles().map(({ filepath }) => filepath)
+  for (const text of options.only) {
+    if (options.changed !== undefined || files.some(path => path.includes(text))) continue
+    console.error(`test: --only ${text} selects no test file of ` +
+      suites.map(({ name }) => name).join(', '))
+    lines.push({ name: `--only ${text}`, passed: 0, failed: 1, skipped: 0, seconds: 0 })
   }
   const isOk = process.exitCode === undefined || process.exitCode === 0
   const hasFailure = lines.some(({ failed }) => failed > 0)

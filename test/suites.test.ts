@@ -36,4 +36,16 @@ describe('the suites', () => {
     expect(stderr).toContain('programs without test files: lint; run them without --only')
     expect(status).toBe(2)
   })
+
+  it('run the files of every --only, and fail for one that has none', () => {
+    const run = (...texts: readonly string[]) => spawnSync(process.execPath, [
+      join(root, 'test/run.ts'), 'unit', ...texts.flatMap(text => ['--only', text]),
+    ], { encoding: 'utf8', env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' } })
+    const both = run('unit/money/usd', 'unit/money/prices')
+    expect(both.stdout).toMatch(/Test Files .* 2 passed/)
+    expect(both.status).toBe(0)
+    const half = run('unit/money/usd', 'unit/money/none')
+    expect(half.stderr).toContain('--only unit/money/none selects no test file of unit')
+    expect(half.status).toBe(1)
+  })
 })
