@@ -86,7 +86,6 @@ type Within = { readonly timeoutMs: number, readonly signal: AbortSignal }
 /** Connects from an address of this machine; `no_egress` if it has no such address. */
 async function connectFrom (from: string | undefined, target: Target, signal: AbortSignal):
 Promise<Socket> {
-  if (from !== undefined && isIP(from) !== isIP(target.host)) throw new SmtpFault('unreachable')
   try {
     return await connectDirectly({ ...target, ...from !== undefined && { localAddress: from } },
       signal)

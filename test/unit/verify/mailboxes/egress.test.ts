@@ -15,7 +15,7 @@ afterEach(async () => {
   await Promise.all(stops.splice(0).map(stop => stop()))
 })
 
-const [HELO, WITHIN] = ['probe.verify.org', { port: 25, timeoutMs: 60_000 }]
+const [HELO, WITHIN] = ['probe.verify.org', { port: 25, timeoutMs: 3_600_000 }]
 const named = (name: string) => ({ name, helo: HELO })
 const never = new AbortController().signal
 const free = () => false
@@ -143,7 +143,8 @@ describe('an egress', () => {
       const connecting = egress.connect('192.0.2.1', abort.signal)
       const [socket] = await once(silent, 'connection') as [Socket]
       stops.push(() => silent.close())
-      const closed = once(socket.resume(), 'close')
+      await once(socket, 'data')
+      const closed = once(socket, 'close')
       abort.abort()
       await expect(connecting).rejects.toThrow('timeout')
       await closed

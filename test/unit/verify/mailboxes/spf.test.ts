@@ -45,6 +45,8 @@ const CASES: readonly Case[] = [
   ['v=spf1 exists:%{c}.org -all', 'permerror'],
   ['v=spf1 include:loop.org -all', 'permerror'],
   ['v=spf1 a:x1.org a:x2.org a:x3.org ip4:192.0.2.7 -all', 'permerror'],
+  [`v=spf1${' a:near.org'.repeat(10)} ip4:192.0.2.7 -all`, 'pass'],
+  [`v=spf1${' a:near.org'.repeat(11)} ip4:192.0.2.7 -all`, 'permerror'],
   ['v=spf1 include:broken.org ip4:192.0.2.7 -all', 'temperror'],
   ['v=spf10 ip4:192.0.2.7 -all', 'none'],
 ]
