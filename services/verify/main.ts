@@ -41,6 +41,9 @@ type Shared = {
   readonly lists?: CurrentLists
 }
 
+/** What a session with a mail server may take to end once its time is over. */
+const SESSION_ENDS_MS = 30_000
+
 /**
  * The dependencies of the stage, from the configuration and open connections. Throws RangeError for
  * a provider that is not configured completely.
@@ -64,7 +67,9 @@ export function verifyDeps (
       factories: factoriesOf(config, {
         domains,
         lists,
-        memory: redisHostMemory(cache, { onFault: logCacheFault(log) }),
+        memory: redisHostMemory(cache, {
+          leaseMs: config.SMTP_SESSION_TIMEOUT_MS + SESSION_ENDS_MS, onFault: logCacheFault(log),
+        }),
         reporting: { metrics, log },
       }),
     }),

@@ -1,31 +1,39 @@
 -- Ends a session: returns the recipients that were not asked, adapts the rate and counts replies.
 -- The rate grows by a twentieth of the maximum for 100 replies, and is halved by a reply that says
--- it is too high; every further block in a row rests twice as long.
+-- it is too high; every further block in a row rests twice as long. What several sessions hear at
+-- the same time counts once, and what those say that began before a rest does not end it.
 -- KEYS: party. ARGV: the JSON of what begin.lua gets, and unused, asked, verdicts, blocked, ending,
 -- restMs and maxRestMs.
 local key = KEYS[1]
 local party = read_party(key)
-local is_known = party.sessions[args.session]
+local ends_at = party.sessions[args.session]
 redis.call('HDEL', key, 's:' .. args.session)
-if is_known then
-  party.tokens = math.min(capacity_of(party.rate), party.tokens + number_of('unused'))
+if ends_at then
+  -- Recipients that are held do not fill the bucket, so what flowed in since is taken off them:
+  -- else a minute might have them on top of a full bucket.
+  local held = now - (ends_at - number_of('leaseMs'))
+  local back = math.max(0, number_of('unused') - inflow(party.rate, held))
+  party.tokens = math.min(capacity_of(party.rate), party.tokens + back)
 end
 local most, least = number_of('most'), number_of('least')
--- Sessions at the same time end for the same cause, which counts once.
 local is_resting = party.rest > now
-if args.ending == 'limited' then
-  if not is_resting then
-    party.ending = args.ending
+local is_blocked = args.ending == 'blocked'
+if is_blocked or args.ending == 'limited' then
+  if not is_resting or (is_blocked and party.ending ~= 'blocked') then
     party.rate = math.max(least, party.rate / 2)
+    if is_blocked then
+      party.blocks = party.blocks + 1
+    end
   end
-  party.rest = math.max(party.rest, now + number_of('restMs'))
-elseif args.ending == 'blocked' and not (is_resting and party.ending == 'blocked') then
-  party.ending = args.ending
-  party.rate = math.max(least, party.rate / 2)
-  local rest = math.min(number_of('restMs') * 2 ^ party.blocks, number_of('maxRestMs'))
-  party.rest = math.max(party.rest, now + rest)
-  party.blocks = party.blocks + 1
-elseif args.ending ~= 'blocked' then
+  local rest = number_of('restMs')
+  if is_blocked then
+    rest = math.min(rest * 2 ^ (party.blocks - 1), number_of('maxRestMs'))
+  end
+  if now + rest > party.rest then
+    party.rest = now + rest
+    party.ending = args.ending
+  end
+elseif not is_resting then
   party.rate = math.min(most, party.rate + most * number_of('asked') / 2000)
   if number_of('verdicts') > 0 then
     party.blocks = 0

@@ -99,8 +99,6 @@ export type HostMemory = {
   readonly owners: () => Promise<readonly OwnerState[]>
 }
 
-/** Longer than any reply takes, after which the process counts as dead. */
-const LEASE_MS = 180_000
 const DAY_MS = 86_400_000
 const MAX_REST_MS = 7_200_000
 /** Without the memory nothing is asked. */
@@ -115,16 +113,26 @@ const REFUSED_RECIPIENTS = 30
 
 const file = (name: string) => new URL(`./${name}.lua`, import.meta.url)
 
-/** The memory in the cache Redis; `onFault` gets the errors of Redis, for logs. */
+type HostMemoryOptions = {
+  /**
+   * After so long without a word the process of a session counts as dead. Longer than a session may
+   * last: a slow one that lost its lease would let a further one begin.
+   */
+  readonly leaseMs: number
+  /** Gets the errors of Redis, for logs. */
+  readonly onFault: (error: unknown) => void
+}
+
+/** The memory in the cache Redis. */
 export function redisHostMemory (
-  redis: RedisClient, { onFault }: { readonly onFault: (error: unknown) => void }
+  redis: RedisClient, { leaseMs, onFault }: HostMemoryOptions
 ): HostMemory {
   const partyScript = (name: string) => {
     const source = joinLua(file('party'), file(name))
     const run = script(redis, { name, source, numberOfKeys: 1 })
     return async ({ policy, egress }: Party, more: object) => {
       const { sessions, sessionsAMinute: startsAMinute, recipientsAMinute } = policy
-      const args = { sessions, startsAMinute, ...recipientsAMinute, leaseMs: LEASE_MS, ...more }
+      const args = { sessions, startsAMinute, ...recipientsAMinute, leaseMs, ...more }
       return await run([partyKey(policy.owner, egress)], [namedArguments(args)])
     }
   }
@@ -145,10 +153,10 @@ export function redisHostMemory (
   const list = async (owner: string, egress: string) => {
     const name = `${owner} ${egress}`
     if (listed.has(name)) return
-    listed.set(name, true)
     const nowMs = Date.now()
     await redis.zadd(PARTIES, nowMs, name)
     await redis.zremrangebyscore(PARTIES, 0, nowMs - DAY_MS)
+    listed.set(name, true)
   }
   const memory: HostMemory = {
     begin: (party, wanted) => attempt(async () => {

@@ -20,16 +20,18 @@ local function capacity_of(rate)
   return math.max(1, rate / 6)
 end
 
+-- What flows into the bucket in so many milliseconds.
+local function inflow(rate, elapsed)
+  return elapsed * math.max(rate - capacity_of(rate), rate / 6) / 60000
+end
+
 local function filled(level, rate, elapsed)
-  local capacity = capacity_of(rate)
-  local a_minute = math.max(rate - capacity, rate / 6)
-  return math.min(capacity, level + elapsed * a_minute / 60000)
+  return math.min(capacity_of(rate), level + inflow(rate, elapsed))
 end
 
 -- Milliseconds until a bucket has a token.
 local function wait_for(level, rate)
-  local a_minute = math.max(rate - capacity_of(rate), rate / 6)
-  return math.max(0, math.ceil((1 - level) * 60000 / a_minute))
+  return math.max(0, math.ceil((1 - level) / inflow(rate, 1)))
 end
 
 local function read_party(key)
@@ -42,7 +44,7 @@ local function read_party(key)
     if string.sub(name, 1, 2) == 's:' then
       if tonumber(value) > now then
         party.count = party.count + 1
-        party.sessions[string.sub(name, 3)] = true
+        party.sessions[string.sub(name, 3)] = tonumber(value)
         party.earliest = math.min(party.earliest, tonumber(value))
       else
         redis.call('HDEL', key, name)

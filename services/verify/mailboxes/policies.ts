@@ -6,9 +6,9 @@
  */
 export type OwnerPolicy = {
   readonly owner: string
-  /** Domains of mail exchanges. */
+  /** Domains of mail exchanges; `{country}` is any of `com`, `de`, `co.uk`, `com.br`. */
   readonly exchanges: readonly string[]
-  /** Mail domains of the owner itself; `{country}` is any of `com`, `de`, `co.uk`, `com.br`. */
+  /** Mail domains of the owner itself, with `{country}` too. */
   readonly domains: readonly string[]
   /** Sessions at a time. */
   readonly sessions: number
@@ -65,7 +65,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
     recipientsASession: 50,
   },
   {
-    // Documented: at most 20 sessions at a time, and a few messages each; then 421 4.7.0 [TSS04].
+    // Documented: 20 messages a session; 421 4.7.0 [TSS04] for an address that it mistrusts.
     owner: 'yahoo',
     exchanges: ['yahoodns.net'],
     domains: ['yahoo.{country}', 'ymail.com', 'rocketmail.com', 'myyahoo.com', 'aol.{country}',
@@ -89,7 +89,8 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   {
     // GMX, WEB.DE and mail.com answer 421 to more than a few sessions of an address.
     owner: 'united-internet',
-    exchanges: ['gmx.net', 'web.de', 'kundenserver.de', 'mail.com', '1and1.com', 'ionos.com'],
+    exchanges: ['gmx.net', 'web.de', 'mail.com', 'kundenserver.de', '1and1.{country}',
+      'ionos.{country}'],
     domains: [],
     sessions: 2,
     sessionsAMinute: 20,
@@ -127,7 +128,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     owner: 'zoho',
-    exchanges: ['zoho.com', 'zoho.eu', 'zoho.in'],
+    exchanges: ['zoho.{country}'],
     domains: [],
     sessions: 2,
     sessionsAMinute: 20,
@@ -147,7 +148,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   {
     // Greylists addresses that it does not know, and accepts any name of many customers.
     owner: 'mimecast',
-    exchanges: ['mimecast.com', 'mimecast.co.za'],
+    exchanges: ['mimecast.com', 'mimecast.co.za', 'mimecast-offshore.com'],
     domains: [],
     sessions: 2,
     sessionsAMinute: 30,
@@ -252,16 +253,13 @@ function withRate (policy: OwnerPolicy, share: number): OwnerPolicy {
 function ownPolicyOf (
   domain: string, exchange: string, { sessions, sessionsAMinute }: PolicyLimits
 ): OwnerPolicy {
-  const isOwn = ({ domains }: OwnerPolicy) => domains.some(pattern => {
-    if (!pattern.endsWith(COUNTRY)) return pattern === domain
-    const name = pattern.slice(0, -COUNTRY.length)
-    return domain.startsWith(name) && ANY_COUNTRY.test(domain.slice(name.length))
-  })
-  const own = OWNER_POLICIES.find(isOwn)
+  const own = OWNER_POLICIES.find(({ domains }) => domains.some(it => matches(it, domain)))
   if (own !== undefined) return own
   const host = exchange.toLowerCase().replace(/\.$/, '')
+  const labels = host.split('.')
+  const parents = labels.map((_, index) => labels.slice(index).join('.'))
   const serving = OWNER_POLICIES.find(({ exchanges }) =>
-    exchanges.some(name => host === name || host.endsWith(`.${name}`)))
+    exchanges.some(pattern => parents.some(parent => matches(pattern, parent))))
   if (serving !== undefined) {
     const { acceptance, ...others } = serving
     return serving.sameForCustomers === true || acceptance === undefined ? serving : others
@@ -275,6 +273,12 @@ function ownPolicyOf (
     recipientsAMinute: RECIPIENTS_A_MINUTE,
     recipientsASession: RECIPIENTS_A_SESSION,
   }
+}
+
+function matches (pattern: string, domain: string): boolean {
+  if (!pattern.endsWith(COUNTRY)) return pattern === domain
+  const name = pattern.slice(0, -COUNTRY.length)
+  return domain.startsWith(name) && ANY_COUNTRY.test(domain.slice(name.length))
 }
 
 /** The owner as metrics name it, which have a bounded number of names. */

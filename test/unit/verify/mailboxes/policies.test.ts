@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest'
+import {
+  OWNER_POLICIES, ownerLabel, ownerOf, type OwnerPolicy, policyOf,
+} from '../../../../services/verify/mailboxes/policies.ts'
+
+const limits = { sessions: 7, sessionsAMinute: 70, ratePercent: 100 }
+const found = (domain: string, exchange: string) => {
+  const { owner, acceptance } = policyOf(domain, exchange, limits)
+  return [owner, acceptance]
+}
+
+describe('the policy of a domain and its exchange', () => {
+  it.each([
+    ['gmail.com', 'gmail-smtp-in.l.google.com', 'google', 'truthful'],
+    ['firm.de', 'ASPMX2.googlemail.com.', 'google', undefined],
+    ['hotmail.co.uk', 'eur.olc.protection.outlook.com', 'microsoft-consumer', 'truthful'],
+    ['firm.de', 'firm-de.mail.protection.outlook.com', 'microsoft-365', undefined],
+    ['firm.de', 'firm-de.d-v1.mx.microsoft', 'microsoft-365', undefined],
+    ['yahoo.com.br', 'mta5.am0.yahoodns.net', 'yahoo', 'accepts_any'],
+    ['firm.com', 'mx-biz.mail.am0.yahoodns.net', 'yahoo', 'accepts_any'],
+    ['list.ru', 'mxs.mail.ru', 'mail.ru', 'accepts_any'],
+    ['firm.ru', 'emx.mail.ru', 'mail.ru', undefined],
+    ['gmx.at', 'mx00.emig.gmx.net', 'united-internet', undefined],
+    ['firm.es', 'mx00.ionos.es', 'united-internet', undefined],
+    ['firm.co.uk', 'mx01.ionos.co.uk', 'united-internet', undefined],
+    ['firm.in', 'mx2.zoho.in', 'zoho', undefined],
+    ['126.com', '126mx01.mxmail.netease.com', 'netease', undefined],
+    ['wanadoo.fr', 'smtp-in.orange.fr', 'orange', undefined],
+  ])('%s at %s is that of %s, acceptance %s', (domain, exchange, owner, acceptance) => {
+    expect(found(domain, exchange)).toEqual([owner, acceptance])
+  })
+
+  it.each([
+    ['firm.de', 'mx1.mail.firm.de.', 'firm.de'],
+    ['firm.co.uk', 'MX.firm.co.uk', 'firm.co.uk'],
+    // Names that only look like those of an owner.
+    ['notgmail.com', 'mx.notgoogle.com', 'notgoogle.com'],
+    ['hotmail.com.evil.org', 'google.com.evil.org', 'evil.org'],
+    ['hotmail.company', 'mx.ionos.company', 'ionos.company'],
+  ])('%s at %s has the limits of the settings, as owner %s', (domain, exchange, owner) => {
+    const policy = policyOf(domain, exchange, limits)
+    expect(policy).toMatchObject({ owner, sessions: 7, sessionsAMinute: 70 })
+    expect(policy.acceptance).toBeUndefined()
+    expect(ownerLabel(policy.owner)).toBe('other')
+  })
+
+  it.each(['google.com', 'mx.firm.de'])('by %s has a share of its rates', exchange => {
+    const [all, half] = [100, 50].map(ratePercent =>
+      policyOf('firm.de', exchange, { ...limits, ratePercent })) as [OwnerPolicy, OwnerPolicy]
+    const ratesOf = ({ sessionsAMinute, recipientsAMinute: { first, least, most } }: OwnerPolicy) =>
+      [sessionsAMinute, first, least, most]
+    expect(ratesOf(half)).toEqual(ratesOf(all).map(rate => rate / 2))
+    const others = { sessionsAMinute: 0, recipientsAMinute: all.recipientsAMinute }
+    expect({ ...half, ...others }).toEqual({ ...all, ...others })
+  })
+
+  it('has a bounded number of names in metrics', () => {
+    expect(OWNER_POLICIES.map(({ owner }) => ownerLabel(owner)))
+      .toEqual(OWNER_POLICIES.map(({ owner }) => owner))
+  })
+})
+
+describe('every policy', () => {
+  it('has a name of its own without spaces, and exchanges that no other one has', () => {
+    const owners = OWNER_POLICIES.map(({ owner }) => owner)
+    expect(new Set(owners).size).toBe(owners.length)
+    expect(owners.filter(owner => !/^[a-z0-9.-]+$/.test(owner))).toEqual([])
+    const names = OWNER_POLICIES.flatMap(({ exchanges, domains }) =>
+      [...exchanges.map(it => `mx ${it}`), ...domains])
+    expect(new Set(names).size).toBe(names.length)
+  })
+
+  it.each(OWNER_POLICIES)('of $owner can be kept', policy => {
+    const { first, least, most } = policy.recipientsAMinute
+    expect([least >= 1, least <= first, first <= most]).toEqual([true, true, true])
+    expect(Math.min(policy.sessions, policy.sessionsAMinute, policy.recipientsASession))
+      .toBeGreaterThanOrEqual(1)
+    // Sessions alone must not be what keeps the rate from its maximum.
+    expect(policy.sessionsAMinute * policy.recipientsASession).toBeGreaterThanOrEqual(most)
+  })
+})
+
+describe('the owner of a mail server', () => {
+  it.each([
+    ['mx1.mail.org', 'mail.org'],
+    ['alt1.aspmx.l.google.com', 'google.com'],
+    ['mx.shop.co.uk.', 'shop.co.uk'],
+    ['mail.firma.de', 'firma.de'],
+    ['localhost', 'localhost'],
+  ])('of %s is %s', (host, owner) => {
+    expect(ownerOf(host)).toBe(owner)
+  })
+})
