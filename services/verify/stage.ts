@@ -36,6 +36,12 @@ type BatchDecision = Decision<'verify'>
 /** Poll interval for the end or cancellation of jobs whose batches wait for their retry. */
 const CANCELLATION_POLL_MS = 1_000
 
+/**
+ * Retried batches in one call of `decide`. Most are only carried on, or wait for hosts as long as
+ * the slowest of them; one after the other they would come back too late.
+ */
+const RETRIED_MESSAGES = 64
+
 /** Batches that ended behind a waiting one and may be redelivered with it; the oldest go first. */
 const MAX_ENDED = 10_000
 
@@ -54,6 +60,7 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
   return {
     name: 'verify',
     batch: deps.batch,
+    batchOf: { 'rows.retry': Math.max(RETRIED_MESSAGES, deps.batch) },
     byTenant: ['rows.to-verify'],
     decide: async (messages, signal) => {
       const nowMs = deps.clock.now()
@@ -114,18 +121,16 @@ type Running = {
 }
 
 /** Waits for every batch even if one fails, so that none runs on after `decide` has rejected. */
-async function decideAll (messages: readonly BatchMessage[], { deps, slots, signal }: Running):
+async function decideAll (messages: readonly BatchMessage[], running: Running):
 Promise<BatchDecision[]> {
-  const settled = await Promise.allSettled(messages.map(message => {
-    const decide = () => decideBatch(message, deps, signal)
-    return slots.get(message.value.service)?.execute(decide) ?? decide()
-  }))
+  const settled = await Promise.allSettled(messages.map((message) =>
+    decideBatch(message, running)))
   const failed = settled.find((it) => it.status === 'rejected')
   if (failed !== undefined) throw failed.reason
   return settled.flatMap((it) => it.status === 'fulfilled' ? [it.value] : [])
 }
 
-async function decideBatch (message: BatchMessage, deps: VerifyDeps, signal: AbortSignal):
+async function decideBatch (message: BatchMessage, { deps, slots, signal }: Running):
 Promise<BatchDecision> {
   const { value } = message
   const { action, deadlineMs } = await deps.store.batchAction(value.tenant, value.job)
@@ -142,7 +147,8 @@ Promise<BatchDecision> {
     : read
   const checked = action === 'cancelling'
     ? { outcomes: allWithout(batch, 'cancelled', deps.clock.now()), waiting: new Map() }
-    : await inMessageSpan('verify', message.raw, () => checkBatch(batch, deps, signal))
+    : await inMessageSpan('verify', message.raw, () => inSlot(batch, slots, () =>
+      checkBatch(batch, deps, signal)))
   await yieldToEventLoop(lane, value.tenant)
   signal.throwIfAborted()
   const emits = batchEmissions(batch, checked, deps)
@@ -159,6 +165,18 @@ Promise<BatchDecision> {
     // The record follows the message: if the process dies between them, the next retry records.
     afterProduced: () => deps.store.recordWaiting({ tenant, job, batch: value, waiting }),
   }
+}
+
+/**
+ * Runs the check of a batch within the limit of its service. One that waits for hosts needs no slot:
+ * it would take those of batches with a quick answer.
+ */
+async function inSlot<T> (
+  { value, rows }: VerificationBatch, slots: Running['slots'], check: () => Promise<T>
+): Promise<T> {
+  const isWaiting = (rows.waits ?? undefined) !== undefined
+  const slot = isWaiting ? undefined : slots.get(value.service)
+  return slot === undefined ? await check() : await slot.execute(check)
 }
 
 /** What the rows of a retry wait for; without the word of a host, a provider is unavailable. */

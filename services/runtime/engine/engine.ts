@@ -221,6 +221,8 @@ class StageConsumer {
     const { topic = '' } = logicalTopic(fetched.topic) ?? {}
     const isByTenant = this.#stage.byTenant?.some(name => name === topic) === true
     const queue = new TenantQueue(this.#tenants, isByTenant)
+    const { batch: usual, batchOf } = this.#stage
+    const most = Object.entries(batchOf ?? {}).find(([name]) => name === topic)?.[1] ?? usual
     const add = (messages: readonly RawMessage[]) => {
       // Adds all offsets in order, because messages may be decided in another order.
       offsets.add(messages)
@@ -235,7 +237,7 @@ class StageConsumer {
         if (queue.mayReadAhead()) add(fetched.more())
         if (queue.isEmpty()) return
         this.#ages.set(fetched, queue.oldestWrittenMs() ?? this.#clock.now())
-        const batch = queue.take(attempts.isCareful() ? 1 : this.#stage.batch)
+        const batch = queue.take(attempts.isCareful() ? 1 : most)
         if (batch.length === 0) {
           await queue.released()
           continue

@@ -69,6 +69,8 @@ export type Stage<S extends StageName = StageName> = {
   readonly name: S
   /** Maximum number of messages in one call of `decide`. */
   readonly batch: number
+  /** That of single topics, if it differs. */
+  readonly batchOf?: Readonly<Partial<Record<ReadsOf<S>, number>>>
   /**
    * Topics with fair scheduling of tenants, so that no tenant waits for all messages of another;
    * only for a stage that decides each message alone. Other topics keep the order of partitions.
