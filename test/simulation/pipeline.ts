@@ -20,6 +20,8 @@ export type Faults = {
   readonly duplicate: number
   /** Probability that the provider is down for a call. */
   readonly providerDown: number
+  /** Probability that a host puts a row off. */
+  readonly hostBusy: number
   /** Probability that a message with rows arrives broken. */
   readonly poison: number
   /** Probability that a chunk is corrupted when read again after `accept`, before `announced`. */

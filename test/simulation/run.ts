@@ -37,6 +37,7 @@ export const NO_FAULTS: Faults = {
   crash: 0,
   duplicate: 0,
   providerDown: 0,
+  hostBusy: 0,
   poison: 0,
   corruption: 0,
   keyLoss: 0,
@@ -51,6 +52,7 @@ function faultsOf (seed: number): Faults {
     crash: 0.03,
     duplicate: 0.1,
     providerDown: 0.1,
+    hostBusy: seed % 2 === 0 ? 0.2 : 0,
     poison: [0, 0.02, 0.15][seed % 3] ?? 0,
     // So does every fourth for corrupted chunks, and every fifth for lost keys.
     corruption: seed % 4 === 0 ? 0.5 : 0,

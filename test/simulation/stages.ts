@@ -24,6 +24,7 @@ import { jobsOf, oncePer, noMetrics, silent } from './stubs.ts'
 import { SettleStage } from '../../services/settle/stage.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { verifyDeps } from '../../services/verify/main.ts'
+import type { Waiting } from '../../services/verify/checker.ts'
 import { createVerifyStage, type VerifyDeps } from '../../services/verify/stage.ts'
 
 /** What the stages of one simulated pipeline share. */
@@ -98,6 +99,8 @@ function lookupStage ({ redis, cache, chaos, time }: Shared) {
 /** The clock of the simulation, which its scripts read as well. */
 export const redisLike = { ...clock, stop: () => {} }
 
+/** Of a row that hosts put off. */
+const MAX_TRIES = 4
 /** In Redis' own time no lease ends within a run. */
 const NEVER_MS = 3_600_000
 
@@ -113,16 +116,26 @@ const verifyDepsOn = oncePer((state: Redis) => verifyDeps(config, {
 }))
 const leasedCacheOf = oncePer((cache: Redis) => simulatedLeases(redisRecordCache(cache)))
 
-/** The stage `verify`; its provider is down at times, and its verdict follows the number. */
+/**
+ * The stage `verify`; its provider is down at times, hosts put rows off, and its verdict follows the
+ * number.
+ */
 function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
   return observer.watch(createVerifyStage({
     ...verifyDepsOf(redis, cache),
     retryForMs: chaos.happens(0.3) ? 3 : 60_000,
-    check: async rows => {
+    hostRetryForMs: chaos.happens(0.3) ? 5 : 60_000,
+    check: async (rows, { isLast = false }) => {
       await observer.onCall()
       if (chaos.happens(faults.providerDown)) return downFor(rows)
       const verdicts = new Map(rows.map(({ row, canonical }) => [row, verdictOf(canonical)]))
-      return { kind: 'answered', verdicts }
+      const open = new Map<number, Waiting>()
+      for (const { row, tries = 0 } of isLast ? [] : rows) {
+        if (tries > MAX_TRIES || !chaos.happens(faults.hostBusy)) continue
+        open.set(row, { reason: 'greylisted', afterMs: chaos.below(6), forHost: true })
+        verdicts.delete(row)
+      }
+      return verdicts.size === 0 ? { kind: 'down', open } : { kind: 'answered', verdicts, open }
     },
   }))
 }
