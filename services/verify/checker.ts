@@ -247,7 +247,9 @@ function resultOf (
   if (failed.size === rows.length && down.length === 0) return { kind: 'rejected' }
   const open = new Map(down.map((row) => [row, NO_PROVIDER]))
   for (const [row, terms] of isLast ? [] : retry) {
-    open.set(row, { reason: answers.get(row)?.reason ?? 'unavailable', ...terms })
+    const { status, reason } = answers.get(row) ?? NO_VERDICT
+    // A row may have a verdict that a further answer would confirm: it has not waited for a reason.
+    open.set(row, { reason: status === 'unknown' ? reason : 'timeout', ...terms })
   }
   if (open.size === 0) return { kind: 'answered', verdicts: answers }
   if (open.size === rows.length) return { kind: 'down', open }
@@ -272,6 +274,8 @@ type FallbackOptions = BatchOptions & {
 }
 
 type RetryTerms = Omit<Waiting, 'reason'>
+
+const NO_VERDICT = { status: 'unknown', reason: NO_PROVIDER.reason } as const
 
 const AT_NEXT_CHECK: RetryTerms = { afterMs: 0, forHost: false }
 

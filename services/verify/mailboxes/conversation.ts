@@ -93,6 +93,8 @@ const MAX_TURN_MS = 30_000
 const RENEW_MS = 60_000
 /** How long we rest when a server says that we are too fast, or not now, without a time. */
 const SLOWER_MS = 60_000
+/** How long a server rests that takes no session now, without a time. */
+const GREETING_MS = 10_000
 const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' } as const satisfies Probed
 const POSTMASTERS: Readonly<Partial<Record<Meaning, 'accepted' | 'refused'>>> = {
   accepted: 'accepted', no_mailbox: 'refused',
@@ -553,7 +555,7 @@ export class Conversation {
       return this.#restAs(code >= 500 ? 'blocked' : 'limited', waitMs)
     }
     if (meaning === 'greylisted' || meaning === 'limited') {
-      this.#exchange = { why: 'greylisted', restMs: waitMs ?? SLOWER_MS }
+      this.#exchange = { why: 'greylisted', restMs: waitMs ?? GREETING_MS }
       return
     }
     // What it says of itself is true of all of its rows.

@@ -144,7 +144,10 @@ export class MailHosts {
       if (state.isUntruthful) return row.settle({ mailbox: 'accepted', acceptance: 'accepts_any' })
       if (state.why !== undefined) {
         // A host that may answer later counts more than one that cannot be reached.
-        if (row.last.mailbox === 'unreachable') row.last = { mailbox: state.why, retry: true }
+        const isSoon = state.why === 'greylisted'
+        if (row.last.mailbox === 'unreachable') {
+          row.last = { mailbox: state.why, retry: isSoon ? { afterMs: state.restMs } : true }
+        }
         continue
       }
       const policy = policyOf(row.domain, host.name, this.options.limits)
@@ -362,8 +365,9 @@ export class ExchangeQueue {
     })
     const { report, exchange, unasked } = await conversation.run()
     const restMs = await memory.end(this.#party, granted.session, report)
-    // An exchange that talks to another session of ours is there.
-    if (exchange !== undefined && this.#sessions === 1) {
+    // An exchange that talks to another session of ours is there: one more was too many.
+    const isOneTooMany = exchange !== undefined && this.#sessions > 1
+    if (exchange !== undefined && !isOneTooMany) {
       await memory.rest(host.name, exchange.why, exchange.restMs)
     }
     const { ending } = report
@@ -379,6 +383,7 @@ export class ExchangeQueue {
     this.#sessions -= 1
     this.#hosts.releaseConnection()
     for (const row of unasked) await this.#hosts.place(row)
+    if (isOneTooMany) return this.#wait({ why: 'sessions', waitMs: MAX_WAIT_MS })
     if (ending !== 'well') this.#leave()
     await this.drain()
   }

@@ -136,6 +136,8 @@ export function createSmtpProbeProvider (
 /** Minutes until a mailbox is asked again, by the number of questions before. */
 const RETRY_MINUTES = [5, 15, 30, 60, 120]
 const JITTER = 0.2
+/** How often a server is believed that says when to ask again. */
+const TRUSTED_WORDS = 5
 /**
  * How often a row is asked again that has this answer. What servers promise to answer later is
  * asked for until the deadline.
@@ -147,10 +149,11 @@ const MAX_TRIES: Readonly<Partial<Record<Mailbox, number>>> = {
 /** When a row is asked again: as its server says, or by RETRY_MINUTES; a row in a queue at once. */
 function retryOf ({ mailbox, retry }: Probed, tries: number): ProviderAnswer['retry'] {
   if (retry === undefined || tries >= (MAX_TRIES[mailbox] ?? Infinity)) return undefined
-  if (retry !== true) return retry
-  if (mailbox === 'late') return { afterMs: 0 }
-  const minutes = RETRY_MINUTES[Math.min(tries, RETRY_MINUTES.length - 1)] ?? 0
-  return { afterMs: Math.round(minutes * 60_000 * (1 + JITTER * (2 * Math.random() - 1))) }
+  if (mailbox === 'late') return retry === true ? { afterMs: 0 } : retry
+  const steps = retry === true ? tries : tries - TRUSTED_WORDS
+  const minutes = steps < 0 ? 0 : RETRY_MINUTES[Math.min(steps, RETRY_MINUTES.length - 1)] ?? 0
+  const afterMs = Math.round(minutes * 60_000 * (1 + JITTER * (2 * Math.random() - 1)))
+  return { afterMs: Math.max(afterMs, retry === true ? 0 : retry.afterMs) }
 }
 
 type Search = Pick<SmtpProbeOptions, 'domains' | 'hosts'> & {
