@@ -103,7 +103,9 @@ export function isTooFast (reply: SmtpReply, question: ReplyQuestion): boolean {
   if (code < 400 || code >= 500) return false
   if (TOO_FAST_CODES.has(enhanced.slice(2))) return true
   const text = readText(reply, question)
-  return TOO_FAST.test(text) && !NOT_TOO_FAST.test(text)
+  // A server that has enough of us now greets us once it has less.
+  if (question.step === 'greeting' && TOO_MANY_SESSIONS.test(text)) return false
+  return (TOO_FAST.test(text) || TOO_MANY_SESSIONS.test(text)) && !NOT_TOO_FAST.test(text)
 }
 
 /** What a server was asked when it gave a reply. */
@@ -927,13 +929,16 @@ const RULES = REPLY_RULES.map((rule) => {
 })
 
 const TOO_FAST = compilePhrases([
-  'too many [concurrent|simultaneous|smtp|open|recent|incoming|new] (connections|connection|' +
-    'sessions|messages|mails|emails|errors|requests|commands|invalid)',
+  'too many (messages|mails|emails|errors|requests|commands|invalid)',
   '(connection|connections|message|sending|sender|client|unusual) (rate|frequency)',
   'rate limit*', 'rate exceeded', 'throttl*', 'slow down', 'frequency limited',
-  'too (quickly|fast|often|much)', 'unexpected volume', 'concurrent (connections|sessions)',
-  'connection limit', 'maximum (number of|allowed) (connections|sessions)',
-  'deferred due to', '(trop de|zu viele|zuviele) (connexions|verbindungen)',
+  'too (quickly|fast|often|much)', 'unexpected volume', 'deferred due to',
+])
+const TOO_MANY_SESSIONS = compilePhrases([
+  'too many [concurrent|simultaneous|smtp|open|recent|incoming|new] (connections|connection|' +
+    'sessions)', 'concurrent (connections|sessions)',
+  'maximum (number of|allowed) (connections|sessions)', 'connection limit',
+  '(trop de|zu viele|zuviele) (connexions|verbindungen)',
 ])
 /** The mail of the recipient, and a client that returned before its time. */
 const NOT_TOO_FAST = compilePhrases([

@@ -124,6 +124,24 @@ describe('an owner that says we ask too fast', () => {
   })
 
   it.each([
+    ['421 4.7.0 [TSS04] Messages deferred due to unexpected volume', 'limited'],
+    ['421 4.7.0 Error: too many connections from 192.0.2.1', 'failed'],
+    ['421 4.3.2 Service not available', 'failed'],
+  ])('at the greeting rests, or only that server: %s', async (reply, ending) => {
+    const endings: string[] = []
+    const memory = createOpenMemory()
+    const { ask } = await start(() => undefined, {
+      ...memory,
+      end: async (party, session, report) => {
+        endings.push(report.ending)
+        return await memory.end(party, session, report)
+      },
+    }, { GREETING: reply })
+    const [answer] = await ask('jane@firm.org')
+    expect([answer?.mailbox, ...endings]).toEqual(['greylisted', ending])
+  })
+
+  it.each([
     '450 4.2.1 The user you are trying to contact is receiving mail at a rate too often',
     '450 4.2.0 Greylisted, you came back too fast',
   ])('of the recipient, or by greylisting, limits no other: %s', async (reply) => {
