@@ -158,6 +158,19 @@ describe('the recipients of an owner', () => {
   })
 })
 
+describe('a clock that is set back', () => {
+  it('neither fills nor delays', async () => {
+    const [memory, party] = [memoryOf(), newParty()]
+    const { session } = await granted(memory, party, 5)
+    await setClock(nowMs - HOUR_MS)
+    expect(await memory.more(party, session, 20)).toMatchObject({ recipients: 5 })
+    expect(await memory.more(party, session, 20)).toMatchObject({ recipients: 0, waitMs: 1_200 })
+    await setClock(nowMs + 12_001)
+    expect(await memory.more(party, session, 20)).toMatchObject({ recipients: 10 })
+    await setClock(nowMs + HOUR_MS)
+  })
+})
+
 describe('the sessions of an owner', () => {
   it('are at most so many at a time in all processes, and end with their lease', async () => {
     const [one, other] = [memoryOf(), memoryOf(connect())]
@@ -171,6 +184,8 @@ describe('the sessions of an owner', () => {
     expect(await one.begin(party, 1)).toEqual({ why: 'sessions', waitMs: 1 })
     await setClock(nowMs + 1)
     await granted(one, party)
+    // The lease of the other one was renewed.
+    await setClock(nowMs + LEASE_MS - 2)
     expect(await other.more(party, alive.session, 1)).toMatchObject({ recipients: 1 })
     expect(await one.begin(party, 1)).toMatchObject({ why: 'sessions' })
     expect(await one.more(party, dead.session, 1)).toBeUndefined()

@@ -7,6 +7,7 @@ import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { BUILT_IN_PROVIDERS, VENDOR_PRESETS } from '../../../services/jobs/checks.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { factoriesOf, logDns, mailDomainsOf, verifyDeps } from '../../../services/verify/main.ts'
+import { createOpenMemory } from '../../support/mail/open-memory.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import { FAKE_KEYS } from '../../support/vendors/fake-vendor.ts'
 import { batchDescription } from '../../support/vendors/vendor.ts'
@@ -30,19 +31,22 @@ describe('the providers of a verify configuration', () => {
 
   it('have ids of their own below 100, if they are built in', () => {
     const settings = { SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9' }
-    const factories = factoriesOf(load(settings))
+    const factories = factoriesOf(load(settings), { memory: createOpenMemory() })
     const ids = BUILT_IN_PROVIDERS.map(name => factories[name]?.().id ?? 0)
     expect(ids).toHaveLength(BUILT_IN_PROVIDERS.length)
     expect(new Set(ids).size).toBe(ids.length)
     expect(ids.filter(id => !(id > 0 && id < 100))).toEqual([])
   })
 
-  it('build smtp-probe only with SMTP_HELO and DNS_SERVERS', () => {
+  it('build smtp-probe only with SMTP_HELO, DNS_SERVERS and the cache Redis', () => {
     const [HELO, DNS] = [{ SMTP_HELO: 'probe.verify.org' }, { DNS_SERVERS: '127.0.0.1:9' }]
-    const probeOf = (more: Record<string, string>) => factoriesOf(load(more))['smtp-probe']?.()
+    const probeOf = (more: Record<string, string>) =>
+      factoriesOf(load(more), { memory: createOpenMemory() })['smtp-probe']?.()
     expect(probeOf({ ...HELO, ...DNS })).toMatchObject({ id: 4, services: ['email-validation'] })
     expect(() => probeOf(DNS)).toThrow('smtp-probe needs SMTP_HELO')
     expect(() => probeOf(HELO)).toThrow('smtp-probe needs DNS_SERVERS')
+    expect(() => factoriesOf(load({ ...HELO, ...DNS }))['smtp-probe']?.())
+      .toThrow('smtp-probe needs REDIS_CACHE_URL')
   })
 
   it('of presets have ids of their own from 900101', () => {
