@@ -63,7 +63,8 @@ export class EgressChecks {
   Promise<EgressReport> {
     const { name, helo, sender = '' } = described
     const findings: EgressFinding[] = []
-    const add = (check: EgressFinding['check'], found: Finding) => findings.push({ check, ...found })
+    const add = (check: EgressFinding['check'], found: Finding) =>
+      findings.push({ check, ...found })
     if (request.isOfThisMachine === true && described.address !== undefined) {
       const found = await checkLocalAddress(described.address)
       if (found !== undefined) add('address', found)

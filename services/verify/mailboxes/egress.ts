@@ -44,7 +44,8 @@ export function isProxyAddress (text: string): boolean {
  */
 function parseProxy (text: string): Proxy | undefined {
   const address = isProxyAddress(text) ? `socks5://${text}` : text
-  if (!/^(?:socks5|http):\/\/[^/?#\s]+\/?$/.test(address) || !URL.canParse(address)) return undefined
+  const isOfKind = /^(?:socks5|http):\/\/[^/?#\s]+\/?$/.test(address)
+  if (!isOfKind || !URL.canParse(address)) return undefined
   const { protocol, hostname, port, username, password } = new URL(address)
   // A URL leaves out the usual port of HTTP.
   const isUsualPort = protocol === 'http:' && /:80\/?$/.test(address)
@@ -129,8 +130,10 @@ Promise<Socket> {
 }
 
 /** Refusals of a SOCKS5 proxy that concern the target (RFC 1928, 6); all others concern us. */
-const TARGET_FAULTS =
-  /(?:Failure|(?:Network|Host)Unreachable|ConnectionRefused|TTLExpired|AddressNotSupported|timed out)$/
+const TARGET_FAULTS = new RegExp(`(?:${[
+  'Failure', 'NetworkUnreachable', 'HostUnreachable', 'ConnectionRefused', 'TTLExpired',
+  'AddressNotSupported', 'timed out',
+].join('|')})$`)
 
 async function tunnelBySocks (
   socket: Socket, { host, port, user, password }: Proxy,

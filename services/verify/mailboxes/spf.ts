@@ -120,10 +120,8 @@ class SpfCheck {
         return false
       }
       case 'ptr': {
-        for (const name of await this.#confirmedNames()) {
-          if (name === target.toLowerCase() || name.endsWith(`.${target.toLowerCase()}`)) return true
-        }
-        return false
+        const names = await this.#confirmedNames()
+        return names.some(name => `.${name}`.endsWith(`.${target.toLowerCase()}`))
       }
       default:
         return await this.#isAt(target, term)
@@ -254,7 +252,9 @@ function parseMechanism (word: string): Term | undefined {
 
 const isTarget = (text: string) => text.startsWith(':') && isDomainSpec(text.slice(1))
 
-function parseNetwork (rest: string, kind: 'ip4' | 'ip6'): Pick<Term, 'domain' | 'bits4' | 'bits6'> {
+function parseNetwork (
+  rest: string, kind: 'ip4' | 'ip6'
+): Pick<Term, 'domain' | 'bits4' | 'bits6'> {
   const [, address = '', bits] = /^:([^/]*)(?:\/(0|[1-9]\d{0,2}))?$/.exec(rest) ?? []
   const isAddress = kind === 'ip4'
     ? ipaddr.IPv4.isValidFourPartDecimal(address)

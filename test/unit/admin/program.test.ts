@@ -190,7 +190,7 @@ it('the program has these commands, each with a description', () => {
     'webhook-endpoint enable', 'webhook-endpoint rotate', 'webhook-endpoint delete',
     'partner create', 'partner list', 'partner rotate', 'partner revoke',
     'job erase', 'sign-in', 'audit', 'access-log', 'keys list', 'keys rewrap', 'keys rotate',
-    'lag', 'jobs', 'pause', 'resume', 'cells', 'replay', 'drain',
+    'lag', 'jobs', 'pause', 'resume', 'cells', 'egress', 'replay', 'drain',
     'dead list', 'dead show', 'dead replay', 'dead discard', 'journal restore',
   ])
 })
