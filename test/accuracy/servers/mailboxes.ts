@@ -7,6 +7,7 @@ import { verifyConfig } from '../../../services/verify/config.ts'
 import { factoriesOf } from '../../../services/verify/main.ts'
 import type { Provider, ProviderVerdict } from '../../../services/verify/provider.ts'
 import { startDnsServer, type Zone } from '../../support/mail/dns-server.ts'
+import { createOpenMemory } from '../../support/mail/open-memory.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import { measure, type AccuracyRow } from '../row.ts'
 import { TRUTH_DOMAINS, type TruthDomain, type Want } from './domains.ts'
@@ -147,10 +148,11 @@ function createProvider (dnsAddress: string, port: number): Provider {
     SMTP_CONCURRENCY: '10',
     SMTP_PER_MINUTE: '1000',
     SMTP_CONNECTIONS: '128',
-    SMTP_GREYLIST_SECONDS: String(GREYLIST_SECONDS),
+    SMTP_FIRST_TIMEOUT_MS: String(CALL_MS),
+    SMTP_LATER_TIMEOUT_MS: String(CALL_MS),
     SMTP_REST_SECONDS: String(GREYLIST_SECONDS),
   })
-  const provider = factoriesOf(config)['smtp-probe']?.()
+  const provider = factoriesOf(config, { memory: createOpenMemory() })['smtp-probe']?.()
   if (provider === undefined) throw new Error('there is no provider smtp-probe')
   return provider
 }
