@@ -363,6 +363,25 @@ describe('a mail server that blocks us', () => {
   })
 })
 
+it('a row for which a server ends the session costs no other row its answer', async () => {
+  const { provider } = await setUp({
+    'mx.picky.org': {
+      script: {
+        EHLO: '250-hi\r\n250 PIPELINING',
+        RCPT: line => line.includes('<joe@')
+          ? 'drop'
+          : line.includes('<jane') ? '250 ok' : '550 5.1.1 unknown',
+      },
+    },
+  })
+  const [first, ...others] = await provider().check(
+    ...request(['joe@picky.org', ...janes(3, 'picky.org'), 'x@picky.org']))
+  expect(words(first!)).toBe('unknown mail_server_unreachable later')
+  expect(said(others)).toEqual([
+    ...Array(3).fill('valid deliverable'), 'invalid mailbox_not_found',
+  ])
+})
+
 describe('connections to mail servers', () => {
   it('go to public addresses alone, whatever DNS says', async () => {
     const { provider, dialled } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } }, {

@@ -540,11 +540,12 @@ export class Conversation {
     const { asked } = this.#counts
     const isLimit = kind === 'dropped' && asked >= MIN_LIMIT
     if (isLimit) void this.#noteDrop(asked)
-    for (const row of rows) {
-      // The server took others before, so another session may be all that this row needs.
-      if (this.#isFull || (kind === 'dropped' && asked > 0 && row.losses++ < MAX_LOSSES)) {
-        this.#unasked.push(row)
-      } else row.settle({ mailbox: BY_FAULT[kind], retry: true })
+    for (const [index, row] of rows.entries()) {
+      // The server took others before, or ended the session for the row in front of this one, so
+      // another session may be all that this row needs.
+      const isAnothers = kind === 'dropped' && asked + index > 0
+      if (this.#isFull || (isAnothers && row.losses++ < MAX_LOSSES)) this.#unasked.push(row)
+      else row.settle({ mailbox: BY_FAULT[kind], retry: true })
     }
   }
 
