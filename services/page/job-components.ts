@@ -45,6 +45,7 @@ const WAITING_REASONS: Readonly<Record<string, string>> = {
   blocked: 'the server refuses us for now',
   mail_server_unreachable: 'the server cannot be reached',
   timeout: 'the server takes only so many questions at a time',
+  dns_error: 'nobody says which server the domain has',
   unavailable: 'the check is not available yet',
 }
 

@@ -126,7 +126,9 @@ export function createSmtpProbeProvider (
       return await Promise.all(rows.map(async ({ row, canonical, tries = 0 }) => {
         const evidence = await findEvidence(canonical, search)
         const verdict = createVerdict(canonical, evidence, search.lists)
-        const retry = evidence.probed && retryOf(evidence.probed, tries)
+        const retry = verdict.reason === 'dns_error'
+          ? retryOfDomain(tries)
+          : evidence.probed && retryOf(evidence.probed, tries)
         return { row, verdict, ...(retry && { retry }) }
       }))
     },
@@ -154,6 +156,14 @@ function retryOf ({ mailbox, retry }: Probed, tries: number): ProviderAnswer['re
   const minutes = steps < 0 ? 0 : RETRY_MINUTES[Math.min(steps, RETRY_MINUTES.length - 1)] ?? 0
   const afterMs = Math.round(minutes * 60_000 * (1 + JITTER * (2 * Math.random() - 1)))
   return { afterMs: Math.max(afterMs, retry === true ? 0 : retry.afterMs) }
+}
+
+/** Resolvers may fail for a while; a domain whose name servers are broken stays broken. */
+const DNS_TRIES = 3
+const DNS_RETRY_MS = 60_000
+
+function retryOfDomain (tries: number): ProviderAnswer['retry'] {
+  return tries < DNS_TRIES ? { afterMs: DNS_RETRY_MS } : undefined
 }
 
 type Search = Pick<SmtpProbeOptions, 'domains' | 'hosts'> & {

@@ -1,9 +1,12 @@
 import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { loadConfig } from '../../../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../../../services/verify/config.ts'
 import { SmtpChannel } from '../../../../services/verify/mailboxes/session.ts'
+import { request, smtpProviderOf } from '../../../support/mail/smtp-probe.ts'
+import { startDnsServer } from '../../../support/mail/dns-server.ts'
+import { startMailServers } from '../../../support/mail/mail-servers.ts'
 import { STAGE_ENVIRONMENT } from '../../../support/stacks/stage-environment.ts'
 
 beforeEach(() => { vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) })
@@ -52,4 +55,25 @@ it('the configured timeouts of steps and sessions contain each other', () => {
   } = config
   expect([first, later, greeting, reply, session])
     .toEqual([8_000, 20_000, 75_000, 75_000, 600_000])
+})
+
+it('a row whose domain has no answer of the DNS waits a minute, three times', async () => {
+  vi.useRealTimers()
+  const mail = await startMailServers({ 'mx.plain.org': { recipients: () => undefined } })
+  onTestFinished(mail.stop)
+  const dns = await startDnsServer({ ...mail.zones, 'plain.org': { fault: 'SERVFAIL' } })
+  onTestFinished(dns.stop)
+  const provider = smtpProviderOf({ dns, mail })
+  const answerTo = async (tries: number) => {
+    const [[row], options] = request(['jane@plain.org'])
+    const [answer] = await provider.check([{ row: 0, canonical: '', ...row, tries }], options)
+    return answer
+  }
+  for (const tries of [0, 1, 2]) {
+    expect(await answerTo(tries))
+      .toMatchObject({ verdict: { reason: 'dns_error' }, retry: { afterMs: 60_000 } })
+  }
+  expect(await answerTo(3)).not.toHaveProperty('retry')
+  dns.zones.set('plain.org', { mx: [[10, 'mx.plain.org']] })
+  expect(await answerTo(1)).toMatchObject({ verdict: { status: 'risky', reason: 'catch_all' } })
 })
