@@ -8,6 +8,7 @@ import { fleet } from './scenarios/fleet.ts'
 import { kafkaRequests } from './scenarios/kafka.ts'
 import { kills } from './scenarios/kills.ts'
 import { links } from './scenarios/links.ts'
+import { mail } from './scenarios/mail.ts'
 import { messages } from './scenarios/messages.ts'
 import { outside } from './scenarios/outside.ts'
 import { partitions } from './scenarios/partitions.ts'
@@ -18,6 +19,6 @@ import { synchronousRequests } from './scenarios/synchronous.ts'
 /** Every fault there is, in the order they are run: those that need services of their own last. */
 export const CATALOGUE: readonly Fault[] = [
   ...failpoints, ...synchronousRequests, ...kills, ...processes, ...stores, ...disks,
-  ...messages, ...outside, ...batchVendor, ...broker, ...kafkaRequests, ...links, ...cluster,
+  ...messages, ...outside, ...batchVendor, ...mail, ...broker, ...kafkaRequests, ...links, ...cluster,
   ...partitions, ...fleet,
 ]
