@@ -256,8 +256,8 @@ function parseDeadline (text: string): number {
   const [, number = '', unit = ''] = /^(\d{1,6})([smh])$/.exec(text) ?? []
   const seconds = Number(number) * (UNIT_SECONDS[unit] ?? 0)
   if (seconds >= DEADLINE_SECONDS.min && seconds <= DEADLINE_SECONDS.max) return seconds
-  throw new UsageError(`--deadline ${text} is not a time from 1m to 48h. Use a number and s, m or ` +
-    'h, such as 90s, 30m or 6h.')
+  throw new UsageError(`--deadline ${text} is not a time from 1m to 48h. Use a number and s, m ` +
+    'or h, such as 90s, 30m or 6h.')
 }
 
 const integerUpTo = (max: number) => (text: string): number => {
@@ -359,7 +359,8 @@ function jobText (job: JobStatusResource): string {
 /** A line with the rows that wait, why and until when; none from an older service. */
 function waitingText ({ waiting }: JobStatusResource): string {
   if (!waiting) return ''
-  const reasons = Object.entries(waiting.reasons).map(([reason, rows]) => `${count(rows)} ${reason}`)
+  const reasons = Object.entries(waiting.reasons)
+    .map(([reason, rows]) => `${count(rows)} ${reason}`)
   return `${counted(waiting.rows, 'row')} waiting until about ` +
     `${minuteText(Date.parse(waiting.estimatedEndAt))}: ${reasons.join(', ')}\n`
 }

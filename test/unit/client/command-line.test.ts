@@ -74,9 +74,12 @@ describe('the command submit', () => {
 
   it('applies its options', async () => {
     const { service } = await run([...submit, '-y', '-q', '--country', 'de', '--force-fresh',
-      '--metadata', 'a=1', '--metadata', 'b=c=d', '--only', 'status'])
+      '--metadata', 'a=1', '--metadata', 'b=c=d', '--only', 'status',
+      '--deadline', '90m'])
     expect(service.jobs[0]?.body)
-      .toMatchObject({ countryCode: 'DE', forceFresh: true, metadata: { a: '1', b: 'c=d' } })
+      .toMatchObject({
+        countryCode: 'DE', forceFresh: true, metadata: { a: '1', b: 'c=d' }, deadline: 5_400,
+      })
     expect(readFileSync(output, 'utf8')).toMatch(/^phone,status\n/)
   })
 
@@ -102,6 +105,8 @@ describe('the command submit', () => {
     [[...submit, '--country', 'XX'], 'two-letter code'],
     [[...submit, '--metadata', 'a'], 'key=value'],
     [[...submit, '--delimiter', '"'], 'one ASCII character'],
+    ...['59s', '49h', '0m', '60', '6 h', '1.5h', ''].map((time): [readonly string[], string] =>
+      [[...submit, '--deadline', time], `--deadline ${time} is not a time from 1m to 48h.`]),
     [[...submit, '--parallel', '11'], '11 is not an integer from 1 to 10.'],
     [[...submit, '--key', 'secret'], "unknown option '--key'"],
     [submit, 'Confirm it with --yes'],
@@ -161,6 +166,14 @@ describe('another command', () => {
     service.jobs[0]!.polls = 0
     expect((await run(['status', 'job_1'], { service })).out)
       .toMatch(/50 %\n.*\nat most \$0.000005/)
+    const estimatedEndAt = '2026-08-11T10:05:00.000Z'
+    const waiting = { rows: 3, reasons: { greylisted: 2, timeout: 1 }, estimatedEndAt }
+    service.change({ reason: 'assigned_range', waiting: { waiting, deadline: null } })
+    service.jobs[0]!.polls = 0
+    expect((await run(['status', 'job_1'], { service })).out).toMatch(
+      /\n3 rows waiting until about 2026-08-11 10:05 UTC: 2 greylisted, 1 timeout\nat most /)
+    service.change({ reason: 'assigned_range' })
+    service.jobs[0]!.polls = 2
     expect((await run(['results', 'job_1'], { service })).out)
       .toBe('row,input,e164,status,reason,duplicate_of\r\n' +
         `1,"+1",${verdictOf('+1')},valid,"assigned_range",\r\n`)
