@@ -122,9 +122,9 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
       if (secret === '') return { kind: 'missing' }
       const hash = hashOf(secret)
       if (!isWellFormed(secret)) return { kind: 'invalid' }
-      const found = await findRecord(deps, hash)
-      if (found === undefined) return { kind: 'invalid' }
-      const { record, allowed } = found
+      const key = await findRecord(deps, hash)
+      if (key === undefined) return { kind: 'invalid' }
+      const { record, allowed } = key
       const reason = inactiveReason(record, now())
       if (reason !== undefined) return { kind: reason }
       if (await organizations.isErased(record.orgId)) return { kind: 'revoked' }
@@ -386,9 +386,9 @@ function createKeyStore (redis: RedisClient) {
     /** The keys of an organization in the order they were made. */
     async list (orgId: string): Promise<KeyRecord[]> {
       const hashes = await redis.zrange(keysOfOrganization(orgId), '0', '-1')
-      const found = await Promise.all(hashes.map(async hash =>
+      const keys = await Promise.all(hashes.map(async hash =>
         parseRecord(hash, (await records.read(keyOf(hash)))?.fields ?? {})))
-      return found.filter(record => record !== undefined)
+      return keys.filter(record => record !== undefined)
     },
   }
 }

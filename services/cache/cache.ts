@@ -102,19 +102,19 @@ export function redisRecordCache (
       const records = nothing.length === 0
         ? nothing
         : await attempt(() => findRecords(scripts, entriesOf(scope, tokens)), nothing)
-      const found = records.filter(record => record !== undefined).length
+      const hits = records.filter(record => record !== undefined).length
       const { service } = scope
-      metrics?.count('cache_lookups_total', { service, outcome: 'found' }, found)
-      metrics?.count('cache_lookups_total', { service, outcome: 'missing' }, records.length - found)
+      metrics?.count('cache_lookups_total', { service, outcome: 'found' }, hits)
+      metrics?.count('cache_lookups_total', { service, outcome: 'missing' }, records.length - hits)
       return records
     },
     claim: async (scope, tokens, { job, leaseMs: ms, usable }) => {
       const rows = tokenCount(tokens)
       if (rows === 0) return []
-      const own = new Array<string>(rows).fill(leaseOf(job))
+      const leases = new Array<string>(rows).fill(leaseOf(job))
       const claimed = await attempt(() =>
-        claimEntries(scripts, entriesOf(scope, tokens), { own, ms, usable }), [])
-      return own.map((_, row) => claimed[row] ?? 'mine')
+        claimEntries(scripts, entriesOf(scope, tokens), { values: leases, ms, usable }), [])
+      return leases.map((_, row) => claimed[row] ?? 'mine')
     },
     store: async (scope, tokens, records) => {
       const rows = [...records.keys()].filter(row => isVerdict(records[row]))
@@ -128,9 +128,9 @@ export function redisRecordCache (
     offer: async (scope, tokens, { records, usable }) => {
       if (tokenCount(tokens) === 0) return []
       const entries = { keyPrefix: keyPrefixOf(scope), tokens }
-      const own = records.map(createWriter())
+      const values = records.map(createWriter())
       const claimed = await attempt(() =>
-        claimEntries(scripts, [entries], { own, ms: MAX_FRESHNESS_MS, usable }), [])
+        claimEntries(scripts, [entries], { values, ms: MAX_FRESHNESS_MS, usable }), [])
       return records.map((record, row) => claimed[row] ?? record)
     },
     release: async (scope, tokens, job) => {
@@ -185,34 +185,35 @@ async function findRecords (
 }
 
 type ClaimOptions = {
-  readonly own: readonly string[]
+  /** What to store for each contact. */
+  readonly values: readonly string[]
   readonly ms: number
   readonly usable: (record: CachedRecord) => boolean
 }
 
 /**
- * Claims contacts for the first caller: returns the values of others, or undefined where the own
- * text is stored now. Records that cannot be used are claimed a second time and overwritten, unless
- * they were replaced in between.
+ * Claims contacts for the first caller: returns the values of others, or undefined where its
+ * own value is stored now. Records that cannot be used are claimed a second time and overwritten,
+ * unless they were replaced in between.
  */
 async function claimEntries (
-  scripts: CacheScripts, lists: readonly Entries[], { own, ms, usable }: ClaimOptions
+  scripts: CacheScripts, lists: readonly Entries[], { values, ms, usable }: ClaimOptions
 ): Promise<readonly (CachedRecord | 'leased' | undefined)[]> {
   const read = createReader()
   const readEntry = (text: string | null | undefined, row: number) => {
-    if (typeof text !== 'string' || text === own[row]) return undefined
+    if (typeof text !== 'string' || text === values[row]) return undefined
     if (text.startsWith(LEASE)) return 'leased'
     const record = read(text)
     return record !== undefined && usable(record) ? record : 'stale'
   }
-  const texts = await scripts.claim(lists, own, { ms, stale: [] })
+  const texts = await scripts.claim(lists, values, { ms, stale: [] })
   const claimed = texts.map(readEntry)
   const again = [...claimed.keys()].filter(row => claimed[row] === 'stale')
   if (again.length > 0) {
     const stale = [...new Set(again.map(row => texts[row] ?? ''))]
-    const ownAgain = again.map(row => own[row] ?? '')
+    const valuesAgain = again.map(row => values[row] ?? '')
     const second =
-      await scripts.claim(lists.map(list => pickEntries(list, again)), ownAgain, { ms, stale })
+      await scripts.claim(lists.map(list => pickEntries(list, again)), valuesAgain, { ms, stale })
     for (const [index, row] of again.entries()) claimed[row] = readEntry(second[index], row)
   }
   return claimed.map(entry => entry === 'stale' ? undefined : entry)
@@ -242,15 +243,15 @@ function createScripts (redis: RedisClient) {
     find: async ({ keyPrefix, tokens }: Entries) =>
       unpackStrings(await find([keyPrefix], [tokens])),
     /**
-     * Returns the value of the entry of each contact; null if it was set to the text in `own`, for
-     * `ms` milliseconds. `stale` texts are overwritten. There is one list per version of the
+     * Returns the value of the entry of each contact; null if it was set to the one in `values`,
+     * for `ms` milliseconds. `stale` texts are overwritten. There is one list per version of the
      * tokens, with the same contacts: a record or lease in any of them counts.
      */
     claim: async (
-      lists: readonly Entries[], own: readonly string[],
+      lists: readonly Entries[], values: readonly string[],
       { ms, stale }: { readonly ms: number, readonly stale: readonly string[] }
     ) => {
-      const { numbers, texts } = packStrings(own)
+      const { numbers, texts } = packStrings(values)
       const rest = [texts.length, ...texts, ...lists.map(({ tokens }) => tokens), ...stale]
       return unpackStrings(
         await claim(lists.map(({ keyPrefix }) => keyPrefix), [ms, numbers, ...rest]))

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { type CreateJobBody, MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
-import { type ContactKind, SERVICES } from '../jobs/results/columns.ts'
+import { type ContactKind, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import type { Submission } from '../jobs/send.ts'
 import { type Prices, unitPriceMicros } from '../money/prices.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
@@ -175,7 +175,8 @@ const isSandboxInput: Readonly<Record<ContactKind, (input: string) => boolean>> 
 function sandboxRefusal (
   { service, inputs }: JobRequest, mode: Mode, prices: Prices
 ): ApiError | undefined {
-  if (mode !== 'test' || !inputs.some(isSandboxInput[SERVICES[service].kind])) return undefined
+  const { kind } = SERVICE_DEFINITIONS[service]
+  if (mode !== 'test' || !inputs.some(isSandboxInput[kind])) return undefined
   const requiredMicros = unitPriceMicros(prices, service, 'live') * inputs.length
   return { code: 'insufficient_balance', more: { requiredMicros, availableMicros: 0 } }
 }

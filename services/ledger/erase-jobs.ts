@@ -13,7 +13,7 @@ import type { JobKeyCopy } from '../jobs/job-key-copy.ts'
 import { openJobKey } from '../jobs/job-keys.ts'
 import type { ReadingDeps } from '../jobs/results/read-chunks.ts'
 import type { Archive } from '../jobs/results/archive.ts'
-import { columnsOf, identitiesOf, SERVICES } from '../jobs/results/columns.ts'
+import { columnsOf, contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import { createResults, type Rows } from '../jobs/results/results.ts'
 
 export type EraseJobsDeps = {
@@ -159,14 +159,14 @@ export function createCachedErasure (deps: EraseCachedDeps) {
     const found = await deps.archive.find(tenant, id)
     if (found === undefined) return
     const { job, manifest } = found
-    const { kind } = SERVICES[job.service]
+    const { kind } = SERVICE_DEFINITIONS[job.service]
     const column = columnsOf(job.service).indexOf(kind === 'phone' ? 'e164' : 'email')
     const contactsOf = (rows: Rows) =>
       [...new Set(rows.map(cells => cells[column] ?? '').filter(contact => contact !== ''))]
     for await (const rows of results.rows(job, manifest)) {
       // A version that is not configured stands for the newest one; `rotated` has all others.
       const scope = { tenant, service: job.service, version: '' }
-      const contacts = identitiesOf(kind, contactsOf(rows))
+      const contacts = contactIdentities(kind, contactsOf(rows))
       const { version, tokens, rotatedTokens: rotated } = deps.tokenize(scope, contacts)
       await deps.cache.erase({ ...scope, version, rotated }, tokens)
     }

@@ -4,7 +4,7 @@ import type { Emission } from '../runtime/engine/stage.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { NO_BATCH, createBlock, type DuplicateOutcome } from '../jobs/results/block.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
-import { SERVICES } from '../jobs/results/columns.ts'
+import { SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../jobs/results/outcome.ts'
 import type { Lane } from '../topology.ts'
 import { type Chunk, classifyRow, type JobTerms, originalOf } from './row-kinds.ts'
@@ -62,7 +62,7 @@ function copiesOf ({ coordinates, duplicates }: Chunk, row: number): number {
 /** `duplicateOf` is the row number of the result file, from 1. */
 function duplicateOutcome (chunk: Chunk, row: number): DuplicateOutcome {
   const { coordinates, rows } = chunk
-  const isEmail = SERVICES[coordinates.service].kind === 'email'
+  const isEmail = SERVICE_DEFINITIONS[coordinates.service].kind === 'email'
   return {
     source: 'duplicate',
     duplicateOf: originalOf(chunk, row) + 1,

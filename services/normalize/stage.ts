@@ -4,7 +4,7 @@ import type { Clock } from '../runtime/platform/clock.ts'
 import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stage.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
-import { identitiesOf, SERVICES } from '../jobs/results/columns.ts'
+import { contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import { isKnownCountry } from '../phone/library.ts'
 import type { Tokenizer } from '../cache/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
@@ -74,7 +74,7 @@ async function normalizeRows (
   inputs: readonly string[], tokenize: Tokenizer
 ): Promise<NormalizedRows & { readonly tokenVersion: string }> {
   const service = value.service as ServiceSlug
-  const { kind } = SERVICES[service]
+  const { kind } = SERVICE_DEFINITIONS[service]
   const canonicalize = kind === 'phone' ? canonicalPhone : canonicalEmail
   // With a country without a numbering plan, only numbers in international format can be parsed.
   const country = isKnownCountry(value.country) ? value.country : undefined
@@ -93,7 +93,7 @@ async function normalizeRows (
     else reasons[row] = result.reason
   }
   const scope = { tenant: value.tenant, service, version: value.tokenVersion }
-  const { version, tokens, rotatedTokens } = tokenize(scope, identitiesOf(kind, canonicals))
+  const { version, tokens, rotatedTokens } = tokenize(scope, contactIdentities(kind, canonicals))
   return { inputs, canonicals, reasons, tokens, rotatedTokens, tokenVersion: version }
 }
 

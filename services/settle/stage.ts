@@ -284,10 +284,17 @@ type Limits = {
 }
 
 /**
- * The blocks of a consumer group that are not settled. First they are held uncounted: those of a
- * job wait until they may end it, as the verdicts of a small job follow its inputs within
- * milliseconds, and one count and one insert of both take half the time. Then they are counted, and
- * may wait for an insert that they share with others, and for the next flush.
+ * The blocks of a consumer group that are not settled. The states of a message:
+ *
+ * 1. held: not counted, until the blocks of its job may end it: the verdicts of a small job follow
+ *    its inputs within milliseconds, and one count and one insert of both take half the time;
+ * 2. overdue: held at two flushes of its partition, so that it is counted whatever is missing;
+ * 3. deferred: counted, and waits for an insert that it shares with others. A batch that may not
+ *    wait, or comes after a quiet time, is stored at once and leaves the buffer;
+ * 4. stored: inserted, and waits for the flush of its partition that takes it.
+ *
+ * Counted messages and dead letters are released: they are not held any more. A new generation of
+ * the group forgets all, as they are delivered again.
  */
 class SettleBuffer {
   readonly #limits: Limits

@@ -14,7 +14,7 @@ import { type Checks, limitationsOf } from '../../jobs/checks.ts'
 import type { ListsManifest } from '../../jobs/lists-folder.ts'
 import { referenceDataFor } from '../../jobs/reference-data.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
-import { SERVICES } from '../../jobs/results/columns.ts'
+import { SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'
@@ -86,12 +86,12 @@ export function servicesBody (
 ): ServicesBody {
   const data = SERVICE_SLUGS.map(slug => ({
     slug,
-    inputKind: SERVICES[slug].kind,
+    inputKind: SERVICE_DEFINITIONS[slug].kind,
     priceMicros: unitPriceMicros(prices, slug, mode),
-    columns: [...SERVICES[slug].columns],
+    columns: [...SERVICE_DEFINITIONS[slug].columns],
     configured: mode === 'test' || checks.has(slug),
     ...checksBody(checks, slug, mode),
-    data: referenceDataFor(SERVICES[slug].kind, Date.now(), lists),
+    data: referenceDataFor(SERVICE_DEFINITIONS[slug].kind, Date.now(), lists),
   }))
   return { data }
 }

@@ -7,7 +7,7 @@ import type { ServiceSlug } from '../../topology.ts'
 export type ContactKind = 'phone' | 'email'
 
 /** Every verification service: its kind of input and the columns it adds. */
-export const SERVICES = {
+export const SERVICE_DEFINITIONS = {
   'phone-validation': { kind: 'phone', columns: SERVICE_COLUMNS['phone-validation'] },
   whatsapp: { kind: 'phone', columns: SERVICE_COLUMNS.whatsapp },
   telegram: { kind: 'phone', columns: SERVICE_COLUMNS.telegram },
@@ -18,7 +18,7 @@ export const SERVICES = {
 
 /** All columns of a service's result file, in order. */
 export function columnsOf (service: ServiceSlug): readonly string[] {
-  return [...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...SERVICES[service].columns]
+  return [...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...SERVICE_DEFINITIONS[service].columns]
 }
 
 /** The fields of a row of a service: the columns of its file, then `checks`, for JSON only. */
@@ -39,7 +39,7 @@ export function rowChecksOf (source: string | undefined, evidence = ''): RowChec
  * The identities of canonical forms: equal exactly for equal contacts, as local parts of e-mail
  * addresses are compared without case; '' stays ''.
  */
-export function identitiesOf (
+export function contactIdentities (
   kind: ContactKind, canonicals: readonly string[]
 ): readonly string[] {
   return kind === 'phone' ? canonicals : canonicals.map(canonical => canonical.toLowerCase())

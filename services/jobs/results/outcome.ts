@@ -3,7 +3,7 @@ import { type CheckedRecord, expiresAtMs } from '../../cache/entries.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { formatPhone } from '../../phone/format.ts'
 import type { ServiceSlug } from '../../topology.ts'
-import { type ContactKind, SERVICES } from './columns.ts'
+import { type ContactKind, SERVICE_DEFINITIONS } from './columns.ts'
 
 /** The outcome of an original, or of a row that failed preflight. */
 export type RowOutcome = {
@@ -88,7 +88,7 @@ const NO_CHECKS: Evidence = 0
 export const NO_FIELDS: CheckedRecord['fields'] = {}
 
 function contactOf ({ service, canonical }: CheckedContact, fields: CheckedRecord['fields']) {
-  return derive(SERVICES[service].kind, canonical, fields)
+  return derive(SERVICE_DEFINITIONS[service].kind, canonical, fields)
 }
 
 type Fields = Readonly<Record<string, string>>

@@ -241,9 +241,9 @@ export function joinedColumns (columns: readonly string[]): readonly string[] {
  * has a column of that name.
  */
 function joinedHeader (
-  { columns: own, safe }: Original, columns: readonly string[]
+  { columns: customerColumns, safe }: Original, columns: readonly string[]
 ): readonly string[] {
-  const names = [...own, ...uniqueNames(columns, own)]
+  const names = [...customerColumns, ...uniqueNames(columns, customerColumns)]
   return safe ? names.map(guardCell) : names
 }
 

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import Type, { type Static, type TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
 import { LINE_TYPES, PROVIDER_REASONS, ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
-import { columnsOf, SERVICES } from '../../jobs/results/columns.ts'
+import { columnsOf, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { publicPath } from '../../runtime/platform/config.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
@@ -414,7 +414,7 @@ function fieldFaults ({ services, response: { fields = {} } }: HttpVendor): read
 
 function serviceFaults ({ services, request, response }: HttpVendor): readonly string[] {
   const missing = services.filter((service) =>
-    (SERVICES[service].columns as readonly string[]).includes(service) &&
+    (SERVICE_DEFINITIONS[service].columns as readonly string[]).includes(service) &&
     response.fields?.[service] === undefined)
   return [
     ...missing.map((service) =>

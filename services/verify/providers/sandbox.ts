@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { columnsOf, SERVICES, type ContactKind } from '../../jobs/results/columns.ts'
+import { columnsOf, SERVICE_DEFINITIONS, type ContactKind } from '../../jobs/results/columns.ts'
 import { type ServiceSlug, SERVICE_SLUGS } from '../../topology.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { ProviderError, type Provider, type ProviderVerdict } from '../provider.ts'
@@ -181,7 +181,7 @@ export function createSandboxProvider ({ slowMs = SLOW_ANSWER_MS } = {}): Provid
     id: 3,
     services: SERVICE_SLUGS,
     check: async (rows, { service, signal }) => {
-      const { kind } = SERVICES[service]
+      const { kind } = SERVICE_DEFINITIONS[service]
       const outcomes = rows.map(({ row, canonical }) =>
         ({ row, outcome: findOutcome(kind, canonical) }))
       if (outcomes.some(({ outcome }) => outcome.delayMs !== undefined)) {
