@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 import type { MailHost } from '../providers/mail-domains.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
 import type { Connect, Egress } from './egress.ts'
-import type { MailboxRow } from './hosts.ts'
+import type { MailboxRow } from './mailbox-row.ts'
 import type { Granted, HostMemory, Party, SessionReport } from './memory.ts'
 import type { Mailbox, Probed } from './probed.ts'
 import type { Meaning } from './replies.ts'
@@ -11,6 +11,11 @@ import {
   CLOSING, greet, type Hello, readStep, requiresUtf8, SmtpChannel, SmtpFault, type SmtpFaultKind,
   type StepReading,
 } from './session.ts'
+
+/** A fault of ours in work that nobody awaits ends the process, as any other. */
+export function failLoudly (error: unknown): never {
+  throw error
+}
 
 export type ConversationOptions = {
   readonly memory: HostMemory
@@ -141,7 +146,7 @@ export class Conversation {
     const signal = AbortSignal.timeout(sessionTimeoutMs)
     const state = await memory.exchange(host.name)
     this.#limit = Math.min(this.#limit, state?.limit ?? this.#limit)
-    const renewal = setInterval(() => { void this.#renew() }, RENEW_MS)
+    const renewal = setInterval(() => { this.#renew().catch(failLoudly) }, RENEW_MS)
     try {
       await this.#open(signal)
       while (!this.#isFull && this.#counts.asked < this.#limit && !signal.aborted) {
@@ -539,7 +544,7 @@ export class Conversation {
   #lose (rows: readonly MailboxRow[], kind: SmtpFaultKind): void {
     const { asked } = this.#counts
     const isLimit = kind === 'dropped' && asked >= MIN_LIMIT
-    if (isLimit) void this.#noteDrop(asked)
+    if (isLimit) this.#noteDrop(asked).catch(failLoudly)
     for (const [index, row] of rows.entries()) {
       // The server took others before, or ended the session for the row in front of this one, so
       // another session may be all that this row needs.
@@ -638,10 +643,10 @@ export class CatchAllTests {
         const remembered = isCatchAll === undefined
           ? Promise.resolve()
           : this.#memory.rememberCatchAll(exchange, domain, isCatchAll)
-        void remembered.then(() => {
+        remembered.then(() => {
           this.#running.delete(key)
           resolve(isCatchAll)
-        })
+        }).catch(failLoudly)
       },
     }
   }

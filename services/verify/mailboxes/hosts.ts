@@ -2,14 +2,18 @@ import { LRUCache } from 'lru-cache'
 import type { MailHost } from '../providers/mail-domains.ts'
 import { createFairQueue, createFairShares } from '../../runtime/platform/limits.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
-import { CatchAllTests, Conversation, type ConversationOptions } from './conversation.ts'
+import {
+  CatchAllTests, Conversation, type ConversationOptions, failLoudly,
+} from './conversation.ts'
 import type { Egress, EgressPool } from './egress.ts'
 import type { HostMemory, Party, Refused } from './memory.ts'
 import { ownerLabel, type OwnerPolicy, policyOf, type PolicyLimits } from './policies.ts'
+import { MailboxRow } from './mailbox-row.ts'
 import type { Probed } from './probed.ts'
 
-export type MailHostsOptions =
-  Omit<ConversationOptions, 'memory' | 'catchAlls' | 'unencrypted' | 'drops'> & {
+type SharedByHosts = 'memory' | 'catchAlls' | 'unencrypted' | 'drops'
+
+export type MailHostsOptions = Omit<ConversationOptions, SharedByHosts> & {
   readonly memory: HostMemory
   readonly pool: EgressPool
   readonly limits: PolicyLimits
@@ -23,38 +27,6 @@ type MailboxRequest = {
   readonly hosts: readonly MailHost[]
   /** Ends the wait for the answer. */
   readonly signal: AbortSignal
-}
-
-/** An address in question. */
-export class MailboxRow {
-  readonly address: string
-  readonly domain: string
-  readonly tenant: string
-  readonly hosts: readonly MailHost[]
-  readonly answer: Promise<Probed>
-  readonly settle: (probed: Probed) => void
-  /** The host that it waits for, or is asked of. */
-  at = 0
-  /** What earlier hosts say of it. */
-  last: Probed = { mailbox: 'unreachable', retry: true }
-  /** Sessions that were lost with it. */
-  losses = 0
-  /** How often it was put into a queue. */
-  rounds = 0
-  /** A session has taken it. */
-  isBegun = false
-  /** Nobody waits for it any more. */
-  isWithdrawn = false
-
-  constructor (address: string, { tenant, hosts }: Pick<MailboxRequest, 'tenant' | 'hosts'>) {
-    this.address = address
-    this.domain = address.slice(address.lastIndexOf('@') + 1)
-    this.tenant = tenant
-    this.hosts = hosts
-    const { promise, resolve } = Promise.withResolvers<Probed>()
-    this.answer = promise
-    this.settle = resolve
-  }
 }
 
 const LATE = { mailbox: 'late', retry: true } as const satisfies Probed
@@ -124,11 +96,11 @@ export class MailHosts {
 
   #add (key: string, row: MailboxRow): MailboxRow {
     this.#rows.set(key, row)
-    void row.answer.then(probed => {
+    row.answer.then(probed => {
       this.#rows.delete(key)
       if (!row.isWithdrawn) this.#answers.set(key, probed)
-    })
-    void this.place(row)
+    }).catch(failLoudly)
+    this.place(row).catch(failLoudly)
     return row
   }
 
@@ -194,7 +166,7 @@ export class MailHosts {
     const [next] = this.#stalled
     if (next === undefined) return
     this.#stalled.delete(next)
-    void next.drain()
+    next.drain().catch(failLoudly)
   }
 
   #queueOf (host: MailHost, policy: OwnerPolicy, egress: Egress): ExchangeQueue {
@@ -274,10 +246,12 @@ export class ExchangeQueue {
   add (row: MailboxRow): void {
     this.#rows.add(row.tenant, row)
     this.#size += 1
-    void row.answer.then(() => { if (row.isWithdrawn) this.#withdraw() })
+    row.answer.then(() => { if (row.isWithdrawn) this.#withdraw() }).catch(failLoudly)
     const [wake] = this.#idle
     wake?.()
-    if (wake === undefined || this.#size > ROWS_A_SESSION * this.#sessions) void this.drain()
+    if (wake === undefined || this.#size > ROWS_A_SESSION * this.#sessions) {
+      this.drain().catch(failLoudly)
+    }
   }
 
   /** Rows that nobody waits for are skipped, and removed once they are the most. */
@@ -332,7 +306,7 @@ export class ExchangeQueue {
           return this.#wait(granted)
         }
         this.#sessions += 1
-        void this.#converse(granted)
+        this.#converse(granted).catch(failLoudly)
       }
       if (this.#size === 0 && this.#sessions === 0) this.#options.onEmpty()
     } finally {
@@ -346,13 +320,15 @@ export class ExchangeQueue {
       return this.#leave()
     }
     const ms = Math.min(Math.max(waitMs, MIN_WAIT_MS), MAX_WAIT_MS)
-    this.#timer = setTimeout(() => { void this.drain() }, ms)
+    this.#timer = setTimeout(() => { this.drain().catch(failLoudly) }, ms)
     this.#timer.unref()
   }
 
   /** The rows look for another host or egress, or learn why there is none. */
   #leave (): void {
-    for (let row = this.take(); row !== undefined; row = this.take()) void this.#hosts.place(row)
+    for (let row = this.take(); row !== undefined; row = this.take()) {
+      this.#hosts.place(row).catch(failLoudly)
+    }
   }
 
   async #converse (granted: { readonly session: string, readonly recipients: number }) {

@@ -24,8 +24,8 @@ export async function emailVerdict (address: string, { mail, probed }: EmailFind
   const provider = domains === undefined || probed === undefined
     ? createEmailDomainProvider({ domains })
     : createSmtpProbeProvider({
-        domains, hosts: { ask: async () => probed }, firstTimeoutMs: 1_000, laterTimeoutMs: 1_000,
-      })
+      domains, hosts: { ask: async () => probed }, firstTimeoutMs: 1_000, laterTimeoutMs: 1_000,
+    })
   const [answer] = await provider.check(...request([address]))
   return answer!.verdict
 }

@@ -90,7 +90,8 @@ describe('an SMTP session', () => {
       { mailbox: 'blocked', retry: { afterMs: expect.any(Number) } },
       ['EHLO probe.verify.org', 'HELO probe.verify.org', 'QUIT']],
     ['ends with a refused sender', ['220 hi', '250 hi', '550 no', '221 bye'],
-      { mailbox: 'blocked', retry: { afterMs: expect.any(Number) } }, [...ASKED.slice(0, 2), 'QUIT']],
+      { mailbox: 'blocked', retry: { afterMs: expect.any(Number) } },
+      [...ASKED.slice(0, 2), 'QUIT']],
   ])('%s', async (_, script, probed, sent) => {
     expect(await probe(script)).toEqual({ probed, sent })
   })

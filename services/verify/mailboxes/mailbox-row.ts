@@ -1,0 +1,34 @@
+import type { MailHost } from '../providers/mail-domains.ts'
+import type { Probed } from './probed.ts'
+
+/** An address in question. */
+export class MailboxRow {
+  readonly address: string
+  readonly domain: string
+  readonly tenant: string
+  readonly hosts: readonly MailHost[]
+  readonly answer: Promise<Probed>
+  readonly settle: (probed: Probed) => void
+  /** The host that it waits for, or is asked of. */
+  at = 0
+  /** What earlier hosts say of it. */
+  last: Probed = { mailbox: 'unreachable', retry: true }
+  /** Sessions that were lost with it. */
+  losses = 0
+  /** How often it was put into a queue. */
+  rounds = 0
+  /** A session has taken it. */
+  isBegun = false
+  /** Nobody waits for it any more. */
+  isWithdrawn = false
+
+  constructor (address: string, { tenant, hosts }: Pick<MailboxRow, 'tenant' | 'hosts'>) {
+    this.address = address
+    this.domain = address.slice(address.lastIndexOf('@') + 1)
+    this.tenant = tenant
+    this.hosts = hosts
+    const { promise, resolve } = Promise.withResolvers<Probed>()
+    this.answer = promise
+    this.settle = resolve
+  }
+}
