@@ -118,14 +118,14 @@ describe('the page of a job', () => {
 
   it('shows what waits, why, until when, and how to end it', async () => {
     const estimatedEndAt = '2026-11-21T12:05:00.000Z'
-    const reasons = { greylisted: 2, dns_error: 1 }
+    const reasons = { greylisted: 2, unclear_answer: 1 }
     const job = jobLike({
       deadline: '2026-11-21T18:00:00.000Z', waiting: { rows: 3, reasons, estimatedEndAt },
     })
     const body = await (await browse({ job })).read(path)
     for (const part of [
       '3 of the open rows wait for an answer, until about 21 Nov 2026, 12:05:00',
-      '2: the server asks to come back later', '1: dns error', 'cancel the job: what is verified',
+      '2: the server asks to come back later', '1: unclear answer', 'cancel the job: what is verified',
       'Deadline 21 Nov 2026, 18:00:00',
     ]) expect(body).toContain(part)
     expect(await (await browse({ job: jobLike() })).read(path)).not.toMatch(/Deadline|wait for an/)
