@@ -248,6 +248,12 @@ export class Conversation {
     while (group.length < Math.min(size, this.#limit - this.#counts.asked - tests)) {
       const row = this.#unasked.shift() ?? rows.take()
       if (row === undefined) break
+      // A row that a session was lost with is asked alone, so that it costs no other its answer.
+      const isAlone = row.losses > 0
+      if (isAlone && group.length > 0) {
+        this.#unasked.unshift(row)
+        break
+      }
       const needed = await this.#needsTest(row, group) ? 1 : 0
       if (!await this.#hasTurns(group.length + tests + 1 + needed, group.length === 0, signal)) {
         this.#unasked.unshift(row)
@@ -255,6 +261,7 @@ export class Conversation {
       }
       group.push(row)
       tests += needed
+      if (isAlone) break
     }
     return group
   }
@@ -545,10 +552,10 @@ export class Conversation {
     const { asked } = this.#counts
     const isLimit = kind === 'dropped' && asked >= MIN_LIMIT
     if (isLimit) this.#noteDrop(asked).catch(failLoudly)
-    for (const [index, row] of rows.entries()) {
-      // The server took others before, or ended the session for the row in front of this one, so
+    for (const row of rows) {
+      // The server took others before, or ended the session for another one of the group, so that
       // another session may be all that this row needs.
-      const isAnothers = kind === 'dropped' && asked + index > 0
+      const isAnothers = kind === 'dropped' && (asked > 0 || rows.length > 1)
       if (this.#isFull || (isAnothers && row.losses++ < MAX_LOSSES)) this.#unasked.push(row)
       else row.settle({ mailbox: BY_FAULT[kind], retry: true })
     }
