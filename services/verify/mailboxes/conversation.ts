@@ -483,6 +483,8 @@ export class Conversation {
     }
     const tested = mine.slice(0, Math.max(0, this.#left))
     const readings: StepReading[] = []
+    // A server that ends the session at its second recipient has no limit: it is the name.
+    let isOfName = false
     try {
       const names = tested.map(({ domain }) => this.#madeUp(domain))
       if (names.length > 0) await this.#recipients(names, readings)
@@ -497,13 +499,16 @@ export class Conversation {
     } catch (error) {
       // A failure of the made-up name does not change the answer for the rows.
       if (!(error instanceof SmtpFault) && !(error instanceof Refusal)) throw error
+      isOfName = this.#counts.asked < MIN_LIMIT && tested.length === 1
       this.#isFull = true
     } finally {
       for (const [index, { domain, finish }] of mine.entries()) {
         const reading = readings[index]
         const isCatchAll = reading && CATCH_ALL[reading.meaning]
         const isUntested = reading === undefined || reading.meaning === 'limited'
-        if (isUntested) {
+        if (isUntested && isOfName) {
+          results.set(domain, {})
+        } else if (isUntested) {
           results.set(domain, UNTESTED)
           catchAlls.setUrgent(host.name, domain)
         } else if (reading.meaning !== 'greylisted') results.set(domain, { isCatchAll })
