@@ -67,7 +67,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   {
     // Documented: 20 messages a session; 421 4.7.0 [TSS04] for an address that it mistrusts.
     owner: 'yahoo',
-    exchanges: ['yahoodns.net'],
+    exchanges: ['yahoodns.net', 'yahoo.co.jp'],
     domains: ['yahoo.{country}', 'ymail.com', 'rocketmail.com', 'myyahoo.com', 'aol.{country}',
       'aim.com', 'netscape.net', 'verizon.net'],
     sessions: 3,
@@ -253,16 +253,16 @@ function withRate (policy: OwnerPolicy, share: number): OwnerPolicy {
 function ownPolicyOf (
   domain: string, exchange: string, { sessions, sessionsAMinute }: PolicyLimits
 ): OwnerPolicy {
-  const own = OWNER_POLICIES.find(({ domains }) => domains.some(it => matches(it, domain)))
-  if (own !== undefined) return own
   const host = exchange.toLowerCase().replace(/\.$/, '')
   const labels = host.split('.')
   const parents = labels.map((_, index) => labels.slice(index).join('.'))
   const serving = OWNER_POLICIES.find(({ exchanges }) =>
     exchanges.some(pattern => parents.some(parent => matches(pattern, parent))))
   if (serving !== undefined) {
+    // Its own domain at another exchange would let any server speak for the owner.
+    const isOwn = serving.domains.some(it => matches(it, domain))
     const { acceptance, ...others } = serving
-    return serving.sameForCustomers === true || acceptance === undefined ? serving : others
+    return isOwn || serving.sameForCustomers === true || acceptance === undefined ? serving : others
   }
   return {
     owner: ownerOf(host),

@@ -37,6 +37,8 @@ describe('the policy of a domain and its exchange', () => {
     ['notgmail.com', 'mx.notgoogle.com', 'notgoogle.com'],
     ['hotmail.com.evil.org', 'google.com.evil.org', 'evil.org'],
     ['hotmail.company', 'mx.ionos.company', 'ionos.company'],
+    // Anybody may have such a domain in some country.
+    ['live.io', 'mx.evil.org', 'evil.org'],
   ])('%s at %s has the limits of the settings, as owner %s', (domain, exchange, owner) => {
     const policy = policyOf(domain, exchange, limits)
     expect(policy).toMatchObject({ owner, sessions: 7, sessionsAMinute: 70 })

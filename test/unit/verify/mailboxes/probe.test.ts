@@ -108,10 +108,16 @@ describe('an SMTP session', () => {
 
 describe('acceptance by a mail host', () => {
   it.each([
-    ...['gmail.com', 'googlemail.com', 'hotmail.com', 'hotmail.co.uk', 'outlook.de', 'live.com.mx',
-      'msn.com'].map(domain => [domain, undefined, 'truthful']),
-    ...['yahoo.com', 'yahoo.co.jp', 'ymail.com', 'aol.com', 'verizon.net', 'mail.ru', 'bk.ru']
-      .map(domain => [domain, undefined, 'accepts_any']),
+    ...['gmail.com', 'googlemail.com']
+      .map(domain => [domain, 'gmail-smtp-in.l.google.com', 'truthful']),
+    ...['hotmail.com', 'hotmail.co.uk', 'outlook.de', 'live.com.mx', 'msn.com']
+      .map(domain => [domain, 'eur.olc.protection.outlook.com', 'truthful']),
+    ...['yahoo.com', 'ymail.com', 'aol.com', 'verizon.net']
+      .map(domain => [domain, 'mta5.am0.yahoodns.net', 'accepts_any']),
+    ['yahoo.co.jp', 'mx1.mail.yahoo.co.jp', 'accepts_any'],
+    ...['mail.ru', 'bk.ru'].map(domain => [domain, 'mxs.mail.ru', 'accepts_any']),
+    // The server of another owner does not speak for the domain's.
+    ['live.io', 'mx.live.io', undefined],
     ['firm.org', 'mta5.am0.yahoodns.net', 'accepts_any'],
     ['firm.org', 'yahoodns.net.firm.org', undefined],
     ['firm.org', 'notyahoodns.net', undefined],
