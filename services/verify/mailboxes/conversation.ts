@@ -92,6 +92,7 @@ const MIN_LIMIT = 3
 const MAX_LOSSES = 3
 /** A further name at the domain of a server that has refused every recipient (RFC 5321, 4.5.1). */
 const POSTMASTER = 'postmaster'
+const BAD_SEQUENCE = 503
 /** How long an open session waits for its turn: longer than servers need for a greeting. */
 const MAX_TURN_MS = 30_000
 /** A session holds its lease, whose time is longer, however slow the server is. */
@@ -128,6 +129,8 @@ export class Conversation {
   #limit: number
   #sinceMail = 0
   #isFull = false
+  /** Whether the server has refused its postmaster, once it was asked. */
+  #hasNoPostmaster: boolean | undefined
   #ending: SessionReport['ending'] = 'well'
   #restMs: number | undefined
   #exchange: Ending['exchange']
@@ -156,7 +159,7 @@ export class Conversation {
         await this.#ask(group, state?.refusesAll === true)
       }
     } catch (error) {
-      if (error instanceof Refusal) this.#refused(error.reading)
+      if (error instanceof Refusal) await this.#refused(error.reading)
       else if (error instanceof SmtpFault) this.#failed(error.kind)
       else throw error
     } finally {
@@ -340,6 +343,10 @@ export class Conversation {
       if (!this.#isReady && rows.length > 0) await this.#mail(needsUtf8)
       else if (needsUtf8 && !this.#hasUtf8) await this.#restartMail(true)
     } catch (error) {
+      if (needsUtf8 && error instanceof Refusal && isOfUtf8(error.reading)) {
+        this.#isReady = false
+        return await this.#sendable(withoutUtf8(rows, error.reading))
+      }
       this.#unasked.push(...rows)
       throw error
     }
@@ -410,7 +417,9 @@ export class Conversation {
 
   /** Whether a server that has refused everybody refuses its postmaster too. */
   async #refusesPostmaster (domain: string): Promise<boolean> {
-    if (this.#left < 1) return false
+    if (this.#hasNoPostmaster !== undefined) return this.#hasNoPostmaster
+    if (this.#left < 1 || this.#counts.asked >= this.#limit) return false
+    this.#hasNoPostmaster = false
     const readings: StepReading[] = []
     try {
       await this.#recipients([`${POSTMASTER}@${domain}`], readings)
@@ -422,7 +431,8 @@ export class Conversation {
     const postmaster = POSTMASTERS[readings[0]?.meaning ?? 'unclear']
     if (postmaster === undefined) return false
     await this.#options.memory.note(this.#parts.host.name, { postmaster })
-    return postmaster === 'refused'
+    this.#hasNoPostmaster = postmaster === 'refused'
+    return this.#hasNoPostmaster
   }
 
   /** Accepted rows are answered once it is known whether their domain accepts any name. */
@@ -567,7 +577,9 @@ export class Conversation {
   }
 
   /** The server did not accept a step before the recipients. */
-  #refused ({ meaning, by, code, waitMs, isTooFast }: StepReading): void {
+  async #refused ({ meaning, by, code, waitMs, isTooFast }: StepReading): Promise<void> {
+    // A server that has taken recipients takes no further MAIL in this session.
+    if (code === BAD_SEQUENCE && this.#counts.asked > 0) return await this.#learnLimit()
     this.#ending = 'failed'
     if (meaning === 'blocked' || isTooFast) {
       return this.#restAs(code >= 500 ? 'blocked' : 'limited', waitMs)
@@ -590,6 +602,23 @@ export class Conversation {
     if (this.#isReady || kind === 'no_egress') return
     this.#exchange = { why: BY_FAULT[kind], restMs: this.#options.restMs }
   }
+}
+
+/** Whether a MAIL with SMTPUTF8 may be refused for that: if not, one without it is refused too. */
+const isOfUtf8 = ({ code, meaning, isTooFast }: StepReading): boolean =>
+  code >= 500 || (meaning === 'greylisted' && code !== CLOSING && !isTooFast)
+
+/** Answers the rows that need SMTPUTF8 by its refusal, and returns the others. */
+function withoutUtf8 (
+  rows: readonly MailboxRow[], { code, waitMs }: StepReading
+): readonly MailboxRow[] {
+  return rows.filter(row => {
+    if (!requiresUtf8(row.address)) return true
+    row.settle(code < 500
+      ? { mailbox: 'greylisted', retry: retryAfter(waitMs) }
+      : { mailbox: 'unclear' })
+    return false
+  })
 }
 
 const retryAfter = (waitMs: number | undefined) =>

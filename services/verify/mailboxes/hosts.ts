@@ -87,8 +87,9 @@ export class MailHosts {
       this.#answers.delete(key)
       return probed
     }
-    if (!row.isBegun) {
+    if (!row.isBegun && !row.isWithdrawn) {
       row.isWithdrawn = true
+      row.queue?.withdraw()
       row.settle(LATE)
     }
     return LATE
@@ -112,6 +113,7 @@ export class MailHosts {
     for (; row.at < row.hosts.length; row.at++) {
       const host = row.hosts[row.at] as MailHost
       const state = await this.options.memory.exchange(host.name)
+      if (row.isWithdrawn) return
       if (state === undefined) return row.settle(LATE)
       if (state.isUntruthful) return row.settle({ mailbox: 'accepted', acceptance: 'accepts_any' })
       if (state.why !== undefined) {
@@ -163,10 +165,12 @@ export class MailHosts {
 
   releaseConnection (): void {
     this.#connections -= 1
-    const [next] = this.#stalled
-    if (next === undefined) return
-    this.#stalled.delete(next)
-    next.drain().catch(failLoudly)
+    // A queue may need none by now.
+    for (const next of this.#stalled) {
+      if (this.#connections >= this.options.connections) return
+      this.#stalled.delete(next)
+      next.drain().catch(failLoudly)
+    }
   }
 
   #queueOf (host: MailHost, policy: OwnerPolicy, egress: Egress): ExchangeQueue {
@@ -246,7 +250,7 @@ export class ExchangeQueue {
   add (row: MailboxRow): void {
     this.#rows.add(row.tenant, row)
     this.#size += 1
-    row.answer.then(() => { if (row.isWithdrawn) this.#withdraw() }).catch(failLoudly)
+    row.queue = this
     const [wake] = this.#idle
     wake?.()
     if (wake === undefined || this.#size > ROWS_A_SESSION * this.#sessions) {
@@ -255,7 +259,7 @@ export class ExchangeQueue {
   }
 
   /** Rows that nobody waits for are skipped, and removed once they are the most. */
-  #withdraw (): void {
+  withdraw (): void {
     this.#size -= 1
     this.#withdrawn += 1
     if (this.#withdrawn <= this.#size + MAX_WITHDRAWN) return
@@ -276,6 +280,7 @@ export class ExchangeQueue {
       this.#shares.addUsage(next.name, 1)
       this.#size -= 1
       next.item.isBegun = true
+      next.item.queue = undefined
       return next.item
     }
   }
@@ -303,7 +308,8 @@ export class ExchangeQueue {
         const granted = await memory.begin(this.#party, Math.min(this.#size, ROWS_A_SESSION))
         if ('why' in granted) {
           this.#hosts.releaseConnection()
-          return this.#wait(granted)
+          this.#wait(granted)
+          break
         }
         this.#sessions += 1
         this.#converse(granted).catch(failLoudly)

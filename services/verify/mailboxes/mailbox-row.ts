@@ -21,6 +21,8 @@ export class MailboxRow {
   isBegun = false
   /** Nobody waits for it any more. */
   isWithdrawn = false
+  /** Where it waits. */
+  queue: { readonly withdraw: () => void } | undefined
 
   constructor (address: string, { tenant, hosts }: Pick<MailboxRow, 'tenant' | 'hosts'>) {
     this.address = address

@@ -1,0 +1,145 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { createEgressPool } from '../../../../services/verify/mailboxes/egress.ts'
+import { MailHosts } from '../../../../services/verify/mailboxes/hosts.ts'
+import type { HostMemory } from '../../../../services/verify/mailboxes/memory.ts'
+import { type MailServer, startMailServers, type MailServers } from
+  '../../../support/mail/mail-servers.ts'
+import { createOpenMemory } from '../../../support/mail/open-memory.ts'
+
+const NO_MAILBOX = '550 5.1.1 No such user'
+const NO_TURN = { why: 'rate', waitMs: 600_000 } as const
+const started: MailServers[] = []
+afterEach(async () => { await Promise.all(started.splice(0).map(mail => mail.stop())) })
+
+type Script = Extract<MailServer, { script: unknown }>['script']
+
+/** Mail hosts with one connection, and a question for an address at the exchange of its domain. */
+async function start (
+  scripts: Readonly<Record<string, Script>>, memory: Partial<HostMemory> = {}
+) {
+  const mail = await startMailServers(Object.fromEntries(Object.entries(scripts)
+    .map(([domain, script]) => [`mx.${domain}`, { script }])))
+  started.push(mail)
+  const hosts = new MailHosts({
+    memory: { ...createOpenMemory(), ...memory },
+    pool: createEgressPool([
+      { name: 'probe', caller: { helo: 'probe.verify.org', sender: '' }, connect: mail.connect },
+    ]),
+    limits: { sessions: 1, sessionsAMinute: 1_000, ratePercent: 100 },
+    connections: 1,
+    startTls: false,
+    replyTimeoutMs: 120_000,
+    sessionTimeoutMs: 300_000,
+    idleMs: 5,
+    restMs: 60_000,
+  })
+  const ask = async (address: string, signal = new AbortController().signal) => {
+    const name = `mx.${address.slice(address.indexOf('@') + 1)}`
+    const addresses = mail.zones[name]?.a ?? []
+    return await hosts.ask(address, { tenant: 'org:live', hosts: [{ name, addresses }], signal })
+  }
+  const heard = (domain: string, verb: string) =>
+    (mail.heard.get(`mx.${domain}`) ?? []).filter(line => line.startsWith(verb))
+  return { ask, heard }
+}
+
+const people = (count: number) => Array.from({ length: count }, (_, index) => `p${index}@firm.org`)
+const pipelining = (...more: string[]) =>
+  ['250-hello', ...more.map(name => `250-${name}`), '250 PIPELINING'].join('\r\n')
+
+describe('a row that is withdrawn', () => {
+  it('after a session gave it back leaves the others their turn', async () => {
+    let begun = 0
+    const again = Promise.withResolvers<void>()
+    const controller = new AbortController()
+    const { ask } = await start({ 'firm.org': { RCPT: NO_MAILBOX } }, {
+      begin: async () => {
+        begun += 1
+        if (begun === 1) return { session: 'session', recipients: 0 }
+        again.resolve()
+        return controller.signal.aborted ? { session: 'session', recipients: 10 } : NO_TURN
+      },
+      more: async () => begun === 1 ? undefined : { recipients: 10, waitMs: 0 },
+    })
+    const first = ask('p0@firm.org', controller.signal)
+    await again.promise
+    controller.abort()
+    expect(await first).toMatchObject({ mailbox: 'late' })
+    expect(await ask('p1@firm.org')).toEqual({ mailbox: 'no_mailbox' })
+  })
+
+  it('leaves its connection to the next exchange', async () => {
+    const isTaken = Promise.withResolvers<void>()
+    const turn = Promise.withResolvers<void>()
+    const { ask } = await start({
+      'busy.org': {}, 'left.org': {}, 'firm.org': { RCPT: NO_MAILBOX },
+    }, {
+      begin: async ({ policy: { owner } }, wanted) => {
+        if (owner !== 'busy.org') return { session: 'session', recipients: wanted }
+        isTaken.resolve()
+        await turn.promise
+        return NO_TURN
+      },
+    })
+    const controller = new AbortController()
+    const busy = ask('jane@busy.org', controller.signal)
+    await isTaken.promise
+    const left = ask('jane@left.org', controller.signal)
+    const answer = ask('jane@firm.org')
+    await new Promise(setImmediate)
+    controller.abort()
+    await Promise.all([busy, left])
+    turn.resolve()
+    expect(await answer).toEqual({ mailbox: 'no_mailbox' })
+  })
+})
+
+describe('a server that refuses', () => {
+  it.each(['555 5.5.4 Unsupported parameter', '451 4.3.0 Not now'])(
+    'SMTPUTF8 is asked for the addresses that do not need it: %s', async (reply) => {
+      const { ask } = await start({
+        'firm.org': {
+          EHLO: pipelining('SMTPUTF8'),
+          MAIL: line => line.endsWith('SMTPUTF8') ? reply : '250 fine',
+          RCPT: NO_MAILBOX,
+        },
+      })
+      const [beyond, ...others] = await Promise.all(['jörg@firm.org', ...people(3)]
+        .map(address => ask(address)))
+      expect(['unclear', 'greylisted']).toContain(beyond?.mailbox)
+      expect(others).toEqual(people(3).map(() => ({ mailbox: 'no_mailbox' })))
+    })
+
+  it('a second MAIL gets another session', async () => {
+    let recipients = 0
+    let mails = 0
+    const { ask } = await start({
+      'firm.org': {
+        EHLO: () => {
+          recipients = 0
+          mails = 0
+          return pipelining()
+        },
+        MAIL: () => ++mails > 1 ? '503 5.5.1 One message a session' : '250 fine',
+        RCPT: () => ++recipients > 4 ? '452 4.5.3 Too many recipients' : NO_MAILBOX,
+      },
+    })
+    expect(await Promise.all(people(10).map(address => ask(address))))
+      .toEqual(people(10).map(() => ({ mailbox: 'no_mailbox' })))
+  })
+
+  it('every recipient is asked for its postmaster once a session', async () => {
+    const { ask, heard } = await start({
+      'firm.org': {
+        EHLO: pipelining(),
+        RCPT: line => line.includes('<postmaster@') ? '250 fine' : NO_MAILBOX,
+      },
+    }, {
+      begin: async () => ({ session: 'session', recipients: 100 }),
+      exchange: async () =>
+        ({ limit: undefined, restMs: 0, why: undefined, isUntruthful: false, refusesAll: true }),
+    })
+    await Promise.all(people(10).map(address => ask(address)))
+    expect(heard('firm.org', 'RCPT TO:<postmaster@')).toHaveLength(1)
+  })
+})
