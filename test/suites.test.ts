@@ -1,6 +1,8 @@
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { globSync } from 'node:fs'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import { LONGEST, SUITES } from './suites.ts'
 import { root } from './support/sources.ts'
@@ -37,15 +39,21 @@ describe('the suites', () => {
     expect(status).toBe(2)
   })
 
-  it('run the files of every --only, and fail for one that has none', () => {
-    const run = (...texts: readonly string[]) => spawnSync(process.execPath, [
-      join(root, 'test/run.ts'), 'unit', ...texts.flatMap(text => ['--only', text]),
-    ], { encoding: 'utf8', env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' } })
-    const both = run('unit/money/usd', 'unit/money/prices')
-    expect(both.stdout).toMatch(/Test Files .* 2 passed/)
+  it('run the files of every --only, and fail for one that has none', async () => {
+    const run = async (...filters: readonly string[]) => {
+      const child = spawn(process.execPath, [
+        join(root, 'test/run.ts'), 'unit', ...filters.flatMap(filter => ['--only', filter]),
+      ], { env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' }, stdio: 'pipe' })
+      const [output, errors, [status]] = await Promise.all([
+        text(child.stdout), text(child.stderr), once(child, 'close') as Promise<[number]>,
+      ])
+      return { output, errors, status }
+    }
+    const both = await run('unit/money/usd', 'unit/money/prices')
+    expect(both.output).toMatch(/Test Files .* 2 passed/)
     expect(both.status).toBe(0)
-    const half = run('unit/money/usd', 'unit/money/none')
-    expect(half.stderr).toContain('--only unit/money/none selects no test file of unit')
+    const half = await run('unit/money/usd', 'unit/money/none')
+    expect(half.errors).toContain('--only unit/money/none selects no test file of unit')
     expect(half.status).toBe(1)
   })
 })

@@ -104,7 +104,7 @@ describe.each([
       .toEqual(addresses.map(address => address === '127.0.0.1'))
   })
 
-  it('listens on all addresses if told so', async () => {
+  it('listens on all addresses at 0.0.0.0', async () => {
     expect(await answersAt(addresses, program, { HOST_METRICS: '0.0.0.0' }))
       .toEqual(addresses.map(() => true))
   })
