@@ -245,7 +245,9 @@ async function targetsOf (
 ) {
   const bounds = await admin.fetchTopicOffsets(topic)
   const isRetry = topic.startsWith('rows.retry.')
-  const targets = isRetry && countsRetries ? bounds : await admin.fetchTopicOffsetsByTimestamp(topic, olderThanMs)
+  const targets = isRetry && countsRetries
+    ? bounds
+    : await admin.fetchTopicOffsetsByTimestamp(topic, olderThanMs)
   const targetOf = new Map(targets.map(({ partition, offset }) => [partition, BigInt(offset)]))
   return new Map(bounds.map(({ partition, low, high }) => {
     const target = targetOf.get(partition) ?? BigInt(high)

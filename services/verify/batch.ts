@@ -61,11 +61,12 @@ type BatchCheck = {
 }
 
 /**
- * Checks the rows of a batch that are due, and all of them at the deadline. Offline checks cost nothing and run at once; the first verdict of a
- * contact counts. All other checks cost money, so a row is checked only if the cache has no record
- * for it. If another job of the tenant checks a contact, the batch waits after its own checks until
- * the cache has the verdict or the lease has expired. With `forceFresh` a batch uses only records
- * of its own job and does not wait. Rejects if an infrastructure call fails.
+ * Checks the rows of a batch that are due, and all of them at the deadline. Offline checks cost
+ * nothing and run at once; the first verdict of a contact counts. All other checks cost money, so a
+ * row is checked only if the cache has no record for it. If another job of the tenant checks a
+ * contact, the batch waits after its own checks until the cache has the verdict or the lease has
+ * expired. With `forceFresh` a batch uses only records of its own job and does not wait. Rejects if
+ * an infrastructure call fails.
  */
 export async function checkBatch (batch: VerificationBatch, deps: CheckDeps, signal: AbortSignal):
 Promise<CheckedBatch> {
@@ -422,7 +423,8 @@ function waitsOf (
   for (const position of open) {
     const now = waiting.get(position)
     const afterMs = now?.afterMs ?? 0
-    due.push(afterMs > 0 ? nowMs + afterMs : now === undefined ? before?.due[position] ?? 0 : 0)
+    const dueBefore = now === undefined ? before?.due[position] ?? 0 : 0
+    due.push(afterMs > 0 ? Math.ceil(nowMs + afterMs) : dueBefore)
     tries.push((before?.tries[position] ?? 0) + (afterMs > 0 ? 1 : 0))
     reasons.push(now?.reason ?? before?.reasons[position] ?? NO_PROVIDER.reason)
   }

@@ -168,8 +168,8 @@ Promise<BatchDecision> {
 }
 
 /**
- * Runs the check of a batch within the limit of its service. One that waits for hosts needs no slot:
- * it would take those of batches with a quick answer.
+ * Runs the check of a batch within the limit of its service. One that waits for hosts needs no
+ * slot: it would take those of batches with a quick answer.
  */
 async function inSlot<T> (
   { value, rows }: VerificationBatch, slots: Running['slots'], check: () => Promise<T>

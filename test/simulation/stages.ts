@@ -117,8 +117,8 @@ const verifyDepsOn = oncePer((state: Redis) => verifyDeps(config, {
 const leasedCacheOf = oncePer((cache: Redis) => simulatedLeases(redisRecordCache(cache)))
 
 /**
- * The stage `verify`; its provider is down at times, hosts put rows off, and its verdict follows the
- * number.
+ * The stage `verify`; its provider is down at times, hosts put rows off, and its verdict follows
+ * the number.
  */
 function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
   return observer.watch(createVerifyStage({

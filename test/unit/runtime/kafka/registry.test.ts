@@ -27,6 +27,7 @@ describe('a codec', () => {
       canonicals: ['é'],
       tokens: Buffer.alloc(16),
       rotatedTokens: null,
+      waits: null,
     }
     const bare = await codec.encodeBare('rows.retry-rows', later)
     const decodeBare = await codec.prepare('rows.retry-rows', bare.schemaId)
