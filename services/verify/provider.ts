@@ -15,8 +15,8 @@ export type ProviderVerdict = Omit<CheckedRecord, 'checkedAtMs'>
 /**
  * `retry`: a later check may have a better verdict. Until the retry deadline of the batch only this
  * row is checked again; then this verdict counts. With `afterMs` the row waits for a host, perhaps
- * for hours: it is not checked before that time, unless the deadline comes first; 0 is the next check
- * of the batch.
+ * for hours: it is not checked before that time, unless the deadline comes first; 0 is the next
+ * check of the batch.
  */
 export type ProviderAnswer = {
   readonly row: number
