@@ -52,8 +52,8 @@ function chosenSuites (): readonly Suite[] {
   const named = SUITES.filter(({ name }) => command.args.includes(name))
   const programs = named.filter(({ kind }) => kind === 'program').map(({ name }) => name)
   if (hasOnly && programs.length > 0) {
-    console.error(`test: --only ${options.only.join(', ')} selects test files, but these suites are ` +
-      `programs without test files: ${programs.join(', ')}; run them without --only`)
+    console.error(`test: --only ${options.only.join(', ')} selects test files, but these suites ` +
+      `are programs without test files: ${programs.join(', ')}; run them without --only`)
     process.exit(2)
   }
   if (named.length > 0) return named

@@ -321,8 +321,8 @@ const outside: Board = {
           unit: 'percentunit',
           legend: '{{owner}}',
           expr: 'mailbox:verdicts:ratio',
-          help: 'Recipients that the mail servers of an owner answered with a verdict, of all with ' +
-            'a reply in this hour and the one before.',
+          help: 'Recipients that the mail servers of an owner answered with a verdict, of all ' +
+            'with a reply in this hour and the one before.',
         },
         {
           title: 'Blocks',

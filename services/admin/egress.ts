@@ -14,9 +14,10 @@ type Options = { readonly to?: string }
 
 const HELP = `
 Reads the settings of verify (SMTP_EGRESS or SMTP_HELO, SMTP_SENDER and SMTP_PROXY; DNS_SERVERS,
-SMTP_DNSBL_ZONES) from the environment: run it where verify runs. With --to it also connects to a mail
-server by each address, sends EHLO and QUIT, and learns which address that server sees. It sends no
-mail. The exit code is 1 if there is a fault. deploy/docs/mailboxes.md says how to correct it.`
+SMTP_DNSBL_ZONES) from the environment: run it where verify runs. With --to it also connects to a
+mail server by each address, sends EHLO and QUIT, and learns which address that server sees. It
+sends no mail. The exit code is 1 if there is a fault. deploy/docs/mailboxes.md says how to correct
+it.`
 
 const config = Type.Object(pick(verifyConfig.properties, [
   'SMTP_EGRESS', 'SMTP_HELO', 'SMTP_SENDER', 'SMTP_PROXY', 'SMTP_PORT', 'SMTP_DNSBL_ZONES',

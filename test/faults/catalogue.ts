@@ -19,6 +19,6 @@ import { synchronousRequests } from './scenarios/synchronous.ts'
 /** Every fault there is, in the order they are run: those that need services of their own last. */
 export const CATALOGUE: readonly Fault[] = [
   ...failpoints, ...synchronousRequests, ...kills, ...processes, ...stores, ...disks,
-  ...messages, ...outside, ...batchVendor, ...mail, ...broker, ...kafkaRequests, ...links, ...cluster,
-  ...partitions, ...fleet,
+  ...messages, ...outside, ...batchVendor, ...mail, ...broker, ...kafkaRequests, ...links,
+  ...cluster, ...partitions, ...fleet,
 ]

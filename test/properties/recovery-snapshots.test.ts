@@ -12,7 +12,8 @@ import { unlockAll } from '../support/redis/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis/content.ts'
 import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
 import {
-  compareAll, createRecoveryEnvironment, entriesOf, snapshotAll, type LedgerDeps, type RecoveryEnvironment,
+  compareAll, createRecoveryEnvironment, entriesOf, snapshotAll, type LedgerDeps,
+  type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
 
 const { redis } = await startLockedRedis()

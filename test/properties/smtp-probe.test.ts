@@ -71,14 +71,15 @@ const onlyJanes = (address: string) =>
   address.startsWith('jane') ? undefined : '550 5.1.1 unknown'
 
 describe('a mail server that greylists', () => {
-  it('is retried when its time has come, by its own word or by ours, and then trusted', async () => {
+  it('is retried when its time has come, by its word or by ours, and then trusted', async () => {
     let reply = '451 4.7.1 Greylisted, come back in 00:02:00'
     const { provider, rcpt } = await setUp({
       'mx.grey.org': { recipients: (address) => reply === '' ? onlyJanes(address) : reply },
     })
     const { check } = provider()
     const [asked] = await check(...request(['jane@grey.org']))
-    expect([words(asked!), asked?.retry]).toEqual(['unknown greylisted later', { afterMs: 120_000 }])
+    expect([words(asked!), asked?.retry])
+      .toEqual(['unknown greylisted later', { afterMs: 120_000 }])
     // The made-up name is asked for too, so that it waits no longer than the address.
     await eventually(() => expect(rcpt('mx.grey.org')).toHaveLength(2))
     reply = '451 4.7.1 Greylisted'

@@ -419,8 +419,8 @@ export const METRICS = [
     name: 'mailbox_egress_recent_recipients',
     type: 'gauge',
     labels: ['owner', 'egress', 'outcome'],
-    help: 'Recipients with a reply, in this hour and the one before, of all processes together, by ' +
-      'outcome: verdict, block or other (greylisted, busy).',
+    help: 'Recipients with a reply, in this hour and the one before, of all processes ' +
+      'together, by outcome: verdict, block or other (greylisted, busy).',
     by: ['verify'],
   },
   {

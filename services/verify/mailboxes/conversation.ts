@@ -406,6 +406,11 @@ export class Conversation {
     const isRefused = code >= 500
     const most = isRefused ? MAX_BLOCKS : MAX_SLOW_DOWNS
     if (this.#blocked.length < most && code !== CLOSING) return
+    // A customer of a large owner may refuse us for himself alone.
+    const domains = new Set(this.#blocked.map(({ row }) => row.domain))
+    const { acceptance, exchanges } = this.#parts.party.policy
+    const isShared = acceptance === undefined && exchanges.length > 0
+    if (isRefused && isShared && domains.size === 1 && code !== CLOSING) return
     this.#isFull = true
     this.#restAs(isRefused ? 'blocked' : 'limited', waitMs)
   }

@@ -193,6 +193,8 @@ export class EgressChecks {
     const isRefused = answers.some(it => it.startsWith('127.255.255.') || !it.startsWith('127.'))
     const test = this.#lists.get(zone) ??
       dns.addressesOf(`2.0.0.127.${zone}`, 4).then(it => it.some(one => one.startsWith('127.0.')))
+    // Its failure counts where it is awaited.
+    test.catch(orNone)
     this.#lists.set(zone, test)
     // A list that does not know its test entry knows nothing (RFC 5782, 5).
     if (isRefused || (answers.length === 0 && !await test)) {

@@ -124,9 +124,23 @@ type HostMemoryOptions = {
 }
 
 /** The memory in the cache Redis. */
-export function redisHostMemory (
-  redis: RedisClient, { leaseMs, onFault }: HostMemoryOptions
-): HostMemory {
+export function redisHostMemory (redis: RedisClient, options: HostMemoryOptions): HostMemory {
+  const attempt: Attempt = async (action, fallback) => {
+    try {
+      return await action()
+    } catch (error) {
+      options.onFault(error)
+      return fallback
+    }
+  }
+  return { ...partiesIn(redis, options, attempt), ...exchangesIn(redis, attempt) }
+}
+
+type Attempt = <T, F>(action: () => Promise<T>, fallback: F) => Promise<T | F>
+
+function partiesIn (
+  redis: RedisClient, { leaseMs }: Pick<HostMemoryOptions, 'leaseMs'>, attempt: Attempt
+): Pick<HostMemory, 'begin' | 'more' | 'end' | 'owners'> {
   const partyScript = (name: string) => {
     const source = joinLua(file('party'), file(name))
     const run = script(redis, { name, source, numberOfKeys: 1 })
@@ -139,17 +153,7 @@ export function redisHostMemory (
   const begin = partyScript('begin')
   const more = partyScript('more')
   const end = partyScript('end')
-  const note = script(redis, { name: 'note', source: joinLua(file('note')), numberOfKeys: 1 })
-  const states = new LRUCache<string, ExchangeState>({ max: MAX_KEPT, ttl: STATE_KEPT_MS })
   const listed = new LRUCache<string, true>({ max: MAX_KEPT, ttl: DAY_MS / 24 })
-  const attempt = async <T, F>(action: () => Promise<T>, fallback: F): Promise<T | F> => {
-    try {
-      return await action()
-    } catch (error) {
-      onFault(error)
-      return fallback
-    }
-  }
   const list = async (owner: string, egress: string) => {
     const name = `${owner} ${egress}`
     if (listed.has(name)) return
@@ -158,7 +162,7 @@ export function redisHostMemory (
     await redis.zremrangebyscore(PARTIES, 0, nowMs - DAY_MS)
     listed.set(name, true)
   }
-  const memory: HostMemory = {
+  return {
     begin: (party, wanted) => attempt(async () => {
       const session = randomUUID()
       await list(party.policy.owner, party.egress)
@@ -174,6 +178,24 @@ export function redisHostMemory (
     }, undefined),
     end: (party, session, { restMs = 0, ...report }) => attempt(async () => Number(
       await end(party, { session, restMs, maxRestMs: MAX_REST_MS, ...report })), restMs),
+    owners: async () => {
+      const names = await redis.zrangebyscore(PARTIES, '-inf', '+inf')
+      const [seconds] = await redis.time()
+      return await Promise.all(names.map(async name => {
+        const [owner = '', egress = ''] = name.split(' ')
+        const fields = await redis.hgetall(partyKey(owner, egress))
+        return ownerState({ owner, egress }, fields, Number(seconds) * 1_000)
+      }))
+    },
+  }
+}
+
+function exchangesIn (
+  redis: RedisClient, attempt: Attempt
+): Pick<HostMemory, 'exchange' | 'note' | 'rest' | 'catchAll' | 'rememberCatchAll'> {
+  const note = script(redis, { name: 'note', source: joinLua(file('note')), numberOfKeys: 1 })
+  const states = new LRUCache<string, ExchangeState>({ max: MAX_KEPT, ttl: STATE_KEPT_MS })
+  return {
     exchange: async (name) => states.get(name) ?? await attempt(async () => {
       const [fields, why, restMs] = await Promise.all([
         redis.hgetall(exchangeKey(name)), redis.get(restKey(name)), redis.pttl(restKey(name)),
@@ -205,17 +227,7 @@ export function redisHostMemory (
         ])
       }, undefined)
     },
-    owners: async () => {
-      const names = await redis.zrangebyscore(PARTIES, '-inf', '+inf')
-      const [seconds] = await redis.time()
-      return await Promise.all(names.map(async name => {
-        const [owner = '', egress = ''] = name.split(' ')
-        const fields = await redis.hgetall(partyKey(owner, egress))
-        return ownerState({ owner, egress }, fields, Number(seconds) * 1_000)
-      }))
-    },
   }
-  return memory
 }
 
 const partyKey = (owner: string, egress: string) => `mail-party:${owner} ${egress}`

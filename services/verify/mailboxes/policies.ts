@@ -20,8 +20,8 @@ export type OwnerPolicy = {
   readonly recipientsASession: number
   /**
    * What acceptance means at the owner's own domains, and by `exchanges` at those of customers.
-   * `truthful`: unknown names are refused, and clients that try made-up ones may be blocked, so none
-   * is tried. `accepts_any`: every name is accepted and bounced later, so only a refusal is an
+   * `truthful`: unknown names are refused, and clients that try made-up ones may be blocked, so
+   * none is tried. `accepts_any`: every name is accepted and bounced later, so only a refusal is an
    * answer. Other domains are tested with a made-up name.
    */
   readonly acceptance?: 'truthful' | 'accepts_any'

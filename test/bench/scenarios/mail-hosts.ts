@@ -1,4 +1,5 @@
 import { createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { freePort } from '../../../deploy/local/ports.ts'
 import type { Zone } from '../../support/mail/dns-server.ts'
 
@@ -76,7 +77,9 @@ export async function startMailHosts (hosts: readonly HostWays[]): Promise<MailH
     zones,
     seen,
     reset: () => {
-      for (const figures of seen.values()) Object.assign(figures, unseen(), { running: figures.running })
+      for (const figures of seen.values()) {
+        Object.assign(figures, unseen(), { running: figures.running })
+      }
       greylisted.clear()
     },
     stop: async () => {
@@ -108,7 +111,7 @@ function serve (socket: Socket, serving: Serving): void {
   let turn = Promise.resolve()
   const say = (text: string) => {
     turn = turn.then(async () => {
-      if (ways.tarpitMs !== undefined) await new Promise(resolve => { setTimeout(resolve, ways.tarpitMs) })
+      if (ways.tarpitMs !== undefined) await delay(ways.tarpitMs)
       socket.write(`${text}\r\n`)
       if (text.startsWith('421') || text.startsWith('221')) socket.end()
     })
@@ -130,8 +133,9 @@ function serve (socket: Socket, serving: Serving): void {
       else if (verb === 'MAIL' || verb === 'RSET') {
         recipients = 0
         say('250 ok')
-      } else if (verb === 'RCPT') say(replyTo(/<(.*)>/.exec(line)?.[1] ?? '', ++recipients, serving))
-      else say('502 no')
+      } else if (verb === 'RCPT') {
+        say(replyTo(/<(.*)>/.exec(line)?.[1] ?? '', ++recipients, serving))
+      } else say('502 no')
     }
   })
 }

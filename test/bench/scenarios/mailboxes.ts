@@ -39,7 +39,7 @@ export type MailboxFigures = { readonly lists: readonly ListFigures[] }
 
 /** Rates are ten times those of the policies, so that a list takes minutes instead of an hour. */
 const RATE_PERCENT = 1_000
-/** A process for each stage, so that the CPU of `verify` can be told. */
+/** A process for each stage, so that the CPU of `verify` is known. */
 const APART = 9
 const SMALL_HOSTS = 200
 const DOMAINS = 1_000
@@ -84,7 +84,7 @@ function hostsOf (): readonly HostWays[] {
   ]
 }
 
-/** Seven of ten rows are at the three large owners; one of ten does not exist, one of 50 is full. */
+/** Seven of ten rows are at three large owners; one of ten does not exist, one of 50 is full. */
 function addressesOf (rows: number): readonly string[] {
   return Array.from({ length: rows }, (_, row) => {
     const kind = row % 10 === 3 ? 'n' : row % 50 === 7 ? 'f' : 'y'
@@ -220,7 +220,9 @@ async function judge (
   const counts = { right: 0, falseInvalid: 0, falseValid: 0, unknown: 0 }
   let text = ''
   const decoder = new TextDecoder()
-  for await (const chunk of await client.resultsFile(id)) text += decoder.decode(chunk, { stream: true })
+  for await (const chunk of await client.resultsFile(id)) {
+    text += decoder.decode(chunk, { stream: true })
+  }
   const [head = '', ...lines] = text.trimEnd().split('\r\n')
   const columns = head.split(',')
   const at = { input: columns.indexOf('input'), status: columns.indexOf('status') }

@@ -47,8 +47,9 @@ async function judge (scene: Scene, used: MailHosts): Promise<Pick<Injected, 'br
   ]
   return {
     breaches,
-    note: `${right} right verdicts; of an owner from an egress at most ${peaks.sessions} sessions ` +
-      `at once, ${peaks.sessionsAMinute} new ones and ${peaks.recipientsAMinute} recipients a minute`,
+    note: `${right} right verdicts; of an owner from an egress at most ${peaks.sessions} ` +
+      `sessions at once, ${peaks.sessionsAMinute} new ones and ${peaks.recipientsAMinute} ` +
+      'recipients a minute',
   }
 }
 
@@ -80,8 +81,8 @@ const scaled: Fault = {
 const blocked: Fault = {
   name: 'mail-egress-blocked',
   kind: 'outside',
-  about: 'a large owner of mail servers blocks one of two egresses: it rests there alone, and its ' +
-    'rows are asked from the other',
+  about: 'a large owner of mail servers blocks one of two egresses: it rests there alone, and ' +
+    'its rows are asked from the other',
   quick: false,
   load: EMAILS,
   prepare: prepareHosts,
@@ -145,8 +146,8 @@ const lying: Fault = {
     for (const [what, lie] of Object.entries(LIES)) {
       dns.zones.clear()
       for (const [name, zone] of truth) {
-        const told = lie(zone)
-        if (told !== undefined) dns.zones.set(name, told)
+        const untrue = lie(zone)
+        if (untrue !== undefined) dns.zones.set(name, untrue)
       }
       say(`the resolver ${what}`)
       await sleep(LYING_MS / Object.keys(LIES).length)

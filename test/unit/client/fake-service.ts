@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
-import { type Client, createClient, type JobStatusResource } from '../../../services/client/client.ts'
+import {
+  type Client, createClient, type JobStatusResource,
+} from '../../../services/client/client.ts'
 
 type Body = Readonly<Record<string, unknown>>
 

@@ -125,7 +125,8 @@ describe('the page of a job', () => {
     const body = await (await browse({ job })).read(path)
     for (const part of [
       '3 of the open rows wait for an answer, until about 21 Nov 2026, 12:05:00',
-      '2: the server asks to come back later', '1: unclear answer', 'cancel the job: what is verified',
+      '2: the server asks to come back later', '1: unclear answer',
+      'cancel the job: what is verified',
       'Deadline 21 Nov 2026, 18:00:00',
     ]) expect(body).toContain(part)
     expect(await (await browse({ job: jobLike() })).read(path)).not.toMatch(/Deadline|wait for an/)

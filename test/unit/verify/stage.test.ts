@@ -6,8 +6,8 @@ import { createCacheDouble } from '../../support/cache-double.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
-  acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, downFor, emitted,
-  JOB, batchOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor, DEAD, VERIFY_SETTINGS,
+  acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, downFor,
+  emitted, JOB, batchOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor, DEAD, VERIFY_SETTINGS,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
