@@ -105,15 +105,17 @@ type DeadLettersOptions = {
 
 /**
  * Sends dead letters. Many failed decisions in a row mean a bug or a broken dependency, not invalid
- * messages: then the stage stops before it moves its whole topic to the dead letters. Those of an
- * organization that lacks a key say nothing about others and are not counted.
+ * messages: then the stage stops before it moves its whole topic to the dead letters. Failures of
+ * one job count as one, so that no job of many messages stops the others. Those of an organization
+ * that lacks a key say nothing about others and are not counted.
  */
 export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
   const { stage, producer, metrics, limit, now } = options
-  let inARow = 0
+  /** The jobs of the failures in a row, or positions of messages of no job. */
+  const inARow = new Set<string>()
   const checkLimit = (decisions: readonly DeadDecision[]) => {
-    const failures = decisions.filter(isFailure).length
-    if (failures === 0 || inARow + failures < limit) return
+    const failing = decisions.filter(isFailure).map(nameOfFailure)
+    if (failing.length === 0 || new Set([...inARow, ...failing]).size < limit) return
     throw new FatalError(`stage ${stage} stops: ${limit} decisions in a row failed; find the ` +
       'cause in the log lines before this one, and list the dead letters with ' +
       `"npm run ops -- dead list --stage ${stage}"`)
@@ -123,7 +125,7 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
     if (letters.length === 0) return
     const messages = letters.map(letter => deadLetter(stage, letter, now()))
     await sendAll(producer(), messages, signal)
-    inARow += decisions.filter(isFailure).length
+    for (const decision of decisions.filter(isFailure)) inARow.add(nameOfFailure(decision))
     for (const letter of letters) {
       metrics.count('stage_dead_letters_total', { stage, cause: causeOf(letter) })
     }
@@ -133,11 +135,17 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
     await producer().send(outcomes.map(({ letter: position, ...outcome }) =>
       decisionMessage(stage, { position, decision: { ...outcome, atMs: now() } })), signal)
   }
-  return { checkLimit, send, report, reset: () => { inARow = 0 } }
+  return { checkLimit, send, report, reset: () => { inARow.clear() } }
 }
 
 /** A missing key is a cause of its own, whatever failed without it. */
 const causeOf = ({ reason, cause }: DeadLetter) => reason === MISSING_KEY ? MISSING_KEY : cause
+
+function nameOfFailure ([letter]: DeadDecision): string {
+  if (letter === undefined) return ''
+  const { headers, topic, partition, offset } = letter.raw
+  return headers['job'] ?? `${topic}:${partition}:${offset}`
+}
 
 const isFailure = (letters: DeadDecision) =>
   letters.some(letter => causeOf(letter) !== MISSING_KEY)

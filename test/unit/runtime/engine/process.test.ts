@@ -175,6 +175,14 @@ describe('the limit of dead letters', () => {
     ])
   })
 
+  it('counts the failures of one job once, so that it stops no others', async () => {
+    const bench = await benchOf(echoStage({ batch: 1 }), { deadLimit: 3 })
+    const of = (job: string, offset: number) => ({ ...dead(offset), headers: { job } })
+    const ofOne = Array.from({ length: 5 }, (_, offset) => of('job_1', offset))
+    await bench.deliver([...ofOne, of('job_2', 5)])
+    await expect(bench.deliver([of('job_3', 6)])).rejects.toThrow('3 decisions in a row failed')
+  })
+
   it('is reset after a decided message', async () => {
     const bench = await benchOf(echoStage({ batch: 1 }), { deadLimit: 2 })
     await bench.deliver([dead(0), rawMessage(1), dead(2)])
