@@ -77,11 +77,14 @@ export async function startPipeline ({ redis, connect, losses, chaos, faults }: 
     crashes: supervisor.crashes,
     /** Resolves when nothing is left to do and no stage is restarting. */
     idle: async (): Promise<void> => {
+      let before = 0
       do {
+        before = await countMessages(bus)
         await bus.idle()
         await supervisor.release()
         await bus.idle()
-      } while (await supervisor.settled())
+        // What a release sends may have to be released by the next stage.
+      } while (await supervisor.settled() || await countMessages(bus) > before)
     },
     /** Advances the clock of stages that hold messages. */
     pass: (ms: number) => { time.aheadMs += ms },
@@ -96,6 +99,11 @@ export async function startPipeline ({ redis, connect, losses, chaos, faults }: 
       await bus.close()
     },
   }
+}
+
+async function countMessages (bus: MemoryBus): Promise<number> {
+  const names = await bus.topicNames()
+  return [...names].reduce((sum, topic) => sum + bus.messages(topic).length, 0)
 }
 
 /** Adds partitions to every topic that may grow, in the middle of the jobs that run then. */
