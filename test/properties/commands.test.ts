@@ -54,7 +54,7 @@ async function callsOf (work: () => Promise<void>): Promise<ReadonlyMap<string, 
 }
 
 it.each([
-  { inOneProcess: true, commands: 40 }, { inOneProcess: false, commands: 43 },
+  { inOneProcess: true, commands: 41 }, { inOneProcess: false, commands: 44 },
 ])('a job of one row asks the state Redis for $commands commands by 5 scripts if its stages are ' +
   'in one process: $inOneProcess', async ({ inOneProcess, commands }) => {
   await createWallet(redis).topUp(TENANT, { id: 'a', amountMicros: 1_000_000, reason: '' })

@@ -124,9 +124,9 @@ const MAIL_ZONES: Readonly<Record<string, Zone>> = {
   'second-busy.org': mx('mx.busy.org', 'mx.mail.org'),
   'second-never.org': mx('mx.blocks.org', 'mx.anyone.org'),
   'third.org': mx('mx.closed.org', 'mx.closed-too.org', 'mx.mail.org'),
-  'gmail.com': mx('mx.mail.org'),
+  'gmail.com': mx('gmail-smtp-in.l.google.com'),
   'under_score.org': mx('mx.lines.org'),
-  'outlook.de': mx('mx.mail.org'),
+  'outlook.de': mx('outlook-com.olc.protection.outlook.com'),
   'gmali.com': mx('mx.mail.org'),
   'mail.ru': mx('mx.anyone.org'),
   'yahoo.com': mx('mx.any-yahoo.org'),
@@ -227,29 +227,29 @@ const MAILBOXES_TABLE: readonly Situation[] = [
   ['grey-plain@mail.org', 'unknown greylisted 0 later', 'mx_found'],
   ['busy@mail.org', 'unknown greylisted 0 later', 'mx_found'],
   ['room@mail.org', 'unknown greylisted 0 later', 'mx_found'],
-  ['blocked@mail.org', 'unknown blocked 0', 'mx_found'],
-  ['listed@mail.org', 'unknown blocked 0', 'mx_found'],
-  ['listed-later@mail.org', 'unknown blocked 0', 'mx_found'],
-  ['relay@mail.org', 'unknown blocked 0', 'mx_found'],
-  ['sender@mail.org', 'unknown blocked 0', 'mx_found'],
-  ['address@mail.org', 'unknown blocked 0', 'mx_found'],
-  ['access@mail.org', 'unknown blocked 0', 'mx_found'],
+  ['blocked@mail.org', 'unknown blocked 0 later', 'mx_found'],
+  ['listed@mail.org', 'unknown blocked 0 later', 'mx_found'],
+  ['listed-later@mail.org', 'unknown blocked 0 later', 'mx_found'],
+  ['relay@mail.org', 'unknown blocked 0 later', 'mx_found'],
+  ['sender@mail.org', 'unknown blocked 0 later', 'mx_found'],
+  ['address@mail.org', 'unknown blocked 0 later', 'mx_found'],
+  ['access@mail.org', 'unknown blocked 0 later', 'mx_found'],
   // The reply says nothing at all.
   ['transaction@mail.org', 'unknown unclear_answer 0', 'mx_found'],
-  ['encrypt@mail.org', 'unknown blocked 0', 'mx_found'],
+  ['encrypt@mail.org', 'unknown blocked 0 later', 'mx_found'],
   ['parameter@mail.org', 'unknown unclear_answer 0', 'mx_found'],
   ['sequence@mail.org', 'unknown unclear_answer 0', 'mx_found'],
   ['routing@mail.org', 'unknown unclear_answer 0', 'mx_found'],
   // Lists.
   ['sales@mail.org', 'risky role_address 79', 'role -catch_all mx_found'],
   ['info+x@mail.org', 'invalid mailbox_not_found 95', 'role mx_found'],
-  ['sales@closed.org', 'risky role_address 70', 'role mx_found'],
+  ['sales@closed.org', 'risky role_address 70 later', 'role mx_found'],
   ['jane@gmail.com', 'valid deliverable 90', 'free mx_found'],
   ['nobody@gmail.com', 'invalid mailbox_not_found 95', 'role free mx_found'],
   ['jane@outlook.de', 'valid deliverable 90', 'free mx_found'],
   // Hosts that accept every name. A refusal is still an answer.
-  ['jane@mail.ru', 'unknown not_answered_truthfully 0', 'free mx_found'],
-  ['jane@yahoo.com', 'unknown not_answered_truthfully 0', 'free mx_found'],
+  ['jane@mail.ru', 'unknown not_answered_truthfully 0', 'free catch_all mx_found'],
+  ['jane@yahoo.com', 'unknown not_answered_truthfully 0', 'free catch_all mx_found'],
   ['gone@yahoo.com', 'invalid mailbox_not_found 60', 'free mx_found'],
   ['jane@web.de', 'unknown not_answered_truthfully 0', 'free catch_all mx_found'],
   ['jane@mailinator.com', 'risky disposable_domain 90', 'disposable mx_found'],
@@ -270,7 +270,7 @@ const MAILBOXES_TABLE: readonly Situation[] = [
   // Servers that take any name, and others that are hard to ask.
   ['jane@anyone.org', 'risky catch_all 70', 'catch_all mx_found'],
   ['sales@anyone.org', 'risky role_address 79', 'role catch_all mx_found'],
-  ['jane@one.org', 'valid deliverable 70', 'mx_found'],
+  ['jane@one.org', 'valid deliverable 70 later', 'mx_found'],
   ['jane@drops-nobody.org', 'valid deliverable 70', 'mx_found'],
   ['jane@old.org', deliverable, exact],
   ['jane@tls-broken.org', deliverable, exact],
@@ -280,23 +280,23 @@ const MAILBOXES_TABLE: readonly Situation[] = [
   ['joe@lines.org', 'invalid mailbox_not_found 95', 'mx_found'],
   ['jane@second.org', deliverable, exact],
   ['jane@second-busy.org', deliverable, exact],
-  ['jane@second-never.org', 'unknown blocked 0', 'mx_found'],
+  ['jane@second-never.org', 'unknown blocked 0 later', 'mx_found'],
   // All mail exchanges are asked.
   ['jane@third.org', deliverable, exact],
   ['jane@sixth.org', deliverable, exact],
   // The test with a made-up name is repeated, and counts as inconclusive in the end.
   ['jane@grey-made-up.org', 'valid deliverable 70 later', 'mx_found'],
-  ['jane@closed.org', 'unknown mail_server_unreachable 0', 'mx_found'],
-  ['jane@mx.closed.org', 'risky no_mx_record 60', '-mx_found'],
+  ['jane@closed.org', 'unknown mail_server_unreachable 0 later', 'mx_found'],
+  ['jane@mx.closed.org', 'risky no_mx_record 60 later', '-mx_found'],
   ['jane@silent.org', 'unknown no_answer 0 later', 'mx_found'],
   ['jane@slow-rcpt.org', 'unknown no_answer 0 later', 'mx_found'],
-  ['jane@drops.org', 'unknown mail_server_unreachable 0', 'mx_found'],
-  ['jane@drops-rcpt.org', 'unknown mail_server_unreachable 0', 'mx_found'],
-  ['jane@blocks.org', 'unknown blocked 0', 'mx_found'],
-  ['jane@listed.org', 'unknown blocked 0', 'mx_found'],
-  ['jane@retired.org', 'unknown blocked 0', 'mx_found'],
-  ['jane@sender.org', 'unknown blocked 0', 'mx_found'],
-  ['jane@unfriendly.org', 'unknown blocked 0', 'mx_found'],
+  ['jane@drops.org', 'unknown mail_server_unreachable 0 later', 'mx_found'],
+  ['jane@drops-rcpt.org', 'unknown mail_server_unreachable 0 later', 'mx_found'],
+  ['jane@blocks.org', 'unknown blocked 0 later', 'mx_found'],
+  ['jane@listed.org', 'unknown greylisted 0 later', 'mx_found'],
+  ['jane@retired.org', 'unknown blocked 0 later', 'mx_found'],
+  ['jane@sender.org', 'unknown blocked 0 later', 'mx_found'],
+  ['jane@unfriendly.org', 'unknown blocked 0 later', 'mx_found'],
   ['jane@busy.org', 'unknown greylisted 0 later', 'mx_found'],
   ['jane@sender-later.org', 'unknown greylisted 0 later', 'mx_found'],
   ['jane@garbage.org', 'unknown unclear_answer 0', 'mx_found'],
@@ -312,7 +312,13 @@ let mail: MailServers
 let dns: DnsServer
 beforeAll(async () => {
   mail = await startMailServers(SERVERS)
-  dns = await startDnsServer({ ...mail.zones, ...MAIL_ZONES })
+  const ownHost = mail.zones['mx.mail.org'] ?? {}
+  dns = await startDnsServer({
+    ...mail.zones,
+    ...MAIL_ZONES,
+    'gmail-smtp-in.l.google.com': ownHost,
+    'outlook-com.olc.protection.outlook.com': ownHost,
+  })
 })
 afterAll(async () => { await Promise.all([mail.stop(), dns.stop()]) })
 
@@ -333,12 +339,11 @@ const isSilent = (address: string) => /@(silent|slow-rcpt)\.org$/.test(address)
 async function verdicts (inputs: readonly string[]) {
   const canonical = inputs.map((input) => canonicalEmail(input))
   const rows = canonical.flatMap((it, row) => it.ok ? [{ row, canonical: it.canonical }] : [])
-  const silent = rows.filter((row) => isSilent(row.canonical))
-  const answers = await Promise.all([
-    smtpProviderOf({ dns, mail })
-      .check(rows.filter((row) => !silent.includes(row)), request([])[1]),
-    smtpProviderOf({ dns, mail }, { replyTimeoutMs: 200 }).check(silent, request([])[1]),
-  ])
+  // Each by a provider of its own: what a server says of us in one session counts in others.
+  const answers = await Promise.all(rows.map(async row => {
+    const setting = isSilent(row.canonical) ? { replyTimeoutMs: 200 } : {}
+    return await smtpProviderOf({ dns, mail }, setting).check([row], request([])[1])
+  }))
   const byRow = new Map(answers.flat().map((answer) => [answer.row, answer]))
   return inputs.map((input, row) => {
     const answer = byRow.get(row)

@@ -50,6 +50,7 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
 /** What reads, and what concerns no money. */
 const FREE = [
   'outcome', 'read', 'readWithManifest', 'batchAction', 'openJobs', 'unfinishedRows', 'waitingRows',
+  'recordWaiting',
 ]
 
 describe('after a restart of the server', () => {

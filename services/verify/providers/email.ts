@@ -145,7 +145,7 @@ const TRUSTED_WORDS = 5
  * asked for until the deadline.
  */
 const MAX_TRIES: Readonly<Partial<Record<Mailbox, number>>> = {
-  blocked: 4, unreachable: 2, no_answer: 2, accepted: 3,
+  blocked: 4, unreachable: 2, no_answer: 2, accepted: 3, unclear: 0,
 }
 
 /** When a row is asked again: as its server says, or by RETRY_MINUTES; a row in a queue at once. */
