@@ -139,8 +139,17 @@ function postText ({ posts, p50Ms, p99Ms, unavailable, otherRefusals }: PostFigu
     `${unavailable} times 503, ${otherRefusals} other refusals`
 }
 
-function mailboxLines ({ lists }: MailboxFigures): readonly Line[] {
-  return lists.flatMap(list => {
+function mailboxLines ({ lists, peer }: MailboxFigures): readonly Line[] {
+  const peerLines: readonly Line[] = peer === undefined
+    ? []
+    : [
+        [`mailboxes: ${peer.name}`, `${peer.rows} rows in ${fixed(peer.seconds)} s, ` +
+          `${fixed(peer.sessionsPer1000)} sessions per 1,000 addresses, ${peer.refusals} refusals`],
+        [`mailboxes: ${peer.name}`, `${fixed(peer.rightPercent, 2)} % right, ` +
+          `${peer.falseInvalid} false invalid, ${peer.falseValid} false valid, ` +
+          `${peer.unknown} unknown`],
+      ]
+  const ours = lists.flatMap(list => {
     const what = `mailboxes: verify x ${list.processes}`
     return [
       [what, `${list.rows} rows in ${fixed(list.seconds)} s, ` +
@@ -155,6 +164,7 @@ function mailboxLines ({ lists }: MailboxFigures): readonly Line[] {
         `${owner.refusals} refusals`]),
     ] as const satisfies readonly Line[]
   })
+  return [...ours, ...peerLines]
 }
 
 function webhookLines (webhooks: WebhookFigures): readonly Line[] {

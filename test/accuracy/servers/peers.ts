@@ -8,7 +8,7 @@ import {
 } from './mailboxes.ts'
 
 /** The resolver as /etc/resolv.conf can name it: by address alone, so it has the usual port. */
-const RESOLVER = { host: '127.77.2.53', port: 53 }
+export const PEER_RESOLVER = { host: '127.77.2.53', port: 53 }
 
 /**
  * Settings of check-if-email-exists. Those of its documentation: a timeout of 45 seconds, two
@@ -41,7 +41,7 @@ export const peerName = (): string => `check-if-email-exists ${peerVersion()}`
  * Returns statuses by address.
  */
 export async function askPeer (say: Say): Promise<ReadonlyMap<string, string>> {
-  return await withMailServers(say, RESOLVER, async ({ port }) => {
+  return await withMailServers(say, PEER_RESOLVER, async ({ port }) => {
     const program = await buildPeer(say)
     const statuses = new Map<string, string>()
     let addresses = MAILBOXES.map(({ address }) => address)
@@ -60,13 +60,14 @@ export async function askPeer (say: Say): Promise<ReadonlyMap<string, string>> {
 const ENTER = `
 set -e
 mount -t tmpfs tmpfs /mnt
-echo 'nameserver ${RESOLVER.host}' > /mnt/resolv.conf
+echo 'nameserver ${PEER_RESOLVER.host}' > /mnt/resolv.conf
 echo 'hosts: files dns' > /mnt/nsswitch.conf
 for file in resolv.conf nsswitch.conf; do mount --bind /mnt/$file /etc/$file; done
 exec "$1"
 `
 
-async function runPeer (
+/** Its status for each address, asked once, at servers on this port. */
+export async function runPeer (
   program: string, port: number, addresses: readonly string[]
 ): Promise<readonly (readonly [address: string, status: string])[]> {
   const child = spawn('unshare', ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', ENTER,

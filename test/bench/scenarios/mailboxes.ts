@@ -1,3 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { buildPeer } from '../../accuracy/servers/install.ts'
+import { PEER_RESOLVER, peerName, runPeer } from '../../accuracy/servers/peers.ts'
 import { startDnsServer } from '../../support/mail/dns-server.ts'
 import { policyOf } from '../../../services/verify/mailboxes/policies.ts'
 import { type BenchStack, withServices } from '../services.ts'
@@ -7,18 +10,21 @@ import {
   type HostWays, isFullMailbox, isMissing, type MailHostServers, startMailHosts,
 } from './mail-hosts.ts'
 
+/** Verdicts against the truth. */
+type Verdicts = {
+  readonly rightPercent: number
+  readonly falseInvalid: number
+  readonly falseValid: number
+  readonly unknown: number
+}
+
 /** A list at one number of `verify` processes. */
-type ListFigures = {
+type ListFigures = Verdicts & {
   readonly processes: number
   readonly rows: number
   readonly seconds: number
   /** The time that the owners' limits alone take. */
   readonly lowerBoundSeconds: number
-  /** Of the rows whose hosts tell the truth. */
-  readonly rightPercent: number
-  readonly falseInvalid: number
-  readonly falseValid: number
-  readonly unknown: number
   readonly cpuSecondsPer1000: number
   readonly owners: readonly OwnerFigures[]
 }
@@ -35,7 +41,19 @@ type OwnerFigures = {
   readonly refusals: number
 }
 
-export type MailboxFigures = { readonly lists: readonly ListFigures[] }
+/** The same list by another product, which asks again what is unknown, three times at most. */
+type PeerFigures = Verdicts & {
+  readonly name: string
+  readonly rows: number
+  readonly seconds: number
+  readonly sessionsPer1000: number
+  readonly refusals: number
+}
+
+export type MailboxFigures = {
+  readonly lists: readonly ListFigures[]
+  readonly peer?: PeerFigures
+}
 
 /** Rates are ten times those of the policies, so that a list takes minutes instead of an hour. */
 const RATE_PERCENT = 1_000
@@ -129,7 +147,13 @@ export async function measureMailboxes (
         stack, { scale: { verify: count }, processes: APART, overrides: more },
         context => measureList({ ...context, rows, log }, { count, ways, servers })))
     }
-    return { lists }
+    // The other product needs what this machine may not have: cargo, port 53.
+    const peer = await measurePeer({ inputs: addressesOf(rows), ways }, servers, log)
+      .catch((error: unknown) => {
+        log(`!! mailboxes: ${peerName()} could not be measured: ${String(error)}`)
+        return undefined
+      })
+    return { lists, ...peer && { peer } }
   } finally {
     await dns.stop()
     await servers.stop()
@@ -211,13 +235,8 @@ function ownersOf (inputs: readonly string[], ways: readonly HostWays[]) {
     .filter(({ rows }) => rows >= inputs.length / 100)
 }
 
-/** Compares the verdicts with the truth. */
-async function judge (
-  client: BenchContext['client'], id: string,
-  { inputs, ways }: { readonly inputs: readonly string[], readonly ways: readonly HostWays[] }
-) {
-  const catchAlls = new Set(ways.flatMap(({ catchAll, domains }) => catchAll ? domains : []))
-  const counts = { right: 0, falseInvalid: 0, falseValid: 0, unknown: 0 }
+/** Compares the verdicts of a job with the truth. */
+async function judge (client: BenchContext['client'], id: string, list: JudgedList) {
   let text = ''
   const decoder = new TextDecoder()
   for await (const chunk of await client.resultsFile(id)) {
@@ -226,10 +245,22 @@ async function judge (
   const [head = '', ...lines] = text.trimEnd().split('\r\n')
   const columns = head.split(',')
   const at = { input: columns.indexOf('input'), status: columns.indexOf('status') }
-  for (const line of lines) {
+  const statuses = new Map(lines.map(line => {
     const cells = line.split(',')
-    const input = cells[at.input] ?? ''
-    const status = cells[at.status] ?? ''
+    return [cells[at.input] ?? '', cells[at.status] ?? '']
+  }))
+  return judgeAll(statuses, list)
+}
+
+type JudgedList = { readonly inputs: readonly string[], readonly ways: readonly HostWays[] }
+
+function judgeAll (
+  statuses: ReadonlyMap<string, string>, { inputs, ways }: JudgedList
+): Verdicts {
+  const catchAlls = new Set(ways.flatMap(({ catchAll, domains }) => catchAll ? domains : []))
+  const counts = { right: 0, falseInvalid: 0, falseValid: 0, unknown: 0 }
+  for (const input of inputs) {
+    const status = statuses.get(input) ?? 'unknown'
     const isCatchAll = catchAlls.has(input.slice(input.indexOf('@') + 1))
     const expected = isCatchAll || isFullMailbox(input)
       ? 'risky'
@@ -241,4 +272,41 @@ async function judge (
   }
   const { right, ...others } = counts
   return { rightPercent: 100 * right / inputs.length, ...others }
+}
+
+const PEER_CHECKS = 3
+
+/** Asks check-if-email-exists for the list, with the settings that its documents recommend. */
+async function measurePeer (
+  { inputs, ways }: JudgedList, servers: MailHostServers, log: (line: string) => void
+): Promise<PeerFigures> {
+  log(`mailboxes: ${peerName()}`)
+  servers.reset()
+  const program = await buildPeer(log)
+  const dns = await startDnsServer(servers.zones, PEER_RESOLVER)
+  const statuses = new Map<string, string>()
+  const startedMs = performance.now()
+  try {
+    let open = inputs
+    for (let check = 0; check < PEER_CHECKS && open.length > 0; check++) {
+      if (check > 0) await delay(GREYLIST_MS)
+      for (const [address, status] of await runPeer(program, servers.port, open)) {
+        statuses.set(address, status)
+      }
+      open = open.filter(address => statuses.get(address) === 'unknown')
+    }
+  } finally {
+    await dns.stop()
+  }
+  const seen = [...servers.seen.values()]
+  const sum = (of: (figures: typeof seen[number]) => number) =>
+    seen.reduce((total, figures) => total + of(figures), 0)
+  return {
+    name: peerName(),
+    rows: inputs.length,
+    seconds: (performance.now() - startedMs) / 1_000,
+    ...judgeAll(statuses, { inputs, ways }),
+    sessionsPer1000: 1_000 * sum(({ sessions }) => sessions) / inputs.length,
+    refusals: sum(({ refusals }) => refusals),
+  }
 }
