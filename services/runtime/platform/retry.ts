@@ -36,6 +36,21 @@ export async function withTimeout (work: Promise<unknown> | undefined, ms: numbe
   await Promise.race([work, late.promise]).finally(() => clearTimeout(timer))
 }
 
+/** The result of work, which goes on after an abort; undefined if the signal is aborted first. */
+export async function unlessAborted<T> (
+  work: Promise<T>, signal: AbortSignal
+): Promise<T | undefined> {
+  if (signal.aborted) return undefined
+  const aborted = Promise.withResolvers<undefined>()
+  const stop = () => aborted.resolve(undefined)
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    return await Promise.race([work, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
 /** Exponential backoff with full jitter, in milliseconds; `attempt` counts from 1. */
 export function backoffMs (
   attempt: number, { firstMs = 100, maxMs = 10_000, random = Math.random }: Backoff = {}

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { MailHost } from '../providers/mail-domains.ts'
 import { createFairQueue, createFairShares } from '../../runtime/platform/limits.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
+import { unlessAborted } from '../../runtime/platform/retry.ts'
 import {
   CatchAllTests, Conversation, type ConversationOptions, failLoudly,
 } from './conversation.ts'
@@ -188,18 +189,6 @@ export class MailHosts {
       counts.set(label, (counts.get(label) ?? 0) + size)
     }
     return [...counts].map(([owner, value]) => ({ labels: { owner }, value }))
-  }
-}
-
-async function unlessAborted<T> (work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  const aborted = Promise.withResolvers<undefined>()
-  const stop = () => aborted.resolve(undefined)
-  if (signal.aborted) stop()
-  signal.addEventListener('abort', stop, { once: true })
-  try {
-    return await Promise.race([work, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', stop)
   }
 }
 

@@ -9,6 +9,7 @@ import type { CheckOutcome } from '../../../schemas/api/checks.ts'
 import { type Claim, confidenceOf, type MadeChecks, packChecks } from '../../cache/evidence.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'
+import { unlessAborted } from '../../runtime/platform/retry.ts'
 import { suggestDomain } from './domain-typos.ts'
 
 /** Time that is reserved for the answer at the end of a call. */
@@ -177,26 +178,15 @@ async function findEvidence (
 ): Promise<EmailEvidence> {
   const domain = domainOf(address)
   if (isReserved(domain)) return {}
-  const found = domains.known(domain) ?? await unlessLate(domains.find(domain), signal) ?? 'fault'
+  // After an abort the DNS query continues, and its answer is cached.
+  const found =
+    domains.known(domain) ?? await unlessAborted(domains.find(domain), signal) ?? 'fault'
   const mail = unlessAllowed(found, domain, lists)
   const { disposable } = lists.lookUp(domain)
   if (disposable || (mail !== 'accepts' && mail !== 'implicit')) return { mail }
-  const hosts = await unlessLate(domains.hosts(domain), signal)
+  const hosts = await unlessAborted(domains.hosts(domain), signal)
   if (hosts === undefined) return { mail, probed: { mailbox: 'late', retry: true } }
   return { mail, probed: await mailHosts.ask(address, { hosts, signal, tenant }) }
-}
-
-/** Undefined after an abort; the DNS query continues, and its answer is cached. */
-async function unlessLate<T> (work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  if (signal.aborted) return undefined
-  const late = Promise.withResolvers<undefined>()
-  const stop = () => late.resolve(undefined)
-  signal.addEventListener('abort', stop, { once: true })
-  try {
-    return await Promise.race([work, late.promise])
-  } finally {
-    signal.removeEventListener('abort', stop)
-  }
 }
 
 type Outcome = {
