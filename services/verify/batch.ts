@@ -425,7 +425,8 @@ function waitsOf (
     const afterMs = now?.afterMs ?? 0
     const dueBefore = now === undefined ? before?.due[position] ?? 0 : 0
     due.push(afterMs > 0 ? Math.ceil(nowMs + afterMs) : dueBefore)
-    tries.push((before?.tries[position] ?? 0) + (afterMs > 0 ? 1 : 0))
+    const isTry = afterMs > 0 && now?.isForTurn !== true
+    tries.push((before?.tries[position] ?? 0) + (isTry ? 1 : 0))
     reasons.push(now?.reason ?? before?.reasons[position] ?? NO_PROVIDER.reason)
   }
   return { due, tries, reasons }

@@ -34,6 +34,8 @@ export type Waiting = {
   readonly reason: Reason
   /** Milliseconds until the row is due; 0 for the next check of its batch. */
   readonly afterMs: number
+  /** Its host was not asked for it. */
+  readonly isForTurn?: true
   /** It waits for a host, which may take hours, and not for a provider that is down. */
   readonly forHost: boolean
 }
@@ -399,7 +401,7 @@ async function checkMeasured (
         : sold)
       if (retry === undefined) found.retry.delete(row)
       else if (retry === true) found.retry.set(row, AT_NEXT_CHECK)
-      else found.retry.set(row, { afterMs: retry.afterMs, forHost: true })
+      else found.retry.set(row, { ...retry, forHost: true })
     }
     for (const [outcome, more] of rowsByOutcome(found)) count(outcome, more)
     return found

@@ -12,16 +12,23 @@ export type ProviderRow = {
 /** A verdict without the time of its check, which the stage adds. */
 export type ProviderVerdict = Omit<CheckedRecord, 'checkedAtMs'>
 
+/** The row is not checked before so many milliseconds, unless its deadline comes first. */
+export type LaterCheck = {
+  /** 0 is the next check of the batch. */
+  readonly afterMs: number
+  /** Its host was not asked, as others use what it takes, so that this was no try. */
+  readonly isForTurn?: true
+}
+
 /**
  * `retry`: a later check may have a better verdict. Until the retry deadline of the batch only this
- * row is checked again; then this verdict counts. With `afterMs` the row waits for a host, perhaps
- * for hours: it is not checked before that time, unless the deadline comes first; 0 is the next
- * check of the batch.
+ * row is checked again; then this verdict counts. A `LaterCheck` waits for a host, perhaps for
+ * hours.
  */
 export type ProviderAnswer = {
   readonly row: number
   readonly verdict: ProviderVerdict
-  readonly retry?: true | { readonly afterMs: number }
+  readonly retry?: true | LaterCheck
 }
 
 /**

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import type { LaterCheck } from '../provider.ts'
 import type { MailHost } from '../providers/mail-domains.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
 import type { Connect, Egress } from './egress.ts'
@@ -632,7 +633,7 @@ const retryAfter = (waitMs: number | undefined) =>
 /** Whether a domain accepts any name, and whether a later test may say so. */
 type Tested = {
   readonly isCatchAll?: boolean | undefined
-  readonly retry?: true | { readonly afterMs: number }
+  readonly retry?: true | LaterCheck
 }
 
 /** The session ended before the test, so the row is asked once more. */

@@ -151,7 +151,11 @@ export class MailHosts {
     })
     const [first] = rests.sort((a, b) => a.afterMs - b.afterMs)
     if (first === undefined) return { mailbox: 'blocked', retry: true }
-    return { ...first.why, retry: { afterMs: Math.round(first.afterMs) } }
+    const afterMs = Math.round(first.afterMs)
+    return {
+      ...first.why,
+      retry: first.why.mailbox === 'blocked' ? { afterMs } : { afterMs, isForTurn: true },
+    }
   }
 
   /** A connection of this process; without one, the queue is called once there is one. */

@@ -1,3 +1,4 @@
+import type { LaterCheck } from '../provider.ts'
 import type { Meaning } from './replies.ts'
 
 /** The result for a mailbox; `late`: it was not asked, or did not answer, in time. */
@@ -12,6 +13,6 @@ export type Probed = {
   readonly catchAll?: boolean | undefined
   /** What acceptance means at a host whose ways are known, which is not tested for catch-all. */
   readonly acceptance?: 'truthful' | 'accepts_any'
-  /** A later question may have a better result; after so many milliseconds, if the host said so. */
-  readonly retry?: true | { readonly afterMs: number }
+  /** A later question may have a better result. */
+  readonly retry?: true | LaterCheck
 }

@@ -153,6 +153,7 @@ const MAX_TRIES: Readonly<Partial<Record<Mailbox, number>>> = {
 function retryOf ({ mailbox, retry }: Probed, tries: number): ProviderAnswer['retry'] {
   if (retry === undefined || tries >= (MAX_TRIES[mailbox] ?? Infinity)) return undefined
   if (mailbox === 'late') return retry === true ? { afterMs: 0 } : retry
+  if (retry !== true && retry.isForTurn) return retry
   const steps = retry === true ? tries : tries - TRUSTED_WORDS
   const minutes = steps < 0 ? 0 : RETRY_MINUTES[Math.min(steps, RETRY_MINUTES.length - 1)] ?? 0
   const afterMs = Math.round(minutes * 60_000 * (1 + JITTER * (2 * Math.random() - 1)))

@@ -192,6 +192,15 @@ describe('a row that waits for a host', () => {
     expect(asked).toEqual([0, 1, 2, 3].map((minute) => [minute, 0, false]))
   })
 
+  it('was not put off while its host takes no more of us', async () => {
+    const forTurn: Answer = {
+      verdict: GREYLISTED, retry: { afterMs: 10 * MINUTE_MS, isForTurn: true },
+    }
+    const { asked, run } = hostThat((at) => at < 3 ? forTurn : { verdict: DELIVERABLE })
+    await run()
+    expect(asked).toEqual([0, 10, 20].map((minute) => [minute, 0, false]))
+  })
+
   it('is asked a last time when hosts have been waited for long enough', async () => {
     const { asked, run } = hostThat(() => putOffFor(600))
     const { blocks } = await run()
