@@ -152,7 +152,8 @@ function mailboxLines ({ lists, peer }: MailboxFigures): readonly Line[] {
   const ours = lists.flatMap(list => {
     const what = `mailboxes: verify x ${list.processes}`
     return [
-      [what, `${list.rows} rows in ${fixed(list.seconds)} s, ` +
+      [what, `${list.rows} rows in ${fixed(list.seconds)} s, half of them in ` +
+        `${fixed(list.halfSeconds)} s, ` +
         `${fixed(list.seconds / list.lowerBoundSeconds, 2)} of what the hosts' limits allow`],
       [what, `${fixed(list.rightPercent, 2)} % right, ${list.falseInvalid} false invalid, ` +
         `${list.falseValid} false valid, ${list.unknown} unknown`],
