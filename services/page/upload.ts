@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { FastifyRequest, RouteOptions, FastifyReply } from 'fastify'
+import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
@@ -120,6 +121,17 @@ function uploadView (visit: Visit, services: readonly Service[]): Html {
   })
 }
 
+/** Countries by their names: browsers find one by the letters that are typed. */
+const COUNTRIES: readonly (readonly [code: string, name: string])[] = [
+  ['', 'None: all numbers start with +'], ...nameCountries(),
+]
+
+function nameCountries (): readonly (readonly [code: string, name: string])[] {
+  const names = new Intl.DisplayNames('en', { type: 'region' })
+  return COUNTRY_CODES.map(code => [code, names.of(code) ?? code] as const)
+    .toSorted(([, one], [, other]) => one.localeCompare(other, 'en'))
+}
+
 /** Deadlines to choose from, in seconds. */
 const DEADLINES = [
   ['', 'As long as usual'], ['600', '10 minutes'], ['3600', '1 hour'], ['21600', '6 hours'],
@@ -135,12 +147,11 @@ function choices (services: readonly Service[]): Html {
       <label>Service <select name="service">${services.map(({ slug, inputKind, priceMicros }) =>
         html`<option value="${slug}" data-kind="${inputKind}">${slug} (${money(priceMicros)} per
           row)</option>`)}</select></label>
-      <label>Country
-        <input name="country" maxlength="2" pattern="[A-Za-z]{2}" placeholder="US"
-          autocomplete="off" aria-describedby="country-hint"></label>
+      <label>Country ${select('country', '', COUNTRIES)}</label>
     </div>
-    <p class="hint" id="country-hint">The country, in two letters, of numbers that do not start
-      with +.</p>
+    <p class="hint">The country of numbers that do not start with + or 00.</p>
+    <p class="notice warn" id="national" role="status" hidden>Some numbers do not start with +.
+      Choose their country: without it they end as not readable.</p>
     <div class="table" id="sample" role="region" aria-label="First lines of the file" tabindex="0">
     </div>
     <details><summary>More</summary>

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
@@ -28,7 +28,9 @@ beforeAll(async () => {
     startPageEnvironment({
       WEBHOOK_ALLOW_HTTP: 'true',
       WEBHOOK_ALLOW_LOOPBACK: 'true',
-      PROVIDERS: JSON.stringify({ 'phone-validation': ['sandbox'] }),
+      PROVIDERS: JSON.stringify({
+        'phone-validation': ['sandbox'], whatsapp: ['sandbox'], 'email-validation': ['sandbox'],
+      }),
     }),
     openBrowser(),
     startReceiver(),
@@ -130,6 +132,30 @@ describe('a key', () => {
 })
 
 describe('a file', () => {
+  it('has its country chosen by name, and its service follows its column and reverse', async () => {
+    await page.goto('/live/upload')
+    const buffer = Buffer.from('name,phone,mail\nAnn,030 901820,ann@example.org\n')
+    await page.getByLabel('CSV file')
+      .setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer })
+    const [column, service, country] = ['Column', 'Service', 'Country']
+      .map(name => page.getByRole('combobox', { name })) as [Locator, Locator, Locator]
+    const chosen = () => Promise.all([column.locator('option:checked').textContent(),
+      service.inputValue(), country.isDisabled()])
+    await expect.poll(chosen).toEqual(['phone', 'phone-validation', false])
+    const warning = page.getByText('Some numbers do not start with +.')
+    await warning.waitFor()
+    await tabTo(page, 'Country')
+    await page.keyboard.type('Germany')
+    expect(await country.inputValue()).toBe('DE')
+    await warning.waitFor({ state: 'hidden' })
+    expect(await violationsOf(page)).toEqual([])
+
+    await column.selectOption('mail')
+    expect(await chosen()).toEqual(['mail', 'email-validation', true])
+    await service.selectOption('whatsapp')
+    expect(await chosen()).toEqual(['phone', 'whatsapp', false])
+  })
+
   it('is quoted, confirmed and watched to its end with the keyboard alone', async () => {
     await page.goto('/live/upload')
     await tabTo(page, 'CSV file')

@@ -22,12 +22,23 @@ export function namesOf (rows, isHeader) {
     (isHeader && rows[0]?.[index]?.trim()) || `Column ${index + 1}`)
 }
 
-/** The column with the most contacts, and the kind of these contacts. */
-export function guess (rows, isHeader) {
+/**
+ * Where contacts are: columns with the kind of their contacts and how many cells fit, those with
+ * the most first.
+ */
+export function findContacts (rows, isHeader) {
   const sample = rows.slice(isHeader ? 1 : 0, SAMPLE_ROWS)
-  const names = namesOf(rows, isHeader)
-  const scores = names.flatMap((_, column) => Object.entries(FITS).map(([kind, fits]) =>
-    ({ column, kind, hits: sample.filter(row => fits(row[column] ?? '')).length })))
-  return scores.reduce((best, one) => one.hits > best.hits ? one : best,
-    { column: 0, kind: 'phone', hits: 0 })
+  return namesOf(rows, isHeader)
+    .flatMap((_, column) => Object.entries(FITS).map(([kind, fits]) =>
+      ({ column, kind, hits: sample.filter(row => fits(row[column] ?? '')).length })))
+    .filter(({ hits }) => hits > 0)
+    .sort((one, other) => other.hits - one.hits)
+}
+
+/** Whether a column has phone numbers that only their country completes. */
+export function hasNationalNumbers (rows, isHeader, column) {
+  return rows.slice(isHeader ? 1 : 0, SAMPLE_ROWS).some(row => {
+    const cell = (row[column] ?? '').trim()
+    return FITS.phone(cell) && !/^(\+|\(\+|00)/.test(cell)
+  })
 }

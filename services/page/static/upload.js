@@ -1,4 +1,4 @@
-import { guess, hasHeader, namesOf } from './columns.js'
+import { findContacts, hasHeader, hasNationalNumbers, namesOf } from './columns.js'
 import { checkReadable, CsvScanner, detectFormat, detectUtf16, SAMPLE_BYTES } from './csv-format.js'
 
 const MAX_BYTES = 34 * 1_024 * 1_024
@@ -17,7 +17,6 @@ fields?.file.addEventListener('change', readFile)
 for (const name of ['header', 'column', 'service', 'country', 'webhook', 'deadline', 'fresh']) {
   fields?.[name].addEventListener('change', changed)
 }
-fields?.service.addEventListener('change', showCountry)
 
 async function readFile () {
   const [given] = fields.file.files
@@ -35,10 +34,9 @@ async function readFile () {
   if (file.rows.length === 0) return fail('The file is empty. Choose another one.')
   fields.header.checked = hasHeader(file.rows)
   showColumns()
-  const { column, kind } = guess(file.rows, fields.header.checked)
+  const [{ column, kind } = { column: 0, kind: 'phone' }] = contacts()
   fields.column.value = String(column)
-  const fitting = [...fields.service.options].find(option => option.dataset.kind === kind)
-  if (fitting !== undefined) fields.service.value = fitting.value
+  chooseService(kind)
   showCountry()
   showSample()
   chosen.hidden = false
@@ -91,10 +89,31 @@ async function decoded (given) {
   }
 }
 
-function changed ({ target }) {
+function changed ({ target: { name } }) {
   clear()
-  if (target.name === 'header') showColumns()
-  if (target.name === 'header' || target.name === 'column') showSample()
+  if (name === 'header') showColumns()
+  // The service follows the column, and the other way round.
+  if (name === 'column') {
+    const column = Number(fields.column.value)
+    chooseService(contacts().find(contact => contact.column === column)?.kind ?? kindOfService())
+  }
+  if (name === 'service' && !contacts().some(({ column, kind }) =>
+    column === Number(fields.column.value) && kind === kindOfService())) {
+    const fitting = contacts().find(({ kind }) => kind === kindOfService())
+    if (fitting !== undefined) fields.column.value = String(fitting.column)
+  }
+  showCountry()
+  showSample()
+}
+
+const contacts = () => findContacts(file.rows, fields.header.checked)
+const kindOfService = () => fields.service.selectedOptions[0]?.dataset.kind
+
+/** Chooses the first service for contacts of this kind, unless the chosen one is for them. */
+function chooseService (kind) {
+  if (kindOfService() === kind) return
+  const fitting = [...fields.service.options].find(option => option.dataset.kind === kind)
+  if (fitting !== undefined) fields.service.value = fitting.value
 }
 
 function showColumns () {
@@ -105,7 +124,10 @@ function showColumns () {
 }
 
 function showCountry () {
-  fields.country.disabled = fields.service.selectedOptions[0]?.dataset.kind !== 'phone'
+  const { country, header, column } = fields
+  country.disabled = kindOfService() !== 'phone'
+  find('national').hidden = country.disabled || country.value !== '' ||
+    !hasNationalNumbers(file.rows, header.checked, Number(column.value))
 }
 
 function showSample () {

@@ -53,7 +53,7 @@ export async function tabTo (page: Page, name: string): Promise<void> {
 function nameOfFocus (): string {
   type Focused = {
     readonly textContent: string
-    readonly labels?: Iterable<{ readonly textContent: string }>
+    readonly labels?: Iterable<{ readonly childNodes: Iterable<{ textContent: string }> }>
     readonly getAttribute: (name: string) => string | null
   }
   const { document } = globalThis as unknown as {
@@ -61,7 +61,10 @@ function nameOfFocus (): string {
   }
   const element = document.activeElement
   const [label] = [...element.labels ?? []]
-  const text = element.getAttribute('aria-label') ?? label?.textContent ?? element.textContent
+  // A choice in its label is not part of its name.
+  const labelled = label && [...label.childNodes].filter(part => part !== element)
+    .map(({ textContent }) => textContent).join(' ')
+  const text = element.getAttribute('aria-label') ?? labelled ?? element.textContent
   return text.trim().replace(/\s+/g, ' ')
 }
 

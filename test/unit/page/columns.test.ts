@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { guess, hasHeader, namesOf } from '../../../services/page/static/columns.js'
+import { findContacts, hasHeader, hasNationalNumbers, namesOf } from '../../../services/page/static/columns.js'
 
 describe('the columns of an uploaded file', () => {
   it('have names in the first line unless it contains a contact', () => {
@@ -16,12 +16,21 @@ describe('the columns of an uploaded file', () => {
     expect(namesOf([['x', 'y']], false)).toEqual(['Column 1', 'Column 2'])
   })
 
-  it('are guessed by the number of contacts in their cells', () => {
+  it('are found by the contacts in their cells, those with the most first', () => {
     const rows = [
       ['id', 'mail', 'tel'], ['1', 'a@b.example', '(212) 736-5000'], ['2', '', '12345678'],
     ]
-    expect(guess(rows, true)).toEqual({ column: 2, kind: 'phone', hits: 2 })
-    expect(guess([['x', 'a@b.example']], false)).toEqual({ column: 1, kind: 'email', hits: 1 })
-    expect(guess([['x']], false)).toEqual({ column: 0, kind: 'phone', hits: 0 })
+    expect(findContacts(rows, true)).toEqual([
+      { column: 2, kind: 'phone', hits: 2 }, { column: 1, kind: 'email', hits: 1 },
+    ])
+    expect(findContacts([['x']], false)).toEqual([])
+  })
+
+  it('need a country for numbers that start with neither + nor 00', () => {
+    const rows = [['tel', 'mail'], ['+49 30 901820', 'a@b.example'], ['(+49) 30 901820', '']]
+    expect(hasNationalNumbers(rows, true, 0)).toBe(false)
+    expect(hasNationalNumbers([...rows, ['0049 30 901820']], true, 0)).toBe(false)
+    expect(hasNationalNumbers([...rows, ['030 901820']], true, 0)).toBe(true)
+    expect(hasNationalNumbers([...rows, ['030 901820']], true, 1)).toBe(false)
   })
 })
