@@ -117,6 +117,8 @@ export function isRecent ({ session, person }: Visitor): boolean {
 export type Visit = {
   readonly tenant: Tenant
   readonly organization: Organization
+  /** Those in which a person has signed in; empty for a link. */
+  readonly organizations: readonly MemberOf[]
   readonly visitor: Visitor
   readonly zone: string
   readonly client: Client
@@ -124,6 +126,9 @@ export type Visit = {
   readonly section: string
   readonly sections: readonly Section[]
 }
+
+/** An organization of a person. */
+export type MemberOf = { readonly orgId: string, readonly name: string, readonly role: Role }
 
 /** A request of a customer with its reply. */
 export type Exchange = {
@@ -166,12 +171,22 @@ async function resolveVisit (deps: PageDeps, request: FastifyRequest): Promise<V
   return {
     tenant,
     organization,
+    organizations: await readOrganizations(deps, visitor),
     visitor,
     zone: parseZone(request.cookies.zone),
     client: await deps.rest.of(tenant),
     section: sectionPath(request.routeOptions.url ?? ''),
     sections: request.server.sections,
   }
+}
+
+async function readOrganizations (
+  { people, organizations }: PageDeps, { person }: Visitor
+): Promise<readonly MemberOf[]> {
+  if (person === undefined) return []
+  const memberships = await people.membershipsOf({ ...person, email: '' })
+  return await Promise.all(memberships.map(async ({ orgId, person: { role } }) =>
+    ({ orgId, role, name: (await organizations.find(orgId))?.name ?? orgId })))
 }
 
 /** A text field of a form; '' when it was not sent. */

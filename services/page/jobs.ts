@@ -24,6 +24,10 @@ import { PageError } from './page-error.ts'
 import type { Permission } from './roles.ts'
 
 const JOBS_PER_PAGE = 20
+/** The maximum page size of the REST interface. */
+const MAX_JOBS_PER_PAGE = 100
+/** How many of these pages one search reads. */
+const MAX_SEARCHED_PAGES = 5
 const PREVIEW_ROWS = 20
 
 /** Ids of a path become part of a REST path, so they may contain no other characters. */
@@ -82,19 +86,46 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
 /** Sends a page of the list of jobs. */
 async function sendJobs ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
   const query = request.query as Readonly<Record<string, unknown>>
-  const text = (name: string) => typeof query[name] === 'string' ? query[name] : ''
+  const text = (name: string) => typeof query[name] === 'string' ? query[name].trim() : ''
   const filter = Object.fromEntries(FILTERS.map(name => [name, text(name)])) as JobFilter
-  const { label, value, ...fields } = filter
-  const page = await visit.client.jobsPage({
-    limit: JOBS_PER_PAGE,
+  const { search, label, value, ...fields } = filter
+  const asked = {
     ...Object.fromEntries(Object.entries({ ...fields, after: text('after') })
       .filter(([, chosen]) => chosen !== '')),
     ...label !== '' && { metadata: { [label]: value } },
-  })
-  return sendHtml(reply, jobsView(visit, page, filter))
+  }
+  return sendHtml(reply, jobsView(visit, search === ''
+    ? await visit.client.jobsPage({ limit: JOBS_PER_PAGE, ...asked })
+    : await findJobs(visit.client, search.toLowerCase(), asked), filter))
 }
 
-const FILTERS = ['status', 'service', 'created_from', 'created_to', 'label', 'value'] as const
+/**
+ * Jobs whose id, state, service or labels contain a text in lower case. Labels are encrypted, so
+ * jobs are read until enough match; the cursor continues with those that were not read.
+ */
+async function findJobs (
+  client: Client, search: string, asked: JobQuery
+): Promise<Pick<JobListBody, 'data' | 'next_cursor'>> {
+  const matching: JobStatusResource[] = []
+  let after = asked.after
+  for (let pages = 0; pages < MAX_SEARCHED_PAGES && matching.length < JOBS_PER_PAGE; pages++) {
+    const { data, next_cursor: next } = await client.jobsPage({
+      limit: MAX_JOBS_PER_PAGE, ...asked, ...after !== undefined && { after },
+    })
+    matching.push(...data.filter(({ id, status, service, metadata }) =>
+      [id, stateText(status), service, ...Object.values(metadata)].some(text =>
+        text.toLowerCase().includes(search))))
+    if (next === null) return { data: matching, next_cursor: null }
+    after = next
+  }
+  return { data: matching, next_cursor: after ?? null }
+}
+
+type JobQuery = NonNullable<Parameters<Client['jobsPage']>[0]>
+
+const FILTERS = [
+  'search', 'status', 'service', 'created_from', 'created_to', 'label', 'value',
+] as const
 
 /** The query of the list by field; '' means no filter. `label` and `value` are of metadata. */
 type JobFilter = Readonly<Record<typeof FILTERS[number], string>>
@@ -153,7 +184,10 @@ function pathIds (parameters: unknown): { readonly id: string, readonly delivery
 }
 
 /** The jobs of a tenant, newest first, with their progress. */
-function jobsView (visit: Visit, { data, next_cursor: after }: JobListBody, filter: JobFilter) {
+function jobsView (
+  visit: Visit, { data, next_cursor: after }: Pick<JobListBody, 'data' | 'next_cursor'>,
+  filter: JobFilter
+): Html {
   const path = `/${visit.tenant.mode}/jobs`
   const isFiltered = Object.values(filter).some(text => text !== '')
   return customerPage(visit, {
@@ -165,7 +199,9 @@ function jobsView (visit: Visit, { data, next_cursor: after }: JobListBody, filt
       ${data.length > 0
         ? jobTable(visit, data)
         : isFiltered
-          ? emptyState('No job matches the filter.', html`
+          ? emptyState(after === null
+            ? 'No job matches the filter.'
+            : 'No job among the newest matches the filter. Look at older jobs.', html`
             <a class="button quiet" href="${path}">Show all jobs</a>`)
           : emptyState('No job yet. Verify a file, or send jobs through the REST interface.')}
       ${after !== null && html`<p><a class="button quiet"
@@ -178,13 +214,19 @@ function filterForm (filter: JobFilter): Html {
     select(name, filter[name], [['', 'Any'], ...options])
   const input = (type: string, name: keyof JobFilter) =>
     html`<input type="${type}" name="${name}" value="${filter[name]}">`
+  const isRefined = [filter.created_from, filter.created_to, filter.label, filter.value]
+    .some(text => text !== '')
   return html`<form class="filter" method="get" role="search" aria-label="Jobs">
+    <label>Search <input type="search" name="search" value="${filter.search}"
+      placeholder="File, label or id"></label>
     <label>State ${choice('status', JOB_STATES.map(name => [name, stateText(name)]))}</label>
     <label>Service ${choice('service', SERVICE_SLUGS.map(name => [name, name]))}</label>
-    <label>Created from ${input('date', 'created_from')}</label>
-    <label>Created to ${input('date', 'created_to')}</label>
-    <label>Label ${input('text', 'label')}</label>
-    <label>Value ${input('text', 'value')}</label>
+    <details${isRefined && html` open`}><summary>More</summary><div class="filter">
+      <label>Created from ${input('date', 'created_from')}</label>
+      <label>Created to ${input('date', 'created_to')}</label>
+      <label>Label ${input('text', 'label')}</label>
+      <label>Value ${input('text', 'value')}</label>
+    </div></details>
     <button class="button quiet" type="submit">Show</button>
   </form>`
 }
@@ -358,8 +400,6 @@ type LiveUpdate = {
 }
 
 const POLL_MS = { job: 500, list: 1_000 } as const
-/** The maximum page size of the REST interface. */
-const MAX_JOBS_PER_PAGE = 100
 /** Concurrent streams, shared fairly by organizations; above it a page shows no progress. */
 const MAX_STREAMS = 1_000
 const MAX_STREAMS_PER_ORG = 100

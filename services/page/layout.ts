@@ -28,26 +28,65 @@ export function customerPage (visit: Visit, content: Content): Html {
   const { organization, visitor, tenant: { mode }, zone, section, sections } = visit
   return framed({
     ...content,
-    header: html`
-      ${brand(`/${mode}/overview`)}
-      <nav class="sections" aria-label="Sections">${sections
-        .filter(({ permission }) => may(visitor, permission)).map(({ path, title }) => html`
-        <a href="/${mode}/${path}"${current(path === section)}>${title}</a>`)}
-      </nav>
-      <div class="tools">
+    header: topBar({
+      home: `/${mode}/overview`,
+      organization: organizationSwitcher(visit),
+      tools: html`
         <nav class="modes" aria-label="Mode">${MODES.map(name => html`
           <a href="/${name}/${section}"${current(name === mode)}>${
             name === 'live' ? 'Live' : 'Test'}</a>`)}</nav>
         ${themeSwitch}
         ${visitor.person && html`<a class="account" href="/${mode}/account"${
           current(section === 'account')}>${visitor.person.email}</a>`}
-        ${signOut(visitor.session)}
-      </div>`,
+        ${signOut(visitor.session)}`,
+      links: sections.filter(({ permission }) => may(visitor, permission))
+        .map(({ path, title }) =>
+          ({ path: `/${mode}/${path}`, title, isCurrent: path === section })),
+    }),
     strip: html`${mode === 'test' && html`
       <aside class="strip" aria-label="Test mode">Test mode: nothing is charged, and no
         contact is reached.</aside>`}${stepUpStrip(visit)}`,
     footer: html`${organization.name} · ${organization.id} · Times are shown in ${zone}.`,
   })
+}
+
+/** The name of the organization; for its members a menu of all their organizations. */
+function organizationSwitcher (visit: Visit): Html {
+  const { organization, organizations, tenant: { mode } } = visit
+  if (organizations.length < 2) return html`<span class="organization">${organization.name}</span>`
+  return html`
+    <button class="organization quiet" type="button" popovertarget="organizations"
+      aria-label="Organization: ${organization.name}">${organization.name}</button>
+    <nav id="organizations" class="menu" popover aria-label="Your organizations">${
+      organizations.map(({ orgId, name, role }) => postForm(
+        visit, `/${mode}/account/organization`, html`
+        <input type="hidden" name="org" value="${orgId}">
+        <button class="quiet" type="submit"${current(orgId === organization.id)}>${name}
+          <span class="hint">${role}</span></button>`))}</nav>`
+}
+
+type TopBar = {
+  readonly home: string
+  readonly organization?: Html
+  readonly tools: Html
+  readonly links: readonly {
+    readonly path: string, readonly title: string, readonly isCurrent: boolean
+  }[]
+}
+
+/** What stands above a page. In a narrow window its button opens tools and links as a menu. */
+function topBar ({ home, organization, tools, links }: TopBar): Html {
+  return html`<div class="title-bar">
+      ${brand(home)}
+      ${organization}
+      <button class="opener quiet" type="button" popovertarget="menu">Menu</button>
+    </div>
+    <div id="menu" class="menu" popover>
+      <div class="tools">${tools}</div>
+      <nav class="sections" aria-label="Sections">${links.map(({ path, title, isCurrent }) => html`
+        <a href="${path}"${current(isCurrent)}>${title}</a>`)}
+      </nav>
+    </div>`
 }
 
 /** Says before a form is filled in that it needs a recent authentication. */
@@ -76,13 +115,12 @@ export function operatorPage (
   return framed({
     ...content,
     title: OPERATOR_PAGES[path],
-    header: html`
-      ${brand('/pipeline')}
-      <nav class="sections" aria-label="Sections">${
-        Object.entries(OPERATOR_PAGES).map(([to, title]) => html`
-        <a href="${to}"${current(to === path)}>${title}</a>`)}
-      </nav>
-      <div class="tools">${themeSwitch}${signOut(session)}</div>`,
+    header: topBar({
+      home: '/pipeline',
+      tools: html`${themeSwitch}${signOut(session)}`,
+      links: Object.entries(OPERATOR_PAGES)
+        .map(([to, title]) => ({ path: to, title, isCurrent: to === path })),
+    }),
   })
 }
 
@@ -90,7 +128,8 @@ export function operatorPage (
 export function plainPage (content: Content & Pick<Frame, 'next'>): Html {
   return framed({
     ...content,
-    header: html`${brand('/')}<div class="tools">${themeSwitch}</div>`,
+    header: html`<div class="title-bar">${brand('/')}</div>
+      <div class="tools">${themeSwitch}</div>`,
   })
 }
 

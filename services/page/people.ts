@@ -199,13 +199,8 @@ function personView (visit: Visit, person: Person): Html {
 function accountRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/account', { access: 'person' }, async ({ visit, reply }) => {
-      const memberships = await readMemberships(deps, visit)
-      const organizations = await Promise.all(memberships.map(async ({ orgId, person }) => ({
-        orgId, role: person.role, name: (await deps.organizations.find(orgId))?.name ?? orgId,
-      })))
-      return sendHtml(reply, accountView(visit, organizations))
-    }),
+    route('GET', '/:mode/account', { access: 'person' }, async ({ visit, reply }) =>
+      sendHtml(reply, accountView(visit))),
     route('POST', '/:mode/account/organization', {
       // The session of the other organization is recorded as it starts.
       access: 'person', records: null,
@@ -240,10 +235,8 @@ async function readMemberships (
   return await people.membershipsOf({ ...person, email: '' })
 }
 
-type Choice = { readonly orgId: string, readonly role: string, readonly name: string }
-
-function accountView (visit: Visit, organizations: readonly Choice[]): Html {
-  const { mode, orgId: currentId } = visit.tenant
+function accountView (visit: Visit): Html {
+  const { organizations, tenant: { mode, orgId: currentId } } = visit
   return customerPage(visit, {
     title: 'Your account',
     body: html`

@@ -74,6 +74,31 @@ describe('the sign-in', () => {
   })
 })
 
+describe('the navigation', () => {
+  it('is one row at 1280 pixels, and a menu on a phone, with the keyboard alone', async () => {
+    await page.goto('/live/overview')
+    const links = page.getByRole('navigation', { name: 'Sections' }).getByRole('link')
+    const tops = await links.evaluateAll(all => all.map(link =>
+      (link as unknown as { readonly offsetTop: number }).offsetTop))
+    expect(tops.length).toBeGreaterThan(8)
+    expect(new Set(tops).size).toBe(1)
+
+    const phone = await context.newPage()
+    await phone.setViewportSize({ width: 390, height: 800 })
+    await phone.goto('/live/overview')
+    const usage = phone.getByRole('link', { name: 'Usage' })
+    expect(await usage.isVisible()).toBe(false)
+    await tabTo(phone, 'Menu')
+    await phone.keyboard.press('Enter')
+    await usage.waitFor()
+    expect(await violationsOf(phone)).toEqual([])
+    await tabTo(phone, 'Usage')
+    await phone.keyboard.press('Enter')
+    await phone.getByRole('heading', { level: 1, name: 'Usage' }).waitFor()
+    await phone.close()
+  })
+})
+
 describe('a key', () => {
   it('is made with the keyboard alone, shown once, and works', async () => {
     await page.goto('/live/overview')
@@ -380,6 +405,7 @@ describe('operators of the pipeline', () => {
     const viewer = await newContext({ viewport: { width: 360, height: 740 } })
     const at = await viewer.newPage()
     await signIn(at, await environment.linkFor({ operator: true }))
+    await at.getByRole('button', { name: 'Menu' }).click()
     await at.getByRole('link', { name: 'Mail servers' }).click()
     await at.getByText('No mail server was asked today').waitFor()
     const empty = await at.content()

@@ -51,6 +51,31 @@ describe('the list of jobs', () => {
     ]) expect(body).toContain(part)
   })
 
+  it('is searched by id, state and labels, on further pages too', async () => {
+    const pages = [
+      { ...jobsPage(jobLike({ metadata: { file: 'Spring.csv' } }), jobLike({ id: 'job_2' })) },
+      { data: [jobLike({ id: 'job_3', metadata: { team: 'spring' } })], next_cursor: null },
+    ]
+    const { read, calls } = await browse({
+      jobsPage: ({ after }: { readonly after?: string }) => pages[after === 'job_0' ? 1 : 0],
+    })
+    const text = await read(`${ALL}?search=+SPRING&service=telegram`)
+    expect(['Spring.csv', 'job_2', 'job_3', 'Older jobs'].map(name => text.includes(name)))
+      .toEqual([true, false, true, false])
+    expect(calls).toEqual([undefined, 'job_0'].map(after =>
+      ['jobsPage', { limit: 100, service: 'telegram', ...after !== undefined && { after } }]))
+    expect(await read(`${ALL}?search=job_2`)).toContain('job_2')
+    expect(await read(`${ALL}?search=verifying`)).toContain('job_2')
+  })
+
+  it('is searched up to a bound, and from there on demand', async () => {
+    const { get, calls } = await browse({ jobsPage: jobsPage(jobLike()) })
+    const { body } = await get(`${ALL}?search=none`)
+    expect(calls).toHaveLength(5)
+    expect(body).toContain('No job among the newest matches')
+    expect(body).toMatch(/href="[^"]*search=none[^"]*after=job_0"/)
+  })
+
   it('subscribes to the progress of at most twenty running jobs', async () => {
     const running = Array.from({ length: 22 }, (_, at) => jobLike({ id: `job_${at}` }))
     const { get } = await browse({

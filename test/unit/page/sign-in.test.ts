@@ -140,7 +140,10 @@ describe('a person of two organizations', () => {
 
   it('changes to the other one without a new authentication, and to no third one', async () => {
     const { deps, get, send, session } = await openAccount()
-    expect((await get('/live/account')).body.match(/aria-label="Open /g)).toHaveLength(1)
+    const { body } = await get('/live/account')
+    expect(body.match(/aria-label="Open /g)).toHaveLength(1)
+    expect(body).toContain('aria-label="Organization: Ann &amp; Sons &lt;Ltd&gt;"')
+    expect(body).toContain('<input type="hidden" name="org" value="org_2">')
     const refused = await send('/live/account/organization', { org: 'org_3' })
     expect([refused.statusCode, refused.cookies]).toEqual([404, []])
     const { cookies: [cookie] } = await send('/live/account/organization', { org: 'org_2' })
