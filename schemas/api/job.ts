@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { ROW_STATUSES, type RowStatus } from './verdicts.ts'
 
 const Count = (description: string) => Type.Integer({ minimum: 0, description })
 const Micros = Type.Integer({ minimum: 0, description: 'USD micros; 1 USD is 1,000,000.' })
@@ -54,6 +55,29 @@ export const ROW_COUNTERS = [
   'cancelledRecords', 'pendingRecords',
 ] as const
 
+/** Rows by verdict; `unknown` for those without one. */
+export type VerdictsBody = Readonly<Record<RowStatus, number>>
+
+const NOT_KNOWN = 'null if it is not known: an older release counted rows of the job, or a fault ' +
+  'of the service cost it duplicates.'
+
+const Verdicts = Type.Unsafe<VerdictsBody | null>({
+  type: ['object', 'null'],
+  required: [...ROW_STATUSES],
+  properties: Object.fromEntries(ROW_STATUSES.map(status =>
+    [status, { type: 'integer', minimum: 0 }])),
+  description: 'How many rows have which status in the results. A duplicate counts together with ' +
+    'its original, so at any time they add up to successRecords + failedRecords, and at the end ' +
+    `to totalRows. ${NOT_KNOWN}`,
+})
+
+const Reasons = Type.Unsafe<Readonly<Record<string, number>> | null>({
+  type: ['object', 'null'],
+  additionalProperties: { type: 'integer', minimum: 1 },
+  description: 'How many rows have which reason in the results, in alphabetical order. They add ' +
+    'up to the same as verdicts, and are null with them.',
+})
+
 const ENDED = '2026-08-11T10:00:02.500Z'
 
 const completed = {
@@ -75,6 +99,8 @@ const completed = {
   unknownRecords: 0,
   cancelledRecords: 0,
   pendingRecords: 0,
+  verdicts: { valid: 3, invalid: 1, risky: 0, unknown: 0 },
+  reasons: { assigned_range: 3, not_a_phone_number: 1 },
   progressPercent: 100,
   maxQuoteMicros: 4_000,
   chargedMicros: 4_000,
@@ -143,6 +169,8 @@ export const JobSchema = Type.Object({
   unknownRecords: Count('Rows that ended without a verdict, other than by a cancellation.'),
   cancelledRecords: Count('Rows that were cancelled before they were verified.'),
   pendingRecords: Count('Rows that have not ended; at the end 0.'),
+  verdicts: Verdicts,
+  reasons: Reasons,
   progressPercent: Type.Integer({ minimum: 0, maximum: 100 }),
   maxQuoteMicros: Micros,
   chargedMicros: Micros,
@@ -185,6 +213,8 @@ export const EXAMPLE_JOBS = {
     freshRecords: 0,
     successRecords: 0,
     pendingRecords: 2,
+    verdicts: { valid: 0, invalid: 1, risky: 0, unknown: 0 },
+    reasons: { not_a_phone_number: 1 },
     progressPercent: 50,
     chargedMicros: 0,
     completedAt: null,
@@ -196,6 +226,8 @@ export const EXAMPLE_JOBS = {
     freshRecords: 0,
     successRecords: 0,
     pendingRecords: 2,
+    verdicts: { valid: 0, invalid: 1, risky: 0, unknown: 0 },
+    reasons: { not_an_email: 1 },
     progressPercent: 50,
     chargedMicros: 0,
     completedAt: null,

@@ -55,6 +55,15 @@ const Counters = {
   successRecords: Count('Rows with a verdict, duplicates of such rows included.'),
   failedRecords: Count('Rows without a verdict, duplicates of such rows included.'),
   chargedMicros: Count('Money charged, in USD micros.'),
+  verdicts: Type.Object({
+    valid: Type.Integer({ minimum: 0 }),
+    invalid: Type.Integer({ minimum: 0 }),
+    risky: Type.Integer({ minimum: 0 }),
+    unknown: Type.Integer({ minimum: 0 }),
+  }, {
+    description: 'Their rows by the status in the results, without the jobs whose verdicts are ' +
+      'null. In CSV these are the columns valid, invalid, risky and unknown.',
+  }),
 }
 
 const EXAMPLE_COUNTS = {
@@ -70,6 +79,7 @@ const EXAMPLE_COUNTS = {
   failedRecords: 1,
   chargedMicros: 4_000,
 }
+const EXAMPLE_VERDICTS = { valid: 3, invalid: 1, risky: 0, unknown: 0 }
 
 /** The usage of one group; `day`, `service` and `key` as far as it was grouped by them. */
 const UsageGroupSchema = Type.Object({
@@ -99,15 +109,19 @@ export const UsageSchema = Type.Object({
     from: '2026-08-11T00:00:00.000Z',
     to: '2026-08-12T00:00:00.000Z',
     group_by: ['day'],
-    data: [{ day: '2026-08-11', ...EXAMPLE_COUNTS }],
-    total: EXAMPLE_COUNTS,
+    data: [{ day: '2026-08-11', ...EXAMPLE_COUNTS, verdicts: EXAMPLE_VERDICTS }],
+    total: { ...EXAMPLE_COUNTS, verdicts: EXAMPLE_VERDICTS },
   }],
 })
 
+const EXAMPLE_CSV = [
+  ['day', ...Object.keys(EXAMPLE_COUNTS), ...Object.keys(EXAMPLE_VERDICTS)],
+  ['2026-08-11', ...Object.values(EXAMPLE_COUNTS), ...Object.values(EXAMPLE_VERDICTS)],
+]
+
 /** The same as CSV. */
 export const UsageCsvSchema = Type.String({
-  examples: [`day,${Object.keys(EXAMPLE_COUNTS).join(',')}\r\n` +
-    `2026-08-11,${Object.values(EXAMPLE_COUNTS).join(',')}\r\n`],
+  examples: [EXAMPLE_CSV.map(cells => `${cells.join()}\r\n`).join('')],
 })
 
 /** The type of that usage. */

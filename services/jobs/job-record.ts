@@ -4,7 +4,7 @@ import type { EventType } from '../../schemas/api/event.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import {
   lowBalanceOf, type Job, type JobCounts, type JobStatus, type Preflight, type Refusal,
-  type Outcome, type ManifestEntry, type WaitingBatch, type WaitingRows,
+  type Outcome, type ManifestEntry, type VerdictCounts, type WaitingBatch, type WaitingRows,
 } from './job.ts'
 
 /** Fields of a job hash: its claim, its refusal and the job. Blocks have fields of their own. */
@@ -16,7 +16,7 @@ export const RECORD_FIELDS = [
   'header', 'createdAtMs', 'updatedAtMs', 'announced', 'rebuilt', 'ended', 'closed', 'endedAtMs',
   'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords',
   'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords',
-  'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'journaledSettleSeq',
+  'verdicts', 'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'journaledSettleSeq',
   'journaledChargeMicros', 'events', 'lowBalanceMicros',
 ] as const
 
@@ -66,6 +66,7 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     closed: fields['closed'] === '1',
     endedAtMs: number('endedAtMs'),
     counts: countsOf(fields),
+    verdicts: JSON.parse(fields['verdicts'] ?? '{}') as VerdictCounts,
     chargedMicros: number('chargedMicros'),
     releasedMicros: number('releasedMicros'),
     ...noticesOf(fields),
@@ -83,7 +84,7 @@ export function outcomeIn (
 
 /** The record of a job, as a flat list of names and values. */
 export function recordOf (job: Job): readonly string[] {
-  const { preflight, counts, feed, header, events, lowBalance, tenant: _, ...own } = job
+  const { preflight, counts, verdicts, feed, header, events, lowBalance, tenant: _, ...own } = job
   const { cacheHits: quotedHits, freshChecks: quotedFresh, ...rows } = preflight
   const fields = {
     ...own,
@@ -91,6 +92,7 @@ export function recordOf (job: Job): readonly string[] {
     quotedHits,
     quotedFresh,
     ...counts,
+    verdicts: JSON.stringify(verdicts),
     ...feed && { feed: `${feed.partner}:${feed.partition}` },
     header: header.toString('base64'),
     ...events && { events: events.join(' ') },

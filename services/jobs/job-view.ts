@@ -1,4 +1,5 @@
 import type { JobBody, WaitingBody } from '../../schemas/api/job.ts'
+import type { RowStatus } from '../../schemas/api/verdicts.ts'
 import type { JobErasure } from './erasures.ts'
 import type { Job, WaitingRows } from './job.ts'
 import type { JobHeader } from './rows-seal.ts'
@@ -41,6 +42,7 @@ export function jobBody (
     unknownRecords: counts.unknownRecords,
     cancelledRecords: counts.cancelledRecords,
     pendingRecords: preflight.totalRows - counts.finishedRows,
+    ...verdictsBody(job),
     progressPercent: progressPercent(job),
     maxQuoteMicros: preflight.maxQuoteMicros,
     chargedMicros: job.chargedMicros,
@@ -53,6 +55,27 @@ export function jobBody (
     deadline: timeOf(job.deadlineMs),
     waiting: waiting === undefined ? null : waitingBody(waiting, job),
   }
+}
+
+/**
+ * The rows by verdict and by reason. Null unless they account for all rows that succeeded or
+ * failed.
+ */
+export function verdictsBody (
+  { counts, verdicts }: Pick<Job, 'counts' | 'verdicts'>
+): Pick<JobBody, 'verdicts' | 'reasons'> {
+  const byStatus = { valid: 0, invalid: 0, risky: 0, unknown: 0 }
+  const byReason: Record<string, number> = {}
+  let sum = 0
+  for (const [verdict, rows] of Object.entries(verdicts)) {
+    const [status, reason = ''] = verdict.split(' ')
+    byStatus[status as RowStatus] += rows
+    byReason[reason] = (byReason[reason] ?? 0) + rows
+    sum += rows
+  }
+  if (sum !== counts.successRecords + counts.failedRecords) return { verdicts: null, reasons: null }
+  const reasons = Object.fromEntries(Object.entries(byReason).sort(([a], [b]) => a < b ? -1 : 1))
+  return { verdicts: byStatus, reasons }
 }
 
 /**

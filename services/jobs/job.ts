@@ -3,7 +3,7 @@ import type { JOB_STATES } from '../../schemas/api/job.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import { newId, timeOfId } from '../runtime/platform/ids.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
-import type { Journal, Submitted } from '../../schemas/types.ts'
+import type { Completed, Journal, Submitted } from '../../schemas/types.ts'
 
 /** Returns `job_` and a ULID in lower case; `nowMs` is Redis time. */
 export function newJobId (nowMs: number): string {
@@ -84,6 +84,7 @@ export type Job = {
   /** 0 until the job has ended. */
   readonly endedAtMs: number
   readonly counts: JobCounts
+  readonly verdicts: VerdictCounts
   readonly chargedMicros: number
   readonly releasedMicros: number
   /** The events before its end that had a subscriber when it was accepted; absent for none. */
@@ -129,6 +130,13 @@ export type JobCounts = {
   readonly successRecords: number
   readonly failedRecords: number
 }
+
+/**
+ * Rows by status and reason, such as `valid deliverable`. An original counts together with its
+ * duplicates, as in `successRecords` and `failedRecords`, so both have the same sum, unless rows
+ * were counted by an older release, or duplicates were lost: then the verdicts are not known.
+ */
+export type VerdictCounts = Readonly<Record<string, number>>
 
 /** A block that counts: its chunk and the rows that it was the first to finish. */
 export type ManifestEntry = {
@@ -245,6 +253,8 @@ export type TallyBlock = {
   readonly cancelled: Buffer
   /** Originals with duplicates: index within the chunk, number of duplicates. */
   readonly duplicates: readonly { readonly row: number, readonly count: number }[]
+  /** The originals by status and reason; null in a block of an older release. */
+  readonly verdicts: Completed['verdicts']
 }
 
 /** All open rows of a stalled job in one block: chunk number = chunks of the job, first row 0. */

@@ -108,6 +108,25 @@ local function sums_of(fields)
   }
 end
 
+-- The rows by status and reason at the end: rows that none counts are duplicates of originals that
+-- a block made from headers alone ended, and repeat them. None if they are not known: a block of an
+-- older release does not state them, and an original counts with its duplicates, even lost ones.
+local function verdicts_of(fields)
+  local verdicts, rows = cjson.decode(fields.verdicts or '{}'), 0
+  for _, number in pairs(verdicts) do
+    rows = rows + number
+  end
+  local counted = tonumber(fields.successRecords) + tonumber(fields.failedRecords)
+  if rows ~= counted or fields.duplicateRecords ~= fields.duplicateRows then
+    return '{}'
+  end
+  local others = tonumber(fields.totalRows) - rows
+  if others > 0 then
+    verdicts['unknown internal'] = (verdicts['unknown internal'] or 0) + others
+  end
+  return cjson.encode(verdicts)
+end
+
 -- Only a job with rows to check live takes a slot of its organization, until it is settled.
 local function slots_of(fields)
   return fields.quotedFresh == '0' and 0 or 1
@@ -136,7 +155,8 @@ local function end_job(keys, ending)
   local seq, charge, entry = end_money(keys, ending)
   local changes = sums_of(fields)
   for _, value in ipairs({
-    'status', ending.status, 'ended', '1', 'endedAtMs', text(ending.at),
+    'verdicts', verdicts_of(fields), 'status', ending.status, 'ended', '1',
+    'endedAtMs', text(ending.at),
     'chargedMicros', text(charge), 'releasedMicros', text(ending.amount - charge),
     'settleSeq', seq,
   }) do

@@ -395,7 +395,7 @@ function tallyArguments (block: TallyBlock, recount: boolean): (string | number 
   return [
     block.chunk, block.digest, inputsOf(block), block.firstRow,
     finished, cached, live, invalid, unknown, cancelled, packDuplicates(block.duplicates),
-    block.replacesLost && !recount ? 1 : 0,
+    block.replacesLost && !recount ? 1 : 0, ...packVerdicts(block.verdicts ?? []),
   ]
 }
 
@@ -412,6 +412,12 @@ function packDuplicates (duplicates: TallyBlock['duplicates']): Buffer {
     packed.writeUInt32BE(copies, index * 8 + 4)
   }
   return packed
+}
+
+/** Status and reason of each entry, one a line, and their bitmaps, one after the other. */
+function packVerdicts (verdicts: NonNullable<TallyBlock['verdicts']>): [string, Buffer] {
+  const names = verdicts.map(({ status, reason }) => `${status} ${reason}`)
+  return [names.join('\n'), Buffer.concat(verdicts.map(({ rows }) => rows))]
 }
 
 /** Decodes the reply of `claim`. */

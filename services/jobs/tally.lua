@@ -3,9 +3,10 @@
 -- the record until the job is closed, then the fields of each block, in the order of BLOCK_FIELDS:
 -- chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones), first row, bitmaps:
 -- finished, cached, live, invalid, unknown, cancelled, the duplicates: pairs of big-endian 32-bit
--- row and count, and 1 for a block that replaces lost blocks (BATCHLESS.replacingLost). Such a
--- block ends all open rows of its chunk, so it is rejected while the blocks of its job are
--- recounted: rows that have a verdict may only seem open.
+-- row and count, 1 for a block that replaces lost blocks (BATCHLESS.replacingLost), and its
+-- verdicts: status and reason of each, one a line, and the bitmaps of their rows, joined.
+-- A block that replaces lost ones ends all open rows of its chunk, so it is rejected while the
+-- blocks of its job are recounted: rows that have a verdict may only seem open.
 -- The first block sets the job to `verifying`, unless it has no rows to check live.
 -- While the wallet is frozen, rows are counted but no money moves; end.lua ends the job later.
 -- If these are all blocks of a job, the reply has its manifest: the caller need not read it.
@@ -14,7 +15,7 @@ local recounts = KEYS[3]
 local tenant, job, attached, keeps = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local BLOCK_FIELDS = {
   'chunk', 'digest', 'inputs', 'first_row', 'finished', 'cached', 'live', 'invalid', 'unknown',
-  'cancelled', 'duplicates', 'replaces_lost',
+  'cancelled', 'duplicates', 'replaces_lost', 'verdicts', 'verdict_rows',
 }
 local BLANK = '2'
 -- An original is in exactly one of these bitmaps. A finished row in none of them is a duplicate.
@@ -105,6 +106,29 @@ local function count_verdicts(block, won)
   end
 end
 
+-- The rows of the job by status and reason, with the won originals and their duplicates.
+local function verdicts_with(block, won, counted)
+  local verdicts, last = cjson.decode(counted or '{}'), 0
+  for verdict in block.verdicts:gmatch('[^\n]+') do
+    local bitmap = block.verdict_rows:sub(last + 1, last + #block.finished)
+    last = last + #block.finished
+    local rows = 0
+    for at = 1, #won.bitmap do
+      rows = rows + bits_of[bit.band(won.bitmap:byte(at), bitmap:byte(at))]
+    end
+    for at = 1, #block.duplicates, 8 do
+      local row, number = struct.unpack('>I4I4', block.duplicates, at)
+      if has(won.bitmap, row) and has(bitmap, row) then
+        rows = rows + number
+      end
+    end
+    if rows > 0 then
+      verdicts[verdict] = (verdicts[verdict] or 0) + rows
+    end
+  end
+  return cjson.encode(verdicts)
+end
+
 -- The manifest entries of these blocks, each a digest and its packed entry.
 local manifest = {}
 
@@ -161,6 +185,7 @@ local function count(block, fields, known)
     return false
   end
   buffer_won(block, fields, won, inputs)
+  buffer(fields, { 'verdicts', verdicts_with(block, won, fields.verdicts) })
   known[block.seen_field] = won.all
   if inputs.new then
     known[block.inputs_field] = block.inputs

@@ -46,6 +46,7 @@ function asAccepted (job: Job): Job {
     chargedMicros: 0,
     releasedMicros: 0,
     counts: counts as Job['counts'],
+    verdicts: {},
   }
 }
 

@@ -1,6 +1,7 @@
 import { deadTopic } from '../../services/runtime/platform/topics.ts'
 import { columnsOf } from '../../services/jobs/results/columns.ts'
 import type { Job } from '../../services/jobs/job.ts'
+import { jobBody } from '../../services/jobs/job-view.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import type { Evidence, Sent } from './evidence.ts'
 import type { Pipeline } from './pipeline.ts'
@@ -99,6 +100,22 @@ export function checkCounts (
   // Whether a lost row was a duplicate is unknown.
   const unexplained = counts.successRecords - verdicts.length
   complain(`${id} verdicts`, true, unexplained >= 0 && unexplained <= internal.length)
+}
+
+/**
+ * The job shows how many rows of its file have which status and reason. It does not know them if it
+ * lost a duplicate, which its original counts as well.
+ */
+export function checkVerdicts (job: Job, cells: Cells, complain: Complain): void {
+  const isKnown = job.counts.duplicateRecords === job.preflight.duplicateRows
+  const { verdicts, reasons } = jobBody(job, { metadata: {}, webhookUrl: '' })
+  const sorted = (counts: object | null) => counts && Object.entries(counts).toSorted()
+  const inFile = (column: number) => Object.fromEntries(
+    [...Map.groupBy(cells, row => row[column])].map(([text, rows]) => [text, rows.length]))
+  const none = { valid: 0, invalid: 0, risky: 0, unknown: 0 }
+  complain(`${job.id} rows by status`,
+    isKnown ? sorted({ ...none, ...inFile(STATUS) }) : null, sorted(verdicts))
+  complain(`${job.id} rows by reason`, isKnown ? sorted(inFile(REASON)) : null, sorted(reasons))
 }
 
 /**

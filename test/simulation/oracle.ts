@@ -9,7 +9,9 @@ import type { ArchivedJob } from '../../services/jobs/results/archive.ts'
 import { createResults } from '../../services/jobs/results/results.ts'
 import { LostResultsError } from '../../services/jobs/results/read-chunks.ts'
 import { READING_STAGES } from '../../services/topology.ts'
-import { checkCounts, checkInputs, checkLetters, wholeJobs, type Complain } from './losses.ts'
+import {
+  checkCounts, checkInputs, checkLetters, checkVerdicts, wholeJobs, type Complain,
+} from './losses.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
 import { countedRows } from './observer.ts'
@@ -67,6 +69,7 @@ async function checkJob (
   const poisoned = [...pipeline.poisoned, ...wholeJobs(evidence, sent)]
   checkInputs(sent.inputs, { cells, job: id, poisoned }, complain)
   checkCounts(job, { cells, poisoned }, complain)
+  checkVerdicts(job, cells, complain)
   const live = cells.filter(row => row[SOURCE] === 'live')
   const billable = live.filter(row => row[STATUS] !== 'unknown')
   const explained = billable.length * unitPriceMicros

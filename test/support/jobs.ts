@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { emptyBitmap, set } from '../../services/runtime/platform/bitmap.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
+import type { Reason, RowStatus } from '../../schemas/api/verdicts.ts'
 import type { AcceptRequest, TallyBlock } from '../../services/jobs/job.ts'
 
 /** A job whose rows are all fresh by default; a minute is left to accept it. */
@@ -49,6 +50,19 @@ export type Rows = {
   readonly duplicates?: readonly number[]
 }
 
+type Kind = Exclude<keyof Rows, 'duplicates'>
+
+/** Status and reason of a row that ends so. */
+type VerdictOf = (kind: Kind, row: number) => readonly [status: RowStatus, reason: Reason]
+
+const usualVerdict: VerdictOf = kind => ({
+  live: ['valid', 'assigned_range'],
+  cached: ['risky', 'catch_all'],
+  invalid: ['invalid', 'too_short'],
+  unknown: ['unknown', 'timeout'],
+  cancelled: ['unknown', 'cancelled'],
+} as const)[kind]
+
 /** A block; live rows are charged. Its digest follows from its content. */
 export function blockOf (
   place: Partial<Pick<TallyBlock, 'chunk' | 'firstRow' | 'inputs'>> & {
@@ -56,6 +70,7 @@ export function blockOf (
     readonly job: string
     readonly chunkRows: number
     readonly label?: string
+    readonly verdictOf?: VerdictOf
   },
   { live = [], cached = [], invalid = [], unknown = [], cancelled = [], duplicates = [] }: Rows
 ): TallyBlock {
@@ -66,6 +81,15 @@ export function blockOf (
     return bitmap
   }
   const ends = [live, cached, invalid, unknown, cancelled, duplicates]
+  const kinds = Object.entries({ live, cached, invalid, unknown, cancelled }) as
+    [Kind, readonly number[]][]
+  const byVerdict = Map.groupBy(
+    kinds.flatMap(([kind, list]) => list.map(row => ({ kind, row }))),
+    ({ kind, row }) => (place.verdictOf ?? usualVerdict)(kind, row).join(' '))
+  const verdicts = [...byVerdict].map(([verdict, list]) => {
+    const [status = '', reason = ''] = verdict.split(' ')
+    return { status, reason, rows: bits(list.map(({ row }) => row)) }
+  })
   const content = JSON.stringify([label, chunk, inputs, ...ends])
   return {
     job,
@@ -81,6 +105,7 @@ export function blockOf (
     unknown: bits(unknown),
     cancelled: bits(cancelled),
     duplicates: copies,
+    verdicts,
   }
 }
 

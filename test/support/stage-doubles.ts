@@ -184,6 +184,7 @@ function jobOf (tenant: string, request: AcceptRequest): Job {
     closed: false,
     endedAtMs: 0,
     counts: NO_COUNTS,
+    verdicts: {},
     chargedMicros: 0,
     releasedMicros: 0,
   }

@@ -4,6 +4,7 @@ import {
   DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS, USAGE_COUNTERS, type UsageBody,
   type UsageQuery, UsageCsvSchema, UsageQuerySchema, UsageSchema,
 } from '../../../schemas/api/usage.ts'
+import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { csvLine } from '../../jobs/results/csv.ts'
 import type { UsageOptions } from '../../jobs/results/usage.ts'
 import { callerOf } from '../guard.ts'
@@ -112,6 +113,9 @@ const CSV_COUNTS = [
 
 function csvOf ({ group_by: groupBy, data }: UsageBody): string {
   const columns = [...groupBy, ...CSV_COUNTS]
-  return [columns, ...data.map(group => columns.map(name => String(group[name] ?? '')))]
-    .map(csvLine).join('')
+  const lines = data.map(group => [
+    ...columns.map(name => String(group[name] ?? '')),
+    ...ROW_STATUSES.map(status => String(group.verdicts[status])),
+  ])
+  return [[...columns, ...ROW_STATUSES], ...lines].map(csvLine).join('')
 }

@@ -273,13 +273,17 @@ const signedOf = (
 ): SignedRecord =>
   ({ table: 'jobs', tenant, id: job, content: JSON.stringify([record, header]) })
 
-/** Sets `closed`, as the record is stored just before the job is closed. */
+/**
+ * Sets `closed`, as the record is stored just before the job is closed. Records of older releases
+ * have no verdicts.
+ */
 function jobOf ({ record, header }: StoredJob): Job {
   const { manifestDigest: _, ...stored } = JSON.parse(record) as SignedFields
-  return { ...stored, closed: true, header: Buffer.from(header, 'base64') }
+  return { ...stored, verdicts: stored.verdicts ?? {}, closed: true, header: Buffer.from(header, 'base64') }
 }
 
-type SignedFields = Omit<Job, 'header'> & { readonly manifestDigest: string }
+type SignedFields = Omit<Job, 'header' | 'verdicts'> &
+  { readonly verdicts?: Job['verdicts'], readonly manifestDigest: string }
 
 /** Whether the manifest matches its digest in the signed record. */
 const hasSignedManifest = ({ record, manifest }: StoredJob): boolean => manifest === undefined ||

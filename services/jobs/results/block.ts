@@ -54,6 +54,7 @@ export const NO_BATCH = { lookup: -1, substitute: -2 } as const
  */
 export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOptions): Block {
   const bitmaps = emptyBitmaps(coordinates.rows)
+  const verdicts = createVerdictRows(coordinates.rows)
   const cells = createDictionaryColumns(resultColumns(coordinates))
   const sharedOf = createSharedCells()
   const rows: number[] = []
@@ -65,7 +66,7 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
     if (row < first || row >= coordinates.rows) {
       throw new RangeError(`the next row is ${row}, expected ${first} to ${coordinates.rows - 1}`)
     }
-    mark(bitmaps, row, outcome)
+    set(bitmaps.finished, row)
     rows.push(row)
     originals.push(outcome.source === 'duplicate' ? outcome.duplicateOf : 0)
     if (outcome.source !== 'duplicate' && outcome.copies > 0) {
@@ -75,6 +76,8 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
       cells.share(DUPLICATE)
       if (outcome.email !== undefined) cells.put('email', outcome.email)
     } else {
+      set(bitmaps[endOf(outcome)], row)
+      verdicts.add(row, outcome)
       cells.share(sharedOf(outcome))
       for (const name in outcome.contact) cells.put(name, outcome.contact[name] ?? '')
     }
@@ -84,7 +87,14 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
   const emission = (lane: Lane): Emission<'rows.completed'> => ({
     topic: 'rows.completed',
     lane,
-    value: { ...coordinates, batch, inputs: inputs !== undefined, ...bitmaps, duplicates },
+    value: {
+      ...coordinates,
+      batch,
+      inputs: inputs !== undefined,
+      ...bitmaps,
+      duplicates,
+      verdicts: verdicts.rowsByVerdict,
+    },
     rows: {
       inputs: inputs ?? null,
       contacts,
@@ -128,10 +138,20 @@ function emptyBitmaps (rows: number): Bitmaps {
   }
 }
 
-function mark (bitmaps: Bitmaps, row: number, outcome: RowOutcome | DuplicateOutcome): void {
-  set(bitmaps.finished, row)
-  if (outcome.source === 'duplicate') return
-  set(bitmaps[endOf(outcome)], row)
+type VerdictRows = NonNullable<Completed['verdicts']>[number]
+
+/** Collects the originals of a chunk by status and reason. */
+function createVerdictRows (rows: number) {
+  const rowsByVerdict: VerdictRows[] = []
+  const add = (row: number, { status, reason }: RowOutcome): void => {
+    let entry = rowsByVerdict.find(other => other.reason === reason && other.status === status)
+    if (entry === undefined) {
+      entry = { status, reason, rows: emptyBitmap(rows) }
+      rowsByVerdict.push(entry)
+    }
+    set(entry.rows, row)
+  }
+  return { rowsByVerdict, add }
 }
 
 function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finished'> {
@@ -188,12 +208,12 @@ function haveSameEnd (one: RowOutcome, other: RowOutcome): boolean {
 
 /** The fields of a block that the tally needs. */
 export function tallyBlockOf (block: Completed): TallyBlock {
-  const { job, chunk, batch, inputs, firstRow, duplicates } = block
+  const { job, chunk, batch, inputs, firstRow, duplicates, verdicts } = block
   const replacesLost = batch === NO_BATCH.substitute
   const { finished, cached, live, invalid, unknown, cancelled } = block
   const digest = blockDigest(block)
   const bitmaps = { finished, cached, live, invalid, unknown, cancelled }
-  return { job, chunk, digest, inputs, replacesLost, firstRow, duplicates, ...bitmaps }
+  return { job, chunk, digest, inputs, replacesLost, firstRow, duplicates, verdicts, ...bitmaps }
 }
 
 type CoordinateName = 'tenant' | 'job' | 'chunk' | 'chunks' | 'firstRow' | 'rows' | 'totalRows'

@@ -1,5 +1,7 @@
 import type { UsageGroup } from '../../../schemas/api/usage.ts'
+import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import type { Job } from '../job.ts'
+import { verdictsBody } from '../job-view.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import type { Archive } from './archive.ts'
 
@@ -70,6 +72,7 @@ const noCounts = (): Counts => ({
   successRecords: 0,
   failedRecords: 0,
   chargedMicros: 0,
+  verdicts: { valid: 0, invalid: 0, risky: 0, unknown: 0 },
 })
 
 const ROWS = [
@@ -77,9 +80,13 @@ const ROWS = [
   'cancelledRecords', 'successRecords', 'failedRecords',
 ] as const
 
-function add (sum: Counts, { preflight, counts, chargedMicros }: Job): void {
+function add (sum: Counts, job: Job): void {
+  const { preflight, counts, chargedMicros } = job
   sum.jobs += 1
   sum.totalRows += preflight.totalRows
   for (const name of ROWS) sum[name] += counts[name]
   sum.chargedMicros += chargedMicros
+  const { verdicts } = verdictsBody(job)
+  if (verdicts === null) return
+  for (const status of ROW_STATUSES) sum.verdicts[status] += verdicts[status]
 }

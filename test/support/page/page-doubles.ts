@@ -70,6 +70,8 @@ export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResourc
   unknownRecords: 0,
   cancelledRecords: 0,
   pendingRecords: 3,
+  verdicts: { valid: 5, invalid: 1, risky: 1, unknown: 0 },
+  reasons: { assigned_range: 5, too_short: 1, unassigned_range: 1 },
   progressPercent: 70,
   maxQuoteMicros: 16_000,
   chargedMicros: 0,

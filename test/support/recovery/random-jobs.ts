@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import type { AcceptRequest, TallyBlock } from '../../../services/jobs/job.ts'
+import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { acceptRequest, blockOf, upTo } from '../jobs.ts'
 
 const ENDS = ['live', 'unknown', 'cancelled', 'cached', 'invalid'] as const
@@ -8,18 +9,41 @@ const ENDS = ['live', 'unknown', 'cancelled', 'cached', 'invalid'] as const
 /** How an original ends. */
 export type End = typeof ENDS[number]
 
-export type Row = { readonly end: End | 'duplicate', readonly copies: number }
+export type Row = {
+  readonly end: End | 'duplicate'
+  readonly copies: number
+  /** Only of a duplicate. */
+  readonly original?: Row
+}
 
 /** Rows of a job: every duplicate follows an original, which knows how many it has. */
 function rowsOf (ends: readonly (End | 'duplicate')[]): Row[] {
-  const rows: { end: End | 'duplicate', copies: number }[] = []
+  const rows: { end: End | 'duplicate', copies: number, original?: Row }[] = []
   for (const end of ends) {
     const originals = rows.filter(row => row.end !== 'duplicate' && row.end !== 'invalid')
     const original = originals[rows.length % Math.max(originals.length, 1)]
-    if (end === 'duplicate' && original !== undefined) original.copies += 1
-    rows.push({ end: end === 'duplicate' && original === undefined ? 'invalid' : end, copies: 0 })
+    if (end !== 'duplicate') rows.push({ end, copies: 0 })
+    else if (original === undefined) rows.push({ end: 'invalid', copies: 0 })
+    else {
+      original.copies += 1
+      rows.push({ end, copies: 0, original })
+    }
   }
   return rows
+}
+
+const VERDICTS = {
+  live: [['valid', 'assigned_range'], ['invalid', 'unassigned_range'], ['risky', 'catch_all']],
+  cached: [['valid', 'assigned_range'], ['risky', 'catch_all']],
+  invalid: [['invalid', 'too_short'], ['unknown', 'ambiguous_number']],
+  unknown: [['unknown', 'timeout'], ['unknown', 'unclear_answer']],
+  cancelled: [['unknown', 'cancelled']],
+} as const
+
+/** Status and reason of the original at this index of the job. */
+export function verdictOf (end: End, row: number): readonly [RowStatus, Reason] {
+  const verdicts = VERDICTS[end]
+  return verdicts[row % verdicts.length]!
 }
 
 const end = fc.constantFrom<End | 'duplicate'>(...ENDS, 'duplicate')
@@ -48,7 +72,14 @@ export function layOut ({ chunks, parts, order }: RandomJob): {
     const copies = mine.map(row => ({ row, count: rows[firstRow + row]!.copies }))
       .filter(original => original.count > 0)
     return blockOf({
-      job: 'job_1', chunkRows, chunk, firstRow, label, copies, inputs: label === 'inputs',
+      job: 'job_1',
+      chunkRows,
+      chunk,
+      firstRow,
+      label,
+      copies,
+      inputs: label === 'inputs',
+      verdictOf: (end, row) => verdictOf(end, firstRow + row),
     }, {
       ...Object.fromEntries(ENDS.map(one => [one, of(one)])),
       duplicates: of('duplicate'),
@@ -106,11 +137,13 @@ export function deadOf (block: TallyBlock, number: number): TallyBlock {
   return {
     ...block,
     digest,
+    replacesLost: true,
     unknown: block.finished,
     cached: none,
     live: none,
     invalid: none,
     cancelled: none,
     duplicates: [],
+    verdicts: [{ status: 'unknown', reason: 'internal', rows: block.finished }],
   }
 }

@@ -186,6 +186,7 @@ function finishedOf (
     unknown: block.unknown,
     cancelled: block.cancelled,
     duplicates: [],
+    verdicts: block.verdicts,
     rowsSchema: 0,
     sealed: Buffer.alloc(0),
   }

@@ -43,6 +43,7 @@ export function endedJob (more: Partial<Job> = {}): Job {
       successRecords: 8,
       failedRecords: 2,
     },
+    verdicts: { 'valid assigned_range': 5, 'invalid unassigned_range': 3, 'invalid too_short': 2 },
     chargedMicros: 8_000,
     releasedMicros: 2_000,
     ...more,

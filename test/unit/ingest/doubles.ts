@@ -21,7 +21,13 @@ export const KEY_ID = 'key_0123456789abcdef'
 const { finishedRows: _finished, inputBlocks: _inputs, ...NO_RECORDS } = NO_COUNTS
 
 /** The usage of a tenant without jobs. */
-export const NO_USAGE = { jobs: 0, totalRows: 0, ...NO_RECORDS, chargedMicros: 0 }
+export const NO_USAGE = {
+  jobs: 0,
+  totalRows: 0,
+  ...NO_RECORDS,
+  chargedMicros: 0,
+  verdicts: { valid: 0, invalid: 0, risky: 0, unknown: 0 },
+}
 
 /** A job that is under way. */
 export const jobOf = (more: Partial<Job> = {}): Job => endedJob({
@@ -41,6 +47,7 @@ export const jobOf = (more: Partial<Job> = {}): Job => endedJob({
     successRecords: 4,
     failedRecords: 2,
   },
+  verdicts: { 'valid assigned_range': 4, 'invalid too_short': 2 },
   chargedMicros: 0,
   releasedMicros: 0,
   ...more,

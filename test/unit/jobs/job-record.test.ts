@@ -16,7 +16,7 @@ const numbers = [
 const pairs = [
   ...numbers.flatMap((name, index) => [name, String(index + 1)]),
   'id', 'job_1', 'status', 'verifying', 'service', 'whatsapp', 'lane', 'bulk', 'quoteId', 'quot_1',
-  'forceFresh', '1', 'announced', '1', 'ended', '0', 'closed', '0', 'header', 'AQI=',
+  'verdicts', '{"valid deliverable":3}', 'forceFresh', '1', 'announced', '1', 'ended', '0', 'closed', '0', 'header', 'AQI=',
 ]
 const job = {
   id: 'job_1',
@@ -56,6 +56,7 @@ const job = {
     successRecords: 20,
     failedRecords: 21,
   },
+  verdicts: { 'valid deliverable': 3 },
   chargedMicros: 22,
   releasedMicros: 23,
 }
@@ -71,6 +72,12 @@ describe('a record', () => {
     const found = recordFields(RECORD_FIELDS.map(name => written[name] ?? null))
     expect(found).toEqual({ ...written })
     expect(jobOf(job.tenant, found)).toEqual(whole)
+  })
+
+  it('of an older release has no verdicts', () => {
+    const older = Object.fromEntries(
+      Object.entries(fieldsOf(pairs)).filter(([name]) => name !== 'verdicts'))
+    expect(jobOf('org_1.live', older)).toEqual({ ...job, verdicts: {} })
   })
 
   it('with a count that is no number is an error', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { Job } from '../../../services/jobs/job.ts'
 import { jobBody, jobPath } from '../../../services/jobs/job-view.ts'
 import { DELIVERED_JOB, endedJob } from '../../support/webhooks/deliveries.ts'
 
@@ -25,6 +26,8 @@ describe('the status resource', () => {
       unknownRecords: 0,
       cancelledRecords: 0,
       pendingRecords: 0,
+      verdicts: { valid: 5, invalid: 5, risky: 0, unknown: 0 },
+      reasons: { assigned_range: 5, too_short: 2, unassigned_range: 3 },
       progressPercent: 100,
       maxQuoteMicros: 10_000,
       chargedMicros: 8_000,
@@ -37,6 +40,19 @@ describe('the status resource', () => {
       deadline: null,
       waiting: null,
     })
+  })
+
+  it('has verdicts only if they account for all rows that succeeded or failed', () => {
+    const { counts } = endedJob()
+    const known = (verdicts: Job['verdicts'], rows: number) =>
+      jobBody(endedJob({ verdicts, counts: { ...counts, successRecords: rows } }), header)
+    const some = { 'unknown timeout': 2, 'risky catch_all': 3, 'valid catch_all': 1 }
+    expect(known(some, 4)).toMatchObject({
+      verdicts: { valid: 1, invalid: 0, risky: 3, unknown: 2 },
+      reasons: { catch_all: 4, timeout: 2 },
+    })
+    expect(known({}, 8)).toMatchObject({ verdicts: null, reasons: null })
+    expect(known(some, 5)).toMatchObject({ verdicts: null, reasons: null })
   })
 
   it('shows the deadline, and what waits until then at the latest', () => {

@@ -74,6 +74,10 @@ const finished: Emission<'rows.completed'> = {
     unknown: bits(2, 0),
     cancelled: bits(0, 0),
     duplicates: [{ row: 0, count: 2 }],
+    verdicts: [
+      { status: 'valid', reason: 'deliverable', rows: bits(1, 0) },
+      { status: 'unknown', reason: 'timeout', rows: bits(2, 0) },
+    ],
   },
   rows: {
     inputs: null,

@@ -202,6 +202,7 @@ describe('a job from its reserve entry', () => {
       closed: false,
       endedAtMs: 0,
       counts: NO_COUNTS,
+      verdicts: {},
       chargedMicros: 0,
       releasedMicros: 0,
     })

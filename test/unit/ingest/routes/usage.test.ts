@@ -3,7 +3,14 @@ import { getUsageRoute } from '../../../../services/ingest/routes/usage.ts'
 import type { UsageOptions } from '../../../../services/jobs/results/usage.ts'
 import { application, doubles, KEY_ID, NO_USAGE, NOW_MS } from '../doubles.ts'
 
-const counts = { ...NO_USAGE, jobs: 2, totalRows: 5, freshRecords: 5, chargedMicros: 10_000 }
+const counts = {
+  ...NO_USAGE,
+  jobs: 2,
+  totalRows: 5,
+  freshRecords: 5,
+  chargedMicros: 10_000,
+  verdicts: { valid: 3, invalid: 0, risky: 2, unknown: 0 },
+}
 const groups = [
   { day: '2026-08-10', key: KEY_ID, ...counts }, { day: '2026-08-11', key: null, ...counts },
 ]
@@ -66,9 +73,10 @@ describe('the usage', () => {
       })
       expect(answer.body.split('\r\n')).toEqual([
         'day,key,jobs,totalRows,cacheHits,freshRecords,invalidRecords,duplicateRecords,' +
-          'unknownRecords,cancelledRecords,successRecords,failedRecords,chargedMicros',
-        `2026-08-10,${KEY_ID},2,5,0,5,0,0,0,0,0,0,10000`,
-        '2026-08-11,,2,5,0,5,0,0,0,0,0,0,10000',
+          'unknownRecords,cancelledRecords,successRecords,failedRecords,chargedMicros,' +
+          'valid,invalid,risky,unknown',
+        `2026-08-10,${KEY_ID},2,5,0,5,0,0,0,0,0,0,10000,3,0,2,0`,
+        '2026-08-11,,2,5,0,5,0,0,0,0,0,0,10000,3,0,2,0',
         '',
       ])
     })

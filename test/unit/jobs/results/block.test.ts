@@ -53,6 +53,14 @@ describe('a block', () => {
     expect(rowsOf(value.unknown)).toEqual([2])
     expect(rowsOf(value.cancelled)).toEqual([5])
     expect(value.duplicates).toEqual([{ row: 0, count: 2 }, { row: 3, count: 1 }])
+    expect(value.verdicts?.map(({ status, reason, rows }) => [status, reason, rowsOf(rows)]))
+      .toEqual([
+        ['valid', 'assigned_range', [0, 3]],
+        ['invalid', 'assigned_range', [1]],
+        ['unknown', 'no_answer', [2]],
+        ['invalid', 'empty', [4]],
+        ['unknown', 'cancelled', [5]],
+      ])
     expect(value).toMatchObject({ ...coordinates, batch: 4, inputs: false })
     expect(rows.rows).toEqual([0, 1, 2, 3, 4, 5, 9])
     expect(rows.duplicateOf).toEqual([0, 0, 0, 0, 0, 0, 21])

@@ -17,7 +17,7 @@ function jobOf (number: number, { rows = 3, ...change }: Partial<Job> & { rows?:
   return {
     ...job,
     preflight: { ...job.preflight, totalRows: rows },
-    counts: { ...job.counts, freshRecords: rows, successRecords: rows },
+    counts: { ...job.counts, freshRecords: rows, successRecords: rows, failedRecords: 0 },
   }
 }
 
@@ -52,6 +52,22 @@ describe('usage', () => {
         { day: '2026-08-11', service: 'phone-validation', key: 'key_1', jobs: 1, totalRows: 3 },
       ],
       total: { jobs: 3, totalRows: 10, freshRecords: 10, successRecords: 10, chargedMicros: 100 },
+    })
+  })
+
+  it('adds up verdicts of jobs that know theirs', async () => {
+    const { usage } = await usageOf([
+      jobOf(1, { rows: 5, verdicts: { 'valid deliverable': 3, 'unknown timeout': 2 } }),
+      jobOf(2, { rows: 4, verdicts: { 'valid catch_all': 1, 'risky catch_all': 3 } }),
+      jobOf(3, { rows: 8, service: 'whatsapp', verdicts: { 'invalid not_registered': 8 } }),
+      jobOf(4, { rows: 9, verdicts: {} }),
+    ], { groupBy: ['service'] })
+    expect(usage).toMatchObject({
+      groups: [
+        { totalRows: 18, verdicts: { valid: 4, invalid: 0, risky: 3, unknown: 2 } },
+        { totalRows: 8, verdicts: { valid: 0, invalid: 8, risky: 0, unknown: 0 } },
+      ],
+      total: { verdicts: { valid: 4, invalid: 8, risky: 3, unknown: 2 } },
     })
   })
 
