@@ -6,7 +6,8 @@ local locked = locked_for(fields, KEYS[1])
 if locked then
   return locked
 end
-if ARGV[2] ~= '' then
+-- If Redis lost the entry since, its seq may belong to another job; the record says so.
+if fields.reserveSeq == ARGV[2] then
   redis.call('HDEL', KEYS[1], ENTRY .. ARGV[2])
 end
 if not fields.status then

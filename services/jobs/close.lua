@@ -9,7 +9,12 @@ end
 if fields.ended ~= '1' then
   return { 'open' }
 end
-redis.call('HDEL', KEYS[1], OPEN .. ARGV[1], ENTRY .. ARGV[2])
+local removed = { OPEN .. ARGV[1] }
+-- If Redis lost the entry since, its seq may belong to another job; the record says so.
+if fields.settleSeq == ARGV[2] then
+  removed[2] = ENTRY .. ARGV[2]
+end
+redis.call('HDEL', KEYS[1], unpack(removed))
 redis.call('UNLINK', KEYS[4])
 if fields.closed == '1' then
   return { 'closed' }

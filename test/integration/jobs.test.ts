@@ -218,6 +218,54 @@ describe('the states of a job', () => {
   })
 })
 
+describe('an entry of the outbox', () => {
+  /** Returns what brings Redis back to now: it loses what it does until then. */
+  const keep = async (tenant: string, job: string) => {
+    const keys = [moneyKeys(tenant).wallet, jobKeys(tenant, job).job]
+    for (const key of keys) await redis.copy(key, `${key}:kept`, 'REPLACE')
+    return async () => {
+      for (const key of keys) {
+        await redis.del(key)
+        await redis.copy(`${key}:kept`, key)
+      }
+    }
+  }
+  const accept = async (tenant: string, job: string) => {
+    const answer = await acceptClaimed(store, tenant, acceptRequest(job))
+    return answer.kind === 'accepted' ? answer.entry?.seq : undefined
+  }
+  const end = async (tenant: string, job: string) => {
+    const answer = await store.tally(tenant, whole(job))
+    return answer.kind === 'skip' ? undefined : answer.entry?.seq
+  }
+  const waiting = async (tenant: string) => (await outbox.pending(tenant)).map(({ seq }) => seq)
+
+  it('stays if its number was that of a reservation that Redis lost', async () => {
+    const tenant = await fundedTenant()
+    const lose = await keep(tenant, 'job_1')
+    expect(await accept(tenant, 'job_1')).toBe(2)
+    await lose()
+    expect(await accept(tenant, 'job_2')).toBe(2)
+    await store.announce(tenant, 'job_1', 2)
+    expect(await waiting(tenant)).toEqual([1, 2])
+    await store.announce(tenant, 'job_2', 2)
+    expect(await waiting(tenant)).toEqual([1])
+  })
+
+  it('stays if its number was that of an end that Redis lost', async () => {
+    const tenant = await fundedTenant()
+    await accept(tenant, 'job_1')
+    const lose = await keep(tenant, 'job_1')
+    expect(await end(tenant, 'job_1')).toBe(3)
+    await lose()
+    expect([await accept(tenant, 'job_2'), await end(tenant, 'job_1')]).toEqual([3, 4])
+    await store.close(tenant, 'job_1', 3)
+    expect(await waiting(tenant)).toEqual([1, 2, 3, 4])
+    await store.close(tenant, 'job_1', 4)
+    expect(await waiting(tenant)).toEqual([1, 2, 3])
+  })
+})
+
 describe('the end of a job', () => {
   it('settles, waits to be closed, and is then a header for 10 minutes', async () => {
     const tenant = await fundedTenant()
