@@ -169,6 +169,62 @@ describe('a clock that is set back', () => {
     expect(await memory.more(party, session, 20)).toMatchObject({ recipients: 10 })
     await setClock(nowMs + HOUR_MS)
   })
+
+  it('fills from then on, although nobody could take anything', async () => {
+    const [memory, party] = [memoryOf(), newParty()]
+    const { session } = await granted(memory, party, 10)
+    await memory.end(party, session, report())
+    await setClock(nowMs - HOUR_MS)
+    expect(await memory.begin(party, 1)).toEqual({ why: 'rate', waitMs: 1_200 })
+    await setClock(nowMs + 1_200)
+    expect(await granted(memory, party)).toMatchObject({ recipients: 1 })
+    await setClock(nowMs + HOUR_MS)
+  })
+
+  it('leaves rests as long as they were', async () => {
+    const [memory, party] = [memoryOf(), newParty()]
+    const { session } = await granted(memory, party)
+    await memory.end(party, session, report({ ending: 'blocked', restMs: 60_000 }))
+    await setClock(nowMs - HOUR_MS)
+    expect(await memory.begin(party, 1)).toEqual({ why: 'blocked', waitMs: 60_000 })
+    await setClock(nowMs + 59_999)
+    expect(await memory.begin(party, 1)).toEqual({ why: 'blocked', waitMs: 1 })
+    await setClock(nowMs - 60_000)
+    expect(await memory.begin(party, 1)).toEqual({ why: 'blocked', waitMs: 60_000 })
+    await setClock(nowMs + 60_000)
+    await granted(memory, party)
+    await setClock(nowMs + HOUR_MS)
+  })
+
+  it('leaves the lease of a dead process as long as it was, and a living one its own', async () => {
+    const [memory, party] = [memoryOf(), newParty({ ...wide, sessions: 2 })]
+    await granted(memory, party)
+    const alive = await granted(memory, party)
+    await setClock(nowMs - HOUR_MS)
+    expect(await memory.begin(party, 1)).toMatchObject({ why: 'sessions' })
+    expect(await memory.more(party, alive.session, 1)).toMatchObject({ recipients: 1 })
+    await setClock(nowMs + LEASE_MS - 1)
+    expect(await memory.begin(party, 1)).toEqual({ why: 'sessions', waitMs: 1 })
+    expect(await memory.more(party, alive.session, 1)).toMatchObject({ recipients: 1 })
+    await setClock(nowMs + 1)
+    await granted(memory, party)
+    expect(await memory.begin(party, 1)).toMatchObject({ why: 'sessions' })
+    await setClock(nowMs + HOUR_MS)
+  })
+})
+
+describe('a clock that is set ahead', () => {
+  it('grants one full bucket and as many sessions, while those before must end', async () => {
+    const [memory, party] = [memoryOf(), newParty({ sessions: 1 })]
+    const before = await granted(memory, party, 20)
+    await setClock(nowMs + HOUR_MS)
+    const after = await granted(memory, party, 20)
+    expect([before.recipients, after.recipients]).toEqual([10, 10])
+    expect(await memory.more(party, before.session, 1)).toBeUndefined()
+    expect(await memory.begin(party, 1)).toMatchObject({ why: 'sessions' })
+    await memory.end(party, before.session, report({ unused: 10 }))
+    expect(await memory.more(party, after.session, 1)).toMatchObject({ recipients: 0 })
+  })
 })
 
 describe('the sessions of an owner', () => {
@@ -325,6 +381,9 @@ describe('what is known of an exchange', () => {
     await memoryOf().rest('mx.rests.org', 'no_answer', HOUR_MS)
     const { why, restMs = 0 } = await known('mx.rests.org') ?? {}
     expect([why, restMs > 0, restMs <= HOUR_MS]).toEqual(['no_answer', true, true])
+    // The clock of Redis was set back.
+    await redis.pexpire('mail-rest:mx.rests.org', 2 * HOUR_MS)
+    expect(await known('mx.rests.org')).toMatchObject({ why: undefined, restMs: 0 })
   })
 
   it('is new at once for who has noted it', async () => {

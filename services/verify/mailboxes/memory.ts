@@ -197,10 +197,10 @@ function exchangesIn (
   const states = new LRUCache<string, ExchangeState>({ max: MAX_KEPT, ttl: STATE_KEPT_MS })
   return {
     exchange: async (name) => states.get(name) ?? await attempt(async () => {
-      const [fields, why, restMs] = await Promise.all([
+      const [fields, rest, restMs] = await Promise.all([
         redis.hgetall(exchangeKey(name)), redis.get(restKey(name)), redis.pttl(restKey(name)),
       ])
-      const state = stateOf(fields, why === null ? undefined : { why: why as Mailbox, restMs })
+      const state = stateOf(fields, rest === null ? undefined : restIn(rest, restMs))
       states.set(name, state)
       return state
     }, undefined),
@@ -210,7 +210,8 @@ function exchangesIn (
     },
     rest: async (name, why, restMs) => {
       states.delete(name)
-      await attempt(() => redis.set(restKey(name), why, 'PX', restMs), undefined)
+      const rest = `${why} ${restMs}`
+      await attempt(() => redis.set(restKey(name), rest, 'PX', restMs), undefined)
     },
     catchAll: (exchange, domain) => attempt(async () => {
       const text = await redis.get(catchAllKey(exchange, domain))
@@ -238,10 +239,15 @@ const catchAllKey = (exchange: string, domain: string) =>
   `mail-catch-all:${hash('sha256', `${exchange} ${domain}`, 'base64url')}`
 
 type Fields = Readonly<Record<string, string>>
+type Rest = { readonly why: Mailbox, readonly restMs: number }
 
-function stateOf (
-  fields: Fields, rest: { readonly why: Mailbox, readonly restMs: number } | undefined
-): ExchangeState {
+/** None if it would last longer than it was set for: the clock of Redis was set back. */
+function restIn (text: string, restMs: number): Rest | undefined {
+  const [why, setForMs] = text.split(' ')
+  return restMs > Number(setForMs) ? undefined : { why: why as Mailbox, restMs }
+}
+
+function stateOf (fields: Fields, rest: Rest | undefined): ExchangeState {
   const count = (name: string) => Number(fields[name] ?? 0)
   const refusesAll = count('refused') >= REFUSED_RECIPIENTS && count('accepted') === 0
   return {

@@ -34,13 +34,33 @@ local function wait_for(level, rate)
   return math.max(0, math.ceil((1 - level) / inflow(rate, 1)))
 end
 
+-- A clock that was set back moves the ends of rests and leases with it, so that they last as long
+-- as they did at the last write. Else they would last as much longer as it was set back.
+local function follow_clock(key, fields)
+  local back = tonumber(fields.at or now) - now
+  if back <= 0 then
+    return
+  end
+  local changes = {}
+  for name, value in pairs(fields) do
+    if name == 'at' or name == 'rest' or string.sub(name, 1, 2) == 's:' then
+      fields[name] = string.format('%.0f', tonumber(value) - back)
+      changes[#changes + 1] = name
+      changes[#changes + 1] = fields[name]
+    end
+  end
+  redis.call('HSET', key, unpack(changes))
+end
+
 local function read_party(key)
   local stored = redis.call('HGETALL', key)
   local party = { sessions = {}, count = 0, earliest = now + HOUR_MS }
   local fields = {}
   for index = 1, #stored, 2 do
-    local name, value = stored[index], stored[index + 1]
-    fields[name] = value
+    fields[stored[index]] = stored[index + 1]
+  end
+  follow_clock(key, fields)
+  for name, value in pairs(fields) do
     if string.sub(name, 1, 2) == 's:' then
       if tonumber(value) > now then
         party.count = party.count + 1
@@ -55,8 +75,7 @@ local function read_party(key)
   end
   local most, least = number_of('most'), number_of('least')
   party.rate = math.max(least, math.min(most, tonumber(fields.rate or args.first)))
-  -- A clock set back fills nothing.
-  local elapsed = math.max(now - tonumber(fields.at or now), 0)
+  local elapsed = now - tonumber(fields.at or now)
   local starts_a_minute = number_of('startsAMinute')
   party.tokens = filled(
     tonumber(fields.tokens or capacity_of(party.rate)), party.rate, elapsed)
