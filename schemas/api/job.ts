@@ -135,13 +135,14 @@ const Waiting = Type.Unsafe<WaitingBody | null>({
     estimatedEndAt: {
       type: 'string',
       description: 'ISO 8601, UTC, at most the deadline: from the time when the last of them is ' +
-        'checked again, and from how long the rows of the job took so far. It moves when a ' +
-        'server asks to wait once more.',
+        'checked again, and from how long rows of the job took in the last minutes. It moves ' +
+        'when a server asks to wait once more.',
     },
   },
   description: 'The rows that were checked and have no answer yet: their servers ask to come ' +
-    'back later or take only so many questions at a time, or the check is not available. Cancel ' +
-    'the job to end them now; verdicts stay. null while none waits, and in events.',
+    'back later or take only so many questions at a time, a vendor works on them (timeout), or ' +
+    'no check is available (unavailable). Cancel the job to end them now; verdicts stay. null ' +
+    'while none waits, and in events.',
 })
 
 /** The status resource of a job. */

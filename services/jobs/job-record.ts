@@ -104,19 +104,35 @@ export function recordOf (job: Job): readonly string[] {
     [name, String(typeof value === 'boolean' ? Number(value) : value)])
 }
 
-/** The rows of a job that wait, from the JSON of its batches; undefined if none does. */
-export function waitingRowsIn (batches: readonly string[]): WaitingRows | undefined {
+/**
+ * The rows of a job that wait, from the JSON of its batches and the field `pace` of its record;
+ * undefined if none does.
+ */
+export function waitingRowsIn (
+  batches: readonly string[], pace: string | null
+): WaitingRows | undefined {
   const reasons: Partial<Record<Reason, number>> = {}
-  let [rows, lastDueMs] = [0, 0]
+  let [rows, dueRows, lastDueMs, deadlineMs] = [0, 0, 0, 0]
   for (const text of batches) {
     const batch = JSON.parse(text) as WaitingBatch
+    const counts = Object.entries(batch.reasons) as [Reason, number][]
+    for (const [reason, count] of counts) reasons[reason] = (reasons[reason] ?? 0) + count
+    const all = counts.reduce((sum, [, count]) => sum + count, 0)
+    rows += all
+    dueRows += batch.dueRows ?? all
     lastDueMs = Math.max(lastDueMs, batch.lastDueMs)
-    for (const [reason, count] of Object.entries(batch.reasons) as [Reason, number][]) {
-      reasons[reason] = (reasons[reason] ?? 0) + count
-      rows += count
-    }
+    deadlineMs = Math.max(deadlineMs, batch.deadlineMs ?? Infinity)
   }
-  return rows === 0 ? undefined : { rows, reasons, lastDueMs }
+  if (rows === 0) return undefined
+  const [atMs, answered] = (pace ?? '').split(' ').map(Number)
+  return {
+    rows,
+    reasons,
+    dueRows,
+    lastDueMs,
+    ...deadlineMs < Infinity && { deadlineMs },
+    ...atMs !== undefined && answered !== undefined && { earlier: { atMs, answered } },
+  }
 }
 
 /** The refusal in the record of a job, if any. */

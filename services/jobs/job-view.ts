@@ -80,13 +80,19 @@ export function verdictsBody (
 
 /**
  * Rows that wait for their turn at a host are due at once, time after time, so the estimate is not
- * before their end at the pace of the job so far; nor is it after its deadline.
+ * before their end at the pace of the last minutes: the first rows of a job are those of many hosts
+ * and soon answered, the last ones those of a few. Nor is it after their deadline.
  */
-function waitingBody ({ rows, reasons, lastDueMs }: WaitingRows, job: Job): WaitingBody {
-  const { createdAtMs, updatedAtMs, deadlineMs = Infinity, counts } = job
+function waitingBody (waiting: WaitingRows, job: Job): WaitingBody {
+  const { rows, reasons, dueRows, lastDueMs, earlier } = waiting
+  const { createdAtMs, updatedAtMs, deadlineMs = waiting.deadlineMs ?? Infinity, counts } = job
   const answered = counts.freshRecords + counts.unknownRecords
-  const msPerRow = answered === 0 ? 0 : (updatedAtMs - createdAtMs) / answered
-  const endsAtMs = Math.min(Math.max(lastDueMs, updatedAtMs + rows * msPerRow), deadlineMs)
+  const isMoving = earlier !== undefined && updatedAtMs > earlier.atMs &&
+    answered > earlier.answered
+  const since = isMoving ? earlier : { atMs: createdAtMs, answered: 0 }
+  const more = answered - since.answered
+  const msPerRow = more === 0 ? 0 : (updatedAtMs - since.atMs) / more
+  const endsAtMs = Math.min(Math.max(lastDueMs, updatedAtMs + dueRows * msPerRow), deadlineMs)
   return { rows, reasons, estimatedEndAt: new Date(endsAtMs).toISOString() }
 }
 

@@ -296,10 +296,19 @@ export type WaitingBatch = {
   readonly reasons: Readonly<Partial<Record<Reason, number>>>
   /** Redis time when the last of them is due. */
   readonly lastDueMs: number
+  /** How many are due and wait for their turn; absent in records of earlier releases: all. */
+  readonly dueRows?: number | undefined
+  /** Redis time when they end without an answer; absent in records of earlier releases. */
+  readonly deadlineMs?: number | undefined
 }
 
-/** The rows of a job that wait, of all its batches; `lastDueMs` is that of its last batch. */
-export type WaitingRows = WaitingBatch & { readonly rows: number }
+/** The rows of a job that wait, of all its batches; times are those of its last batch. */
+export type WaitingRows = WaitingBatch & {
+  readonly rows: number
+  readonly dueRows: number
+  /** How many rows of the job had an answer at a Redis time some minutes ago. */
+  readonly earlier?: { readonly atMs: number, readonly answered: number } | undefined
+}
 
 /** `ended`: the job has ended already. */
 export type Cancelled =

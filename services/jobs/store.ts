@@ -115,7 +115,9 @@ function readsOf (redis: RedisClient, run: Scripts) {
 
     /** The rows of a running job that wait for their next check; undefined if none does. */
     waitingRows: async (tenant: string, job: string): Promise<WaitingRows | undefined> =>
-      waitingRowsIn(await redis.hvals(jobKeys(tenant, job).waiting)),
+      waitingRowsIn(...await Promise.all([
+        redis.hvals(jobKeys(tenant, job).waiting), redis.hget(jobKeys(tenant, job).job, 'pace'),
+      ])),
 
     /** Jobs that are not closed, the oldest first. */
     openJobs: async (tenant: string): Promise<OpenJob[]> => {

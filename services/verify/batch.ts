@@ -35,7 +35,7 @@ export type VerificationBatch = {
 type BatchOutcomes = readonly (RowOutcome | undefined)[]
 
 /** `waiting` has the rows that were checked without a verdict, by their positions. */
-type CheckedBatch = {
+export type CheckedBatch = {
   readonly outcomes: BatchOutcomes
   readonly waiting: ReadonlyMap<number, Waiting>
 }

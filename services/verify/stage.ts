@@ -11,8 +11,8 @@ import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.t
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import {
-  allWithout, batchEmissions, checkBatch, type CheckDeps, type EmitDeps, kindOf, openIn,
-  submittedOf, type VerificationBatch,
+  allWithout, batchEmissions, checkBatch, type CheckDeps, type CheckedBatch, type EmitDeps, kindOf,
+  openIn, submittedOf, type VerificationBatch,
 } from './batch.ts'
 import { NO_PROVIDER } from './checker.ts'
 import type { Submissions } from './provider.ts'
@@ -158,7 +158,7 @@ Promise<BatchDecision> {
   // A batch that ends with its first check has never waited.
   if (isOver && value.attempt === 0) return { completes: [message], emits }
   const { tenant, job } = value
-  const waiting = retry && waitingOf(retry)
+  const waiting = retry && waitingOf(retry, checked, deps.clock.now())
   return {
     completes: [message],
     emits,
@@ -179,15 +179,24 @@ async function inSlot<T> (
   return slot === undefined ? await check() : await slot.execute(check)
 }
 
-/** What the rows of a retry wait for; without the word of a host, a provider is unavailable. */
-function waitingOf ({ value, rows }: Emission<'rows.retry'>): WaitingBatch {
+/** What the rows of a retry wait for: the reasons that they would have if they ended now. */
+function waitingOf (
+  { value, rows }: Emission<'rows.retry'>, { outcomes, waiting }: CheckedBatch, nowMs: number
+): WaitingBatch {
   const reasons: Partial<Record<Reason, number>> = {}
-  for (const index of rows.rows.keys()) {
-    const reason = (rows.waits?.reasons[index] ?? NO_PROVIDER.reason) as Reason
+  const due = rows.waits?.due ?? []
+  for (const [index, position] of openIn(outcomes).entries()) {
+    // Without a word of its check or of a host, a row had no provider.
+    const before = rows.waits?.reasons[index] as Reason | undefined
+    const reason = waiting.get(position)?.reason ?? before ?? NO_PROVIDER.reason
     reasons[reason] = (reasons[reason] ?? 0) + 1
   }
-  const lastDueMs = Math.max(value.notBefore, ...rows.waits?.due ?? [])
-  return { reasons, lastDueMs: Math.min(lastDueMs, value.retryDeadline) }
+  return {
+    reasons,
+    lastDueMs: Math.min(Math.max(value.notBefore, ...due), value.retryDeadline),
+    dueRows: rows.rows.length - due.filter(ms => ms > nowMs).length,
+    deadlineMs: value.retryDeadline,
+  }
 }
 
 /** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */

@@ -51,13 +51,55 @@ describe('the waiting rows of a job', () => {
     }
     await record(0, { reasons: { greylisted: 2, no_answer: 1 }, lastDueMs: 5_000 })
     await record(1, { reasons: { greylisted: 3 }, lastDueMs: 4_000 })
-    expect(await store.waitingRows(TENANT, 'job_2'))
-      .toEqual({ rows: 6, reasons: { greylisted: 5, no_answer: 1 }, lastDueMs: 5_000 })
+    const times = { dueRows: 1, deadlineMs: 9_000 }
+    await record(2, { reasons: { greylisted: 2 }, lastDueMs: 1_000, ...times })
+    // Records of earlier releases do not say how many are due.
+    expect(await store.waitingRows(TENANT, 'job_2')).toEqual({
+      rows: 8,
+      reasons: { greylisted: 7, no_answer: 1 },
+      lastDueMs: 5_000,
+      dueRows: 7,
+      earlier: expect.anything(),
+    })
     await record(0, undefined)
-    expect(await store.waitingRows(TENANT, 'job_2'))
-      .toEqual({ rows: 3, reasons: { greylisted: 3 }, lastDueMs: 4_000 })
     await record(1, undefined)
+    expect(await store.waitingRows(TENANT, 'job_2')).toEqual({
+      rows: 2, reasons: { greylisted: 2 }, lastDueMs: 1_000, ...times, earlier: expect.anything(),
+    })
+    await record(2, undefined)
     expect(await store.waitingRows(TENANT, 'job_2')).toBeUndefined()
+  })
+
+  it('have the pace of the last minutes', async () => {
+    const { job: key } = jobKeys(TENANT, 'job_2')
+    const record = async (answered: number, minutesLater: number) => {
+      await redis.hset(key, 'freshRecords', answered - 1, 'unknownRecords', 1)
+      const pace = await redis.hget(key, 'pace')
+      // In place of the time that passes.
+      const earlier = pace?.replace(/\d{13}/g, ms => `${Number(ms) - minutesLater * 60_000}`)
+      if (earlier !== undefined) await redis.hset(key, 'pace', earlier)
+      const waiting = { reasons: { timeout: 1 }, lastDueMs: 5_000 }
+      await store.recordWaiting(
+        { tenant: TENANT, job: 'job_2', batch: { chunk: 0, batch: 1 }, waiting })
+      const { earlier: since } = await store.waitingRows(TENANT, 'job_2') ?? {}
+      const [seconds, micros] = (await redis.time()).map(Number) as [number, number]
+      const agoMs = seconds * 1_000 + micros / 1_000 - (since?.atMs ?? 0)
+      return [Math.round(agoMs / 60_000), since?.answered]
+    }
+    await redis.hdel(key, 'pace')
+    expect(await record(10, 0)).toEqual([0, 10])
+    expect(await record(20, 4)).toEqual([4, 10])
+    expect(await record(30, 2)).toEqual([6, 10])
+    expect(await record(40, 4)).toEqual([10, 10])
+    expect(await record(50, 2)).toEqual([6, 30])
+    expect(await record(60, 20)).toEqual([20, 50])
+    expect(await record(70, 1)).toEqual([21, 50])
+    expect(await record(80, 5)).toEqual([6, 60])
+    // A clock that was set back does not stop it.
+    expect(await record(90, -60)).toEqual([-60, 80])
+    expect(await record(91, 5)).toEqual([5, 90])
+    await store.recordWaiting(
+      { tenant: TENANT, job: 'job_2', batch: { chunk: 0, batch: 1 }, waiting: undefined })
   })
 
   it('are forgotten with its end, and a late record brings none back', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import { jobBody, jobPath } from '../../../services/jobs/job-view.ts'
+import type { WaitingRows } from '../../../services/jobs/job.ts'
 import { DELIVERED_JOB, endedJob } from '../../support/webhooks/deliveries.ts'
 
 const header = { metadata: { campaign: 'spring' }, webhookUrl: 'https://a.example/' }
@@ -57,7 +58,8 @@ describe('the status resource', () => {
 
   it('shows the deadline, and what waits until then at the latest', () => {
     const atMs = (seconds: number) => Date.parse('2026-08-11T10:00:00.000Z') + seconds * 1_000
-    const waiting = (lastDueMs: number) => ({ rows: 3, reasons: { greylisted: 3 }, lastDueMs })
+    const waiting = (lastDueMs: number) =>
+      ({ rows: 3, reasons: { greylisted: 3 }, lastDueMs, dueRows: 0 })
     const running = endedJob({ ended: false, status: 'verifying', deadlineMs: atMs(60) })
     expect(jobBody(running, header, { waiting: waiting(atMs(5)) })).toMatchObject({
       deadline: '2026-08-11T10:01:00.000Z',
@@ -69,22 +71,35 @@ describe('the status resource', () => {
       .toMatchObject({ estimatedEndAt: '2026-08-11T10:01:00.000Z' })
     expect(jobBody(endedJob(), header, { waiting: waiting(atMs(300)) }).waiting)
       .toMatchObject({ estimatedEndAt: '2026-08-11T10:05:00.000Z' })
+    const usual = { ...waiting(atMs(300)), deadlineMs: atMs(120) }
+    expect(jobBody(endedJob(), header, { waiting: usual }).waiting)
+      .toMatchObject({ estimatedEndAt: '2026-08-11T10:02:00.000Z' })
   })
 
-  it('estimates no earlier end than the pace of the rows so far', () => {
+  it('estimates no earlier end than the pace of the rows in the last minutes', () => {
     const { counts, createdAtMs } = endedJob()
     const pending = (answered: number) => endedJob({
       ended: false,
       updatedAtMs: createdAtMs + 60_000,
       counts: { ...counts, freshRecords: answered, unknownRecords: 0, cacheHits: 1_000 },
     })
-    const endOf = (answered: number, rows: number) => {
-      const waiting = { rows, reasons: { timeout: rows }, lastDueMs: createdAtMs + 90_000 }
+    const endOf = (answered: number, dueRows: number, earlier?: WaitingRows['earlier']) => {
+      const waiting = {
+        rows: 10_000,
+        reasons: { timeout: 10_000 },
+        lastDueMs: createdAtMs + 90_000,
+        dueRows,
+        earlier,
+      }
       return jobBody(pending(answered), header, { waiting }).waiting?.estimatedEndAt
     }
     expect(endOf(600, 6_000)).toBe('2026-08-11T10:11:00.000Z')
     expect(endOf(600, 6)).toBe('2026-08-11T10:01:30.000Z')
     expect(endOf(0, 6_000)).toBe('2026-08-11T10:01:30.000Z')
+    const earlier = { atMs: createdAtMs + 30_000, answered: 500 }
+    expect(endOf(600, 6_000, earlier)).toBe('2026-08-11T10:31:00.000Z')
+    // Without an answer since, the pace so far is the best there is.
+    expect(endOf(500, 6_000, earlier)).toBe('2026-08-11T10:13:00.000Z')
   })
 
   it('shows the end as soon as the money is settled', () => {

@@ -82,7 +82,7 @@ function setUp ({
       end: async () => ({ kind: 'skip' }),
       waitingRows: async () => dueInMs === undefined
         ? undefined
-        : { rows: 1, reasons: { greylisted: 1 }, lastDueMs: clock.now() + dueInMs },
+        : { rows: 1, reasons: { greylisted: 1 }, lastDueMs: clock.now() + dueInMs, dueRows: 0 },
       fail: async (_tenant, _job, block) => {
         fails.push(block)
         stored = { ...job, ended: true, status: 'failed' }

@@ -84,6 +84,17 @@ describe('a row that its provider wants to retry', () => {
     expect([retries, waitedMs]).toEqual([15, 15 * MINUTE_MS])
   })
 
+  it('waits for the reason that it would have if it ended', async () => {
+    const { stage, store } = setUp()
+    const batch = batchOf(['jane@x.org', 'unavailable@x.org', 'timeout@x.org'],
+      { tenant: 'org_1.test', service: 'email-validation' })
+    for (const decision of await stage.decide([batch], signal)) {
+      await (decision as Decision).afterProduced?.()
+    }
+    expect([...store.waiting.values()])
+      .toMatchObject([{ reasons: { unavailable: 1, timeout: 1 }, dueRows: 2 }])
+  })
+
   it('is billed once, after the retry with a verdict', async () => {
     let calls = 0
     const verdict = { status: 'valid', reason: 'deliverable', confidence: 95, fields: {} } as const
@@ -251,7 +262,12 @@ describe('a row that waits for a host', () => {
     const decisions = await scenario.stage.decide([batch], signal)
     for (const decision of decisions) await (decision as Decision).afterProduced?.()
     expect([...scenario.store.waiting]).toEqual([
-      ['0:3', { reasons: { greylisted: 1 }, lastDueMs: QUOTED_AT_MS + 5 * MINUTE_MS }],
+      ['0:3', {
+        reasons: { greylisted: 1 },
+        lastDueMs: QUOTED_AT_MS + 5 * MINUTE_MS,
+        dueRows: 0,
+        deadlineMs: QUOTED_AT_MS + 360 * MINUTE_MS,
+      }],
     ])
     await finish(decisions, scenario)
     expect(scenario.store.waiting.size).toBe(0)
