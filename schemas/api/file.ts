@@ -6,6 +6,9 @@ const {
   service, countryCode, forceFresh, deadline, webhook_url: webhookUrl, metadata,
 } = CreateJobSchema.properties
 
+/** The media type of Excel workbooks (.xlsx). */
+export const WORKBOOK_TYPE = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
+
 /**
  * How a file becomes a job: the parameters of the query with `text/csv`, the fields beside the file
  * with `multipart/form-data`. Labels are written as `metadata[name]`.
@@ -21,7 +24,11 @@ export const FileOptionsSchema = Type.Object({
       '`column` is a name, or if its cell in that column is neither blank nor a contact.',
   })),
   delimiter: Type.Optional(Type.Enum(Object.keys(DELIMITERS) as (keyof typeof DELIMITERS)[], {
-    description: 'Detected if left out.',
+    description: 'Detected if left out. Not for workbooks.',
+  })),
+  sheet: Type.Optional(Type.String({
+    description: 'Of a workbook: the name of the sheet, or its number from 1. The first visible ' +
+      'one if left out.',
   })),
   countryCode,
   forceFresh,

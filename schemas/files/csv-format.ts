@@ -20,12 +20,13 @@ export class UnreadableFile extends Error {
   }
 }
 
-const SAVE_AS = 'Open it in a spreadsheet, and save it as "CSV UTF-8".'
+const SAVE_AS = 'Open it in a spreadsheet, and save it as a workbook (.xlsx) or "CSV UTF-8".'
+const SAVE_AS_CSV = 'Open it in a spreadsheet, and save it as "CSV UTF-8".'
 const UNPACK = 'Unpack it, and take the file in it.'
 const EXPORT = 'Export the contacts as "CSV UTF-8".'
 const ZIP = 'PK\x03\x04'
+const OLD_OFFICE = '\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1'
 const SIGNATURES: readonly (readonly [start: string, what: string, remedy: string])[] = [
-  ['\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1', 'an old Excel workbook (.xls)', SAVE_AS],
   ['PK\x05\x06', 'an empty ZIP archive', UNPACK],
   ['%PDF-', 'a PDF', EXPORT],
   ['\x1f\x8b', 'compressed with gzip', UNPACK],
@@ -38,8 +39,23 @@ const SIGNATURES: readonly (readonly [start: string, what: string, remedy: strin
   ['\xff\xd8\xff', 'an image', EXPORT],
   ['GIF87a', 'an image', EXPORT],
   ['GIF89a', 'an image', EXPORT],
+  ['II*\0', 'an image', EXPORT],
+  ['MM\0*', 'an image', EXPORT],
+  ['PAR1', 'a file in Parquet', EXPORT],
+  ['Obj\x01', 'a file in Avro', EXPORT],
+  ['\x04\x22\x4d\x18', 'compressed with LZ4', UNPACK],
+  ['!BDN', 'a mailbox of Outlook (.pst)', EXPORT],
+  ['bplist00', 'a property list', EXPORT],
+  ['\0\x01\0\0Standard ', 'a database of Access', EXPORT],
   ['SQLite format 3\0', 'a database of SQLite', EXPORT],
   ['{\\rtf', 'a document in RTF', EXPORT],
+]
+/** Signatures that follow other bytes. */
+const INNER_SIGNATURES: readonly (readonly [RegExp, what: string, remedy: string])[] = [
+  [/^RIFF[^]{4}WEBP/, 'an image', EXPORT],
+  [/^[^]{4}ftyp(?:hei[cx]|mif1|avif)/, 'an image', EXPORT],
+  [/^[^]{4}ftyp/, 'a video', EXPORT],
+  [/^[^]{257}ustar[\0 ]/, 'an archive (.tar)', UNPACK],
 ]
 const MARKUP = /^\s{0,100}<(?:!doctype html|html|table|\?xml)\b/i
 /** Of Office Open XML and OpenDocument, near the beginning of the archive. */
@@ -62,16 +78,24 @@ export function detectUtf16 (sample: Uint8Array): 'utf-16le' | 'utf-16be' | unde
   return even > bytes.length / 4 && odd === 0 ? 'utf-16be' : undefined
 }
 
-/** @throws UnreadableFile for a sample of a workbook, an archive, UTF-16 or another binary file. */
-export function checkReadable (sample: Uint8Array): void {
-  const text = new TextDecoder('latin1').decode(sample.subarray(0, SAMPLE_BYTES))
+/**
+ * Names a file that is not text. The whole file may be given, of which a sample is looked at, or
+ * what begins as an old document of Microsoft Office.
+ * @throws UnreadableFile for a workbook, an archive, UTF-16 or another binary file.
+ */
+export function checkReadable (file: Uint8Array): void {
+  const sample = file.subarray(0, SAMPLE_BYTES)
+  const text = new TextDecoder('latin1').decode(sample)
   // What the decoder maps to other characters are bytes from 0x80 to 0x9f.
   const start = String.fromCharCode(...sample.subarray(0, 16))
   const signature = SIGNATURES.find(([bytes]) => start.startsWith(bytes))
   if (signature !== undefined) throw seemsToBe(signature[1], signature[2])
+  if (start.startsWith(OLD_OFFICE)) throw seemsToBe(...nameOldOffice(file))
+  const inner = INNER_SIGNATURES.find(([pattern]) => pattern.test(text))
+  if (inner !== undefined) throw seemsToBe(inner[1], inner[2])
   if (start.startsWith(ZIP)) {
     throw WORKBOOK.test(text)
-      ? seemsToBe('a workbook of a spreadsheet (.xlsx, .ods)', SAVE_AS)
+      ? seemsToBe('a workbook of a spreadsheet (.xlsx, .ods)', SAVE_AS_CSV)
       : seemsToBe('a ZIP archive', UNPACK)
   }
   if (MARKUP.test(text)) throw seemsToBe('a page in HTML or XML', SAVE_AS)
@@ -84,9 +108,20 @@ export function checkReadable (sample: Uint8Array): void {
     'binary file. Save its contacts as "CSV UTF-8".')
 }
 
+/**
+ * What a compound file of Microsoft Office is, by the names of its streams in UTF-16, which may be
+ * anywhere in it; and what to do.
+ */
+function nameOldOffice (bytes: Uint8Array): readonly [what: string, remedy: string] {
+  const text = new TextDecoder('latin1').decode(bytes)
+  const hasStream = (name: string) => text.includes(name.split('').join('\0'))
+  if (hasStream('EncryptedPackage')) return ['a workbook with a password', 'Save it without one.']
+  if (hasStream('WordDocument')) return ['an old Word document (.doc)', EXPORT]
+  return ['an old Excel workbook (.xls)', SAVE_AS]
+}
+
 function seemsToBe (what: string, remedy: string): UnreadableFile {
-  return new UnreadableFile('invalid_file',
-    `The file is not CSV: it seems to be ${what}. ${remedy}`)
+  return new UnreadableFile('invalid_file', `The file seems to be ${what}. ${remedy}`)
 }
 
 const MAX_CONTROLS_SHARE = 0.02

@@ -44,6 +44,7 @@ export function reserveMemory (
       const length = contentLength(request) ?? 0
       if (length > MAX_BODY_BYTES) throw new ApiException({ code: 'body_too_large' })
       const memory = guard.open(request, request.caller?.org ?? '')
+      request.growMemory = bytes => memory.grow(bytes)
       if (length > SMALL_BODY_BYTES && !memory.canGrow(length)) {
         throw new ApiException({ code: 'temporarily_unavailable' })
       }

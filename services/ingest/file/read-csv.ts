@@ -9,7 +9,11 @@ import { csvCell } from '../../jobs/results/csv.ts'
 import { type ApiError, ApiException, SHOWN_CHARACTERS } from '../errors.ts'
 
 /** How a file is read; what is undefined is detected. */
-export type CsvReadOptions = ColumnOptions & { readonly delimiter?: string | undefined }
+export type CsvReadOptions = ColumnOptions & {
+  readonly delimiter?: string | undefined
+  /** Of a workbook: the name of the sheet, or its number from 1. */
+  readonly sheet?: string | undefined
+}
 
 /** A file as a job needs it. */
 export type CsvFile = {
@@ -33,6 +37,7 @@ export async function readCsv (
   bytes: Buffer, options: CsvReadOptions, pause: () => Promise<void>
 ): Promise<CsvFile> {
   await pause()
+  if (options.sheet !== undefined) throw sheetOfText()
   const { delimiter, start, sepLine } = readFormat(bytes, options.delimiter)
   const scanner = new CsvScanner(bytes, {
     delimiter,
@@ -56,17 +61,30 @@ export async function readCsv (
 function readFormat (bytes: Buffer, delimiter: string | undefined): CsvFormat {
   const sample = bytes.subarray(0, SAMPLE_BYTES)
   try {
-    checkReadable(sample)
+    checkReadable(bytes)
     if (!isUtf8(bytes)) throw notText()
     return detectFormat(sample, delimiter)
   } catch (error) {
-    if (!(error instanceof UnreadableFile)) throw error
-    throw fileError(error.message, { code: error.code })
+    throw asApiException(error)
   }
 }
 
+/** The answer to a file that cannot be read; any other error is itself. */
+export function asApiException (error: unknown): unknown {
+  if (!(error instanceof UnreadableFile)) return error
+  return fileError(error.message, { code: error.code })
+}
+
+/** How the lines of a file are called in errors, and what helps against too many cells. */
+export type LineNames = { readonly at: (line: number) => string, readonly advice: string }
+
+const LINES_OF_TEXT: LineNames = {
+  at: line => `Line ${line} of the file`,
+  advice: 'Put cells with a delimiter in them between double quotes.',
+}
+
 /** Collects the rows of a file, of which the first line decides the columns. */
-function createRows (options: ColumnOptions) {
+export function createRows (options: ColumnOptions, names = LINES_OF_TEXT) {
   const inputs: string[] = []
   const lines: string[] = []
   let chosen: ChosenColumn | undefined
@@ -93,7 +111,7 @@ function createRows (options: ColumnOptions) {
       return
     }
     if (chosen === undefined) {
-      if (cells.length > MAX_COLUMNS) throw tooManyColumns(cells.length, line)
+      if (cells.length > MAX_COLUMNS) throw tooManyColumns(cells.length, names.at(line))
       chosen = chooseColumn(cells, options)
       blankLines = 0
       if (chosen.isHeader) {
@@ -105,7 +123,7 @@ function createRows (options: ColumnOptions) {
     let blankTo = width
     while (blankTo < cells.length && cells[blankTo] === '') blankTo += 1
     if (blankTo < cells.length) {
-      throw tooManyCells(cells.length, width, line)
+      throw tooManyCells(cells.length, width, names.at(line), names.advice)
     }
     addBlankLines()
     if (inputs.length === MAX_INPUTS) throw tooManyRows()
@@ -137,6 +155,14 @@ function notText (): ApiException {
     'Windows-1252. Save it as "CSV UTF-8".', { code: 'invalid_encoding' })
 }
 
+function sheetOfText (): ApiException {
+  return new ApiException({
+    code: 'invalid_request',
+    param: 'sheet',
+    message: 'sheet is for workbooks (.xlsx), and the file is text. Leave sheet out.',
+  })
+}
+
 function tooManyRows (): ApiException {
   const rows = MAX_INPUTS.toLocaleString('en-US')
   return fileError(`The file has more than ${rows} rows. Split it into several jobs.`, {
@@ -150,15 +176,16 @@ function noRows (hasHeader: boolean): ApiException {
     : 'The file is empty. Send at least one row.')
 }
 
-function tooManyColumns (cells: number, line: number): ApiException {
+function tooManyColumns (cells: number, line: string): ApiException {
   const count = cells.toLocaleString('en-US')
-  return fileError(`Line ${line} of the file has ${count} columns. A file has at most ` +
+  return fileError(`${line} has ${count} columns. A file has at most ` +
     `${MAX_COLUMNS}. Remove some, or send the right delimiter.`)
 }
 
-function tooManyCells (cells: number, columns: number, line: number): ApiException {
-  return fileError(`Line ${line} of the file has ${cells} cells, but its first line has ` +
-    `${columns}. Put cells with a delimiter in them between double quotes.`)
+function tooManyCells (
+  cells: number, columns: number, line: string, advice: string
+): ApiException {
+  return fileError(`${line} has ${cells} cells, but its first line has ${columns}. ${advice}`)
 }
 
 function unclosedQuote (line: number): ApiException {

@@ -6,8 +6,10 @@ import { detachBuffer } from '../../runtime/platform/detach-buffer.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import { SMALL_BODY_BYTES } from '../../runtime/platform/body-guard.ts'
 import { type CsvFile, type CsvReadOptions, readCsv } from './read-csv.ts'
-import { FileOptionsSchema } from '../../../schemas/api/file.ts'
+import { readSheet } from './read-workbook.ts'
+import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
 import { DELIMITERS } from '../../../schemas/files/csv-format.ts'
+import { isArchive } from '../../../schemas/files/workbook.ts'
 
 type FileForm = { readonly file: Buffer, readonly entries: OptionEntries }
 
@@ -122,18 +124,24 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The file of the request; undefined for a body of JSON. */
     file: CsvFile | undefined
+    /** Grows the memory that the request has reserved; false if there is none. */
+    growMemory: (bytes: number) => boolean
   }
 }
 
 /**
- * Accepts a CSV file as body of routes with `takesFile`: as `text/csv` with its options in the
- * query, or as a part of `multipart/form-data`. The parsed body is that of the equivalent JSON
- * request, so it is validated and fingerprinted as such.
+ * Accepts a CSV file or a workbook (.xlsx) as body of routes with `takesFile`: as `text/csv` or the
+ * type of workbooks with its options in the query, or as a part of `multipart/form-data`. Which it
+ * is, its bytes say. The parsed body is that of the equivalent JSON request, so it is validated and
+ * fingerprinted as such.
  */
 export function acceptFiles (app: FastifyInstance): void {
   app.decorateRequest('file', undefined)
+  app.decorateRequest('growMemory', () => true)
   const options = { parseAs: 'buffer' } as const
-  app.addContentTypeParser('text/csv', options, async (request: FastifyRequest, body: Buffer) => {
+  app.addContentTypeParser(['text/csv', WORKBOOK_TYPE], options, async (
+    request: FastifyRequest, body: Buffer
+  ) => {
     requireFileRoute(request)
     const pause = pausesOf(request, body)
     return await parsed(request, body, { entries: queryOf(request), pause })
@@ -173,10 +181,18 @@ async function parsed (
   { entries, pause }: { readonly entries: OptionEntries, readonly pause: Pause }
 ): Promise<object> {
   const { csv, fields } = readFileOptions(entries)
-  const file = await readCsv(bytes, csv, pause)
+  const file = isArchive(bytes)
+    ? await readSheet(bytes, csv, { pause, reserve: more => reserveMore(request, bytes, more) })
+    : await readCsv(bytes, csv, pause)
   detachBuffer(bytes)
   request.file = file
   return { ...fields, inputs: file.inputs }
+}
+
+/** A workbook takes memory beside its own bytes. */
+function reserveMore (request: FastifyRequest, { length }: Buffer, more: number): void {
+  if (request.growMemory(length + more)) return
+  throw new ApiException({ code: 'temporarily_unavailable' })
 }
 
 /** Names and values of options, in the order of the request. */
@@ -214,9 +230,11 @@ export function readFileOptions (entries: OptionEntries): FileRequest {
     if (label !== undefined) labels.push([label, value])
     else if (value !== '') options.set(name, value)
   }
-  const { column, header, delimiter, forceFresh, deadline, ...texts } = Object.fromEntries(options)
+  const {
+    column, header, delimiter, sheet, forceFresh, deadline, ...texts
+  } = Object.fromEntries(options)
   return {
-    csv: { column, header: headerOf(header), delimiter: delimiterOf(delimiter) },
+    csv: { column, header: headerOf(header), delimiter: delimiterOf(delimiter), sheet },
     fields: {
       ...texts,
       ...forceFresh === undefined ? {} : { forceFresh: BOOLEANS.get(forceFresh) ?? forceFresh },

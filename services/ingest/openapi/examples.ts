@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import type { EventBody, EventType } from '../../../schemas/api/event.ts'
-import { FileOptionsSchema } from '../../../schemas/api/file.ts'
+import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
 import { EXAMPLE_JOBS } from '../../../schemas/api/job.ts'
 import { API_VERSION } from '../../../schemas/api/root.ts'
 import { eventIdOf } from '../../webhooks/event.ts'
@@ -208,6 +208,14 @@ const CONTENT: Content = {
     },
     examples: { phones: { value: FILE } },
   },
+  [WORKBOOK_TYPE]: {
+    schema: {
+      type: 'string',
+      contentMediaType: WORKBOOK_TYPE,
+      description: 'An Excel workbook (.xlsx), of which one sheet is read as a CSV file of its ' +
+        'rows would be. It may inflate to 256 MiB.',
+    },
+  },
   'multipart/form-data': {
     schema: {
       type: 'object',
@@ -216,7 +224,7 @@ const CONTENT: Content = {
         file: {
           type: 'string',
           contentMediaType: 'text/csv',
-          description: 'The same file, as the only part with a file name.',
+          description: 'A CSV file or a workbook (.xlsx), as the only part with a file name.',
         },
         ...options,
       },
@@ -227,20 +235,20 @@ const CONTENT: Content = {
   },
 }
 
-/** The options of a file in the query, which `text/csv` reads. */
+/** The options of a file in the query, if the file is the body. */
 const PARAMETERS = [
   ...Object.entries<object>(options).map(([name, schema]) => ({
     name,
     in: 'query',
     required: false,
-    description: 'With text/csv only, like its field in a form.',
+    description: 'With a file as the body only, like its field in a form.',
     schema,
   })),
   {
     name: 'metadata',
     in: 'query',
     required: false,
-    description: 'With text/csv only: metadata[name]=value. Labels of the client.',
+    description: 'With a file as the body only: metadata[name]=value. Labels of the client.',
     style: 'deepObject',
     explode: true,
     schema: metadata,

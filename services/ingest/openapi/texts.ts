@@ -75,7 +75,7 @@ and in TypeScript from a client, which also retries requests:
 ## Requests and answers
 
 Bodies are JSON in UTF-8 of at most 34 MiB; unknown fields are rejected, and types are not
-converted. The body of a job or a quote can also be a CSV file, see below, and it can be compressed:
+converted. The body of a job or a quote can also be a file, see below, and it can be compressed:
 \`Content-Encoding: gzip\` or \`zstd\`. Limits count decompressed bytes. A body must arrive within a
 minute; a body over 64 KiB that is slower than 16 KiB a second, or too slow for that minute, is
 rejected with 408. Clients must ignore unknown fields. HEAD is available wherever GET is, and
@@ -83,8 +83,10 @@ OPTIONS returns the methods of a path. A trailing slash is the same resource.
 
 ## Files
 
-A CSV file is sent as part \`file\` of \`multipart/form-data\`, with its options as fields, or as
-\`text/csv\`, with its options in the query. \`column\` selects the contacts; delimiter and header
+A CSV file or an Excel workbook (.xlsx) is sent as part \`file\` of \`multipart/form-data\`, with
+its options as fields, or as the body, as \`text/csv\` or
+\`application/vnd.openxmlformats-officedocument.spreadsheetml.sheet\`, with its options in the
+query. \`column\` selects the contacts, \`sheet\` the sheet of a workbook; delimiter and header
 line are detected. The request means the same as JSON with the cells of that column as \`inputs\`.
 All columns are kept, encrypted under the key of the job, and \`?join=original\` on its results
 returns them.

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../../../schemas/api/event.ts'
+import { WORKBOOK_TYPE } from '../../../../schemas/api/file.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../../../services/ingest/errors.ts'
 import { describeRoutes } from '../../../../services/ingest/openapi/describe.ts'
 import {
@@ -96,10 +97,10 @@ describe('the description of the interface', () => {
       .toEqual(['createJob', 'createQuote'])
     for (const { operation: { parameters = [], requestBody } } of taking) {
       expect(Object.keys(requestBody?.content ?? {}))
-        .toEqual(['application/json', 'text/csv', 'multipart/form-data'])
+        .toEqual(['application/json', 'text/csv', WORKBOOK_TYPE, 'multipart/form-data'])
       expect(parameters.filter(it => it.in === 'query').map(({ name }) => name)).toEqual([
-        'service', 'column', 'header', 'delimiter', 'countryCode', 'forceFresh', 'deadline',
-        'webhook_url', 'metadata',
+        'service', 'column', 'header', 'delimiter', 'sheet', 'countryCode', 'forceFresh',
+        'deadline', 'webhook_url', 'metadata',
       ])
     }
   })

@@ -1,0 +1,79 @@
+import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
+import { MAX_LINE_BYTES } from '../../../schemas/files/limits.ts'
+import { readWorkbook, type SheetRow } from '../../../schemas/files/workbook.ts'
+import { ApiException } from '../errors.ts'
+import {
+  asApiException, createRows, type CsvFile, type CsvReadOptions, type LineNames,
+} from './read-csv.ts'
+
+/** A sheet of 100,000 rows and some twenty columns has 100 MiB as XML. */
+const MAX_INFLATED_BYTES = 256 * 1_024 * 1_024
+
+const ROWS_OF_SHEET: LineNames = {
+  at: row => `Row ${row} of the sheet`,
+  advice: 'Name every column in the first row, or remove the cells beside the table.',
+}
+
+type WorkbookReading = {
+  /** Awaited before each slice of work, which takes a few milliseconds. */
+  readonly pause: () => Promise<void>
+  /** Reserves memory for the request; throws if there is none. */
+  readonly reserve: (bytes: number) => void
+}
+
+/**
+ * Reads a sheet of a workbook (.xlsx) as if it had been saved as CSV: the same rows, limits and
+ * errors, in which a line is a row of the sheet.
+ * @throws ApiException that names the sheet, the row or the limit, and what to do.
+ */
+export async function readSheet (
+  bytes: Buffer, options: CsvReadOptions, { pause, reserve }: WorkbookReading
+): Promise<CsvFile> {
+  if (options.delimiter !== undefined) throw delimiterOfWorkbook()
+  const rows = createRows(options, ROWS_OF_SHEET)
+  let last = 0
+  let textBytes = 0
+  const add = ({ row, cells }: SheetRow) => {
+    if (row > last + 1) rows.add({ kind: 'blank', lines: row - last - 1, end: 0, line: row - 1 })
+    last = row
+    const rowBytes = cells.reduce((sum, cell) => sum + Buffer.byteLength(cell), 0)
+    if (rowBytes > MAX_LINE_BYTES) throw tooLongRow(row)
+    textBytes += rowBytes
+    if (textBytes > MAX_BODY_BYTES) throw tooMuchText()
+    rows.add({ kind: 'cells', cells, end: 0, line: row })
+  }
+  try {
+    await readWorkbook(bytes, {
+      sheet: options.sheet, maxInflatedBytes: MAX_INFLATED_BYTES, pause, reserve,
+    }, add)
+  } catch (error) {
+    throw asApiException(error)
+  }
+  return rows.finish()
+}
+
+function delimiterOfWorkbook (): ApiException {
+  return new ApiException({
+    code: 'invalid_request',
+    param: 'delimiter',
+    message: 'delimiter is for text, and the file is a workbook. Leave delimiter out.',
+  })
+}
+
+function tooLongRow (row: number): ApiException {
+  return new ApiException({
+    code: 'invalid_file',
+    param: 'file',
+    message: `Row ${row} of the sheet has more than ${MAX_LINE_BYTES.toLocaleString('en-US')} ` +
+      'bytes. Shorten it.',
+  })
+}
+
+function tooMuchText (): ApiException {
+  return new ApiException({
+    code: 'invalid_file',
+    param: 'file',
+    message: 'The sheet has more than 34 MiB of text. Remove columns, or split it into several ' +
+      'jobs.',
+  })
+}
