@@ -209,7 +209,7 @@ export type Completed = {
   /** Originals that have duplicates. */
   readonly duplicates: readonly { readonly row: number, readonly count: number }[]
   /** How the originals ended, each in exactly one entry; null in blocks of older releases. */
-  readonly verdicts: null | readonly { readonly status: string, readonly reason: string, readonly rows: Buffer }[]
+  readonly verdicts: null | readonly { readonly status: string, readonly reason: string, readonly firstRow: number, readonly rows: Buffer }[]
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
   /** The rows: Avro, compressed, sealed under the job key. */

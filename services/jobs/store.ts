@@ -416,10 +416,14 @@ function packDuplicates (duplicates: TallyBlock['duplicates']): Buffer {
   return packed
 }
 
-/** Status and reason of each entry, one a line, and their bitmaps, one after the other. */
+/**
+ * Status, reason, first byte and number of bytes of each bitmap, one a line, and the bitmaps, one
+ * after the other.
+ */
 function packVerdicts (verdicts: NonNullable<TallyBlock['verdicts']>): [string, Buffer] {
-  const names = verdicts.map(({ status, reason }) => `${status} ${reason}`)
-  return [names.join('\n'), Buffer.concat(verdicts.map(({ rows }) => rows))]
+  const lines = verdicts.map(({ status, reason, firstRow, rows }) =>
+    `${status} ${reason} ${firstRow / 8} ${rows.length}`)
+  return [lines.join('\n'), Buffer.concat(verdicts.map(({ rows }) => rows))]
 }
 
 /** Decodes the reply of `claim`. */

@@ -4,7 +4,7 @@
 -- chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones), first row, bitmaps:
 -- finished, cached, live, invalid, unknown, cancelled, the duplicates: pairs of big-endian 32-bit
 -- row and count, 1 for a block that replaces lost blocks (BATCHLESS.replacingLost), and its
--- verdicts: status and reason of each, one a line, and the bitmaps of their rows, joined.
+-- verdicts: status, reason, first byte and length of each, one a line, and their bitmaps, joined.
 -- A block that replaces lost ones ends all open rows of its chunk, so it is rejected while the
 -- blocks of its job are recounted: rows that have a verdict may only seem open.
 -- The first block sets the job to `verifying`, unless it has no rows to check live.
@@ -96,12 +96,16 @@ end
 local function count_verdicts(block, won)
   won.succeeded = won.cached + won.live
   won.failed = won.invalid + won.unknown + won.cancelled
+  won.copies = {}
   for at = 1, #block.duplicates, 8 do
     local row, number = struct.unpack('>I4I4', block.duplicates, at)
     if has(won.bitmap, row) then
       local has_verdict = has(block.cached, row) or has(block.live, row)
       local kind = has_verdict and 'succeeded' or 'failed'
       won[kind] = won[kind] + number
+      won.copies[#won.copies + 1] = {
+        byte = math.floor(row / 8) + 1, mask = bit.lshift(1, row % 8), number = number,
+      }
     end
   end
 end
@@ -109,17 +113,17 @@ end
 -- The rows of the job by status and reason, with the won originals and their duplicates.
 local function verdicts_with(block, won, counted)
   local verdicts, last = cjson.decode(counted or '{}'), 0
-  for verdict in block.verdicts:gmatch('[^\n]+') do
-    local bitmap = block.verdict_rows:sub(last + 1, last + #block.finished)
-    last = last + #block.finished
+  for verdict, first, length in block.verdicts:gmatch('(%S+ %S+) (%d+) (%d+)') do
+    local bitmap = block.verdict_rows:sub(last + 1, last + length)
+    last = last + length
     local rows = 0
-    for at = 1, #won.bitmap do
-      rows = rows + bits_of[bit.band(won.bitmap:byte(at), bitmap:byte(at))]
+    for at = 1, #bitmap do
+      rows = rows + bits_of[bit.band(won.bitmap:byte(first + at), bitmap:byte(at))]
     end
-    for at = 1, #block.duplicates, 8 do
-      local row, number = struct.unpack('>I4I4', block.duplicates, at)
-      if has(won.bitmap, row) and has(bitmap, row) then
-        rows = rows + number
+    for _, original in ipairs(won.copies) do
+      local at = original.byte - first
+      if at > 0 and at <= #bitmap and bit.band(bitmap:byte(at), original.mask) ~= 0 then
+        rows = rows + original.number
       end
     end
     if rows > 0 then

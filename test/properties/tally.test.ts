@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { CHUNK_ROWS } from '../../services/jobs/send.ts'
 import { countBits, has } from '../../services/runtime/platform/bitmap.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
+import { jobBody } from '../../services/jobs/job-view.ts'
 import type { Outcome } from '../../services/jobs/job.ts'
 import { ReplayingError } from '../../services/money/recovery-guard.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
@@ -115,6 +116,28 @@ describe('the counts of a job that has ended', () => {
       if (counts.failedRecords > before!.counts.failedRecords) short += 1
     }), { numRuns: 200 })
     expect(short).toBeGreaterThan(20)
+  })
+})
+
+describe('the verdicts of a job', () => {
+  it('are not known if a block of an older release counted', async () => {
+    const whole = fc.record({ given: randomJob, old: fc.nat({ max: 5 }) })
+    await fc.assert(fc.asyncProperty(whole, async ({ given, old }) => {
+      const tenant = await fundedTenant()
+      const { rows, deliveries } = layOut(given)
+      await accepted(store, tenant, requestOf(rows))
+      let isKnown = true
+      for (const [number, block] of deliveries.entries()) {
+        const before = (await store.read(tenant, 'job_1'))!
+        await store.tally(tenant, number === old ? { ...block, verdicts: null } : block)
+        const job = (await store.read(tenant, 'job_1'))!
+        const wonOriginals = job.counts.finishedRows - before.counts.finishedRows -
+          job.counts.duplicateRecords + before.counts.duplicateRecords
+        if (number === old && wonOriginals > 0) isKnown = false
+        const { verdicts, reasons } = jobBody(job, { metadata: {}, webhookUrl: '' })
+        expect([verdicts !== null, reasons !== null]).toEqual([isKnown, isKnown])
+      }
+    }), { numRuns: 100 })
   })
 })
 

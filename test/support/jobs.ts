@@ -88,7 +88,9 @@ export function blockOf (
     ({ kind, row }) => (place.verdictOf ?? usualVerdict)(kind, row).join(' '))
   const verdicts = [...byVerdict].map(([verdict, list]) => {
     const [status = '', reason = ''] = verdict.split(' ')
-    return { status, reason, rows: bits(list.map(({ row }) => row)) }
+    const rows = list.map(({ row }) => row)
+    const byte = Math.min(...rows) >> 3
+    return { status, reason, firstRow: 8 * byte, rows: bits(rows).subarray(byte) }
   })
   const content = JSON.stringify([label, chunk, inputs, ...ends])
   return {

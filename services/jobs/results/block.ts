@@ -93,7 +93,7 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
       inputs: inputs !== undefined,
       ...bitmaps,
       duplicates,
-      verdicts: verdicts.rowsByVerdict,
+      verdicts: verdicts.packed(),
     },
     rows: {
       inputs: inputs ?? null,
@@ -138,20 +138,30 @@ function emptyBitmaps (rows: number): Bitmaps {
   }
 }
 
-type VerdictRows = NonNullable<Completed['verdicts']>[number]
+type VerdictRows = NonNullable<Completed['verdicts']>
 
-/** Collects the originals of a chunk by status and reason. */
+/** Collects the originals of a chunk by status and reason; they come in ascending order. */
 function createVerdictRows (rows: number) {
-  const rowsByVerdict: VerdictRows[] = []
+  const entries: (Pick<RowOutcome, 'status' | 'reason'> & {
+    readonly bitmap: Buffer, readonly first: number, last: number
+  })[] = []
   const add = (row: number, { status, reason }: RowOutcome): void => {
-    let entry = rowsByVerdict.find(other => other.reason === reason && other.status === status)
+    let entry = entries.find(other => other.reason === reason && other.status === status)
     if (entry === undefined) {
-      entry = { status, reason, rows: emptyBitmap(rows) }
-      rowsByVerdict.push(entry)
+      entry = { status, reason, bitmap: emptyBitmap(rows), first: row, last: row }
+      entries.push(entry)
     }
-    set(entry.rows, row)
+    entry.last = row
+    set(entry.bitmap, row)
   }
-  return { rowsByVerdict, add }
+  /** Without the blank bytes at both ends: a verification batch is a small part of its chunk. */
+  const packed = (): VerdictRows => entries.map(({ status, reason, bitmap, first, last }) => ({
+    status,
+    reason,
+    firstRow: first - first % 8,
+    rows: bitmap.subarray(first >> 3, (last >> 3) + 1),
+  }))
+  return { add, packed }
 }
 
 function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finished'> {

@@ -144,6 +144,6 @@ export function deadOf (block: TallyBlock, number: number): TallyBlock {
     invalid: none,
     cancelled: none,
     duplicates: [],
-    verdicts: [{ status: 'unknown', reason: 'internal', rows: block.finished }],
+    verdicts: [{ status: 'unknown', reason: 'internal', firstRow: 0, rows: block.finished }],
   }
 }

@@ -75,8 +75,8 @@ const finished: Emission<'rows.completed'> = {
     cancelled: bits(0, 0),
     duplicates: [{ row: 0, count: 2 }],
     verdicts: [
-      { status: 'valid', reason: 'deliverable', rows: bits(1, 0) },
-      { status: 'unknown', reason: 'timeout', rows: bits(2, 0) },
+      { status: 'valid', reason: 'deliverable', firstRow: 0, rows: bits(1, 0) },
+      { status: 'unknown', reason: 'timeout', firstRow: 0, rows: bits(2, 0) },
     ],
   },
   rows: {

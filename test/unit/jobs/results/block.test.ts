@@ -35,6 +35,13 @@ const outcome = (change: Partial<RowOutcome>): RowOutcome => ({
 const column = (block: ReturnType<typeof createBlock>, name: string) =>
   cellsIn(block.emission('small').rows, name)
 
+type Value = ReturnType<ReturnType<typeof createBlock>['emission']>['value']
+
+/** Status, reason and rows of each entry. */
+const verdictsOf = ({ verdicts }: Value) =>
+  verdicts?.map(({ status, reason, firstRow, rows }) =>
+    [status, reason, rowsOf(rows).map(row => firstRow + row)])
+
 describe('a block', () => {
   it('derives every bitmap from how its rows ended', () => {
     const block = createBlock({ coordinates, batch: 4 })
@@ -53,14 +60,13 @@ describe('a block', () => {
     expect(rowsOf(value.unknown)).toEqual([2])
     expect(rowsOf(value.cancelled)).toEqual([5])
     expect(value.duplicates).toEqual([{ row: 0, count: 2 }, { row: 3, count: 1 }])
-    expect(value.verdicts?.map(({ status, reason, rows }) => [status, reason, rowsOf(rows)]))
-      .toEqual([
-        ['valid', 'assigned_range', [0, 3]],
-        ['invalid', 'assigned_range', [1]],
-        ['unknown', 'no_answer', [2]],
-        ['invalid', 'empty', [4]],
-        ['unknown', 'cancelled', [5]],
-      ])
+    expect(verdictsOf(value)).toEqual([
+      ['valid', 'assigned_range', [0, 3]],
+      ['invalid', 'assigned_range', [1]],
+      ['unknown', 'no_answer', [2]],
+      ['invalid', 'empty', [4]],
+      ['unknown', 'cancelled', [5]],
+    ])
     expect(value).toMatchObject({ ...coordinates, batch: 4, inputs: false })
     expect(rows.rows).toEqual([0, 1, 2, 3, 4, 5, 9])
     expect(rows.duplicateOf).toEqual([0, 0, 0, 0, 0, 0, 21])
@@ -134,6 +140,26 @@ describe('a block', () => {
     expect(stored(['x', 'y', 'x'])).toEqual({ name: 'carrier', values: ['x', 'y'], at: [0, 1, 0] })
     expect(stored(many)).toEqual({ name: 'carrier', values: many, at: [] })
     expect(stored(many.slice(1))?.at).toHaveLength(64)
+  })
+
+  it('names the verdict of every original, in few bytes if these are few', () => {
+    const size = 2_000
+    const reasons = ['assigned_range', 'unassigned_range', 'catch_all'] as const
+    const some = fc.tuple(fc.nat(size - 1), fc.array(fc.nat(3), { maxLength: 60 }))
+    fc.assert(fc.property(some, ([first, kinds]) => {
+      const block = createBlock({ coordinates: { ...coordinates, rows: size }, batch: 0 })
+      const expected = new Map<string, number[]>()
+      for (const [index, kind] of kinds.slice(0, size - first).entries()) {
+        const reason = reasons[kind]
+        if (reason === undefined) continue
+        block.add(first + index, outcome({ reason }))
+        expected.set(reason, [...expected.get(reason) ?? [], first + index])
+      }
+      const { value } = block.emission('small')
+      expect(verdictsOf(value)).toEqual(
+        [...expected].map(([reason, rows]) => ['valid', reason, rows]))
+      for (const { rows } of value.verdicts ?? []) expect(rows.length).toBeLessThan(10)
+    }))
   })
 
   it('has no column for duplicates when it holds none', () => {
