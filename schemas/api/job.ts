@@ -239,3 +239,33 @@ export const EXAMPLE_JOBS = {
   },
   erased: { ...completed, erasedAt: '2026-08-12T09:30:00.000Z' },
 } satisfies Readonly<Record<string, JobBody>>
+
+/** The data of an event of GET /api/v1/jobs/{id}/events: the job as it is then, and more. */
+export type ProgressBody = JobBody & {
+  /** Blocks of rows that were finished since the event before, by their number from 1. */
+  readonly finished: readonly {
+    readonly block: number, readonly chunk: number, readonly rows: number,
+  }[]
+  /** The rows after it finish after this event: `after` of provisional results. */
+  readonly cursor: string
+}
+
+const EXAMPLE_PROGRESS: ProgressBody = {
+  ...EXAMPLE_JOBS.cancelling,
+  status: 'verifying',
+  finished: [{ block: 1, chunk: 0, rows: 2 }],
+  cursor: '1.1.1.0.Rk3vJ0dH8yAqzW2b',
+}
+
+/** The answer to GET /api/v1/jobs/{id}/events. */
+export const JobEventsSchema = Type.String({
+  description: 'Events with id, event and data. The data is the job as GET /api/v1/jobs/{id} ' +
+    'returns it, with two more members: `finished`, the blocks of rows that were finished since ' +
+    'the event before, in their order, each with its number, its chunk of the job and its number ' +
+    'of rows; and `cursor`, for `after` of the provisional results: rows that are complete after ' +
+    'this event.',
+  examples: [
+    `id: ${EXAMPLE_PROGRESS.cursor}.verifying\nevent: progress\n` +
+    `data: ${JSON.stringify(EXAMPLE_PROGRESS)}\n\n`,
+  ],
+})

@@ -64,6 +64,16 @@ export const ResultsQuerySchema = Type.Object({
   cursor: Type.Optional(Type.String({
     minLength: 1, maxLength: 100, description: 'JSON only: the next_cursor of the page before.',
   })),
+  provisional: Type.Optional(Type.Literal('true', {
+    description: 'JSON Lines only: the rows that are complete, also of a running job. Each line ' +
+      'has two more members: `provisional`, false once the job has ended, and `cursor`.',
+  })),
+  after: Type.Optional(Type.String({
+    minLength: 1,
+    maxLength: 100,
+    description: 'With provisional=true: only rows after this cursor: that of the last line that ' +
+      'was read, or Next-Cursor of an answer that was read to its end.',
+  })),
   ...selectionFields,
 }, { additionalProperties: false })
 

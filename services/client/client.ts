@@ -4,7 +4,7 @@ import type { BalanceBody } from '../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody } from '../../schemas/api/create-job.ts'
 import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
-import type { EraseJobQuery, JobBody } from '../../schemas/api/job.ts'
+import type { EraseJobQuery, JobBody, ProgressBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
 import type {
@@ -20,7 +20,9 @@ import type {
   CreateEndpointBody, EndpointBody, EndpointDeliveriesBody, EndpointWithSecretBody,
   UpdateEndpointBody,
 } from '../../schemas/api/webhook-endpoints.ts'
-import { createTransport, readJson, type Transport, type TransportOptions } from './transport.ts'
+import {
+  createTransport, isLostConnection, readJson, type Transport, type TransportOptions,
+} from './transport.ts'
 
 export { ApiError } from './transport.ts'
 /** @public Programs import it from here, as the API reference says. */
@@ -75,6 +77,20 @@ type ListName = typeof LIST_PARAMETERS[number]
  */
 export type RowSelection = Pick<ResultsQuery, 'duplicates' | 'join'> & {
   readonly [Name in ListName]?: OneOrMore<NonNullable<ResultsQuery[Name]>[number]>
+}
+
+/** What happened to a job, see `events`. */
+type JobEvent = {
+  readonly id: string
+  readonly type: 'progress' | 'end'
+  readonly data: ProgressBody
+}
+
+/** A row of a job that may still run: `provisional` is false once it has ended. */
+type ProvisionalRow = ResultRow & {
+  readonly provisional: boolean
+  /** Continues after this row. */
+  readonly cursor: string
 }
 
 type PageQuery = RowSelection & Pick<ResultsQuery, 'limit' | 'cursor'>
@@ -155,8 +171,52 @@ function jobsApi (send: Transport) {
         `/jobs/${id}${queryString({ cache: cache ? 'true' : undefined } satisfies EraseQuery)}`,
         { method: 'DELETE' })),
 
+    /**
+     * The progress of a job as it is made, until its end: each event once. Connects again by
+     * itself. `after` is the id of the last event of an earlier call.
+     */
+    events: (id: string, after = ''): AsyncIterable<JobEvent> => followJob(send, id, after),
+
     /** Waits until the job has ended. Throws after `timeoutMs` (10 min by default). */
     waitForEnd: (id: string, options: WaitOptions = {}) => waitForEnd(send, id, options),
+  }
+}
+
+/** The pause before a lost stream is opened again. */
+const RECONNECT_MS = 1_000
+
+async function * followJob (
+  send: Transport, id: string, after: string
+): AsyncIterable<JobEvent> {
+  for (let last = after; ;) {
+    const headers = { accept: 'text/event-stream', ...last !== '' && { 'last-event-id': last } }
+    const response = await send(`/jobs/${id}/events`, { headers })
+    if (response.status === 204) return
+    try {
+      for await (const event of readEvents(readBytes(response))) {
+        last = event.id
+        yield event
+        if (event.type === 'end') return
+      }
+    } catch (error) {
+      if (!isLostConnection(error)) throw error
+    }
+    await delay(RECONNECT_MS)
+  }
+}
+
+/** The whole events of a stream; an event ends with a blank line. */
+async function * readEvents (bytes: Bytes): AsyncIterable<JobEvent> {
+  let fields: Record<string, string> = {}
+  for await (const line of readLines(bytes)) {
+    const [, name = '', value = ''] = /^(\w+): (.*)$/.exec(line) ?? []
+    if (name !== '') fields[name] = value
+    if (line !== '') continue
+    const { id, event, data } = fields
+    if (id !== undefined && data !== undefined) {
+      yield { id, type: event === 'end' ? 'end' : 'progress', data: JSON.parse(data) }
+    }
+    fields = {}
   }
 }
 
@@ -261,7 +321,7 @@ function compressed (): { readonly headers?: Record<string, string> } {
   return decodesZstd ? { headers: { 'accept-encoding': 'zstd, gzip' } } : {}
 }
 
-/** Reads the results of an ended job as a file, as pages or as a stream of rows. */
+/** Reads the results of a job as a file, as pages or as a stream of rows. */
 function resultsApi (send: Transport) {
   const requestFile = (id: string, options: ResultFileOptions) =>
     send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, compressed())
@@ -295,6 +355,34 @@ function resultsApi (send: Transport) {
       const response = await send(
         `/jobs/${id}/results${queryString({ format: 'jsonl', ...selection })}`, compressed())
       for await (const line of readLines(readBytes(response))) yield JSON.parse(line) as ResultRow
+    },
+
+    /**
+     * Iterates over the selected rows of a job while it runs, each once as soon as it is complete,
+     * until all have come. `after` is the cursor of the last row of an earlier call.
+     */
+    provisionalResults: async function * (
+      id: string, { after, ...selection }: RowSelection & { readonly after?: string } = {}
+    ): AsyncIterable<ProvisionalRow> {
+      let cursor = after
+      // The rows of an event may be stored a moment after it, but those of the last one are.
+      for await (const { type } of followJob(send, id, '')) {
+        for (let isRead = false; !isRead;) {
+          const query = { format: 'jsonl', provisional: true, after: cursor, ...selection }
+          const response = await send(`/jobs/${id}/results${queryString(query)}`, compressed())
+          try {
+            for await (const line of readLines(readBytes(response))) {
+              const row = JSON.parse(line) as ProvisionalRow
+              cursor = row.cursor
+              yield row
+            }
+            cursor = response.headers.get('next-cursor') ?? cursor
+            isRead = type !== 'end' || response.headers.get('results-complete') === 'true'
+          } catch (error) {
+            if (!isLostConnection(error)) throw error
+          }
+        }
+      }
     },
   }
 }

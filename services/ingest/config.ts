@@ -68,6 +68,15 @@ export const ingestConfig = defineConfig({
   MAX_WAITS_PER_TENANT: Type.Integer({
     default: 200, minimum: 0, description: 'Maximum number of these for one organization.',
   }),
+  MAX_EVENT_STREAMS: Type.Integer({
+    default: 1_000,
+    minimum: 0,
+    description: 'Maximum number of open event streams of jobs, shared fairly by organizations: ' +
+      'the newest one of the organization with most is closed for another.',
+  }),
+  MAX_EVENT_STREAMS_PER_TENANT: Type.Integer({
+    default: 50, minimum: 0, description: 'Maximum number of these for one organization.',
+  }),
   BODY_BUDGET_BYTES: Type.Integer({
     default: 41_943_040,
     minimum: 1,

@@ -58,6 +58,9 @@ export const ERRORS = {
   job_not_ended: [409, 'conflict',
     'The job has not ended. Wait for its end or cancel it, then erase it.'],
   job_not_cancellable: [409, 'conflict', 'The job has ended and cannot be cancelled.'],
+  cursor_moved: [409, 'conflict',
+    'The rows of this job were counted again after a fault, in another order, so this cursor is ' +
+    'of no use any more. Start again without it, and skip the rows that you have by their number.'],
   webhook_endpoints_limit: [409, 'conflict',
     'There are as many webhook endpoints as allowed. Delete one that you do not need.'],
   results_expired: [410, 'not_found', 'The results were deleted at the end of their retention.'],
@@ -74,6 +77,8 @@ export const ERRORS = {
     'Too many requests. Wait at least the seconds in Retry-After, then back off with jitter.'],
   concurrent_jobs_limit: [429, 'rate_limit',
     'Too many jobs are active. Nothing was reserved. Send it again when one of them has ended.'],
+  too_many_streams: [429, 'rate_limit',
+    'Too many event streams of this account are open. Close one, or poll the job instead.'],
   headers_too_large: [431, 'invalid_request', 'The request headers are too large.'],
   internal: [500, 'internal',
     'Something went wrong on our side. Send the request_id to support.'],

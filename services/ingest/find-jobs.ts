@@ -54,6 +54,16 @@ export async function findReadable (
   return closed === undefined ? NOT_STORED : await readableResults(deps, settings, closed)
 }
 
+/** A running job with the blocks counted so far, or an ended one as in `findReadable`. */
+export async function findCounted (
+  deps: IngestDeps, settings: ResultRetention,
+  wanted: { readonly tenant: string, readonly id: string }
+): Promise<FoundResults | ApiError> {
+  const { tenant, id } = wanted
+  const recorded = JOB_ID.test(id) ? await deps.readWithManifest(tenant, id) : undefined
+  return recorded?.job.ended === false ? recorded : await findReadable(deps, settings, wanted)
+}
+
 /** The rows and the record of an ended job are stored in milliseconds, or ClickHouse is down. */
 const STORED_WITHIN_MS = 10_000
 

@@ -11,6 +11,7 @@ import { ListsFolder } from '../jobs/lists-folder.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { watchReferenceData } from '../jobs/reference-data.ts'
 import { createArchive } from '../jobs/results/archive.ts'
+import { ProvisionalResults } from '../jobs/results/provisional.ts'
 import { createResultBlocks } from '../jobs/results/result-blocks.ts'
 import { createResults } from '../jobs/results/results.ts'
 import { readUsage } from '../jobs/results/usage.ts'
@@ -31,6 +32,7 @@ import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
 import { activeOrFirst, createWebhookSigningKeys, publicKeyText } from '../webhooks/secrets.ts'
 import { createApp } from './app.ts'
 import { type Config, ingestConfig, settingsOf } from './config.ts'
+import { EventStreams } from './event-streams.ts'
 import { findStoredResults, openJobHeader, readOpenJobs } from './find-jobs.ts'
 import { limitsOf, RequestLimiter } from './limits/limiter.ts'
 import { type AdmittingDeps, LoadShedding } from './load-shedding.ts'
@@ -72,7 +74,11 @@ async function startIngest (
     limiter,
   })
   const erasing = { redis: state, producer: shared.bus.producer('ingest.erasures'), clock }
+  const eventStreams = new EventStreams({
+    capacity: settings.MAX_EVENT_STREAMS, maxPerName: settings.MAX_EVENT_STREAMS_PER_TENANT,
+  })
   const deps = {
+    eventStreams,
     findKey: createApiKeys(state).findKey,
     limiter,
     accessLog: createAccessLog(state),
@@ -94,7 +100,11 @@ async function startIngest (
   }
   await serve(deps, settings, context)
   // Answers requests that wait for a job before the listener waits for its requests.
-  return { ready: () => state.status === 'ready', stop: async () => waiter.stop() }
+  const stop = async () => {
+    eventStreams.stop()
+    waiter.stop()
+  }
+  return { ready: () => state.status === 'ready', stop }
 }
 
 export const ingestService = { config: ingestConfig, start: startIngest }
@@ -142,7 +152,9 @@ function connectQueries (
 ) {
   const archive = createArchive(clickhouse, recordMac)
   const gate = createTenantGate()
-  const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
+  const reading = { blocks: createResultBlocks(clickhouse), codec, keys }
+  const results = createResults(reading)
+  const provisional = new ProvisionalResults(reading)
   return {
     findArchived: archive.find,
     findResults: (tenant, job) => findStoredResults({ store, archive }, tenant, job),
@@ -153,6 +165,8 @@ function connectQueries (
     balance: createWallet(state).balance,
     usage: (tenant, options) => gate(tenant, () => readUsage(archive, tenant, options)),
     transactions: createJournalCopy(clickhouse, recordMac).readNewest,
+    readWithManifest: store.readWithManifest,
+    provisionalRows: (position, options) => provisional.open(position, options),
     rows: results.rows,
     csvStream: results.csvStream,
   } satisfies Partial<IngestDeps>

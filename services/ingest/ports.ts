@@ -6,10 +6,12 @@ import type { Job, ManifestEntry, Cancelled, WaitingRows } from '../jobs/job.ts'
 import type { ListsManifest } from '../jobs/lists-folder.ts'
 import type { JobHeader } from '../jobs/rows-seal.ts'
 import type { ListOptions } from '../jobs/results/archive.ts'
+import type { ProvisionalResults } from '../jobs/results/provisional.ts'
 import type { Results } from '../jobs/results/results.ts'
 import type { CsvOptions } from '../jobs/results/result-csv.ts'
 import type { Usage, UsageOptions } from '../jobs/results/usage.ts'
 import type { Submission } from '../jobs/send.ts'
+import type { JobStore } from '../jobs/store.ts'
 import type { Quoted, Submitted } from '../jobs/submit.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Balance } from '../money/wallet.ts'
@@ -17,6 +19,7 @@ import type { Deliveries } from '../webhooks/deliveries.ts'
 import type { DeliveryHistory } from '../webhooks/delivery-history.ts'
 import type { WebhookEndpoints } from '../webhooks/endpoints.ts'
 import type { Limiter } from './limits/limiter.ts'
+import type { EventStreams } from './event-streams.ts'
 
 /** An ended job with the manifest of its results. */
 export type FoundResults = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
@@ -37,6 +40,11 @@ export type IngestDeps = {
   readonly waitForJob: JobWaiter['wait']
   /** The blocks of a small job that has just ended, as text; '' if they are not known. */
   readonly inlineResultsOf: Notifications['inlineResultsOf']
+  /** A running or recently ended job with the blocks that are counted. */
+  readonly readWithManifest: JobStore['readWithManifest']
+  /** The rows that are complete, also of a running job. */
+  readonly provisionalRows: ProvisionalResults['open']
+  readonly eventStreams: Pick<EventStreams, 'open'>
   /** All open jobs of the tenant, unordered. */
   readonly openJobs: (tenant: string) => Promise<readonly Job[]>
   /** The rows of a running job that wait for their next check; undefined if none does. */

@@ -35,7 +35,7 @@ export function recordApiRequests (app: FastifyInstance, log: AccessLog): void {
       },
     },
     isExempt: ({ query }, event) => event.action === 'results.downloaded' &&
-      (query as { readonly cursor?: string }).cursor !== undefined &&
+      ['cursor', 'after'].some(name => Object.hasOwn(query as object, name)) &&
       downloads.has(downloadName(event)),
     isRefusal: error => error instanceof ApiException && error.fault.code === 'insufficient_scope',
     requesterOf: ({ caller, body }: FastifyRequest) => {

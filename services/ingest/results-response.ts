@@ -27,7 +27,7 @@ export type ResultForm = keyof typeof RESULT_TYPES
 
 /** Query fields that only one format supports. */
 const ONLY_IN = {
-  safe: 'csv', limit: 'json', cursor: 'json',
+  safe: 'csv', limit: 'json', cursor: 'json', provisional: 'jsonl', after: 'jsonl',
 } as const satisfies Partial<Record<keyof ResultsQuery, ResultForm>>
 
 /**
@@ -123,7 +123,7 @@ type StartedPieces = {
  * Fetches the first pieces before any header is sent, so that a failing store gives a clean error.
  * A later failure truncates the response, which the client detects by its framing.
  */
-async function startPieces (
+export async function startPieces (
   pieces: AsyncIterable<Piece>, count: number
 ): Promise<StartedPieces> {
   const rest = pieces[Symbol.asyncIterator]()
@@ -137,7 +137,7 @@ async function startPieces (
 }
 
 /** Reads a piece when the client has taken those before. */
-function streamFrom ({ first, rest }: StartedPieces): Readable {
+export function streamFrom ({ first, rest }: StartedPieces): Readable {
   async function * all () {
     try {
       yield * first
@@ -152,7 +152,8 @@ function streamFrom ({ first, rest }: StartedPieces): Readable {
   return Readable.from(all(), { objectMode: false })
 }
 
-function zipped (rows: Readable, coding: Coding): Readable {
+/** A compressed stream. */
+export function zipped (rows: Readable, coding: Coding): Readable {
   const compressor = createCompressor(coding)
   // A failure of one stream closes both; the reply gets the error of this one.
   pipeline(rows, compressor, () => {})
@@ -200,7 +201,7 @@ export async function sendResultsPage (
 /** A page ends before a row that would follow so many bytes: see `deploy/docs/results.md`. */
 const MAX_PAGE_BYTES = 8 * 1_024 * 1_024
 /** Few milliseconds of work. */
-const PIECE_CHARACTERS = 65_536
+export const PIECE_CHARACTERS = 65_536
 
 type Page = { readonly limit: number, readonly selection: ResultSelection }
 
@@ -345,7 +346,7 @@ export function createRowShape (
 }
 
 /** The same as JSON. With the customer's columns, the last cell of a row is their line. */
-function createRowText (
+export function createRowText (
   service: ServiceSlug, { columns, original }: ResultSelection
 ): (cells: readonly string[]) => string {
   const shape = createRowShape(service, columns)

@@ -9,6 +9,7 @@ import {
   getBalanceRoute, getServicesRoute, listTransactionsRoute,
 } from './routes/account.ts'
 import { cancelJobRoute, eraseJobRoute, getJobRoute, listJobsRoute } from './routes/jobs.ts'
+import { jobEventsRoute } from './routes/job-events.ts'
 import { createJobRoute } from './routes/create-job.ts'
 import { createVerificationRoute } from './routes/create-verification.ts'
 import { createQuoteRoute } from './routes/create-quote.ts'
@@ -54,6 +55,7 @@ export function jobRoutes (
     cancelJobRoute(deps),
     eraseJobRoute(deps),
     getResultsRoute(deps, settings),
+    jobEventsRoute(deps),
     listDeliveriesRoute(deps),
     resendDeliveryRoute(deps),
   ]

@@ -15,7 +15,7 @@ local args, bitmap = cjson.decode(ARGV[1]), ARGV[2]
 local tenant, job, digest = args.tenant, args.job, args.digest
 local rows = whole_number(args.rows, 'the number of rows')
 
-local fields = record_of(keys.job)
+local fields, known = record_of(keys.job, COUNTED)
 if not fields.status or fields.closed == '1' then
   return { 'skip' }
 end
@@ -47,7 +47,7 @@ if is_lost then
     'cancelledRecords', '0',
   })
 elseif rows > 0 then
-  buffer({}, { BLOCK .. digest, packed(tonumber(fields.chunks), 0, 0, bitmap) })
+  buffer_entry(digest, packed(tonumber(fields.chunks), 0, 0, bitmap), known)
 end
 buffer(fields, {
   'finishedRows', text(total), 'unknownRecords', text(unknown), 'updatedAtMs', text(now),

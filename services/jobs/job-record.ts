@@ -218,22 +218,29 @@ function countsOf (fields: JobFields): JobCounts {
   }
 }
 
-/** Prefix of manifest fields in the hash of a job; the same as in record.lua. */
-const BLOCK = 'block:'
+/** Prefixes of manifest fields in the hash of a job; the same as in record.lua. */
+const [BLOCK, ORDER] = ['block:', 'order:']
 
 /** The manifest in the hash of a job: the blocks that count, by chunk. */
 export function manifestOf (fields: Readonly<Record<string, Buffer>>): ManifestEntry[] {
   return Object.entries(fields)
     .filter(([name]) => name.startsWith(BLOCK))
-    .map(([name, entry]) => unpackEntry(name.slice(BLOCK.length), entry))
+    .map(([name, entry]) => {
+      const digest = name.slice(BLOCK.length)
+      const order = fields[ORDER + digest]?.toString()
+      return unpackEntry(digest, entry, order === undefined ? undefined : integer(order))
+    })
     .sort(byChunk)
 }
 
-/** The manifest in a reply of tally.lua: the digest and the packed entry of each block, in hex. */
+/**
+ * The manifest in a reply of tally.lua: the digest and the packed entry of each block, in hex, in
+ * the order in which they were counted.
+ */
 export function manifestIn (text: string): ManifestEntry[] {
-  return text.split(' ').map(entry => {
+  return text.split(' ').map((entry, index) => {
     const [digest = '', packed = ''] = entry.split(':')
-    return unpackEntry(digest, Buffer.from(packed, 'hex'))
+    return unpackEntry(digest, Buffer.from(packed, 'hex'), index + 1)
   }).sort(byChunk)
 }
 
@@ -247,7 +254,9 @@ const HEADER_BYTES = 9
  * Decodes a manifest entry; see `packed` in record.lua.
  * @throws RangeError when it is too short.
  */
-function unpackEntry (digest: string, packed: Buffer): ManifestEntry {
+function unpackEntry (
+  digest: string, packed: Buffer, order: ManifestEntry['order']
+): ManifestEntry {
   if (packed.length < HEADER_BYTES) {
     throw new RangeError(
       `the manifest entry ${digest} has ${packed.length} bytes, expected at least ${HEADER_BYTES}`)
@@ -258,6 +267,7 @@ function unpackEntry (digest: string, packed: Buffer): ManifestEntry {
     won: packed.subarray(HEADER_BYTES),
     firstRow: packed.readUInt32BE(4),
     inputs: packed.readUInt8(8) === 1,
+    order,
   }
 }
 

@@ -147,6 +147,11 @@ export type ManifestEntry = {
   readonly won: Buffer
   readonly firstRow: number
   readonly inputs: boolean
+  /**
+   * Its number, from 1, in the order in which the blocks of the job were counted; absent if an
+   * older release counted it.
+   */
+  readonly order?: number | undefined
 }
 
 /** Arguments and results of the steps of a job: claim, accept, tally, fail, close. */

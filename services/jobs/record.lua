@@ -181,9 +181,17 @@ local function tallied(kind, keys, fields)
   return reply(kind, { fields.ended, entry_at(keys.wallet, fields.settleSeq) }, fields)
 end
 
--- Prefix of manifest fields; the digest of the block follows. manifest.ts unpacks the entries.
-local BLOCK = 'block:'
+-- Prefixes of manifest fields; the digest of the block follows. job-record.ts reads them. ORDER has
+-- the number of the block, from 1 in the order in which they were counted, COUNTED the last one.
+local BLOCK, ORDER, COUNTED = 'block:', 'order:', 'countedBlocks'
 
 local function packed(chunk, first_row, inputs, won)
   return struct.pack('>I4I4B', chunk, first_row, inputs) .. won
+end
+
+-- Buffers the manifest entry of a block, as the next one that is counted.
+local function buffer_entry(digest, entry, known)
+  local number = text(tonumber(known[COUNTED] or '0') + 1)
+  known[COUNTED] = number
+  buffer({}, { BLOCK .. digest, entry, ORDER .. digest, number, COUNTED, number })
 end

@@ -148,12 +148,12 @@ local function manifest_text()
 end
 
 -- Buffers the won rows and the new counts.
-local function buffer_won(block, fields, won, inputs)
+local function buffer_won(block, fields, known, won, inputs)
   local has_inputs = block.inputs ~= '0' and 1 or 0
   local entry = packed(tonumber(block.chunk), tonumber(block.first_row), has_inputs, won.bitmap)
   manifest[#manifest + 1] = { digest = block.digest, entry = entry }
+  buffer_entry(block.digest, entry, known)
   buffer({}, {
-    BLOCK .. block.digest, entry,
     block.seen_field, won.all, unpack(inputs.new and { block.inputs_field, block.inputs } or {}),
   })
   local changes = {}
@@ -171,7 +171,8 @@ local function buffer_won(block, fields, won, inputs)
   buffer(fields, changes)
 end
 
--- Counts a block. `known` has the finished rows and inputs of each chunk, as of the block before.
+-- Counts a block. `known` has the finished rows and inputs of each chunk, and the number of counted
+-- blocks, as of the block before.
 -- Returns whether the block wins anything.
 local function count(block, fields, known)
   local before, known_inputs = known[block.seen_field] or '', known[block.inputs_field]
@@ -188,7 +189,7 @@ local function count(block, fields, known)
   if won.rows == 0 and not inputs.new then
     return false
   end
-  buffer_won(block, fields, won, inputs)
+  buffer_won(block, fields, known, won, inputs)
   buffer(fields, { 'verdicts', verdicts_with(block, won, fields.verdicts) })
   known[block.seen_field] = won.all
   if inputs.new then
@@ -201,7 +202,7 @@ local function is_unstarted(fields)
   return fields.status == 'queued' or fields.status == 'preparing'
 end
 
-local fields, known = record_of(keys.job, unpack(chunk_fields))
+local fields, known = record_of(keys.job, COUNTED, unpack(chunk_fields))
 -- While ledger compares Redis with Kafka, it does not know yet which jobs need a recount.
 local locked = replaces_lost and guard_of(keys.wallet).locked or locked_for(fields, keys.wallet)
 if locked then

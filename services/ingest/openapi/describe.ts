@@ -230,6 +230,14 @@ const ANSWER_HEADERS = {
   Vary: { type: 'string', description: 'Request headers that the answer depends on.' },
   'Content-Encoding': { type: 'string', description: 'zstd or gzip, by Accept-Encoding.' },
   'Content-Disposition': { type: 'string', description: 'File name of CSV or JSON Lines.' },
+  'Next-Cursor': {
+    type: 'string',
+    description: 'With provisional=true: the cursor after all rows of this answer, for after.',
+  },
+  'Results-Complete': {
+    type: 'string',
+    description: 'With provisional=true: true if the job has ended, and no further row follows.',
+  },
 } as const satisfies Headers
 const UNAUTHORIZED_HEADERS: Headers = {
   'WWW-Authenticate': { type: 'string', description: 'Bearer' },
@@ -254,7 +262,7 @@ function commonHeaders (route: RouteOptions): Headers {
 
 const WAITS: ReadonlySet<ErrorCode> = new Set([
   'rate_limited', 'concurrent_jobs_limit', 'temporarily_unavailable', 'too_many_preflights',
-  'wallet_unavailable', 'job_not_completed',
+  'wallet_unavailable', 'job_not_completed', 'too_many_streams',
 ])
 
 /** Additional headers of error responses with these codes, all of one status. */

@@ -5,9 +5,10 @@ import {
   type ResultsQuery, ResultsQuerySchema, ResultsSchema,
 } from '../../../schemas/api/results.ts'
 import type { ApiError } from '../errors.ts'
-import { findReadable, type ResultRetention } from '../find-jobs.ts'
+import { findCounted, findReadable, type ResultRetention } from '../find-jobs.ts'
 import { callerOf } from '../guard.ts'
 import type { FoundResults, IngestDeps } from '../ports.ts'
+import { sendProvisional } from '../provisional-response.ts'
 import { numbersInQuery } from '../query-fields.ts'
 import {
   formError, listsInQuery, RESULT_TYPES, resultForm, type ResultForm, selectionOf, sendResults,
@@ -24,10 +25,14 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       scope: 'results:read',
       produces: Object.values(RESULT_TYPES),
       errors: ['job_not_found', 'job_not_completed', 'results_expired', 'results_erased',
-        'invalid_request'],
+        'invalid_request', 'cursor_moved'],
       records: 'results.downloaded',
       sends: {
-        200: ['ETag', 'Vary', 'Content-Encoding', 'Content-Disposition'], 304: ['ETag', 'Vary'],
+        200: [
+          'ETag', 'Vary', 'Content-Encoding', 'Content-Disposition', 'Next-Cursor',
+          'Results-Complete',
+        ],
+        304: ['ETag', 'Vary'],
       },
       sample: {
         query: '?format=csv&status=valid&duplicates=drop',
@@ -44,7 +49,9 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       operationId: 'getResults',
       summary: 'Read the results of a job',
       description: 'CSV by default, or pages of JSON, or all rows as JSON Lines. Filters apply ' +
-        'to rows as they are returned: a duplicate has the verdict of its original.',
+        'to rows as they are returned: a duplicate has the verdict of its original. With ' +
+        '`provisional=true` the rows that are complete while the job runs, each once: send ' +
+        '`Next-Cursor` as `after` for those that follow, until `Results-Complete` is true.',
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: ResultsQuerySchema,
@@ -55,7 +62,8 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       const query = request.query as ResultsQuery
       const form = resultForm(query, request.headers.accept)
       const { id } = request.params as JobPath
-      const found = await findReadable(deps, settings, { tenant: callerOf(request).tenant, id })
+      const find = query.provisional === undefined ? findReadable : findCounted
+      const found = await find(deps, settings, { tenant: callerOf(request).tenant, id })
       if ('code' in found) return sendError(reply, found)
       const fault = formError(query, form)
       if (fault !== undefined) return sendError(reply, fault)
@@ -68,6 +76,12 @@ const NOT_FROM_A_FILE: ApiError = {
   code: 'invalid_request',
   param: 'join',
   message: 'This job was not created from a file, so it has no original columns. Leave join out.',
+}
+
+const NOT_PROVISIONAL: ApiError = {
+  code: 'invalid_request',
+  param: 'after',
+  message: 'after is for provisional=true only. Send both, or leave it out.',
 }
 
 type Exchange = {
@@ -85,6 +99,10 @@ async function send (
   const { columns } = query.join === undefined ? {} : await deps.openHeader(found.job)
   if (query.join !== undefined && columns === undefined) return sendError(reply, NOT_FROM_A_FILE)
   const selection = { ...selected, ...columns && { original: columns } }
+  if (query.provisional !== undefined) {
+    return sendProvisional(deps, found, { request, reply, selection })
+  }
+  if (query.after !== undefined) return sendError(reply, NOT_PROVISIONAL)
   if (form === 'json') return sendResultsPage(deps, found, { request, reply, selection })
   const safe = query.safe === 'spreadsheet'
   return sendResults(deps, found, { request, reply, form, safe, selection })

@@ -179,16 +179,22 @@ const MAX_ID_MS = 2 ** 48 - 1
 
 /** Packs a manifest for storage: zstd of JSON, one array per entry. */
 function packManifest (manifest: readonly ManifestEntry[]): Buffer {
-  const entries = manifest.map(({ chunk, digest, won, firstRow, inputs }) =>
-    [chunk, digest, won.toString('base64'), firstRow, inputs ? 1 : 0] satisfies PackedEntry)
+  const entries = manifest.map(({ chunk, digest, won, firstRow, inputs, order = 0 }) =>
+    [chunk, digest, won.toString('base64'), firstRow, inputs ? 1 : 0, order] satisfies PackedEntry)
   return zstdCompressSync(JSON.stringify(entries))
 }
 
 /** Unpacks a stored manifest. */
 function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
   const entries = JSON.parse(zstdDecompressSync(packed).toString('utf8')) as readonly PackedEntry[]
-  return entries.map(([chunk, digest, won, firstRow, inputs]) =>
-    ({ chunk, digest, won: Buffer.from(won, 'base64'), firstRow, inputs: inputs === 1 }))
+  return entries.map(([chunk, digest, won, firstRow, inputs, order = 0]) => ({
+    chunk,
+    digest,
+    won: Buffer.from(won, 'base64'),
+    firstRow,
+    inputs: inputs === 1,
+    order: order === 0 ? undefined : order,
+  }))
 }
 
 /** Hex SHA-256, by which a record references its packed manifest. */
@@ -197,7 +203,8 @@ function contentDigest (content: string | Buffer): string {
 }
 
 type PackedEntry =
-  [chunk: number, digest: string, won: string, firstRow: number, inputs: number]
+  [chunk: number, digest: string, won: string, firstRow: number, inputs: number,
+    order?: number]
 
 type StoredJob = {
   readonly tenant: string

@@ -83,6 +83,19 @@ export function planJob (
 export function mergeChunk (
   job: string, plan: ChunkPlan, blocks: readonly OpenBlock[]
 ): MergedChunk {
+  const merged = mergeBlocks(job, plan, blocks)
+  const open = merged.blockOf.indexOf(NO_BLOCK)
+  if (open < 0) return merged
+  throw new ResultsError(`row ${plan.firstRow + open + 1} of job ${job} has no result`)
+}
+
+/**
+ * The same for blocks that need not have all rows of the chunk; `cellsAt` of a row without a block
+ * is empty. Throws ResultsError for a row that comes twice.
+ */
+export function mergeBlocks (
+  job: string, plan: ChunkPlan, blocks: readonly OpenBlock[]
+): MergedChunk {
   const { firstRow, rows } = plan
   const won = {
     blockOf: new Int32Array(rows).fill(NO_BLOCK),
@@ -90,8 +103,6 @@ export function mergeChunk (
     duplicateOf: new Int32Array(rows),
   }
   for (const [number, block] of blocks.entries()) addWon(plan, block, { ...won, job, number })
-  const open = won.blockOf.indexOf(NO_BLOCK)
-  if (open >= 0) throw new ResultsError(`row ${firstRow + open + 1} of job ${job} has no result`)
   return {
     firstRow,
     rows,

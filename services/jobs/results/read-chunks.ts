@@ -91,7 +91,7 @@ export async function openChunks (
 }
 
 /** The key of a job that has ended and is not closed yet may be lost as well. */
-function undefinedIfLost (error: unknown): undefined {
+export function undefinedIfLost (error: unknown): undefined {
   if (!(error instanceof JobKeyLostError)) throw error
 }
 
@@ -138,7 +138,8 @@ async function * chunksOf (
   }
 }
 
-async function readBlocks (
+/** The stored blocks of these plans. */
+export async function readBlocks (
   { blocks }: Pick<ReadingDeps, 'blocks'>, job: Job, plans: readonly ChunkPlan[]
 ): Promise<readonly StoredBlock[]> {
   const numbers = plans.map(({ chunk }) => Math.max(chunk, 0))
@@ -153,7 +154,8 @@ async function readBlocks (
 
 const digestsOf = (entries: readonly ManifestEntry[]) => entries.map(({ digest }) => digest)
 
-function byDigest (blocks: readonly StoredBlock[]): StoredBlocks {
+/** Blocks by their digest. */
+export function byDigest (blocks: readonly StoredBlock[]): StoredBlocks {
   return new Map(blocks.map(block => [block.digest, block]))
 }
 
@@ -171,8 +173,12 @@ async function openChunk (
   return merged
 }
 
-async function openEntries (
-  { codec }: Pick<ReadingDeps, 'codec'>, { job, key }: Pick<Reading, 'job' | 'key'>,
+/**
+ * The decrypted blocks of these entries.
+ * @throws MissingResultsError, SealError.
+ */
+export async function openEntries (
+  { codec }: Pick<ReadingDeps, 'codec'>, { job, key }: { readonly job: Job, readonly key: Buffer },
   { entries, stored }: {
     readonly entries: readonly ManifestEntry[], readonly stored: StoredBlocks
   }
@@ -256,7 +262,7 @@ const MAX_CHUNKS = 25
  * so memory is bounded. Reads at most one batch ahead; a batch that is not consumed is dropped with
  * its failure.
  */
-function readAhead (
+export function readAhead (
   plans: readonly ChunkPlan[], { firstChunks, ahead }: ReadAheadOptions, read: Read
 ): AsyncIterable<ChunkBatch> {
   let at = 0

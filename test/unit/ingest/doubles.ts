@@ -3,9 +3,11 @@ import type { FastifyInstance } from 'fastify'
 import type { AccessEvent } from '../../../services/accounts/access-log/access-log.ts'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { createApp } from '../../../services/ingest/app.ts'
+import { EventStreams } from '../../../services/ingest/event-streams.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import type { Settings } from '../../../services/ingest/config.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
+import { cursorAfter } from '../../../services/jobs/results/provisional.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
 import { DEFAULT_PRICES_MICROS } from '../../../services/money/prices.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/runtime/platform/errors.ts'
@@ -133,6 +135,14 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     }),
     rows: async function * () { yield [] },
     readJob,
+    readWithManifest: async (tenant, job) => {
+      const found = await (more.readJob ?? readJob)(tenant, job)
+      return found && { job: found, manifest: MANIFEST }
+    },
+    provisionalRows: async ({ blocks }) => ({
+      rows: (async function * () {})(), next: cursorAfter(blocks, 0), isComplete: false,
+    }),
+    eventStreams: new EventStreams({ capacity: 10, maxPerName: 2 }),
     waitingRows: async () => undefined,
     // No job changes while a request waits for it.
     waitForJob: async ({ tenant, job }) => await (more.readJob ?? readJob)(tenant, job),
