@@ -163,6 +163,10 @@ function mailboxLines ({ lists, peer }: MailboxFigures): readonly Line[] {
         `${owner.mostSessions} of ${owner.policySessions} sessions, ` +
         `${fixed(owner.sessionsPer1000)} sessions per 1,000 addresses, ` +
         `${owner.refusals} refusals`]),
+      ...list.servers.map((server): Line => [`${what}, ${server.server}`,
+        `${fixed(server.rightPercent, 2)} % right of ${server.rows} rows, ` +
+        `${server.falseInvalid} false invalid, ${server.falseValid} false valid, ` +
+        `${server.unknown} unknown, ${fixed(server.sessionsPer1000)} sessions per 1,000`]),
     ] as const satisfies readonly Line[]
   })
   return [...ours, ...peerLines]

@@ -1,4 +1,7 @@
-import { PEOPLE, REAL_HOST, startInNamespaces, type RealServers } from './real.ts'
+import {
+  LIST_DOMAIN, LIST_FULL_MAILBOX, LIST_MAILBOX, PEOPLE, REAL_HOST, startInNamespaces,
+  type RealServers,
+} from './real.ts'
 
 /** Haraka answers for all of its domains on this address. */
 const HOST = REAL_HOST(50)
@@ -17,9 +20,16 @@ const replies = {
   'nearly.full': [DENYSOFT, () => DSN.mbox_full('Mailbox full')],
   'former.employee': [DENY, () => DSN.mbox_disabled('Mailbox disabled')],
 }
+const lists = {
+  domain: /^${LIST_DOMAIN}$/, mailbox: /^${LIST_MAILBOX}$/, full: /^${LIST_FULL_MAILBOX}$/,
+}
 const deferred = new Map()
 exports.hook_rcpt = (next, connection, [recipient]) => {
   const host = recipient.host.toLowerCase()
+  if (lists.domain.test(host)) {
+    if (lists.full.test(recipient.user)) return next(DENYSOFT, DSN.mbox_full('Mailbox full'))
+    return lists.mailbox.test(recipient.user) ? next(OK) : next(DENY, DSN.no_such_user())
+  }
   if (!['haraka.org', 'haraka-grey.org'].includes(host)) return next()
   if (host === 'haraka-grey.org') {
     const key = connection.transaction.mail_from.address + ' ' + recipient.address

@@ -17,6 +17,16 @@ const GROUPS = [...USERS, 'postdrop', 'nogroup', 'mail']
 /** People who have mailboxes at every server, as far as it does not say otherwise. */
 export const PEOPLE = ['ada.lovelace', 'grace.hopper', 'alan.turing', 'info'] as const
 
+/**
+ * Lists of any size have domains of their own at servers here, with mailboxes whose names say
+ * whether they exist (`y`) or are full (`f`). Extended regular expressions of POSIX.
+ */
+export const LIST_DOMAIN = 'firm-[0-9]+-[0-9]+[.]net'
+export const LIST_MAILBOX = 'person[.][yf][0-9]+'
+export const LIST_FULL_MAILBOX = 'person[.]f[0-9]+'
+/** Greylisting at these domains; its reply says how long. */
+const LIST_GREYLIST_SECONDS = 10
+
 const mailboxes = (domain: string, names: readonly string[] = PEOPLE) =>
   names.map(name => `${name}@${domain} there`).join('\n')
 
@@ -43,6 +53,10 @@ const POSTFIX: Readonly<Record<number, readonly string[]>> = {
   24: ['smtpd_recipient_restrictions = reject_unauth_destination, check_recipient_access ' +
     'texthash:/etc/postfix/closed'],
   25: ['smtpd_recipient_restrictions = defer'],
+  26: ['smtpd_recipient_restrictions = reject_unauth_destination, check_recipient_access ' +
+    'regexp:/etc/postfix/list-full'],
+  27: ['smtpd_recipient_restrictions = reject_unauth_destination, check_policy_service ' +
+    'inet:127.77.0.99:10024, check_recipient_access regexp:/etc/postfix/list-full'],
 }
 
 const masterLine = (port: number) => ([last, options]: readonly [string, readonly string[]]) =>
@@ -74,6 +88,7 @@ action "people" mda "/bin/true" virtual <all>
 action "everyone" mda "/bin/true" virtual <everyone>
 match from any for domain "opensmtpd.org" rcpt-to <people> action "people"
 match from any for domain "opensmtpd-any.org" action "everyone"
+match from any for domain regex "^${LIST_DOMAIN}$" rcpt-to regex "^${LIST_MAILBOX}@" action "people"
 `,
     ...postfixFiles(port),
     ...dovecotFiles(),
@@ -89,8 +104,8 @@ maillog_file = /var/log/postfix.log
 mynetworks = 192.0.2.1/32
 mydestination =
 inet_protocols = ipv4
-virtual_mailbox_domains = texthash:/etc/postfix/domains
-virtual_mailbox_maps = texthash:/etc/postfix/mailboxes
+virtual_mailbox_domains = texthash:/etc/postfix/domains, regexp:/etc/postfix/list-domains
+virtual_mailbox_maps = texthash:/etc/postfix/mailboxes, regexp:/etc/postfix/list-mailboxes
 relay_domains = postfix-dovecot.org postfix-relay.org
 transport_maps = texthash:/etc/postfix/transport
 relay_transport = lmtp:unix:private/dovecot
@@ -112,6 +127,10 @@ smtpd_peername_lookup = no
       '@postfix-any.org everybody',
       mailboxes('postfix-utf8.org', ['пётр', 'dörte']),
     ].join('\n'),
+    '/etc/postfix/list-domains': `/^${LIST_DOMAIN}$/ ours`,
+    '/etc/postfix/list-mailboxes': `/^${LIST_MAILBOX}@${LIST_DOMAIN}$/ there`,
+    '/etc/postfix/list-full':
+      `/^${LIST_FULL_MAILBOX}@${LIST_DOMAIN}$/ 452 4.2.2 Mailbox full`,
     '/etc/postfix/transport': `postfix-relay.org smtp:[${REAL_HOST(30)}]:${port}`,
     '/etc/postfix/quota': [
       'full@postfix-quota.org 552 5.2.2 The mailbox is over its quota',
@@ -206,7 +225,8 @@ function eximConfig (port: number): string {
 primary_hostname = mx.exim-servers.org
 daemon_smtp_ports = ${port}
 local_interfaces = <; ${[30, 31, 32].map(REAL_HOST).join(' ; ')}
-domainlist ours = ${EXIM_DOMAINS.join(' : ')}
+domainlist lists = \\N^${LIST_DOMAIN}$\\N
+domainlist ours = +lists : ${EXIM_DOMAINS.join(' : ')}
 spool_directory = /var/spool/exim4
 log_file_path = /var/log/exim4/%slog
 host_lookup =
@@ -232,6 +252,9 @@ at_rcpt:
   deny message = 552 5.2.2 Mailbox quota exceeded
     domains = exim-quota.org
     local_parts = full.box
+  deny message = 552 5.2.2 Mailbox quota exceeded
+    domains = +lists
+    local_parts = \\N^${LIST_FULL_MAILBOX}$\\N
   deny message = 550 No such person at this address
     domains = exim-words.org
     !verify = recipient
@@ -246,9 +269,14 @@ closed:
   local_parts = lsearch;/etc/exim/closed
   allow_fail
   data = :fail: This account has been closed
+listed:
+  driver = accept
+  domains = +lists
+  local_parts = \\N^${LIST_MAILBOX}$\\N
+  transport = nowhere
 people:
   driver = accept
-  domains = +ours
+  domains = !+lists : +ours
   local_parts = \${if eq{$domain_data}{exim-any.org}{*}{lsearch;/etc/exim/$domain_data}}
   transport = nowhere
 begin transports
@@ -283,6 +311,12 @@ openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=mx.servers.org \\
 chmod 600 /etc/ssl/server.key
 postgrey --inet=127.77.0.99:10023 --delay=3 --user=postgrey --group=postgrey \\
   --dbdir=/var/lib/postgrey --whitelist-clients=/dev/null --whitelist-recipients=/dev/null &
+mkdir -p /var/lib/postgrey-lists
+chown postgrey /var/lib/postgrey-lists
+postgrey --inet=127.77.0.99:10024 --delay=${LIST_GREYLIST_SECONDS} --user=postgrey \\
+  --group=postgrey --greylist-text='Greylisted, try again in %s seconds' \\
+  --auto-whitelist-clients=0 --dbdir=/var/lib/postgrey-lists --whitelist-clients=/dev/null \\
+  --whitelist-recipients=/dev/null &
 exim4 -C /etc/exim.conf -bdf &
 smtpd -d -f /etc/smtpd.conf &
 dovecot -F -c /etc/dovecot.conf &

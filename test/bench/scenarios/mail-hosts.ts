@@ -1,7 +1,8 @@
-import { createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { freePort } from '../../../deploy/local/ports.ts'
 import type { Zone } from '../../support/mail/dns-server.ts'
+import type { RealMailServers, RealSoftware } from './real-mail-servers.ts'
 
 /** How the servers of one owner answer; times are those of the benchmark's faster clock. */
 export type HostWays = {
@@ -20,6 +21,8 @@ export type HostWays = {
   /** Every so many replies to recipients is a 451. */
   readonly failsEach?: number
   readonly pipelining?: true
+  /** A real server answers, in its own ways. */
+  readonly software?: RealSoftware | undefined
 }
 
 /** What the servers of an owner saw. */
@@ -39,7 +42,7 @@ export type MailHostServers = {
   readonly port: number
   readonly zones: Readonly<Record<string, Zone>>
   readonly seen: ReadonlyMap<string, Seen>
-  readonly reset: () => void
+  readonly reset: () => Promise<void>
   readonly stop: () => Promise<void>
 }
 
@@ -50,8 +53,13 @@ export const isMissing = (address: string): boolean => /\.n\d+@/.test(address)
 export const isFullMailbox = (address: string): boolean => /\.f\d+@/.test(address)
 const isMailbox = (address: string): boolean => /^person\.\w\d+@/.test(address)
 
-/** Servers of mail hosts, each with an address of its own in 127.0.0.0/8, at one port. */
-export async function startMailHosts (hosts: readonly HostWays[]): Promise<MailHostServers> {
+/**
+ * Servers of mail hosts, each with an address of its own in 127.0.0.0/8, at one port. What comes to
+ * a host with a real server is counted and passed on.
+ */
+export async function startMailHosts (
+  hosts: readonly HostWays[], real: RealMailServers
+): Promise<MailHostServers> {
   const port = await freePort()
   const zones: Record<string, Zone> = {}
   const seen = new Map<string, Seen>()
@@ -67,7 +75,10 @@ export async function startMailHosts (hosts: readonly HostWays[]): Promise<MailH
     const server = createServer(socket => {
       sockets.add(socket)
       socket.on('close', () => sockets.delete(socket))
-      serve(socket, { ways, figures, greylisted })
+      countSession(socket, figures)
+      const { software } = ways
+      if (software === undefined) serve(socket, { ways, figures, greylisted })
+      else relay(socket, figures, real.addressOf(software))
     })
     await new Promise<void>(resolve => { server.listen(port, address, resolve) })
     servers.push(server)
@@ -76,7 +87,8 @@ export async function startMailHosts (hosts: readonly HostWays[]): Promise<MailH
     port,
     zones,
     seen,
-    reset: () => {
+    reset: async () => {
+      await real.restart()
       for (const figures of seen.values()) {
         Object.assign(figures, unseen(), { running: figures.running })
       }
@@ -84,6 +96,7 @@ export async function startMailHosts (hosts: readonly HostWays[]): Promise<MailH
     },
     stop: async () => {
       for (const socket of sockets) socket.destroy()
+      await real.stop()
       await Promise.all(servers.map(server =>
         new Promise<void>(resolve => { server.close(() => resolve()) })))
     },
@@ -94,6 +107,48 @@ const unseen = (): Seen => ({
   sessions: 0, recipients: 0, running: 0, mostRunning: 0, lately: [], mostAMinute: 0, refusals: 0,
 })
 
+function countSession (socket: Socket, figures: Seen): void {
+  figures.sessions += 1
+  figures.running += 1
+  figures.mostRunning = Math.max(figures.mostRunning, figures.running)
+  socket.on('error', () => {})
+  socket.on('close', () => { figures.running -= 1 })
+}
+
+function countRecipient (figures: Seen, nowMs: number): void {
+  figures.recipients += 1
+  figures.lately.push(nowMs)
+  while ((figures.lately[0] ?? nowMs) < nowMs - MINUTE_MS) figures.lately.shift()
+  figures.mostAMinute = Math.max(figures.mostAMinute, figures.lately.length)
+}
+
+/** Calls `onLine` for each line of a socket. */
+function readLines (socket: Socket, onLine: (line: string) => void): void {
+  let rest = ''
+  socket.on('data', (bytes: Buffer) => {
+    const lines = (rest + bytes.toString('latin1')).split('\r\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) onLine(line)
+  })
+}
+
+/** Passes a session on to a real server. */
+function relay (
+  socket: Socket, figures: Seen, address: ReturnType<RealMailServers['addressOf']>
+): void {
+  const server = connect(address)
+  server.on('error', () => socket.destroy())
+  socket.on('close', () => server.destroy())
+  readLines(socket, line => {
+    if (/^RCPT/i.test(line)) countRecipient(figures, performance.now())
+  })
+  readLines(server, line => {
+    if (line.startsWith('421')) figures.refusals += 1
+  })
+  socket.pipe(server)
+  server.pipe(socket)
+}
+
 type Serving = {
   readonly ways: HostWays
   readonly figures: Seen
@@ -102,12 +157,7 @@ type Serving = {
 
 function serve (socket: Socket, serving: Serving): void {
   const { ways, figures } = serving
-  figures.sessions += 1
-  figures.running += 1
-  figures.mostRunning = Math.max(figures.mostRunning, figures.running)
-  const isTooMany = figures.running > ways.sessions
   let recipients = 0
-  let rest = ''
   let turn = Promise.resolve()
   const say = (text: string) => {
     turn = turn.then(async () => {
@@ -116,36 +166,27 @@ function serve (socket: Socket, serving: Serving): void {
       if (text.startsWith('421') || text.startsWith('221')) socket.end()
     })
   }
-  socket.on('error', () => {})
-  socket.on('close', () => { figures.running -= 1 })
-  if (isTooMany) {
+  if (figures.running > ways.sessions) {
     figures.refusals += 1
     return say('421 4.7.0 Too many connections from your address, try again later')
   }
   say('220 ready')
-  socket.on('data', bytes => {
-    const lines = (rest + bytes.toString('latin1')).split('\r\n')
-    rest = lines.pop() ?? ''
-    for (const line of lines) {
-      const verb = line.slice(0, 4).toUpperCase()
-      if (verb === 'QUIT') say('221 bye')
-      else if (verb === 'EHLO') say(ways.pipelining ? '250-hi\r\n250 PIPELINING' : '250 hi')
-      else if (verb === 'MAIL' || verb === 'RSET') {
-        recipients = 0
-        say('250 ok')
-      } else if (verb === 'RCPT') {
-        say(replyTo(/<(.*)>/.exec(line)?.[1] ?? '', ++recipients, serving))
-      } else say('502 no')
-    }
+  readLines(socket, line => {
+    const verb = line.slice(0, 4).toUpperCase()
+    if (verb === 'QUIT') say('221 bye')
+    else if (verb === 'EHLO') say(ways.pipelining ? '250-hi\r\n250 PIPELINING' : '250 hi')
+    else if (verb === 'MAIL' || verb === 'RSET') {
+      recipients = 0
+      say('250 ok')
+    } else if (verb === 'RCPT') {
+      say(replyTo(/<(.*)>/.exec(line)?.[1] ?? '', ++recipients, serving))
+    } else say('502 no')
   })
 }
 
 function replyTo (address: string, number: number, { ways, figures, greylisted }: Serving): string {
   const nowMs = performance.now()
-  figures.recipients += 1
-  figures.lately.push(nowMs)
-  while ((figures.lately[0] ?? nowMs) < nowMs - MINUTE_MS) figures.lately.shift()
-  figures.mostAMinute = Math.max(figures.mostAMinute, figures.lately.length)
+  countRecipient(figures, nowMs)
   if (figures.lately.length > ways.recipientsAMinute) {
     figures.refusals += 1
     return '421 4.7.28 Our system has detected an unusual rate of mail from your address, ' +

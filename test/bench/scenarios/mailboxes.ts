@@ -4,11 +4,13 @@ import { PEER_RESOLVER, peerName, runPeer } from '../../accuracy/servers/peers.t
 import { startDnsServer } from '../../support/mail/dns-server.ts'
 import { policyOf } from '../../../services/verify/mailboxes/policies.ts'
 import { type BenchStack, withServices } from '../services.ts'
+import { seededRandom } from '../jobs.ts'
 import type { BenchContext } from '../run.ts'
 import { usageSince, usagesOf } from '../usage.ts'
 import {
   type HostWays, isFullMailbox, isMissing, type MailHostServers, startMailHosts,
 } from './mail-hosts.ts'
+import { RealMailServers, type RealSoftware } from './real-mail-servers.ts'
 
 /** Verdicts against the truth. */
 type Verdicts = {
@@ -29,6 +31,14 @@ type ListFigures = Verdicts & {
   readonly lowerBoundSeconds: number
   readonly cpuSecondsPer1000: number
   readonly owners: readonly OwnerFigures[]
+  readonly servers: readonly ServerFigures[]
+}
+
+/** The rows at servers of one kind; the large owners are scripted. */
+type ServerFigures = Verdicts & {
+  readonly server: 'scripted' | RealSoftware
+  readonly rows: number
+  readonly sessionsPer1000: number
 }
 
 type OwnerFigures = {
@@ -66,8 +76,11 @@ const DOMAINS = 1_000
 const GREYLIST_MS = 10_000
 const LIMITS = { sessions: 2, sessionsAMinute: 60, ratePercent: RATE_PERCENT }
 
-/** Three large owners with limits near those of their policies, and small hosts of all kinds. */
-function hostsOf (): readonly HostWays[] {
+/**
+ * Three large owners with limits near those of their policies, and small hosts of all kinds. One of
+ * five small hosts has a real server.
+ */
+function hostsOf (real: readonly RealSoftware[]): readonly HostWays[] {
   const large = (owner: string, exchange: string, domains: readonly string[]): HostWays => {
     const { sessions, recipientsAMinute: { most } } =
       policyOf(domains[0] ?? '', exchange, LIMITS)
@@ -82,20 +95,27 @@ function hostsOf (): readonly HostWays[] {
       pipelining: true,
     }
   }
-  const small = Array.from({ length: SMALL_HOSTS }, (_, host): HostWays => ({
-    owner: `host-${host}.net`,
-    exchange: `mx.host-${host}.net`,
-    domains: Array.from({ length: DOMAINS / SMALL_HOSTS }, (_unused, number) =>
-      `firm-${host}-${number}.net`),
-    sessions: 10,
-    recipientsAMinute: Infinity,
-    recipientsASession: host % 7 === 0 ? 5 : 100,
-    ...host % 5 === 0 && { greylistMs: GREYLIST_MS },
-    ...host % 11 === 0 && { catchAll: true },
-    ...host % 13 === 0 && { tarpitMs: 300 },
-    ...host % 17 === 0 && { failsEach: 9 },
-    ...host % 2 === 0 && { pipelining: true },
-  }))
+  const small = Array.from({ length: SMALL_HOSTS }, (_, host): HostWays => {
+    const software = host % 5 === 4 ? real[Math.floor(host / 5) % real.length] : undefined
+    const common = {
+      owner: `host-${host}.net`,
+      exchange: `mx.host-${host}.net`,
+      domains: Array.from({ length: DOMAINS / SMALL_HOSTS }, (_unused, number) =>
+        `firm-${host}-${number}.net`),
+      sessions: 10,
+      recipientsAMinute: Infinity,
+      recipientsASession: host % 7 === 0 ? 5 : 100,
+    }
+    if (software !== undefined) return { ...common, software }
+    return {
+      ...common,
+      ...host % 5 === 0 && { greylistMs: GREYLIST_MS },
+      ...host % 11 === 0 && { catchAll: true },
+      ...host % 13 === 0 && { tarpitMs: 300 },
+      ...host % 17 === 0 && { failsEach: 9 },
+      ...host % 2 === 0 && { pipelining: true },
+    }
+  })
   return [
     large('google', 'gmail-smtp-in.l.google.com', ['gmail.com']),
     large('microsoft-consumer', 'outlook-com.olc.protection.outlook.com', ['outlook.com']),
@@ -106,14 +126,19 @@ function hostsOf (): readonly HostWays[] {
 
 /** Seven of ten rows are at three large owners; one of ten does not exist, one of 50 is full. */
 function addressesOf (rows: number): readonly string[] {
+  const random = seededRandom(51)
+  const below = (limit: number) => Math.floor(random() * limit)
   return Array.from({ length: rows }, (_, row) => {
-    const kind = row % 10 === 3 ? 'n' : row % 50 === 7 ? 'f' : 'y'
-    const share = row * 7 % 20
-    const host = row % SMALL_HOSTS
+    const kind = below(50)
+    const share = below(20)
     const domain = share < 7
       ? 'gmail.com'
-      : share < 11 ? 'outlook.com' : share < 14 ? 'gmx.net' : `firm-${host}-${row % 5}.net`
-    return `person.${kind}${row}@${domain}`
+      : share < 11
+        ? 'outlook.com'
+        : share < 14
+          ? 'gmx.net'
+          : `firm-${below(SMALL_HOSTS)}-${below(DOMAINS / SMALL_HOSTS)}.net`
+    return `person.${kind < 5 ? 'n' : kind === 5 ? 'f' : 'y'}${row}@${domain}`
   })
 }
 
@@ -127,8 +152,9 @@ export async function measureMailboxes (
     readonly overrides: Readonly<Record<string, string>>
   }
 ): Promise<MailboxFigures> {
-  const ways = hostsOf()
-  const servers = await startMailHosts(ways)
+  const real = await RealMailServers.install(log)
+  const ways = hostsOf(real.software)
+  const servers = await startMailHosts(ways, real)
   const dns = await startDnsServer(servers.zones)
   const lists: ListFigures[] = []
   try {
@@ -172,7 +198,7 @@ async function measureList (
   { client, services, rows, log }: Pick<BenchContext, 'client' | 'services' | 'rows' | 'log'>,
   { count, ways, servers }: List
 ): Promise<ListFigures> {
-  servers.reset()
+  await servers.reset()
   const inputs = addressesOf(rows)
   const verifiers = () => services.list().filter(({ name }) => name.startsWith('verify'))
   const before = usagesOf(verifiers())
@@ -193,7 +219,7 @@ async function measureList (
   const seconds = (performance.now() - startedMs) / 1_000
   const cpu = usageSince(before, usagesOf(verifiers()))
     .reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0)
-  const counts = await judge(client, id, { inputs, ways })
+  const statuses = await readStatuses(client, id)
   return {
     processes: count,
     rows,
@@ -202,7 +228,7 @@ async function measureList (
     lowerBoundSeconds: Math.max(...ownersOf(inputs, ways).map(({ owner, rows: own }) =>
       60 * own / Math.min(policyAMinute(owner, ways),
         ways.find(it => it.owner === owner)?.recipientsAMinute ?? Infinity))),
-    ...counts,
+    ...judgeAll(statuses, { inputs, ways }),
     cpuSecondsPer1000: 1_000 * cpu / rows,
     owners: ownersOf(inputs, ways).map(({ owner, rows: own }) => {
       const seen = servers.seen.get(owner)
@@ -218,8 +244,29 @@ async function measureList (
         refusals: seen?.refusals ?? 0,
       }
     }),
+    servers: serverFigures(statuses, { inputs, ways }, servers),
   }
 }
+
+/** How the list went by what answers. */
+function serverFigures (
+  statuses: ReadonlyMap<string, string>, { inputs, ways }: JudgedList, { seen }: MailHostServers
+): readonly ServerFigures[] {
+  const hosts = Map.groupBy(ways, ({ software }) => software ?? 'scripted')
+  return [...hosts].map(([server, some]) => {
+    const domains = new Set(some.flatMap(host => host.domains))
+    const own = inputs.filter(input => domains.has(domainIn(input)))
+    const sessions = some.reduce((sum, { owner }) => sum + (seen.get(owner)?.sessions ?? 0), 0)
+    return {
+      server,
+      rows: own.length,
+      ...judgeAll(statuses, { inputs: own, ways: some }),
+      sessionsPer1000: 1_000 * sessions / own.length,
+    }
+  })
+}
+
+const domainIn = (address: string) => address.slice(address.indexOf('@') + 1)
 
 const policyFor = (host: HostWays | undefined) =>
   policyOf(host?.domains[0] ?? '', host?.exchange ?? '', LIMITS)
@@ -232,15 +279,17 @@ function ownersOf (inputs: readonly string[], ways: readonly HostWays[]) {
     domains.map(domain => [domain, owner] as const)))
   const counts = new Map<string, number>()
   for (const input of inputs) {
-    const owner = owners.get(input.slice(input.indexOf('@') + 1)) ?? ''
+    const owner = owners.get(domainIn(input)) ?? ''
     counts.set(owner, (counts.get(owner) ?? 0) + 1)
   }
   return [...counts].map(([owner, rows]) => ({ owner, rows }))
     .filter(({ rows }) => rows >= inputs.length / 100)
 }
 
-/** Compares the verdicts of a job with the truth. */
-async function judge (client: BenchContext['client'], id: string, list: JudgedList) {
+/** The verdicts of a job by address. */
+async function readStatuses (
+  client: BenchContext['client'], id: string
+): Promise<ReadonlyMap<string, string>> {
   let text = ''
   const decoder = new TextDecoder()
   for await (const chunk of await client.resultsFile(id)) {
@@ -249,24 +298,27 @@ async function judge (client: BenchContext['client'], id: string, list: JudgedLi
   const [head = '', ...lines] = text.trimEnd().split('\r\n')
   const columns = head.split(',')
   const at = { input: columns.indexOf('input'), status: columns.indexOf('status') }
-  const statuses = new Map(lines.map(line => {
+  return new Map(lines.map(line => {
     const cells = line.split(',')
     return [cells[at.input] ?? '', cells[at.status] ?? '']
   }))
-  return judgeAll(statuses, list)
 }
 
 type JudgedList = { readonly inputs: readonly string[], readonly ways: readonly HostWays[] }
 
+/** Compares verdicts with the truth. */
 function judgeAll (
   statuses: ReadonlyMap<string, string>, { inputs, ways }: JudgedList
 ): Verdicts {
   const catchAlls = new Set(ways.flatMap(({ catchAll, domains }) => catchAll ? domains : []))
+  // OpenSMTPD knows no full mailboxes.
+  const neverFull = new Set(ways.flatMap(({ software, domains }) =>
+    software === 'OpenSMTPD' ? domains : []))
   const counts = { right: 0, falseInvalid: 0, falseValid: 0, unknown: 0 }
   for (const input of inputs) {
     const status = statuses.get(input) ?? 'unknown'
-    const isCatchAll = catchAlls.has(input.slice(input.indexOf('@') + 1))
-    const expected = isCatchAll || isFullMailbox(input)
+    const isCatchAll = catchAlls.has(domainIn(input))
+    const expected = isCatchAll || (isFullMailbox(input) && !neverFull.has(domainIn(input)))
       ? 'risky'
       : isMissing(input) ? 'invalid' : 'valid'
     if (status === expected) counts.right += 1
@@ -285,7 +337,7 @@ async function measurePeer (
   { inputs, ways }: JudgedList, servers: MailHostServers, log: (line: string) => void
 ): Promise<PeerFigures> {
   log(`mailboxes: ${peerName()}`)
-  servers.reset()
+  await servers.reset()
   const program = await buildPeer(log)
   const dns = await startDnsServer(servers.zones, PEER_RESOLVER)
   const statuses = new Map<string, string>()
