@@ -162,7 +162,7 @@ export type OrganizationKeyValue = {
 export type CompletedRows = {
   /** All inputs of the chunk, in an input block. */
   readonly inputs: null | readonly string[]
-  /** What the sender gave with each input of a feed or a file, in an input block; null for a job of JSON. */
+  /** What the sender gave with each input, in an input block; null if nothing. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
   /** Index of each finished row within the chunk. */
   readonly rows: readonly number[]
@@ -220,7 +220,7 @@ export type Completed = {
 export type NormalizedRows = {
   /** Byte for byte as submitted. */
   readonly inputs: readonly string[]
-  /** What the sender gave with each input of a feed or a file, in order; null for a job of JSON. */
+  /** What the sender gave with each input, in order; null if nothing. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
   /** E.164 or RFC 5322 form, empty for an invalid row. */
   readonly canonicals: readonly string[]
@@ -330,7 +330,7 @@ export type Retry = {
 export type SubmittedRows = {
   /** Byte for byte as submitted. */
   readonly inputs: readonly string[]
-  /** What the sender gave with each input of a feed or a file, in order; null for a job of JSON. */
+  /** What the sender gave with each input, in order; null if nothing. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
 }
 

@@ -21,8 +21,15 @@ export const SERVICE_COLUMNS = {
   ],
 } as const
 
-/** Every field of a row that some service has: the columns of its file, and `checks` in JSON. */
+/** The last column of a job whose inputs have ids. */
+export const ID_COLUMN = 'id'
+
+/**
+ * Every field of a row that some job has: the columns of its file, `checks` in JSON, and the
+ * caller's id.
+ */
 export const ROW_FIELDS = [
   ...new Set([...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...Object.values(SERVICE_COLUMNS).flat()]),
   'checks',
+  ID_COLUMN,
 ] as const

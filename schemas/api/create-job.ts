@@ -9,6 +9,29 @@ export const MAX_INPUTS = 100_000
 /** What is kept of a longer input; from 321 characters on one is an invalid row, which is free. */
 export const MAX_INPUT_CHARACTERS = 1_024
 
+/** The longest id that a caller can give an input, in Unicode code points. */
+export const MAX_ID_CHARACTERS = 128
+
+/** No control characters; surrogates only in pairs, since a lone one is no character. */
+const ID_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
+
+/** An input, alone or with the caller's own id. */
+const JobInputSchema = Type.Union([
+  Type.String(),
+  Type.Object({
+    input: Type.String({ description: 'A phone number or an e-mail address.' }),
+    id: Type.String({
+      maxLength: MAX_ID_CHARACTERS,
+      pattern: ID_PATTERN,
+      description: `Your own id of the input: at most ${MAX_ID_CHARACTERS} characters, without ` +
+        'control characters. It comes back with the row; several rows may have the same. An ' +
+        'empty one is none.',
+    }),
+  }, { title: 'InputWithId', additionalProperties: false }),
+], { title: 'JobInput' })
+
+export type JobInput = Readonly<Static<typeof JobInputSchema>>
+
 /** The largest body of a job: 100,000 inputs of 320 characters, encoded as JSON. */
 export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
 
@@ -19,10 +42,11 @@ export const DEADLINE_SECONDS = { min: 60, max: 172_800 } as const
 export const CreateJobSchema = Type.Object({
   service: serviceSlug(
     'What is verified; GET /api/v1/services says which kind of input it takes.'),
-  inputs: Type.Array(Type.String(), {
+  inputs: Type.Array(JobInputSchema, {
     minItems: 1,
     maxItems: MAX_INPUTS,
-    description: 'Phone numbers or e-mail addresses. One that can be none, as it is empty or has ' +
+    description: 'Phone numbers or e-mail addresses, each as a string or, with your own id, as ' +
+      'an object; both kinds may be mixed. One that can be none, as it is empty or has ' +
       'more than 320 characters, is an invalid row, free of charge; of more than ' +
       `${MAX_INPUT_CHARACTERS.toLocaleString('en')} characters the results have the first ones.`,
   }),
@@ -69,6 +93,14 @@ export const CreateJobSchema = Type.Object({
       deadline: 7_200,
       webhook_url: 'https://hooks.customer.example/jobs',
       metadata: { campaign: 'spring' },
+    },
+    {
+      service: 'phone-validation',
+      inputs: [
+        { input: '+12127365000', id: 'customer-17' },
+        { input: '+442079460958', id: 'customer-18' },
+        'call me',
+      ],
     },
   ],
 })

@@ -35,7 +35,8 @@ const selectionFields = {
   columns: Type.Optional(Type.Array(Type.Enum([...ROW_FIELDS]), {
     minItems: 1,
     uniqueItems: true,
-    description: 'Only these columns, separated by commas, in this order. checks is for JSON only.',
+    description: 'Only these columns, separated by commas, in this order. checks is for JSON ' +
+      'only, id for jobs whose inputs have ids.',
   })),
 }
 
@@ -105,6 +106,11 @@ const rowProperties = {
   checked_at: { type: 'string' },
   expires_at: { type: 'string' },
   checks: rowChecksSchema,
+  id: {
+    type: ['string', 'null'],
+    description: 'The id that the input was submitted with, null for none. Only in jobs of which ' +
+      'an input has one.',
+  },
   original: {
     type: 'object',
     additionalProperties: { type: 'string' },

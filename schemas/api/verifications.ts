@@ -12,7 +12,7 @@ const { inputs, ...jobFields } = CreateJobSchema.properties
 /** The body of POST /api/v1/verifications: that of a job, and how long to wait for its end. */
 export const CreateVerificationSchema = Type.Object({
   ...jobFields,
-  inputs: Type.Array(Type.String(), {
+  inputs: Type.Array(inputs.items, {
     ...inputs, maxItems: MAX_VERIFICATION_INPUTS, type: 'array',
   }),
   wait: Type.Optional(Type.Integer({

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { BalanceBody } from '../../schemas/api/balance.ts'
-import type { AcceptedBody, CreateJobBody } from '../../schemas/api/create-job.ts'
+import type { AcceptedBody, CreateJobBody, JobInput } from '../../schemas/api/create-job.ts'
 import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
 import type { EraseJobQuery, JobBody, ProgressBody } from '../../schemas/api/job.ts'
@@ -31,7 +31,7 @@ export { ConnectionError } from './transport.ts'
 /** The body of POST /api/v1/jobs. The API reference describes each field. */
 export type JobRequest = Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'metadata'>> & {
   readonly service: string
-  readonly inputs: readonly string[]
+  readonly inputs: readonly JobInput[]
   readonly metadata?: Readonly<Record<string, string>>
 }
 

@@ -1,5 +1,5 @@
 import { Type, type Static, type TProperties } from 'typebox'
-import { DEADLINE_SECONDS } from '../../schemas/api/create-job.ts'
+import { DEADLINE_SECONDS, MAX_ID_CHARACTERS } from '../../schemas/api/create-job.ts'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 
@@ -19,6 +19,8 @@ const Service = Type.Enum([...API_SERVICES], {
     'also its carrier. email-validation: does the address accept mail. whatsapp, telegram: is ' +
     'the number registered there.',
 })
+const Contact = Type.String({ maxLength: 320 })
+const Id = Type.String({ maxLength: MAX_ID_CHARACTERS })
 const Country = Type.String({
   pattern: '^[A-Za-z]{2}$',
   description: 'ISO 3166 country of numbers in national form, such as DE. Without it only ' +
@@ -93,8 +95,11 @@ export const TOOLS = {
     annotations: SPENDS,
     input: input({
       service: Service,
-      contacts: Type.Array(Type.String({ maxLength: 320 }), {
-        minItems: 1, maxItems: MAX_CONTACTS, description: 'Phone numbers or e-mail addresses.',
+      contacts: Type.Array(Type.Union([Contact, input({ input: Contact, id: Id })]), {
+        minItems: 1,
+        maxItems: MAX_CONTACTS,
+        description: 'Phone numbers or e-mail addresses; with your own id of each, which its row ' +
+          'then has, as objects.',
       }),
       country: Type.Optional(Country),
       force_fresh: Type.Optional(ForceFresh),

@@ -235,9 +235,14 @@ function describeFinding (finding: Finding): ApiError | undefined {
     case 'fine': return undefined
     case 'deep': return describeNesting(finding.path)
     case 'many items': return { code: 'too_many_inputs', param: 'inputs' }
-    case 'many keys': return {
-      code, message: `An object has more than ${finding.limit} fields. Send fewer.`,
-    }
+    case 'many keys': return finding.path === undefined
+      ? { code, message: `An object has more than ${finding.limit} fields. Send fewer.` }
+      : {
+        code,
+        param: shown(finding.path),
+        message: `The objects up to ${finding.path} have more than ${finding.limit} different ` +
+          'fields. Leave out those that the request does not have.',
+      }
     case 'duplicate': return {
       code, param: shown(finding.key), message: 'The field appears twice. Send it once.',
     }

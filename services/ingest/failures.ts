@@ -144,7 +144,7 @@ const PLACES: Readonly<Record<RequestPart, string>> = {
 function validationError (
   errors: readonly Mismatch[], place: RequestPart = 'body'
 ): ApiError {
-  const error = errors[0]
+  const error = mismatchOf(errors)
   if (error === undefined) return { code: 'invalid_request' }
   const path = paramOf(error)
   // An item of a list in the query belongs to one parameter.
@@ -162,6 +162,18 @@ function validationError (
   if (code !== 'unknown_service') return { code, ...shown, message }
   const services = error.params['allowedValues'] as readonly string[]
   return { code, ...shown, message, more: { services } }
+}
+
+/**
+ * The first violation. Of a value that may be a text or an object, an object violates the second
+ * schema, and any other value the choice itself.
+ */
+function mismatchOf (errors: readonly Mismatch[]): Mismatch | undefined {
+  const choice = errors.at(-1)
+  if (choice?.keyword !== 'anyOf') return errors[0]
+  const inner = errors.at(-2)
+  const isOtherType = inner?.keyword === 'type' && inner.instancePath === choice.instancePath
+  return isOtherType ? choice : inner
 }
 
 /** What is wrong and what to do, as the rest of a sentence that begins with the field. */
@@ -187,6 +199,11 @@ function describeMismatch (error: Mismatch, place: RequestPart): string {
         return `is sent with a name in brackets: ${paramOf(error)}[name]=value.`
       }
       return `must be ${typeText(error)}.`
+    case 'anyOf': {
+      const types = (parentSchema['anyOf'] as readonly { readonly type: string }[])
+        .map(({ type }) => TYPES[type] ?? type)
+      return `must be ${types.join(', or ')}.`
+    }
     case 'enum': return `must be one of: ${(params['allowedValues'] as unknown[]).join(', ')}.`
     case 'const': return `must be ${JSON.stringify(params['allowedValue'])}, or be left out.`
     case 'minimum':

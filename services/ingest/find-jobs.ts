@@ -1,7 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody } from '../../schemas/api/list-jobs.ts'
-import type { ResultRow } from '../../schemas/api/results.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { JobErasure } from '../jobs/erasures.ts'
 import { headerKeyOf, JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
@@ -11,6 +10,7 @@ import type { Job, JobStatus } from '../jobs/job.ts'
 import { unfinishedRowsOf } from '../jobs/job-record.ts'
 import { type JobHeader, openHeader } from '../jobs/rows-seal.ts'
 import type { Archive } from '../jobs/results/archive.ts'
+import { rowFieldsOf } from '../jobs/results/columns.ts'
 import { unpackInlineResults } from '../jobs/results/result-blocks.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
@@ -186,14 +186,14 @@ export async function awaitResults (
   }
   if (job.endedAtMs !== ended.endedAtMs) return undefined
   const readRows = async () => {
-    const shape = createRowShape(ended.service)
-    const rows: ResultRow[] = []
-    const options = { limit: job.preflight.totalRows, inlineResults }
-    for await (const some of deps.rows(job, manifest, options)) rows.push(...some.map(shape))
+    const rows: (readonly string[])[] = []
+    const options = { limit: job.preflight.totalRows, inlineResults, withReference: true }
+    for await (const some of deps.rows(job, manifest, options)) rows.push(...some)
     return rows
   }
   const [rows, header] = await Promise.all([readRows(), deps.openHeader(job)])
-  return { ...jobBody(ended, header), preflight: ended.preflight, results: rows }
+  const shape = createRowShape(ended.service, rowFieldsOf(ended.service, { ids: header.ids }))
+  return { ...jobBody(ended, header), preflight: ended.preflight, results: rows.map(shape) }
 }
 
 export type ListFilter = {

@@ -12,7 +12,7 @@ import { codingFor } from './negotiation.ts'
 import type { FoundResults, IngestDeps } from './ports.ts'
 import { sendError } from './response.ts'
 import {
-  createRowText, PIECE_CHARACTERS, type ResultSelection, startPieces, streamFrom, zipped,
+  createRowText, needsReference, PIECE_CHARACTERS, type ResultSelection, startPieces, streamFrom, zipped,
 } from './results-response.ts'
 
 /** The answer to a cursor that cannot be checked while the blocks of its job are counted again. */
@@ -48,9 +48,9 @@ export async function sendProvisional (
   if (fit !== 'fits') {
     return sendError(reply, fit === 'moved' ? { code: 'cursor_moved' } : RECOUNTED)
   }
-  const { keep, original } = selection
-  const { rows, next, isComplete } = await deps.provisionalRows(
-    { job, blocks, after }, { keep, withReference: original !== undefined })
+  const { rows, next, isComplete } = await deps.provisionalRows({ job, blocks, after }, {
+    keep: selection.keep, withReference: needsReference(selection),
+  })
   const coding = codingFor(request.headers['accept-encoding'])
   reply.headers({
     'content-type': 'application/x-ndjson; charset=utf-8',

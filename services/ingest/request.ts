@@ -1,7 +1,7 @@
-import { createHmac, type KeyObject } from 'node:crypto'
+import { createHmac, type Hmac, type KeyObject } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
-import { type CreateJobBody, MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
+import { type CreateJobBody, type JobInput, MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import type { Submission } from '../jobs/send.ts'
@@ -55,11 +55,14 @@ export function readSubmission (
 type JobRequest = {
   readonly service: ServiceSlug
   readonly inputs: readonly string[]
+  /** The id of each input, '' for none; undefined if no input has one. */
+  readonly references?: readonly string[]
   readonly country: string
   readonly forceFresh: boolean
   readonly deadlineSeconds?: number
   readonly metadata: Readonly<Record<string, string>>
   readonly webhookUrl: string
+  readonly ids?: true
 }
 
 const COUNTRIES: ReadonlySet<string> = new Set(COUNTRY_CODES)
@@ -84,14 +87,11 @@ function readJob (
   if (body.countryCode !== undefined && !COUNTRIES.has(country)) {
     return { code: 'invalid_country_code', param: 'countryCode' }
   }
-  const isTooLong = (input: string) => input.length > MAX_INPUT_CHARACTERS
-  // A truncated input still shows that it is too long, unless it is only white space.
-  const truncate = (input: string) => isTooLong(input)
-    ? input.trim().slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
-    : input
+  const { inputs, references } = readInputs(body.inputs)
   return webhookFault(body.webhook_url, webhooks, 'webhook_url') ?? {
     service,
-    inputs: body.inputs.some(isTooLong) ? body.inputs.map(truncate) : body.inputs,
+    inputs,
+    ...references !== undefined && { references, ids: true },
     country,
     forceFresh: body.forceFresh ?? false,
     ...body.deadline !== undefined && { deadlineSeconds: body.deadline },
@@ -99,6 +99,23 @@ function readJob (
     webhookUrl: asciiUrlOf(body.webhook_url ?? ''),
   }
 }
+
+/** The inputs of a body, and their ids if any has one. */
+function readInputs (items: readonly JobInput[]): Pick<JobRequest, 'inputs' | 'references'> {
+  if (items.every(isPlain)) return { inputs: items }
+  const inputs = items.map(item => truncated(typeof item === 'string' ? item : item.input))
+  const references = items.map(item => typeof item === 'string' ? '' : item.id)
+  return references.some(id => id !== '') ? { inputs, references } : { inputs }
+}
+
+/** Whether an item is taken as it is; one pass, as nearly all lists have only such items. */
+const isPlain = (item: JobInput): item is string =>
+  typeof item === 'string' && item.length <= MAX_INPUT_CHARACTERS
+
+/** A truncated input still shows that it is too long, unless it is only white space. */
+const truncated = (input: string) => input.length > MAX_INPUT_CHARACTERS
+  ? input.trim().slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
+  : input
 
 /** The error for an address in the field `param` that cannot receive events. */
 export function webhookFault (
@@ -129,7 +146,8 @@ const PIECE_ROWS = 1_000
 /**
  * Identifies a request for its Idempotency-Key: 16 bytes of HMAC-SHA256, in hex, over the request
  * as canonical JSON with defaults. The order of fields and labels does not matter, the order of
- * inputs does. An HMAC, because a plain digest would allow guessing contacts.
+ * inputs does. Without ids it is that of the inputs alone. An HMAC, because a plain digest would
+ * allow guessing contacts.
  */
 function fingerprint (request: JobRequest, key: KeyObject): string {
   const metadata = Object.entries(request.metadata).sort(([a], [b]) => (a < b ? -1 : 1))
@@ -139,13 +157,19 @@ function fingerprint (request: JobRequest, key: KeyObject): string {
     ...request.deadlineSeconds === undefined ? [] : [request.deadlineSeconds],
   ]
   const hmac = createHmac('sha256', key).update(JSON.stringify(options))
-  // In pieces: the text of a whole body would need its size in memory again.
+  updateWithList(hmac, request.inputs)
+  if (request.references !== undefined) updateWithList(hmac, request.references)
+  return hmac.digest('hex').slice(0, 32)
+}
+
+/** In pieces: the text of a whole body would need its size in memory again. */
+function updateWithList (hmac: Hmac, texts: readonly string[]): void {
   hmac.update('[')
-  for (let from = 0; from < request.inputs.length; from += PIECE_ROWS) {
-    const piece = JSON.stringify(request.inputs.slice(from, from + PIECE_ROWS)).slice(1, -1)
+  for (let from = 0; from < texts.length; from += PIECE_ROWS) {
+    const piece = JSON.stringify(texts.slice(from, from + PIECE_ROWS)).slice(1, -1)
     hmac.update(from === 0 ? piece : `,${piece}`)
   }
-  return hmac.update(']').digest('hex').slice(0, 32)
+  hmac.update(']')
 }
 
 const REFUSED = 'the job or the quote is refused: 402 `insufficient_balance`'

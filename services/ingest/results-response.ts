@@ -13,6 +13,7 @@ import {
   preferred,
 } from './negotiation.ts'
 import { sendError } from './response.ts'
+import { ID_COLUMN } from '../../schemas/api/columns.ts'
 import { columnsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
 import { createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
@@ -103,12 +104,13 @@ export async function sendResults (
 async function fileStream (
   deps: IngestDeps, { job, manifest }: FoundResults, { form, safe, selection }: FileExchange
 ): Promise<Readable> {
-  const { keep, columns, isWhole, original } = selection
+  const { keep, columns, isWhole, original, ids } = selection
   if (form === 'jsonl') {
-    const rows = deps.rows(job, manifest, { withReference: original !== undefined, keep })
+    const rows = deps.rows(job, manifest, { withReference: needsReference(selection), keep })
     return streamFrom(await startPieces(jsonLines(job, rows, selection), 1))
   }
-  const options = isWhole ? { safe, original } : { safe, original, keep, columns }
+  const whole = { safe, original, ids }
+  const options = isWhole ? whole : { ...whole, keep, columns }
   // The first piece is the header line, for which no row is read.
   return streamFrom(await startPieces(deps.csvStream(job, manifest, options), 2))
 }
@@ -182,10 +184,10 @@ export async function sendResultsPage (
     'json', selection.word, `${limit}-${afterRow}`, ...(coding === undefined ? [] : [coding]),
   ])
   if (isUnchanged(request, reply, caching)) return reply.send()
-  const { keep, original } = selection
+  const { keep } = selection
   const rows = deps.rows(job, manifest, {
     // One more shows whether there is a next page.
-    afterRow, limit: limit + 1, keep, withReference: original !== undefined,
+    afterRow, limit: limit + 1, keep, withReference: needsReference(selection),
   })
   const { first, rest } = await startPieces(pagePieces(job, rows, { limit, selection }), 2)
   reply.headers(caching).type('application/json; charset=utf-8')
@@ -277,9 +279,15 @@ export type ResultSelection = {
   readonly isWhole: boolean
   /** Names of the customer's columns, if they are joined. */
   readonly original?: readonly string[]
+  /** Whether the inputs of the job have ids. */
+  readonly ids: boolean
   /** Part of the entity tag, different for each selection. */
   readonly word: string
 }
+
+/** Whether the last cell of a row is what its sender gave with it: an id, or the line of a file. */
+export const needsReference = ({ original, ids }: ResultSelection): boolean =>
+  ids || original !== undefined
 
 /**
  * A hook that splits the lists of a query at their commas before they are validated.
@@ -304,9 +312,11 @@ export async function listsInQuery (request: FastifyRequest): Promise<void> {
 
 /** The selection of a validated query, or the error for a column that the results do not have. */
 export function selectionOf (
-  query: ResultsQuery, service: ServiceSlug, form: 'csv' | 'json' | 'jsonl'
+  query: ResultsQuery, { service, ids, form }: {
+    readonly service: ServiceSlug, readonly ids: boolean, readonly form: ResultForm
+  }
 ): ResultSelection | ApiError {
-  const available = form === 'csv' ? columnsOf(service) : rowFieldsOf(service)
+  const available = form === 'csv' ? columnsOf(service, { ids }) : rowFieldsOf(service, { ids })
   const isJoinedFile = form === 'csv' && query.join !== undefined
   const { columns = isJoinedFile ? joinedColumns(available) : available } = query
   const foreign = columns.find(name => !available.includes(name))
@@ -314,8 +324,9 @@ export function selectionOf (
     return {
       code: 'invalid_request',
       param: 'columns',
-      message: `columns has ${foreign}, which is not a column of ${service} as ${form}. It can ` +
-        `have: ${available.join(', ')}.`,
+      message: `columns has ${foreign}, which is not a column of ${service} as ${form}` +
+        `${foreign === ID_COLUMN ? ', as no input of the job has an id' : ''}. It can have: ` +
+        `${available.join(', ')}.`,
     }
   }
   const wanted = { ...query, country: query.country?.map(code => code.toUpperCase()) }
@@ -325,6 +336,7 @@ export function selectionOf (
   return {
     keep,
     columns,
+    ids,
     isWhole: keep === undefined && query.columns === undefined,
     word: createHash('sha256').update(JSON.stringify(key)).digest('hex').slice(0, 16),
   }
@@ -332,12 +344,12 @@ export function selectionOf (
 
 /**
  * Converts the cells of a row to an object with these columns: blank cells are null, except for the
- * submitted input.
+ * submitted input. The id is the cell after those of the service.
  */
 export function createRowShape (
   service: ServiceSlug, columns: readonly string[] = rowFieldsOf(service)
 ): (cells: readonly string[]) => ResultRow {
-  const fields = rowFieldsOf(service)
+  const fields = rowFieldsOf(service, { ids: true })
   const [sourceAt, checksAt] = [fields.indexOf('source'), fields.indexOf('checks')]
   const positions = columns.map(name => [name, fields.indexOf(name)] as const)
   return cells => Object.fromEntries(positions.map(([name, at]) => [name, at === checksAt

@@ -81,16 +81,19 @@ export type JobHeader = {
   readonly webhookUrl: string
   /** Names of the customer's own columns, which the references of the rows hold; only of a file. */
   readonly columns?: readonly string[]
+  /** Whether the references of the rows are ids that the caller gave them. */
+  readonly ids?: true
 }
 
 /** Seals the header under `headerKeyOf` the data key; returns no bytes for an empty one. */
 export function sealHeader (
   headerKey: Buffer, owner: { readonly tenant: string, readonly job: string }, header: JobHeader
 ): Buffer {
-  const { metadata, webhookUrl, columns } = header
-  const isEmpty = webhookUrl === '' && Object.keys(metadata).length === 0 && columns === undefined
+  const { metadata, webhookUrl, columns, ids } = header
+  const isEmpty = webhookUrl === '' && Object.keys(metadata).length === 0 &&
+    columns === undefined && ids === undefined
   if (isEmpty) return Buffer.alloc(0)
-  const plain = Buffer.from(JSON.stringify({ metadata, webhookUrl, columns }))
+  const plain = Buffer.from(JSON.stringify({ metadata, webhookUrl, columns, ids }))
   return seal(headerKey, headerAad(headerKey, owner), plain)
 }
 

@@ -24,8 +24,8 @@ export type Submission = JobHeader & {
   /** HMAC of the canonical body. */
   readonly fingerprint: string
   /**
-   * What the sender gave with each input, kept with its row: the reference of a feed contact, or
-   * the line of a file.
+   * What the sender gave with each input, kept with its row: the reference of a feed contact, the
+   * line of a file, or the id of an input of JSON.
    */
   readonly references?: readonly string[]
   /** Id of the API key of the request; none for a feed job. */

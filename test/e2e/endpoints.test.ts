@@ -106,6 +106,46 @@ describe('a job from a file', () => {
   })
 })
 
+describe('a job with ids of its inputs', () => {
+  const items = [
+    { input: '+12127365000', id: 'a' }, '+12127360001', { input: '(212) 736-5000', id: 'b' },
+    { input: 'call me', id: 'é, "c"' }, { input: '+12127365000', id: 'a' },
+    { input: '+12127360002', id: '' }, { input: '', id: '=1+1' },
+  ]
+  const expected = ['a', null, 'b', 'é, "c"', 'a', null, '=1+1']
+  const jobRequest = { service, inputs: items, countryCode: 'US', metadata: { team: 'a' } }
+
+  it('returns the id of each row in every form', async () => {
+    const { test } = environment
+    expect((await test.quote(jobRequest)).preflight).toMatchObject({ totalRows: 7 })
+    const key = '3f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
+    const { id, preflight } = await test.createJob(jobRequest, key)
+    expect(preflight).toMatchObject({ invalidRows: 2, duplicateRows: 2 })
+    await test.waitForEnd(id)
+    const rows = parseCsv(await test.results(id))
+    expect(Object.keys(rows[0] ?? {}).at(-1)).toBe('id')
+    expect(rows.map(it => it['id'] === '' ? null : it['id'])).toEqual(expected)
+    expect(rows.map(it => it['duplicate_of'])).toEqual(['', '', '1', '', '1', '', ''])
+    expect((await test.resultsPage(id)).data.map(it => it['id'])).toEqual(expected)
+    const { text } = await ask(`/jobs/${id}/results?format=jsonl&columns=id,row&duplicates=drop`)
+    expect(text.trim().split('\n').map(line => JSON.parse(line))).toEqual(
+      [1, 2, 4, 6, 7].map(row => ({ id: expected[row - 1], row })))
+    const provisional = await ask(`/jobs/${id}/results?format=jsonl&provisional=true`)
+    expect(provisional.text.trim().split('\n').map(line => JSON.parse(line).id)).toEqual(expected)
+    const safe = parseCsv(await test.results(id, { safe: 'spreadsheet' }))
+    expect(safe.at(-1)?.['id']).toBe("'=1+1")
+    const verified = await test.verify(jobRequest)
+    expect(verified.results.map(it => it['id'])).toEqual(expected)
+    expect(await test.createJob(jobRequest, key)).toMatchObject({ id })
+    const { status } = await ask('/jobs', {
+      method: 'POST',
+      body: { ...jobRequest, inputs: items.map(it => typeof it === 'string' ? it : it.input) },
+      headers: { 'idempotency-key': key },
+    })
+    expect(status).toBe(422)
+  })
+})
+
 describe('the list of jobs', () => {
   it('comes newest first, by pages, open ones and closed ones once each', async () => {
     const key = (await createOrganizationWith(environment.env,
@@ -198,10 +238,11 @@ describe('a job that is cancelled', () => {
     expect((await ask('/jobs?status=cancelled', { key })).json.data).toMatchObject([{ id }])
   })
 
-  it('before its checks have started costs nothing and has a complete file, too', async () => {
+  it('before its checks have started costs nothing and has a complete file with its ids', async () => {
     const sent = ['+12127365009', 'call me', '+12127365009']
     const id = await whileHalted(async () => {
-      const { id } = await environment.live.createJob({ service, inputs: sent, forceFresh: true })
+      const inputs = sent.map((input, row) => ({ input, id: `id ${row}` }))
+      const { id } = await environment.live.createJob({ service, inputs, forceFresh: true })
       expect((await ask(`/jobs/${id}/cancel`, {
         method: 'POST', key: environment.keys.live,
       })).status)
@@ -213,9 +254,9 @@ describe('a job that is cancelled', () => {
       status: 'cancelled', chargedMicros: 0, failedRecords: 3, freshRecords: 0, cancelledRecords: 1,
     })
     const rows = parseCsv(await environment.live.results(id))
-    expect(rows.map(row => [row.input, row.status, row.source])).toEqual([
-      [sent[0], 'unknown', 'none'], [sent[1], 'invalid', 'preflight'],
-      [sent[2], 'unknown', 'duplicate'],
+    expect(rows.map(row => [row.input, row.status, row.source, row['id']])).toEqual([
+      [sent[0], 'unknown', 'none', 'id 0'], [sent[1], 'invalid', 'preflight', 'id 1'],
+      [sent[2], 'unknown', 'duplicate', 'id 2'],
     ])
   })
 

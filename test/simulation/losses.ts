@@ -4,6 +4,7 @@ import type { Job } from '../../services/jobs/job.ts'
 import { jobBody } from '../../services/jobs/job-view.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import type { Evidence, Sent } from './evidence.ts'
+import { idsOf } from './inputs.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Poisoned } from './poison.ts'
 
@@ -59,7 +60,10 @@ function checkLetter (
     corruption.lostKeys.has(job) || letters.some(letter => letter.value?.equals(value)))
 }
 
-/** The inputs of a job but for those of broken blocks, which may be blank and nothing else. */
+/**
+ * The inputs of a job and their ids, the last cells, but for those of broken blocks, which may be
+ * blank and nothing else.
+ */
 export function checkInputs (
   inputs: readonly string[],
   { cells, job, poisoned }: {
@@ -70,6 +74,9 @@ export function checkInputs (
   const lost = new Set(lossesOf(job, poisoned).flatMap(loss => loss.inputs))
   complain(`${job} inputs`, inputs, cells.map((row, index) =>
     row[INPUT] === '' && lost.has(index) ? inputs[index] : row[INPUT]))
+  const ids = idsOf(inputs)
+  complain(`${job} ids`, ids, cells.map((row, index) =>
+    row.at(-1) === '' && lost.has(index) ? ids[index] : row.at(-1)))
 }
 
 /** Rows without a verdict because of an internal fault are those of broken messages and copies. */

@@ -64,7 +64,7 @@ async function checkJob (
   if (pipeline.corruption.lostKeys.has(id)) return await checkLost(pipeline, archived, complain)
   const cells: (readonly string[])[] = []
   const results = createResults({ ...pipeline, blocks: pipeline.stores.blocks })
-  for await (const rows of results.rows(job, manifest)) cells.push(...rows)
+  for await (const rows of results.rows(job, manifest, { withReference: true })) cells.push(...rows)
   complain(`${id} rows`, sent.inputs.map((_, row) => String(row + 1)), cells.map(row => row[ROW]))
   const poisoned = [...pipeline.poisoned, ...wholeJobs(evidence, sent)]
   checkInputs(sent.inputs, { cells, job: id, poisoned }, complain)

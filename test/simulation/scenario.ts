@@ -11,7 +11,7 @@ import { startTakeover } from './takeover.ts'
 import type { Environment } from './environment.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { SubmitterOptions } from '../../services/jobs/submit.ts'
-import { inputsOf, jobsIn, chunkRowsOf } from './inputs.ts'
+import { chunkRowsOf, idsOf, inputsOf, jobsIn } from './inputs.ts'
 import { request, type Answered, type Requested } from './requests.ts'
 import { subscribeToJobs, createOutcomeWaiter } from '../../services/jobs/job-waiter.ts'
 import { createEmitter } from '../../services/runtime/engine/emit.ts'
@@ -134,6 +134,8 @@ async function send (
 
 const submissionOf = (sent: Pick<Requested, 'tenant' | 'inputs' | 'forceFresh'>) => ({
   ...sent,
+  references: idsOf(sent.inputs),
+  ids: true,
   service: 'phone-validation',
   country: 'US',
   metadata: { run: 'x' },

@@ -5,6 +5,7 @@ import {
 import { createRowShape } from '../../services/ingest/results-response.ts'
 import { createJobWaiter, type Notifications } from '../../services/jobs/job-waiter.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
+import { rowFieldsOf } from '../../services/jobs/results/columns.ts'
 import { createResults } from '../../services/jobs/results/results.ts'
 import { LostResultsError } from '../../services/jobs/results/read-chunks.ts'
 import { redisLike } from './stages.ts'
@@ -13,6 +14,7 @@ import type { Sent } from './evidence.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Answered } from './requests.ts'
 
+const SERVICE = 'phone-validation'
 /** Long enough for most jobs, unless Redis is lost meanwhile. */
 const WAIT_MS = 2_000
 
@@ -30,7 +32,7 @@ export function verifierOn (
     findResults: (tenant, job) => findStoredResults({ store, archive }, tenant, job),
     findErasures: async () => new Map(),
     rows: createResults({ ...pipeline, blocks }).rows,
-    openHeader: async () => ({ metadata: {}, webhookUrl: '' }),
+    openHeader: async () => ({ metadata: {}, webhookUrl: '', ids: true }),
     now: redisLike.now,
   }
   return async ({ outcome }) => {
@@ -61,5 +63,6 @@ export function checkVerified (
   if (verified === undefined) return
   const { id, results } = verified
   complain(`${id} charge in its answer`, chargedMicros, verified.chargedMicros)
-  complain(`${id} rows in its answer`, cells.map(createRowShape('phone-validation')), results)
+  const shape = createRowShape(SERVICE, rowFieldsOf(SERVICE, { ids: true }))
+  complain(`${id} rows in its answer`, cells.map(shape), results)
 }

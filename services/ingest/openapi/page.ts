@@ -200,6 +200,7 @@ type Schema = {
   readonly required?: readonly string[]
   readonly properties?: Readonly<Record<string, Schema>>
   readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
   readonly additionalProperties?: unknown
   readonly minimum?: number
   readonly maximum?: number
@@ -237,14 +238,17 @@ function fieldsHtml (
     isRequest ? field : { ...field, isRequired: false }))
 }
 
-function fieldsOf ({ properties = {}, required = [] }: Schema, prefix: string): readonly Field[] {
-  return Object.entries(properties).flatMap(([key, schema]) => {
+function fieldsOf (
+  { properties = {}, required = [], anyOf = [] }: Schema, prefix: string
+): readonly Field[] {
+  const fields = Object.entries(properties).flatMap(([key, schema]) => {
     const name = `${prefix}${key}`
     const inner = schema.items === undefined
       ? fieldsOf(schema, `${name}.`)
       : fieldsOf(schema.items, `${name}[].`)
     return [{ name, schema, isRequired: required.includes(key) }, ...inner]
   })
+  return [...fields, ...anyOf.flatMap(schema => fieldsOf(schema, prefix))]
 }
 
 function listHtml (fields: readonly Field[]): string {
@@ -261,7 +265,8 @@ function listHtml (fields: readonly Field[]): string {
 }
 
 function kindOf (schema: Schema): string {
-  const type = [schema.type ?? typeof (schema.const ?? schema.enum?.[0])].flat().join(' or ')
+  const type = schema.anyOf?.map(kindOf).join(' or ') ??
+    [schema.type ?? typeof (schema.const ?? schema.enum?.[0])].flat().join(' or ')
   const inner = schema.items === undefined ? '' : ` of ${kindOf(schema.items)}`
   return [`${type}${inner}`, ...boundsOf(schema)].join(', ')
 }

@@ -44,7 +44,7 @@ export function createJobRoute (
       // A job is in the journal, with its price and its Idempotency-Key.
       records: null,
       sample: {
-        bodies: ['phones', 'emails'],
+        bodies: ['phones', 'emails', 'ids'],
         curl: ['-H "Idempotency-Key: $(uuidgen)"'],
         client: body => [
           `const { id, preflight } = await client.createJob(${body})`,

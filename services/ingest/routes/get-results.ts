@@ -94,11 +94,11 @@ async function send (
   deps: IngestDeps, found: FoundResults, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  const selected = selectionOf(query, found.job.service, form)
+  const { columns, ids = false } = await deps.openHeader(found.job)
+  const selected = selectionOf(query, { service: found.job.service, ids, form })
   if ('code' in selected) return sendError(reply, selected)
-  const { columns } = query.join === undefined ? {} : await deps.openHeader(found.job)
   if (query.join !== undefined && columns === undefined) return sendError(reply, NOT_FROM_A_FILE)
-  const selection = { ...selected, ...columns && { original: columns } }
+  const selection = { ...selected, ...query.join && columns && { original: columns } }
   if (query.provisional !== undefined) {
     return sendProvisional(deps, found, { request, reply, selection })
   }

@@ -1,5 +1,7 @@
 import type { RowChecks } from '../../../schemas/api/checks.ts'
-import { COMMON_COLUMNS, SERVICE_COLUMNS, STANDARD_COLUMNS } from '../../../schemas/api/columns.ts'
+import {
+  COMMON_COLUMNS, ID_COLUMN, SERVICE_COLUMNS, STANDARD_COLUMNS,
+} from '../../../schemas/api/columns.ts'
 import { unpackChecks } from '../../cache/evidence.ts'
 import type { ServiceSlug } from '../../topology.ts'
 
@@ -16,14 +18,25 @@ export const SERVICE_DEFINITIONS = {
   'email-validation': { kind: 'email', columns: SERVICE_COLUMNS['email-validation'] },
 } as const satisfies Record<ServiceSlug, { kind: ContactKind, columns: readonly string[] }>
 
+/** Whether the inputs of a job have ids. */
+type JobColumns = { readonly ids?: boolean | undefined }
+
 /** All columns of a service's result file, in order. */
-export function columnsOf (service: ServiceSlug): readonly string[] {
-  return [...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...SERVICE_DEFINITIONS[service].columns]
+export function columnsOf (
+  service: ServiceSlug, { ids = false }: JobColumns = {}
+): readonly string[] {
+  const { columns } = SERVICE_DEFINITIONS[service]
+  return [...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...columns, ...ids ? [ID_COLUMN] : []]
 }
 
-/** The fields of a row of a service: the columns of its file, then `checks`, for JSON only. */
-export function rowFieldsOf (service: ServiceSlug): readonly string[] {
-  return [...columnsOf(service), 'checks']
+/**
+ * The fields of a row of a service: the columns of its file, then `checks`, for JSON only, and the
+ * id, which a row that is read `withReference` has there.
+ */
+export function rowFieldsOf (
+  service: ServiceSlug, { ids = false }: JobColumns = {}
+): readonly string[] {
+  return [...columnsOf(service), 'checks', ...ids ? [ID_COLUMN] : []]
 }
 
 /**

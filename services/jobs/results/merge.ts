@@ -158,6 +158,11 @@ function inputsOf (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly stri
     lists.find(list => list[index] !== '')?.[index] ?? '')
 }
 
+/** What the sender gave with a row; '' if the block that held it is lost. */
+export function referenceAt ({ contacts }: Pick<MergedChunk, 'contacts'>, index: number): string {
+  return contacts?.references[index] ?? ''
+}
+
 /** Columns of a block in the order of the result file; undefined for a missing one. */
 type BlockColumns = readonly (StoredColumn | undefined)[]
 

@@ -3,18 +3,20 @@ import type { CompletedRows } from '../../../schemas/types.ts'
 import type { StoredColumn } from './block.ts'
 import { csvCell, CsvWriter } from './csv.ts'
 import {
-  type MergedChunk, columnsIn, createExtensionReader, oncePerBlock, createCellReader,
+  type MergedChunk, columnsIn, createExtensionReader, oncePerBlock, createCellReader, referenceAt,
 } from './merge.ts'
 import { columnsOf, rowFieldsOf } from './columns.ts'
+import { ID_COLUMN } from '../../../schemas/api/columns.ts'
 import type { Job } from '../job.ts'
 import type { ReadChunk } from './read-chunks.ts'
 
 /**
  * `safe` guards cells against formulas; `columns` and `keep` select cells and rows; `original` puts
- * the customer's columns of these names before them.
+ * the customer's columns of these names before them; `ids` adds the ids of the inputs.
  */
 export type CsvOptions = {
   readonly safe?: boolean
+  readonly ids?: boolean
   readonly columns?: readonly string[]
   readonly keep?: ((cells: readonly string[]) => boolean) | undefined
   readonly original?: readonly string[] | undefined
@@ -23,8 +25,8 @@ export type CsvOptions = {
 /** Lines of some rows of a chunk, and the index of the first row after them. */
 type CsvPiece = { readonly lines: Buffer, readonly nextRow: number }
 
-function columnNames (job: Job, { columns, original }: CsvOptions): readonly string[] {
-  const all = columnsOf(job.service)
+function columnNames (job: Job, { columns, original, ids }: CsvOptions): readonly string[] {
+  const all = columnsOf(job.service, { ids })
   return columns ?? (original === undefined ? all : joinedColumns(all))
 }
 
@@ -43,9 +45,9 @@ export function createCsv (job: Job, options: CsvOptions): EncodeChunk {
   if (options.columns !== undefined || options.keep !== undefined) {
     return createSelectedCsv(job, options)
   }
-  const { safe = false, original } = options
+  const { safe = false, ids = false, original } = options
   return createWholeCsv(columnsOf(job.service), {
-    safe, ...original && { original: { columns: original, safe } },
+    safe, ids, ...original && { original: { columns: original, safe } },
   })
 }
 
@@ -55,7 +57,9 @@ function createSelectedCsv (job: Job, options: CsvOptions): EncodeChunk {
   const { safe = false, keep = () => true, original } = options
   const fields = rowFieldsOf(job.service)
   const cellsAt = createCellReader(fields)
-  const positions = columnNames(job, options).map(name => fields.indexOf(name))
+  const names = columnNames(job, options)
+  const idAt = names.indexOf(ID_COLUMN)
+  const positions = names.map(name => fields.indexOf(name))
   const begin = original && createOriginalWriter({ columns: original, safe })
   return (chunk, from) => {
     const { merged, repeated } = chunk
@@ -67,7 +71,7 @@ function createSelectedCsv (job: Job, options: CsvOptions): EncodeChunk {
       begin?.(writer, merged, row)
       for (const [index, position] of positions.entries()) {
         if (index > 0 || begin !== undefined) writer.comma()
-        writer.cell(cells[position] ?? '')
+        writer.cell(index === idAt ? referenceAt(merged, row) : cells[position] ?? '')
       }
       writer.endLine()
     }
@@ -75,7 +79,11 @@ function createSelectedCsv (job: Job, options: CsvOptions): EncodeChunk {
   }
 }
 
-type WholeCsvOptions = { readonly safe: boolean, readonly original?: Original }
+type WholeCsvOptions = {
+  readonly safe: boolean
+  readonly ids: boolean
+  readonly original?: Original
+}
 
 const FIRST_SIZE_BYTES = 65_536
 /** Few milliseconds of work; a piece exceeds it by less than a line. */
@@ -87,10 +95,10 @@ const SPARE_BYTES = 16_384
  * so adjacent columns of few distinct values are joined once for all rows that agree in them: a row
  * is then a handful of texts instead of one per column. `columns` begin with row and input, and the
  * cells of duplicates begin with those of the columns; `safe` guards cells that a spreadsheet would
- * run; `original` replaces row and input.
+ * run; `original` replaces row and input; `ids` adds the id to each line.
  */
 function createWholeCsv (
-  columns: readonly string[], { safe, original }: WholeCsvOptions
+  columns: readonly string[], { safe, ids, original }: WholeCsvOptions
 ): EncodeChunk {
   const begin = original === undefined ? writeRowAndInput : createOriginalWriter(original)
   // Not stored, and always the last column.
@@ -111,6 +119,7 @@ function createWholeCsv (
         writeSegments(writer, segments[chunk.blockOf[index] ?? 0] ?? [], position)
         if (extensionAt !== undefined) writeCells(writer, [extensionAt(chunk, index)])
       } else writeCells(writer, cells.slice(2, columns.length))
+      if (ids) writeCells(writer, [referenceAt(chunk, index)])
       writer.endLine()
     }
     const lines = writer.bytes()
@@ -255,8 +264,8 @@ function createOriginalCsv (
   { columns, safe }: Original
 ): (chunk: Pick<MergedChunk, 'contacts'>, index: number) => string {
   const commas = ','.repeat(columns.length - 1)
-  return ({ contacts }, index) => {
-    const line = contacts?.references[index] ?? ''
+  return (chunk, index) => {
+    const line = referenceAt(chunk, index)
     const cells = safe || line.includes('"') ? splitLine(line) : undefined
     const count = cells?.length ?? countCommas(line) + 1
     const text = safe ? cells?.map(cell => csvCell(guardCell(cell))).join(',') ?? '' : line

@@ -4,7 +4,7 @@ import { type StoredBlock, withInlineResults } from './result-blocks.ts'
 import { rowFieldsOf } from './columns.ts'
 import { createCsv, csvHeader, type CsvOptions } from './result-csv.ts'
 import { csvLine } from './csv.ts'
-import { type Contacts, createCellReader } from './merge.ts'
+import { type Contacts, createCellReader, referenceAt } from './merge.ts'
 import { openChunks, type ReadChunk, type ReadingDeps } from './read-chunks.ts'
 import { FILTER_COLUMNS } from '../../../schemas/api/results.ts'
 import type { ServiceSlug } from '../../topology.ts'
@@ -110,7 +110,7 @@ function createRowReader (
     const skipped = Math.max(0, from - merged.firstRow)
     return Array.from({ length: merged.rows - skipped }, (_, at) => {
       const cells = repeated.get(skipped + at) ?? cellsAt(merged, skipped + at)
-      return withReference ? [...cells, merged.contacts?.references[skipped + at] ?? ''] : cells
+      return withReference ? [...cells, referenceAt(merged, skipped + at)] : cells
     })
   }
 }

@@ -1,23 +1,27 @@
 /** The result of `inspectJson`: fine, or the first violation of a limit. */
 export type Finding =
   | { readonly kind: 'fine' }
-  /** Deeper than an object in the body, or a list with an object or list in it. */
+  /** Deeper than a list of objects in the body, or a list in a list. */
   | { readonly kind: 'deep', readonly path: string }
   | { readonly kind: 'duplicate', readonly key: string }
   | { readonly kind: 'many items', readonly limit: number }
-  | { readonly kind: 'many keys', readonly limit: number }
+  /** Of one object, or of all objects of a list, whose path is given. */
+  | { readonly kind: 'many keys', readonly limit: number, readonly path?: string }
   | { readonly kind: 'long key', readonly key: string, readonly limit: number }
 
 /**
  * Fits the body of a job: 100,000 inputs, 50 labels with names of 40 escaped characters. Characters
- * of a key are those in the text, escapes included.
+ * of a key are those in the text, escapes included. All objects in lists together are at most as
+ * many as the items of a list, and those of one list have few different keys: objects of thousands
+ * of shapes take a parser seconds and many times the memory of their text.
  */
-const JSON_LIMITS = { items: 100_000, keys: 60, keyCharacters: 256 }
+const JSON_LIMITS = { items: 100_000, keys: 60, listKeys: 4, keyCharacters: 256 }
 
-/** The body and the objects in it. */
+/** The body, and the objects and lists in it; a list may have objects one level deeper. */
 const MAX_DEPTH = 2
 
 const FINE: Finding = { kind: 'fine' }
+const TOO_MANY_ITEMS: Finding = { kind: 'many items', limit: JSON_LIMITS.items }
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COLON = 0x3a
@@ -27,8 +31,17 @@ const OPEN_BRACKET = 0x5b
 const CLOSE_BRACE = 0x7d
 const CLOSE_BRACKET = 0x5d
 
-/** An open object with its keys and the last one, or an open list with its commas. */
-type Open = { readonly keys: Set<string> | undefined, key: string, commas: number }
+/**
+ * An open list with its commas, or an open object with its last key. `keys` has the keys so far and
+ * the number of the object that last had each: the objects of a list share them.
+ */
+type Open = {
+  readonly isList: boolean
+  readonly keys: Map<string, number>
+  readonly number: number
+  key: string
+  commas: number
+}
 
 /**
  * Checks a JSON text before it is parsed: nesting, numbers of items and keys, lengths of keys, and
@@ -37,50 +50,64 @@ type Open = { readonly keys: Set<string> | undefined, key: string, commas: numbe
  */
 export function inspectJson (text: string): Finding {
   const open: Open[] = []
+  let listedObjects = 0
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at)
     if (unit === QUOTE) {
       const end = endOfString(text, at)
       const object = open.at(-1)
-      if (object?.keys !== undefined && isKey(text, end)) {
-        const finding = keyFinding(object, object.keys, text.slice(at, end))
+      if (object?.isList === false && isKey(text, end)) {
+        const finding = keyFinding(open, object, text.slice(at, end))
         if (finding !== undefined) return finding
       }
       at = end - 1
     } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
-      const parent = open.at(-1)
-      const isInList = parent !== undefined && parent.keys === undefined
-      if (isInList || open.length === MAX_DEPTH) return { kind: 'deep', path: pathOf(open) }
-      open.push({ keys: unit === OPEN_BRACE ? new Set() : undefined, key: '', commas: 0 })
+      const isList = unit === OPEN_BRACKET
+      const list = open.at(-1)?.isList === true ? open.at(-1) : undefined
+      const isTooDeep = list === undefined
+        ? open.length >= MAX_DEPTH
+        : isList || open.length > MAX_DEPTH
+      if (isTooDeep) return { kind: 'deep', path: pathOf(open) }
+      if (list !== undefined) listedObjects += 1
+      if (listedObjects > JSON_LIMITS.items) return TOO_MANY_ITEMS
+      const keys = list?.keys ?? new Map<string, number>()
+      open.push({ isList, keys, number: list?.commas ?? 0, key: '', commas: 0 })
     } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) {
       open.pop()
     } else if (unit === COMMA) {
       const list = open.at(-1)
-      if (list === undefined || list.keys !== undefined) continue
+      if (list?.isList !== true) continue
       list.commas += 1
-      if (list.commas >= JSON_LIMITS.items) return { kind: 'many items', limit: JSON_LIMITS.items }
+      if (list.commas >= JSON_LIMITS.items) return TOO_MANY_ITEMS
     }
   }
   return FINE
 }
 
 /** The path of the next value, such as `inputs[3]` or `metadata.team`. */
-const pathOf = (open: readonly Open[]): string => open.reduce((path, { keys, key, commas }) => {
-  if (keys === undefined) return `${path}[${commas}]`
+const pathOf = (open: readonly Open[]): string => open.reduce((path, { isList, key, commas }) => {
+  if (isList) return `${path}[${commas}]`
   return path === '' ? key : `${path}.${key}`
 }, '')
 
 /** Adds a key to its object and checks it. */
-function keyFinding (object: Open, keys: Set<string>, literal: string): Finding | undefined {
-  const { keys: limit, keyCharacters } = JSON_LIMITS
+function keyFinding (
+  open: readonly Open[], object: Open, literal: string
+): Finding | undefined {
+  const { keys, number } = object
+  const { keyCharacters } = JSON_LIMITS
   if (literal.length > keyCharacters + 2) {
     return { kind: 'long key', key: literal.slice(1, -1), limit: keyCharacters }
   }
   const key = keyOf(literal)
-  if (keys.has(key)) return { kind: 'duplicate', key }
-  keys.add(key)
+  if (keys.get(key) === number) return { kind: 'duplicate', key }
+  keys.set(key, number)
   object.key = key
-  return keys.size > limit ? { kind: 'many keys', limit } : undefined
+  const isInList = open.at(-2)?.isList === true
+  if (isInList && keys.size > JSON_LIMITS.listKeys) {
+    return { kind: 'many keys', limit: JSON_LIMITS.listKeys, path: pathOf(open.slice(0, -1)) }
+  }
+  return keys.size > JSON_LIMITS.keys ? { kind: 'many keys', limit: JSON_LIMITS.keys } : undefined
 }
 
 /** Index after the closing quote of the string that begins at `start`, or the end of the text. */
@@ -103,6 +130,7 @@ function isKey (text: string, afterString: number): boolean {
 }
 
 function keyOf (literal: string): string {
+  if (!literal.includes('\\')) return literal.slice(1, -1)
   try {
     return JSON.parse(literal) as string
   } catch {

@@ -44,6 +44,7 @@ describe('a body', () => {
     ['{"service":"phone-validation","inputs":["1"],"inputs":["2"]}', 'inputs'],
     ['{"service":"phone-validation","s\\u0065rvice":"telegram","inputs":["1"]}', 'service'],
     ['{"service":"phone-validation","inputs":["1"],"metadata":{"a":"1","a":"2"}}', 'a'],
+    ['{"service":"phone-validation","inputs":["1",{"input":"1","id":"1","id":"2"}]}', 'id'],
   ])(`${row(4)}: %s`, async (body, param) => {
     expect(await refusal(body)).toEqual(invalid(param))
   })
@@ -63,7 +64,7 @@ describe('a body', () => {
   })
 
   it.each([
-    ['[', undefined], ['{"a":', 'a.a'], ['{"service":"phone-validation","inputs":[', 'inputs[0]'],
+    ['[', undefined], ['{"a":', 'a.a'], ['{"service":"phone-validation","inputs":[', 'inputs[0].inputs'],
   ])(`${row(6)}: of %s`, async (opening, param) => {
     for (const levels of [9, 100_000]) {
       expect(await refusal(opening.repeat(levels))).toEqual(invalid(param))

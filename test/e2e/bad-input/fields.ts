@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { row } from './rows.ts'
-import { ask, free, good, postHead, raw, refusal, service } from './support.ts'
+import { parseCsv } from '../../support/stacks/environment.ts'
+import { ask, free, good, newCustomer, postHead, raw, refusal, service } from './support.ts'
 
 const invalid = (param?: string) => [400, 'invalid_request', param]
 const labels = (count: number) =>
@@ -16,8 +17,33 @@ describe('inputs', () => {
     expect(await refusal(body)).toEqual(invalid('inputs'))
   })
 
-  it.each([[12], [null], [true], [['+1']], [{}]])(`${row(20)}: %j`, async input => {
+  it.each([[12], [null], [true], [['+1']]])(`${row(20)}: %j`, async input => {
     expect(await refusal({ service, inputs: ['+1', input] })).toEqual(invalid('inputs[1]'))
+    expect(await refusal({ service, inputs: ['+1', { input, id: '' }] }))
+      .toEqual(invalid('inputs[1].input'))
+  })
+
+  it(row(54), async () => {
+    const ids = [12, null, true, ['1'], {}, 'x'.repeat(129), '\u{1F600}'.repeat(129),
+      'a\u0000', '\n', '\u007f', '\u0085', '\ud83d', '\ude00x']
+    for (const id of ids) {
+      expect([id, ...await refusal({ service, inputs: ['+1', { input: '+1', id }] })])
+        .toEqual([id, ...invalid('inputs[1].id')])
+    }
+    const items = [[{}, 'input'], [{ id: '1' }, 'input'], [{ input: '+1' }, 'id'],
+      [{ input: '+1', id: '1', ID: '2' }, 'ID'], [{ phone: '+1', id: '1' }, 'input']] as const
+    for (const [item, field] of items) {
+      expect(await refusal({ service, inputs: [item] })).toEqual(invalid(`inputs[0].${field}`))
+    }
+    const { client } = await newCustomer()
+    const odd = ['\u{1F600}'.repeat(128), '  ', '=1+1', '"a", b', '\u202e', 'é e\u0301', '\ufeff',
+      'constructor', '__proto__', '漢字', 'null']
+    const { id } = await client.createJob({
+      service, inputs: odd.map(id => ({ input: '+12127365000', id })),
+    })
+    await client.waitForEnd(id)
+    expect((await client.resultsPage(id)).data.map(it => it['id'])).toEqual(odd)
+    expect(parseCsv(await client.results(id)).map(it => it['id'])).toEqual(odd)
   })
 
   it(row(23), async () => {

@@ -1,14 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { row } from './rows.ts'
-import { ask, newCustomer, service, start, stop } from './support.ts'
+import { ask, newCustomer, refusal, service, start, stop } from './support.ts'
 
 beforeAll(start)
 afterAll(stop)
 
-it(row(22), async () => {
+const ROWS = 100_000
+
+/** A job of invalid rows of the largest number, while other requests are answered. */
+async function runWhileOthersAreAnswered (inputs: readonly unknown[]) {
   const { key, client } = await newCustomer()
-  const inputs = Array.from({ length: 100_000 }, (_, index) => String(index).padEnd(320, 'x'))
   const post = { isAnswered: false }
   // On a busy machine a request of this size may be refused because it waits too long.
   const send = async () => {
@@ -27,8 +29,31 @@ it(row(22), async () => {
     await delay(10)
   }
   const { status, json } = await answered
-  expect([status, json.preflight?.invalidRows]).toEqual([202, 100_000])
+  expect([status, json.preflight?.invalidRows]).toEqual([202, ROWS])
   expect(meanwhile.length).toBeGreaterThan(3)
   expect(new Set(meanwhile)).toEqual(new Set([200]))
   expect((await client.waitForEnd(json.id)).chargedMicros).toBe(0)
+  return { id: json.id as string, client }
+}
+
+it(row(22), async () => {
+  await runWhileOthersAreAnswered(
+    Array.from({ length: ROWS }, (_, index) => String(index).padEnd(320, 'x')))
+})
+
+it(row(55), async () => {
+  const idOf = (index: number) => `é${index}`.padEnd(128, 'x')
+  const inputs = Array.from({ length: ROWS }, (_, index) =>
+    ({ input: String(index).padEnd(20, 'x'), id: idOf(index) }))
+  const { id, client } = await runWhileOthersAreAnswered(inputs)
+  let rows = 0
+  for await (const line of client.resultLines(id, { columns: ['id'] })) {
+    if (line['id'] !== idOf(rows)) expect(line).toEqual({ id: idOf(rows) })
+    rows += 1
+  }
+  expect(rows).toBe(ROWS)
+  const shapes = Array.from({ length: ROWS }, (_, index) => ({ [`k${index}`]: '' }))
+  expect(await refusal({ service, inputs: shapes })).toEqual([400, 'invalid_request', 'inputs[4]'])
+  const ids = inputs.map(({ id }) => ({ input: 'x'.repeat(320), id }))
+  expect(await refusal({ service, inputs: ids })).toEqual([413, 'body_too_large', undefined])
 })

@@ -60,7 +60,7 @@ function expectJob (output: string, language: string): void {
     status: 'completed',
     chargedMicros: 2_000,
     metadata: { language },
-    rows: [[1, 'valid', '+12127365000'], [2, 'valid', '+12127365000']],
+    rows: [[1, 'valid', '+12127365000', null], [2, 'valid', '+12127365000', 'customer-17']],
     hasMore: true,
     currency: 'USD',
     refused: 'job_not_found',

@@ -25,8 +25,11 @@ func main() {
 	client := vj.NewAPIClient(configuration)
 	ctx := context.WithValue(context.Background(), vj.ContextAccessToken, os.Getenv("KEY"))
 
-	request := vj.NewJobRequest("phone-validation",
-		[]string{"+12127365000", "(212) 736-5000", "call me"})
+	request := vj.NewJobRequest("phone-validation", []vj.JobInput{
+		{String: vj.PtrString("+12127365000")},
+		{InputWithId: vj.NewInputWithId("(212) 736-5000", "customer-17")},
+		{String: vj.PtrString("call me")},
+	})
 	request.SetCountryCode("US")
 	request.SetForceFresh(true)
 	request.SetMetadata(map[string]string{"language": "go"})
@@ -42,7 +45,9 @@ func main() {
 	page := must(client.JobsAPI.GetResults(ctx, created.Id).Limit(2).Execute())
 	rows := [][]any{}
 	for _, row := range page.Data {
-		rows = append(rows, []any{row.Row, row.Status, row.AdditionalProperties["e164"]})
+		rows = append(rows, []any{
+			row.Row, row.Status, row.AdditionalProperties["e164"], row.Id.Get(),
+		})
 	}
 	balance := must(client.AccountAPI.GetBalance(ctx).Execute())
 	_, _, err := client.JobsAPI.GetJob(ctx, "job_unknown").Execute()

@@ -12,7 +12,11 @@ with vj.ApiClient(configuration) as client:
     jobs = vj.JobsApi(client)
     request = vj.JobRequest(
         service="phone-validation",
-        inputs=["+12127365000", "(212) 736-5000", "call me"],
+        inputs=[
+            vj.JobInput("+12127365000"),
+            vj.JobInput(vj.InputWithId(input="(212) 736-5000", id="customer-17")),
+            vj.JobInput("call me"),
+        ],
         country_code="US",
         force_fresh=True,
         metadata={"language": "python"},
@@ -41,7 +45,7 @@ with vj.ApiClient(configuration) as client:
         "chargedMicros": job.charged_micros,
         "metadata": job.metadata,
         "listed": listed.data[0].id,
-        "rows": [[row.row, row.status, row.additional_properties["e164"]] for row in page.data],
+        "rows": [[row.row, row.status, row.additional_properties["e164"], row.id] for row in page.data],
         "hasMore": page.has_more,
         "csv": csv.data.decode().splitlines()[0],
         "currency": balance.currency,

@@ -50,6 +50,22 @@ describe('the submission of a request', () => {
     }
   })
 
+  it('has the ids of inputs apart from them, and none without any', () => {
+    const read = (inputs: readonly unknown[]) =>
+      readSubmission(requestOf({ ...good, inputs }), settings)
+    const long = 'x'.repeat(1_025)
+    expect(read(['a', { input: 'b', id: 'é' }, { input: 'b', id: '' }, { input: long, id: 'é' }]))
+      .toMatchObject({
+        inputs: ['a', 'b', 'b', long.slice(1)], references: ['', 'é', '', 'é'], ids: true,
+      })
+    for (const inputs of [['a', 'b'], ['a', { input: 'b', id: '' }]]) {
+      const submission = read(inputs)
+      expect(submission).toMatchObject({ inputs: ['a', 'b'] })
+      expect(submission).not.toHaveProperty('references')
+      expect(submission).not.toHaveProperty('ids')
+    }
+  })
+
   it('keeps what shows that an input is too long, and no more', () => {
     const blank = ' '.repeat(2_000)
     const inputs = ['x'.repeat(1_000_000), `${blank}+12127365000${blank}`, blank,
@@ -82,6 +98,17 @@ describe('the fingerprint of a request', () => {
   ])('differs by %s', (_, change) => {
     expect(fingerprintOf({ ...body, ...change })).toMatch(/^[0-9a-f]{32}$/)
     expect(fingerprintOf({ ...body, ...change })).not.toBe(own)
+  })
+
+  it('differs by the ids of inputs, and is that of strings without them', () => {
+    const [first = '', ...others] = good.inputs
+    const printOf = (id: string, rest: readonly unknown[] = others) =>
+      fingerprintOf({ ...body, inputs: [{ input: first, id }, ...rest] })
+    expect(printOf('')).toBe(own)
+    const prints = [
+      own, printOf('a'), printOf('b'), printOf('a', others.map(input => ({ input, id: 'a' }))),
+    ]
+    expect(new Set(prints).size).toBe(prints.length)
   })
 
   it('is half an HMAC over the inputs as one JSON text, however many they are', () => {

@@ -274,7 +274,7 @@ describe('a row as JSON', () => {
 
 describe('the selection of results', () => {
   const select = (query: ResultsQuery, form: 'csv' | 'json' | 'jsonl' = 'csv') =>
-    selectionOf(query, 'email-validation', form) as ResultSelection
+    selectionOf(query, { service: 'email-validation', ids: false, form }) as ResultSelection
 
   it('is everything that the form has by default, else the columns of the query', () => {
     expect(select({})).toMatchObject({
@@ -286,7 +286,8 @@ describe('the selection of results', () => {
   })
 
   it('takes countries in any case', () => {
-    const { keep } = selectionOf({ country: ['us'] }, 'phone-validation', 'csv') as ResultSelection
+    const job = { service: 'phone-validation', ids: false, form: 'csv' } as const
+    const { keep } = selectionOf({ country: ['us'] }, job) as ResultSelection
     expect(keep?.(cellsOf({ country: 'US' }))).toBe(true)
   })
 
@@ -299,6 +300,32 @@ describe('the selection of results', () => {
     ]
     expect(new Set(queries.map(query => select(query).word)).size).toBe(queries.length)
     expect(select({ country: ['us'] }).word).toBe(select({ country: ['US'] }).word)
+  })
+})
+
+describe('the id of an input', () => {
+  const withIds = { openHeader: async () => ({ metadata: {}, webhookUrl: '', ids: true } as const) }
+  const reads = (...queries: readonly string[]) => Promise.all(queries.map(async query =>
+    (await ended(withIds, [[...cells, '', 'a "b"'], [...cells, '', '']]).read(query)).body))
+
+  it('is the last member of each row as JSON, null for none', async () => {
+    const [page = '', lines = '', selected = ''] = await reads(
+      '?format=json', '?format=jsonl', '?format=json&columns=id,row')
+    const rows = JSON.parse(page).data
+    expect(rows.map((row: object) => Object.entries(row).at(-1)))
+      .toEqual([['id', 'a "b"'], ['id', null]])
+    expect(lines.trim().split('\n').map(line => JSON.parse(line))).toEqual(rows)
+    expect(JSON.parse(selected).data).toEqual([{ id: 'a "b"', row: 8 }, { id: null, row: 8 }])
+  })
+
+  it('is no column of a job without ids', async () => {
+    for (const query of ['?columns=id', '?format=jsonl&columns=row,id']) {
+      const answer = await ended().read(query)
+      expect([answer.statusCode, answer.json().error.param]).toEqual([400, 'columns'])
+      expect(answer.json().error.message).toContain('as no input of the job has an id')
+    }
+    const [row] = (await ended({}, [cells]).read('?format=json')).json().data
+    expect(row).not.toHaveProperty('id')
   })
 })
 

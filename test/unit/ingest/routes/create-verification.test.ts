@@ -70,8 +70,18 @@ describe('a verification', () => {
     expect(answer.headers).toMatchObject({
       location: `/api/v1/jobs/${JOB_ID}`, 'content-type': 'application/json; charset=utf-8',
     })
-    expect(pages).toEqual([[closed, MANIFEST, { limit: 2, inlineResults: [] }]])
+    expect(pages).toEqual([[closed, MANIFEST, { limit: 2, inlineResults: [], withReference: true }]])
     expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual([[JOB_ID, 'org_01.live']])
+  })
+
+  it('has the ids of its inputs in their rows', async () => {
+    const { post, calls } = verifying([closed], {
+      openHeader: async () => ({ metadata: {}, webhookUrl: '', ids: true }),
+      rows: async function * () { yield [[...cells, '', 'a'], [...cells, '', '']] },
+    })
+    const { results } = (await post({ ...good, inputs: ['1', { input: '2', id: 'a' }] })).json()
+    expect(results.map((row: { id: unknown }) => row.id)).toEqual(['a', null])
+    expect(calls.submissions).toMatchObject([{ references: ['', 'a'] }])
   })
 
   it('does not read the rows of an ended job before they are stored', async () => {

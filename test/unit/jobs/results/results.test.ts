@@ -177,11 +177,12 @@ const contentOfFile = fc.record({
   }), { minLength: 1, maxLength: 30 }),
   safe: fc.boolean(),
   isJoined: fc.boolean(),
+  ids: fc.boolean(),
 })
 
 describe('results as CSV', () => {
   it('are the lines of their rows, with any content, guarded and joined on request', async () => {
-    await fc.assert(fc.asyncProperty(contentOfFile, async ({ rows, safe, isJoined }) => {
+    await fc.assert(fc.asyncProperty(contentOfFile, async ({ rows, safe, isJoined, ids }) => {
       const names = ['name', 'phone', 'c']
       const lineOf = (row: number) =>
         csvLine((rows[row]?.line ?? []).slice(0, names.length)).slice(0, -2)
@@ -205,7 +206,25 @@ describe('results as CSV', () => {
       const original = isJoined ? { original: names } : {}
       const text = await textOf(results.csvStream(job, manifest, { safe, ...original }))
       expect(text.slice(text.indexOf('\r\n') + 2)).toBe(expected.join(''))
+      if (!ids) return
+      const withIds = await readAll(results.rows(job, manifest, { withReference: true }))
+      const lines = withIds.map(cells =>
+        csvLine(guarded([...cells.slice(0, columns.length), cells.at(-1) ?? ''])))
+      const csv = await textOf(results.csvStream(job, manifest, { safe, ids }))
+      expect(csv).toBe([csvLine([...columns, 'id']), ...lines].join(''))
+      expect(withIds.map(cells => cells.at(-1))).toEqual(withIds.map((_, row) =>
+        lineOf(row % rows.length)))
     }), { numRuns: 30 })
+  })
+
+  it('have the id of each row among the selected columns', async () => {
+    const { results, manifest, job } = await storedResults({
+      chunks: 1, lineOf: row => `id ${row}`, duplicates: new Map([[3, 0]]),
+    })
+    const keep = (cells: readonly string[]) => at(cells, 'source') === 'duplicate'
+    const selected = { ids: true, columns: ['id', 'row', 'carrier'], keep }
+    expect(await textOf(results.csvStream(job, manifest, selected)))
+      .toBe('id,row,carrier\r\nid 3,4,carrier 0\r\n')
   })
 
   it('have the selected rows and columns of any job', async () => {

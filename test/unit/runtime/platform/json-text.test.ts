@@ -33,10 +33,15 @@ describe('the inspection of JSON texts', () => {
     ['{"service":"a","inputs":["1","2"],"metadata":{"a":"1"}}', { kind: 'fine' }],
     ['"text"', { kind: 'fine' }],
     ['no JSON', { kind: 'fine' }],
-    ['{"inputs":["a",{}]}', { kind: 'deep', path: 'inputs[1]' }],
+    ['{"inputs":["a",{"input":"b","id":"c"},{"id":"c","input":"b"}]}', { kind: 'fine' }],
+    ['{"inputs":["a",{"id":{}}]}', { kind: 'deep', path: 'inputs[1].id' }],
+    ['{"inputs":[{"id":[]}]}', { kind: 'deep', path: 'inputs[0].id' }],
+    ['{"a":{"b":[]}}', { kind: 'deep', path: 'a.b' }],
+    ['{"inputs":[{"id":1},{"id":1,"id":2}]}', { kind: 'duplicate', key: 'id' }],
+    ['{"inputs":[{"id":1,"\\u0069d":2}]}', { kind: 'duplicate', key: 'id' }],
     ['{"inputs":[[]]}', { kind: 'deep', path: 'inputs[0]' }],
     ['{"metadata":{"a":"1","b":{}}}', { kind: 'deep', path: 'metadata.b' }],
-    ['[{}]', { kind: 'deep', path: '[0]' }],
+    ['[{}]', { kind: 'fine' }],
     ['['.repeat(9), { kind: 'deep', path: '[0]' }],
     ['{"a":1,"b":{"a":2},"c":["{","["]}', { kind: 'fine' }],
     ['{"a":"\\"b\\":","b":"a","c":"{[{["}', { kind: 'fine' }],
@@ -61,11 +66,23 @@ describe('the inspection of JSON texts', () => {
     expect(inspectJson(`{"${key}k":1}`)).toMatchObject({ kind: 'long key' })
   })
 
+  it('accepts few different keys in all objects of a list, and few such objects in all', () => {
+    const objects = (count: number) => `[${'{"a":1,"b":1},'.repeat(count - 1)}{"c":1,"d":1}]`
+    const text = (first: number, second: number) =>
+      `{"inputs":${objects(first)},"others":${objects(second)}}`
+    expect(inspectJson(text(50_000, 50_000))).toEqual({ kind: 'fine' })
+    expect(inspectJson(text(50_000, 50_001))).toEqual({ kind: 'many items', limit: 100_000 })
+    expect(inspectJson('{"inputs":[{"a":1,"b":1,"c":1,"d":1},"",{"e":1}]}'))
+      .toEqual({ kind: 'many keys', limit: 4, path: 'inputs[2]' })
+  })
+
   it.each([
     ['objects among inputs', `{"inputs":[${'{},'.repeat(35 * MEGABYTE / 3)}`],
     ['labels without end', `{"metadata":{${distinctKeys(2_000_000)}}}`],
     ['items without end', `{"inputs":[${'1,'.repeat(17 * MEGABYTE)}`],
     ['levels without end', '{"a":'.repeat(7 * MEGABYTE)],
+    ['objects of as many shapes', `{"inputs":[${
+      Array.from({ length: 2_000_000 }, (_, index) => `{"k${index}":""}`).join()}`],
   ])('stops at the first violation in 35 MB of %s', (_what, text) => {
     const { spy, reads } = counted(text)
     expect(inspectJson(spy)).not.toEqual({ kind: 'fine' })
