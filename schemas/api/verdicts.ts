@@ -11,7 +11,7 @@ export type RowStatus = typeof ROW_STATUSES[number]
 export const ROW_SOURCES = ['live', 'cache', 'duplicate', 'preflight', 'none'] as const
 
 /** Why a row has no canonical form; such a row is free and never reaches a provider. */
-const PREFLIGHT_REASONS = [
+export const PREFLIGHT_REASONS = [
   'empty', 'too_long_input', 'control_character', 'malformed_unicode', 'hidden_character',
   'not_a_phone_number', 'no_calling_code', 'unknown_calling_code', 'too_short', 'too_long',
   'impossible_length',

@@ -1,32 +1,15 @@
-import type { FastifyReply, RouteOptions } from 'fastify'
+import type { RouteOptions } from 'fastify'
 import type { Journal } from '../../schemas/types.ts'
 import { readNote } from '../money/movement-texts.ts'
 import { tenantOf } from '../accounts/tenant.ts'
-import type { Client, JobStatusResource } from '../client/client.ts'
+import type { Client } from '../client/client.ts'
 import { post, ZERO_AMOUNTS } from '../money/prices.ts'
 import {
-  customerRoutes, type Exchange, type LogPage, may, type PageDeps, readLogPage, type Visit,
+  customerRoutes, type LogPage, may, type PageDeps, readLogPage, type Visit,
 } from './context.ts'
 import { html, type Html, money, signedMoney, time } from './html.ts'
-import { jobTable, uploadLink } from './job-components.ts'
 import { customerPage, emptyState, sendHtml, table } from './layout.ts'
-
-const LATEST_JOBS = 5
-
-/** The first page: money and the latest jobs. */
-export function overviewRoutes (deps: PageDeps): readonly RouteOptions[] {
-  return [customerRoutes(deps)('GET', '/:mode/overview', {
-    access: 'overview.view', navigation: 'Overview',
-  }, sendOverview)]
-}
-
-async function sendOverview ({ visit, reply }: Exchange): Promise<FastifyReply> {
-  const [balance, page] = await Promise.all([
-    may(visit.visitor, 'balance.view') ? visit.client.balance() : undefined,
-    may(visit.visitor, 'jobs.view') ? visit.client.jobsPage({ limit: LATEST_JOBS }) : undefined,
-  ])
-  return sendHtml(reply, overviewView(visit, { balance, jobs: page?.data }))
-}
+import { topUpHint } from './overview.ts'
 
 /** The balance with its movements. */
 export function balanceRoutes (deps: PageDeps): readonly RouteOptions[] {
@@ -38,40 +21,15 @@ export function balanceRoutes (deps: PageDeps): readonly RouteOptions[] {
       visit.client.balance(),
       readLogPage(request, range => deps.journal.readNewest(tenantOf(orgId, mode), range)),
     ])
-    return sendHtml(reply, balanceView(visit, balance, page))
+    return sendHtml(reply, balanceView(visit, balance, page, deps))
   })]
 }
 
 type Balance = Awaited<ReturnType<Client['balance']>>
 
-/** What the role of the visitor may see. */
-type Overview = {
-  readonly balance: Balance | undefined
-  readonly jobs: readonly JobStatusResource[] | undefined
-}
-
-function overviewView (visit: Visit, { balance, jobs }: Overview): Html {
-  const { mode } = visit.tenant
-  const hasJobs = jobs !== undefined && jobs.length > 0
-  return customerPage(visit, {
-    title: 'Overview',
-    scripts: ['live.js'],
-    body: html`
-      <div class="heading"><h1>Overview</h1>${hasJobs && uploadLink(visit)}</div>
-      ${balance && figures(balance)}
-      ${jobs && html`<section>
-        <div class="heading"><h2>Latest jobs</h2>
-          ${hasJobs && html`<a href="/${mode}/jobs">All jobs</a>`}</div>
-        ${hasJobs
-          ? jobTable(visit, jobs)
-          : emptyState('No job yet. Verify a file of phone numbers or e-mail addresses, or send ' +
-            'jobs through the REST interface.', uploadLink(visit))}
-      </section>`}`,
-  })
-}
-
 function balanceView (
-  visit: Visit, balance: Balance, { entries, older }: LogPage<Journal>
+  visit: Visit, balance: Balance, { entries, older }: LogPage<Journal>,
+  { supportUrl }: Pick<PageDeps, 'supportUrl'>
 ): Html {
   const { mode } = visit.tenant
   return customerPage(visit, {
@@ -79,13 +37,14 @@ function balanceView (
     body: html`
       <h1>Balance</h1>
       ${figures(balance)}
+      ${mode === 'live' && html`<p class="hint">${topUpHint(supportUrl)}</p>`}
       <section>
         <h2>Movements</h2>
         <p class="hint">From the journal, newest first. New movements appear within seconds.</p>
         ${entries.length === 0
           ? emptyState(mode === 'test'
             ? 'No movements: test jobs are free.'
-            : 'No movements yet. The operator of this installation adds money.')
+            : 'No movements yet.')
           : movementTable(visit, entries)}
         ${older !== undefined && html`
           <p><a class="button quiet" href="/${mode}/balance?before=${older}">Older

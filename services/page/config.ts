@@ -72,6 +72,13 @@ export const pageConfig = defineConfig({
   }),
   ...signInFields,
   ...connectionFields,
+  SUPPORT_URL: Type.String({
+    default: '',
+    pattern: '^((https://|mailto:).+)?$',
+    description: 'Where customers have their balance topped up and ask for sign-in links, shown ' +
+      'on the page.',
+    examples: ['mailto:support@example.com'],
+  }),
   METRICS_TARGETS: Type.Array(Type.String({ pattern: '^https?://.+' }), {
     default: [],
     description: 'Metrics endpoints of the services, for the drawing of the pipeline.',

@@ -32,6 +32,8 @@ export type PageDeps = AccessStores & {
   readonly webhookSecrets: WebhookSecrets
   readonly journal: Pick<JournalCopy, 'readNewest'>
   readonly pipelineStatus: () => Promise<PipelineStatus>
+  /** Where customers ask for money and help; '' for nowhere. */
+  readonly supportUrl: string
   /** Waits between two polls of running jobs; the real clock by default. */
   readonly sleep?: Sleep
 }
@@ -128,7 +130,7 @@ export type Visit = {
 }
 
 /** An organization of a person. */
-export type MemberOf = { readonly orgId: string, readonly name: string, readonly role: Role }
+type MemberOf = { readonly orgId: string, readonly name: string, readonly role: Role }
 
 /** A request of a customer with its reply. */
 export type Exchange = {

@@ -28,18 +28,18 @@ function textOf (value: HtmlValue): string {
 }
 
 const COUNT = new Intl.NumberFormat('en-US')
-/** The minimum number of decimals of an amount. */
-const MIN_DECIMALS = 2
+/** Decimals of every amount: rows cost fractions of a cent. */
+const DECIMALS = 4
 
 /** A whole number with separators: `1,234,567`. */
 export function count (number: number): string {
   return COUNT.format(number)
 }
 
-/** An amount of USD micros without trailing zeros, but with at least cents: `$1,234.5025`. */
+/** An amount of USD micros with four decimals, more only where it has them: `$1,234.5000`. */
 export function money (micros: number): string {
   const [whole = '', fraction = ''] = usdOf(Math.abs(micros)).split('.')
-  const digits = fraction.replace(/0+$/, '').padEnd(MIN_DECIMALS, '0')
+  const digits = fraction.replace(/0+$/, '').padEnd(DECIMALS, '0')
   return `${micros < 0 ? '−' : ''}$${COUNT.format(BigInt(whole))}.${digits}`
 }
 

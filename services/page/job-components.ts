@@ -1,8 +1,9 @@
 import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import type { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import type { JobStatusResource } from '../client/client.ts'
+import { shareBar, swatch } from './charts.ts'
 import { may, type Visit } from './context.ts'
-import { count, html, type Html, share, time } from './html.ts'
+import { count, html, type Html, money, share, time } from './html.ts'
 import { badge, type TableColumn, table } from './layout.ts'
 
 type Status = JobStatusResource['status']
@@ -81,7 +82,7 @@ export function jobTable (
         text: 'Job',
         isHeader: true,
         look: 'job',
-        cell: job => html`<a class="${job.metadata.file === undefined ? 'id' : 'file'}"
+        cell: job => html`<a class="${jobName(job) === job.id ? 'id' : 'file'}"
           href="/${mode}/jobs/${job.id}">${jobName(job)}</a>`,
       },
       { text: 'State', look: 'wide-state', cell: jobState },
@@ -100,9 +101,9 @@ export function uploadLink ({ visitor, tenant }: Visit): Html | false {
 /** How many jobs of one page get live updates. */
 export const MAX_LIVE_JOBS = 20
 
-/** The name of a job for people: its file, or its id. */
+/** The name of a job for people: its file, its label `name`, or its id. */
 export function jobName ({ id, metadata }: JobStatusResource): string {
-  return metadata.file ?? id
+  return metadata.file ?? metadata.name ?? id
 }
 
 type Counter = typeof ROW_COUNTERS[number]
@@ -118,8 +119,6 @@ const PARTS: Readonly<Record<Counter, readonly [name: string, tone: string]>> = 
   pendingRecords: ['Open', 'seven'],
 }
 
-type Segment = { readonly name: string, readonly rows: number, readonly tone: string }
-
 /** The breakdown of a job: a bar of its parts, and the same as a table. */
 export function breakdown (job: JobStatusResource): Html {
   const segments = Object.entries(PARTS).map(([counter, [name, tone]]) =>
@@ -127,15 +126,13 @@ export function breakdown (job: JobStatusResource): Html {
   const cells = (rows: number) => html`<td class="number">${count(rows)}</td>
     <td class="number">${share(rows, job.totalRows)}</td>`
   return html`<div class="breakdown" id="breakdown-${job.id}">
-    ${bar(segments, job.totalRows)}
+    ${shareBar('Where verdicts come from', segments, job.totalRows)}
     <table>
       <caption class="unseen">Rows by where their verdicts come from</caption>
       <thead><tr><th scope="col">Rows</th><th scope="col" class="number">Number</th>
         <th scope="col" class="number">Share</th></tr></thead>
       <tbody>${segments.map(({ name, rows, tone }) => html`<tr>
-        <th scope="row"><svg class="swatch" viewBox="0 0 10 10" width="10" height="10"
-          aria-hidden="true" focusable="false"><rect class="tone-${tone}" width="10" height="10"
-          rx="2"/></svg> ${name}</th> ${cells(rows)}</tr>`)}</tbody>
+        <th scope="row">${swatch(tone)} ${name}</th> ${cells(rows)}</tr>`)}</tbody>
       <tfoot>
         <tr><th scope="row">With a verdict</th> ${cells(job.successRecords)}</tr>
         <tr><th scope="row">Without a verdict, free</th> ${cells(job.failedRecords)}</tr>
@@ -144,35 +141,19 @@ export function breakdown (job: JobStatusResource): Html {
   </div>`
 }
 
-const WIDTH = 1_000
-const HEIGHT = 28
-/** The minimum width of a segment, so that every segment is visible. */
-const MIN_WIDTH = 4
-
-function bar (segments: readonly Segment[], totalRows: number): Html {
-  const widths = scaleToBar(segments.map(({ rows }) => rows))
-  const shares = segments.filter(({ rows }) => rows > 0)
-    .map(({ name, rows }) => `${name} ${share(rows, totalRows)}`)
-  let x = 0
-  const rects = segments.map(({ name, rows, tone }, index) => {
-    const width = widths[index] ?? 0
-    const rect = width > 0 && html`<rect class="tone-${tone}" x="${x.toFixed(2)}" y="0"
-      width="${width.toFixed(2)}" height="${HEIGHT}"><title>${name}: ${count(rows)}</title></rect>`
-    x += width
-    return rect
-  })
-  return html`<svg class="bar" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none"
-    role="img" aria-label="Where verdicts come from: ${shares.join(', ')}.">${rects}</svg>`
-}
-
-/** The widths of numbers of rows, which add up to the width of the bar. */
-function scaleToBar (numbers: readonly number[]): readonly number[] {
-  const whole = numbers.reduce((sum, rows) => sum + rows, 0)
-  if (whole === 0) return numbers.map(() => 0)
-  const minimal = numbers.map(rows =>
-    rows === 0 ? 0 : Math.max(MIN_WIDTH, WIDTH * rows / whole))
-  const sum = minimal.reduce((all, width) => all + width, 0)
-  return minimal.map(width => width * WIDTH / sum)
+/** The money of a job. Live updates replace this element by its id. */
+export function moneyTable (job: JobStatusResource): Html {
+  const line = (name: string, micros: number, hint: string) => html`<tr>
+    <th scope="row">${name}<br><span class="hint">${hint}</span></th>
+    <td class="number">${money(micros)}</td></tr>`
+  return html`<div class="breakdown" id="money-${job.id}"><table>
+    <caption class="unseen">Money of the job</caption>
+    <tbody>
+      ${line('Maximum price', job.maxQuoteMicros, 'Reserved when the job was accepted')}
+      ${isEnded(job) && html`
+        ${line('Charged', job.chargedMicros, 'For rows with a verdict that was checked live')}
+        ${line('Released', job.releasedMicros, 'Back in your balance')}`}
+    </tbody></table></div>`
 }
 
 /** The delivery attempts of a job, to all its receivers, or of an endpoint, for all jobs. */
@@ -210,7 +191,10 @@ export function attemptTable (
   ])
 }
 
-const OUTCOMES: Readonly<Record<AttemptBody['outcome'], readonly [text: string, tone: string]>> = {
+/** Outcomes of attempts in words, with their tones. */
+export const OUTCOMES: Readonly<
+  Record<AttemptBody['outcome'], readonly [text: string, tone: string]>
+> = {
   delivered: ['Delivered', 'good'],
   failed: ['Failed, retrying', 'waiting'],
   gone: ['Receiver gone', 'bad'],

@@ -1,34 +1,38 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { LRUCache } from 'lru-cache'
 import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import { JOB_STATES } from '../../schemas/api/job.ts'
 import type { JobListBody } from '../../schemas/api/list-jobs.ts'
 import type { ResultRow, ResultsPage } from '../../schemas/api/results.ts'
+import { ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
 import { ApiError, type Client, type JobStatusResource } from '../client/client.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { SERVICE_SLUGS } from '../topology.ts'
+import { VERDICTS } from './charts.ts'
 import {
   customerRoutes, type Exchange, field, forCustomer, may, type PageDeps, sendCsv, type Visit,
 } from './context.ts'
 import { isStillSignedIn, requesterOf } from './guard.ts'
 import { count, html, type Html, money, time } from './html.ts'
 import {
-  attemptTable, breakdown, isEnded, jobName, jobState, jobTable, MAX_LIVE_JOBS, stateText,
-  uploadLink, waitingRows,
+  attemptTable, breakdown, isEnded, jobName, jobState, jobTable, MAX_LIVE_JOBS, moneyTable,
+  stateText, uploadLink, waitingRows,
 } from './job-components.ts'
 import {
   badge, customerPage, emptyState, findNotice, postForm, redirect, select, sendHtml, table,
 } from './layout.ts'
 import { PageError } from './page-error.ts'
 import type { Permission } from './roles.ts'
+import { type JobSummary, quality, summarize, summaryTables } from './verdicts.ts'
 
 const JOBS_PER_PAGE = 20
 /** The maximum page size of the REST interface. */
 const MAX_JOBS_PER_PAGE = 100
 /** How many of these pages one search reads. */
 const MAX_SEARCHED_PAGES = 5
-const PREVIEW_ROWS = 20
+const PREVIEW_ROWS = 100
 
 /** Ids of a path become part of a REST path, so they may contain no other characters. */
 const ID = /^[a-z]+_[0-9a-z]{1,64}$/
@@ -79,6 +83,7 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
       await visit.client.eraseJob(id, { cache: field(request, 'cache') === 'yes' })
       return redirect(exchange, `jobs/${id}`, 'erased')
     }),
+    summaryRoute(deps),
     liveRoute(deps),
   ]
 }
@@ -135,9 +140,11 @@ async function sendJob (
 ): Promise<FastifyReply> {
   const { id } = pathIds(request.params)
   const job = await visit.client.job(id)
+  const { verdict } = request.query as { readonly verdict?: unknown }
+  const status = ROW_STATUSES.find(name => name === verdict)
   const isShown = (permission: Permission) => isEnded(job) && may(visit.visitor, permission)
   const [preview, attempts] = await Promise.all([
-    isShown('results.view') ? previewOf(visit.client, id) : undefined,
+    isShown('results.view') ? previewOf(visit.client, id, status) : undefined,
     isShown('webhooks.view') ? visit.client.deliveries(id) : [],
   ])
   if (preview !== undefined && preview.data.length > 0) {
@@ -149,12 +156,14 @@ async function sendJob (
       details: { mode: visit.tenant.mode },
     })
   }
-  return sendHtml(reply, jobView(visit, { job, preview, attempts, notice: findNotice(request) }))
+  return sendHtml(reply, jobView(visit, {
+    job, preview, status, attempts, notice: findNotice(request),
+  }))
 }
 
-async function previewOf (client: Client, id: string) {
+async function previewOf (client: Client, id: string, status: RowStatus | undefined) {
   try {
-    return await client.resultsPage(id, { limit: PREVIEW_ROWS })
+    return await client.resultsPage(id, { limit: PREVIEW_ROWS, ...status && { status } })
   } catch (error) {
     // The results are erased, or older than their retention.
     if (error instanceof ApiError && error.status === 410) return undefined
@@ -235,6 +244,8 @@ type JobDetails = {
   readonly job: JobStatusResource
   /** The first rows, while results exist. */
   readonly preview: ResultsPage | undefined
+  /** The verdict that these have; undefined for any. */
+  readonly status: RowStatus | undefined
   readonly attempts: readonly AttemptBody[]
   readonly notice: Html | undefined
 }
@@ -246,7 +257,7 @@ function jobView (visit: Visit, details: JobDetails): Html {
   const mayChange = may(visit.visitor, 'jobs.change')
   return customerPage(visit, {
     title: `Job ${jobName(job)}`,
-    scripts: ['live.js'],
+    scripts: ['live.js', 'sort.js'],
     body: html`
       <p class="back"><a href="/${mode}/jobs">Jobs</a></p>
       ${notice}
@@ -262,7 +273,16 @@ function jobView (visit: Visit, details: JobDetails): Html {
       ${jobState(job)}
       ${waitingRows(job, visit.zone)}
       ${facts(visit, job)}
-      <section><h2>Rows</h2>${breakdown(job)}</section>
+      <div class="columns">
+        <section><h2>Verdicts</h2>${quality(job)}</section>
+        <div>
+          <section><h2>Money</h2>${moneyTable(job)}</section>
+          <section><h2>Where verdicts come from</h2>${breakdown(job)}</section>
+        </div>
+      </div>
+      ${may(visit.visitor, 'results.view') && isErasable(job) && html`
+        <div aria-live="polite" data-part="/${mode}/jobs/${job.id}/summary">
+          <section><p class="hint">Counting the results.</p></section></div>`}
       ${may(visit.visitor, 'results.view') && resultSection(visit, details)}
       ${may(visit.visitor, 'webhooks.view') && deliverySection(visit, details)}`,
   })
@@ -278,18 +298,15 @@ function facts ({ zone }: Visit, job: JobStatusResource): Html {
     ${fact('Ended', job.completedAt === null ? 'Not yet' : time(job.completedAt, zone))}
     ${job.deadline !== null && fact('Deadline', time(job.deadline, zone))}
     ${job.erasedAt !== null && fact('Erased', time(job.erasedAt, zone))}
-    ${fact('Maximum price', money(job.maxQuoteMicros))}
-    ${isEnded(job) && fact('Charged', money(job.chargedMicros))}
-    ${isEnded(job) && fact('Released', money(job.releasedMicros))}
   </dl>`
 }
 
-function resultSection (visit: Visit, { job, preview }: JobDetails): Html {
-  return html`<section><div class="heading">
+function resultSection (visit: Visit, { job, preview, status }: JobDetails): Html {
+  return html`<section id="results"><div class="heading">
       <h2>Results</h2>
       ${preview !== undefined && downloads(visit, job)}</div>
     ${preview !== undefined
-      ? previewTable(job, preview)
+      ? html`${verdictChoice(visit, job, status)}${previewTable(job, preview, status)}`
       : emptyState(!isEnded(job)
         ? 'Results appear as soon as the job has ended. You may close this page: the job continues.'
         : job.erasedAt === null
@@ -313,26 +330,57 @@ function downloads (
     </div>`
 }
 
+/** Chooses the verdict of the rows that are shown. */
+function verdictChoice (
+  { tenant: { mode } }: Visit, { id, verdicts }: JobStatusResource, status: RowStatus | undefined
+): Html {
+  const choice = (text: string, query: string, isChosen: boolean) => html`
+    <a href="/${mode}/jobs/${id}${query}#results"${isChosen && html` aria-current="true"`}>${
+      text}</a>`
+  return html`<nav class="modes" aria-label="Verdict of the rows">
+    ${choice('All', '', status === undefined)}
+    ${Object.entries(VERDICTS).map(([name, [text]]) => choice(verdicts === null
+      ? text
+      : `${text} ${count(verdicts[name as RowStatus])}`, `?verdict=${name}`, name === status))}
+  </nav>`
+}
+
 const PREVIEW_COLUMNS = [
   'row', 'input', 'status', 'reason', 'source', 'confidence', 'e164', 'email', 'country',
   'line_type', 'carrier',
 ] as const
 
-function previewTable (job: JobStatusResource, { data }: ResultsPage): Html {
+function previewTable (
+  job: JobStatusResource, { data }: ResultsPage, status: RowStatus | undefined
+): Html {
   // Omits columns that are blank in every row.
   const columns = PREVIEW_COLUMNS.filter(name => data.some(row => (row[name] ?? '') !== ''))
   return html`
-    <p class="hint">The first ${count(data.length)} of ${count(job.totalRows)} rows. The file has
-      all rows and columns; cells that a spreadsheet would run as a formula start with an
-      apostrophe.</p>
-    ${table('Results', data, columns.map(name => ({
+    <p class="hint">The first ${count(data.length)} ${status === undefined
+      ? `of ${count(job.totalRows)} rows`
+      : `rows that are ${status}`}. The file has all rows and columns; cells that a spreadsheet
+      would run as a formula start with an apostrophe.</p>
+    ${data.some(isByPlan) && html`<p class="hint">By numbering plan: the range of the number is
+      assigned or not, which does not say that a number is in service. A carrier check does: verify
+      the file with a service such as carrier-lookup, where it is set up.</p>`}
+    ${data.length > 0 && table('Results', data, columns.map(name => ({
       text: name.replace('_', ' '),
       isNumber: name === 'row' || name === 'confidence',
       cell: (row: ResultRow) => {
         const text = String(row[name] ?? '')
+        if (name === 'source' && isByPlan(row)) return PLAN_SOURCES[text] ?? text
         return name === 'status' ? badge(text, TONES[text] ?? 'muted') : text
       },
-    })))}`
+    })), { isSortable: true })}`
+}
+
+const PLAN_SOURCES: Readonly<Record<string, string>> = {
+  live: 'by numbering plan', cache: 'by numbering plan (cache)',
+}
+
+/** Whether only the range of a number was looked up. */
+function isByPlan ({ checks }: ResultRow): boolean {
+  return checks?.numbering_plan !== undefined && checks.vendor === undefined
 }
 
 const TONES: Readonly<Record<string, string>> = {
@@ -387,6 +435,27 @@ function eraseView (visit: Visit, job: JobStatusResource): Html {
             <a class="button quiet" href="${path}">Keep it</a></p>`)}
       </div>`,
   })
+}
+
+const MAX_SUMMARIES = 200
+
+/** The counts of an ended job by country, line type, provider and domain, for the script. */
+function summaryRoute (deps: PageDeps): RouteOptions {
+  // The results of an ended job do not change.
+  const summaries = new LRUCache<string, JobSummary>({ max: MAX_SUMMARIES })
+  return {
+    method: 'GET',
+    url: '/:mode/jobs/:id/summary',
+    config: { access: 'results.view', forScript: true },
+    handler: forCustomer(deps, async ({ visit, request, reply }) => {
+      const job = await visit.client.job(pathIds(request.params).id)
+      if (!isErasable(job)) throw new PageError('not_found')
+      const summary = summaries.get(job.id) ?? await summarize(visit.client, job)
+      if (summary === undefined) return reply.send({ html: '' })
+      summaries.set(job.id, summary)
+      return reply.send({ html: summaryTables(summary).html })
+    }),
+  }
 }
 
 /** A change of a page, as its script receives it. */
@@ -508,6 +577,8 @@ function nextUpdate (
 
 /** What only the page of one job shows. */
 const ownElements = (job: JobStatusResource, zone: string) => [
+  [`quality-${job.id}`, quality(job).html] as const,
+  [`money-${job.id}`, moneyTable(job).html] as const,
   [`breakdown-${job.id}`, breakdown(job).html] as const,
   [`waiting-${job.id}`, waitingRows(job, zone).html] as const,
 ]

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { stripTypeScriptTypes } from 'node:module'
+import { createRequire, stripTypeScriptTypes } from 'node:module'
+import { dirname } from 'node:path'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Session } from '../accounts/sessions.ts'
 import { MODES } from '../accounts/tenant.ts'
@@ -8,6 +9,8 @@ import { type Exchange, isRecent, may, type Visit } from './context.ts'
 import { html, type Html, type HtmlValue } from './html.ts'
 import type { ErrorContent } from './page-error.ts'
 import { needsRecent } from './roles.ts'
+
+const require = createRequire(import.meta.url)
 
 type Content = {
   readonly title: string
@@ -233,9 +236,13 @@ export type TableColumn<Row> = {
   readonly look?: string
 }
 
-/** A table that scrolls horizontally on its own, also with the keyboard. */
+/**
+ * A table that scrolls horizontally on its own, also with the keyboard. The headings of a sortable
+ * one are buttons of the script `sort.js`.
+ */
 export function table<Row> (
-  name: string, rows: Iterable<Row>, columns: readonly TableColumn<Row>[]
+  name: string, rows: Iterable<Row>, columns: readonly TableColumn<Row>[],
+  { isSortable = false } = {}
 ): Html {
   const looks = columns.map(({ isNumber, look = isNumber === true ? 'number' : '' }) =>
     look !== '' && html` class="${look}"`)
@@ -243,7 +250,11 @@ export function table<Row> (
     <caption class="unseen">${name}</caption>
     <thead><tr>${columns.map(({ text, isNumber, isUnseen }) => html`
       <th scope="col"${isNumber === true && html` class="number"`}>${
-        isUnseen === true ? html`<span class="unseen">${text}</span>` : text}</th>`)}</tr></thead>
+        isUnseen === true
+          ? html`<span class="unseen">${text}</span>`
+          : isSortable
+            ? html`<button class="sort" type="button">${text}</button>`
+            : text}</th>`)}</tr></thead>
     <tbody>${[...rows].map(row => html`<tr>${columns.map(({ cell, isHeader }, index) =>
       isHeader === true
         ? html`<th${looks[index]} scope="row">${cell(row)}</th>`
@@ -318,12 +329,15 @@ const TYPES: Readonly<Record<string, string>> = {
 
 const OWN_FILES = [
   'page.css', 'theme.js', 'copy.js', 'live.js', 'columns.js', 'upload.js', 'pipeline.js',
-  'mail-servers.js', 'sign-in.js', 'icon.svg',
+  'mail-servers.js', 'refresh.js', 'sign-in.js', 'charts.js', 'sort.js', 'icon.svg',
 ] as const
 /** What browsers share with the service, which reads the same files. */
 const CSV_FORMAT = 'csv-format.js'
 
-type AssetName = typeof OWN_FILES[number] | typeof CSV_FORMAT
+/** The library that draws charts. */
+const CHART = 'chart.umd.min.js'
+
+type AssetName = typeof OWN_FILES[number] | typeof CSV_FORMAT | typeof CHART
 
 /** All static files, read once. Modules import each other by relative names. */
 export const assets: ReadonlyMap<AssetName, Asset> = readAll()
@@ -338,6 +352,7 @@ function readAll (): ReadonlyMap<AssetName, Asset> {
   const contents = new Map<AssetName, Buffer>([
     ...OWN_FILES.map(name =>
       [name, readFileSync(`${import.meta.dirname}/static/${name}`)] as const),
+    [CHART, readFileSync(`${dirname(require.resolve('chart.js'))}/${CHART}`)],
     [CSV_FORMAT, Buffer.from(stripTypeScriptTypes(readFileSync(format, 'utf8')))],
   ])
   // One hash for all files, because modules import each other from the same folder.

@@ -45,6 +45,7 @@ async function startPage (config: PageConfig, context: ServiceContext): Promise<
       pipelineStatus: createPipelineMonitor({
         targets: config.METRICS_TARGETS, targetsFile: config.METRICS_TARGETS_FILE,
       }),
+      supportUrl: config.SUPPORT_URL,
     },
     trustedProxies: config.TRUSTED_PROXIES,
     log: context.log,

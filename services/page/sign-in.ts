@@ -34,7 +34,9 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
       url: '/sign-in',
       config: { access: 'everybody' },
       handler: (request, reply) => sendHtml(reply, signInView({
-        notice: findNotice(request), hasProvider: deps.identityProvider !== undefined,
+        notice: findNotice(request),
+        hasProvider: deps.identityProvider !== undefined,
+        supportUrl: deps.supportUrl,
       })),
     },
     {
@@ -217,10 +219,14 @@ function startPathOf (subject: SignedIn): string {
   return subject.kind === 'operator' ? '/pipeline' : START
 }
 
-type SignInOptions = { readonly notice: Html | undefined, readonly hasProvider: boolean }
+type SignInOptions = {
+  readonly notice: Html | undefined
+  readonly hasProvider: boolean
+  readonly supportUrl: string
+}
 
 /** Offers the sign-in through the provider, if there is one, and explains links. */
-function signInView ({ notice, hasProvider }: SignInOptions): Html {
+function signInView ({ notice, hasProvider, supportUrl }: SignInOptions): Html {
   return plainPage({
     title: 'Sign in',
     body: html`
@@ -229,18 +235,20 @@ function signInView ({ notice, hasProvider }: SignInOptions): Html {
         ${notice}
         ${hasProvider
           ? html`<p><a class="button" href="/sign-in/start">Sign in</a></p>
-            <details><summary>Sign in with a link</summary>${linkHelp}</details>`
-          : linkHelp}
+            <details><summary>Sign in with a link</summary>${linkHelp(supportUrl)}</details>`
+          : linkHelp(supportUrl)}
       </div>`,
   })
 }
 
-const linkHelp = html`
-  <p>A link signs in one browser, once, within ten minutes. Ask the operator of this installation
-    for one. This command creates it:</p>
-  <pre><code>npm run admin -- sign-in --org ORG_ID</code></pre>
-  <p class="hint">Operators of the pipeline pass <code>--operator</code> instead of
-    <code>--org ORG_ID</code>.</p>`
+/** How customers get a link; operators find the command in the documentation. */
+function linkHelp (supportUrl: string): Html {
+  return html`
+    <p>You sign in with a personal link. It works once, in one browser, within ten minutes.</p>
+    <p>${supportUrl === ''
+      ? 'Your contact at the service sends you one.'
+      : html`<a class="button quiet" href="${supportUrl}">Ask for a link</a>`}</p>`
+}
 
 /**
  * The page of a sign-in link. A script reads the code behind the # and only the button submits it,

@@ -45,7 +45,13 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
         ])
         const priceMicros = services.find(({ slug }) => slug === options.service)?.priceMicros ?? 0
         const { availableMicros } = balance
-        return reply.send({ html: quoteView({ quote, availableMicros, priceMicros }).html })
+        const { earlier, parts } = request.query as UploadQuery
+        const preflight = addUp(quote.preflight, readCounts(earlier))
+        const jobs = /^\d{1,4}$/.test(String(parts)) ? Number(parts) : 1
+        const { html } = quoteView({
+          quote: { ...quote, preflight }, availableMicros, priceMicros, jobs,
+        })
+        return reply.send({ html, preflight })
       }),
     },
     {
@@ -63,6 +69,33 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       }),
     },
   ]
+}
+
+type Preflight = QuoteBody['preflight']
+type Counts = Readonly<Record<typeof COUNTED[number], number>>
+
+const COUNTED = [
+  'totalRows', 'invalidRows', 'duplicateRows', 'cacheHits', 'freshChecks', 'maxQuoteMicros',
+] as const
+
+/** The counts of parts that were quoted before, as the browser sends them back; zero without. */
+function readCounts (text: unknown): Counts {
+  let sent: Readonly<Record<string, unknown>> | null = null
+  try {
+    sent = JSON.parse(String(text)) as typeof sent
+  } catch {
+    // Zero, as for the first part.
+  }
+  return Object.fromEntries(COUNTED.map(name => {
+    const number = Number(sent?.[name])
+    return [name, Number.isSafeInteger(number) && number >= 0 ? number : 0]
+  })) as Counts
+}
+
+/** The counts of several parts of a file. */
+function addUp (preflight: Preflight, earlier: Counts): Preflight {
+  const sums = COUNTED.map(name => [name, preflight[name] + earlier[name]])
+  return { ...preflight, ...Object.fromEntries(sums) as Counts }
 }
 
 type Upload = { readonly file: Buffer, readonly options: FileOptions }
@@ -109,13 +142,15 @@ function uploadView (visit: Visit, services: readonly Service[]): Html {
             data-token="${visit.visitor.session.token}">
             <label>CSV file <input type="file" name="file" accept=".csv,.tsv,.txt,text/csv"
               aria-describedby="file-hint" required></label>
-            <p class="hint" id="file-hint">One contact per line, up to 100,000 lines and 34 MiB,
-              separated by comma, semicolon, tab or bar.</p>
+            <p class="hint" id="file-hint">One contact per line, separated by comma, semicolon, tab
+              or bar, up to 200 MiB. More than 100,000 lines become several jobs.</p>
             <div id="chosen" hidden>${choices(usable)}</div>
             <p id="error" class="notice bad" role="alert" hidden></p>
             <button id="ask" class="button" type="submit" disabled>Show the price</button>
           </form>
-          <section id="quote" aria-labelledby="quote-title" hidden></section>`}
+          <section id="quote" aria-labelledby="quote-title" hidden></section>
+          <p id="working" class="state" hidden><span></span>
+            <progress aria-label="Progress" max="1"></progress></p>`}
       <noscript><p class="notice bad">Reading a file needs JavaScript. Jobs can also be sent
         through the REST interface.</p></noscript>`,
   })
@@ -172,10 +207,12 @@ type Quote = {
   readonly quote: QuoteBody
   readonly availableMicros: number
   readonly priceMicros: number
+  /** How many jobs the file becomes. */
+  readonly jobs: number
 }
 
 /** The maximum price of a job, and the button that starts it. */
-function quoteView ({ quote, availableMicros, priceMicros }: Quote): Html {
+function quoteView ({ quote, availableMicros, priceMicros, jobs }: Quote): Html {
   const { preflight, service, limitations } = quote
   const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks } = preflight
   const line = (name: string, rows: number, price: string) => html`<tr>
@@ -196,14 +233,17 @@ function quoteView ({ quote, availableMicros, priceMicros }: Quote): Html {
       </tbody>
       <tfoot>${line('All', totalRows, `at most ${money(preflight.maxQuoteMicros)}`)}</tfoot>
     </table>
+    ${jobs > 1 && html`<p>The file becomes ${count(jobs)} jobs. Duplicates are found within each of
+      them, and in your cache.</p>`}
     <p class="hint">The maximum is reserved. What is not charged, for example for rows without a
       verdict, is released when the job ends. Available: ${money(availableMicros)}.</p>
     ${limitations.length === 0
       ? ''
       : html`<p class="hint">Limitations: ${limitationsText(limitations)}.</p>`}
     ${isEnough
-      ? html`<p class="row"><button class="button" type="button" id="confirm">Start the
-          job</button><button class="button quiet" type="button" id="back">Change
+      ? html`<p class="row"><button class="button" type="button" id="confirm">${jobs > 1
+        ? `Start ${count(jobs)} jobs`
+        : 'Start the job'}</button><button class="button quiet" type="button" id="back">Change
           something</button></p>`
       : html`<p class="notice bad" role="alert">${money(preflight.maxQuoteMicros - availableMicros)}
           more is needed. Have the balance topped up, or verify fewer rows.</p>

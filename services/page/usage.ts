@@ -1,5 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import type { UsageBody, UsageGroup } from '../../schemas/api/usage.ts'
+import { ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
+import { spendChart, toDate, verdictChart, VERDICTS } from './charts.ts'
 import { customerRoutes, type PageDeps, sendCsv, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
 import { customerPage, emptyState, sendHtml, table } from './layout.ts'
@@ -37,14 +39,13 @@ function readRange (query: unknown): { readonly days: number, readonly from: str
   return { days, from: toDate(Date.now() - (days - 1) * DAY_MS) }
 }
 
-const toDate = (ms: number) => new Date(ms).toISOString().slice(0, 10)
-
 /** The page of usage; groups are by day, service and key. */
 function usageView (visit: Visit, usage: UsageBody, days: number): Html {
   const { mode } = visit.tenant
   const { data, total } = usage
   return customerPage(visit, {
     title: 'Usage',
+    scripts: ['charts.js'],
     body: html`
       <div class="heading"><h1>Usage</h1>
         <a class="button quiet" download
@@ -58,75 +59,47 @@ function usageView (visit: Visit, usage: UsageBody, days: number): Html {
       ${data.length === 0
         ? emptyState('No job was created in this time.')
         : html`
-          <section><h2>Rows by day</h2>${chart(usage, summed(data, 'day'))}</section>
+          <div class="columns">
+            <section><h2>Verdicts by day</h2>${verdictChart(usage)}</section>
+            <section><h2>Charges by day</h2>${spendChart(usage)}</section>
+          </div>
+          <section><h2>By day</h2>${groupTable('Day', newestFirst(summed(data, 'day')))}</section>
           <section><h2>By service</h2>${groupTable('Service', summed(data, 'service'))}</section>
           <section><h2>By API key</h2>${groupTable('API key', summed(data, 'key'))}</section>`}`,
   })
 }
 
-type Sum = Pick<UsageGroup, typeof SUMMED[number]>
+type Sum = Record<typeof SUMMED[number] | RowStatus, number>
 const SUMMED = ['jobs', 'totalRows', 'freshRecords', 'cacheHits', 'chargedMicros'] as const
+const NOTHING: Sum = {
+  jobs: 0,
+  totalRows: 0,
+  freshRecords: 0,
+  cacheHits: 0,
+  chargedMicros: 0,
+  valid: 0,
+  risky: 0,
+  invalid: 0,
+  unknown: 0,
+}
 
 /** The groups added up by one of their names. */
 function summed (
   groups: readonly UsageGroup[], by: 'day' | 'service' | 'key'
 ): ReadonlyMap<string, Sum> {
-  const sums = new Map<string, Record<typeof SUMMED[number], number>>()
+  const sums = new Map<string, Sum>()
   for (const group of groups) {
     const name = group[by] ?? ''
-    const sum = sums.get(name) ??
-      { jobs: 0, totalRows: 0, freshRecords: 0, cacheHits: 0, chargedMicros: 0 }
+    const sum = sums.get(name) ?? { ...NOTHING }
     for (const field of SUMMED) sum[field] += group[field]
+    for (const status of ROW_STATUSES) sum[status] += group.verdicts[status]
     sums.set(name, sum)
   }
   return sums
 }
 
-const WIDTH = 1_000
-const HEIGHT = 200
-const GAP = 2
-/** A day with rows is always visible. */
-const MIN_HEIGHT = 2
-
-/**
- * A bar per day: rows checked live, below rows from the cache and rows without a check. The table
- * below has the same numbers.
- */
-function chart ({ from, to }: UsageBody, sums: ReadonlyMap<string, Sum>): Html {
-  // Every date of the range, those without a job included.
-  const days: string[] = []
-  for (let ms = Date.parse(from); ms < Date.parse(to); ms += DAY_MS) days.push(toDate(ms))
-  const highest = Math.max(1, ...[...sums.values()].map(({ totalRows }) => totalRows))
-  const width = WIDTH / days.length
-  const bars = days.map((day, index) => {
-    const sum = sums.get(day)
-    return sum !== undefined && bar(sum, { day, x: index * width, width: width - GAP, highest })
-  })
-  return html`
-    <svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img"
-      aria-label="Rows by day from ${days[0]} to ${days.at(-1)}, at most ${count(highest)}. The
-        table below has the numbers.">${bars}</svg>
-    ${groupTable('Day', new Map([...sums].toSorted(([one], [other]) => one < other ? 1 : -1)))}`
-}
-
-function bar (
-  { totalRows, freshRecords, cacheHits }: Sum,
-  { day, x, width, highest }: Readonly<Record<'x' | 'width' | 'highest', number>> & { day: string }
-): Html {
-  const segments = [
-    ['one', freshRecords], ['two', cacheHits], ['six', totalRows - freshRecords - cacheHits],
-  ] as const
-  let bottom = HEIGHT
-  return html`<g><title>${day}: ${count(totalRows)} rows, ${count(freshRecords)} checked live,
-    ${count(cacheHits)} from your cache</title>${segments.map(([tone, rows]) => {
-      if (rows === 0) return false
-      const height = Math.max(MIN_HEIGHT, HEIGHT * rows / highest)
-      bottom -= height
-      const y = Math.max(0, bottom)
-      return html`<rect class="tone-${tone}" x="${x.toFixed(2)}" y="${y.toFixed(2)}"
-        width="${width.toFixed(2)}" height="${height.toFixed(2)}"/>`
-    })}</g>`
-}
+const newestFirst = (sums: ReadonlyMap<string, Sum>) =>
+  new Map([...sums].toSorted(([one], [other]) => one < other ? 1 : -1))
 
 function groupTable (name: string, sums: ReadonlyMap<string, Sum>): Html {
   const number = (text: string, of: (sum: Sum) => string) =>
@@ -135,6 +108,8 @@ function groupTable (name: string, sums: ReadonlyMap<string, Sum>): Html {
     { text: name, isHeader: true, cell: ([group]) => group === '' ? 'Unknown' : group },
     number('Jobs', ({ jobs }) => count(jobs)),
     number('Rows', ({ totalRows }) => count(totalRows)),
+    ...Object.entries(VERDICTS).map(([status, [text]]) =>
+      number(text, sum => count(sum[status as RowStatus]))),
     number('Checked live', ({ freshRecords }) => count(freshRecords)),
     number('From your cache', ({ cacheHits }) => count(cacheHits)),
     number('Charged', ({ chargedMicros }) => money(chargedMicros)),

@@ -200,9 +200,9 @@ describe('a file', () => {
     await page.keyboard.press('Enter')
 
     const quote = page.locator('#quote')
-    await quote.getByRole('heading', { name: 'At most $1.208' }).waitFor()
+    await quote.getByRole('heading', { name: 'At most $1.2080' }).waitFor()
     const text = (await quote.textContent() ?? '').replace(/\s+/g, ' ')
-    expect(text).toContain('Checked live604 $0.002 each')
+    expect(text).toContain('Checked live604 $0.0020 each')
     expect(await violationsOf(page)).toEqual([])
     expect((await environment.live.jobsPage()).data).toEqual([])
 
@@ -217,9 +217,28 @@ describe('a file', () => {
     expect(await page.getByRole('progressbar').count()).toBe(0)
   })
 
+  it('of more than 100,000 lines becomes several jobs, cut between its records', async () => {
+    await page.goto('/test/upload')
+    const lines = Array.from({ length: 100_001 }, (_, at) =>
+      `"${at === 99_999 ? 'two\nlines' : 'one'}",+1646${7_300_000 + at}`)
+    await page.getByLabel('CSV file').setInputFiles({
+      name: 'large.csv', mimeType: 'text/csv', buffer: Buffer.from(`note,phone\n${lines.join('\n')}`),
+    })
+    await page.getByRole('button', { name: 'Show the price' }).click()
+    await page.getByText(/^Computing the price, part \d of 2/).waitFor()
+    await page.getByText('The file becomes 2 jobs.').waitFor()
+    const quoted = page.getByRole('row', { name: /^All 100,001/ })
+    expect(await quoted.count()).toBe(1)
+    await page.getByRole('button', { name: 'Start 2 jobs' }).click()
+    await page.waitForURL(/\/test\/jobs\?search=large\.csv/)
+    const { data } = await environment.test.jobsPage()
+    expect(data.map(({ metadata: { file }, totalRows }) => [file, totalRows]))
+      .toEqual([['large.csv (2 of 2)', 1], ['large.csv (1 of 2)', 100_000]])
+  })
+
   it('has a breakdown, a preview and the file of the interface', async () => {
     const { jobId } = made
-    const table = page.locator('.breakdown')
+    const table = page.locator(`#breakdown-${jobId}`)
     const cells = (await table.locator('tbody tr').allTextContents())
       .map(line => line.trim().replace(/\s+/g, ' '))
     expect(cells).toEqual([
@@ -228,7 +247,7 @@ describe('a file', () => {
     ])
     expect(await table.getByRole('img').getAttribute('aria-label'))
       .toBe('Where verdicts come from: Checked live 99.5 %, Duplicates 0.2 %, Not readable 0.3 %.')
-    expect(await rows('Results').count()).toBe(20)
+    expect(await rows('Results').count()).toBe(100)
     expect(await rows('Results').first().textContent()).toContain('+16467301000')
 
     await page.goto(`/live/jobs/${jobId}`)
@@ -240,6 +259,25 @@ describe('a file', () => {
     const file = readFileSync(await download.path(), 'utf8')
     expect(file).toBe(await environment.live.results(jobId, { safe: 'spreadsheet' }))
     expect(file).toContain("'=1+1")
+  })
+
+  it('has its verdicts, counted by country too, and rows that are filtered and sorted', async () => {
+    await page.goto(`/live/jobs/${made.jobId}`)
+    expect(await page.getByRole('img', { name: 'Verdicts: Valid 99.7 %' }).first().isVisible())
+      .toBe(true)
+    await rows('Rows by country').filter({ hasText: 'United States' }).waitFor()
+    const choices = page.getByRole('navigation', { name: 'Verdict of the rows' })
+    await choices.getByRole('link', { name: 'Invalid 2' }).click()
+    await expect.poll(() => rows('Results').count()).toBe(2)
+    await choices.getByRole('link', { name: 'All' }).click()
+    await expect.poll(() => rows('Results').count()).toBe(100)
+    const sort = page.getByRole('button', { name: 'row', exact: true })
+    await sort.press('Enter')
+    await sort.press('Enter')
+    expect(await rows('Results').first().locator('td').first().textContent()).toBe('100')
+    expect(await violationsOf(page)).toEqual([])
+    // The first press sorts up, the second down.
+    expect(await page.locator('th[aria-sort=descending]').textContent()).toBe('row')
   })
 
   it('has its event resent', async () => {
@@ -267,7 +305,7 @@ describe('a file', () => {
       .map(line => line.trim().replace(/\s+/g, ' '))
     expect(lines.map(line => line.includes(made.jobId))).toEqual([true, true, false])
     expect(lines[1]).toContain('Reserved for a job')
-    expect(lines[1]).toContain('−$1.208')
+    expect(lines[1]).toContain('−$1.2080')
     expect(lines[2]).toContain('Top-up: demonstration credit')
   })
 })
@@ -284,6 +322,34 @@ describe('the settings', () => {
     expect(await page.locator('#secret').textContent()).toMatch(/^whsec_/)
   })
 })
+
+describe('the charts', () => {
+  it('are drawn in the colors of the page, under its policy', async () => {
+    const errors: string[] = []
+    page.on('console', message => { if (message.type() === 'error') errors.push(message.text()) })
+    for (const section of ['overview', 'usage']) {
+      await page.goto(`/live/${section}`)
+      await expect.poll(() => page.evaluate(countDrawn)).toBe(2)
+    }
+    expect(errors).toEqual([])
+  })
+})
+
+/** Runs in the browser: how many charts have been drawn. */
+function countDrawn (): number {
+  type Canvas = {
+    readonly width: number
+    readonly height: number
+    readonly getContext: (kind: '2d') => {
+      readonly getImageData: (...box: readonly number[]) => { readonly data: Uint8ClampedArray }
+    }
+  }
+  const { document } = globalThis as unknown as {
+    readonly document: { readonly querySelectorAll: (selector: string) => Iterable<Canvas> }
+  }
+  return [...document.querySelectorAll('canvas')].filter(canvas => canvas.getContext('2d')
+    .getImageData(0, 0, canvas.width, canvas.height).data.some(byte => byte !== 0)).length
+}
 
 describe('other users and sites', () => {
   it('cannot reach jobs of this organization, nor the reverse', async () => {
@@ -324,7 +390,7 @@ describe('other users and sites', () => {
 describe('every page', () => {
   const paths = [
     'overview', 'jobs', 'jobs/JOB', 'upload', 'balance', 'keys', 'keys/KEY/roll', 'keys/KEY/revoke',
-    'settings', 'jobs/job_0',
+    'settings', 'jobs/job_0', 'usage', 'webhooks', 'access-log', 'people',
   ]
   const idle = ['/sign-in', ...paths.map(path => `/live/${path}`), '/test/overview', '/test/jobs',
     '/test/balance', '/test/keys']

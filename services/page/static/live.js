@@ -2,6 +2,17 @@
 const announcer = document.getElementById('announcer')
 
 for (const { dataset } of document.querySelectorAll('[data-live]')) subscribe(dataset.live)
+loadParts()
+
+/** Loads what takes the server some time, after the rest of the page. */
+async function loadParts () {
+  for (const element of document.querySelectorAll('[data-part]')) {
+    const response = await fetch(element.dataset.part).catch(() => undefined)
+    // The server has escaped all values.
+    if (response?.ok === true) element.innerHTML = (await response.json()).html
+    else element.textContent = 'The results could not be counted. Load the page again.'
+  }
+}
 
 function subscribe (url) {
   const source = new EventSource(url)
@@ -36,6 +47,8 @@ async function reload () {
   const hadFocus = main.contains(document.activeElement)
   const href = document.activeElement?.getAttribute('href')
   main.replaceChildren(...page.getElementById('main').childNodes)
+  document.dispatchEvent(new Event('replaced'))
+  loadParts()
   if (!hadFocus) return true
   const same = href && main.querySelector(`a[href="${CSS.escape(href)}"]`)
   ;(same || main).focus({ preventScroll: true })

@@ -1,8 +1,5 @@
-// Refreshes the figures of mail servers while the page is visible and "Live" is checked.
-const REFRESH_MS = 5_000
-const live = document.getElementById('live')
-const announcer = document.getElementById('announcer')
-let hasFailed = false
+// Refreshes the figures of mail servers.
+import { keepFresh } from './refresh.js'
 
 /** Replaces what is in the tables, so that their focus and their scroll position stay. */
 async function refresh () {
@@ -15,17 +12,4 @@ async function refresh () {
   parts[0].forEach((part, index) => part.replaceChildren(...parts[1][index].childNodes))
 }
 
-async function loop () {
-  if (live.checked && document.visibilityState === 'visible') {
-    try {
-      await refresh()
-      hasFailed = false
-    } catch {
-      if (!hasFailed) announcer.textContent = 'Figures are not updated. Load the page again.'
-      hasFailed = true
-    }
-  }
-  setTimeout(loop, REFRESH_MS)
-}
-
-setTimeout(loop, REFRESH_MS)
+keepFresh(5_000, refresh)

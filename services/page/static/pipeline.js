@@ -1,8 +1,5 @@
-// Refreshes the figures of the pipeline while the page is visible and "Live" is checked.
-const REFRESH_MS = 2_000
-const live = document.getElementById('live')
-const announcer = document.getElementById('announcer')
-let hasFailed = false
+// Refreshes the figures of the pipeline.
+import { keepFresh } from './refresh.js'
 
 // A narrow window starts in the middle of the drawing.
 const drawing = document.querySelector('.drawing')
@@ -21,17 +18,4 @@ async function refresh () {
   }
 }
 
-async function loop () {
-  if (live.checked && document.visibilityState === 'visible') {
-    try {
-      await refresh()
-      hasFailed = false
-    } catch {
-      if (!hasFailed) announcer.textContent = 'Figures are not updated. Load the page again.'
-      hasFailed = true
-    }
-  }
-  setTimeout(loop, REFRESH_MS)
-}
-
-setTimeout(loop, REFRESH_MS)
+keepFresh(2_000, refresh)

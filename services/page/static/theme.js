@@ -10,6 +10,9 @@
   // The server renders times in the time zone of the browser, so that they do not change later.
   const { timeZone } = new Intl.DateTimeFormat().resolvedOptions()
   document.cookie = `zone=${encodeURIComponent(timeZone)}; path=/; max-age=31536000; samesite=strict`
+  // Paper is light.
+  addEventListener('beforeprint', () => apply('light'))
+  addEventListener('afterprint', () => apply(localStorage.getItem('theme')))
   document.addEventListener('DOMContentLoaded', () => {
     const select = document.getElementById('theme')
     if (select === null) return

@@ -1,14 +1,20 @@
 import { findContacts, hasHeader, hasNationalNumbers, namesOf } from './columns.js'
 import { checkReadable, CsvScanner, detectFormat, detectUtf16, SAMPLE_BYTES } from './csv-format.js'
 
-const MAX_BYTES = 34 * 1_024 * 1_024
+const MIB = 1_024 * 1_024
+/** Of a file, which the browser reads as a whole. */
+const MAX_BYTES = 200 * MIB
+/** Of a job. */
+const MAX_PART_BYTES = 32 * MIB
+const MAX_ROWS = 100_000
 /** The part of a file that is read here, to show its columns. */
 const HEAD_CHARACTERS = 262_144
 const SAMPLE_ROWS = 4
 const find = id => document.getElementById(id)
 const form = find('upload')
 const fields = form?.elements
-const [chosen, failure, quote, ask] = ['chosen', 'error', 'quote', 'ask'].map(find)
+const [chosen, failure, quote, ask, working] =
+  ['chosen', 'error', 'quote', 'ask', 'working'].map(find)
 
 let file = { name: '', content: new Blob(), delimiter: ',', rows: [] }
 
@@ -24,7 +30,9 @@ async function readFile () {
   chosen.hidden = true
   ask.disabled = true
   if (given === undefined) return
-  if (given.size > MAX_BYTES) return fail('That file has more than 34 MiB. Split it, or remove columns.')
+  if (given.size > MAX_BYTES) {
+    return fail('That file has more than 200 MiB. Split it, or remove columns.')
+  }
   announce(`Reading ${given.name}.`)
   try {
     file = await headOf(given)
@@ -69,7 +77,7 @@ async function headOf (given) {
     }
     if (next.kind === 'cells' && next.cells.some(cell => cell !== '')) rows.push(next.cells)
   }
-  return { name: given.name, content, delimiter, rows }
+  return { name: given.name, content, delimiter, start, rows }
 }
 
 /** Files that are not UTF-8 usually come from spreadsheets on Windows. */
@@ -157,24 +165,92 @@ function showSample () {
 async function showQuote (event) {
   event.preventDefault()
   clear()
-  const response = await work('Requesting the price.', () => send('quote', options()))
-  if (response === undefined) return
+  const quoted = await work(quoteParts)
+  if (quoted === undefined) return
   // The server has escaped all values.
-  quote.innerHTML = response.html
+  quote.innerHTML = quoted.html
   quote.hidden = false
   find('quote-title').focus()
   find('back').addEventListener('click', () => {
     clear()
     fields.column.focus()
   })
-  // One id per quote, so that a second click or a retry creates no second job.
-  const id = crypto.randomUUID()
-  find('confirm')?.addEventListener('click', () => start({ ...options(), id }))
+  // One id per job, so that a second click or a retry creates no second job.
+  const jobs = quoted.parts.map((part, index) => ({
+    part,
+    query: {
+      ...options(),
+      id: crypto.randomUUID(),
+      ...quoted.parts.length > 1 && {
+        file: `${file.name} (${index + 1} of ${quoted.parts.length})`,
+      },
+    },
+  }))
+  find('confirm')?.addEventListener('click', () => start(jobs))
 }
 
-async function start (query) {
-  const response = await work('Starting the job.', () => send('job', query))
-  if (response !== undefined) location.assign(response.path)
+/** The parts of the file, each of which becomes a job, and their quote as HTML. */
+async function quoteParts () {
+  const parts = await splitFile()
+  let answer
+  for (const [index, part] of parts.entries()) {
+    answer = await send('quote', part, {
+      text: `Computing the price${ofMany(index, parts)}`,
+      // Each answer has the sum so far.
+      query: {
+        ...options(),
+        earlier: JSON.stringify(answer?.preflight ?? null),
+        parts: parts.length,
+      },
+    })
+  }
+  return { parts, html: answer.html }
+}
+
+async function start (jobs) {
+  const path = await work(async () => {
+    let last
+    for (const [index, { part, query }] of jobs.entries()) {
+      last = await send('job', part, { text: `Starting the job${ofMany(index, jobs)}`, query })
+    }
+    const { mode } = form.dataset
+    return jobs.length === 1
+      ? last.path
+      : `/${mode}/jobs?${new URLSearchParams({ search: file.name })}`
+  })
+  if (path !== undefined) location.assign(path)
+}
+
+const ofMany = (index, all) => all.length === 1 ? '' : `, part ${index + 1} of ${all.length}`
+
+/** The file, or its parts for jobs of at most 100,000 lines, each with the header of the file. */
+async function splitFile () {
+  const bytes = new Uint8Array(await file.content.arrayBuffer())
+  const scanner = new CsvScanner(bytes, {
+    delimiter: file.delimiter,
+    start: file.start,
+    decode: () => 'x',
+    maxRecordBytes: bytes.length,
+    maxBlankLines: bytes.length,
+  })
+  let [head, from, rows] = [fields.header.checked ? undefined : file.start, file.start, 0]
+  const ranges = []
+  for (let at = scanner.position, next = scanner.next(); next !== undefined;
+    at = scanner.position, next = scanner.next()) {
+    if (next.kind !== 'cells') continue
+    if (head === undefined) {
+      head = from = scanner.position
+      continue
+    }
+    if (rows === MAX_ROWS || at - from > MAX_PART_BYTES) {
+      ranges.push([from, at])
+      ;[from, rows] = [at, 0]
+    }
+    rows += 1
+  }
+  if (ranges.length === 0) return [file.content]
+  return [...ranges, [from, bytes.length]].map(([first, end]) =>
+    new Blob([bytes.subarray(0, head), bytes.subarray(first, end)]))
 }
 
 function options () {
@@ -191,39 +267,56 @@ function options () {
   }
 }
 
-/** Runs a request with all buttons disabled, and shows its error. */
-async function work (progress, task) {
+/** Runs requests with all buttons disabled, and shows their progress and error. */
+async function work (task) {
   const buttons = [ask, ...quote.querySelectorAll('button')]
   for (const button of buttons) button.disabled = true
   form.setAttribute('aria-busy', 'true')
-  announce(progress)
+  failure.hidden = true
   try {
     return await task()
   } catch (error) {
     fail(error.message)
     return undefined
   } finally {
+    working.hidden = true
     form.removeAttribute('aria-busy')
     for (const button of buttons) button.disabled = false
   }
 }
 
-async function send (path, query) {
+/** Shows how far a request is; without a share it waits for the service. */
+function showWork (text, share) {
+  const [name, bar] = working.children
+  name.textContent = text
+  if (share === undefined) bar.removeAttribute('value')
+  else bar.value = share
+  working.hidden = false
+}
+
+/** Sends a file. Only an XMLHttpRequest says how much of it is sent. */
+function send (path, content, { text, query }) {
   const { mode, token } = form.dataset
-  let response
-  try {
-    response = await fetch(`/${mode}/upload/${path}?${new URLSearchParams(query)}`, {
-      method: 'POST',
-      headers: { 'content-type': 'text/csv', 'x-form-token': token },
-      body: file.content,
+  const request = new XMLHttpRequest()
+  request.open('POST', `/${mode}/upload/${path}?${new URLSearchParams(query)}`)
+  request.setRequestHeader('content-type', 'text/csv')
+  request.setRequestHeader('x-form-token', token)
+  request.responseType = 'json'
+  request.upload.addEventListener('progress', ({ loaded, total }) =>
+    showWork(`${text}: sending`, loaded < total ? loaded / total : undefined))
+  request.upload.addEventListener('load', () => showWork(text))
+  announce(`${text}.`)
+  showWork(text)
+  return new Promise((resolve, reject) => {
+    request.addEventListener('error', () => reject(
+      new Error('The service is not reachable. Check the connection and try again.')))
+    request.addEventListener('load', () => {
+      if (request.status === 200) return resolve(request.response)
+      if (request.status === 401) location.assign('/sign-in?notice=signed-out')
+      reject(new Error(request.response?.error?.message ?? 'That did not work. Try again.'))
     })
-  } catch {
-    throw new Error('The service is not reachable. Check the connection and try again.')
-  }
-  const content = await response.json()
-  if (response.ok) return content
-  if (response.status === 401) location.assign('/sign-in?notice=signed-out')
-  throw new Error(content.error?.message ?? 'That did not work. Try again.')
+    request.send(content)
+  })
 }
 
 function clear () {

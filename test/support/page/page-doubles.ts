@@ -121,6 +121,7 @@ function createDeps (client: object) {
     },
     accessCopy: { newest: async () => [] },
     pipelineStatus: createPipelineMonitor({ targets: [], targetsFile: '' }),
+    supportUrl: '',
   }
 }
 

@@ -4,6 +4,7 @@ import { type Access, mayDo, needsRecent } from '../../../services/page/roles.ts
 import {
   ended, jobLike, openPage, ORGANIZATION, type Visitor,
 } from '../../support/page/page-doubles.ts'
+import { NO_USAGE } from '../ingest/doubles.ts'
 
 /** Who sends a request: nobody, an operator, the holder of a link, or a person with a role. */
 const SENDERS =
@@ -76,7 +77,7 @@ describe('the access of each route', () => {
 
 /** Both times: sign in, 404 for another kind of visitor, 403 for another role. */
 function denied (who: Sender, route: string): readonly number[] {
-  const isOfScripts = ['live', 'quote', 'job', 'figures'].includes(route.split('/').at(-1) ?? '')
+  const isOfScripts = ['live', 'quote', 'job', 'figures', 'summary'].includes(route.split('/').at(-1) ?? '')
   const isOtherKind = who === 'operator' || /\/(pipeline|mail-servers)/.test(route) ||
     (who === 'link' && route.includes('/account'))
   const status = who === 'nobody' ? isOfScripts ? 401 : 303 : isOtherKind ? 404 : 403
@@ -122,6 +123,8 @@ describe('pages that roles share', () => {
           job: reading('job', job),
           resultsPage: reading('results', { data: [] }),
           deliveries: reading('deliveries', []),
+          usage: reading('usage', { data: [], total: NO_USAGE }),
+          webhookEndpoints: reading('endpoints', []),
         },
       }),
     }
@@ -133,14 +136,14 @@ describe('pages that roles share', () => {
       const browser = await signIn(role)
       for (const url of ['/live/overview', '/live/jobs/job_1']) await browser.get(url)
     }
-    expect(calls).toEqual(['jobs', 'job', 'balance'])
+    expect(calls).toEqual(['usage', 'jobs', 'job', 'balance', 'usage'])
   })
 
   it.each([
     ['finance', '/live/overview', ['Available'], ['Latest jobs', 'API keys', 'Verify a file']],
     ['read-only', '/live/overview', ['Latest jobs'], ['Available', 'API keys', 'Verify a file']],
     ['read-only', '/live/jobs/job_1', ['Rows by where'],
-      ['Results', 'Webhook deliveries', 'Erase the job']],
+      ['Results', 'Counting', 'Webhook deliveries', 'Erase the job']],
     ['developer', '/live/jobs/job_1', ['Results', 'Webhook deliveries', 'Erase the job'], []],
     ['developer', '/live/settings', ['Webhook secret'], ['Freshness', 'People', 'Access log']],
     ['owner', '/live/settings', ['Freshness', 'People', 'Access log'], []],

@@ -199,7 +199,7 @@ describe('the page of webhooks', () => {
         const { body } = await get('/live/webhooks')
         thresholds.push([statusCode, /below (\$\d+\.\d+)/.exec(body)?.[1]])
       }
-      expect(thresholds).toEqual([[303, '$12.50'], [400, '$12.50'], [303, undefined]])
+      expect(thresholds).toEqual([[303, '$12.5000'], [400, '$12.5000'], [303, undefined]])
       expect((await deps.organizations.find(orgId))?.policy.lowBalanceMicros).toBeUndefined()
       expect((await get('/test/webhooks')).body).not.toContain('Low balance')
     })
@@ -215,6 +215,9 @@ describe('the page of usage', () => {
     key,
     jobs: 1,
     totalRows,
+    verdicts: {
+      ...NO_USAGE.verdicts, [service === 'whatsapp' ? 'valid' : 'invalid']: totalRows,
+    },
     freshRecords: totalRows / 2,
     cacheHits: 1,
     chargedMicros: totalRows * 1_000,
@@ -248,28 +251,38 @@ describe('the page of usage', () => {
       ({ from: date, group_by: 'day,service,key' })))
   })
 
-  it('draws a bar of segments for each day with rows, and has the sums as tables', async () => {
+  it('has charts of verdicts and charges by day, and the sums as tables', async () => {
     const { signIn } = openPage({ client: { usage: async () => usage } })
     const { body } = await (await signIn()).get('/live/usage')
-    expect(body.match(/<g>/g)).toHaveLength(2)
-    expect(body).toContain('Rows by day from 2026-08-10 to 2026-08-12, at most 14.')
-    expect(body).toContain('<title>2026-08-10: 14 rows, 7 checked live,')
-    const heights = [...body.matchAll(/<rect class="tone-\w+" [^>]*height="([\d.]+)"/g)]
-      .map(([, height]) => Number(height))
-    // The highest day fills the chart: live, cache, and the rest.
-    expect(heights.slice(0, 3).reduce((sum, height) => sum + height, 0)).toBeCloseTo(200, 1)
+    const charts = [...body.matchAll(/data-chart="([^"]+)"/g)]
+      .map(([, data = '']) => JSON.parse(data.replaceAll('&quot;', '"')))
+    const days = ['2026-08-10', '2026-08-11', '2026-08-12']
+    // A day without a job is there, with nothing.
+    expect(charts).toMatchObject([
+      {
+        unit: 'rows',
+        days,
+        series: [
+          { name: 'Valid', values: [10, 0, 2] }, { name: 'Risky', values: [0, 0, 0] },
+          { name: 'Invalid', values: [4, 0, 0] }, { name: 'Unknown', values: [0, 0, 0] },
+        ],
+      },
+      { unit: 'usd', days, series: [{ name: 'Charged', values: [0.014, 0, 0.002] }] },
+    ])
+    expect(body).toContain('aria-label="Verdicts by day from 2026-08-10 to 2026-08-12."')
     const text = textOf(body)
-    expect(text).toContain('3 jobs, 16 rows, $0.016 charged')
+    expect(text).toContain('3 jobs, 16 rows, $0.0160 charged')
     for (const line of [
-      '2026-08-12 1 2 1 1 $0.002 2026-08-10 2 14 7 2 $0.014', 'whatsapp 2 12 6 2 $0.012',
-      'key_1 2 12 6 2 $0.012', 'Unknown 1 4 2 1 $0.004',
+      '2026-08-12 1 2 2 0 0 0 1 1 $0.0020 2026-08-10 2 14 10 0 4 0 7 2 $0.0140',
+      'whatsapp 2 12 12 0 0 0 6 2 $0.0120', 'key_1 2 12 12 0 0 0 6 2 $0.0120',
+      'Unknown 1 4 0 0 4 0 2 1 $0.0040',
     ]) expect(text).toContain(line)
   })
 
   it('says that there is nothing, instead of an empty chart', async () => {
     const { signIn } = openPage({ client: { usage: async () => ({ ...usage, data: [] }) } })
     const { body } = await (await signIn()).get('/live/usage')
-    expect(body).not.toContain('<svg class="chart"')
+    expect(body).not.toContain('data-chart')
     expect(body).toContain('No job was created in this time.')
   })
 })
@@ -293,7 +306,12 @@ describe('the pages of money', () => {
   const open = async (log: readonly Journal[] = [], jobs = [jobLike()]) => {
     const reads: unknown[] = []
     const page = openPage({
-      client: { balance: async () => balance, jobsPage: async () => ({ data: jobs }) },
+      client: {
+        balance: async () => balance,
+        jobsPage: async () => ({ data: jobs }),
+        usage: async () => ({ data: [], total: NO_USAGE }),
+        webhookEndpoints: async () => [],
+      },
       deps: {
         journal: {
           readNewest: async (tenant, range) => {
@@ -308,7 +326,7 @@ describe('the pages of money', () => {
 
   it('explain what to do while there are no jobs and no movements', async () => {
     const { read } = await open([], [])
-    expect(await read('/live/overview')).toMatch(/\$0\.002.+No job yet\. Verify a file/)
+    expect(await read('/live/overview')).toMatch(/\$0\.0020.+No job yet\. Verify a file/)
     expect(await read('/live/balance')).toContain('No movements yet.')
     expect(await read('/test/balance')).toContain('test jobs are free')
     expect(await (await open()).read('/live/overview')).toMatch(/All jobs.+job_1/)
@@ -322,7 +340,7 @@ describe('the pages of money', () => {
       await open([movement({ type: 'settle', job: 'job_1' }), ...types, ...noted])
     const text = await read('/live/balance')
     expect(text).not.toContain('secret')
-    expect(text).toContain('Job settled, rest released job_1 +$0.006 $0.004 $0.006')
+    expect(text).toContain('Job settled, rest released job_1 +$0.0060 $0.0040 $0.0060')
     expect([...text.matchAll(/00:00:00 ([A-Z]?[a-z- :]+[a-z])/g)].map(([, label]) => label))
       .toEqual([
         'Job settled, rest released', 'Top-up', 'Correction', 'Reserved for a job',

@@ -65,7 +65,10 @@ describe('the start of a sign-in', () => {
     expect((await ask('/sign-in/start')).statusCode).toBe(404)
     const { body } = await ask('/sign-in')
     expect(body).not.toContain('/sign-in/start')
-    expect(body).toContain('sign-in --org ORG_ID')
+    expect(body).toContain('Your contact at the service sends you one.')
+    const { ask: askSupport } = openPage({ deps: { supportUrl: 'mailto:a@b.example' } })
+    expect((await askSupport('/sign-in')).body)
+      .toContain('href="mailto:a@b.example">Ask for a link')
   })
 })
 

@@ -75,7 +75,7 @@ describe('the quote of a file', () => {
   }
 
   it.each([
-    [6_000, ['At most $0.006', 'Checked live 2 $0.002 each', 'Start the job',
+    [6_000, ['At most $0.006', 'Checked live 2 $0.0020 each', 'Start the job',
       'the range of the number, not about the number itself; later.']],
     [5_999, ['$0.000001 more is needed.']],
   ])('shows its maximum price and, with %d micros, what to do', async (availableMicros, texts) => {
@@ -87,6 +87,26 @@ describe('the quote of a file', () => {
     const text = textOf((await send('quote?service=s')).json().html)
     for (const part of texts) expect(text).toContain(part)
     expect(text.includes('Start the job')).toBe(availableMicros === 6_000)
+  })
+
+  it('of a part adds up with those of the parts before, as far as they are counts', async () => {
+    const { send } = await browse({
+      quoteFile: async () => quote,
+      balance: async () => ({ availableMicros: 20_000 }),
+      services: async () => [{ slug: 's', priceMicros: 2_000 }],
+    })
+    const earlier = { totalRows: 100, freshChecks: -1, cacheHits: '<b>', maxQuoteMicros: 14_000 }
+    const query = new URLSearchParams({
+      service: 's', parts: '2', earlier: JSON.stringify(earlier),
+    })
+    const { html, preflight } = (await send(`quote?${query}`)).json()
+    expect(preflight).toMatchObject({
+      totalRows: 105, freshChecks: 2, cacheHits: 1, maxQuoteMicros: 20_000, quoteId: 'quot_1',
+    })
+    const text = textOf(html)
+    expect(text).toContain('At most $0.0200')
+    expect(text).toContain('The file becomes 2 jobs.')
+    expect((await send('quote?service=s&parts=x&earlier=%7B')).json().preflight.totalRows).toBe(5)
   })
 
   it('is not offered where no service is set up', async () => {

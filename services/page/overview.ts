@@ -1,0 +1,137 @@
+import type { FastifyReply, RouteOptions } from 'fastify'
+import type { AttemptBody } from '../../schemas/api/deliveries.ts'
+import type { UsageBody } from '../../schemas/api/usage.ts'
+import { ROW_STATUSES } from '../../schemas/api/verdicts.ts'
+import type { Client, JobStatusResource } from '../client/client.ts'
+import { spendChart, toDate, verdictChart, VERDICTS } from './charts.ts'
+import { customerRoutes, type Exchange, may, type PageDeps, type Visit } from './context.ts'
+import { count, html, type Html, money, share, time } from './html.ts'
+import { jobTable, OUTCOMES, uploadLink } from './job-components.ts'
+import { badge, customerPage, emptyState, sendHtml, table } from './layout.ts'
+
+const LATEST_JOBS = 5
+const DAYS = 30
+const DAY_MS = 86_400_000
+
+/** The first page: verdicts and money of the last days, failing webhooks and the latest jobs. */
+export function overviewRoutes (deps: PageDeps): readonly RouteOptions[] {
+  return [customerRoutes(deps)('GET', '/:mode/overview', {
+    access: 'overview.view', navigation: 'Overview',
+  }, exchange => sendOverview(deps, exchange))]
+}
+
+/** What the role of the visitor may see. */
+type Overview = {
+  readonly balance: Awaited<ReturnType<Client['balance']>> | undefined
+  readonly usage: UsageBody | undefined
+  readonly jobs: readonly JobStatusResource[] | undefined
+  readonly failing: readonly FailingEndpoint[]
+}
+
+type FailingEndpoint = { readonly id: string, readonly url: string, readonly attempt: AttemptBody }
+
+async function sendOverview (
+  deps: PageDeps, { visit, reply }: Exchange
+): Promise<FastifyReply> {
+  const { client, visitor } = visit
+  const from = toDate(Date.now() - (DAYS - 1) * DAY_MS)
+  const [balance, usage, page, failing] = await Promise.all([
+    may(visitor, 'balance.view') ? client.balance() : undefined,
+    may(visitor, 'usage.view') ? client.usage({ from, group_by: 'day' }) : undefined,
+    may(visitor, 'jobs.view') ? client.jobsPage({ limit: LATEST_JOBS }) : undefined,
+    may(visitor, 'webhooks.view') ? findFailing(client) : [],
+  ])
+  return sendHtml(reply, overviewView(visit, { balance, usage, jobs: page?.data, failing }, deps))
+}
+
+/** The enabled endpoints whose latest attempt failed. */
+async function findFailing (client: Client): Promise<readonly FailingEndpoint[]> {
+  const endpoints = (await client.webhookEndpoints()).filter(({ enabled }) => enabled)
+  const latest = await Promise.all(endpoints.map(async ({ id, url }) => {
+    for await (const attempt of client.endpointDeliveries(id)) return { id, url, attempt }
+    return undefined
+  }))
+  return latest.filter(endpoint => endpoint !== undefined)
+    .filter(({ attempt: { outcome } }) => outcome !== 'delivered' && outcome !== 'discarded')
+}
+
+function overviewView (
+  visit: Visit, { balance, usage, jobs, failing }: Overview,
+  { supportUrl }: Pick<PageDeps, 'supportUrl'>
+): Html {
+  const { mode } = visit.tenant
+  const hasJobs = jobs !== undefined && jobs.length > 0
+  return customerPage(visit, {
+    title: 'Overview',
+    scripts: ['live.js', 'charts.js'],
+    body: html`
+      <div class="heading"><h1>Overview</h1>${hasJobs && uploadLink(visit)}</div>
+      ${failing.length > 0 && failingWebhooks(visit, failing)}
+      <dl class="figures">
+        ${balance && figure('Available', money(balance.availableMicros), mode === 'test'
+          ? 'Test jobs are free'
+          : topUpHint(supportUrl))}
+        ${balance && balance.reservedMicros > 0 && figure('Reserved',
+          money(balance.reservedMicros), 'The maximum price of running jobs')}
+        ${usage && usageFigures(usage)}
+      </dl>
+      ${usage && usage.data.length > 0 && html`<div class="columns">
+        <section><h2>Verdicts by day</h2>${verdictChart(usage)}</section>
+        <section><h2>Charges by day</h2>${spendChart(usage)}</section>
+      </div>
+      <p class="hint">Jobs that have ended in the last ${DAYS} days, by the day of their creation in
+        UTC. <a href="/${mode}/usage">Usage</a> has the numbers.</p>`}
+      ${jobs && html`<section>
+        <div class="heading"><h2>Latest jobs</h2>
+          ${hasJobs && html`<a href="/${mode}/jobs">All jobs</a>`}</div>
+        ${hasJobs
+          ? jobTable(visit, jobs)
+          : emptyState('No job yet. Verify a file of phone numbers or e-mail addresses, or send ' +
+            'jobs through the REST interface.', uploadLink(visit))}
+      </section>`}`,
+  })
+}
+
+function figure (name: string, amount: string, hint: Html | string): Html {
+  return html`<div class="figure"><dt>${name}</dt><dd class="amount">${amount}</dd>
+    <dd class="hint">${hint}</dd></div>`
+}
+
+/** How a customer adds money: only the operator of the service does. */
+export function topUpHint (supportUrl: string): Html {
+  return supportUrl === ''
+    ? html`Your contact at the service tops it up`
+    : html`<a href="${supportUrl}">Top up</a>`
+}
+
+function usageFigures ({ total }: UsageBody): Html {
+  const whole = ROW_STATUSES.reduce((sum, status) => sum + total.verdicts[status], 0)
+  const [name] = VERDICTS.valid
+  return html`
+    ${figure('Charged', money(total.chargedMicros), `In ${DAYS} days, for ${count(total.jobs)} ${
+      total.jobs === 1 ? 'job' : 'jobs'}`)}
+    ${whole > 0 && figure(name, share(total.verdicts.valid, whole),
+      `Of ${count(whole)} rows in ${DAYS} days`)}`
+}
+
+function failingWebhooks (
+  { tenant: { mode }, zone }: Visit, failing: readonly FailingEndpoint[]
+): Html {
+  return html`<section class="first"><h2>Failing webhooks</h2>
+    ${table('Failing webhooks', failing, [
+      {
+        text: 'Endpoint',
+        isHeader: true,
+        look: 'job',
+        cell: ({ id, url }) => html`<a href="/${mode}/webhooks/${id}">${url}</a>`,
+      },
+      {
+        text: 'Latest attempt',
+        cell: ({ attempt: { outcome } }) => badge(...OUTCOMES[outcome] ?? [outcome, 'muted']),
+      },
+      { text: 'Answer', isNumber: true, cell: ({ attempt }) => attempt.statusCode ?? '–' },
+      { text: 'Why', cell: ({ attempt }) => attempt.reason ?? '–' },
+      { text: 'When', cell: ({ attempt }) => time(attempt.attemptedAt, zone) },
+    ])}
+  </section>`
+}
