@@ -173,7 +173,8 @@ function createSession (deps: SessionDeps): Session {
 
 function toJob (job: JobStatusResource): ToolOutput<'getJob'>['job'] {
   const { id, status, service, totalRows, successRecords, failedRecords, pendingRecords } = job
-  const { maxQuoteMicros, chargedMicros, releasedMicros, deadline, waiting } = job
+  const { verdicts, reasons, maxQuoteMicros, chargedMicros, releasedMicros } = job
+  const { deadline, waiting } = job
   return {
     id,
     status,
@@ -182,10 +183,12 @@ function toJob (job: JobStatusResource): ToolOutput<'getJob'>['job'] {
     successRecords,
     failedRecords,
     pendingRecords,
+    // An older service reports none of those that may be null.
+    verdicts: verdicts ?? null,
+    reasons: reasons ?? null,
     maxQuoteMicros,
     chargedMicros,
     releasedMicros,
-    // An older service reports neither.
     deadline: deadline ?? null,
     waiting: waiting ?? null,
   }

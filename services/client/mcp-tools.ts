@@ -59,6 +59,12 @@ const Job = Type.Object({
   successRecords: Type.Integer({ description: 'Rows with a verdict.' }),
   failedRecords: Type.Integer({ description: 'Rows without a verdict.' }),
   pendingRecords: Type.Integer({ description: 'Rows that have not ended.' }),
+  verdicts: Type.Union([Type.Record(Type.String(), Count), Type.Null()], {
+    description: 'Rows that are valid, invalid, risky and unknown so far; null if not known.',
+  }),
+  reasons: Type.Union([Type.Record(Type.String(), Count), Type.Null()], {
+    description: 'The same rows by reason.',
+  }),
   maxQuoteMicros: Micros,
   chargedMicros: Micros,
   releasedMicros: Micros,

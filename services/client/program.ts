@@ -345,7 +345,7 @@ function addJobCommands (program: Command, context: CliContext): void {
     }))
 }
 
-/** Formats a job: status, rows, those that wait, price. */
+/** Formats a job: status, rows, verdicts, those that wait, price. */
 function jobText (job: JobStatusResource): string {
   const { id, status, service, totalRows, successRecords, failedRecords } = job
   const price = job.completedAt === null
@@ -353,7 +353,17 @@ function jobText (job: JobStatusResource): string {
     : `paid ${money(job.chargedMicros)}, released ${money(job.releasedMicros)}`
   return `${id}  ${status}, ${job.progressPercent} %\n` +
     `${service}, ${count(totalRows)} rows: ${count(successRecords)} with a verdict, ` +
-    `${count(failedRecords)} without\n${waitingText(job)}${price}`
+    `${count(failedRecords)} without\n${verdictsText(job)}${waitingText(job)}${price}`
+}
+
+/** Lines with the verdicts so far and their reasons, the commonest first; none if not known. */
+function verdictsText ({ verdicts, reasons }: JobStatusResource): string {
+  if (!verdicts || !reasons) return ''
+  const listOf = (counts: Readonly<Record<string, number>>) => Object.entries(counts)
+    .filter(([, rows]) => rows > 0).sort(([, a], [, b]) => b - a)
+    .map(([name, rows]) => `${count(rows)} ${name}`).join(', ')
+  const text = listOf(verdicts)
+  return text === '' ? '' : `${text}\nReasons: ${listOf(reasons)}\n`
 }
 
 /** A line with the rows that wait, why and until when; none from an older service. */

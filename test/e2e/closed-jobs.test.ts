@@ -10,7 +10,9 @@ import { startReceiver } from '../support/webhooks/receiver.ts'
 import { recordMacOf } from '../support/keys/signed.ts'
 import { startAll, type RunningServices } from '../support/stacks/services.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import {
+  parseCsv, startEnvironment, verdictsOf, type Environment,
+} from '../support/stacks/environment.ts'
 
 const env = stackEnv() as Record<string, string>
 const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
@@ -59,7 +61,7 @@ describe('a closed job that Redis has forgotten', () => {
     const path = `/${randomUUID()}`
     const request = {
       service: 'phone-validation',
-      inputs: phones(2),
+      inputs: [...phones(2), 'call me', ...phones(1)],
       metadata: { campaign: 'spring' },
       webhook_url: `http://127.0.0.1:${receiver.port}${path}`,
     }
@@ -92,6 +94,9 @@ describe('a closed job that Redis has forgotten', () => {
     expect([cancelled.status, cancelled.text])
       .toEqual([409, expect.stringContaining('job_not_cancellable')])
     const [sent] = receiver.received.filter(one => one.path === path)
+    const { verdicts, reasons } = verdictsOf(parseCsv(rows))
+    expect(job).toMatchObject({ verdicts, reasons })
+    expect(JSON.parse(sent!.body)).toMatchObject({ data: { verdicts, reasons } })
     const delivery = String(sent?.headers['webhook-id'])
     expect((await post(`/jobs/${id}/deliveries/${delivery}/resend`)).status).toBe(202)
     const [, resent] = await receiver.until(2, path)

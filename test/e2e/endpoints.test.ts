@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createOrganizationWith } from '../support/organizations.ts'
 import {
-  parseCsv, runJob, startEnvironment, type Environment,
+  parseCsv, runJob, startEnvironment, verdictsOf, type Environment,
 } from '../support/stacks/environment.ts'
 import { referenceDataFor } from '../../services/jobs/reference-data.ts'
 
@@ -230,6 +230,7 @@ describe('a job that is cancelled', () => {
       pendingRecords: 0,
     })
     expect(job.successRecords + job.failedRecords).toBe(202)
+    expect(job).toMatchObject(verdictsOf(rows))
     const balanceMicros = before.balanceMicros - chargedMicros
     expect((await ask('/balance', { key })).json)
       .toMatchObject({ balanceMicros, reservedMicros: 0 })
@@ -258,6 +259,7 @@ describe('a job that is cancelled', () => {
       [sent[0], 'unknown', 'none', 'id 0'], [sent[1], 'invalid', 'preflight', 'id 1'],
       [sent[2], 'unknown', 'duplicate', 'id 2'],
     ])
+    expect(job).toMatchObject(verdictsOf(rows))
   })
 
   it('must be there, one\'s own, and running', async () => {

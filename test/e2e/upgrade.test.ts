@@ -67,8 +67,8 @@ const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')
 const registryUrl = env.SCHEMA_REGISTRY_URL ?? ''
 
-/** Fields that came with bulk feeds and with the rotation of cache secrets. */
-const YOUNG = ['feed', 'contacts', 'rotatedTokens']
+/** Fields that came with bulk feeds, the rotation of cache secrets, and counts of verdicts. */
+const YOUNG = ['feed', 'contacts', 'rotatedTokens', 'verdicts']
 const INNER = /^(rows\.|jobs\.|job\.|wallet\.)/
 
 const isOld = ({ name, default: value }: Field) => value === undefined || !YOUNG.includes(name)

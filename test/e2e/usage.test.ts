@@ -50,9 +50,13 @@ describe('usage and transactions', () => {
     expect(usage.total).toMatchObject({
       jobs: 2, totalRows: 3, freshRecords: 1, invalidRecords: 2, chargedMicros: job.chargedMicros,
     })
+    const { valid, invalid, risky, unknown } = usage.total.verdicts
+    expect({ valid, invalid, risky, unknown })
+      .toEqual({ ...job.verdicts, invalid: job.verdicts.invalid + 1 })
     const csv = await ask('/usage', { key, headers: { accept: 'text/csv' } })
     expect([csv.status, csv.text.split('\r\n')[0]?.split(',').slice(0, 3)])
       .toEqual([200, ['day', 'jobs', 'totalRows']])
+    expect(csv.text).toContain(`,${[valid, invalid, risky, unknown].join()}\r\n`)
 
     await expect.poll(async () => (await ask('/transactions', { key })).json.data.length).toBe(5)
     const { json: balance } = await ask('/balance', { key })

@@ -70,7 +70,10 @@ export function createObserver ({ redis, bus, codec, losses }: Deps): Observer {
   }
   const miscounted = new Set<string>()
   const onCounted = (job: Job) => {
-    if (countedRows(job) !== job.preflight.totalRows) miscounted.add(job.id)
+    const { verdicts } = jobBody(job, { metadata: {}, webhookUrl: '' })
+    if (countedRows(job) !== job.preflight.totalRows || (!job.ended && verdicts === null)) {
+      miscounted.add(job.id)
+    }
   }
   const watch = (stage: Stage<'verify'>) => watched(stage, owners)
   return { watch, onCall, calls: () => calls, unreserved, onCounted, miscounted }

@@ -3,7 +3,7 @@ import { parse } from 'csv-parse'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Attempt } from '../../webhooks/delivery-history.ts'
 import { isDeliveryOf } from '../../webhooks/event.ts'
-import type { Job } from '../../jobs/job.ts'
+import type { Job, VerdictCounts } from '../../jobs/job.ts'
 import { canonicalText, type Range } from '../../money/journal-chain.ts'
 import { AMOUNTS, type Amounts, post, ZERO_AMOUNTS } from '../../money/prices.ts'
 import type { Balance } from '../../money/wallet.ts'
@@ -219,6 +219,7 @@ type ResultCounts = {
   /** Rows whose results were lost. The counts of their duplicates are unknown. */
   readonly internal: number
   readonly bySource: Readonly<Record<string, number>>
+  readonly byVerdict: VerdictCounts
 }
 
 /** Reads a result file to its end; rejects for invalid CSV. */
@@ -227,6 +228,7 @@ export async function countResults (
 ): Promise<ResultCounts> {
   const counts = { rows: 0, outOfOrder: 0, billable: 0, succeeded: 0, internal: 0 }
   const bySource: Record<string, number> = {}
+  const byVerdict: Record<string, number> = {}
   const records = Readable.from(csv).compose(parse({ columns: true }))
   for await (const record of records as AsyncIterable<Readonly<Record<string, string>>>) {
     counts.rows += 1
@@ -239,8 +241,10 @@ export async function countResults (
     if (record['reason'] === 'internal') counts.internal += 1
     const { source = '' } = record
     bySource[source] = (bySource[source] ?? 0) + 1
+    const verdict = `${record['status']} ${record['reason']}`
+    byVerdict[verdict] = (byVerdict[verdict] ?? 0) + 1
   }
-  return { ...counts, bySource }
+  return { ...counts, bySource, byVerdict }
 }
 
 /**
@@ -345,7 +349,22 @@ export function checkResults (job: Job, results: ResultCounts): TenantBreaches {
         detail: `${name} is ${counted}, ${rows} rows in the results are of the source ${source}`,
       })
     }),
+    ...checkVerdicts(job, results),
   ]
+}
+
+/** A job may not know its verdicts; then it has none. */
+function checkVerdicts ({ id, verdicts }: Job, { byVerdict }: ResultCounts): TenantBreaches {
+  if (Object.keys(verdicts).length === 0) return []
+  const names = new Set([...Object.keys(verdicts), ...Object.keys(byVerdict)])
+  return [...names].flatMap(name => {
+    const [counted, rows] = [verdicts[name] ?? 0, byVerdict[name] ?? 0]
+    return breachUnless(counted === rows, {
+      rule: 'verdicts and reasons = rows of each',
+      job: id,
+      detail: `${counted} rows are counted as ${name}, ${rows} in the results are`,
+    })
+  })
 }
 
 /** Checks that as many slots are held as jobs with fresh rows run. */

@@ -92,7 +92,7 @@ const INVARIANTS: readonly Invariant[] = [
     rules: [
       'every row once, in order', 'results are readable', 'successRecords = rows with a verdict',
       'successRecords + failedRecords = totalRows',
-      'each counter = its rows by source',
+      'each counter = its rows by source', 'verdicts and reasons = rows of each',
     ],
   },
   {

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { JobStatusResource } from '../../../services/client/client.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { taggedTenant } from '../../../services/money/redis-keys.ts'
+import { verdictsOf } from '../../support/stacks/environment.ts'
 import { proves } from './rows.ts'
 import {
   ended, MOMENT, newCustomer, newNumbers, openPost, service, shared, whileHalted,
@@ -87,6 +88,8 @@ describe('the status resource', () => {
       unknownRecords: count,
       cancelledRecords: count,
       pendingRecords: 0,
+      verdicts: { valid: count, invalid: count, risky: count, unknown: count },
+      reasons: expect.any(Object),
       progressPercent: 100,
       maxQuoteMicros: count,
       chargedMicros: count,
@@ -128,6 +131,29 @@ describe('the status resource', () => {
       totalRows: 8, cacheHits: 1, freshChecks: 3, duplicateRows: 2, invalidRows: 2,
     })
     expect(created.preflight.maxQuoteMicros).toBe(job.maxQuoteMicros)
+  })
+})
+
+describe('the verdicts of a job', () => {
+  it(proves(
+    'are counted by status and reason as in its file, while it runs and when it has ended'
+  ), async () => {
+    const { live } = await newCustomer()
+    await ended(live, { service, inputs: ['+12127360008'] })
+    const { job, rows } = await ended(live, { service, inputs: MIXED })
+    expect(job).toMatchObject(verdictsOf(rows))
+    expect(job.verdicts!.unknown).toBe(2)
+    expect((await live.client.jobsPage()).data[0]).toEqual(job)
+    await whileHalted('verify-1', async () => {
+      const inputs = ['+12127360008', ...newNumbers(1), '+12127360008', 'call me']
+      const { id } = await live.client.createJob({ service, inputs })
+      await expect.poll(async () => (await live.client.job(id)).pendingRecords).toBe(1)
+      expect(await live.client.job(id)).toMatchObject({
+        verdicts: { valid: 2, invalid: 1, risky: 0, unknown: 0 },
+        reasons: { assigned_range: 2, not_a_phone_number: 1 },
+      })
+      await live.client.cancel(id)
+    })
   })
 })
 

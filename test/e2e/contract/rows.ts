@@ -78,6 +78,7 @@ export const ROWS = {
   'has the fields of the interface, in their types': HERE,
   'counts that add up to the rows, a live verdict invalid being a success': HERE,
   'the preflight of the 202 stays as it was': HERE,
+  'are counted by status and reason as in its file, while it runs and when it has ended': HERE,
   'has the deadline that was asked for, counted from its creation, as JSON and with a file': HERE,
   'shows how many rows wait, why and until when, and null once it is cancelled': HERE,
   'resultUrl is there from the beginning': HERE,

@@ -133,6 +133,15 @@ export async function runJob (client: Client, request: JobRequest): Promise<Fini
   return { created, job, rows: parseCsv(await client.results(created.id)) }
 }
 
+const NO_VERDICTS = { valid: 0, invalid: 0, risky: 0, unknown: 0 }
+
+/** How often rows of a file have each status and each reason. */
+export function verdictsOf (rows: readonly Readonly<Record<string, string>>[]) {
+  const count = (name: string) => Object.fromEntries(
+    [...Map.groupBy(rows, row => row[name])].map(([text, of]) => [text, of.length]))
+  return { verdicts: { ...NO_VERDICTS, ...count('status') }, reasons: count('reason') }
+}
+
 /** The rows of a result file by column name; the parser is not the one that wrote it. */
 export function parseCsv (text: string): readonly Record<string, string>[] {
   return parse(text, { columns: true, relax_column_count: false })

@@ -168,9 +168,14 @@ describe('another command', () => {
       .toMatch(/50 %\n.*\nat most \$0.000005/)
     const estimatedEndAt = '2026-08-11T10:05:00.000Z'
     const waiting = { rows: 3, reasons: { greylisted: 2, timeout: 1 }, estimatedEndAt }
-    service.change({ reason: 'assigned_range', waiting: { waiting, deadline: null } })
+    const verdicts = { valid: 1, invalid: 1_200, risky: 0, unknown: 0 }
+    const reasons = { assigned_range: 2, unassigned_range: 1_199 }
+    const fields = { waiting, deadline: null, verdicts, reasons }
+    service.change({ reason: 'assigned_range', waiting: fields })
     service.jobs[0]!.polls = 0
-    expect((await run(['status', 'job_1'], { service })).out).toMatch(
+    const { out: text } = await run(['status', 'job_1'], { service })
+    expect(text).toMatch(/\n1,200 invalid, 1 valid\nReasons: 1,199 unassigned_range, 2 assigned_r/)
+    expect(text).toMatch(
       /\n3 rows waiting until about 2026-08-11 10:05 UTC: 2 greylisted, 1 timeout\nat most /)
     service.change({ reason: 'assigned_range' })
     service.jobs[0]!.polls = 2

@@ -26,8 +26,9 @@ export type FakeOptions = {
   readonly preflight?: object
   /** The reason of each verdict. */
   readonly reason?: string
-  /** Fields of a job that has not ended: what waits, and its deadline. */
-  readonly waiting?: Pick<JobStatusResource, 'waiting' | 'deadline'>
+  /** Fields of a job that has not ended: what waits, its deadline, and its verdicts. */
+  readonly waiting?: Pick<JobStatusResource, 'waiting' | 'deadline'> &
+    Partial<Pick<JobStatusResource, 'verdicts' | 'reasons'>>
 }
 
 const AT = '2026-08-11T10:00:00.000Z'

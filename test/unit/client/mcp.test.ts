@@ -222,8 +222,10 @@ describe('a file of a session', () => {
     const estimatedEndAt = '2026-08-11T10:05:00.000Z'
     const waiting = { rows: 1, reasons: { greylisted: 1 }, estimatedEndAt }
     const deadline = '2026-08-11T11:00:00.000Z'
+    const verdicts = { valid: 1, invalid: 0, risky: 0, unknown: 0 }
+    const reasons = { deliverable: 1 }
     const { call, host, service } = await connect(100, {
-      endAs: 'verifying', waiting: { waiting, deadline },
+      endAs: 'verifying', waiting: { waiting, deadline, verdicts, reasons },
     })
     const args = { file: 'in.csv', deadline_seconds: 3_600 }
     await new Promise<object>((resolve, reject) => {
@@ -233,11 +235,11 @@ describe('a file of a session', () => {
     expect((await call('verifyFile', { ...args, wait_seconds: 0 })).output)
       .toMatchObject({ ended: false, waitingRows: 1 })
     expect((await call('getJob', { job_id: 'job_1' })).output.job)
-      .toMatchObject({ deadline, waiting })
+      .toMatchObject({ deadline, waiting, verdicts, reasons })
     service.change({})
     expect((await call('verifyFile', args)).output).toMatchObject({ ended: true, waitingRows: 0 })
     expect((await call('getJob', { job_id: 'job_1' })).output.job)
-      .toMatchObject({ deadline: null, waiting: null })
+      .toMatchObject({ deadline: null, waiting: null, verdicts: null, reasons: null })
     expect(service.jobs.map(({ body }) => body['deadline'])).toEqual([3_600])
   })
 

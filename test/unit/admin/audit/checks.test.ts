@@ -63,10 +63,18 @@ const topupWith = (seq: number, entryId: string) =>
   numbered(seq, { type: 'topup', job: '', reason: 'no JSON', entryId })
 
 const counted = endedJob({
-  chargedMicros: 10, counts: { ...job.counts, freshRecords: 1, successRecords: 1 },
+  chargedMicros: 10,
+  counts: { ...job.counts, freshRecords: 1, successRecords: 1 },
+  verdicts: { 'valid assigned_range': 1 },
 })
 const results = {
-  rows: 1, outOfOrder: 0, billable: 1, succeeded: 1, internal: 0, bySource: { live: 1 },
+  rows: 1,
+  outOfOrder: 0,
+  billable: 1,
+  succeeded: 1,
+  internal: 0,
+  bySource: { live: 1 },
+  byVerdict: { 'valid assigned_range': 1 },
 }
 
 const type = 'job.completed'
@@ -112,6 +120,8 @@ it.each<readonly [string, TenantBreaches]>([
   ['a running job that is reserved', checkEntries([running], [topup, reserve])],
   ['a reservation whose job may have expired', checkEntries([], journal, reserve.at + 1)],
   ['results as the job counts them', checkResults(counted, results)],
+  ['results of a job that does not know its verdicts',
+    checkResults({ ...counted, verdicts: {} }, results)],
   ['results of which some rows failed', checkResults(endedJob({
     chargedMicros: 10,
     preflight: { ...job.preflight, totalRows: 3 },
@@ -224,6 +234,12 @@ it.each<readonly [string, breaches: TenantBreaches, ...found: Found[]]>([
   }), { ...results, bySource: { none: 3, live: 1 } }),
   ['each counter = its rows by source', JOB,
     'freshRecords is 0, 1 rows in the results are of the source live']],
+  ['verdicts of other rows', checkResults(
+    { ...counted, verdicts: { 'risky catch_all': 1 } }, results),
+  ['verdicts and reasons = rows of each', JOB,
+    '1 rows are counted as risky catch_all, 0 in the results are'],
+  ['verdicts and reasons = rows of each', JOB,
+    '0 rows are counted as valid assigned_range, 1 in the results are']],
   ['slots that are missing or too many',
     [[running], [running], [job]].flatMap((jobs, index) => checkSlots(jobs, [0, 2, 1][index]!)),
     [SLOTS, '', '0 slots are held, 1 such jobs run'],
@@ -277,6 +293,9 @@ it('the audit counts the rows of a result file', async () => {
     succeeded: 3,
     internal: 1,
     bySource: { live: 1, none: 1, preflight: 1, duplicate: 1, cache: 1 },
+    byVerdict: {
+      'valid ': 2, 'unknown internal': 1, 'invalid ': 1, 'risky ': 1,
+    },
   })
   expect(checkResults(counted, { ...results, succeeded: 2, internal: 1 })).toEqual([])
 })
