@@ -57,8 +57,9 @@ function blockAad (dataKey: Buffer, binding: RowsBinding): Binding {
 }
 
 /**
- * SHA-256 of everything in a block that affects counts and charges: bitmaps, duplicates, whether it
- * has inputs, and its first row. The seal is bound to it.
+ * SHA-256 of everything in a block that affects charges and which rows count: bitmaps, duplicates,
+ * whether it has inputs, and its first row. The seal is bound to it. It does not cover the verdicts,
+ * which older releases do not know: they open the blocks of newer ones.
  */
 export function boundOf (
   block: Pick<Completed,
