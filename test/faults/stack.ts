@@ -63,6 +63,8 @@ export type StackOptions = {
   readonly secure?: boolean
   /** The state on three masters of a Redis Cluster, each with a replica. */
   readonly cells?: boolean
+  /** Further variables of the environment of parts, by their names. */
+  readonly envOfParts?: Readonly<Record<string, Readonly<Record<string, string>>>>
 }
 
 /** Each write is on disk before its answer, as in production. */
@@ -70,7 +72,9 @@ const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always']
 
 /** A running stack with topics, schemas and tables, in a folder that is removed at its end. */
 export async function openStack (
-  { disks = {}, brokers = 1, secure = false, cells: hasCells = false }: StackOptions = {}
+  {
+    disks = {}, brokers = 1, secure = false, cells: hasCells = false, envOfParts = {},
+  }: StackOptions = {}
 ): Promise<FaultStack> {
   const dataDir = newFolder('verification-jobs-faults-')
   for (const [folder, megabytes] of Object.entries(disks)) {
@@ -80,7 +84,8 @@ export async function openStack (
   if (secure) makeSecure(dataDir)
   const cells = hasCells ? await startRedisCluster(DURABLE, 1) : undefined
   const { addresses, trust, envOf, specs } = await describe(dataDir, brokers, cells?.url)
-  const parts = specs.map(createPart)
+  const parts = specs.map(spec =>
+    createPart({ ...spec, env: { ...spec.env, ...envOfParts[spec.name] } }))
   const close = async () => {
     await Promise.all([...parts.map(part => part.down()), cells?.stop()])
     for (const folder of Object.keys(disks)) execFileSync('umount', ['-l', `${dataDir}/${folder}`])

@@ -3,6 +3,8 @@ import { policyOf } from '../../../services/verify/mailboxes/policies.ts'
 import type { Zone } from '../../support/mail/dns-server.ts'
 import type { Fault, Injected, Preparation, Scene } from '../fault.ts'
 import { judgeVerdicts, LARGE, MailHosts, STRANGER } from '../mail-hosts.ts'
+import { MovedClock } from '../moved-clock.ts'
+import { openStack } from '../stack.ts'
 
 /** The mail hosts of the environment under test; a scenario runs alone. */
 let hosts: MailHosts | undefined
@@ -30,8 +32,13 @@ async function prepareHosts (): Promise<Preparation> {
   }
 }
 
-/** Ends the load, and says what no check of mailboxes may do. */
-async function judge (scene: Scene, used: MailHosts): Promise<Pick<Injected, 'breaches' | 'note'>> {
+/**
+ * Ends the load, and says what no check of mailboxes may do. A clock that is set ahead grants each
+ * bucket, a sixth of its rate, and all sessions once more, so many times in a minute.
+ */
+async function judge (
+  scene: Scene, used: MailHosts, setAhead = 0
+): Promise<Pick<Injected, 'breaches' | 'note'>> {
   await scene.load.stop()
   const { right, unknown, false: wrong } = await judgeVerdicts(scene.log)
   const peaks = used.peaks()
@@ -40,8 +47,9 @@ async function judge (scene: Scene, used: MailHosts): Promise<Pick<Injected, 'br
     ...unknown === 0 ? [] : [`${unknown} rows are unknown, ${right} are right`],
     ...used.forbidden.slice(0, 5).map(command => `a check sent ${command}`),
     ...([
-      ['sessions', SESSIONS], ['sessionsAMinute', SESSIONS_A_MINUTE],
-      ['recipientsAMinute', recipientsAMinute.most],
+      ['sessions', SESSIONS * (1 + setAhead)],
+      ['sessionsAMinute', SESSIONS_A_MINUTE * (1 + setAhead / 6)],
+      ['recipientsAMinute', recipientsAMinute.most * (1 + setAhead / 6)],
     ] as const).filter(([name, most]) => peaks[name] > most)
       .map(([name, most]) => `${peaks[name]} ${name} of an owner from an egress, at most ${most}`),
   ]
@@ -158,5 +166,64 @@ const lying: Fault = {
   },
 }
 
+/** Of the Redis with the memory of mail servers. */
+let clock: MovedClock | undefined
+
+/** Waits until the large host has told each egress that it is too fast, and must rest. */
+async function untilResting (used: MailHosts): Promise<void> {
+  const told = new Set<string>()
+  used.behave(({ exchange, egress }, command) => {
+    if (exchange !== LARGE || !command.startsWith('RCPT')) return undefined
+    told.add(egress)
+    return '421 4.7.28 unusual rate of mail from your address, try again in 20 seconds'
+  })
+  for (const giveUpAt = Date.now() + 60_000; told.size < Object.keys(EGRESSES).length;) {
+    if (Date.now() > giveUpAt) throw new Error(`${LARGE} was asked from ${told.size} egresses`)
+    await sleep(50)
+  }
+  used.behave()
+}
+
+const jumping: Fault = {
+  name: 'mail-clock-jumps',
+  kind: 'clock',
+  about: 'the clock of the limits of mail servers jumps an hour ahead, back, five minutes back ' +
+    'and ahead, while hosts rest and a process is killed in its sessions: no host is held or ' +
+    'asked for longer, and no row is lost',
+  quick: false,
+  load: { ...EMAILS, clients: 3, smallRows: 100 },
+  missing: async () => await MovedClock.create().then(() => undefined, (error: Error) =>
+    `the clock of Redis cannot be moved without a C compiler: ${error.message}`),
+  stack: async () => {
+    clock = await MovedClock.create()
+    return await openStack({ envOfParts: { 'redis-cache': clock.env } })
+  },
+  prepare: async () => {
+    const { env, ...prepared } = await prepareHosts()
+    // A session that was killed has its lease for 40 s.
+    return { ...prepared, scale: { verify: 2 }, env: { ...env, SMTP_SESSION_TIMEOUT_MS: '10000' } }
+  },
+  inject: async scene => {
+    const { environment: { services }, load, say } = scene
+    const used = hosts as MailHosts
+    const jumpTo = async (minutes: number, ended: number) => {
+      clock?.set(60 * minutes)
+      say(`the clock is off by ${minutes} minutes`)
+      if (await load.untilEnded(ended, 180_000)) return []
+      return [`fewer than ${ended} jobs have ended in 3 minutes with a clock off by ${minutes}`]
+    }
+    await load.untilEnded(3, 120_000)
+    const late = await jumpTo(60, 3)
+    await untilResting(used)
+    services.kill('verify-1', 'SIGKILL')
+    late.push(...await jumpTo(0, 6))
+    await untilResting(used)
+    services.kill('verify-2', 'SIGKILL')
+    late.push(...await jumpTo(-5, 6), ...await jumpTo(0, 3))
+    const { breaches = [], ...judged } = await judge(scene, used, 1)
+    return { injected: 4, ...judged, breaches: [...breaches, ...late] }
+  },
+}
+
 /** What goes wrong around checks of mailboxes. */
-export const mail: readonly Fault[] = [scaled, blocked, lying]
+export const mail: readonly Fault[] = [scaled, blocked, lying, jumping]
