@@ -56,13 +56,15 @@ const smtpConfig = {
     default: false,
     description: 'Allow mail servers with private and loopback addresses; for tests only.',
   }),
-  SMTP_CONNECTIONS: atLeastOne(256, 'Maximum concurrent sessions with mail servers.'),
+  SMTP_CONNECTIONS: atLeastOne(
+    256, 'Maximum concurrent sessions with mail servers, of which one tenant alone gets three ' +
+      'quarters.'),
   SMTP_CONCURRENCY: atLeastOne(
-    2, 'Maximum concurrent sessions of all processes with servers of one owner, from one egress; ' +
-      'large owners have limits of their own.'),
+    2, 'Maximum concurrent sessions of all processes with one mail server, from one egress; large ' +
+      'owners of servers have limits of their own.'),
   SMTP_PER_MINUTE: atLeastOne(
-    60, 'Maximum new sessions per minute of all processes with servers of one owner, from one ' +
-      'egress; large owners have limits of their own.'),
+    60, 'Maximum new sessions per minute of all processes with one mail server, from one egress; ' +
+      'large owners of servers have limits of their own.'),
   SMTP_RATE_PERCENT: Type.Integer({
     default: 100,
     minimum: 1,

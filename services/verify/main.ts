@@ -39,7 +39,7 @@ type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
 type Shared = {
   readonly domains?: ReturnType<typeof mailDomainsOf>
   readonly lists?: CurrentLists
-}
+} & Pick<FactoryParts, 'onStop'>
 
 /** What a session with a mail server may take to end once its time is over. */
 const SESSION_ENDS_MS = 30_000
@@ -49,7 +49,7 @@ const SESSION_ENDS_MS = 30_000
  * a provider that is not configured completely.
  */
 export function verifyDeps (
-  config: VerifyConfig, connected: Connected, { domains, lists }: Shared = {}
+  config: VerifyConfig, connected: Connected, { domains, lists, onStop }: Shared = {}
 ): VerifyDeps {
   const { state, cache, clock, log, metrics } = connected
   const tasks = new TasksInFlight()
@@ -71,6 +71,7 @@ export function verifyDeps (
           leaseMs: config.SMTP_SESSION_TIMEOUT_MS + SESSION_ENDS_MS, onFault: logCacheFault(log),
         }),
         reporting: { metrics, log },
+        onStop,
       }),
     }),
     clock,
@@ -126,7 +127,8 @@ async function startVerify (
   const domains = mailDomainsOf(config, { redis: connected.cache, onFault, lists })
   logDns(domains, context.log).catch(context.fatal)
   logEgresses(config, context.log).catch(context.fatal)
-  const stage = createVerifyStage(verifyDeps(config, connected, { domains, lists }))
+  const { onStop } = context
+  const stage = createVerifyStage(verifyDeps(config, connected, { domains, lists, onStop }))
   const { cachedPolicy } = createOrganizations(connected.state)
   const weightOf = (tenant: string) => cachedPolicy(tenant).weight
   return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf })
@@ -150,6 +152,8 @@ type FactoryParts = {
   /** Needed by smtp-probe. */
   readonly memory?: HostMemory
   readonly reporting?: Pick<ServiceContext, 'metrics' | 'log'>
+  /** Without it, sessions with mail servers end with the process. */
+  readonly onStop?: ServiceContext['onStop'] | undefined
 }
 
 /** Factories for the built-in providers and those in HTTP_PROVIDERS. */
@@ -189,7 +193,7 @@ const missingProbe = (setting: string) => new RangeError(`smtp-probe needs ${set
  * @throws RangeError if a required one is empty.
  */
 function smtpProbeProvider (config: VerifyConfig, parts: FactoryParts) {
-  const { domains, memory, lists, reporting } = parts
+  const { domains, memory, lists, reporting, onStop } = parts
   const pool = createEgressPool(describedEgresses(config).map(described => createEgress(described, {
     port: config.SMTP_PORT, timeoutMs: config.SMTP_CONNECT_TIMEOUT_MS,
   })))
@@ -214,6 +218,7 @@ function smtpProbeProvider (config: VerifyConfig, parts: FactoryParts) {
     restMs: config.SMTP_REST_SECONDS * SECOND_MS,
     metrics: reporting?.metrics,
   })
+  onStop?.(() => hosts.stop())
   return createSmtpProbeProvider({
     domains,
     hosts,

@@ -26,8 +26,9 @@ export type Manner = (visit: Visit, command: string) => string | undefined
 
 const MINUTE_MS = 60_000
 
-/** Whether the mailbox of an address exists; made-up names do not. */
+/** Whether the mailbox of an address exists; made-up names do not, and postmasters do. */
 function exists (address: string): boolean {
+  if (address.startsWith('postmaster@')) return true
   const [, serial] = /^person\.(\d+)@/.exec(address) ?? []
   return serial !== undefined && Number(serial) % 3 !== 1
 }

@@ -357,7 +357,7 @@ describe('an egress that an owner refuses', () => {
 })
 
 describe('what is known of an exchange', () => {
-  const known = (name: string) => memoryOf().exchange(name)
+  const known = (name: string, egress = 'one') => memoryOf().exchange(name, egress)
   const openAt = async (exchange: string, from: number, to: number) => {
     const memory = memoryOf()
     for (let index = from; index < to; index++) {
@@ -367,9 +367,9 @@ describe('what is known of an exchange', () => {
 
   it('is nothing at first, and what sessions learnt for a day', async () => {
     const nothing =
-      { limit: undefined, restMs: 0, why: undefined, isUntruthful: false, refusesAll: false }
+      { limit: undefined, restMs: 0, why: undefined, acceptsAny: false, hasAccepted: false }
     expect(await known('mx.new.org')).toEqual(nothing)
-    await memoryOf().note('mx.new.org', { limit: 7, accepted: 2 })
+    await memoryOf().note('mx.new.org', { limit: 7 })
     expect(await known('mx.new.org')).toEqual({ ...nothing, limit: 7 })
     expect(await known('mx.other.org')).toEqual(nothing)
     await redis.pexpire('mail-exchange:mx.new.org', HOUR_MS)
@@ -378,49 +378,41 @@ describe('what is known of an exchange', () => {
   })
 
   it('includes what to say while it rests', async () => {
-    await memoryOf().rest('mx.rests.org', 'no_answer', HOUR_MS)
+    await memoryOf().rest('mx.rests.org', 'one', { why: 'no_answer', restMs: HOUR_MS })
     const { why, restMs = 0 } = await known('mx.rests.org') ?? {}
     expect([why, restMs > 0, restMs <= HOUR_MS]).toEqual(['no_answer', true, true])
     // The clock of Redis was set back.
-    await redis.pexpire('mail-rest:mx.rests.org', 2 * HOUR_MS)
+    await redis.pexpire('mail-rest:mx.rests.org one', 2 * HOUR_MS)
     expect(await known('mx.rests.org')).toMatchObject({ why: undefined, restMs: 0 })
   })
 
   it('is new at once for who has noted it', async () => {
     const memory = memoryOf()
-    await memory.exchange('mx.own.org')
+    await memory.exchange('mx.own.org', 'one')
     await memory.note('mx.own.org', { limit: 3 })
-    expect(await memory.exchange('mx.own.org')).toMatchObject({ limit: 3 })
-    await memory.rest('mx.own.org', 'unreachable', HOUR_MS)
-    expect(await memory.exchange('mx.own.org')).toMatchObject({ why: 'unreachable' })
+    expect(await memory.exchange('mx.own.org', 'one')).toMatchObject({ limit: 3 })
+    await memory.rest('mx.own.org', 'one', { why: 'unreachable', restMs: HOUR_MS })
+    expect(await memory.exchange('mx.own.org', 'one')).toMatchObject({ why: 'unreachable' })
   })
 
   it('is that it accepts any name, once 20 domains have and none has not', async () => {
     await openAt('mx.open.org', 0, 19)
     // Domains count once.
     await openAt('mx.open.org', 0, 19)
-    expect(await known('mx.open.org')).toMatchObject({ isUntruthful: false })
+    expect(await known('mx.open.org')).toMatchObject({ acceptsAny: false })
     await openAt('mx.open.org', 19, 20)
-    expect(await known('mx.open.org')).toMatchObject({ isUntruthful: true })
+    expect(await known('mx.open.org')).toMatchObject({ acceptsAny: true })
     await memoryOf().rememberCatchAll('mx.open.org', 'closed.org', false)
-    expect(await known('mx.open.org')).toMatchObject({ isUntruthful: false })
+    expect(await known('mx.open.org')).toMatchObject({ acceptsAny: false })
   })
 
-  it('is that it refuses any name, once it refused 30 and its postmaster', async () => {
+  it('is by egress whether it has accepted a recipient, and whether it rests', async () => {
     const memory = memoryOf()
-    await memory.note('mx.shut.org', { refused: 29 })
-    expect(await known('mx.shut.org')).toMatchObject({ refusesAll: false, isUntruthful: false })
-    await memory.note('mx.shut.org', { refused: 1, accepted: 0 })
-    expect(await known('mx.shut.org')).toMatchObject({ refusesAll: true, isUntruthful: false })
-    await memory.note('mx.shut.org', { postmaster: 'refused' })
-    expect(await known('mx.shut.org')).toMatchObject({ refusesAll: false, isUntruthful: true })
-    await memory.note('mx.shut.org', { accepted: 1 })
-    expect(await known('mx.shut.org')).toMatchObject({ refusesAll: false, isUntruthful: false })
-  })
-
-  it('is no more once it accepted its postmaster', async () => {
-    await memoryOf().note('mx.stale.org', { refused: 40, postmaster: 'accepted' })
-    expect(await known('mx.stale.org')).toMatchObject({ refusesAll: false, isUntruthful: false })
+    await memory.note('mx.shut.org', { accepted: 'one' })
+    await memory.rest('mx.shut.org', 'two', { why: 'unreachable', restMs: HOUR_MS })
+    const [one, two] = await Promise.all([known('mx.shut.org'), known('mx.shut.org', 'two')])
+    expect([one?.hasAccepted, one?.why, two?.hasAccepted, two?.why])
+      .toEqual([true, undefined, false, 'unreachable'])
   })
 })
 
@@ -478,10 +470,10 @@ describe('without Redis', () => {
     expect(await memory.begin(party, 1)).toMatchObject({ why: 'no_memory' })
     expect(await memory.more(party, session, 1)).toBeUndefined()
     expect(await memory.end(party, session, report({ ending: 'limited', restMs: 5 }))).toBe(5)
-    expect(await memory.exchange('mx.a.org')).toBeUndefined()
+    expect(await memory.exchange('mx.a.org', 'one')).toBeUndefined()
     expect(await memory.catchAll('mx.a.org', 'a.org')).toBeUndefined()
     await memory.note('mx.a.org', { limit: 1 })
-    await memory.rest('mx.a.org', 'no_answer', 1)
+    await memory.rest('mx.a.org', 'one', { why: 'no_answer', restMs: 1 })
     await memory.rememberCatchAll('mx.a.org', 'a.org', true)
     expect(faults).toHaveLength(8)
     await expect(memory.owners()).rejects.toThrow()

@@ -5,8 +5,9 @@ import type { MailHost } from '../providers/mail-domains.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
 import type { Connect, Egress } from './egress.ts'
 import type { MailboxRow } from './mailbox-row.ts'
-import type { Granted, HostMemory, Party, SessionReport } from './memory.ts'
-import type { Mailbox, Probed } from './probed.ts'
+import type { ExchangeRest, Granted, HostMemory, Party, SessionReport } from './memory.ts'
+import { isOwnDomain } from './policies.ts'
+import { type Mailbox, type Probed, UNTRUTHFUL } from './probed.ts'
 import type { Meaning } from './replies.ts'
 import {
   CLOSING, greet, type Hello, readStep, requiresUtf8, SmtpChannel, SmtpFault, type SmtpFaultKind,
@@ -32,7 +33,11 @@ export type ConversationOptions = {
   /** How long an exchange rests that cannot be used, and an egress that is refused. */
   readonly restMs: number
   readonly catchAlls: CatchAllTests
-  /** Exchanges whose TLS fails. */
+  /** Aborted when the process stops: sessions end as soon as they can. */
+  readonly stopping: AbortSignal
+  /** Domains, by exchange, whose postmaster is refused. */
+  readonly noPostmaster: LRUCache<string, true>
+  /** Exchanges whose TLS failed just now. */
   readonly unencrypted: LRUCache<string, true>
   /** After how many recipients exchanges have dropped their last session. */
   readonly drops: LRUCache<string, number>
@@ -54,11 +59,16 @@ type Parts = {
   readonly rows: RowSource
 }
 
+/** A row whose answer waits for those of others. */
+type Answered = { readonly row: MailboxRow, readonly probed: Probed }
+
 /** How a session ended. */
 type Ending = {
   readonly report: SessionReport
   /** The exchange is not to be asked for a while. */
-  readonly exchange: { readonly why: Mailbox, readonly restMs: number } | undefined
+  readonly exchange: ExchangeRest | undefined
+  /** Domains of customers that refuse us, and for how long they are not to be asked for. */
+  readonly refusing: ReadonlyMap<string, number>
   /** Rows that the session took and did not ask. */
   readonly unasked: readonly MailboxRow[]
 }
@@ -91,7 +101,7 @@ const MAX_SLOW_DOWNS = 2
 const MIN_LIMIT = 3
 /** Sessions that took others before they were lost with a row, until it counts as unanswered. */
 const MAX_LOSSES = 3
-/** A further name at the domain of a server that has refused every recipient (RFC 5321, 4.5.1). */
+/** A name at every domain (RFC 5321, 4.5.1). */
 const POSTMASTER = 'postmaster'
 const BAD_SEQUENCE = 503
 /** How long an open session waits for its turn: longer than servers need for a greeting. */
@@ -102,10 +112,8 @@ const RENEW_MS = 60_000
 const SLOWER_MS = 60_000
 /** How long a server rests that takes no session now, without a time. */
 const GREETING_MS = 10_000
-const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' } as const satisfies Probed
-const POSTMASTERS: Readonly<Partial<Record<Meaning, 'accepted' | 'refused'>>> = {
-  accepted: 'accepted', no_mailbox: 'refused',
-}
+/** How long a session has for its last reply when the process stops. */
+const LAST_REPLY_MS = 5_000
 const VERDICTS: ReadonlySet<Meaning> = new Set(['accepted', 'no_mailbox', 'no_mail', 'full'])
 
 /**
@@ -118,8 +126,15 @@ export class Conversation {
   /** Rows that were taken and are to be asked again, here or in another session. */
   #unasked: MailboxRow[] = []
   /** Rows in a row whose reply is about us: a later one shows whether that is so. */
-  #blocked: { readonly row: MailboxRow, readonly probed: Probed }[] = []
-  readonly #counts = { asked: 0, verdicts: 0, blocked: 0, accepted: 0, refused: 0 }
+  #blocked: Answered[] = []
+  /** Rows that a server refuses that has not accepted anybody yet. */
+  #doubtful: Answered[] = []
+  /** Domains whose postmaster was asked for. */
+  readonly #postmasters = new Set<string>()
+  readonly #refusing = new Map<string, number>()
+  /** Rows of domains that refuse us here. */
+  readonly #elsewhere: MailboxRow[] = []
+  readonly #counts = { asked: 0, verdicts: 0, blocked: 0 }
   #channel: SmtpChannel | undefined
   #hello: Hello | undefined
   /** Once the server has accepted MAIL. */
@@ -130,8 +145,9 @@ export class Conversation {
   #limit: number
   #sinceMail = 0
   #isFull = false
-  /** Whether the server has refused its postmaster, once it was asked. */
-  #hasNoPostmaster: boolean | undefined
+  /** The server is not one that refuses everybody, so its refusals count. */
+  #isTrusted: boolean
+  #acceptsAny = false
   #ending: SessionReport['ending'] = 'well'
   #restMs: number | undefined
   #exchange: Ending['exchange']
@@ -140,43 +156,63 @@ export class Conversation {
     this.#options = options
     this.#parts = parts
     this.#left = parts.granted.recipients
-    this.#limit = parts.party.policy.recipientsASession
+    const { exchanges, recipientsASession } = parts.party.policy
+    this.#limit = recipientsASession
+    // How listed owners refuse us is known, and many of their customers have no postmaster.
+    this.#isTrusted = exchanges.length > 0
   }
 
   /** Runs the session; never rejects for what a server does. */
   async run (): Promise<Ending> {
-    const { memory, sessionTimeoutMs } = this.#options
-    const { host, rows } = this.#parts
-    const signal = AbortSignal.timeout(sessionTimeoutMs)
-    const state = await memory.exchange(host.name)
+    const { memory, sessionTimeoutMs, stopping } = this.#options
+    const { host, egress, rows } = this.#parts
+    const stop = new AbortController()
+    const signal = AbortSignal.any([AbortSignal.timeout(sessionTimeoutMs), stop.signal])
+    const endSoon = () => setTimeout(() => stop.abort(), LAST_REPLY_MS).unref()
+    stopping.addEventListener('abort', endSoon, { once: true })
+    const state = await memory.exchange(host.name, egress.name)
     this.#limit = Math.min(this.#limit, state?.limit ?? this.#limit)
+    this.#isTrusted ||= state?.hasAccepted === true
+    this.#acceptsAny = state?.acceptsAny === true
     const renewal = setInterval(() => { this.#renew().catch(failLoudly) }, RENEW_MS)
     try {
-      await this.#open(signal)
-      while (!this.#isFull && this.#counts.asked < this.#limit && !signal.aborted) {
-        if (rows.size + this.#unasked.length === 0) await rows.untilRow(this.#options.idleMs)
-        const group = await this.#takeGroup(signal)
+      if (!stopping.aborted) await this.#open(signal)
+      while (this.#goesOn(signal)) {
+        const isIdle = rows.size + this.#unasked.length === 0
+        if (isIdle || this.#doubtful.length >= GROUP) await this.#askPostmasters(signal)
+        if (isIdle) await rows.untilRow(this.#options.idleMs)
+        const group = this.#goesOn(signal) ? await this.#takeGroup(signal) : []
         if (group.length === 0) break
-        await this.#ask(group, state?.refusesAll === true)
+        await this.#ask(group)
       }
+      await this.#askPostmasters(signal)
     } catch (error) {
       if (error instanceof Refusal) await this.#refused(error.reading)
       else if (error instanceof SmtpFault) this.#failed(error.kind)
       else throw error
     } finally {
       clearInterval(renewal)
+      stopping.removeEventListener('abort', endSoon)
       await this.#channel?.close()
     }
     this.#settleBlocked()
-    const { accepted, refused, ...counts } = this.#counts
-    if (accepted + refused > 0) await memory.note(host.name, { accepted, refused })
+    this.#settleDoubtful()
     return {
       report: {
-        unused: Math.max(0, this.#left), ...counts, ending: this.#ending, restMs: this.#restMs,
+        unused: Math.max(0, this.#left),
+        ...this.#counts,
+        ending: this.#ending,
+        restMs: this.#restMs,
       },
-      exchange: this.#exchange,
-      unasked: this.#unasked,
+      exchange: stopping.aborted ? undefined : this.#exchange,
+      refusing: this.#refusing,
+      unasked: [...this.#unasked, ...this.#elsewhere],
     }
+  }
+
+  #goesOn (signal: AbortSignal): boolean {
+    return !this.#isFull && this.#counts.asked < this.#limit &&
+      !signal.aborted && !this.#options.stopping.aborted
   }
 
   async #renew (): Promise<void> {
@@ -191,7 +227,61 @@ export class Conversation {
     const hasEnded = this.#ending === 'limited' || this.#ending === 'blocked'
     for (const { row, probed } of this.#blocked.splice(0)) {
       if (hasEnded) this.#unasked.push(row)
+      else if (this.#refusing.has(row.domain)) this.#elsewhere.push(row)
       else row.settle(probed)
+    }
+  }
+
+  /** The server has accepted a recipient, so those that it refused do not exist. */
+  async #trust (): Promise<void> {
+    if (this.#isTrusted) return
+    this.#isTrusted = true
+    for (const { row, probed } of this.#doubtful.splice(0)) row.settle(probed)
+    const { host, egress } = this.#parts
+    await this.#options.memory.note(host.name, { accepted: egress.name })
+  }
+
+  /**
+   * Asks a server that has accepted nobody for the postmasters of those domains whose rows it has
+   * refused, until it accepts one.
+   */
+  async #askPostmasters (signal: AbortSignal): Promise<void> {
+    for (const domain of new Set(this.#doubtful.map(({ row }) => row.domain))) {
+      const key = `${this.#parts.host.name} ${domain}`
+      if (this.#isTrusted || this.#options.stopping.aborted) return
+      if (this.#postmasters.has(domain) || this.#options.noPostmaster.has(key)) continue
+      if (!await this.#hasTurns(1, true, signal)) return
+      this.#postmasters.add(domain)
+      const reading = await this.#askPostmaster(`${POSTMASTER}@${domain}`, signal)
+      if (reading?.meaning === 'accepted') await this.#trust()
+      else if (reading !== undefined && reading.code >= 500) {
+        this.#options.noPostmaster.set(key, true)
+      }
+    }
+  }
+
+  async #askPostmaster (
+    address: string, signal: AbortSignal
+  ): Promise<StepReading | undefined> {
+    const readings: StepReading[] = []
+    await this.#recipients([address], readings)
+    if (readings[0]?.meaning === 'limited' && await this.#hasTurns(1, true, signal)) {
+      await this.#restartMail(this.#hasUtf8)
+      await this.#recipients([address], readings)
+    }
+    return readings.at(-1)
+  }
+
+  /**
+   * Nobody was accepted in the whole session: as far as we can see the server refuses everybody,
+   * which may be its way to refuse us. Where its postmaster gave no answer, a later session asks.
+   */
+  #settleDoubtful (): void {
+    const { noPostmaster, stopping } = this.#options
+    for (const { row } of this.#doubtful.splice(0)) {
+      if (stopping.aborted) this.#unasked.push(row)
+      else if (noPostmaster.has(`${this.#parts.host.name} ${row.domain}`)) row.settle(UNTRUTHFUL)
+      else row.settle({ ...UNTRUTHFUL, retry: true })
     }
   }
 
@@ -249,9 +339,15 @@ export class Conversation {
     const size = this.#hello?.extensions.has('PIPELINING') === true ? GROUP : 1
     const group: MailboxRow[] = []
     let tests = 0
-    while (group.length < Math.min(size, this.#limit - this.#counts.asked - tests)) {
+    // A place is left for a postmaster.
+    const most = this.#limit - this.#counts.asked - (this.#isTrusted || this.#limit === 1 ? 0 : 1)
+    while (group.length < Math.min(size, most - tests)) {
       const row = this.#unasked.shift() ?? rows.take()
       if (row === undefined) break
+      if (this.#refusing.has(row.domain)) {
+        this.#elsewhere.push(row)
+        continue
+      }
       // A row that a session was lost with is asked alone, so that it costs no other its answer.
       const isAlone = row.losses > 0
       if (isAlone && group.length > 0) {
@@ -279,23 +375,24 @@ export class Conversation {
 
   /** Takes further recipients until there are `count`; false if they would take too long. */
   async #hasTurns (count: number, mayWait: boolean, signal: AbortSignal): Promise<boolean> {
-    const { memory } = this.#options
+    const { memory, stopping } = this.#options
     const { party, granted, rows } = this.#parts
+    const within = AbortSignal.any([signal, stopping])
     while (this.#left < count) {
       const wanted = Math.max(count - this.#left, Math.min(rows.size, GROUP))
       const more = await memory.more(party, granted.session, wanted)
       if (more === undefined) this.#isFull = true
-      if (more === undefined || signal.aborted) return false
-      this.#left += more.recipients
+      else this.#left += more.recipients
       if (this.#left >= count) return true
+      if (more === undefined || within.aborted) return false
       if (!mayWait || more.waitMs > MAX_TURN_MS) return false
-      await sleep(more.waitMs, signal).catch(() => {})
+      await sleep(more.waitMs, within).catch(() => {})
     }
     return true
   }
 
   /** Asks for rows, then for a made-up name at each of their domains that is not known yet. */
-  async #ask (group: readonly MailboxRow[], refusesAll: boolean): Promise<void> {
+  async #ask (group: readonly MailboxRow[]): Promise<void> {
     const rows = await this.#sendable(group)
     if (rows.length === 0) return
     if (!await this.#testFirst(rows)) {
@@ -320,7 +417,7 @@ export class Conversation {
       if (reading.meaning === 'accepted') accepted.push(row)
       // Servers that greylist start to count with the first question.
       if (reading.meaning === 'greylisted') started.add(row.domain)
-      await this.#judge(row, reading, refusesAll && fault === undefined)
+      await this.#judge(row, reading)
     }
     const canTest = fault === undefined && !this.#isFull
     await this.#judgeAccepted(accepted, canTest ? started : new Set(), canTest)
@@ -371,21 +468,25 @@ export class Conversation {
   }
 
   /** What becomes of a row by the reply to it; those that are accepted are judged later. */
-  async #judge (row: MailboxRow, reading: StepReading, refusesAll: boolean): Promise<void> {
-    const { meaning, by, code, waitMs, isTooFast } = reading
+  async #judge (row: MailboxRow, reading: StepReading): Promise<void> {
+    const { meaning, by, code, waitMs, isTooFast, isOfDomain } = reading
     const counts = this.#counts
     if (code === CLOSING) this.#isFull = true
     if (VERDICTS.has(meaning)) counts.verdicts += 1
+    if (meaning === 'blocked' && isOfDomain) {
+      this.#refusing.set(row.domain, this.#options.restMs)
+      return row.settle({ mailbox: 'blocked', retry: true })
+    }
     if (meaning === 'blocked' || (meaning === 'greylisted' && isTooFast)) {
       counts.blocked += 1
       const probed = { mailbox: meaning, retry: retryAfter(waitMs) } as const
       this.#blocked.push({ row, probed })
-      return this.#endIfBlocked(reading)
+      return this.#endIfBlocked(row.domain, reading)
     }
     // Another row has an answer, so the replies before were not about us alone.
     this.#settleBlocked()
     if (meaning === 'accepted') {
-      counts.accepted += 1
+      await this.#trust()
     } else if (meaning === 'limited') {
       this.#unasked.push(row)
     } else if (code === CLOSING && counts.asked > 1 && row.losses++ < MAX_LOSSES) {
@@ -395,23 +496,27 @@ export class Conversation {
     } else if (meaning === 'greylisted') {
       row.settle({ mailbox: 'greylisted', retry: retryAfter(waitMs) })
     } else {
-      if (meaning === 'no_mailbox') counts.refused += 1
-      const isDoubtful = meaning === 'no_mailbox' && refusesAll
-      if (isDoubtful && await this.#refusesPostmaster(row.domain)) return row.settle(UNTRUTHFUL)
-      row.settle({ mailbox: meaning, ...(by === 'words' ? { byWords: true } : {}) })
+      const probed: Probed = { mailbox: meaning, ...(by === 'words' ? { byWords: true } : {}) }
+      const isDoubtful = meaning === 'no_mailbox' && !this.#isTrusted
+      if (isDoubtful) this.#doubtful.push({ row, probed })
+      else row.settle(probed)
     }
   }
 
-  /** Ends the session once replies that are about us do not stop. */
-  #endIfBlocked ({ code, waitMs }: StepReading): void {
+  /**
+   * Ends the session once replies that are about us do not stop. A customer of the owner may refuse
+   * us for himself alone, so his domain rests, and not the owner before there are several.
+   */
+  #endIfBlocked (domain: string, { code, waitMs }: StepReading): void {
     const isRefused = code >= 500
-    const most = isRefused ? MAX_BLOCKS : MAX_SLOW_DOWNS
-    if (this.#blocked.length < most && code !== CLOSING) return
-    // A customer of a large owner may refuse us for himself alone.
-    const domains = new Set(this.#blocked.map(({ row }) => row.domain))
-    const { acceptance, exchanges } = this.#parts.party.policy
-    const isShared = acceptance === undefined && exchanges.length > 0
-    if (isRefused && isShared && domains.size === 1 && code !== CLOSING) return
+    if (isRefused) {
+      const domains = this.#blocked.map(({ row }) => row.domain)
+      const { host, party } = this.#parts
+      const isOwn = isOwnDomain(domain, host.name, party.policy)
+      const isEnough = domains.filter(it => it === domain).length >= MAX_BLOCKS
+      if (isEnough && !isOwn) this.#refusing.set(domain, this.#options.restMs)
+      if (!(isEnough && isOwn) && new Set(domains).size < MAX_BLOCKS) return
+    } else if (this.#blocked.length < MAX_SLOW_DOWNS && code !== CLOSING) return
     this.#isFull = true
     this.#restAs(isRefused ? 'blocked' : 'limited', waitMs)
   }
@@ -419,26 +524,6 @@ export class Conversation {
   #restAs (ending: 'blocked' | 'limited', waitMs: number | undefined): void {
     this.#ending = ending
     this.#restMs = waitMs ?? (ending === 'blocked' ? this.#options.restMs : SLOWER_MS)
-  }
-
-  /** Whether a server that has refused everybody refuses its postmaster too. */
-  async #refusesPostmaster (domain: string): Promise<boolean> {
-    if (this.#hasNoPostmaster !== undefined) return this.#hasNoPostmaster
-    if (this.#left < 1 || this.#counts.asked >= this.#limit) return false
-    this.#hasNoPostmaster = false
-    const readings: StepReading[] = []
-    try {
-      await this.#recipients([`${POSTMASTER}@${domain}`], readings)
-    } catch (error) {
-      if (!(error instanceof SmtpFault)) throw error
-      this.#isFull = true
-      return false
-    }
-    const postmaster = POSTMASTERS[readings[0]?.meaning ?? 'unclear']
-    if (postmaster === undefined) return false
-    await this.#options.memory.note(this.#parts.host.name, { postmaster })
-    this.#hasNoPostmaster = postmaster === 'refused'
-    return this.#hasNoPostmaster
   }
 
   /** Accepted rows are answered once it is known whether their domain accepts any name. */
@@ -454,6 +539,10 @@ export class Conversation {
     const results = await this.#testDomains([...domains], canTest)
     for (const row of rows) {
       const { isCatchAll, retry } = results.get(row.domain) ?? UNTESTED
+      if (isCatchAll === true && this.#acceptsAny) {
+        row.settle(UNTRUTHFUL)
+        continue
+      }
       row.settle({ mailbox: 'accepted', catchAll: isCatchAll, ...(retry && { retry }) })
     }
   }

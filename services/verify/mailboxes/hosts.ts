@@ -7,18 +7,21 @@ import {
   CatchAllTests, Conversation, type ConversationOptions, failLoudly,
 } from './conversation.ts'
 import type { Egress, EgressPool } from './egress.ts'
-import type { HostMemory, Party, Refused } from './memory.ts'
-import { ownerLabel, type OwnerPolicy, policyOf, type PolicyLimits } from './policies.ts'
+import type { ExchangeRest, Granted, HostMemory, Party, Refused } from './memory.ts'
+import {
+  limiterOf, ownerLabel, type OwnerPolicy, policyOf, type PolicyLimits,
+} from './policies.ts'
 import { MailboxRow } from './mailbox-row.ts'
-import type { Probed } from './probed.ts'
+import { type Probed, UNTRUTHFUL } from './probed.ts'
 
-type SharedByHosts = 'memory' | 'catchAlls' | 'unencrypted' | 'drops'
+type SharedByHosts =
+  'memory' | 'catchAlls' | 'stopping' | 'noPostmaster' | 'unencrypted' | 'drops'
 
 export type MailHostsOptions = Omit<ConversationOptions, SharedByHosts> & {
   readonly memory: HostMemory
   readonly pool: EgressPool
   readonly limits: PolicyLimits
-  /** Maximum concurrent sessions of this process. */
+  /** Maximum concurrent sessions of this process; see `takeConnection`. */
   readonly connections: number
   readonly metrics?: Pick<Metrics, 'count' | 'observe' | 'watchAll'> | undefined
 }
@@ -37,6 +40,13 @@ const CONTROL = /\p{Cc}/u
 /** Answers that nobody waited for are kept for the next question. */
 const ANSWERS_KEPT_MS = 600_000
 const MAX_ANSWERS = 100_000
+const DAY_MS = 24 * 3_600_000
+/** Every session tries TLS again after that: a failure may be the work of somebody in between. */
+const UNENCRYPTED_MS = 600_000
+/** An exchange that cannot be reached from so many egresses is not tried from others. */
+const MAX_UNREACHED = 2
+/** A tenant gets a connection only while it has fewer than so many times those that are free. */
+const SHARE_OF_FREE = 3
 
 /**
  * Asks mail servers whether mailboxes exist, without sending mail. The rows of all batches wait in
@@ -50,18 +60,25 @@ export class MailHosts {
   /** Rows that wait or are asked. */
   readonly #rows = new Map<string, MailboxRow>()
   readonly #answers = new LRUCache<string, Probed>({ max: MAX_ANSWERS, ttl: ANSWERS_KEPT_MS })
-  /** What rows get while an egress rests at an owner. */
+  /** What rows get while an egress rests at an owner, or for a domain at an exchange. */
   readonly #resting = new LRUCache<string, Probed>({ max: MAX_ANSWERS })
-  /** Queues that wait for a connection of this process. */
-  readonly #stalled = new Set<ExchangeQueue>()
-  #connections = 0
+  /** Queues that wait for a connection of this process, by tenant. */
+  readonly #stalled = new Map<string, Set<ExchangeQueue>>()
+  /** Connections by the tenants that they were opened for. */
+  readonly #connections = new Map<string, number>()
+  #free: number
+  readonly #stop = new AbortController()
+  readonly #running = new Set<Promise<void>>()
 
   constructor (options: MailHostsOptions) {
     this.options = options
+    this.#free = options.connections
     this.conversation = {
       ...options,
       catchAlls: new CatchAllTests(options.memory),
-      unencrypted: new LRUCache({ max: MAX_ANSWERS, ttl: 24 * 3_600_000 }),
+      stopping: this.#stop.signal,
+      noPostmaster: new LRUCache({ max: MAX_ANSWERS, ttl: DAY_MS }),
+      unencrypted: new LRUCache({ max: MAX_ANSWERS, ttl: UNENCRYPTED_MS }),
       drops: new LRUCache({ max: MAX_ANSWERS, ttl: 3_600_000 }),
     }
     options.metrics?.watchAll('mailbox_rows_waiting', async () => this.#waiting())
@@ -106,34 +123,70 @@ export class MailHosts {
     return row
   }
 
+  /** Ends all sessions politely: resolves once the memory has none of them any more. */
+  async stop (): Promise<void> {
+    this.#stop.abort()
+    for (const queue of this.#queues.values()) queue.stop()
+    while (this.#running.size > 0) await Promise.all(this.#running)
+  }
+
+  get isStopped (): boolean {
+    return this.#stop.signal.aborted
+  }
+
   /** Puts a row into the queue of the first of its hosts that can be asked now. */
   async place (row: MailboxRow): Promise<void> {
     row.isBegun = false
     row.rounds += 1
-    if (row.rounds > MAX_ROUNDS) return row.settle(LATE)
+    if (row.rounds > MAX_ROUNDS || this.isStopped) return row.settle(LATE)
     for (; row.at < row.hosts.length; row.at++) {
       const host = row.hosts[row.at] as MailHost
-      const state = await this.options.memory.exchange(host.name)
-      if (row.isWithdrawn) return
-      if (state === undefined) return row.settle(LATE)
-      if (state.isUntruthful) return row.settle({ mailbox: 'accepted', acceptance: 'accepts_any' })
-      if (state.why !== undefined) {
-        // A host that may answer later counts more than one that cannot be reached.
-        const isSoon = state.why === 'greylisted'
-        if (row.last.mailbox === 'unreachable') {
-          row.last = { mailbox: state.why, retry: isSoon ? { afterMs: state.restMs } : true }
-        }
-        continue
-      }
       const policy = policyOf(row.domain, host.name, this.options.limits)
-      const egress = this.options.pool.choose(policy.owner, row.address, name =>
-        this.#resting.has(`${policy.owner} ${name}`))
-      if (egress === undefined) return row.settle(this.#afterRest(policy.owner))
-      // Ours does not work, which says nothing about the host.
-      if (egress.isDown?.() === true) return row.settle(LATE)
-      return this.#queueOf(host, policy, egress).add(row)
+      const place = { host, policy, owner: limiterOf(policy, host.addresses) }
+      const found = await this.#findEgress(row, place)
+      if (row.isWithdrawn) return
+      if ('mailbox' in found) return row.settle(found)
+      if ('egress' in found) {
+        if (this.isStopped) return row.settle(LATE)
+        return this.#queueOf(place, found.egress).add(row)
+      }
+      // A host that may answer later counts more than one that cannot be reached.
+      if (row.last.mailbox === 'unreachable') {
+        const isSoon = found.why === 'greylisted'
+        row.last = { mailbox: found.why, retry: isSoon ? { afterMs: found.restMs } : true }
+      }
     }
     row.settle(row.last)
+  }
+
+  /** The egress to ask from, the answer without asking, or why the exchange cannot be asked. */
+  async #findEgress (
+    row: MailboxRow, { host, policy, owner }: Place
+  ): Promise<{ readonly egress: Egress } | ExchangeRest | Probed> {
+    const { pool, memory } = this.options
+    const keysOf = (egress: string) =>
+      [`${owner} ${egress}`, domainKey(host.name, row.domain, egress)]
+    const unreached = new Map<string, ExchangeRest>()
+    while (unreached.size < MAX_UNREACHED) {
+      const egress = pool.choose(policy.owner, row.address, name =>
+        unreached.has(name) || keysOf(name).some(key => this.#resting.has(key)))
+      if (egress === undefined) break
+      // Ours does not work, which says nothing about the host.
+      const isDown = egress.isDown?.() === true
+      if (isDown && unreached.size > 0) break
+      if (isDown) return LATE
+      const state = await memory.exchange(host.name, egress.name)
+      if (state === undefined) return LATE
+      const { acceptsAny, why, restMs } = state
+      // A domain that was not tested yet may show that the host does not accept any name.
+      const isOpen =
+        acceptsAny && await this.conversation.catchAlls.find(host.name, row.domain) === true
+      if (isOpen) return UNTRUTHFUL
+      if (why === undefined) return { egress }
+      unreached.set(egress.name, { why, restMs })
+    }
+    const [rest] = unreached.values()
+    return rest ?? this.#afterRest(pool.all.flatMap(({ name }) => keysOf(name)))
   }
 
   /** An egress is not used at an owner for a while. */
@@ -142,10 +195,15 @@ export class MailHosts {
     this.#resting.set(`${owner} ${egress}`, probed, { ttl: Math.max(1, restMs) })
   }
 
-  /** What a row gets while every egress rests at the owner. */
-  #afterRest (owner: string): Probed {
-    const rests = this.options.pool.all.flatMap(({ name }) => {
-      const key = `${owner} ${name}`
+  /** An egress is not used for a domain at an exchange, at which other domains may be asked for. */
+  restDomain (exchange: string, domain: string, egress: string, restMs: number): void {
+    const probed: Probed = { mailbox: 'blocked', retry: true }
+    this.#resting.set(domainKey(exchange, domain, egress), probed, { ttl: restMs })
+  }
+
+  /** What a row gets while every egress rests for it. */
+  #afterRest (keys: readonly string[]): Probed {
+    const rests = keys.flatMap(key => {
       const why = this.#resting.get(key)
       return why === undefined ? [] : [{ why, afterMs: this.#resting.getRemainingTTL(key) }]
     })
@@ -158,30 +216,61 @@ export class MailHosts {
     }
   }
 
-  /** A connection of this process; without one, the queue is called once there is one. */
-  takeConnection (queue: ExchangeQueue): boolean {
-    if (this.#connections >= this.options.connections) {
-      this.#stalled.add(queue)
-      return false
+  /**
+   * A connection of this process for one of the tenants with rows in the queue: their name; without
+   * one, the queue is called once there is one. Each tenant leaves a part of what is free to others
+   * (dynamic thresholds, Choudhury and Hahne 1998), so that a list of hosts that hold connections
+   * for minutes does not hold all of them.
+   */
+  takeConnection (queue: ExchangeQueue): string | undefined {
+    const [tenant] = queue.tenants.toSorted((a, b) => this.#usedBy(a) - this.#usedBy(b))
+    if (tenant === undefined) return undefined
+    if (!this.#canConnect(tenant)) {
+      const stalled = this.#stalled.get(tenant) ?? new Set()
+      this.#stalled.set(tenant, stalled.add(queue))
+      return undefined
     }
-    this.#connections += 1
-    return true
+    this.#connections.set(tenant, this.#usedBy(tenant) + 1)
+    this.#free -= 1
+    return tenant
   }
 
-  releaseConnection (): void {
-    this.#connections -= 1
-    // A queue may need none by now.
-    for (const next of this.#stalled) {
-      if (this.#connections >= this.options.connections) return
-      this.#stalled.delete(next)
-      next.drain().catch(failLoudly)
+  releaseConnection (tenant: string): void {
+    const used = this.#usedBy(tenant)
+    if (used > 1) this.#connections.set(tenant, used - 1)
+    else this.#connections.delete(tenant)
+    this.#free += 1
+    const tenants = [...this.#stalled].toSorted(([a], [b]) => this.#usedBy(a) - this.#usedBy(b))
+    for (const [name, queues] of tenants) {
+      // A queue may need none by now.
+      for (const queue of queues) {
+        if (!this.#canConnect(name)) break
+        queues.delete(queue)
+        queue.drain()
+      }
+      if (queues.size === 0) this.#stalled.delete(name)
     }
   }
 
-  #queueOf (host: MailHost, policy: OwnerPolicy, egress: Egress): ExchangeQueue {
-    const key = `${host.name} ${policy.owner} ${egress.name} ${policy.acceptance}`
-    const queue = this.#queues.get(key) ??
-      new ExchangeQueue(this, { host, policy, egress, onEmpty: () => this.#queues.delete(key) })
+  #usedBy (tenant: string): number {
+    return this.#connections.get(tenant) ?? 0
+  }
+
+  #canConnect (tenant: string): boolean {
+    return this.#usedBy(tenant) < SHARE_OF_FREE * this.#free
+  }
+
+  /** Lets a stop wait for work that nobody awaits. */
+  track (work: Promise<void>): void {
+    this.#running.add(work)
+    work.finally(() => { this.#running.delete(work) }).catch(failLoudly)
+  }
+
+  #queueOf ({ host, policy, owner }: Place, egress: Egress): ExchangeQueue {
+    const key = `${host.name} ${owner} ${egress.name} ${policy.acceptance}`
+    const queue = this.#queues.get(key) ?? new ExchangeQueue(this, {
+      host, policy: { ...policy, owner }, egress, onEmpty: () => this.#queues.delete(key),
+    })
     this.#queues.set(key, queue)
     return queue
   }
@@ -195,6 +284,16 @@ export class MailHosts {
     return [...counts].map(([owner, value]) => ({ labels: { owner }, value }))
   }
 }
+
+/** An exchange, and who counts our sessions with it, as `limiterOf` says. */
+type Place = {
+  readonly host: MailHost
+  readonly policy: OwnerPolicy
+  readonly owner: string
+}
+
+const domainKey = (exchange: string, domain: string, egress: string) =>
+  `${exchange} ${domain} ${egress}`
 
 /** A further session is opened for so many waiting rows: a session is worth its greeting. */
 const ROWS_A_SESSION = 20
@@ -240,15 +339,24 @@ export class ExchangeQueue {
     return this.#size
   }
 
+  get tenants (): readonly string[] {
+    return this.#rows.heads().map(({ tenant }) => tenant)
+  }
+
   add (row: MailboxRow): void {
     this.#rows.add(row.tenant, row)
     this.#size += 1
     row.queue = this
     const [wake] = this.#idle
     wake?.()
-    if (wake === undefined || this.#size > ROWS_A_SESSION * this.#sessions) {
-      this.drain().catch(failLoudly)
-    }
+    if (wake === undefined || this.#size > ROWS_A_SESSION * this.#sessions) this.drain()
+  }
+
+  /** Sessions end with the row that they ask for. */
+  stop (): void {
+    clearTimeout(this.#timer)
+    this.#leave()
+    for (const wake of this.#idle) wake()
   }
 
   /** Rows that nobody waits for are skipped, and removed once they are the most. */
@@ -290,22 +398,26 @@ export class ExchangeQueue {
   }
 
   /** Opens sessions for the rows that wait, as far as the memory and this process allow it. */
-  async drain (): Promise<void> {
-    if (this.#isDraining) return
+  drain (): void {
+    if (!this.#isDraining && !this.#hosts.isStopped) this.#hosts.track(this.#openSessions())
+  }
+
+  async #openSessions (): Promise<void> {
     this.#isDraining = true
     clearTimeout(this.#timer)
     try {
       while (this.#size > ROWS_A_SESSION * this.#sessions) {
-        if (!this.#hosts.takeConnection(this)) return
+        const tenant = this.#hosts.takeConnection(this)
+        if (tenant === undefined) return
         const { memory } = this.#hosts.options
         const granted = await memory.begin(this.#party, Math.min(this.#size, ROWS_A_SESSION))
         if ('why' in granted) {
-          this.#hosts.releaseConnection()
+          this.#hosts.releaseConnection(tenant)
           this.#wait(granted)
           break
         }
         this.#sessions += 1
-        this.#converse(granted).catch(failLoudly)
+        this.#hosts.track(this.#converse(granted, tenant))
       }
       if (this.#size === 0 && this.#sessions === 0) this.#options.onEmpty()
     } finally {
@@ -319,7 +431,7 @@ export class ExchangeQueue {
       return this.#leave()
     }
     const ms = Math.min(Math.max(waitMs, MIN_WAIT_MS), MAX_WAIT_MS)
-    this.#timer = setTimeout(() => { this.drain().catch(failLoudly) }, ms)
+    this.#timer = setTimeout(() => this.drain(), ms)
     this.#timer.unref()
   }
 
@@ -330,7 +442,7 @@ export class ExchangeQueue {
     }
   }
 
-  async #converse (granted: { readonly session: string, readonly recipients: number }) {
+  async #converse (granted: Granted, tenant: string): Promise<void> {
     const { host, policy, egress } = this.#options
     const { memory, metrics } = this.#hosts.options
     const owner = ownerLabel(policy.owner)
@@ -338,12 +450,15 @@ export class ExchangeQueue {
     const conversation = new Conversation(this.#hosts.conversation, {
       host, egress, party: this.#party, granted, rows: this,
     })
-    const { report, exchange, unasked } = await conversation.run()
+    const { report, exchange, refusing, unasked } = await conversation.run()
     const restMs = await memory.end(this.#party, granted.session, report)
     // An exchange that talks to another session of ours is there: one more was too many.
     const isOneTooMany = exchange !== undefined && this.#sessions > 1
     if (exchange !== undefined && !isOneTooMany) {
-      await memory.rest(host.name, exchange.why, exchange.restMs)
+      await memory.rest(host.name, egress.name, exchange)
+    }
+    for (const [domain, ms] of refusing) {
+      this.#hosts.restDomain(host.name, domain, egress.name, ms)
     }
     const { ending } = report
     if (restMs > 0 && (ending === 'limited' || ending === 'blocked')) {
@@ -356,10 +471,10 @@ export class ExchangeQueue {
     metrics?.count('mailbox_recipients_total', { owner, reply: 'other' },
       report.asked - report.verdicts - report.blocked)
     this.#sessions -= 1
-    this.#hosts.releaseConnection()
+    this.#hosts.releaseConnection(tenant)
     for (const row of unasked) await this.#hosts.place(row)
     if (isOneTooMany) return this.#wait({ why: 'sessions', waitMs: MAX_WAIT_MS })
     if (ending !== 'well') this.#leave()
-    await this.drain()
+    this.drain()
   }
 }

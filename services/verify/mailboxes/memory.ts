@@ -34,26 +34,26 @@ export type SessionReport = {
   readonly restMs?: number | undefined
 }
 
-/** What is known of a mail exchange. */
+/** What is known of a mail exchange, as one egress sees it. */
 type ExchangeState = {
   /** Recipients that it takes in a session, if fewer than its policy says. */
   readonly limit: number | undefined
   /** Milliseconds for which it is not asked, and what its rows get instead. */
   readonly restMs: number
   readonly why: Mailbox | undefined
-  /** It answers the same to everything, so its answers say nothing. */
-  readonly isUntruthful: boolean
-  /** It has refused many recipients and accepted none: it is asked for its postmaster. */
-  readonly refusesAll: boolean
+  /** All of its domains so far accept any name: that one is accepted there says nothing. */
+  readonly acceptsAny: boolean
+  /** It has accepted a recipient of this egress, so it does not refuse everybody. */
+  readonly hasAccepted: boolean
 }
+
+export type ExchangeRest = { readonly why: Mailbox, readonly restMs: number }
 
 /** What a session learnt of an exchange. */
 type ExchangeNotes = {
   readonly limit?: number
-  /** Recipients. */
-  readonly accepted?: number
-  readonly refused?: number
-  readonly postmaster?: 'accepted' | 'refused'
+  /** The egress of which it has accepted a recipient. */
+  readonly accepted?: string
 }
 
 /** For operators. Counts are those since the beginning of the last full hour. */
@@ -86,10 +86,10 @@ export type HostMemory = {
   /** Ends a session; resolves to the milliseconds for which the party rests. */
   readonly end: (party: Party, session: string, report: SessionReport) => Promise<number>
   /** Undefined while the memory cannot be reached. */
-  readonly exchange: (name: string) => Promise<ExchangeState | undefined>
+  readonly exchange: (name: string, egress: string) => Promise<ExchangeState | undefined>
   readonly note: (name: string, notes: ExchangeNotes) => Promise<void>
-  /** The exchange is not asked for a while; its rows get `why` instead. */
-  readonly rest: (name: string, why: Mailbox, restMs: number) => Promise<void>
+  /** The exchange is not asked from an egress for a while; rows get `why` instead. */
+  readonly rest: (name: string, egress: string, rest: ExchangeRest) => Promise<void>
   /** Whether a domain accepts any name at this exchange, known for a day. */
   readonly catchAll: (exchange: string, domain: string) => Promise<boolean | undefined>
   readonly rememberCatchAll: (
@@ -109,7 +109,6 @@ const MAX_KEPT = 50_000
 const PARTIES = 'mail-parties'
 /** Domains of an exchange that accept made-up names, and none that does not. */
 const OPEN_DOMAINS = 20
-const REFUSED_RECIPIENTS = 30
 
 const file = (name: string) => new URL(`./${name}.lua`, import.meta.url)
 
@@ -194,24 +193,29 @@ function exchangesIn (
   redis: RedisClient, attempt: Attempt
 ): Pick<HostMemory, 'exchange' | 'note' | 'rest' | 'catchAll' | 'rememberCatchAll'> {
   const note = script(redis, { name: 'note', source: joinLua(file('note')), numberOfKeys: 1 })
-  const states = new LRUCache<string, ExchangeState>({ max: MAX_KEPT, ttl: STATE_KEPT_MS })
+  /** By exchange and egress. */
+  const states =
+    new LRUCache<string, Map<string, ExchangeState>>({ max: MAX_KEPT, ttl: STATE_KEPT_MS })
   return {
-    exchange: async (name) => states.get(name) ?? await attempt(async () => {
+    exchange: async (name, egress) => states.get(name)?.get(egress) ?? await attempt(async () => {
+      const key = restKey(name, egress)
       const [fields, rest, restMs] = await Promise.all([
-        redis.hgetall(exchangeKey(name)), redis.get(restKey(name)), redis.pttl(restKey(name)),
+        redis.hgetall(exchangeKey(name)), redis.get(key), redis.pttl(key),
       ])
-      const state = stateOf(fields, rest === null ? undefined : restIn(rest, restMs))
-      states.set(name, state)
+      const state = stateOf(fields, egress, rest === null ? undefined : restIn(rest, restMs))
+      const ofName = states.get(name) ?? new Map<string, ExchangeState>()
+      ofName.set(egress, state)
+      if (ofName.size === 1) states.set(name, ofName)
       return state
     }, undefined),
     note: async (name, notes) => {
       states.delete(name)
       await attempt(() => note([exchangeKey(name)], [namedArguments(notes)]), undefined)
     },
-    rest: async (name, why, restMs) => {
+    rest: async (name, egress, { why, restMs }) => {
       states.delete(name)
       const rest = `${why} ${restMs}`
-      await attempt(() => redis.set(restKey(name), rest, 'PX', restMs), undefined)
+      await attempt(() => redis.set(restKey(name, egress), rest, 'PX', restMs), undefined)
     },
     catchAll: (exchange, domain) => attempt(async () => {
       const text = await redis.get(catchAllKey(exchange, domain))
@@ -232,31 +236,30 @@ function exchangesIn (
 }
 
 const partyKey = (owner: string, egress: string) => `mail-party:${owner} ${egress}`
-const restKey = (exchange: string) => `mail-rest:${exchange}`
+const restKey = (exchange: string, egress: string) => `mail-rest:${exchange} ${egress}`
 const exchangeKey = (name: string) => `mail-exchange:${name}`
 /** A digest, so that Redis has no part of a contact in clear. */
 const catchAllKey = (exchange: string, domain: string) =>
   `mail-catch-all:${hash('sha256', `${exchange} ${domain}`, 'base64url')}`
 
 type Fields = Readonly<Record<string, string>>
-type Rest = { readonly why: Mailbox, readonly restMs: number }
 
 /** None if it would last longer than it was set for: the clock of Redis was set back. */
-function restIn (text: string, restMs: number): Rest | undefined {
+function restIn (text: string, restMs: number): ExchangeRest | undefined {
   const [why, setForMs] = text.split(' ')
   return restMs > Number(setForMs) ? undefined : { why: why as Mailbox, restMs }
 }
 
-function stateOf (fields: Fields, rest: Rest | undefined): ExchangeState {
+function stateOf (
+  fields: Fields, egress: string, rest: ExchangeRest | undefined
+): ExchangeState {
   const count = (name: string) => Number(fields[name] ?? 0)
-  const refusesAll = count('refused') >= REFUSED_RECIPIENTS && count('accepted') === 0
   return {
     limit: fields['limit'] === undefined ? undefined : count('limit'),
     restMs: Math.max(0, rest?.restMs ?? 0),
     why: rest?.why,
-    isUntruthful: (count('open') >= OPEN_DOMAINS && count('closed') === 0) ||
-      (refusesAll && fields['postmaster'] === 'refused'),
-    refusesAll: refusesAll && fields['postmaster'] === undefined,
+    acceptsAny: count('open') >= OPEN_DOMAINS && count('closed') === 0,
+    hasAccepted: fields[`accepted:${egress}`] !== undefined,
   }
 }
 

@@ -266,6 +266,7 @@ function ownPolicyOf (
   }
   return {
     owner: ownerOf(host),
+    // None: `limiterOf` tells its servers apart.
     exchanges: [],
     domains: [],
     sessions,
@@ -273,6 +274,24 @@ function ownPolicyOf (
     recipientsAMinute: RECIPIENTS_A_MINUTE,
     recipientsASession: RECIPIENTS_A_SESSION,
   }
+}
+
+/**
+ * Who counts our sessions with an exchange: its owner, or one server of an owner that is not
+ * listed. Anybody may run a server whose name is of the domain of others, such as a machine at a
+ * hosting company: what it replies must not slow down the company's own mail servers.
+ */
+export function limiterOf (
+  { owner, exchanges }: Pick<OwnerPolicy, 'owner' | 'exchanges'>, addresses: readonly string[]
+): string {
+  const [address] = addresses.toSorted()
+  return exchanges.length > 0 || address === undefined ? owner : `${owner}/${address}`
+}
+
+/** Whether a mail domain is of the owner of its exchange, and not of one of his customers. */
+export function isOwnDomain (domain: string, exchange: string, policy: OwnerPolicy): boolean {
+  return policy.domains.some(pattern => matches(pattern, domain)) ||
+    ownerOf(domain) === ownerOf(exchange)
 }
 
 function matches (pattern: string, domain: string): boolean {

@@ -5,6 +5,9 @@ import type { Meaning } from './replies.ts'
 export type Mailbox =
   | Exclude<Meaning, 'limited'> | 'unreachable' | 'no_answer' | 'late'
 
+/** The host answers the same to everything. */
+export const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' } as const
+
 export type Probed = {
   readonly mailbox: Mailbox
   /** Only words of the reply say so, and no enhanced code. */

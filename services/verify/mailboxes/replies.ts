@@ -108,6 +108,15 @@ export function isTooFast (reply: SmtpReply, question: ReplyQuestion): boolean {
   return (TOO_FAST.test(text) || TOO_MANY_SESSIONS.test(text)) && !NOT_TOO_FAST.test(text)
 }
 
+/**
+ * Whether a server refuses to pass mail on to the recipient's domain, which is not one of its own.
+ * Anybody may name any server as that of his domain, so this says nothing about us.
+ */
+export function isOfDomain (reply: SmtpReply, question: ReplyQuestion): boolean {
+  return question.step === 'recipient' && reply.code >= 500 &&
+    NO_RELAY.test(readText(reply, question))
+}
+
 /** What a server was asked when it gave a reply. */
 type ReplyQuestion = {
   readonly step: SmtpStep
@@ -939,6 +948,11 @@ const TOO_MANY_SESSIONS = compilePhrases([
     'sessions)', 'concurrent (connections|sessions)',
   'maximum (number of|allowed) (connections|sessions)', 'connection limit',
   '(trop de|zu viele|zuviele) (connexions|verbindungen)',
+])
+const NO_RELAY = compilePhrases([
+  '(relay|relaying) .. (denied|prohibited|permitted|allowed|access|refused|rejected|disabled|' +
+    'not|forbidden)', '(not|no|unable to|cannot|cant|dont|wont|will not|doesnt|refuse to) .. ' +
+    '(relay|relaying)', 'rcpthosts',
 ])
 /** The mail of the recipient, and a client that returned before its time. */
 const NOT_TOO_FAST = compilePhrases([

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import {
-  isTooFast, type Reading, readReply, ReplyReader, type SmtpReply, type SmtpStep, waitOf,
+  isOfDomain, isTooFast, type Reading, readReply, ReplyReader, type SmtpReply, type SmtpStep, waitOf,
 } from './replies.ts'
 
 /** Our identity; a mail server may compare the name with our address. */
@@ -20,6 +20,8 @@ export type StepReading = Reading & {
   readonly waitMs: number | undefined
   /** The server says that we ask too much, and nothing about the recipient. */
   readonly isTooFast: boolean
+  /** The server says that it does not serve the recipient's domain. */
+  readonly isOfDomain: boolean
 }
 
 const READY_FOR_TLS = 220
@@ -39,6 +41,7 @@ export function readStep (
     code,
     waitMs: waitOf(reply),
     isTooFast: isTooFast(reply, question),
+    isOfDomain: isOfDomain(reply, question),
     ...readReply(reply, question),
   }
 }

@@ -51,7 +51,7 @@ const MINUTE_MS = 60_000
 /** Whether a mailbox exists is in its name: `...n0` does not, and `...f0` is full. */
 export const isMissing = (address: string): boolean => /\.n\d+@/.test(address)
 export const isFullMailbox = (address: string): boolean => /\.f\d+@/.test(address)
-const isMailbox = (address: string): boolean => /^person\.\w\d+@/.test(address)
+const isMailbox = (address: string): boolean => /^(?:person\.\w\d+|postmaster)@/.test(address)
 
 /**
  * Servers of mail hosts, each with an address of its own in 127.0.0.0/8, at one port. What comes to

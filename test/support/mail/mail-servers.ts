@@ -9,7 +9,8 @@ type Recipients = (address: string, connection: number) => string | undefined
 /**
  * A real server that follows the standard, or one that follows a script: replies by verb (GREETING
  * for the first one), where `silent` sends nothing, `drop` ends the connection and what is left out
- * is accepted. `closed` has an address where no server listens.
+ * is accepted. Both accept their postmaster (RFC 5321, 4.5.1), unless a script has a reply by
+ * POSTMASTER. `closed` has an address where no server listens.
  */
 export type MailServer =
   | { readonly recipients: Recipients, readonly options?: SMTPServerOptions }
@@ -90,7 +91,7 @@ Promise<Running> {
     },
     onRcptTo: ({ address }, _session, done) => {
       heard.push(`RCPT ${address}`)
-      const refusal = recipients(address, connections)
+      const refusal = /^postmaster@/i.test(address) ? undefined : recipients(address, connections)
       if (refusal === undefined) return done()
       const [code = '', ...words] = refusal.split(' ')
       done(Object.assign(new Error(words.join(' ')), { responseCode: Number(code) }))
@@ -118,7 +119,9 @@ async function startScripted (script: Script, heard: string[]): Promise<Running>
       if (bytes[0] === TLS_HANDSHAKE) return say(socket, '500 what?', '')
       for (const line of bytes.toString('latin1').split('\r\n').slice(0, -1)) {
         heard.push(line)
-        const verb = line.split(/[ :]/)[0] ?? ''
+        const verb = /^RCPT TO:<postmaster@/i.test(line)
+          ? 'POSTMASTER'
+          : line.split(/[ :]/)[0] ?? ''
         say(socket, script[verb] ?? (verb === 'QUIT' ? '221 bye' : '250 fine'), line)
       }
     })

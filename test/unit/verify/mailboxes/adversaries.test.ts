@@ -75,7 +75,7 @@ describe('a row that is withdrawn', () => {
       'busy.org': {}, 'left.org': {}, 'firm.org': { RCPT: NO_MAILBOX },
     }, {
       begin: async ({ policy: { owner } }, wanted) => {
-        if (owner !== 'busy.org') return { session: 'session', recipients: wanted }
+        if (!owner.startsWith('busy.org')) return { session: 'session', recipients: wanted }
         isTaken.resolve()
         await turn.promise
         return NO_TURN
@@ -123,23 +123,12 @@ describe('a server that refuses', () => {
         MAIL: () => ++mails > 1 ? '503 5.5.1 One message a session' : '250 fine',
         RCPT: () => ++recipients > 4 ? '452 4.5.3 Too many recipients' : NO_MAILBOX,
       },
+    }, {
+      exchange: async () => ({
+        limit: undefined, restMs: 0, why: undefined, acceptsAny: false, hasAccepted: true,
+      }),
     })
     expect(await Promise.all(people(10).map(address => ask(address))))
       .toEqual(people(10).map(() => ({ mailbox: 'no_mailbox' })))
-  })
-
-  it('every recipient is asked for its postmaster once a session', async () => {
-    const { ask, heard } = await start({
-      'firm.org': {
-        EHLO: pipelining(),
-        RCPT: line => line.includes('<postmaster@') ? '250 fine' : NO_MAILBOX,
-      },
-    }, {
-      begin: async () => ({ session: 'session', recipients: 100 }),
-      exchange: async () =>
-        ({ limit: undefined, restMs: 0, why: undefined, isUntruthful: false, refusesAll: true }),
-    })
-    await Promise.all(people(10).map(address => ask(address)))
-    expect(heard('firm.org', 'RCPT TO:<postmaster@')).toHaveLength(1)
   })
 })

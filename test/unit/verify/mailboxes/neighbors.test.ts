@@ -1,0 +1,360 @@
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { type Connect, createEgressPool } from '../../../../services/verify/mailboxes/egress.ts'
+import {
+  MailHosts, type MailHostsOptions,
+} from '../../../../services/verify/mailboxes/hosts.ts'
+import type { HostMemory, SessionReport } from '../../../../services/verify/mailboxes/memory.ts'
+import { SmtpFault } from '../../../../services/verify/mailboxes/session.ts'
+import { type MailServer, startMailServers, type MailServers } from
+  '../../../support/mail/mail-servers.ts'
+import { createOpenMemory } from '../../../support/mail/open-memory.ts'
+
+const NO_MAILBOX = '550 5.1.1 No such user'
+const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' }
+const started: MailServers[] = []
+afterEach(async () => {
+  vi.useRealTimers()
+  await Promise.all(started.splice(0).map(mail => mail.stop()))
+})
+
+type Script = Extract<MailServer, { script: unknown }>['script']
+type Settings = Partial<Omit<MailHostsOptions, 'memory' | 'pool'>> & {
+  readonly memory?: Partial<HostMemory>
+  /** How egresses connect, by their names; the first is the only one by default. */
+  readonly egresses?: Readonly<Record<string, (usual: Connect) => Connect>>
+}
+
+/** Mail hosts, their memory, and questions of tenants at exchanges. */
+async function start (
+  scripts: Readonly<Record<string, Script>>,
+  { memory: changed = {}, egresses = { probe: usual => usual }, ...settings }: Settings = {}
+) {
+  const mail = await startMailServers(Object.fromEntries(
+    Object.entries(scripts).map(([exchange, script]) => [exchange, { script }])))
+  started.push(mail)
+  const reports: SessionReport[] = []
+  const memory = createOpenMemory()
+  const hosts = new MailHosts({
+    memory: {
+      ...memory,
+      end: async (party, session, report) => {
+        reports.push(report)
+        return await memory.end(party, session, report)
+      },
+      ...changed,
+    },
+    pool: createEgressPool(Object.entries(egresses).map(([name, connectOf]) => ({
+      name,
+      caller: { helo: 'probe.verify.org', sender: '' },
+      connect: connectOf(mail.connect),
+    }))),
+    limits: { sessions: 1, sessionsAMinute: 1_000, ratePercent: 100 },
+    connections: 64,
+    startTls: false,
+    replyTimeoutMs: 120_000,
+    sessionTimeoutMs: 300_000,
+    idleMs: 5,
+    restMs: 60_000,
+    ...settings,
+  })
+  const ask = async (
+    address: string, exchange: string,
+    { tenant = 'org:live', signal = new AbortController().signal } = {}
+  ) => await hosts.ask(address, {
+    tenant, hosts: [{ name: exchange, addresses: mail.zones[exchange]?.a ?? [] }], signal,
+  })
+  const heard = (exchange: string, verb: string) =>
+    (mail.heard.get(exchange) ?? []).filter(line => line.startsWith(verb))
+  return { ask, heard, hosts, reports, memory }
+}
+
+const MX = 'mx.hosting.net'
+const names = (count: number, domain: string) =>
+  Array.from({ length: count }, (_, index) => `p${index}@${domain}`)
+const pipelining = '250-hello\r\n250 PIPELINING'
+/** The reply to a recipient by its domain, or accepted. */
+const byDomain = (replies: Readonly<Record<string, string>>) => (line: string) =>
+  replies[/@(.*)>/.exec(line)?.[1] ?? ''] ?? '250 fine'
+
+describe('a server that refuses everybody, also its postmaster,', () => {
+  const script = { EHLO: pipelining, POSTMASTER: NO_MAILBOX }
+
+  it('says nothing of anybody, is asked for its postmaster once, and goes on being asked', async () => {
+    const { ask, heard } = await start({ [MX]: { ...script, RCPT: NO_MAILBOX } })
+    const refused = names(30, 'firm.org')
+    const answers = await Promise.all(refused.map(address => ask(address, MX)))
+    expect(answers).toEqual(refused.map(() => UNTRUTHFUL))
+    // Of two sessions at the same time.
+    const postmasters = heard(MX, 'RCPT TO:<postmaster@').length
+    expect(postmasters).toBeLessThanOrEqual(2)
+    expect(await ask('later@firm.org', MX)).toEqual(UNTRUTHFUL)
+    expect(heard(MX, 'RCPT TO:<postmaster@')).toHaveLength(postmasters)
+    expect(heard(MX, 'RCPT TO:<later@')).toHaveLength(1)
+  })
+
+  it('is believed from the first that it accepts, whoever asks for it', async () => {
+    const { ask } = await start({
+      [MX]: { ...script, RCPT: line => line.includes('<jane@') ? '250 fine' : NO_MAILBOX },
+    })
+    await Promise.all(names(30, 'firm.org').map(address => ask(address, MX, { tenant: 'bad:live' })))
+    expect(await ask('jane@firm.org', MX)).toEqual({ mailbox: 'accepted', catchAll: false })
+    expect(await ask('john@firm.org', MX)).toEqual({ mailbox: 'no_mailbox' })
+  })
+
+  it('is believed of those before the first that it accepts in the same session', async () => {
+    const { ask, heard } = await start({
+      [MX]: { ...script, RCPT: line => line.includes('<p9@') ? '250 fine' : NO_MAILBOX },
+    })
+    const answers = await Promise.all(names(10, 'firm.org').map(address => ask(address, MX)))
+    expect(answers.slice(0, 9)).toEqual(names(9, 'firm.org').map(() => ({ mailbox: 'no_mailbox' })))
+    expect(heard(MX, 'RCPT TO:<postmaster@')).toEqual([])
+  })
+
+  it('is believed by the postmaster of any of its domains', async () => {
+    const { ask } = await start({
+      [MX]: {
+        EHLO: pipelining, RCPT: NO_MAILBOX, POSTMASTER: byDomain({ 'firm.org': NO_MAILBOX }),
+      },
+    })
+    expect(await Promise.all([ask('jane@firm.org', MX), ask('jane@other.org', MX)]))
+      .toEqual([{ mailbox: 'no_mailbox' }, { mailbox: 'no_mailbox' }])
+  })
+
+  it('is believed if its owner is known, whose customers have no postmasters', async () => {
+    const exchange = 'mx1.pphosted.com'
+    const { ask, heard } = await start({ [exchange]: { ...script, RCPT: NO_MAILBOX } })
+    expect(await ask('jane@firm.org', exchange)).toEqual({ mailbox: 'no_mailbox' })
+    expect(heard(exchange, 'RCPT TO:<postmaster@')).toEqual([])
+  })
+
+  it('to one egress is not believed for what it accepts from another', async () => {
+    const { ask, memory } = await start({ [MX]: { ...script, RCPT: NO_MAILBOX } })
+    await memory.note(MX, { accepted: 'another' })
+    expect(await ask('jane@firm.org', MX)).toEqual(UNTRUTHFUL)
+    await memory.note(MX, { accepted: 'probe' })
+    expect(await ask('john@firm.org', MX)).toEqual({ mailbox: 'no_mailbox' })
+  })
+})
+
+describe('an exchange that accepts any name of many domains', () => {
+  it('is not asked for these, and another domain shows whether it still does', async () => {
+    const { ask, heard, memory } = await start({
+      [MX]: { RCPT: line => line.includes('<jane@') ? '250 fine' : NO_MAILBOX },
+    }, {
+      memory: {
+        exchange: async () => ({
+          limit: undefined, restMs: 0, why: undefined, acceptsAny: true, hasAccepted: true,
+        }),
+      },
+    })
+    await memory.rememberCatchAll(MX, 'open.org', true)
+    expect(await ask('jane@open.org', MX)).toEqual(UNTRUTHFUL)
+    expect(heard(MX, 'RCPT')).toEqual([])
+    expect(await ask('jane@firm.org', MX)).toEqual({ mailbox: 'accepted', catchAll: false })
+  })
+
+  it('says nothing of the first row of a domain either', async () => {
+    const { ask } = await start({ [MX]: {} }, {
+      memory: {
+        exchange: async () => ({
+          limit: undefined, restMs: 0, why: undefined, acceptsAny: true, hasAccepted: true,
+        }),
+      },
+    })
+    expect(await ask('jane@firm.org', MX)).toEqual(UNTRUTHFUL)
+  })
+})
+
+describe('a refusal of us', () => {
+  const BLOCKED = '550 5.7.1 Your address is blocked by our policy'
+
+  it('by one customer of an exchange is no rest for the others, and not asked again', async () => {
+    const { ask, heard, reports } = await start({
+      [MX]: { RCPT: byDomain({ 'evil.org': BLOCKED }) },
+    })
+    const evil = await Promise.all(names(20, 'evil.org').map(address => ask(address, MX)))
+    expect(new Set(evil.map(({ mailbox }) => mailbox))).toEqual(new Set(['blocked']))
+    expect(heard(MX, 'RCPT TO:<p').length).toBe(3)
+    expect(await ask('jane@firm.org', MX)).toMatchObject({ mailbox: 'accepted' })
+    expect(new Set(reports.map(({ ending }) => ending))).toEqual(new Set(['well']))
+  })
+
+  it('by three of them, or by its own domain, is one of all', async () => {
+    for (const domains of [['a.org', 'b.org', 'c.org'], Array(3).fill('hosting.net') as string[]]) {
+      const { ask, reports } = await start({ [MX]: { EHLO: pipelining, RCPT: BLOCKED } })
+      await Promise.all(domains.map((domain, index) => ask(`p${index}@${domain}`, MX)))
+      expect(reports.map(({ ending }) => ending)).toEqual(['blocked'])
+    }
+  })
+
+  it.each([
+    '550 5.7.1 Relaying denied', '554 5.7.1 <p0@evil0.org>: Relay access denied',
+    '550 relay not permitted', '550 5.7.64 TenantAttribution; Relay Access Denied',
+    '553 sorry, that domain isnt in my list of allowed rcpthosts (#5.7.1)',
+  ])('is not what a server says of domains that name it as theirs: %s', async reply => {
+    const { ask, reports } = await start({
+      [MX]: { EHLO: pipelining, RCPT: line => /evil\d/.test(line) ? reply : '250 fine' },
+    })
+    const evil = await Promise.all(['evil0.org', 'evil1.org', 'evil2.org', 'evil3.org']
+      .flatMap(domain => names(3, domain)).map(address => ask(address, MX)))
+    expect(new Set(evil.map(({ mailbox }) => mailbox))).toEqual(new Set(['blocked']))
+    expect(await ask('jane@firm.org', MX)).toMatchObject({ mailbox: 'accepted' })
+    expect(new Set(reports.map(({ ending }) => ending))).toEqual(new Set(['well']))
+  })
+
+  it('by a machine of a hosting company is none by its mail servers', async () => {
+    const parties: string[] = []
+    const open = createOpenMemory()
+    const { ask } = await start({
+      'vps-1.hosting.net': { GREETING: '554 5.7.1 You are blocked' }, [MX]: {},
+    }, {
+      memory: {
+        begin: async (party, wanted) => {
+          parties.push(party.policy.owner)
+          return await open.begin(party, wanted)
+        },
+      },
+    })
+    expect(await ask('jane@evil.org', 'vps-1.hosting.net')).toMatchObject({ mailbox: 'blocked' })
+    expect(await ask('jane@firm.org', MX)).toMatchObject({ mailbox: 'accepted' })
+    expect(new Set(parties).size).toBe(2)
+  })
+})
+
+describe('connections of a process', () => {
+  const silent = Object.fromEntries(Array.from({ length: 24 }, (_, index) =>
+    [`mx.tarpit${index}.org`, { GREETING: 'silent' }]))
+
+  it('are left to others by a tenant whose hosts hold them', async () => {
+    let open = 0
+    const { ask, hosts } = await start({ ...silent, 'mx.b.org': {}, 'mx.c.org': {} }, {
+      connections: 8,
+      memory: {
+        begin: async (_party, wanted) => {
+          open += 1
+          return { session: 'session', recipients: wanted }
+        },
+      },
+    })
+    const controller = new AbortController()
+    const tarpits = Object.keys(silent).map(exchange => ask(`jane@${exchange.slice(3)}`, exchange, {
+      tenant: 'a:live', signal: controller.signal,
+    }))
+    await vi.waitUntil(() => open === 6)
+    for (const tenant of ['b', 'c']) {
+      expect(await ask(`jane@${tenant}.org`, `mx.${tenant}.org`, { tenant: `${tenant}:live` }))
+        .toMatchObject({ mailbox: 'accepted' })
+    }
+    expect(open).toBe(8)
+    controller.abort()
+    await Promise.all(tarpits)
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const stopped = hosts.stop()
+    await vi.advanceTimersByTimeAsync(10_000)
+    await stopped
+  })
+
+  it('go to the tenant with the fewest once there are some', async () => {
+    const turn = Promise.withResolvers<void>()
+    const begun: string[] = []
+    const { ask } = await start({}, {
+      connections: 4,
+      memory: {
+        begin: async ({ policy: { owner } }) => {
+          begun.push(owner)
+          if (owner !== 'a0.org') return await new Promise(() => {})
+          await turn.promise
+          return { why: 'rate', waitMs: 600_000 }
+        },
+      },
+    })
+    const controller = new AbortController()
+    const { signal } = controller
+    const answers: Promise<unknown>[] = []
+    for (const name of ['a0', 'a1', 'a2', 'b0', 'a3', 'b1']) {
+      answers.push(ask(`jane@${name}.org`, `mx.${name}.org`, { tenant: `${name[0]}:live`, signal }))
+      await new Promise(setImmediate)
+    }
+    expect(begun).toEqual(['a0.org', 'a1.org', 'a2.org', 'b0.org'])
+    turn.resolve()
+    await vi.waitUntil(() => begun.length === 5)
+    expect(begun.at(-1)).toBe('b1.org')
+    controller.abort()
+    await Promise.all(answers)
+  })
+})
+
+describe('an exchange that an egress cannot reach', () => {
+  const unreached: string[] = []
+  const cannot = (name: string) => () => async () => {
+    unreached.push(name)
+    throw new SmtpFault('unreachable')
+  }
+  afterEach(() => { unreached.length = 0 })
+
+  it('is asked from another, and later from that one at once', async () => {
+    const { ask } = await start({ [MX]: {} }, {
+      egresses: { one: cannot('one'), two: usual => usual },
+    })
+    for (const address of names(10, 'firm.org')) {
+      expect(await ask(address, MX)).toMatchObject({ mailbox: 'accepted' })
+    }
+    expect(unreached).toEqual(['one'])
+  })
+
+  it('cannot be reached if a second one cannot either, whose number is not tried', async () => {
+    const egresses = Object.fromEntries(['one', 'two', 'three', 'four'].map(name =>
+      [name, cannot(name)]))
+    const { ask } = await start({ [MX]: {} }, { egresses })
+    expect(await ask('jane@firm.org', MX)).toEqual({ mailbox: 'unreachable', retry: true })
+    expect(unreached).toHaveLength(2)
+  })
+})
+
+it('an exchange whose TLS fails is used without it for minutes, not for a day', async () => {
+  const { ask, heard, hosts } = await start({
+    [MX]: { EHLO: '250-hello\r\n250 STARTTLS', STARTTLS: '220 go on' },
+  }, { startTls: true })
+  expect(await ask('jane@firm.org', MX)).toMatchObject({ mailbox: 'accepted' })
+  const leftMs = hosts.conversation.unencrypted.getRemainingTTL(MX)
+  expect([leftMs > 0, leftMs <= 600_000]).toEqual([true, true])
+  await ask('john@firm.org', MX)
+  expect(heard(MX, 'STARTTLS')).toHaveLength(1)
+})
+
+describe('a process that stops', () => {
+  it('ends its sessions by QUIT and in the memory, and gives rows back', async () => {
+    let begun = 0
+    const { ask, heard, hosts, reports } = await start({ [MX]: { RCPT: NO_MAILBOX }, 'mx.b.org': {} }, {
+      idleMs: 600_000,
+      memory: {
+        begin: async ({ policy: { owner } }, wanted) => {
+          if (owner.startsWith('b.org')) return { why: 'rate', waitMs: 600_000 }
+          begun += 1
+          return { session: 'session', recipients: wanted }
+        },
+      },
+    })
+    expect(await ask('jane@firm.org', MX)).toEqual({ mailbox: 'no_mailbox' })
+    const waiting = ask('jane@b.org', 'mx.b.org')
+    await hosts.stop()
+    expect([begun, reports.length, heard(MX, 'QUIT').length]).toEqual([1, 1, 1])
+    expect(await waiting).toEqual({ mailbox: 'late', retry: true })
+    expect(await ask('john@firm.org', MX)).toEqual({ mailbox: 'late', retry: true })
+    expect(begun).toBe(1)
+  })
+
+  it('does not wait for a server without an answer, nor remember it for that', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const { ask, hosts, reports, memory, heard } = await start(
+      { [MX]: { RCPT: 'silent' }, 'mx.b.org': { GREETING: 'silent' } })
+    const answers = [ask('jane@firm.org', MX), ask('jane@b.org', 'mx.b.org')]
+    await vi.waitUntil(() => heard(MX, 'RCPT').length === 1)
+    const stopped = hosts.stop()
+    await vi.advanceTimersByTimeAsync(6_000)
+    await stopped
+    expect(reports).toHaveLength(2)
+    expect((await memory.exchange('mx.b.org', 'probe'))?.why).toBeUndefined()
+    await Promise.all(answers)
+  })
+})
