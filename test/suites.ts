@@ -74,6 +74,7 @@ const BROWSER = [
 ]
 const SCHEMATHESIS = ['test/e2e/schemathesis.test.ts']
 const AWS_KMS = ['test/integration/root-keys/aws-kms.test.ts']
+const READERS = ['test/integration/result-readers/readers.test.ts']
 const VAULT = ['test/integration/root-keys/vault.test.ts']
 /** The package, and clients generated from the description of the interface. */
 const CLIENTS = ['test/e2e/clients/package.test.ts', 'test/e2e/clients/generated.test.ts']
@@ -166,7 +167,7 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 150,
     stack: true,
     files: ['test/integration/**/*.test.ts'],
-    without: [...LONG, ...THOROUGH, ...AWS_KMS, ...VAULT],
+    without: [...LONG, ...THOROUGH, ...AWS_KMS, ...VAULT, ...READERS],
   },
   {
     name: 'faults',
@@ -244,6 +245,16 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 10,
     files: VAULT,
     tools: ['vault-transit'],
+  },
+  {
+    // Result files in DuckDB, pandas and openpyxl.
+    name: 'result-readers',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 4,
+    expectedSeconds: 10,
+    files: READERS,
+    tools: ['result-readers'],
   },
   {
     name: 'chart',

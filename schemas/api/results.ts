@@ -3,11 +3,15 @@ import { rowChecksSchema, type RowChecks } from './checks.ts'
 import { ROW_FIELDS } from './columns.ts'
 import { COUNTRY_PATTERN } from './country.ts'
 import { withExample } from './example.ts'
+import { WORKBOOK_TYPE } from './file.ts'
 import { pageOf } from './page.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from './verdicts.ts'
 
 export const DEFAULT_ROWS = 100
-const RESULT_FORMATS = ['csv', 'json', 'jsonl'] as const
+const RESULT_FORMATS = ['csv', 'json', 'jsonl', 'xlsx', 'parquet'] as const
+
+/** The media type of Apache Parquet. */
+export const PARQUET_TYPE = 'application/vnd.apache.parquet'
 
 /** The columns whose values select rows. */
 export const FILTER_COLUMNS = ['status', 'reason', 'source', 'line_type', 'country'] as const
@@ -44,14 +48,15 @@ const selectionFields = {
 export const ResultsQuerySchema = Type.Object({
   format: Type.Optional(Type.Enum([...RESULT_FORMATS], {
     description: 'csv: the whole file. json: pages. jsonl: all rows, one JSON object a line. ' +
-      'Without it the Accept header chooses, and CSV is the default.',
+      'xlsx: an Excel workbook, with a summary of the job. parquet: Apache Parquet. Without it ' +
+      'the Accept header chooses, and CSV is the default.',
   })),
   safe: Type.Optional(Type.Literal('spreadsheet', {
     description: 'CSV only: guards cells that a spreadsheet would run as formulas.',
   })),
   join: Type.Optional(Type.Literal('original', {
     description: 'For a job created from a file: the columns of the file come back with each ' +
-      'row. CSV: before the columns of the results, in their order and spelling; `row` and ' +
+      'row. Files: before the columns of the results, in their order and spelling; `row` and ' +
       '`input` are left out unless `columns` has them, and a column of the results whose name ' +
       'the file has too is called `verified_...`. JSON and JSON Lines: as the member `original`.',
   })),
@@ -185,5 +190,7 @@ export const ResultsSchema = {
     'application/x-ndjson': {
       schema: Type.String({ examples: [`${JSON.stringify(EXAMPLE_ROW)}\n`] }),
     },
+    [WORKBOOK_TYPE]: { schema: Type.String({ contentMediaType: WORKBOOK_TYPE }) },
+    [PARQUET_TYPE]: { schema: Type.String({ contentMediaType: PARQUET_TYPE }) },
   },
 }

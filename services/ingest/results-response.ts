@@ -1,8 +1,9 @@
 import { pipeline, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createHash } from 'node:crypto'
+import { WORKBOOK_TYPE } from '../../schemas/api/file.ts'
 import {
-  DEFAULT_ROWS, FILTER_COLUMNS, LIST_PARAMETERS, type ResultRow, type ResultsQuery,
+  DEFAULT_ROWS, FILTER_COLUMNS, LIST_PARAMETERS, PARQUET_TYPE, type ResultRow, type ResultsQuery,
 } from '../../schemas/api/results.ts'
 import { type Rows, createRowFilter, type RowFilter } from '../jobs/results/results.ts'
 import type { ServiceSlug } from '../topology.ts'
@@ -15,13 +16,21 @@ import {
 import { sendError } from './response.ts'
 import { ID_COLUMN } from '../../schemas/api/columns.ts'
 import { columnsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
+import { jobBody } from '../jobs/job-view.ts'
 import { createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts'
+import { parquetPieces } from '../jobs/results/result-parquet.ts'
+import { createTable, NUMBER_COLUMNS } from '../jobs/results/result-table.ts'
+import { workbookStream } from '../jobs/results/result-workbook.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import type { Job } from '../jobs/job.ts'
 
 /** Formats of the results by media type; the first one is the default. */
 export const RESULT_TYPES = {
-  csv: 'text/csv', json: 'application/json', jsonl: 'application/x-ndjson',
+  csv: 'text/csv',
+  json: 'application/json',
+  jsonl: 'application/x-ndjson',
+  xlsx: WORKBOOK_TYPE,
+  parquet: PARQUET_TYPE,
 } as const
 
 export type ResultForm = keyof typeof RESULT_TYPES
@@ -61,15 +70,21 @@ export function formError (query: ResultsQuery, form: ResultForm): ApiError | un
 }
 
 const CONTENT_TYPES = {
-  csv: 'text/csv; charset=utf-8; header=present', jsonl: 'application/x-ndjson; charset=utf-8',
+  csv: 'text/csv; charset=utf-8; header=present',
+  jsonl: 'application/x-ndjson; charset=utf-8',
+  xlsx: WORKBOOK_TYPE,
+  parquet: PARQUET_TYPE,
 } as const
+
+/** Formats that are compressed by themselves. */
+const PACKED: readonly ResultForm[] = ['xlsx', 'parquet']
 
 type Piece = string | Uint8Array
 
 type FileExchange = {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
-  readonly form: 'csv' | 'jsonl'
+  readonly form: Exclude<ResultForm, 'json'>
   /** CSV only: escapes cells that a spreadsheet would execute. */
   readonly safe: boolean
   readonly selection: ResultSelection
@@ -80,7 +95,7 @@ export async function sendResults (
   deps: IngestDeps, { job, manifest }: FoundResults, exchange: FileExchange
 ): Promise<FastifyReply> {
   const { request, reply, form, safe, selection } = exchange
-  const coding = codingFor(request.headers['accept-encoding'])
+  const coding = PACKED.includes(form) ? undefined : codingFor(request.headers['accept-encoding'])
   const isDefault = form === 'csv' && selection.isWhole && selection.original === undefined
   const forms = [
     ...(isDefault ? [] : [form, selection.word]), ...(safe ? ['safe'] : []),
@@ -101,35 +116,43 @@ export async function sendResults (
   return reply.send(isPlain ? rows : zipped(rows, coding))
 }
 
+/** A summary has no labels, so the header of the job stays sealed. */
+const NO_HEADER = { metadata: {}, webhookUrl: '' }
+
 async function fileStream (
   deps: IngestDeps, { job, manifest }: FoundResults, { form, safe, selection }: FileExchange
 ): Promise<Readable> {
   const { keep, columns, isWhole, original, ids } = selection
-  if (form === 'jsonl') {
-    const rows = deps.rows(job, manifest, { withReference: needsReference(selection), keep })
-    return streamFrom(await startPieces(jsonLines(job, rows, selection), 1))
+  if (form === 'csv') {
+    const whole = { safe, original, ids }
+    const options = isWhole ? whole : { ...whole, keep, columns }
+    // The first piece is the header line, for which no row is read.
+    return streamFrom(await startPieces(deps.csvStream(job, manifest, options), 2))
   }
-  const whole = { safe, original, ids }
-  const options = isWhole ? whole : { ...whole, keep, columns }
-  // The first piece is the header line, for which no row is read.
-  return streamFrom(await startPieces(deps.csvStream(job, manifest, options), 2))
+  const rows = deps.rows(job, manifest, { withReference: needsReference(selection), keep })
+  if (form === 'jsonl') return streamFrom(await startPieces(jsonLines(job, rows, selection), 1))
+  const started = allPieces(await startPieces(rows, 1))
+  const table = createTable(job, selection)
+  if (form === 'parquet') return Readable.from(parquetPieces(job.tenant, table, started))
+  const { tenant } = job
+  return workbookStream({ job: jobBody(job, NO_HEADER), tenant, table, rows: started })
 }
 
 /** The first pieces of an answer, and an iterator of those that follow; undefined without any. */
-type StartedPieces = {
-  readonly first: readonly Piece[]
-  readonly rest: AsyncIterator<Piece> | undefined
+type StartedPieces<T> = {
+  readonly first: readonly T[]
+  readonly rest: AsyncIterator<T> | undefined
 }
 
 /**
  * Fetches the first pieces before any header is sent, so that a failing store gives a clean error.
  * A later failure truncates the response, which the client detects by its framing.
  */
-export async function startPieces (
-  pieces: AsyncIterable<Piece>, count: number
-): Promise<StartedPieces> {
+export async function startPieces<T> (
+  pieces: AsyncIterable<T>, count: number
+): Promise<StartedPieces<T>> {
   const rest = pieces[Symbol.asyncIterator]()
-  const first: Piece[] = []
+  const first: T[] = []
   while (first.length < count) {
     const next = await rest.next()
     if (next.done === true) return { first, rest: undefined }
@@ -139,19 +162,20 @@ export async function startPieces (
 }
 
 /** Reads a piece when the client has taken those before. */
-export function streamFrom ({ first, rest }: StartedPieces): Readable {
-  async function * all () {
-    try {
-      yield * first
-      for (let next = await rest?.next(); next?.done === false; next = await rest?.next()) {
-        yield next.value
-      }
-    } finally {
-      // Closes the stream of the store if the client has disconnected.
-      await rest?.return?.()
+export function streamFrom (pieces: StartedPieces<Piece>): Readable {
+  return Readable.from(allPieces(pieces), { objectMode: false })
+}
+
+async function * allPieces<T> ({ first, rest }: StartedPieces<T>): AsyncGenerator<T> {
+  try {
+    yield * first
+    for (let next = await rest?.next(); next?.done === false; next = await rest?.next()) {
+      yield next.value
     }
+  } finally {
+    // Closes the stream of the store if the client has disconnected.
+    await rest?.return?.()
   }
-  return Readable.from(all(), { objectMode: false })
 }
 
 /** A compressed stream. */
@@ -316,8 +340,9 @@ export function selectionOf (
     readonly service: ServiceSlug, readonly ids: boolean, readonly form: ResultForm
   }
 ): ResultSelection | ApiError {
-  const available = form === 'csv' ? columnsOf(service, { ids }) : rowFieldsOf(service, { ids })
-  const isJoinedFile = form === 'csv' && query.join !== undefined
+  const isJson = form === 'json' || form === 'jsonl'
+  const available = isJson ? rowFieldsOf(service, { ids }) : columnsOf(service, { ids })
+  const isJoinedFile = !isJson && query.join !== undefined
   const { columns = isJoinedFile ? joinedColumns(available) : available } = query
   const foreign = columns.find(name => !available.includes(name))
   if (foreign !== undefined) {
@@ -370,9 +395,7 @@ export function createRowText (
   }
 }
 
-const NUMBERS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])
-
 function toValue (name: string, text = ''): string | number | null {
   if (text === '' && name !== 'input') return null
-  return NUMBERS.has(name) ? Number(text) : text
+  return NUMBER_COLUMNS.has(name) ? Number(text) : text
 }

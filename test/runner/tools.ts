@@ -11,6 +11,7 @@ import { installToxiproxy } from '../support/deploy/toxiproxy-install.ts'
 import {
   installClientPython, installGenerator, requireClientGo,
 } from '../e2e/clients/install.ts'
+import { installReaders } from '../integration/result-readers/install.ts'
 import { installMoto } from '../integration/root-keys/moto.ts'
 import { installTransit } from '../integration/root-keys/vault.ts'
 import { installSchemathesis } from '../e2e/schemathesis/install.ts'
@@ -29,6 +30,7 @@ const TOOLS = {
   toxiproxy: installToxiproxy,
   schemathesis: installSchemathesis,
   moto: installMoto,
+  'result-readers': installReaders,
   'vault-transit': installTransit,
   'openapi-generator': installGenerator,
   'client-python': installClientPython,

@@ -48,8 +48,9 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
     schema: {
       operationId: 'getResults',
       summary: 'Read the results of a job',
-      description: 'CSV by default, or pages of JSON, or all rows as JSON Lines. Filters apply ' +
-        'to rows as they are returned: a duplicate has the verdict of its original. With ' +
+      description: 'CSV by default, or pages of JSON, or all rows as JSON Lines, as an Excel ' +
+        'workbook or in Parquet. Filters apply to rows as they are returned: a duplicate has ' +
+        'the verdict of its original. With ' +
         '`provisional=true` the rows that are complete while the job runs, each once: send ' +
         '`Next-Cursor` as `after` for those that follow, until `Results-Complete` is true.',
       tags: ['Jobs'],

@@ -284,7 +284,7 @@ function countCommas (line: string): number {
  * repeated name is replaced by `column_` and its position.
  */
 export function createOriginalJson (columns: readonly string[]): (line: string) => string {
-  const keys = keysOf(columns).map(name => `${JSON.stringify(name)}:`)
+  const keys = uniqueKeys(columns).map(name => `${JSON.stringify(name)}:`)
   const blanks = keys.map(key => `${key}""`)
   return line => {
     const cells = splitLine(line)
@@ -296,7 +296,8 @@ export function createOriginalJson (columns: readonly string[]): (line: string) 
   }
 }
 
-function keysOf (columns: readonly string[]): readonly string[] {
+/** The names of columns; a blank or repeated one is replaced by `column_` and its position. */
+export function uniqueKeys (columns: readonly string[]): readonly string[] {
   const used = new Set<string>()
   return columns.map((column, at) => {
     let name = column.trim() === '' || used.has(column) ? `column_${at + 1}` : column
@@ -307,7 +308,7 @@ function keysOf (columns: readonly string[]): readonly string[] {
 }
 
 /** The cells of a line as `csvLine` writes it, without its end. */
-function splitLine (line: string): readonly string[] {
+export function splitLine (line: string): readonly string[] {
   if (!line.includes('"')) return line.split(',')
   const cells: string[] = []
   for (let from = 0; from <= line.length;) {

@@ -6,7 +6,7 @@ import type { ResultsQuery } from '../../../schemas/api/results.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import {
-  createRowShape, type ResultSelection, selectionOf,
+  createRowShape, RESULT_TYPES, type ResultForm, type ResultSelection, selectionOf,
 } from '../../../services/ingest/results-response.ts'
 import { columnsOf, rowFieldsOf } from '../../../services/jobs/results/columns.ts'
 import type { RowOptions, Rows } from '../../../services/jobs/results/results.ts'
@@ -55,9 +55,8 @@ describe('the form of results', () => {
   })
 
   it.each([
-    ['', 'image/png', ['text/csv', 'application/json', 'application/x-ndjson']],
-    ['', 'text/*;q=0, application/*;q=0.0', ['text/csv', 'application/json',
-      'application/x-ndjson']],
+    ['', 'image/png', Object.values(RESULT_TYPES)],
+    ['', 'text/*;q=0, application/*;q=0.0', Object.values(RESULT_TYPES)],
     ['?format=json', 'text/csv', ['application/json']],
     ['?format=json', '*/*, application/json;q=0', ['application/json']],
   ])('is none for the query %j and the header %s', async (query, accept, available) => {
@@ -272,8 +271,42 @@ describe('a row as JSON', () => {
   })
 })
 
+describe('results as a file that packs itself', () => {
+  it.each(['xlsx', 'parquet'] as const)('are sent as %s, without a content coding', async form => {
+    const { read, tag, calls } = ended({}, [cells])
+    const answer = await read(`?format=${form}`, { 'accept-encoding': 'gzip' })
+    expect(answer.headers).toMatchObject({
+      'content-type': RESULT_TYPES[form],
+      'content-disposition': `attachment; filename="${JOB_ID}.${form}"`,
+    })
+    expect(answer.headers['content-encoding']).toBeUndefined()
+    expect(answer.rawPayload.toString('latin1', 0, 2)).toBe(form === 'xlsx' ? 'PK' : 'PA')
+    expect(calls).toMatchObject([{ withReference: false, keep: undefined }])
+    const tags = [await tag(`?format=${form}`), await tag(), await tag('?format=jsonl'),
+      await tag(`?format=${form}&status=valid`)]
+    expect(new Set(tags).size).toBe(4)
+    expect((await read(`?format=${form}`, { 'if-none-match': tags[0] ?? '' })).statusCode).toBe(304)
+    expect((await read('', { accept: RESULT_TYPES[form] })).headers['content-type'])
+      .toBe(RESULT_TYPES[form])
+  })
+
+  it.each(['xlsx', 'parquet'])('refuse as %s what only others have', async form => {
+    for (const [query, param] of [
+      ['safe=spreadsheet', 'safe'], ['limit=5', 'limit'], ['columns=checks', 'columns'],
+    ]) {
+      const answer = await ended().read(`?format=${form}&${query}`)
+      expect([answer.statusCode, answer.json().error.param]).toEqual([400, param])
+    }
+  })
+
+  it.each(['xlsx', 'parquet'])('have a clean error as %s if no row can be read', async form => {
+    const failing = ended({ rows: async function * () { throw outage } })
+    expect((await failing.read(`?format=${form}`)).statusCode).toBe(503)
+  })
+})
+
 describe('the selection of results', () => {
-  const select = (query: ResultsQuery, form: 'csv' | 'json' | 'jsonl' = 'csv') =>
+  const select = (query: ResultsQuery, form: ResultForm = 'csv') =>
     selectionOf(query, { service: 'email-validation', ids: false, form }) as ResultSelection
 
   it('is everything that the form has by default, else the columns of the query', () => {

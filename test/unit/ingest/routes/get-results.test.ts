@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { getResultsRoute } from '../../../../services/ingest/routes/get-results.ts'
+import { RESULT_TYPES } from '../../../../services/ingest/results-response.ts'
 import { application, closedJob, doubles, JOB_ID, NOW_MS, settings } from '../doubles.ts'
 
 describe('the route of results', () => {
@@ -9,7 +10,7 @@ describe('the route of results', () => {
       url: '/api/v1/jobs/:id/results',
       config: {
         scope: 'results:read',
-        produces: ['text/csv', 'application/json', 'application/x-ndjson'],
+        produces: Object.values(RESULT_TYPES),
       },
     })
   })
