@@ -1,5 +1,8 @@
 import { FairPool } from '../runtime/platform/limits.ts'
 
+/** The media type of server-sent events. */
+export const EVENT_STREAM = 'text/event-stream'
+
 type Limits = {
   readonly capacity: number
   /** Maximum of one organization. */

@@ -9,6 +9,7 @@ import {
   failSpan, isTracing, spanLinksOf, SpanKind, startSpan, withSpan, withTrace, type Span,
 } from '../runtime/platform/tracing.ts'
 import { ApiException } from './errors.ts'
+import { EVENT_STREAM } from './event-streams.ts'
 
 /** Fields of bodies that an entry repeats; an address of a webhook may be secret. */
 const FIELDS = ['events', 'enabled']
@@ -65,6 +66,8 @@ export function countRequests (
     const { method } = request
     const route = request.routeOptions.url ?? 'none'
     metrics.count('http_requests_total', { method, route, status: String(reply.statusCode) })
+    // A stream of events lasts as long as its job.
+    if (request.routeOptions.config.produces === EVENT_STREAM) return
     metrics.observe('http_request_seconds', { method, route }, reply.elapsedTime / 1_000)
   })
 }

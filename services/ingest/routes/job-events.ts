@@ -12,6 +12,7 @@ import {
 } from '../../jobs/results/provisional.ts'
 import { countBits } from '../../runtime/platform/bitmap.ts'
 import type { ApiError } from '../errors.ts'
+import { EVENT_STREAM } from '../event-streams.ts'
 import { JOB_ID, jobBodies } from '../find-jobs.ts'
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'
@@ -33,7 +34,7 @@ export function jobEventsRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/jobs/:id/events',
     config: {
       scope: 'jobs:read',
-      produces: 'text/event-stream',
+      produces: EVENT_STREAM,
       headers: {
         type: 'object',
         properties: {
@@ -85,7 +86,7 @@ export function jobEventsRoute (deps: IngestDeps): RouteOptions {
       })
       // A connection that is kept open after the stream would delay the stop of the service.
       reply.headers({
-        'content-type': 'text/event-stream; charset=utf-8',
+        'content-type': `${EVENT_STREAM}; charset=utf-8`,
         connection: 'close',
         'x-accel-buffering': 'no',
       })
