@@ -68,7 +68,7 @@ type EventData = {
 
 /** The first event of a stream, whose connection is closed then; undefined for 204. */
 async function firstEvent (id: string, last?: string): Promise<Event | undefined> {
-  const headers = last === undefined ? {} : { 'last-event-id': last }
+  const headers: Record<string, string> = last === undefined ? {} : { 'last-event-id': last }
   const answer = await get(`/jobs/${id}/events`, headers)
   if (answer.status === 204) return undefined
   expect([answer.status, answer.headers.get('content-type')])
