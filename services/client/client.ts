@@ -141,8 +141,8 @@ function jobsApi (send: Transport) {
       })),
 
     /**
-     * Creates a job from a CSV file in UTF-8. Its columns come back with the results that are read
-     * with `join: 'original'`.
+     * Creates a job from a CSV file in UTF-8 or Windows-1252. Its columns come back with the
+     * results that are read with `join: 'original'`.
      */
     createJobFromFile: (
       file: Uint8Array, options: FileOptions, idempotencyKey: string = randomUUID()

@@ -127,10 +127,15 @@ export function bodyHeaderError (request: FastifyRequest): ApiException | undefi
     })
   }
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(type ?? '')?.[1]
-  const isUtf8Text = charset === undefined || /^utf-?8$/i.test(charset)
-  if (type !== undefined && isUtf8Text) return undefined
+  // The bytes of a file show its encoding.
+  const charsets = /^text\/csv\b/i.test(type ?? '') ? FILE_CHARSETS : JSON_CHARSETS
+  const isSupported = charset === undefined || charsets.test(charset)
+  if (type !== undefined && isSupported) return undefined
   return new ApiException({ code: 'unsupported_media_type' })
 }
+
+const JSON_CHARSETS = /^utf-?8$/i
+const FILE_CHARSETS = /^(?:utf-?8|windows-1252|iso-8859-1)$/i
 
 /** Content codings of request bodies. */
 const CODINGS = ['gzip', 'zstd'] as const

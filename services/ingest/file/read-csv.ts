@@ -29,8 +29,8 @@ export type CsvFile = {
 const SLICE_BYTES = 65_536
 
 /**
- * Reads a CSV file in UTF-8. Blank lines at its beginning and end are no rows. `pause` is awaited
- * before each slice of the file, which takes at most a few milliseconds.
+ * Reads a CSV file in UTF-8, or else in Windows-1252. Blank lines at its beginning and end are no
+ * rows. `pause` is awaited before each slice of the file, which takes at most a few milliseconds.
  * @throws ApiException that names the line or the column, and the limit.
  */
 export async function readCsv (
@@ -38,12 +38,12 @@ export async function readCsv (
 ): Promise<CsvFile> {
   await pause()
   if (options.sheet !== undefined) throw sheetOfText()
-  const { delimiter, start, sepLine } = readFormat(bytes, options.delimiter)
+  const { delimiter, start, sepLine, encoding } = readFormat(bytes, options.delimiter)
   const scanner = new CsvScanner(bytes, {
     delimiter,
     start,
     line: sepLine === '' ? 0 : 1,
-    decode: (from, to) => bytes.toString('utf8', from, to),
+    decode: createDecoder(bytes, encoding),
     maxRecordBytes: MAX_LINE_BYTES,
     maxBlankLines: SLICE_BYTES,
   })
@@ -58,14 +58,31 @@ export async function readCsv (
   return rows.finish()
 }
 
-function readFormat (bytes: Buffer, delimiter: string | undefined): CsvFormat {
+type FileFormat = CsvFormat & { readonly encoding: 'utf-8' | 'windows-1252' }
+
+/** What is text, but not UTF-8, usually comes from a spreadsheet on Windows. */
+function readFormat (bytes: Buffer, delimiter: string | undefined): FileFormat {
   const sample = bytes.subarray(0, SAMPLE_BYTES)
   try {
     checkReadable(bytes)
-    if (!isUtf8(bytes)) throw notText()
-    return detectFormat(sample, delimiter)
+    const format = detectFormat(sample, delimiter)
+    const encoding = isUtf8(bytes) ? 'utf-8' : 'windows-1252'
+    if (format.hasMark && encoding !== 'utf-8') throw damagedText()
+    return { ...format, encoding }
   } catch (error) {
     throw asApiException(error)
+  }
+}
+
+/** The bytes in which Windows-1252 is not Latin-1. */
+const NOT_LATIN1 = /[\u0080-\u009f]/
+
+function createDecoder (bytes: Buffer, encoding: FileFormat['encoding']) {
+  if (encoding === 'utf-8') return (from: number, to: number) => bytes.toString('utf8', from, to)
+  const decoder = new TextDecoder(encoding)
+  return (from: number, to: number) => {
+    const text = bytes.toString('latin1', from, to)
+    return NOT_LATIN1.test(text) ? decoder.decode(bytes.subarray(from, to)) : text
   }
 }
 
@@ -150,9 +167,9 @@ function fileError (message: string, more: Partial<ApiError> = {}): ApiException
   return new ApiException({ code: 'invalid_file', param: 'file', message, ...more })
 }
 
-function notText (): ApiException {
-  return fileError('The file is not text in UTF-8: it seems to be in an older encoding, such as ' +
-    'Windows-1252. Save it as "CSV UTF-8".', { code: 'invalid_encoding' })
+function damagedText (): ApiException {
+  return fileError('The file begins with the byte order mark of UTF-8, but is not text in UTF-8. ' +
+    'Save it as "CSV UTF-8".', { code: 'invalid_encoding' })
 }
 
 function sheetOfText (): ApiException {

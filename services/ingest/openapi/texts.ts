@@ -83,8 +83,8 @@ OPTIONS returns the methods of a path. A trailing slash is the same resource.
 
 ## Files
 
-A CSV file or an Excel workbook (.xlsx) is sent as part \`file\` of \`multipart/form-data\`, with
-its options as fields, or as the body, as \`text/csv\` or
+A CSV file, in UTF-8 or Windows-1252, or an Excel workbook (.xlsx) is sent as part \`file\` of
+\`multipart/form-data\`, with its options as fields, or as the body, as \`text/csv\` or
 \`application/vnd.openxmlformats-officedocument.spreadsheetml.sheet\`, with its options in the
 query. \`column\` selects the contacts, \`sheet\` the sheet of a workbook; delimiter and header
 line are detected. The request means the same as JSON with the cells of that column as \`inputs\`.

@@ -93,7 +93,8 @@ async function decoded (given) {
   } catch {
     if (utf16 !== undefined) throw new Error('The file is damaged text in UTF-16. Save it again.')
     const text = new TextDecoder('windows-1252').decode(bytes)
-    return { text, content: new Blob([text]) }
+    // The service reads it in the same way.
+    return { text, content: given }
   }
 }
 

@@ -21,7 +21,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
   7: here('a body over 34 MB, elsewhere over 64 KiB, is 413 before it is read, or once it is seen'),
   8: here('lengths that lie, a length with chunks, and chunks of garbage are 400 and the end'),
   9: here('a compressed body is unpacked up to the limit; a broken one is 400, another coding 415'),
-  10: here('any media type but JSON and files in UTF-8 is 415'),
+  10: here('any media type but JSON in UTF-8 and files is 415'),
   11: here('headers and bodies that come a byte at a time are 408 and the end'),
   12: here('headers of 100 kB or 2,000 of them are 431'),
   13: here('pipelines, HTTP/1.0, whole addresses and odd paths are answered, never with 5xx'),

@@ -142,7 +142,19 @@ describe('a request with a file', () => {
       .toEqual([415, 'unsupported_media_type', undefined])
     expect(errorOf(await send('multipart/form-data; boundary=x', 'a', { path })))
       .toEqual([415, 'unsupported_media_type', undefined])
-    expect(errorOf(await send('text/csv; charset=windows-1252', 'a')))
-      .toEqual([415, 'unsupported_media_type', undefined])
+    for (const type of ['text/csv; charset=utf-16', 'application/json; charset=windows-1252']) {
+      expect(errorOf(await send(type, 'a'))).toEqual([415, 'unsupported_media_type', undefined])
+    }
+  })
+
+  it('may name its charset, which its bytes show', async () => {
+    const { send, calls } = fileSender()
+    const file = Buffer.from('phone,name\n1234567,M\u00fcller\n', 'latin1')
+    for (const charset of ['windows-1252', 'ISO-8859-1', 'utf-8']) {
+      const query = 'service=phone-validation&column=phone'
+      await send(`text/csv; charset=${charset}`, file, { query })
+    }
+    expect(calls.submissions.map(({ references }) => references))
+      .toEqual(Array(3).fill(['1234567,Müller']))
   })
 })

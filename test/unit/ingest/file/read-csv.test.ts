@@ -70,14 +70,25 @@ describe('a CSV file', () => {
       .toEqual([['column_1', 'column_2'], ['x,+12127365000']])
   })
 
+  it('is Windows-1252 if it is not UTF-8', async () => {
+    const text = 'Name;E-Mail;Preis\r\nMüller;j\u00f6rg@example.com;5 \u0080\r\n\u0093ä\u0094;x;\r\n'
+    const { columns, inputs, lines } = await read(Buffer.from(text, 'latin1'), { column: 'E-Mail' })
+    expect([columns, inputs]).toEqual([['Name', 'E-Mail', 'Preis'], ['jörg@example.com', 'x']])
+    expect(lines).toEqual(['Müller,jörg@example.com,5 €', '“ä”,x,'])
+    const everyByte = Buffer.from(Array.from({ length: 224 }, (_, byte) => byte + 32)
+      .filter(byte => !['"', ',', ';'].includes(String.fromCharCode(byte))))
+    expect((await read(everyByte, { header: false, delimiter: ';' })).inputs)
+      .toEqual([new TextDecoder('windows-1252').decode(everyByte)])
+  })
+
   it.each<[
     what: string, text: string | Buffer, options: CsvReadOptions, code: string, why: RegExp
   ]>([
     ['is empty', '', {}, 'invalid_file', /^The file is empty/],
     ['is blank', '\n\r\n', {}, 'invalid_file', /^The file is empty/],
     ['has a header only', 'phone\n', {}, 'invalid_file', /no rows.*header=false/],
-    ['is not UTF-8', Buffer.from('n\u00e4\n', 'latin1'), {}, 'invalid_encoding', /UTF-8/],
-    ['ends within a character', Buffer.of(0x31, 0xc3), {}, 'invalid_encoding', /UTF-8/],
+    ['has the mark of UTF-8, and is not', Buffer.from('\u00ef\u00bb\u00bfn\u00e4\n', 'latin1'), {},
+      'invalid_encoding', /UTF-8/],
     ['is UTF-16', Buffer.from('a,b\n1,2', 'utf16le'), {}, 'invalid_encoding', /UTF-8/],
     ['has an open quote', 'a\n1\n"2\n3', { column: 'a' }, 'invalid_file',
       /^Line 3 .* begins with a double quote, and no quote/],
