@@ -58,8 +58,8 @@ function blockAad (dataKey: Buffer, binding: RowsBinding): Binding {
 
 /**
  * SHA-256 of everything in a block that affects charges and which rows count: bitmaps, duplicates,
- * whether it has inputs, and its first row. The seal is bound to it. It does not cover the verdicts,
- * which older releases do not know: they open the blocks of newer ones.
+ * whether it has inputs, and its first row. The seal is bound to it. It does not cover verdicts, as
+ * older releases, which do not know them, open blocks of newer ones.
  */
 export function boundOf (
   block: Pick<Completed,

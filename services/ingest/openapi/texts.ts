@@ -124,8 +124,8 @@ and the duplicates of those rows. \`invalidRows\` and \`duplicateRows\` are thos
 \`cacheHits + freshRecords + invalidRows + duplicateRows = totalRows\` holds at the end of a job in
 which every other row got a verdict.
 
-\`verdicts\` and \`reasons\` count the rows by the columns \`status\` and \`reason\` of the results, also
-while the job runs. A duplicate counts together with its original, so both add up to
+\`verdicts\` and \`reasons\` count the rows by the columns \`status\` and \`reason\` of the
+results, also while the job runs. A duplicate counts together with its original, so both add up to
 \`successRecords + failedRecords\`.
 
 ## Repeating a request

@@ -286,7 +286,8 @@ const signedOf = (
  */
 function jobOf ({ record, header }: StoredJob): Job {
   const { manifestDigest: _, ...stored } = JSON.parse(record) as SignedFields
-  return { ...stored, verdicts: stored.verdicts ?? {}, closed: true, header: Buffer.from(header, 'base64') }
+  const { verdicts = {} } = stored
+  return { ...stored, verdicts, closed: true, header: Buffer.from(header, 'base64') }
 }
 
 type SignedFields = Omit<Job, 'header' | 'verdicts'> &

@@ -16,7 +16,8 @@ const numbers = [
 const pairs = [
   ...numbers.flatMap((name, index) => [name, String(index + 1)]),
   'id', 'job_1', 'status', 'verifying', 'service', 'whatsapp', 'lane', 'bulk', 'quoteId', 'quot_1',
-  'verdicts', '{"valid deliverable":3}', 'forceFresh', '1', 'announced', '1', 'ended', '0', 'closed', '0', 'header', 'AQI=',
+  'verdicts', '{"valid deliverable":3}',
+  'forceFresh', '1', 'announced', '1', 'ended', '0', 'closed', '0', 'header', 'AQI=',
 ]
 const job = {
   id: 'job_1',
