@@ -34,6 +34,18 @@ export type Account = {
   readonly fields: readonly { readonly name: string, readonly value: string }[]
 }
 
+/** A change of the allow, block and suppression lists of an organization. */
+export type ContactListChange = {
+  /** Organization id. */
+  readonly organization: string
+  /** 1, 2, 3 ... for each organization, in the order of the changes. */
+  readonly version: number
+  /** allow, block or suppress; remove for entries that are removed. */
+  readonly action: string
+  /** The entries, each as 12 bytes of its digest by the key of the organization's lists. */
+  readonly digests: Buffer
+}
+
 /** The result of a contact, sealed under its partner's key. */
 export type FeedResult = {
   /** Identifies the contact; a repeated result has the same id. */
@@ -488,6 +500,7 @@ export type Snapshot = {
 export type Values = {
   'access.log': AccessEntry
   'accounts': Account
+  'contact.lists': ContactListChange
   'feeds.finished': FeedResult
   'feeds.submitted': FeedContact
   'job.keys': Keys

@@ -89,6 +89,9 @@ export const topology = {
     accounts: {
       key: 'name', split: 'none', partitions: 1, keepHours: forever, fixed: fixed.accounts,
     },
+    'contact.lists': {
+      key: 'organization', split: 'none', partitions: 1, keepHours: forever, fixed: fixed.accounts,
+    },
     'feeds.finished': {
       key: 'reference', split: 'partner', partitions: 1, keepHours: week, fixed: fixed.partner,
     },
@@ -128,7 +131,7 @@ export const topology = {
       reads: ['wallet.journal', 'job.keys', 'access.log'],
       writes: [
         'wallet.journal', 'job.keys', 'wallet.snapshots', 'accounts', 'access.log',
-        'organization.keys', 'jobs.settled', 'jobs.events',
+        'organization.keys', 'contact.lists', 'jobs.settled', 'jobs.events',
       ],
       keys: ['results'],
     },
@@ -136,7 +139,9 @@ export const topology = {
   /** Topics that are read after a loss of Redis, in temporary consumer groups. */
   recovery: {
     all: ['job.keys'],
-    ledger: ['rows.completed', 'wallet.snapshots', 'accounts', 'organization.keys'],
+    ledger: [
+      'rows.completed', 'wallet.snapshots', 'accounts', 'organization.keys', 'contact.lists',
+    ],
   },
   dead: { partitions: 1, keepHours: month },
 } as const satisfies Topology
@@ -174,11 +179,11 @@ export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][nu
 export type WritesOf<S extends StageName> = typeof topology.stages[S]['writes'][number]
 /**
  * Topics between stages. Partner topics have their own seals, keys and producers, no stage reads
- * `accounts` and `organization.keys`, and `access.log` belongs to no tenant.
+ * `accounts`, `organization.keys` and `contact.lists`, and `access.log` belongs to no tenant.
  */
 export type InnerTopic = {
   [T in TopicName]: typeof topology.topics[T]['split'] extends 'partner' ? never : T
-}[Exclude<TopicName, 'accounts' | 'access.log' | 'organization.keys'>]
+}[Exclude<TopicName, 'accounts' | 'access.log' | 'organization.keys' | 'contact.lists'>]
 
 type Topology = {
   readonly topics: Readonly<Record<string, {

@@ -12,7 +12,9 @@ const names = stages.map(([name]) => name)
 const firstIndex = (topic: string) => topics.indexOf(topic)
 
 /** Topics that no stage follows: a recovery reads snapshots and accounts, partners read results. */
-const unread = ['wallet.snapshots', 'accounts', 'organization.keys', 'feeds.finished']
+const unread = [
+  'wallet.snapshots', 'accounts', 'organization.keys', 'contact.lists', 'feeds.finished',
+]
 /** Topics that no stage writes: partners do. */
 const unwritten = ['feeds.submitted']
 /** What two stages follow, each for its own ends. */

@@ -19,6 +19,9 @@ export const PREFLIGHT_REASONS = [
   'not_an_email', 'invalid_domain', 'local_part_too_long', 'address_too_long',
 ] as const
 
+/** What the lists of an organization say of a contact, which is then not checked. */
+const LIST_REASONS = ['allow_listed', 'block_listed', 'suppressed'] as const
+
 /**
  * Whether an input of this preflight reason is no verdict about the contact: it may be any of
  * several numbers, so the row ends `unknown`.
@@ -45,7 +48,9 @@ export const PROVIDER_REASONS = [
 const SYSTEM_REASONS = ['cancelled', 'internal', 'timeout', 'unavailable'] as const
 
 /** The closed list of the result column `reason`; it may grow and never shrinks. */
-export const REASONS = [...PREFLIGHT_REASONS, ...PROVIDER_REASONS, ...SYSTEM_REASONS] as const
+export const REASONS = [
+  ...PREFLIGHT_REASONS, ...LIST_REASONS, ...PROVIDER_REASONS, ...SYSTEM_REASONS,
+] as const
 
 export type Reason = typeof REASONS[number]
 

@@ -1,4 +1,4 @@
-import type { Account, OrganizationKeyValue } from '../../schemas/types.ts'
+import type { Account, ContactListChange, OrganizationKeyValue } from '../../schemas/types.ts'
 import type { OutgoingMessage, Producer, RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
@@ -7,6 +7,9 @@ import type { Metrics } from '../runtime/platform/metrics.ts'
 import { type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
 import { messageKey, topicName } from '../runtime/platform/topics.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
+import {
+  LISTS_OUTBOX_KEY, pendingListChanges, removeListChanges, restoreListChanges,
+} from './contact-lists.ts'
 import {
   createOrganizationKeyStore, lacksKeys, type OrganizationKey, ORGANIZATION_KEYS_OUTBOX,
   type OrganizationKeyStore, type StoredKey,
@@ -35,6 +38,7 @@ export type AccountsDeps = RestoreDeps & ShippingDeps
 
 const ACCOUNTS = topicName('accounts')
 const KEYS = topicName('organization.keys')
+const LISTS = topicName('contact.lists')
 const BATCH_RECORDS = 200
 const BATCH_ORGANIZATIONS = 200
 /** Fields that are in Redis only, not in the topic. */
@@ -99,13 +103,22 @@ export async function restoreAccounts (deps: RestoreDeps, signal: AbortSignal): 
       restored += written.reduce((sum, count) => sum + count, 0)
     }
   }, { signal })
+  let changed = 0
+  await reader.read(LISTS, async messages => {
+    const changes = await Promise.all(messages.flatMap(({ value }) => value ?? [])
+      .map(async bytes => await codec.decode('contact.lists', bytes) as ContactListChange))
+    changed += await restoreListChanges(redis, changes)
+  }, { signal })
   await markRun([ACCOUNTS_RUN_KEY], [run])
   metrics.count('recovery_actions_total', { kind: 'account' }, restored)
+  metrics.count('recovery_actions_total', { kind: 'contact_list' }, changed)
   if (restored > 0) log.warn({ records: restored }, 'accounts restored from topic')
+  if (changed > 0) log.warn({ changes: changed }, 'contact lists restored from topic')
 }
 
 /**
- * Ships new keys of organizations, then changed accounts, whose secrets they wrap, to their topics.
+ * Ships new keys of organizations, then changed accounts, whose secrets they wrap, then changes of
+ * contact lists, whose keys are accounts, to their topics.
  * A name leaves the outbox only with the revision that was shipped, so it is shipped again after a
  * concurrent change or a crash.
  */
@@ -114,7 +127,9 @@ export async function shipAccounts (
 ): Promise<void> {
   const { redis, codec, accountsProducer } = deps
   // Ten times a second there is nothing to ship: then this is one command.
-  if (await redis.exists(ACCOUNTS_OUTBOX_KEY, ORGANIZATION_KEYS_OUTBOX) === 0) return
+  const outboxes = [ACCOUNTS_OUTBOX_KEY, ORGANIZATION_KEYS_OUTBOX, LISTS_OUTBOX_KEY]
+  if (await redis.exists(...outboxes) === 0) return
+  const listChanges = await pendingListChanges(redis)
   const removeShipped = script(redis, {
     name: 'remove-shipped-account', source: REMOVE_SHIPPED, numberOfKeys: 2,
   })
@@ -124,7 +139,7 @@ export async function shipAccounts (
       toAccount(name, await redis.hgetall(accountKey(name)))))
     // After they were read: no account in the topic lacks a key there that it has in Redis.
     await shipOrganizationKeys(deps, signal)
-    if (names.length === 0) return
+    if (names.length === 0) break
     const existing = accounts.filter(({ revision }) => revision > 0)
     const messages = await Promise.all(existing.map(async (value): Promise<OutgoingMessage> => ({
       topic: ACCOUNTS,
@@ -137,6 +152,17 @@ export async function shipAccounts (
       await removeShipped([accountKey(name), ACCOUNTS_OUTBOX_KEY], [name, revision])
     }
   }
+  const messages: OutgoingMessage[] = []
+  for (const { change } of listChanges) {
+    messages.push({
+      topic: LISTS,
+      key: messageKey('contact.lists', change),
+      value: await codec.encode('contact.lists-value', change),
+      headers: {},
+    })
+  }
+  if (messages.length > 0) await accountsProducer.send(messages, signal)
+  await removeListChanges(redis, listChanges)
 }
 
 type LostKeysDeps = RestoreDeps & {

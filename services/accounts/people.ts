@@ -192,8 +192,8 @@ function createPeopleRecords ({ redis, keys, index }: Pick<Options, 'keys'> & In
 export async function wrappedPeople (
   redis: RedisClient, orgId: string
 ): Promise<readonly Wrapped[]> {
-  return await wrappedFields(createAccountRecords(redis), orgId,
-    [{ field: PEOPLE_FIELD, binding: bindingOf(orgId) }])
+  return await wrappedFields(createAccountRecords(redis), nameOf(orgId),
+    [{ field: PEOPLE_FIELD, binding: bindingOf(orgId), class: 'webhooks' }])
 }
 
 /** Deletes what is stored of the people of an erased organization. It needs no key. */

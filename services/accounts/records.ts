@@ -7,8 +7,9 @@ import type { KeyClass } from '../topology.ts'
 import { MODES, tenantOf } from './tenant.ts'
 
 /**
- * A stored organization, API key or partner, with the name `org:<id>`, `key:<sha256>` or
- * `partner:<name>`: a Redis hash. Its field `revision` grows with every change.
+ * A stored organization, its contact lists, API key or partner, with the name `org:<id>`,
+ * `lists:<id>`, `key:<sha256>` or `partner:<name>`: a Redis hash. Its field `revision` grows with
+ * every change.
  */
 export type AccountRecord = {
   readonly revision: number
@@ -195,21 +196,23 @@ export type Wrapped = {
 }
 
 /**
- * Fields of an organization's record that its key of the class `webhooks` wraps, as base64; without
- * those that are absent or empty.
+ * Fields of a record that a key of its organization wraps, as base64; without those that are absent
+ * or empty.
  */
 export async function wrappedFields (
-  records: Pick<AccountRecords, 'read' | 'change'>, orgId: string,
-  wrapped: readonly { readonly field: string, readonly binding: Binding }[]
+  records: Pick<AccountRecords, 'read' | 'change'>, name: string,
+  wrapped: readonly {
+    readonly field: string, readonly binding: Binding, readonly class: KeyClass,
+  }[]
 ): Promise<readonly Wrapped[]> {
-  const name = `org:${orgId}`
+  const [, orgId = ''] = name.split(':')
   const { fields = {} } = await records.read(name) ?? {}
-  return wrapped.flatMap(({ field, binding }): Wrapped[] => {
+  return wrapped.flatMap(({ field, binding, class: keyClass }): Wrapped[] => {
     const text = fields[field] ?? ''
     if (text === '') return []
     return [{
       orgId,
-      pieces: [{ class: 'webhooks', bytes: Buffer.from(text, 'base64'), binding }],
+      pieces: [{ class: keyClass, bytes: Buffer.from(text, 'base64'), binding }],
       replace: ([fresh]) => replaceField(records, name, { field, text, fresh }),
     }]
   })

@@ -1,4 +1,5 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
+import { eraseContactLists } from '../accounts/contact-lists.ts'
 import { createOrganizationKeyStore, type StoredKey } from '../accounts/organization-key-store.ts'
 import { copiesInTopic, organizationKeyTombstone } from '../accounts/account-topics.ts'
 import { ORGANIZATION_KEYS_CACHE_MS } from '../accounts/organization-keys.ts'
@@ -74,12 +75,13 @@ export async function eraseOrganization (
   onProgress('marking it as erased: its API keys, sessions and sign-in links end, and commands ' +
     'refuse it')
   await createOrganizations(redis).markErased(orgId)
-  onProgress('revoking its API keys and partners, deleting its people')
+  onProgress('revoking its API keys and partners, deleting its people and lists')
   for (const { name, orgId: owner, revokedAtMs } of await deps.partners.list()) {
     if (owner === orgId && revokedAtMs === 0) await deps.partners.revoke(name)
   }
   await createApiKeys(redis).revokeAll(orgId)
   await erasePeople(redis, orgId)
+  await eraseContactLists(redis, orgId)
   onProgress('cancelling its jobs, and waiting for their end')
   // Until then a process may not know the mark, and accept a job.
   await sleep(2 * ACCOUNTS_CACHE_MS)

@@ -5,6 +5,7 @@ import {
   organizationKeyId, type OrganizationKeys, rootContextOf, wrappingKeyId,
 } from '../accounts/organization-keys.ts'
 import { createPartners } from '../accounts/partners.ts'
+import { wrappedListsKey } from '../accounts/contact-lists.ts'
 import { wrappedPeople } from '../accounts/people.ts'
 import { MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
 import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
@@ -426,6 +427,7 @@ export function rotationNote ({ lacking, rootKeys: roots, replaced }: KeyReport)
 /** Everything that keys of organizations wrap, by where it is stored. */
 const KEY_LOCATIONS = [
   'jobKeys', 'jobKeysInTopic', 'jobKeysInClickhouse', 'webhookSecrets', 'people', 'partnerKeys',
+  'contactLists',
 ] as const
 
 type KeyLocation = typeof KEY_LOCATIONS[number]
@@ -458,6 +460,9 @@ export function wrappedKeySources (
     },
     async * people () {
       for (const org of organizations) yield * await wrappedPeople(redis, org)
+    },
+    async * contactLists () {
+      for (const org of organizations) yield * await wrappedListsKey(redis, org)
     },
     async * partnerKeys () { yield * await partners.wrapped() },
   }

@@ -2,6 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { BalanceBody } from '../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody, JobInput } from '../../schemas/api/create-job.ts'
+import type {
+  ChangeListsBody, ContactListsBody, LookedUpBody, LookUpBody,
+} from '../../schemas/api/contact-lists.ts'
 import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
 import type { EraseJobQuery, JobBody, ProgressBody } from '../../schemas/api/job.ts'
@@ -121,6 +124,7 @@ export function createClient (options: ClientOptions) {
     ...quotesApi(send),
     ...accountApi(send),
     ...deliveriesApi(send),
+    ...contactListsApi(send),
     ...webhookEndpointsApi(send),
   }
 }
@@ -473,6 +477,21 @@ function webhookEndpointsApi (send: Transport) {
       paginate(async cursor => await readJson<EndpointDeliveriesBody>(
         send(`${ADDRESS}/${id}/deliveries${queryString({ limit: MAX_ATTEMPTS_PAGE, ...cursor })}`)),
       'after'),
+  }
+}
+
+/** The allow, block and suppression lists of an organization. */
+function contactListsApi (send: Transport) {
+  return {
+    contactLists: () => readJson<ContactListsBody>(send('/contact-lists')),
+
+    /** Adds entries, or removes them; resolves once jobs follow them two seconds later. */
+    changeContactLists: (body: Readonly<ChangeListsBody>) =>
+      readJson<ContactListsBody>(send('/contact-lists', { method: 'POST', body })),
+
+    /** What the lists say of at most 1,000 contacts. */
+    lookUpContacts: async (body: Readonly<LookUpBody>) =>
+      (await readJson<LookedUpBody>(send('/contact-lists/lookups', { method: 'POST', body }))).data,
   }
 }
 

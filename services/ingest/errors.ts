@@ -63,10 +63,13 @@ export const ERRORS = {
     'of no use any more. Start again without it, and skip the rows that you have by their number.'],
   webhook_endpoints_limit: [409, 'conflict',
     'There are as many webhook endpoints as allowed. Delete one that you do not need.'],
+  contact_lists_full: [409, 'conflict',
+    'The contact lists have no room for these entries. Remove some that you no longer need.'],
   results_expired: [410, 'not_found', 'The results were deleted at the end of their retention.'],
   results_erased: [410, 'not_found', 'The job was erased, so its results cannot be read any more.'],
   body_too_large: [413, 'invalid_request',
-    `The body is too large. The maximum is ${MAX_BODY_BYTES / MIB} MiB for a job or a quote, and ` +
+    `The body is too large. The maximum is ${MAX_BODY_BYTES / MIB} MiB for a job, a quote or ` +
+    'contact lists, and ' +
     `${SMALL_BODY_BYTES / KIB} KiB for other requests. Split the job.`],
   unsupported_media_type: [415, 'invalid_request',
     'Send the body as application/json in UTF-8; jobs and quotes can also be text/csv, a ' +

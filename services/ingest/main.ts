@@ -1,6 +1,7 @@
 import { createAccessLog } from '../accounts/access-log/access-log.ts'
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import { ContactLists } from '../accounts/contact-lists.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { closedKeys, connectJobKeys, connectNewJobKeys } from '../jobs/connect-keys.ts'
@@ -92,6 +93,9 @@ async function startIngest (
     cancel: store.cancel,
     erase: (request: ErasureRequest) => requestErasure(erasing, request),
     lists,
+    contactLists: new ContactLists({
+      redis: state, keys: connectOrganizationKeys('results', settings, shared),
+    }),
     ...connectQueries({ ...shared, store, keys }),
     ...connectWebhooks(shared, connectOrganizationKeys('webhooks', settings, shared)),
     // An operator can fix a missing root key without loss, like an outage.

@@ -17,6 +17,7 @@ import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Balance } from '../money/wallet.ts'
 import type { Deliveries } from '../webhooks/deliveries.ts'
 import type { DeliveryHistory } from '../webhooks/delivery-history.ts'
+import type { ContactLists } from '../accounts/contact-lists.ts'
 import type { WebhookEndpoints } from '../webhooks/endpoints.ts'
 import type { Limiter } from './limits/limiter.ts'
 import type { EventStreams } from './event-streams.ts'
@@ -75,6 +76,7 @@ export type IngestDeps = {
   /** Labels and webhook address of a job; both empty for an erased job. */
   readonly openHeader: (job: Job) => Promise<JobHeader>
   readonly endpoints: Pick<WebhookEndpoints, 'list' | 'create' | 'update' | 'rotate' | 'remove'>
+  readonly contactLists: Pick<ContactLists, 'count' | 'change' | 'lookUp'>
   /** All attempts of the deliveries of a job, in order per delivery. */
   readonly listAttempts: DeliveryHistory['list']
   /** The attempts to an endpoint, those of the newest jobs first. */

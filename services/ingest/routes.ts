@@ -8,6 +8,7 @@ import type { Settings } from './config.ts'
 import {
   getBalanceRoute, getServicesRoute, listTransactionsRoute,
 } from './routes/account.ts'
+import { changeListsRoute, getListsRoute, lookUpRoute } from './routes/contact-lists.ts'
 import { cancelJobRoute, eraseJobRoute, getJobRoute, listJobsRoute } from './routes/jobs.ts'
 import { jobEventsRoute } from './routes/job-events.ts'
 import { createJobRoute } from './routes/create-job.ts'
@@ -32,6 +33,9 @@ export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteO
   const routes: readonly RouteOptions[] = [
     ...jobRoutes(deps, settings, budget),
     createQuoteRoute(deps, settings, budget),
+    changeListsRoute(deps, settings, budget),
+    getListsRoute(deps),
+    lookUpRoute(deps),
     ...webhookEndpointRoutes(deps, settings),
     getBalanceRoute(deps),
     listTransactionsRoute(deps),

@@ -15,8 +15,8 @@ import { withoutVerdict } from '../jobs/results/outcome.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { jobEmissions, journalEmission } from './emit.ts'
 import {
-  type JobMessages, type BatchRows, type ChunkLoader, type ChunkMessage, jobTermsOf,
-  type PreflightCounts, readChunks,
+  type JobMessages, type BatchRows, type ChunkLoader, type ChunkMessage, type FindListed,
+  jobTermsOf, type PreflightCounts, readChunks,
 } from './read.ts'
 
 /** What `lookup` needs. */
@@ -26,6 +26,7 @@ export type LookupDeps = {
   readonly loader: ChunkLoader
   /** Redis time. */
   readonly clock: Clock
+  readonly findListed?: FindListed
   readonly policy: (tenant: string) => Promise<TenantPolicy>
   readonly unitPriceMicros: (tenant: string, service: ServiceSlug) => number
   readonly batchRows: BatchRows
@@ -46,6 +47,8 @@ type TenantPolicy = Pick<AcceptRequest, 'events' | 'lowBalanceMicros'> & {
   readonly maxActiveJobs: number
   /** Whether the organization was erased. */
   readonly isErased?: boolean
+  /** Whether it may have lists of contacts. */
+  readonly hasLists?: boolean
 }
 
 /**
@@ -78,7 +81,9 @@ async function quoteAndAccept (
   const policy = await deps.policy(head.tenant)
   if (await isEnded(head, deps, policy.isErased === true)) return nothing
   const terms = jobTermsOf(head, policy.freshnessMs, deps.batchRows)
-  const { chunks, counts } = await readChunks(unit.messages, { terms, loader: deps.loader })
+  const { chunks, counts } = await readChunks(unit.messages, {
+    terms, loader: deps.loader, findListed: policy.hasLists ? deps.findListed : undefined,
+  })
   const acceptance = await accept(head, counts, policy, deps)
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
   failpoint('lookup.accepted')
@@ -210,7 +215,7 @@ const EARLY_EVENTS = ['job.accepted', 'job.progress'] as const
 export function connectPolicies (
   state: Connections['state'], maxActiveJobs: number
 ): LookupDeps['policy'] {
-  const { policy, subscriptions, isErased } = createOrganizations(state)
+  const { policy, subscriptions, isErased, hasLists } = createOrganizations(state)
   return async tenant => {
     const { freshnessDays, activeJobs = maxActiveJobs, lowBalanceMicros } = await policy(tenant)
     const subscribed = (await subscriptions(tenant)).flatMap(({ events }) => events)
@@ -219,6 +224,7 @@ export function connectPolicies (
       freshnessMs: freshnessDays * DAY_MS,
       maxActiveJobs: activeJobs,
       ...await isErased(partsOf(tenant).orgId) && { isErased: true },
+      ...await hasLists(partsOf(tenant).orgId) && { hasLists: true },
       ...events.length > 0 && { events },
       ...lowBalanceMicros !== undefined && { lowBalanceMicros },
     }

@@ -43,6 +43,7 @@ function chunkEmissions (
     const kind = classifyRow(chunk, row)
     if (kind === 'toVerify') toVerify.push(row)
     else if (kind === 'invalid') block.add(row, invalidOutcome(rows, row, terms))
+    else if (kind === 'refused') block.add(row, refusedOutcome(chunk, row, terms))
     else if (kind === 'hit') block.add(row, hitOutcome(chunk, row, terms))
     else block.add(row, duplicateOutcome(chunk, row))
   }
@@ -87,17 +88,29 @@ function invalidOutcome (rows: NormalizedRows, row: number, terms: JobTerms): Ro
   }
 }
 
-function hitOutcome (chunk: Chunk, row: number, { freshnessMs }: JobTerms): RowOutcome {
-  const { coordinates, rows, hits } = chunk
-  const record = hits[row]
-  if (record === undefined) throw new Error(`row ${row} is a cache hit without a record`)
-  const subject = {
-    service: coordinates.service,
-    canonical: rows.canonicals[row] ?? '',
-    copies: copiesOf(chunk, row),
-  }
-  return rowOutcomeOf(record, subject, { source: 'cache', freshnessMs })
+/** A contact that the organization's lists refuse; its duplicates repeat it. */
+function refusedOutcome (chunk: Chunk, row: number, terms: JobTerms): RowOutcome {
+  const reason = chunk.refused[row]
+  if (reason === undefined) throw new Error(`row ${row} is refused without a reason`)
+  const { quotedAtMs: checkedAtMs, freshnessMs } = terms
+  const record = {
+    status: 'invalid', reason, confidence: 100, fields: NO_FIELDS, evidence: 0, checkedAtMs,
+  } as const
+  const outcome = rowOutcomeOf(record, contactAt(chunk, row), { source: 'cache', freshnessMs })
+  return { ...outcome, source: 'preflight', expiresAtMs: checkedAtMs }
 }
+
+function hitOutcome (chunk: Chunk, row: number, { freshnessMs }: JobTerms): RowOutcome {
+  const record = chunk.hits[row]
+  if (record === undefined) throw new Error(`row ${row} is a cache hit without a record`)
+  return rowOutcomeOf(record, contactAt(chunk, row), { source: 'cache', freshnessMs })
+}
+
+const contactAt = (chunk: Chunk, row: number) => ({
+  service: chunk.coordinates.service,
+  canonical: chunk.rows.canonicals[row] ?? '',
+  copies: copiesOf(chunk, row),
+})
 
 function batchesOf (
   chunk: Chunk, toVerify: readonly number[], terms: JobTerms

@@ -1,3 +1,5 @@
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import { ContactLists } from '../accounts/contact-lists.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { redisRecordCache } from '../cache/cache.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'
@@ -25,10 +27,14 @@ async function startLookup (
   const prices = readPrices(config.PRICES)
   const onFault = (error: unknown) =>
     log.warn({ err: error }, 'cache Redis unavailable, rows count as not cached')
+  const lists = new ContactLists({
+    redis: state, keys: connectOrganizationKeys('results', config, { state, metrics }),
+  })
   const stage = () => new LookupStage({
     store: createJobStore(state),
     loader: new ChunkLoader(redisRecordCache(cache, { onFault, metrics })),
     clock,
+    findListed: (tenant, contacts) => lists.find(partsOf(tenant).orgId, contacts),
     policy: connectPolicies(state, config.MAX_ACTIVE_JOBS),
     unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
     batchRows: batchRowsOf(config),

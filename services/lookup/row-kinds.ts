@@ -29,8 +29,10 @@ export type Chunk = {
   readonly rows: NormalizedRows
   /** The version of its tokens; chunks of a job differ during a rotation of the cache secret. */
   readonly tokenVersion: string
-  /** By row, the cached record or undefined. */
+  /** By row, the cached record or undefined; of an allowed contact one of the lists. */
   readonly hits: readonly (CachedRecord | undefined)[]
+  /** By row, why the organization's lists want no check; undefined for all without lists. */
+  readonly refused: readonly (Refusing | undefined)[]
   readonly duplicates: Duplicates
 }
 
@@ -41,7 +43,12 @@ export type ChunkCounts = {
   readonly freshChecks: number
 }
 
-type RowKind = 'invalid' | 'duplicate' | 'hit' | 'toVerify'
+/** The reasons of contacts that an organization's lists refuse. */
+export const REFUSING = { block: 'block_listed', suppress: 'suppressed' } as const
+
+type Refusing = typeof REFUSING[keyof typeof REFUSING]
+
+type RowKind = 'invalid' | 'refused' | 'duplicate' | 'hit' | 'toVerify'
 
 /**
  * The record if it can be used for a row of the job. A record that this job paid for is not a hit:
@@ -55,12 +62,12 @@ export function usableHit (
   return isFresh(record, terms) ? record : undefined
 }
 
-/** Counts each row of a chunk as exactly one of the four kinds. */
+/** Counts each row of a chunk; those that lists refuse are free like invalid ones. */
 export function countRows (chunk: Chunk): ChunkCounts {
-  const counts = { invalid: 0, duplicate: 0, hit: 0, toVerify: 0 }
+  const counts = { invalid: 0, refused: 0, duplicate: 0, hit: 0, toVerify: 0 }
   for (let row = 0; row < chunk.coordinates.rows; row++) counts[classifyRow(chunk, row)]++
   return {
-    invalidRows: counts.invalid,
+    invalidRows: counts.invalid + counts.refused,
     duplicateRows: counts.duplicate,
     cacheHits: counts.hit,
     freshChecks: counts.toVerify,
@@ -72,6 +79,7 @@ export function classifyRow (chunk: Chunk, row: number): RowKind {
   const { rows, hits } = chunk
   if (rows.canonicals[row] === '') return 'invalid'
   if (originalOf(chunk, row) >= 0) return 'duplicate'
+  if (chunk.refused[row] !== undefined) return 'refused'
   return hits[row] === undefined ? 'toVerify' : 'hit'
 }
 

@@ -117,8 +117,11 @@ export function createWebhookEndpoints (
 
     /** The wrapped endpoints of an organization. */
     wrapped: (orgId: string): Promise<readonly Wrapped[]> =>
-      wrappedFields(records, orgId, MODES.map(mode =>
-        ({ field: endpointsField(mode), binding: bindingOf(tenantOf(orgId, mode)) }))),
+      wrappedFields(records, keyOf(orgId), MODES.map(mode => ({
+        field: endpointsField(mode),
+        binding: bindingOf(tenantOf(orgId, mode)),
+        class: 'webhooks',
+      }))),
   }
 }
 

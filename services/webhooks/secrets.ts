@@ -123,7 +123,7 @@ async function isDamaged (open: () => Promise<string>): Promise<boolean> {
 export async function wrappedSecrets (
   redis: RedisClient, orgId: string
 ): Promise<readonly Wrapped[]> {
-  return await wrappedFields(createAccountRecords(redis), orgId, KINDS.flatMap(kind =>
+  return await wrappedFields(createAccountRecords(redis), `org:${orgId}`, KINDS.flatMap(kind =>
     [kind.field, `${kind.field}Before`].map(field =>
-      ({ field, binding: [kind.binding, orgId] }))))
+      ({ field, binding: [kind.binding, orgId], class: 'webhooks' as const }))))
 }

@@ -33,7 +33,7 @@ export const ORGANIZATION_ACTIONS = [
   'webhook_endpoint.created', 'webhook_endpoint.changed', 'webhook_endpoint.deleted',
   'webhook_endpoint.secret_rotated',
   'job.cancelled', 'job.erased', 'results.previewed', 'results.downloaded', 'usage.downloaded',
-  'delivery.resent',
+  'delivery.resent', 'contact_lists.changed',
   'balance.topped_up', 'balance.adjusted', 'balance.thawed',
   'partner.created', 'partner.rotated', 'partner.revoked', 'keys.rotated', 'access_log.exported',
 ] as const

@@ -5,6 +5,10 @@ export const TAGS = [
   { name: 'Jobs', description: 'Batches of contacts to verify.' },
   { name: 'Quotes', description: 'The price of a job, without a job.' },
   {
+    name: 'Contact lists',
+    description: 'Contacts that are never checked: allowed, blocked or suppressed.',
+  },
+  {
     name: 'Webhook endpoints',
     description: 'Addresses that receive the events of all jobs of an organization.',
   },

@@ -667,7 +667,7 @@ export const METRICS = [
     values: {
       kind: [
         'entry', 'key', 'job', 'recounted_job', 'tenant', 'frozen', 'erasure', 'ended_job',
-        'stalled_job', 'account', 'organization_key',
+        'stalled_job', 'account', 'organization_key', 'contact_list',
       ],
     },
     panel: {

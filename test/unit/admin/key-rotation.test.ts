@@ -27,6 +27,7 @@ const none = {
   webhookSecrets: 0,
   people: 0,
   partnerKeys: 0,
+  contactLists: 0,
 }
 
 it('the note on keys names those to remove, and those to put back', () => {
@@ -106,6 +107,7 @@ describe('a rotation', () => {
         webhookSecrets: none,
         people: none,
         partnerKeys: none,
+        contactLists: none,
       }),
       isErased: async orgId => erased.includes(orgId),
       now: () => nowMs,

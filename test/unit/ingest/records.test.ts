@@ -27,6 +27,8 @@ type Line = readonly [route: string, target: string, details: object, body?: obj
 const LINES: readonly Line[] = [
   ['POST /api/v1/jobs/:id/cancel', JOB_ID, {}],
   ['DELETE /api/v1/jobs/:id', JOB_ID, {}],
+  ['POST /api/v1/contact-lists', '', { action: 'block', entries: '1' },
+    { action: 'block', entries: ['a.example'] }],
   ['GET /api/v1/jobs/:id/results', JOB_ID, {}],
   ['POST /api/v1/jobs/:id/deliveries/:deliveryId/resend', EVENT, {}],
   ['POST /api/v1/webhook-endpoints', 'new', { events: 'job.completed,job.failed' }, {
@@ -45,7 +47,8 @@ describe('an entry of the access log', () => {
       method !== 'GET' || [config?.scope].flat().includes('results:read'))
     expect(needed.filter(({ config }) => config?.records === undefined).map(nameOf)).toEqual([])
     expect(routes.filter(({ config }) => config?.records === null).map(nameOf))
-      .toEqual(['jobs', 'verifications', 'quotes'].map(name => `POST /api/v1/${name}`))
+      .toEqual(['jobs', 'verifications', 'quotes', 'contact-lists/lookups']
+        .map(name => `POST /api/v1/${name}`))
     expect(routes.filter(({ config }) => config?.records).map(nameOf).toSorted())
       .toEqual(LINES.map(([route]) => route).toSorted())
   })

@@ -79,7 +79,7 @@ describe('the ACLs of stages', () => {
     const read = allTopics().map(({ name }) => name).filter(name => may('ledger', 'read', name))
     expect(read).toEqual([
       'rows.completed.small', 'rows.completed.bulk', 'wallet.journal', 'job.keys', 'access.log',
-      'organization.keys', 'wallet.snapshots', 'accounts',
+      'organization.keys', 'wallet.snapshots', 'accounts', 'contact.lists',
     ])
   })
 

@@ -17,7 +17,7 @@ describe('a codec', () => {
   it('writes the registry format and reads it back, bytes as buffers', async () => {
     const codec = createCodec(localSource())
     const bytes = await codec.encode('job.keys-value', keys)
-    expect(bytes.subarray(0, 5)).toEqual(Buffer.of(0, 0, 0, 0, 5))
+    expect(bytes.subarray(0, 5)).toEqual(Buffer.of(0, 0, 0, 0, 6))
     const read = await codec.decode('job.keys', bytes) as typeof keys
     expect({ ...read }).toEqual(keys)
     expect(Buffer.isBuffer(read.wrapped)).toBe(true)
@@ -86,8 +86,8 @@ describe('a codec', () => {
 describe('schema sources', () => {
   it('assign local ids in the order of the files', async () => {
     const source = localSource()
-    expect(await source.idOf('jobs.settled-value')).toBe(7)
-    expect((await source.schemaOf(7)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
+    expect(await source.idOf('jobs.settled-value')).toBe(8)
+    expect((await source.schemaOf(8)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
     await expect(source.schemaOf(99)).rejects.toThrow('unknown id 99')
   })
 

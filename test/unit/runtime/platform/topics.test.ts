@@ -56,7 +56,7 @@ describe('topic names', () => {
 
   it('are listed for the broker, with dead-letter topics', () => {
     const topics = allTopics()
-    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 8 + 8)
+    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 9 + 8)
     expect(topics.find(({ name }) => name === 'job.keys'))
       .toEqual({ name: 'job.keys', partitions: 2, keepHours: 2_184, compact: true })
     expect(topics.find(({ name }) => name === 'ledger.dead'))

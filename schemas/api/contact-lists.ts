@@ -1,0 +1,85 @@
+import { Type, type Static } from 'typebox'
+import { withExample } from './example.ts'
+
+/** What an organization wants for the contacts of an entry. */
+export const LIST_ACTIONS = ['allow', 'block', 'suppress'] as const
+
+/** The most entries of an organization, of one change, and of one look-up. */
+export const MAX_LIST_ENTRIES = 1_000_000
+const MAX_CHANGED_ENTRIES = 100_000
+const MAX_LOOKED_UP = 1_000
+
+const MAX_ENTRY_CHARACTERS = 320
+
+/** The body of POST /api/v1/contact-lists. */
+export const ChangeListsSchema = Type.Object({
+  action: Type.Enum([...LIST_ACTIONS, 'remove'], {
+    description: 'allow: rows are valid without a check, reason allow_listed. block, suppress: ' +
+      'they are invalid without a check, reasons block_listed and suppressed. remove: the ' +
+      'entries are removed.',
+  }),
+  entries: Type.Array(Type.String({ minLength: 1, maxLength: MAX_ENTRY_CHARACTERS }), {
+    minItems: 1,
+    maxItems: MAX_CHANGED_ENTRIES,
+    description: 'Each is an address, a domain (with its subdomains), a top-level domain such as ' +
+      '.xyz, a number in international format, or its beginning with a star, such as +4930*.',
+  }),
+}, {
+  title: 'ContactListChange',
+  additionalProperties: false,
+  examples: [{
+    action: 'suppress', entries: ['jane@example.com', 'example.org', '+4930*'],
+  }],
+})
+
+/** The type of that body. */
+export type ChangeListsBody = Static<typeof ChangeListsSchema>
+
+/** The answer to GET and POST /api/v1/contact-lists. */
+export const ContactListsSchema = Type.Object({
+  entries: Type.Integer({ minimum: 0, description: 'The entries that there are.' }),
+  maxEntries: Type.Integer({ minimum: 0, description: 'The entries that there may be.' }),
+}, {
+  title: 'ContactLists',
+  examples: [{ entries: 3, maxEntries: MAX_LIST_ENTRIES }],
+})
+
+/** The type of that answer. */
+export type ContactListsBody = Static<typeof ContactListsSchema>
+
+/** The body of POST /api/v1/contact-lists/lookups. */
+export const LookUpSchema = Type.Object({
+  contacts: Type.Array(Type.String({ minLength: 1, maxLength: MAX_ENTRY_CHARACTERS }), {
+    minItems: 1,
+    maxItems: MAX_LOOKED_UP,
+    description: 'Addresses, and numbers in international format.',
+  }),
+}, {
+  title: 'ContactListLookUp',
+  additionalProperties: false,
+  examples: [{ contacts: ['jane@example.com', 'joe@example.net'] }],
+})
+
+/** The type of that body. */
+export type LookUpBody = Static<typeof LookUpSchema>
+
+/** What the lists say of contacts, in their order. */
+export const LookedUpSchema = Type.Object({
+  data: Type.Array(Type.Object({
+    contact: Type.String(),
+    action: withExample(Type.Unsafe<typeof LIST_ACTIONS[number] | null>({
+      enum: [...LIST_ACTIONS, null], description: 'null if no entry is about the contact.',
+    }), 'suppress'),
+  })),
+}, {
+  title: 'ContactListAnswer',
+  examples: [{
+    data: [
+      { contact: 'jane@example.com', action: 'suppress' },
+      { contact: 'joe@example.net', action: null },
+    ],
+  }],
+})
+
+/** The type of that answer. */
+export type LookedUpBody = Static<typeof LookedUpSchema>

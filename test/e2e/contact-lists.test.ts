@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createClient } from '../../services/client/client.ts'
+import { createOrganizationWith } from '../support/organizations.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+
+let environment: Environment
+beforeAll(async () => { environment = await startEnvironment() })
+afterAll(async () => { await environment.stop() })
+
+it('rows that lists decide are not checked and free, and the others are as ever', async () => {
+  const { keys: { live: apiKey } } = await createOrganizationWith(environment.env,
+    { availableMicros: 1_000_000 })
+  const client = createClient({ apiKey, baseUrl: environment.baseUrl })
+  const inputs = [
+    '+12127365000', '+1 212 736 5001', '+12127365002', '+12127365001', '+12127365003', 'call me',
+  ]
+  const phones = { service: 'phone-validation', inputs }
+  const before = await client.quote(phones)
+  expect(before.preflight).toMatchObject({ freshChecks: 4, invalidRows: 1, duplicateRows: 1 })
+  await client.changeContactLists({ action: 'suppress', entries: ['+1212736500*'] })
+  await client.changeContactLists({ action: 'allow', entries: ['+12127365000'] })
+  const { entries } = await client.changeContactLists({
+    action: 'block', entries: ['+12127365002', '+12127365003'],
+  })
+  expect(entries).toBe(4)
+  await client.changeContactLists({ action: 'remove', entries: ['+12127365003', '+1212736500*'] })
+  await client.changeContactLists({ action: 'suppress', entries: ['+12127365001'] })
+  expect(await client.contactLists()).toEqual({ entries: 3, maxEntries: 1_000_000 })
+  expect(await client.lookUpContacts({ contacts: ['+1 212 736 5001', '+12127365003'] })).toEqual([
+    { contact: '+1 212 736 5001', action: 'suppress' }, { contact: '+12127365003', action: null },
+  ])
+  // Processes use what they read of an organization for a second.
+  await expect.poll(async () => (await client.quote(phones)).preflight)
+    .toMatchObject({ freshChecks: 1, cacheHits: 1, invalidRows: 3, duplicateRows: 1 })
+
+  const { id, preflight } = await client.createJob({ ...phones, forceFresh: true })
+  expect(preflight)
+    .toMatchObject({ freshChecks: 1, cacheHits: 1, invalidRows: 3, duplicateRows: 1 })
+  const job = await client.waitForEnd(id)
+  const rows = []
+  for await (const row of client.resultRows(id)) rows.push([row.status, row.reason, row.source])
+  expect(rows).toEqual([
+    ['valid', 'allow_listed', 'cache'],
+    ['invalid', 'suppressed', 'preflight'],
+    ['invalid', 'block_listed', 'preflight'],
+    ['invalid', 'suppressed', 'duplicate'],
+    ['valid', 'assigned_range', 'live'],
+    ['invalid', 'not_a_phone_number', 'preflight'],
+  ])
+  expect(job).toMatchObject({
+    successRecords: 2,
+    failedRecords: 4,
+    freshRecords: 1,
+    cacheHits: 1,
+    invalidRecords: 3,
+    duplicateRecords: 1,
+    verdicts: { valid: 2, invalid: 4, risky: 0, unknown: 0 },
+    reasons: {
+      allow_listed: 1, assigned_range: 1, block_listed: 1, not_a_phone_number: 1, suppressed: 2,
+    },
+  })
+  expect(job.chargedMicros * 2).toBe(before.preflight.maxQuoteMicros / 2)
+
+  await expect(client.changeContactLists({ action: 'block', entries: ['a.example', 'no entry'] }))
+    .rejects.toMatchObject({ status: 400, code: 'invalid_request', param: 'entries[1]' })
+})

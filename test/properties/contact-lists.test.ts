@@ -1,0 +1,154 @@
+import fc from 'fast-check'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { LIST_ACTIONS } from '../../schemas/api/contact-lists.ts'
+import { restoreAccounts, shipAccounts } from '../../services/accounts/account-topics.ts'
+import {
+  ContactLists, eraseContactLists, type ListAction, ListEntryError, ListsFullError,
+} from '../../services/accounts/contact-lists.ts'
+import { createOrganizations } from '../../services/accounts/organizations.ts'
+import { ACCOUNTS_RUN_KEY, AccountsRecoveringError } from '../../services/accounts/records.ts'
+import { startRepeating } from '../../services/runtime/platform/retry.ts'
+import { organizationKeysOf } from '../support/keys/organization-keys.ts'
+import {
+  createRecoveryEnvironment, type RecoveryEnvironment,
+} from '../support/recovery/recovery-environment.ts'
+import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
+
+const { redis } = await startRestartableRedis()
+const { signal } = new AbortController()
+const ORG = 'org_lists'
+
+let environment: RecoveryEnvironment
+beforeEach(async () => {
+  await redis.flushall()
+  environment = createRecoveryEnvironment(redis)
+  await restoreAccounts(environment.deps, signal)
+})
+
+/** Lists as a process has them that knows nothing of earlier reads. */
+const lists = (maxEntries?: number) =>
+  new ContactLists({ redis, keys: organizationKeysOf(7), ...maxEntries && { maxEntries } })
+
+/** Changes lists while a ledger ships. */
+async function change (texts: readonly string[], action: ListAction | 'remove', org = ORG) {
+  const shipping = startRepeating(5,
+    async () => await shipAccounts(environment.deps, signal), fault => { throw fault })
+  try {
+    return await lists().change(org, texts, action)
+  } finally {
+    await shipping.stop()
+  }
+}
+
+describe('the most specific entry', () => {
+  it.each([
+    ['jane@mail.example.com', ['suppress', 'jane@mail.example.com'], ['allow', 'example.com']],
+    ['Jane@mail.example.com', ['suppress', 'jane@mail.example.com'], ['allow', 'example.com']],
+    ['jane@mail.example.com', ['block', 'mail.example.com'], ['allow', 'example.com']],
+    ['jane@mail.example.com', ['block', '*.example.com'], ['allow', '.com']],
+    ['jane@xn--bcher-kva.example', ['block', 'bücher.example'], ['allow', '.example']],
+    ['jane@example.co', ['suppress', '.co'], ['allow', 'example.com']],
+    ['+493012345678', ['suppress', '+49 (30) 1234-5678'], ['allow', '+4930*']],
+    ['+493012345678', ['block', '+4930*'], ['allow', '+49*']],
+  ] as const)('about %s decides', async (contact, [action, text], [other, general]) => {
+    await change([text], action)
+    await change([general], other)
+    expect(await lists().find(ORG, [contact, '', 'joe@nowhere.test', '+12025550100']))
+      .toEqual([action, undefined, undefined, undefined])
+    await change([text], 'remove')
+    expect((await lists().find(ORG, [contact]))?.[0])
+      .toBe(general === 'example.com' && contact.endsWith('.co') ? undefined : other)
+  })
+})
+
+it.each([
+  '', ' ', 'jane', 'jane@', 'jane doe@example.com', 'exam ple.com', '123', '+12', '4930*', '+49*30',
+  '*', '+*', `${'a'.repeat(64)}.com`, 'jane@exa_mple..com', '"jane"@example.com', 'a@b@c.com',
+])('%j is no entry, and nothing is changed', async text => {
+  await expect(change(['good.example', text], 'block')).rejects.toMatchObject({ index: 1 })
+  await expect(change([text], 'block')).rejects.toThrow(ListEntryError)
+  expect(await lists().find(ORG, ['jane@good.example'])).toBeUndefined()
+})
+
+it('entries can be counted and repeated, and belong to one organization', async () => {
+  expect(await lists().count(ORG)).toBe(0)
+  expect(await change(['a.example', 'b.example', 'a.example'], 'block')).toBe(2)
+  expect(await change(['b.example', 'c@d.example'], 'allow')).toBe(3)
+  expect(await change(['b.example', 'unknown.example'], 'remove')).toBe(2)
+  expect(await change(['a.example'], 'allow', 'org_other')).toBe(1)
+  expect(await lists().find(ORG, ['x@a.example', 'x@b.example', 'c@d.example']))
+    .toEqual(['block', undefined, 'allow'])
+  const { hasLists } = createOrganizations(redis)
+  expect([await hasLists(ORG), await hasLists('org_none')]).toEqual([true, false])
+  await expect(lists().lookUp(ORG, ['C@d.example', 'a.example']))
+    .rejects.toMatchObject({ index: 1 })
+  expect(await lists().lookUp(ORG, ['C@d.example', '+49 30 12345678']))
+    .toEqual(['allow', undefined])
+})
+
+it('full lists take no further entry', async () => {
+  await change(['a.example', 'b.example'], 'block')
+  await expect(lists(3).change(ORG, ['c.example', 'd.example'], 'block'))
+    .rejects.toThrow(ListsFullError)
+  expect(await lists().find(ORG, ['x@c.example'])).toEqual([undefined])
+})
+
+it('the stores have nothing of an entry, and nothing at all after the erasure', async () => {
+  await change(['jane@secret.example', '+493012345678'], 'suppress')
+  const keys = await redis.keys('*')
+  const values = await Promise.all(keys.map(key => redis.dumpBuffer(key)))
+  const sent = ['contact.lists', 'accounts'].flatMap(topic => environment.bus.messages(topic))
+  expect(sent.length).toBeGreaterThan(2)
+  const stored = [...keys, ...[...values, ...sent.map(({ value }) => value)].map(String)].join(' ')
+  for (const text of ['secret', 'jane', '4930', '12345678']) expect(stored).not.toContain(text)
+  await eraseContactLists(redis, ORG)
+  expect(await redis.keys('*:list:*')).toEqual([])
+})
+
+it('nothing is read or changed while entries may be missing', async () => {
+  await change(['a.example'], 'block')
+  await redis.del(ACCOUNTS_RUN_KEY)
+  await expect(lists().find(ORG, ['x@a.example'])).rejects.toThrow(AccountsRecoveringError)
+})
+
+const DOMAINS = ['a.example', 'b.a.example', 'c.b.a.example', 'd.example']
+const changeArbitrary = fc.record({
+  texts: fc.uniqueArray(
+    fc.constantFrom(...DOMAINS, 'x@a.example', 'x@d.example'), { minLength: 1 }),
+  action: fc.constantFrom(...LIST_ACTIONS, 'remove' as const),
+})
+
+it('what Redis loses is restored from the topic, in the order of the changes', async () => {
+  let runs = 0
+  await fc.assert(fc.asyncProperty(
+    fc.array(changeArbitrary, { minLength: 1, maxLength: 6 }), fc.nat({ max: 5 }),
+    async (changes, keptChanges) => {
+      const org = `org_${++runs}`
+      const wanted = new Map<string, ListAction>()
+      let kept: Buffer[] = []
+      const keys = async () => await redis.keys(`*list*`)
+      const dump = async () => await Promise.all((await keys()).map(key => redis.dumpBuffer(key)))
+      let keptKeys: string[] = []
+      for (const [index, { texts, action }] of changes.entries()) {
+        if (index === keptChanges) [keptKeys, kept] = [await keys(), await dump() as Buffer[]]
+        await change(texts, action, org)
+        for (const text of texts) {
+          if (action === 'remove') wanted.delete(text)
+          else wanted.set(text, action)
+        }
+      }
+      // Redis has an older state of the lists, or none.
+      const later = await keys()
+      if (later.length > 0) await redis.del(...later)
+      for (const [index, key] of keptKeys.entries()) await redis.restore(key, 0, kept[index]!)
+      await restoreAccounts(environment.deps, signal)
+      const contacts = [...DOMAINS.map(domain => `y@${domain}`), 'x@a.example', 'x@d.example']
+      const found = await lists().find(org, contacts) ?? contacts.map(() => undefined)
+      const expected = contacts.map(contact => {
+        const labels = contact.slice(2).split('.')
+        const names = [contact, ...labels.map((_, at) => labels.slice(at).join('.'))]
+        return names.map(name => wanted.get(name)).find(action => action !== undefined)
+      })
+      expect(found).toEqual(expected)
+    }), { numRuns: 25 })
+})
