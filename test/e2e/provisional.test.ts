@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ResultRow } from '../../schemas/api/results.ts'
+import type { JobRequest } from '../../services/client/client.ts'
 import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 const MAX_STREAMS = 4
@@ -30,7 +31,7 @@ const get = async (path: string, headers: Record<string, string> = {}, signal?: 
 const codeOf = async (answer: Response) =>
   [answer.status, (await answer.json() as { error: { code: string } }).error.code]
 
-const startJob = async (inputs: readonly string[] = OTHERS) =>
+const startJob = async (inputs: JobRequest['inputs'] = OTHERS) =>
   (await environment.test.createJob({ service: 'phone-validation', inputs })).id
 
 type Line = ResultRow & { readonly provisional: boolean, readonly cursor: string }
@@ -86,7 +87,7 @@ async function firstEvent (id: string, last?: string): Promise<Event | undefined
 
 describe('provisional results', () => {
   it('come once each, one request for each row, and end as the final file', async () => {
-    const id = await startJob()
+    const id = await startJob(OTHERS.map((input, index) => ({ input, id: `customer ${index}` })))
     const got: Line[] = []
     let after: string | undefined
     await expect.poll(async () => {

@@ -5,7 +5,8 @@ import type { Job, ManifestEntry } from '../job.ts'
 import { unfinishedRowsOf } from '../job-record.ts'
 import { rowFieldsOf } from './columns.ts'
 import {
-  type ChunkPlan, createCellReader, createRepeater, mergeBlocks, type OpenBlock, ResultsError,
+  type ChunkPlan, createCellReader, createRepeater, mergeBlocks, type OpenBlock, referenceAt,
+  ResultsError,
 } from './merge.ts'
 import {
   byDigest, LostResultsError, MissingResultsError, openEntries, readAhead, readBlocks,
@@ -185,9 +186,7 @@ export class ProvisionalResults {
             : repeat(merged, index, original)
           if (steps.hasDuplicates.has(row)) originals.set(row, cells)
           if (uses[row] !== WANTED || keep?.(cells) === false) continue
-          rows.push(withReference
-            ? [...cells, merged.contacts?.references[index] ?? '']
-            : cells)
+          rows.push(withReference ? [...cells, referenceAt(merged, index)] : cells)
         }
         if (rows.length > 0) yield rows
       }
