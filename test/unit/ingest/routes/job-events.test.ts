@@ -99,9 +99,10 @@ describe('the events of a job', () => {
         return undefined
       },
     })
-    for (const _ of [1, 2]) {
+    for (const attempt of [1, 2]) {
       const answer = await get(path)
-      expect([answer.statusCode, eventsIn(answer.body).length]).toEqual([200, 1])
+      expect([attempt, answer.statusCode, eventsIn(answer.body).length])
+        .toEqual([attempt, 200, 1])
     }
   })
 })
