@@ -246,9 +246,12 @@ export class Conversation {
    * refused, until it accepts one.
    */
   async #askPostmasters (signal: AbortSignal): Promise<void> {
+    // A server that refuses us, or wants less of us, is asked for nobody any more.
+    if (this.#ending !== 'well') return
     for (const domain of new Set(this.#doubtful.map(({ row }) => row.domain))) {
       const key = `${this.#parts.host.name} ${domain}`
       if (this.#isTrusted || this.#options.stopping.aborted) return
+      if (this.#counts.asked >= Math.max(2, this.#limit)) return
       if (this.#postmasters.has(domain) || this.#options.noPostmaster.has(key)) continue
       if (!await this.#hasTurns(1, true, signal)) return
       this.#postmasters.add(domain)

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
 import { createLog, type Log } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { BUILT_IN_PROVIDERS, VENDOR_PRESETS } from '../../../services/jobs/checks.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
+import { MailHosts } from '../../../services/verify/mailboxes/hosts.ts'
 import { factoriesOf, logDns, mailDomainsOf, verifyDeps } from '../../../services/verify/main.ts'
 import { createOpenMemory } from '../../support/mail/open-memory.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
@@ -47,6 +48,16 @@ describe('the providers of a verify configuration', () => {
     expect(() => probeOf(HELO)).toThrow('smtp-probe needs DNS_SERVERS')
     expect(() => factoriesOf(load({ ...HELO, ...DNS }))['smtp-probe']?.())
       .toThrow('smtp-probe needs REDIS_CACHE_URL')
+  })
+
+  it('end the sessions of smtp-probe when the process stops', async () => {
+    const onStop = vi.fn<(close: () => unknown) => void>()
+    factoriesOf(load({ SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9' }), {
+      memory: createOpenMemory(), onStop,
+    })['smtp-probe']?.()
+    const stop = vi.spyOn(MailHosts.prototype, 'stop')
+    await onStop.mock.calls[0]?.[0]()
+    expect(stop).toHaveBeenCalledOnce()
   })
 
   it('of presets have ids of their own from 900101', () => {

@@ -127,6 +127,49 @@ describe('a server that refuses everybody, also its postmaster,', () => {
     expect(heard(exchange, 'RCPT TO:<postmaster@')).toEqual([])
   })
 
+  it('and then us is asked for nobody any more', async () => {
+    const { ask, heard, reports } = await start({
+      [MX]: {
+        ...script, RCPT: line => line.includes('<p0@') ? NO_MAILBOX : '550 5.7.1 You are blocked',
+      },
+    })
+    await Promise.all(names(4, 'hosting.net').map(address => ask(address, MX)))
+    expect(heard(MX, 'RCPT TO:<postmaster@')).toEqual([])
+    expect(reports.map(({ ending }) => ending)).toEqual(['blocked'])
+  })
+
+  it('is asked for no more postmasters than its sessions have recipients', async () => {
+    let recipients = 0
+    let most = 0
+    const { ask } = await start({
+      [MX]: {
+        EHLO: () => {
+          recipients = 0
+          return pipelining
+        },
+        RCPT: () => {
+          most = Math.max(most, ++recipients)
+          return NO_MAILBOX
+        },
+        POSTMASTER: () => {
+          most = Math.max(most, ++recipients)
+          return NO_MAILBOX
+        },
+      },
+    }, {
+      connections: 1,
+      memory: {
+        exchange: async () => ({
+          limit: 12, restMs: 0, why: undefined, acceptsAny: false, hasAccepted: false,
+        }),
+      },
+    })
+    const answers = await Promise.all(Array.from({ length: 40 }, (_, index) =>
+      ask(`jane@firm${index}.org`, MX)))
+    expect(most).toBe(12)
+    expect(answers).toEqual(answers.map(() => expect.objectContaining(UNTRUTHFUL)))
+  })
+
   it('to one egress is not believed for what it accepts from another', async () => {
     const { ask, memory } = await start({ [MX]: { ...script, RCPT: NO_MAILBOX } })
     await memory.note(MX, { accepted: 'another' })
