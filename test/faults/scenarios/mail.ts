@@ -202,8 +202,8 @@ const jumping: Fault = {
   },
   prepare: async () => {
     const { env, ...prepared } = await prepareHosts()
-    // A session that was killed has its lease for 40 s.
-    return { ...prepared, scale: { verify: 2 }, env: { ...env, SMTP_SESSION_TIMEOUT_MS: '10000' } }
+    // A session that was killed has its lease for 50 s.
+    return { ...prepared, scale: { verify: 2 }, env: { ...env, SMTP_SESSION_TIMEOUT_MS: '20000' } }
   },
   inject: async scene => {
     const { environment: { services }, load, say } = scene
