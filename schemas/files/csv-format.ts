@@ -78,6 +78,11 @@ export function detectUtf16 (sample: Uint8Array): 'utf-16le' | 'utf-16be' | unde
   return even > bytes.length / 4 && odd === 0 ? 'utf-16be' : undefined
 }
 
+/** Whether a file begins as an archive (ZIP), which a workbook is. */
+export function isArchive (bytes: Uint8Array): boolean {
+  return bytes[0] === 0x50 && bytes[1] === 0x4b && bytes[2] === 0x03 && bytes[3] === 0x04
+}
+
 /**
  * Names a file that is not text. The whole file may be given, of which a sample is looked at, or
  * what begins as an old document of Microsoft Office.

@@ -54,11 +54,6 @@ const DAMAGED = 'The workbook is damaged. Open it in a spreadsheet and save it a
 const tooLarge = (what: string) => workbookError(`The workbook is too large: ${what}. Save the ` +
   'sheet with the contacts as a workbook of its own, or as "CSV UTF-8".')
 
-/** Whether a file begins as an archive (ZIP), which a workbook is. */
-export function isArchive (bytes: Uint8Array): boolean {
-  return bytes[0] === 0x50 && bytes[1] === 0x4b && bytes[2] === 0x03 && bytes[3] === 0x04
-}
-
 /**
  * Reads one sheet of a workbook, row by row from the top; rows without cells are left out. A cell
  * is the text that a person sees, with these exceptions: a number is its digits where a spreadsheet
@@ -84,6 +79,41 @@ export async function readWorkbook (
   await readRows(parts, chosen.path, { strings, formats, isFrom1904 }, add)
   return { sheet: chosen.name, sheets: sheets.map(({ name }) => name) }
 }
+
+/** CSV is written in pieces of this size, so that a text of it is never copied often. */
+const PIECE_CHARACTERS = 262_144
+
+/**
+ * A sheet as CSV in UTF-8 with commas, blank rows included, and the byte order mark by which
+ * spreadsheets know UTF-8.
+ * @throws UnreadableFile as `readWorkbook` does, and for CSV of more than `maxBytes`.
+ */
+export async function sheetAsCsv (
+  bytes: Buffer, options: WorkbookOptions & { readonly maxBytes: number }
+): Promise<Buffer> {
+  const pieces: Buffer[] = []
+  let text = '\ufeff'
+  let written = 0
+  let last = 0
+  const flush = () => {
+    const piece = Buffer.from(text)
+    written += piece.length
+    if (written > options.maxBytes) throw tooLarge(`as CSV it has ${counted(written)} bytes`)
+    pieces.push(piece)
+    text = ''
+  }
+  await readWorkbook(bytes, options, ({ row, cells }) => {
+    text += '\r\n'.repeat(row - last - 1)
+    last = row
+    text += `${cells.map(quoted).join(',')}\r\n`
+    if (text.length > PIECE_CHARACTERS) flush()
+  })
+  flush()
+  return Buffer.concat(pieces)
+}
+
+const quoted = (cell: string) =>
+  /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
 
 /** The parts of a workbook, inflated one after the other within one budget. */
 class WorkbookParts {

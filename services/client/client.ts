@@ -38,12 +38,14 @@ export type JobRequest = Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'me
   readonly metadata?: Readonly<Record<string, string>>
 }
 
-/** How a CSV file becomes a job. The API reference describes each option. */
+/** How a CSV file or a workbook (.xlsx) becomes a job. The API reference describes each option. */
 export type FileOptions = Omit<JobRequest, 'inputs'> & {
   /** The column with the contacts: its name, or its number from 1. */
   readonly column?: string | number
   readonly header?: boolean
   readonly delimiter?: FileQuery['delimiter']
+  /** Of a workbook: the name of the sheet, or its number from 1. */
+  readonly sheet?: string
 }
 
 export type Created = Readonly<AcceptedBody>
@@ -145,8 +147,8 @@ function jobsApi (send: Transport) {
       })),
 
     /**
-     * Creates a job from a CSV file in UTF-8 or Windows-1252. Its columns come back with the
-     * results that are read with `join: 'original'`.
+     * Creates a job from a CSV file, in UTF-8 or Windows-1252, or a workbook (.xlsx). Its columns
+     * come back with the results that are read with `join: 'original'`.
      */
     createJobFromFile: (
       file: Uint8Array, options: FileOptions, idempotencyKey: string = randomUUID()

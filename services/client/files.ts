@@ -1,10 +1,13 @@
 import {
   closeSync, constants, createReadStream, existsSync, fstatSync, fsyncSync, linkSync, lstatSync,
   openSync, read, readFileSync, readlinkSync, readSync, realpathSync, renameSync, statSync,
-  unlinkSync, writeFileSync, type ReadStream, type Stats,
+  unlinkSync, writeFileSync, type Stats,
 } from 'node:fs'
 import { isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
+import { isArchive, UnreadableFile } from '../../schemas/files/csv-format.ts'
+import { sheetAsCsv } from '../../schemas/files/workbook.ts'
 import { CommandError } from './terminal.ts'
 
 const readBytes = promisify(read)
@@ -14,12 +17,17 @@ const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR }
 const OPEN_FILES = '/proc/self/fd'
 const HAS_OPEN_FILES = existsSync(OPEN_FILES)
 const MAX_LINKS = 40
+/** Of a workbook, whose largest sheet has a million rows. */
+const MAX_INFLATED_BYTES = 1_024 * 1_024 * 1_024
+const SIGNATURE_BYTES = 4
 
 /** An open input. All reads come from the same file, also if its name gets another one. */
 export class InputFile {
   /** As the user wrote it. */
   readonly path: string
   readonly #handle: number
+  /** The sheet of a workbook as CSV, in place of its bytes. */
+  #sheet: Buffer | undefined
 
   constructor (path: string, handle: number) {
     this.path = path
@@ -27,24 +35,54 @@ export class InputFile {
   }
 
   get bytes (): number {
-    return fstatSync(this.#handle).size
+    return this.#sheet?.length ?? fstatSync(this.#handle).size
+  }
+
+  /** Whether this is a sheet of a workbook, which is read as CSV with commas. */
+  get isSheet (): boolean {
+    return this.#sheet !== undefined
+  }
+
+  /**
+   * From now on a workbook is the CSV of one of its sheets, in memory. Throws CommandError for a
+   * workbook that cannot be read, and for a name of a sheet if this is none.
+   */
+  async openSheet (sheet: string | undefined): Promise<void> {
+    if (this.isSheet) return
+    if (!isArchive(this.readStart(SIGNATURE_BYTES))) {
+      if (sheet === undefined) return
+      throw new CommandError(`${this.path} is no workbook (.xlsx), so it has no sheets. Leave ` +
+        '--sheet out.')
+    }
+    try {
+      this.#sheet = await sheetAsCsv(this.readStart(this.bytes), {
+        sheet, maxInflatedBytes: MAX_INFLATED_BYTES, maxBytes: MAX_INFLATED_BYTES,
+        pause: async () => {},
+      })
+    } catch (error) {
+      if (!(error instanceof UnreadableFile)) throw error
+      throw new CommandError(`${error.message} Then run the command again.`, { cause: error })
+    }
   }
 
   /** Reads at most `bytes` from the beginning. */
   readStart (bytes: number): Buffer {
+    if (this.#sheet !== undefined) return this.#sheet.subarray(0, bytes)
     const buffer = Buffer.alloc(bytes)
     return buffer.subarray(0, readSync(this.#handle, buffer, 0, bytes, 0))
   }
 
   /** Reads at most `bytes` from a position; fewer at the end of the file. */
   async readRange (from: number, bytes: number): Promise<Buffer> {
+    if (this.#sheet !== undefined) return this.#sheet.subarray(from, from + bytes)
     const { buffer, bytesRead } = await readBytes(
       this.#handle, Buffer.allocUnsafe(bytes), 0, bytes, from)
     return buffer.subarray(0, bytesRead)
   }
 
   /** Streams the bytes from `from` to before `to`. */
-  stream (from = 0, to = Infinity): ReadStream {
+  stream (from = 0, to = Infinity): Readable {
+    if (this.#sheet !== undefined) return Readable.from([this.#sheet.subarray(from, to)])
     return createReadStream('', {
       fd: this.#handle, autoClose: false, start: from, end: to - 1,
     })

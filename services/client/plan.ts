@@ -36,9 +36,18 @@ const HEAD_ROWS = 200
 /** The service accepts 34 MiB. The rest of the request body needs a part of it. */
 const MAX_BODY_BYTES = 32_000_000
 
-/** Reads a file once. Throws CommandError when it is not a text file. */
-export async function readFacts (file: InputFile, delimiter?: string): Promise<FileFacts> {
-  const dialect = detectDialect(file.readStart(SAMPLE_BYTES), delimiter)
+export type ReadFileOptions = {
+  readonly delimiter?: string | undefined
+  /** Of a workbook: the name of the sheet, or its number from 1. */
+  readonly sheet?: string | undefined
+}
+
+/** Reads a file once. Throws CommandError when it is no text file and no workbook. */
+export async function readFacts (
+  file: InputFile, { delimiter, sheet }: ReadFileOptions = {}
+): Promise<FileFacts> {
+  await file.openSheet(sheet)
+  const dialect = detectDialect(file.readStart(SAMPLE_BYTES), file.isSheet ? ',' : delimiter)
   const hash = createHash('sha256')
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let bytes = 0
@@ -142,9 +151,8 @@ const DEFAULT_SERVICES: Readonly<Record<ContactKind, string>> = {
   phone: 'phone-validation', email: 'email-validation',
 }
 
-type DetectOptions = {
+type DetectOptions = ReadFileOptions & {
   readonly column?: string | undefined
-  readonly delimiter?: string | undefined
   /** Only a file below it is read. */
   readonly folder?: string | undefined
 }
@@ -154,10 +162,10 @@ type DetectOptions = {
  * file. Throws UsageError for an ambiguous file and CommandError for one that cannot be read.
  */
 export async function detectService (
-  file: string, { column, delimiter, folder }: DetectOptions
+  file: string, { column, delimiter, sheet, folder }: DetectOptions
 ): Promise<string> {
   const input = openInput(file, folder)
-  const [kind, ...others] = await readFacts(input, delimiter)
+  const [kind, ...others] = await readFacts(input, { delimiter, sheet })
     .then(async facts => contactKinds(await readHead(input, facts), column))
     .finally(() => { input.close() })
   if (kind !== undefined && others.length === 0) return DEFAULT_SERVICES[kind]

@@ -110,6 +110,7 @@ type SubmitFlags = CommonFlags & {
   readonly output?: string
   readonly column?: string
   readonly delimiter?: string
+  readonly sheet?: string
   readonly country?: string
   readonly forceFresh?: true
   readonly deadline?: number
@@ -129,7 +130,8 @@ const MAX_PARALLEL_JOBS = 10
 
 const SUBMIT_HELP = `
 The file is any CSV file whose first line contains column names: cells separated by comma,
-semicolon, tab or bar, in UTF-8 or Windows-1252. The output has the same lines in the same order,
+semicolon, tab or bar, in UTF-8 or Windows-1252; or an Excel workbook (.xlsx), of which the first
+visible sheet or that of --sheet is read, and the output is CSV. The output has the same lines in the same order,
 or those that --status and --drop-duplicates select, with the result columns appended. A result
 column whose name the file already uses is called verified_<name>.
 
@@ -147,7 +149,7 @@ Examples:
 
 function addSubmit (program: Command, context: CliContext): void {
   addCleaningOptions(program.command('submit <file>'))
-    .description('verify the contacts of a CSV file and write a copy with the results')
+    .description('verify the contacts of a CSV file or a workbook and write a copy with the results')
     .addOption(new Option('--service <slug>', 'the service; by default phone-validation or ' +
       'email-validation, if the contacts are clearly of one kind').choices(API_SERVICES))
     .option('-o, --output <file>', 'the CSV file to write; FILE.verified.csv by default')
@@ -161,6 +163,7 @@ function addSubmit (program: Command, context: CliContext): void {
     .option('--only <columns>', 'result columns to write, separated by commas')
     .addOption(new Option('--safe <for>', 'escape cells that a spreadsheet would run as ' +
       'formulas, including those of the file').choices(['spreadsheet']))
+    .option('--sheet <name>', 'sheet of a workbook (.xlsx): its name, or its number from 1')
     .option('--delimiter <character>', 'separator of cells; "tab" for a tab', parseDelimiter)
     .option('--rows-per-job <number>', 'maximum rows of a job', integerUpTo(MAX_INPUTS), MAX_INPUTS)
     .option('--parallel <number>', 'maximum concurrent jobs', integerUpTo(MAX_PARALLEL_JOBS), 4)
@@ -174,7 +177,7 @@ function addSubmit (program: Command, context: CliContext): void {
 }
 
 async function submit (file: string, flags: SubmitFlags, context: CliContext): Promise<void> {
-  const { column, delimiter, country, deadline, metadata, only, status } = flags
+  const { column, delimiter, sheet, country, deadline, metadata, only, status } = flags
   const { rowsPerJob, parallel } = flags
   const screen = createConsole(context, { quiet: flags.quiet === true || flags.json === true })
   const connection = openConnection(flags, context, screen.say)
@@ -182,10 +185,11 @@ async function submit (file: string, flags: SubmitFlags, context: CliContext): P
   if (flags.service === undefined) screen.say(`Service: ${service} (change it with --service).`)
   const settings: SubmitSettings = {
     input: file,
-    output: flags.output ?? file.replace(/(\.csv)?$/i, '.verified.csv'),
+    output: flags.output ?? file.replace(/(\.csv|\.xlsx)?$/i, '.verified.csv'),
     service,
     column,
     delimiter,
+    sheet,
     country,
     deadline,
     metadata,

@@ -21,6 +21,8 @@ export type SubmitSettings = {
   readonly service: string
   readonly column?: string | undefined
   readonly delimiter?: string | undefined
+  /** Of a workbook: the name of the sheet, or its number from 1. */
+  readonly sheet?: string | undefined
   readonly country?: string | undefined
   readonly forceFresh: boolean
   /** Seconds after which rows of a job that still wait end as unknown. */
@@ -136,7 +138,7 @@ async function openStore (
 ): Promise<RunStore> {
   const { input, folder, names } = files
   const { output } = settings
-  const facts = await readFacts(input, settings.delimiter)
+  const facts = await readFacts(input, settings)
   const earlier = readEarlier(files, settings, deps)
   if (earlier === undefined || !earlier.jobs.some(({ sentAtMs }) => sentAtMs !== undefined)) {
     if (folder.has(names.output) && !settings.restart) {
@@ -216,6 +218,7 @@ function toRunOptions (settings: SubmitSettings): RunOptions {
     '--service': settings.service,
     '--column': settings.column ?? '',
     '--delimiter': settings.delimiter ?? '',
+    '--sheet': settings.sheet ?? '',
     '--country': settings.country ?? '',
     '--force-fresh': String(settings.forceFresh),
     '--deadline': settings.deadline === undefined ? '' : `${settings.deadline} s`,

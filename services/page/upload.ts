@@ -4,8 +4,11 @@ import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
+import { UnreadableFile } from '../../schemas/files/csv-format.ts'
+import { sheetAsCsv } from '../../schemas/files/workbook.ts'
 import type { Client, FileOptions } from '../client/client.ts'
 import { BodyGuard, type MinimumThroughput } from '../runtime/platform/body-guard.ts'
+import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
@@ -56,6 +59,17 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
     },
     {
       method: 'POST',
+      url: '/:mode/upload/sheet',
+      config: ofFiles,
+      bodyLimit: MAX_BODY_BYTES,
+      ...limits,
+      handler: forCustomer(deps, async ({ visit, request, reply }) => {
+        if (!Buffer.isBuffer(request.body)) throw new PageError('bad_form')
+        return reply.send({ csv: await readSheet(request.body, visit.tenant.orgId) })
+      }),
+    },
+    {
+      method: 'POST',
       url: '/:mode/upload/job',
       config: ofFiles,
       bodyLimit: MAX_BODY_BYTES,
@@ -69,6 +83,25 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       }),
     },
   ]
+}
+
+/** Of a workbook: as many as the service accepts, and of the CSV that the browser gets. */
+const MAX_INFLATED_BYTES = 256 * 1_024 * 1_024
+const MAX_CSV_BYTES = 64 * 1_024 * 1_024
+
+/** The first visible sheet of a workbook as CSV; a PageError says why it cannot be read. */
+async function readSheet (workbook: Buffer, tenant: string): Promise<string> {
+  try {
+    const csv = await sheetAsCsv(workbook, {
+      maxInflatedBytes: MAX_INFLATED_BYTES,
+      maxBytes: MAX_CSV_BYTES,
+      pause: () => yieldToEventLoop('bulk', tenant),
+    })
+    return csv.toString()
+  } catch (error) {
+    if (!(error instanceof UnreadableFile)) throw error
+    throw new PageError('bad_form', error.message)
+  }
 }
 
 type Preflight = QuoteBody['preflight']
@@ -140,10 +173,11 @@ function uploadView (visit: Visit, services: readonly Service[]): Html {
             downloaded beside your own columns. You see the price before anything is charged.</p>
           <form id="upload" class="card" data-mode="${mode}"
             data-token="${visit.visitor.session.token}">
-            <label>CSV file <input type="file" name="file" accept=".csv,.tsv,.txt,text/csv"
+            <label>File <input type="file" name="file" accept=".csv,.tsv,.txt,.xlsx,text/csv"
               aria-describedby="file-hint" required></label>
-            <p class="hint" id="file-hint">One contact per line, separated by comma, semicolon, tab
-              or bar, up to 200 MiB. More than 100,000 lines become several jobs.</p>
+            <p class="hint" id="file-hint">CSV or an Excel workbook (.xlsx). One contact per line,
+              separated by comma, semicolon, tab or bar, up to 200 MiB; of a workbook the first
+              sheet, up to 34 MiB. More than 100,000 lines become several jobs.</p>
             <div id="chosen" hidden>${choices(usable)}</div>
             <p id="error" class="notice bad" role="alert" hidden></p>
             <button id="ask" class="button" type="submit" disabled>Show the price</button>

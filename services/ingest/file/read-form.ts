@@ -8,8 +8,7 @@ import { SMALL_BODY_BYTES } from '../../runtime/platform/body-guard.ts'
 import { type CsvFile, type CsvReadOptions, readCsv } from './read-csv.ts'
 import { readSheet } from './read-workbook.ts'
 import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
-import { DELIMITERS } from '../../../schemas/files/csv-format.ts'
-import { isArchive } from '../../../schemas/files/workbook.ts'
+import { DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'
 
 type FileForm = { readonly file: Buffer, readonly entries: OptionEntries }
 

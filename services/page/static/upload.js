@@ -1,5 +1,7 @@
 import { findContacts, hasHeader, hasNationalNumbers, namesOf } from './columns.js'
-import { checkReadable, CsvScanner, detectFormat, detectUtf16, SAMPLE_BYTES } from './csv-format.js'
+import {
+  checkReadable, CsvScanner, detectFormat, detectUtf16, isArchive, SAMPLE_BYTES,
+} from './csv-format.js'
 
 const MIB = 1_024 * 1_024
 /** Of a file, which the browser reads as a whole. */
@@ -80,9 +82,21 @@ async function headOf (given) {
   return { name: given.name, content, delimiter, start, rows }
 }
 
+/** The first sheet of a workbook as CSV, which the service reads. */
+async function sheetOf (given) {
+  try {
+    const { csv } = await send('sheet', given, { text: `Reading ${given.name}`, query: {} })
+    const text = csv.replace(/^\ufeff/, '')
+    return { text, content: new Blob([text]) }
+  } finally {
+    working.hidden = true
+  }
+}
+
 /** Files that are not UTF-8 usually come from spreadsheets on Windows. */
 async function decoded (given) {
   const bytes = new Uint8Array(await given.arrayBuffer())
+  if (isArchive(bytes)) return await sheetOf(given)
   const sample = bytes.subarray(0, SAMPLE_BYTES)
   const utf16 = detectUtf16(sample)
   if (utf16 === undefined) checkReadable(sample)

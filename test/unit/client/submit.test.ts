@@ -9,6 +9,7 @@ import type { Run, SubmitSettings } from '../../../services/client/run.ts'
 import { interruptRun, submitFile } from '../../../services/client/submit.ts'
 import { CommandError, UsageError } from '../../../services/client/terminal.ts'
 import { newFolder } from '../../support/folder.ts'
+import { rowOf, workbookOf } from '../../support/workbooks.ts'
 import {
   createFakeService, type FakeService, type Moment, refusal, verdictOf,
 } from './fake-service.ts'
@@ -521,5 +522,33 @@ describe('a failed submission', () => {
     })
     await expect(submit(service, { rowsPerJob: 2, parallel: 1 })).rejects.toThrow(why)
     expect(existsSync(output)).toBe(false)
+  })
+})
+
+describe('a workbook', () => {
+  const workbook = join(folder, 'contacts.xlsx')
+  const rows = rowOf(1, 'Name', 'Phone') + rowOf(2, 'A, &quot;B&quot;', '+12127365000') +
+    '<row r="4"><c r="B4"><v>1.2127365001E10</v></c></row>'
+
+  beforeEach(() => writeFileSync(workbook, workbookOf({ rows, sheets: ['List', 'Other'] })))
+
+  it('is verified like the CSV of its sheet, also when it is resumed', async () => {
+    const service = killing('download')
+    const more = { input: workbook, sheet: 'list', rowsPerJob: 2 }
+    await expect(submit(service, more)).rejects.toThrow(Killed)
+    expect(await submit(service, more)).toMatchObject({ rows: 3 })
+    const text = readFileSync(output, 'utf8')
+    expect(text.startsWith('\ufeffName,Phone,')).toBe(true)
+    const records = parse(text, { bom: true }) as string[][]
+    expect(records.map(([name, phone]) => [name, phone])).toEqual([
+      ['Name', 'Phone'], ['A, "B"', '+12127365000'], ['', ''], ['', '12127365001'],
+    ])
+  })
+
+  it.each([
+    ['another sheet', { input: workbook, sheet: 'Z' }, /no sheet "Z".*List, Other.*Then run/],
+    ['a sheet of text', { sheet: 'List' }, /no workbook \(\.xlsx\).*Leave --sheet out/],
+  ])('is refused for %s, before anything is sent', async (_what, more, why) => {
+    await expect(submit(createFakeService(), more)).rejects.toThrow(why)
   })
 })

@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest'
 import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import { ApiError } from '../../../services/client/client.ts'
 import { openPage, textOf } from '../../support/page/page-doubles.ts'
+import { rowOf, workbookOf } from '../../support/workbooks.ts'
+import { zipOf } from '../../support/zip.ts'
 
 const FILE = 'name;phone\nAnn;1\n'
 
@@ -9,9 +11,9 @@ const FILE = 'name;phone\nAnn;1\n'
 async function browse (client: object) {
   const { ask, signIn } = openPage({ client })
   const { cookie, session, read } = await signIn()
-  const send = (path: string) => ask(`/live/upload/${path}`, {
+  const send = (path: string, payload: string | Buffer = FILE) => ask(`/live/upload/${path}`, {
     method: 'POST',
-    payload: FILE,
+    payload,
     headers: {
       cookie, origin: 'http://h', 'x-form-token': session.token, 'content-type': 'text/csv',
     },
@@ -53,6 +55,25 @@ describe('an uploaded file', () => {
     ]) expect((await send(query)).statusCode).toBe(400)
     const { statusCode, json } = await send(`${path}&service=s`)
     expect([statusCode, json().error.message]).toEqual([402, 'Top up the balance.'])
+  })
+})
+
+describe('an uploaded workbook', () => {
+  it('is the CSV of its first visible sheet for the browser', async () => {
+    const { send } = await browse({})
+    const workbook = workbookOf({
+      sheets: ['List'], rows: `${rowOf(1, 'name', 'phone')}${rowOf(3, 'A, b', '0049')}`,
+    })
+    expect((await send('sheet', workbook)).json())
+      .toEqual({ csv: '\ufeffname,phone\r\n\r\n"A, b",0049\r\n' })
+  })
+
+  it('is refused with what it is and what to do', async () => {
+    const { send } = await browse({})
+    const { statusCode, json } = await send('sheet', zipOf({ 'xl/workbook.bin': 'x' }))
+    expect([statusCode, json().error.message]).toEqual([400, 'The file seems to be a workbook in ' +
+      'Excel\'s binary form (.xlsb). Open it in a spreadsheet, and save it as a workbook (.xlsx) ' +
+      'or "CSV UTF-8".'])
   })
 })
 
