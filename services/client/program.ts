@@ -131,8 +131,8 @@ const MAX_PARALLEL_JOBS = 10
 const SUBMIT_HELP = `
 The file is any CSV file whose first line contains column names: cells separated by comma,
 semicolon, tab or bar, in UTF-8 or Windows-1252; or an Excel workbook (.xlsx), of which the first
-visible sheet or that of --sheet is read, and the output is CSV. The output has the same lines in the same order,
-or those that --status and --drop-duplicates select, with the result columns appended. A result
+visible sheet or that of --sheet is read, and the output is CSV. The output has the same lines in
+the same order, or those that --status and --drop-duplicates select, with the result columns appended. A result
 column whose name the file already uses is called verified_<name>.
 
 The command shows the maximum price and asks for confirmation before anything is paid. After Ctrl-C
@@ -149,7 +149,8 @@ Examples:
 
 function addSubmit (program: Command, context: CliContext): void {
   addCleaningOptions(program.command('submit <file>'))
-    .description('verify the contacts of a CSV file or a workbook and write a copy with the results')
+    .description('verify the contacts of a CSV file or a workbook, and write a copy with the ' +
+      'results')
     .addOption(new Option('--service <slug>', 'the service; by default phone-validation or ' +
       'email-validation, if the contacts are clearly of one kind').choices(API_SERVICES))
     .option('-o, --output <file>', 'the CSV file to write; FILE.verified.csv by default')
