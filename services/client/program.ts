@@ -132,8 +132,8 @@ const SUBMIT_HELP = `
 The file is any CSV file whose first line contains column names: cells separated by comma,
 semicolon, tab or bar, in UTF-8 or Windows-1252; or an Excel workbook (.xlsx), of which the first
 visible sheet or that of --sheet is read, and the output is CSV. The output has the same lines in
-the same order, or those that --status and --drop-duplicates select, with the result columns appended. A result
-column whose name the file already uses is called verified_<name>.
+the same order, or those that --status and --drop-duplicates select, with the result columns
+appended. A result column whose name the file already uses is called verified_<name>.
 
 The command shows the maximum price and asks for confirmation before anything is paid. After Ctrl-C
 or a crash, run the same command again to resume. Until it is done, OUTPUT.progress.json and
