@@ -12,7 +12,8 @@ import { codingFor } from './negotiation.ts'
 import type { FoundResults, IngestDeps } from './ports.ts'
 import { sendError } from './response.ts'
 import {
-  createRowText, needsReference, PIECE_CHARACTERS, type ResultSelection, startPieces, streamFrom, zipped,
+  createRowText, needsReference, PIECE_CHARACTERS, type ResultSelection, startPieces, streamFrom,
+  zipped,
 } from './results-response.ts'
 
 /** The answer to a cursor that cannot be checked while the blocks of its job are counted again. */

@@ -78,7 +78,7 @@ describe('the events of a job', () => {
     expect(body.match(/^: .+$/gm)).toHaveLength(3)
   })
 
-  it('stop when blocks are counted again in another order, and are refused from then on', async () => {
+  it('stop and are refused once blocks were counted again in another order', async () => {
     const job = jobOf({ status: 'verifying' })
     const moved = [{ ...block(2), order: 1 }, { ...block(1), order: 2 }]
     const { get } = application(following(
