@@ -11,7 +11,7 @@ const ranks: readonly (readonly [RegExp, number])[] = [
   [/^services\/runtime\/crypto\//, 3],
   [/^services\/runtime\/kafka\//, 4],
   [/^services\/runtime\/engine\//, 5],
-  [/^services\/(money|phone|cache)\//, 6],
+  [/^services\/(money|mail|phone|cache)\//, 6],
   [/^services\/accounts\//, 7],
   [/^services\/jobs\//, 8],
   [/^services\/webhooks\//, 9],

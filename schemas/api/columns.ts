@@ -18,6 +18,7 @@ export const SERVICE_COLUMNS = {
   'carrier-lookup': CARRIER_COLUMNS,
   'email-validation': [
     'email', 'domain', 'disposable', 'role', 'free', 'catch_all', 'mx_found', 'suggestion',
+    'mx_record', 'mail_provider', 'normalized', 'spf', 'dmarc',
   ],
 } as const
 

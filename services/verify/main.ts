@@ -18,7 +18,7 @@ import { builtInLists, type CurrentLists, readEmailLists } from './providers/ema
 import { type HttpVendor, readHttpProviders } from './providers/http-vendor.ts'
 import { createVendorProvider } from './providers/http.ts'
 import {
-  createDns, createMailDomains, type MailDomains, redisSharedDomains,
+  createDns, createMailDomains, type MailDomains, redisDomainStore, redisSharedDomains,
 } from './providers/mail-domains.ts'
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
@@ -251,7 +251,11 @@ export function mailDomainsOf (
     maxDomains: config.DNS_CACHE_DOMAINS,
     ...(sharing === undefined
       ? {}
-      : { shared: redisSharedDomains(sharing.redis, sharing), lists: sharing.lists }),
+      : {
+          shared: redisSharedDomains(sharing.redis, sharing),
+          sharedPolicies: redisDomainStore(sharing.redis, 'mail-policy', sharing),
+          lists: sharing.lists,
+        }),
     ...(config.SMTP_ALLOW_PRIVATE ? { isReachable: () => true } : {}),
   })
 }

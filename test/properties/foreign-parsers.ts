@@ -12,6 +12,8 @@ import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/re
 import { readTable } from '../../services/verify/providers/http-table.ts'
 import { ENTRY_OF, readList } from '../../services/verify/providers/email-lists.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
+import { dmarcPolicy } from '../../services/verify/providers/sender-policies.ts'
+import { spfPolicy } from '../../services/verify/mailboxes/spf.ts'
 import { ReplyReader } from '../../services/verify/mailboxes/replies.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
 import { zipOf } from '../support/zip.ts'
@@ -319,6 +321,7 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
         root: async () => ({ kind: 'found', records: ['a.root-servers.net'] }),
         mailExchanges: async () => ({ kind: 'found', records }),
         addresses: async () => ({ kind: 'found', records: hosts }),
+        texts: async () => ({ kind: 'none' }),
       }, { keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 10, isReachable: () => true })
       return await domains.hosts('example.com')
     },
@@ -328,6 +331,26 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       'one host many times': fill('mx.example.com '),
       'hosts without a name': fill('. '),
       'a long name': fill('a.'),
+    },
+  },
+  {
+    name: 'the SPF record of a mail domain',
+    parse: async bytes => await spfPolicy('x.org', async () => [`v=spf1 ${bytes.toString()}`]),
+    shapes: {
+      'open macros': fill('%{'),
+      'a name': fill('include:a.'),
+      'many networks': fill('ip4:192.0.2.1 '),
+      'a long word': fill('a'),
+      'a redirect': size => `redirect=${fill('a.')(size)}b`,
+    },
+  },
+  {
+    name: 'the DMARC record of a mail domain',
+    parse: async bytes => await dmarcPolicy('x.org', async () => [bytes.toString()]),
+    shapes: {
+      'spaces before the version': size => `v=${fill(' ')(size)}`,
+      'many tags': size => `v=DMARC1;${fill('p=none;')(size)}`,
+      'many signs': size => `v=DMARC1;${fill('=')(size)}`,
     },
   },
   ...(['disposable', 'roles'] as const).map(list => ({

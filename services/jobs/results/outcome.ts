@@ -1,6 +1,9 @@
 import type { Evidence } from '../../cache/evidence.ts'
 import { type CheckedRecord, expiresAtMs } from '../../cache/entries.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
+import { unmaskExchange } from '../../mail/exchange.ts'
+import { normalizedMailbox } from '../../mail/mailbox.ts'
+import { mailProviderOf } from '../../mail/owners.ts'
 import { formatPhone } from '../../phone/format.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from './columns.ts'
@@ -100,7 +103,11 @@ type PhoneColumns = Fields & {
   readonly national_format: string
 }
 
-type EmailColumns = Fields & { readonly email: string, readonly domain: string }
+type EmailColumns = Fields & {
+  readonly email: string
+  readonly domain: string
+  readonly normalized: string
+}
 
 /**
  * Derives the result columns of an E.164 number, which are never cached.
@@ -119,9 +126,17 @@ function derivePhone (e164: string): PhoneColumns {
   }
 }
 
-/** Derives the result columns of a canonical e-mail address. */
-function deriveEmail (canonical: string): EmailColumns {
-  return { email: canonical, domain: canonical.slice(canonical.lastIndexOf('@') + 1) }
+/**
+ * Derives the result columns of a canonical e-mail address, whose mail exchange may be known by the
+ * masked name that is cached.
+ */
+function deriveEmail (canonical: string, { mx_record: masked = '' }: Fields): EmailColumns {
+  const domain = canonical.slice(canonical.lastIndexOf('@') + 1)
+  const exchange = unmaskExchange(masked, domain)
+  const normalized = normalizedMailbox(canonical, exchange)
+  if (exchange === '') return { email: canonical, domain, normalized }
+  const provider = mailProviderOf(exchange)
+  return { email: canonical, domain, normalized, mx_record: exchange, mail_provider: provider }
 }
 
 /**
@@ -133,7 +148,8 @@ function derive (
 ): Fields {
   if (kind === 'phone') return derivePhone(canonical)
   const { suggestion } = fields
-  if (suggestion === undefined || suggestion === '') return deriveEmail(canonical)
+  const columns = deriveEmail(canonical, fields)
+  if (suggestion === undefined || suggestion === '') return columns
   const local = canonical.slice(0, canonical.lastIndexOf('@'))
-  return { ...deriveEmail(canonical), suggestion: `${local}@${suggestion}` }
+  return { ...columns, suggestion: `${local}@${suggestion}` }
 }

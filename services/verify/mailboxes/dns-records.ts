@@ -1,6 +1,5 @@
 import { Resolver } from 'node:dns/promises'
 import ipaddr from 'ipaddr.js'
-import type { DnsOptions } from '../providers/mail-domains.ts'
 
 /** The resolvers did not answer, which says nothing about the name. */
 export class DnsFault extends Error {
@@ -15,11 +14,17 @@ export class DnsFault extends Error {
 const TRIES = 2
 const NO_RECORDS: readonly unknown[] = ['ENOTFOUND', 'ENODATA']
 
+export type ResolverOptions = {
+  /** `ip`, `ip:port` or `[ip]:port`; the resolvers of the system if left out. */
+  readonly servers?: readonly string[] | undefined
+  readonly timeoutMs: number
+}
+
 /** Records by the resolvers of the configuration. All methods reject with DnsFault. */
 export class DnsRecords {
   readonly #resolver: Resolver
 
-  constructor ({ servers, timeoutMs }: Pick<DnsOptions, 'servers' | 'timeoutMs'>) {
+  constructor ({ servers, timeoutMs }: ResolverOptions) {
     this.#resolver = new Resolver({ timeout: timeoutMs, maxTimeout: timeoutMs, tries: TRIES })
     if (servers !== undefined) this.#resolver.setServers(servers)
   }

@@ -1,15 +1,14 @@
+import {
+  isAnyOf, MAIL_OWNERS, type MailOwner, ownerOfExchange,
+} from '../../mail/owners.ts'
+
 /**
  * How a mail server is asked, and what its answers are worth. The exchanges of an owner share its
  * limits, because it counts the sessions of an address at all of them. Limits are for one of our
  * addresses. Owners rarely publish theirs: where they do not, the values are those that senders
  * report to pass, halved.
  */
-export type OwnerPolicy = {
-  readonly owner: string
-  /** Domains of mail exchanges; `{country}` is any of `com`, `de`, `co.uk`, `com.br`. */
-  readonly exchanges: readonly string[]
-  /** Mail domains of the owner itself, with `{country}` too. */
-  readonly domains: readonly string[]
+export type OwnerPolicy = MailOwner & {
   /** Sessions at a time. */
   readonly sessions: number
   readonly sessionsAMinute: number
@@ -29,13 +28,17 @@ export type OwnerPolicy = {
   readonly sameForCustomers?: true
 }
 
+function mailOwner (name: string): MailOwner {
+  const listed = MAIL_OWNERS.find(({ owner }) => owner === name)
+  if (listed === undefined) throw new RangeError(`the mail owner ${name} is not listed`)
+  return listed
+}
+
 /** An owner moves to `truthful` when tests of real and of unknown names have shown that it is. */
 export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   {
     // 100 recipients a message; 421 4.7.28 for an "unusual rate" of an address without reputation.
-    owner: 'google',
-    exchanges: ['google.com', 'googlemail.com', 'psmtp.com'],
-    domains: ['gmail.com', 'googlemail.com'],
+    ...mailOwner('google'),
     sessions: 4,
     sessionsAMinute: 30,
     recipientsAMinute: { first: 200, least: 10, most: 600 },
@@ -44,10 +47,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     // 500 connections and 10 recipients a message of new senders are reported; 451 4.7.500 beyond.
-    owner: 'microsoft-consumer',
-    exchanges: ['olc.protection.outlook.com', 'hotmail.com'],
-    domains: ['hotmail.{country}', 'outlook.{country}', 'live.{country}', 'windowslive.com',
-      'msn.com'],
+    ...mailOwner('microsoft-consumer'),
     sessions: 3,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 100, least: 5, most: 300 },
@@ -56,9 +56,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     // Exchange Online Protection: 451 4.7.500 "server busy" for a rate that it does not expect.
-    owner: 'microsoft-365',
-    exchanges: ['mail.protection.outlook.com', 'mx.microsoft'],
-    domains: [],
+    ...mailOwner('microsoft-365'),
     sessions: 4,
     sessionsAMinute: 60,
     recipientsAMinute: { first: 150, least: 10, most: 500 },
@@ -66,10 +64,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     // Documented: 20 messages a session; 421 4.7.0 [TSS04] for an address that it mistrusts.
-    owner: 'yahoo',
-    exchanges: ['yahoodns.net', 'yahoo.co.jp'],
-    domains: ['yahoo.{country}', 'ymail.com', 'rocketmail.com', 'myyahoo.com', 'aol.{country}',
-      'aim.com', 'netscape.net', 'verizon.net'],
+    ...mailOwner('yahoo'),
     sessions: 3,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 60, least: 5, most: 200 },
@@ -78,9 +73,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
     sameForCustomers: true,
   },
   {
-    owner: 'apple',
-    exchanges: ['icloud.com'],
-    domains: ['icloud.com', 'me.com', 'mac.com'],
+    ...mailOwner('apple'),
     sessions: 2,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 60, least: 5, most: 200 },
@@ -88,10 +81,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     // GMX, WEB.DE and mail.com answer 421 to more than a few sessions of an address.
-    owner: 'united-internet',
-    exchanges: ['gmx.net', 'web.de', 'mail.com', 'kundenserver.de', '1and1.{country}',
-      'ionos.{country}'],
-    domains: [],
+    ...mailOwner('united-internet'),
     sessions: 2,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 60, least: 5, most: 240 },
@@ -99,18 +89,14 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     // Wants a sender whose domain has a web page with a contact, else 554.
-    owner: 't-online',
-    exchanges: ['t-online.de'],
-    domains: ['t-online.de', 'magenta.de'],
+    ...mailOwner('t-online'),
     sessions: 2,
     sessionsAMinute: 10,
     recipientsAMinute: { first: 30, least: 5, most: 100 },
     recipientsASession: 20,
   },
   {
-    owner: 'mail.ru',
-    exchanges: ['mail.ru'],
-    domains: ['mail.ru', 'bk.ru', 'inbox.ru', 'internet.ru', 'list.ru'],
+    ...mailOwner('mail.ru'),
     sessions: 2,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 60, least: 5, most: 200 },
@@ -118,18 +104,14 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
     acceptance: 'accepts_any',
   },
   {
-    owner: 'yandex',
-    exchanges: ['yandex.ru', 'yandex.net'],
-    domains: [],
+    ...mailOwner('yandex'),
     sessions: 2,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 60, least: 5, most: 200 },
     recipientsASession: 35,
   },
   {
-    owner: 'zoho',
-    exchanges: ['zoho.{country}'],
-    domains: [],
+    ...mailOwner('zoho'),
     sessions: 2,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 60, least: 5, most: 200 },
@@ -137,9 +119,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     // Gateways of companies slow down addresses that they do not know (452, 421).
-    owner: 'proofpoint',
-    exchanges: ['pphosted.com', 'ppe-hosted.com'],
-    domains: [],
+    ...mailOwner('proofpoint'),
     sessions: 2,
     sessionsAMinute: 30,
     recipientsAMinute: { first: 60, least: 5, most: 240 },
@@ -147,18 +127,14 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     // Greylists addresses that it does not know, and accepts any name of many customers.
-    owner: 'mimecast',
-    exchanges: ['mimecast.com', 'mimecast.co.za', 'mimecast-offshore.com'],
-    domains: [],
+    ...mailOwner('mimecast'),
     sessions: 2,
     sessionsAMinute: 30,
     recipientsAMinute: { first: 60, least: 5, most: 240 },
     recipientsASession: 50,
   },
   {
-    owner: 'barracuda',
-    exchanges: ['barracudanetworks.com', 'cudaops.com'],
-    domains: [],
+    ...mailOwner('barracuda'),
     sessions: 2,
     sessionsAMinute: 30,
     recipientsAMinute: { first: 60, least: 5, most: 240 },
@@ -166,18 +142,14 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     // Documented: limits by address and minute that they do not name; 550 "frequency limited".
-    owner: 'tencent',
-    exchanges: ['qq.com'],
-    domains: ['qq.com', 'foxmail.com'],
+    ...mailOwner('tencent'),
     sessions: 1,
     sessionsAMinute: 10,
     recipientsAMinute: { first: 20, least: 2, most: 60 },
     recipientsASession: 20,
   },
   {
-    owner: 'netease',
-    exchanges: ['netease.com'],
-    domains: ['163.com', '126.com', 'yeah.net'],
+    ...mailOwner('netease'),
     sessions: 1,
     sessionsAMinute: 10,
     recipientsAMinute: { first: 20, least: 2, most: 60 },
@@ -185,9 +157,7 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     // Documented: 25 sessions at a time; fewer for addresses without reputation (421 PH01).
-    owner: 'comcast',
-    exchanges: ['comcast.net'],
-    domains: ['comcast.net'],
+    ...mailOwner('comcast'),
     sessions: 2,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 60, least: 5, most: 200 },
@@ -195,18 +165,14 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
   },
   {
     // Documented: 3 sessions at a time, 421 "too many connections" beyond (OFR004_104).
-    owner: 'orange',
-    exchanges: ['orange.fr', 'wanadoo.fr'],
-    domains: [],
+    ...mailOwner('orange'),
     sessions: 2,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 30, least: 5, most: 100 },
     recipientsASession: 20,
   },
   {
-    owner: 'free.fr',
-    exchanges: ['free.fr', 'proxad.net'],
-    domains: [],
+    ...mailOwner('free.fr'),
     sessions: 1,
     sessionsAMinute: 10,
     recipientsAMinute: { first: 30, least: 5, most: 100 },
@@ -225,9 +191,6 @@ export type PolicyLimits = {
 /** What most servers take from an address that they do not know. */
 const RECIPIENTS_A_MINUTE = { first: 120, least: 6, most: 300 }
 const RECIPIENTS_A_SESSION = 50
-
-const COUNTRY = '{country}'
-const ANY_COUNTRY = /^(?:com|[a-z]{2}|com?\.[a-z]{2})$/
 
 /**
  * The policy of the owner that serves a mail domain by the given exchange. An owner that is not
@@ -253,19 +216,16 @@ function withRate (policy: OwnerPolicy, share: number): OwnerPolicy {
 function ownPolicyOf (
   domain: string, exchange: string, { sessions, sessionsAMinute }: PolicyLimits
 ): OwnerPolicy {
-  const host = exchange.toLowerCase().replace(/\.$/, '')
-  const labels = host.split('.')
-  const parents = labels.map((_, index) => labels.slice(index).join('.'))
-  const serving = OWNER_POLICIES.find(({ exchanges }) =>
-    exchanges.some(pattern => parents.some(parent => matches(pattern, parent))))
+  const listed = ownerOfExchange(exchange)?.owner
+  const serving = OWNER_POLICIES.find(({ owner }) => owner === listed)
   if (serving !== undefined) {
     // Its own domain at another exchange would let any server speak for the owner.
-    const isOwn = serving.domains.some(it => matches(it, domain))
+    const isOwn = isAnyOf(domain, serving.domains)
     const { acceptance, ...others } = serving
     return isOwn || serving.sameForCustomers === true || acceptance === undefined ? serving : others
   }
   return {
-    owner: ownerOf(host),
+    owner: ownerOf(exchange.toLowerCase()),
     // None: `limiterOf` tells its servers apart.
     exchanges: [],
     domains: [],
@@ -290,14 +250,8 @@ export function limiterOf (
 
 /** Whether a mail domain is of the owner of its exchange, and not of one of his customers. */
 export function isOwnDomain (domain: string, exchange: string, policy: OwnerPolicy): boolean {
-  return policy.domains.some(pattern => matches(pattern, domain)) ||
+  return isAnyOf(domain, policy.domains) ||
     ownerOf(domain) === ownerOf(exchange)
-}
-
-function matches (pattern: string, domain: string): boolean {
-  if (!pattern.endsWith(COUNTRY)) return pattern === domain
-  const name = pattern.slice(0, -COUNTRY.length)
-  return domain.startsWith(name) && ANY_COUNTRY.test(domain.slice(name.length))
 }
 
 /** The owner as metrics name it, which have a bounded number of names. */

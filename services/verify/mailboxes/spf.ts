@@ -39,7 +39,9 @@ export async function checkSpf (
   }
 }
 
-const QUALIFIERS: Readonly<Record<string, SpfResult>> = {
+type Qualified = 'pass' | 'fail' | 'softfail' | 'neutral'
+
+const QUALIFIERS: Readonly<Record<string, Qualified>> = {
   '+': 'pass', '-': 'fail', '~': 'softfail', '?': 'neutral',
 }
 /** Limits of one check (RFC 7208, 4.6.4). */
@@ -57,7 +59,7 @@ const MODIFIER = /^([a-z][\w.-]*)=(.*)$/i
 const CIDRS = /^(.*?)(?:\/(0|[1-9]\d?))?(?:\/\/(0|[1-9]\d{0,2}))?$/
 
 type Term = {
-  readonly result: SpfResult
+  readonly result: Qualified
   readonly kind: string
   readonly domain: string
   readonly bits4: number
@@ -65,6 +67,46 @@ type Term = {
 }
 
 type SpfRecord = { readonly terms: readonly Term[], readonly redirect: string | undefined }
+
+/** What the SPF record of a domain says of every server that it does not name. */
+export type SpfPolicy = Qualified | 'no_record' | 'invalid'
+
+/** Records are short (RFC 7208, 3.4), and checked by patterns that take longer for long ones. */
+const MAX_RECORD_LENGTH = 4_096
+
+/**
+ * The SPF policy of a domain, by its term `all` or the record that replaces its own. Undefined if
+ * that record depends on the sender. Rejects as `texts` does.
+ */
+export async function spfPolicy (
+  domain: string, texts: (name: string) => Promise<readonly string[]>
+): Promise<SpfPolicy | undefined> {
+  let name = domain
+  for (let lookups = 0; lookups <= MAX_LOOKUPS; lookups += 1) {
+    const [text, ...others] = (await texts(name)).filter(isSpfRecord)
+    if (text === undefined) return name === domain ? 'no_record' : 'invalid'
+    if (others.length > 0 || text.length > MAX_RECORD_LENGTH) return 'invalid'
+    const record = parsedRecord(text)
+    if (record === undefined) return 'invalid'
+    const all = record.terms.find(({ kind }) => kind === 'all')
+    if (all !== undefined) return all.result
+    if (record.redirect === undefined) return 'neutral'
+    if (record.redirect.includes('%')) return undefined
+    name = record.redirect.toLowerCase().replace(/\.$/, '')
+  }
+  return 'invalid'
+}
+
+const isSpfRecord = (text: string) => /^v=spf1(?: |$)/i.test(text)
+
+function parsedRecord (text: string): SpfRecord | undefined {
+  try {
+    return parseRecord(text)
+  } catch (error) {
+    if (error instanceof SpfError) return undefined
+    throw error
+  }
+}
 
 class SpfCheck {
   readonly #dns: Pick<DnsRecords, 'addressesOf' | 'exchanges' | 'names' | 'texts'>
@@ -86,7 +128,7 @@ class SpfCheck {
     const labels = domain.replace(/\.$/, '').split('.')
     if (labels.length < 2 || labels.some(({ length }) => length === 0 || length > 63)) return 'none'
     const texts = await this.#dns.texts(domain)
-    const [text, ...others] = texts.filter(one => /^v=spf1(?: |$)/i.test(one))
+    const [text, ...others] = texts.filter(isSpfRecord)
     if (text === undefined) return 'none'
     if (others.length > 0) throw new SpfError('permerror')
     const { terms, redirect } = parseRecord(text)

@@ -26,7 +26,7 @@ type EmailDomainOptions = {
 
 /**
  * Checks mail addresses by lists and, with `domains`, by DNS. `catch_all` stays blank, without DNS
- * `mx_found` too. A domain without an answer of DNS before the deadline has the kind `fault`; a
+ * `mx_found` and all about the domain too. A domain without an answer of DNS before the deadline has the kind `fault`; a
  * late answer is cached for the next check. `suggestion` has only the probable domain, which
  * `derive` completes to an address.
  */
@@ -43,7 +43,8 @@ export function createEmailDomainProvider (
       return rows.map(({ row, canonical }) => {
         const domain = domainOf(canonical)
         const mail = unlessAllowed(found.get(domain), domain, version)
-        return { row, verdict: createVerdict(canonical, { mail }, version) }
+        const facts = mail === undefined ? undefined : domains?.facts(domain)
+        return { row, verdict: createVerdict(canonical, { mail, facts }, version) }
       })
     },
   }
@@ -64,14 +65,16 @@ async function findAll (
 ): Promise<ReadonlyMap<string, MailDomain>> {
   const found = new Map<string, MailDomain>()
   const queries: Promise<void>[] = []
-  for (const domain of new Set(rows.map(({ canonical }) => domainOf(canonical)))) {
-    if (isReserved(domain)) continue
+  const names = [...new Set(rows.map(({ canonical }) => domainOf(canonical)))]
+    .filter(domain => !isReserved(domain))
+  const policies = domains.findPolicies(names)
+  for (const domain of names) {
     const known = domains.known(domain)
     found.set(domain, known ?? 'fault')
     if (known !== undefined) continue
     queries.push(domains.find(domain).then((mail) => { found.set(domain, mail) }))
   }
-  if (queries.length > 0) await untilDeadline(Promise.all(queries), { deadlineMs, signal })
+  await untilDeadline(Promise.all([...queries, policies]), { deadlineMs, signal })
   // A late answer must not change the map that the caller reads.
   return new Map(found)
 }
@@ -174,11 +177,20 @@ type Search = Pick<SmtpProbeOptions, 'domains' | 'hosts'> & {
   readonly tenant: string
 }
 
-async function findEvidence (
+async function findEvidence (address: string, search: Search): Promise<EmailEvidence> {
+  const { domains, signal } = search
+  const domain = domainOf(address)
+  if (isReserved(domain)) return {}
+  const policies = domains.findPolicies([domain])
+  const evidence = await probe(address, search)
+  await unlessAborted(policies, signal)
+  return { ...evidence, facts: domains.facts(domain) }
+}
+
+async function probe (
   address: string, { domains, hosts: mailHosts, lists, signal, tenant }: Search
 ): Promise<EmailEvidence> {
   const domain = domainOf(address)
-  if (isReserved(domain)) return {}
   // After an abort the DNS query continues, and its answer is cached.
   const found =
     domains.known(domain) ?? await unlessAborted(domains.find(domain), signal) ?? 'fault'
@@ -249,6 +261,8 @@ type EmailEvidence = {
   readonly mail?: MailDomain | undefined
   /** The result of the SMTP probe, if there was one. */
   readonly probed?: Probed | undefined
+  /** What else is known of the domain. */
+  readonly facts?: ReturnType<MailDomains['facts']> | undefined
 }
 
 /** The verdict for one canonical address. */
@@ -281,7 +295,19 @@ function createVerdict (
       ...(catchAll === undefined ? {} : { catch_all: String(catchAll) }),
       ...(mxFound === undefined ? {} : { mx_found: mxFound }),
       ...(suggestion === undefined ? {} : { suggestion }),
+      ...factFields(found.facts),
     },
+  }
+}
+
+/** The exchange stays masked, as it is cached: `rowOutcomeOf` restores it. */
+function factFields (
+  { exchange = '', spf, dmarc }: NonNullable<EmailEvidence['facts']> = {}
+): Readonly<Record<string, string>> {
+  return {
+    ...(exchange === '' ? {} : { mx_record: exchange }),
+    ...(spf === undefined ? {} : { spf }),
+    ...(dmarc === undefined ? {} : { dmarc }),
   }
 }
 

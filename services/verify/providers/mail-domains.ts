@@ -1,11 +1,14 @@
 import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { hash } from 'node:crypto'
-import { bulkhead } from 'cockatiel'
+import { bulkhead, BulkheadRejectedError } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
+import { exchangeName, maskExchange } from '../../mail/exchange.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'
 import type { RedisClient } from '../../runtime/platform/redis.ts'
+import type { ResolverOptions } from '../mailboxes/dns-records.ts'
 import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
+import { type DomainStore, SenderPolicies, type SenderPolicy } from './sender-policies.ts'
 
 /**
  * The mail service of a domain, by DNS. `accepts`: it has a mail exchange with an address.
@@ -29,10 +32,24 @@ export type MailDomains = {
   readonly find: (domain: string) => Promise<MailDomain>
   /** The mail exchanges with a reachable address, the preferred one first. */
   readonly hosts: (domain: string) => Promise<readonly MailHost[]>
+  /** Asks for what domains publish about their senders; resolves soon, whatever DNS does. */
+  readonly findPolicies: (domains: readonly string[]) => Promise<void>
+  /** What is cached of a domain beside its result, without a query. */
+  readonly facts: (domain: string) => DomainFacts
 }
 
-/** The result of a domain, and the milliseconds for which it is used. */
-type SharedDomain = { readonly kind: MailDomain, readonly ttlMs: number }
+/** Facts about a domain that no verdict rests on. */
+type DomainFacts = SenderPolicy & {
+  /** The preferred mail exchange, as `maskExchange` masks it. */
+  readonly exchange?: string | undefined
+}
+
+/** The result of a domain, its masked exchange, and the milliseconds for which they are used. */
+type SharedDomain = {
+  readonly kind: MailDomain
+  readonly exchange?: string | undefined
+  readonly ttlMs: number
+}
 
 /** Results of mail domains that all processes of `verify` use. Never rejects. */
 export type SharedDomains = {
@@ -48,6 +65,8 @@ type MailDomainOptions = {
   readonly maxDomains: number
   /** Results of all processes; without it, results are cached in this one only. */
   readonly shared?: SharedDomains
+  /** The same for policies of domains. */
+  readonly sharedPolicies?: DomainStore
   /** The lists that judge mail exchanges; those of the release if left out. */
   readonly lists?: CurrentLists
   /** Which addresses count as reachable; public ones if left out. */
@@ -105,10 +124,17 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   const find = (domain: string) => domains.get(domain, async () => {
     const stored = await shared?.read(domain)
     if (stored !== undefined) return stored
-    const { kind } = await found(domain)
+    const { kind, names: [first] } = await found(domain)
     const ttlMs = ttlOf(kind, options)
-    if (ttlMs > 0) await shared?.write(domain, { kind, ttlMs })
-    return { kind, ttlMs }
+    const name = hasExchange(kind) && first !== undefined ? exchangeName(first) : undefined
+    const result = {
+      kind, ttlMs, ...name !== undefined && { exchange: maskExchange(name, domain) },
+    }
+    if (ttlMs > 0) await shared?.write(domain, result)
+    return result
+  })
+  const policies = new SenderPolicies(dns.texts, {
+    ...options, isAvailable, shared: options.sharedPolicies,
   })
   return {
     isAvailable,
@@ -121,8 +147,19 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
         ? [{ name: names[index] ?? '', addresses: answer.records }]
         : [])
     },
+    findPolicies: async (names) => {
+      await policies.find(names.filter((name) => literalAddress(name) === undefined))
+    },
+    facts: (domain) => {
+      const { kind, exchange } = domains.peek(domain) ?? { kind: 'fault' }
+      // Of a domain that does not exist there is nothing to say, nor while DNS is lost.
+      const isKnown = kind !== 'fault' && kind !== 'missing'
+      return { exchange, ...isKnown && policies.known(domain) }
+    },
   }
 }
+
+const hasExchange = (kind: MailDomain) => kind === 'accepts' || kind === 'disposable'
 
 const NO_ANSWER = { kind: 'fault', names: [] } as const satisfies Found
 /** They rest on records that are said not to exist. */
@@ -213,24 +250,27 @@ export type DnsQueries = {
   readonly addresses: (name: string) => Promise<DnsAnswer<string>>
   /** The name servers of the root zone, which every resolver with access to the DNS knows. */
   readonly root: () => Promise<DnsAnswer<string>>
+  /** The texts of a name, each with its parts joined; a fault if too many queries wait. */
+  readonly texts: (name: string) => Promise<DnsAnswer<string>>
 }
 
-export type DnsOptions = {
-  /** `ip`, `ip:port` or `[ip]:port`; the resolvers of the system if left out. */
-  readonly servers?: readonly string[] | undefined
-  readonly timeoutMs: number
+export type DnsOptions = ResolverOptions & {
   /** Maximum concurrent queries; further ones wait. */
   readonly concurrency: number
 }
 
 /** A single lost datagram is common, two in a row are rare. */
 const TRIES = 2
+/** Queries for texts that wait for each that runs. */
+const QUEUED_TEXTS = 4
 
 /** DNS by the resolvers of the configuration, or those of the system. */
 export function createDns ({ servers, timeoutMs, concurrency }: DnsOptions): DnsQueries {
   const resolver = new Resolver({ timeout: timeoutMs, maxTimeout: timeoutMs, tries: TRIES })
   if (servers !== undefined) resolver.setServers(servers)
   const slots = bulkhead(concurrency, Number.MAX_SAFE_INTEGER)
+  // Queries that verdicts rest on never wait behind those for texts.
+  const textSlots = bulkhead(concurrency, concurrency * QUEUED_TEXTS)
   const query = <T>(send: () => Promise<T[]>) => slots.execute(() => answerOf(send))
   return {
     mailExchanges: (domain) => query(async () => (await resolver.resolveMx(domain))
@@ -242,6 +282,15 @@ export function createDns ({ servers, timeoutMs, concurrency }: DnsOptions): Dns
       return newer.kind === 'none' ? older : newer
     },
     root: () => query(() => resolver.resolveNs('.')),
+    texts: async (name) => {
+      const send = async () => (await resolver.resolveTxt(name)).map((parts) => parts.join(''))
+      try {
+        return await textSlots.execute(() => answerOf(send))
+      } catch (error) {
+        if (error instanceof BulkheadRejectedError) return { kind: 'fault' }
+        throw error
+      }
+    },
   }
 }
 
@@ -265,29 +314,31 @@ const KINDS = [
   'accepts', 'disposable', 'implicit', 'refuses', 'missing',
 ] as const satisfies MailDomain[]
 
+type StoreOptions = { readonly onFault: (error: unknown) => void }
+
 /**
- * Results of mail domains in the cache Redis: a string per domain with its kind, which expires. The
- * name of the key is a digest, so that Redis has no part of a contact in clear. `onFault` gets the
- * errors of Redis, for logs; without Redis each process queries DNS itself.
+ * Texts of domains in the cache Redis. The name of the key is a digest, so that Redis has no part
+ * of a contact in clear; nor must a text have one. `onFault` gets the errors of Redis, for logs;
+ * without Redis each process queries DNS itself.
  */
-export function redisSharedDomains (
-  redis: RedisClient, { onFault }: { readonly onFault: (error: unknown) => void }
-): SharedDomains {
+export function redisDomainStore (
+  redis: RedisClient, prefix: 'mail-domain' | 'mail-policy', { onFault }: StoreOptions
+): DomainStore {
+  const keyOf = (domain: string) => `${prefix}:${hash('sha256', domain, 'base64url')}`
   return {
     read: async (domain) => {
       const key = keyOf(domain)
       try {
         const [text, ttlMs] = await Promise.all([redis.get(key), redis.pttl(key)])
-        const kind = KINDS.find((it) => it === text)
-        return kind === undefined || ttlMs <= 0 ? undefined : { kind, ttlMs }
+        return text === null || ttlMs <= 0 ? undefined : { text, ttlMs }
       } catch (error) {
         onFault(error)
         return undefined
       }
     },
-    write: async (domain, { kind, ttlMs }) => {
+    write: async (domain, text, ttlMs) => {
       try {
-        await redis.set(keyOf(domain), kind, 'PX', ttlMs)
+        await redis.set(keyOf(domain), text, 'PX', ttlMs)
       } catch (error) {
         onFault(error)
       }
@@ -295,6 +346,21 @@ export function redisSharedDomains (
   }
 }
 
-function keyOf (domain: string): string {
-  return `mail-domain:${hash('sha256', domain, 'base64url')}`
+/** Results of mail domains in the cache Redis: the kind, and the masked exchange after a space. */
+export function redisSharedDomains (redis: RedisClient, options: StoreOptions): SharedDomains {
+  const store = redisDomainStore(redis, 'mail-domain', options)
+  return {
+    read: async (domain) => {
+      const { text = '', ttlMs = 0 } = await store.read(domain) ?? {}
+      const [word, exchange] = text.split(' ')
+      const kind = KINDS.find((it) => it === word)
+      // Releases before this one stored no exchange.
+      if (kind === undefined || (hasExchange(kind) && exchange === undefined)) return undefined
+      return { kind, ttlMs, ...exchange !== undefined && { exchange } }
+    },
+    write: async (domain, { kind, exchange, ttlMs }) => {
+      const text = hasExchange(kind) ? `${kind} ${exchange ?? ''}` : kind
+      await store.write(domain, text, ttlMs)
+    },
+  }
 }

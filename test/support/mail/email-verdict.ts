@@ -20,6 +20,8 @@ export async function emailVerdict (address: string, { mail, probed }: EmailFind
         known: () => mail,
         find: async () => mail,
         hosts: async () => [],
+        findPolicies: async () => {},
+        facts: () => ({}),
       }
   const provider = domains === undefined || probed === undefined
     ? createEmailDomainProvider({ domains })

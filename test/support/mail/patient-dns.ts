@@ -22,5 +22,6 @@ export function createPatientDns (
     mailExchanges: (domain) => of(domain).mailExchanges(domain),
     addresses: (name) => of(name).addresses(name),
     root: () => of('.').root(),
+    texts: (name) => of(name).texts(name),
   }
 }

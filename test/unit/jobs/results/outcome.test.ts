@@ -30,15 +30,37 @@ describe('the outcome of a record', () => {
     expect(Object.values(contact)).toEqual([phone, canonical, ...others])
   })
 
+  const contactOf = (canonical: string, fields: Record<string, string>) => {
+    const contact = { ...subject, service: 'email-validation', canonical } as const
+    return rowOutcomeOf(cachedRecord({ fields }), contact, terms).contact
+  }
+
   it('splits an address at the last sign, and makes the suggested domain an address', () => {
-    const contactOf = (canonical: string, fields: Record<string, string>) => {
-      const contact = { ...subject, service: 'email-validation', canonical } as const
-      return rowOutcomeOf(cachedRecord({ fields }), contact, terms).contact
-    }
     expect(contactOf('"a@b"@x.org', { suggestion: '' }))
-      .toEqual({ email: '"a@b"@x.org', domain: 'x.org' })
+      .toEqual({ email: '"a@b"@x.org', domain: 'x.org', normalized: '"a@b"@x.org' })
     expect(contactOf('jane@gmial.com', { suggestion: 'gmail.com' })).toEqual({
-      email: 'jane@gmial.com', domain: 'gmial.com', suggestion: 'jane@gmail.com',
+      email: 'jane@gmial.com',
+      domain: 'gmial.com',
+      normalized: 'jane@gmial.com',
+      suggestion: 'jane@gmail.com',
+    })
+  })
+
+  it('restores the mail exchange, and says whose it is and which form the mailbox has', () => {
+    expect(contactOf('J.Doe+a@firm.org', { mx_record: '*1-org.mail.protection.outlook.com' }))
+      .toEqual({
+        email: 'J.Doe+a@firm.org',
+        domain: 'firm.org',
+        normalized: 'j.doe@firm.org',
+        mx_record: 'firm-org.mail.protection.outlook.com',
+        mail_provider: 'microsoft',
+      })
+    expect(contactOf('jane+a@firm.org', { mx_record: 'mail.*1.org' })).toMatchObject({
+      normalized: 'jane+a@firm.org', mx_record: 'mail.firm.org', mail_provider: 'other',
+    })
+    // A record of a release that stored no exchange.
+    expect(contactOf('J.Doe+a@gmail.com', {})).toEqual({
+      email: 'J.Doe+a@gmail.com', domain: 'gmail.com', normalized: 'jdoe@gmail.com',
     })
   })
 

@@ -88,7 +88,14 @@ describe('the provider email-domain', () => {
     deadlineMs: Date.now() + 60_000,
   } as const)
   const domainsOf = (find: MailDomains['find']): MailDomains =>
-    ({ isAvailable: async () => true, known: () => undefined, find, hosts: async () => [] })
+    ({
+      isAvailable: async () => true,
+      known: () => undefined,
+      find,
+      hosts: async () => [],
+      findPolicies: async () => {},
+      facts: () => ({}),
+    })
 
   it('judges all rows of a check by the lists that it began with', async () => {
     const answered = Promise.withResolvers<'accepts'>()

@@ -1,0 +1,243 @@
+import { LRUCache } from 'lru-cache'
+
+/** Which forms of an address reach one mailbox, by the words of the owner. */
+export type MailboxRule = {
+  /** What follows it in a local part is a tag that the sender may choose. */
+  readonly tag: '+' | '-'
+  /** Characters of a local part that do not count at the owner's own domains. */
+  readonly ignored?: string
+  /** Every mailbox of the own domains has this domain, too. */
+  readonly oneDomain?: string
+  /** The own domains with the rule; all of them if left out. */
+  readonly only?: readonly string[]
+  /** `tag@name.domain` is `name+tag@domain`, at the own domains. */
+  readonly subdomains?: true
+  /** Whether tags work in the same way at the domains of customers. */
+  readonly forCustomers?: true
+}
+
+/** Who runs mail exchanges. */
+export type MailOwner = {
+  readonly owner: string
+  /** The value of the column `mail_provider`, if that is not the owner. */
+  readonly provider?: string
+  /** Domains of mail exchanges; `{country}` is any of `com`, `de`, `co.uk`, `com.br`. */
+  readonly exchanges: readonly string[]
+  /** Mail domains of the owner itself, with `{country}` too. */
+  readonly domains: readonly string[]
+  readonly mailbox?: MailboxRule
+}
+
+const own = (owner: string, ...exchanges: readonly string[]): MailOwner =>
+  ({ owner, exchanges, domains: [] })
+
+const AWS_REGIONS = [
+  'us-east-1', 'us-east-2', 'us-west-1', 'us-west-2', 'ca-central-1', 'eu-central-1', 'eu-west-1',
+  'eu-west-2', 'eu-west-3', 'eu-north-1', 'eu-south-1', 'ap-northeast-1', 'ap-northeast-2',
+  'ap-south-1', 'ap-southeast-1', 'ap-southeast-2', 'sa-east-1', 'me-south-1', 'il-central-1',
+]
+
+/**
+ * The owners of mail exchanges. Those with limits of their own (`mailboxes/policies.ts` of `verify`)
+ * come first. Only rules that an owner documents, or follows in its own programs, are here: a rule
+ * too many would take two people for one.
+ */
+export const MAIL_OWNERS: readonly MailOwner[] = [
+  {
+    owner: 'google',
+    exchanges: ['google.com', 'googlemail.com', 'psmtp.com'],
+    domains: ['gmail.com', 'googlemail.com'],
+    // Dots count at the domains of customers: https://support.google.com/mail/answer/7436150.
+    // Tags: https://support.google.com/mail/answer/22370, and for customers
+    // https://support.google.com/a/users/answer/9308648. One domain:
+    // https://support.google.com/mail/answer/10313.
+    mailbox: { tag: '+', ignored: '.', oneDomain: 'gmail.com', forCustomers: true },
+  },
+  {
+    owner: 'microsoft-consumer',
+    provider: 'microsoft',
+    exchanges: ['olc.protection.outlook.com', 'hotmail.com'],
+    domains: ['hotmail.{country}', 'outlook.{country}', 'live.{country}', 'windowslive.com',
+      'msn.com'],
+    // Since 2013: https://www.zdnet.com/article/
+    // microsoft-adds-support-for-custom-email-addresses-in-office-365/.
+    mailbox: { tag: '+' },
+  },
+  {
+    owner: 'microsoft-365',
+    provider: 'microsoft',
+    exchanges: ['mail.protection.outlook.com', 'mx.microsoft'],
+    domains: [],
+    // On for all organizations that do not turn it off: https://learn.microsoft.com/exchange/
+    // recipients-in-exchange-online/plus-addressing-in-exchange-online.
+    mailbox: { tag: '+', forCustomers: true },
+  },
+  {
+    owner: 'yahoo',
+    exchanges: ['yahoodns.net', 'yahoo.co.jp'],
+    domains: ['yahoo.{country}', 'ymail.com', 'rocketmail.com', 'myyahoo.com', 'aol.{country}',
+      'aim.com', 'netscape.net', 'verizon.net'],
+    // Names have no hyphen, so it begins the keyword of a temporary address:
+    // https://help.yahoo.com/kb/SLN28338.html.
+    mailbox: {
+      tag: '-', only: ['yahoo.{country}', 'ymail.com', 'rocketmail.com', 'myyahoo.com'],
+    },
+  },
+  {
+    owner: 'apple',
+    exchanges: ['icloud.com'],
+    domains: ['icloud.com', 'me.com', 'mac.com'],
+    // Older addresses work at icloud.com, too: https://support.apple.com/118230. The tag is that of
+    // RFC 5233, as https://github.com/gmr/email-normalize has it.
+    mailbox: { tag: '+', oneDomain: 'icloud.com' },
+  },
+  {
+    owner: 'united-internet',
+    exchanges: ['gmx.net', 'web.de', 'mail.com', 'kundenserver.de', '1and1.{country}',
+      'ionos.{country}'],
+    domains: [],
+  },
+  { owner: 't-online', exchanges: ['t-online.de'], domains: ['t-online.de', 'magenta.de'] },
+  {
+    owner: 'mail.ru',
+    exchanges: ['mail.ru'],
+    domains: ['mail.ru', 'bk.ru', 'inbox.ru', 'internet.ru', 'list.ru'],
+  },
+  {
+    owner: 'yandex',
+    exchanges: ['yandex.ru', 'yandex.net'],
+    domains: ['yandex.ru', 'yandex.com', 'yandex.by', 'yandex.kz', 'ya.ru'],
+    // Every mailbox has an address at each: https://yandex.com/support/domain/additional/
+    // mailbox-alias.xml. The tag as https://github.com/gmr/email-normalize has it.
+    mailbox: { tag: '+', oneDomain: 'yandex.ru' },
+  },
+  { owner: 'zoho', exchanges: ['zoho.{country}', 'zohomail.com'], domains: [] },
+  { owner: 'proofpoint', exchanges: ['pphosted.com', 'ppe-hosted.com'], domains: [] },
+  {
+    owner: 'mimecast',
+    exchanges: ['mimecast.com', 'mimecast.co.za', 'mimecast-offshore.com'],
+    domains: [],
+  },
+  { owner: 'barracuda', exchanges: ['barracudanetworks.com', 'cudaops.com'], domains: [] },
+  { owner: 'tencent', exchanges: ['qq.com'], domains: ['qq.com', 'foxmail.com'] },
+  { owner: 'netease', exchanges: ['netease.com'], domains: ['163.com', '126.com', 'yeah.net'] },
+  { owner: 'comcast', exchanges: ['comcast.net'], domains: ['comcast.net'] },
+  { owner: 'orange', exchanges: ['orange.fr', 'wanadoo.fr'], domains: [] },
+  { owner: 'free.fr', exchanges: ['free.fr', 'proxad.net'], domains: [] },
+  {
+    owner: 'proton',
+    exchanges: ['protonmail.ch'],
+    domains: ['proton.me', 'protonmail.com', 'pm.me', 'protonmail.ch'],
+    // As its own programs do it (`removeEmailAlias` of https://github.com/ProtonMail/WebClients),
+    // and https://proton.me/support/addresses-and-aliases.
+    mailbox: { tag: '+', ignored: '.-_', oneDomain: 'proton.me', forCustomers: true },
+  },
+  {
+    owner: 'fastmail',
+    exchanges: ['messagingengine.com'],
+    domains: ['fastmail.{country}', 'fastmail.net', 'fastmail.org', 'sent.com'],
+    // https://www.fastmail.help/hc/en-us/articles/360060591053
+    mailbox: { tag: '+', subdomains: true, forCustomers: true },
+  },
+  // Security gateways, which answer for the servers of companies.
+  own('cisco', 'iphmx.com'),
+  own('cloudflare', 'mx.cloudflare.net'),
+  own('cyren', 'ctmail.com', 'expurgate.net'),
+  own('forcepoint', 'mailcontrol.com'),
+  own('fortinet', 'fortimailcloud.com', 'fortimail.com'),
+  own('hornetsecurity', 'hornetsecurity.com', 'antispameurope.com'),
+  own('mailroute', 'mailroute.net'),
+  own('messagelabs', 'messagelabs.com'),
+  own('retarus', 'retarus.com'),
+  own('sophos', 'hydra.sophos.com', 'reflexion.net'),
+  own('spamexperts', 'spamexperts.com', 'spamexperts.eu', 'spamexperts.net', 'antispamcloud.com'),
+  own('trend-micro', 'trendmicro.com', 'trendmicro.eu'),
+  own('vade', 'vadesecure.com'),
+  // Hosts of the mail of other domains. Machines of customers must not count as the host's own.
+  own('alibaba', 'qiye.aliyun.com', 'mxhichina.com'),
+  own('amazon', ...AWS_REGIONS.map(region => `inbound-smtp.${region}.amazonaws.com`)),
+  own('dreamhost', 'mail.dreamhost.com'),
+  own('forward-email', 'forwardemail.net'),
+  own('gandi', 'mail.gandi.net'),
+  own('godaddy', ...['', 'europe.', 'asia.'].flatMap(region =>
+    [`smtp.${region}secureserver.net`, `mailstore1.${region}secureserver.net`])),
+  own('hostinger', 'hostinger.com', 'hostinger.in'),
+  own('improvmx', 'improvmx.com'),
+  own('infomaniak', 'infomaniak.ch'),
+  own('intermedia', 'intermedia.net', 'serverdata.net'),
+  own('mailbox.org', 'mailbox.org'),
+  own('mailchimp', 'mandrillapp.com'),
+  own('mailgun', 'mailgun.org'),
+  own('migadu', 'migadu.com'),
+  own('mxroute', 'mxrouting.net', 'mxlogin.com', 'mxroute.com'),
+  own('namecheap', 'privateemail.com', 'registrar-servers.com'),
+  own('one.com', 'one.com'),
+  own('ovh', 'mail.ovh.net', ...[0, 1, 2, 3, 4].map(number => `mx${number}.ovh.net`)),
+  own('posteo', 'posteo.de'),
+  own('postmark', 'inbound.postmarkapp.com'),
+  own('rackspace', 'emailsrvr.com'),
+  own('sendgrid', 'mx.sendgrid.net'),
+  own('siteground', 'mailspamprotection.com'),
+  own('strato', 'rzone.de'),
+  own('titan', 'titan.email'),
+  own('tuta', 'tutanota.de'),
+  // Providers of mailboxes in one country.
+  own('att', 'prodigy.net'),
+  own('freenet', 'freenet.de'),
+  own('kakao', 'hanmail.net', 'daum.net'),
+  own('laposte', 'laposte.net'),
+  own('libero', 'libero.it'),
+  own('naver', 'naver.com'),
+  own('onet', 'onet.pl'),
+  own('rediff', 'rediffmail.rediff.akadns.net', 'rediffmailpro.com'),
+  own('seznam', 'seznam.cz'),
+  own('sfr', 'sfr.fr'),
+  own('telstra', 'bigpond.com'),
+  own('uol', 'uol.com.br'),
+  own('wp', 'wp.pl'),
+]
+
+const COUNTRY = '{country}'
+const ANY_COUNTRY = /^(?:com|[a-z]{2}|com?\.[a-z]{2})$/
+
+/** Whether a domain is the one of a pattern of the table. */
+function matches (pattern: string, domain: string): boolean {
+  if (!pattern.endsWith(COUNTRY)) return pattern === domain
+  const name = pattern.slice(0, -COUNTRY.length)
+  return domain.startsWith(name) && ANY_COUNTRY.test(domain.slice(name.length))
+}
+
+/** Whether a mail domain is one of those of an owner, or of the given ones. */
+export function isAnyOf (domain: string, domains: readonly string[]): boolean {
+  return domains.some(pattern => matches(pattern, domain))
+}
+
+/** Remembers the owners of names, as a list has few domains and fewer exchanges. */
+function remembered (find: (name: string) => MailOwner | undefined) {
+  const owners = new LRUCache<string, { readonly owner: MailOwner | undefined }>({ max: 10_000 })
+  return (name: string): MailOwner | undefined => {
+    const known = owners.get(name)
+    if (known !== undefined) return known.owner
+    const owner = find(name)
+    owners.set(name, { owner })
+    return owner
+  }
+}
+
+/** The owner of a mail exchange, with or without the dot of the root; undefined if not listed. */
+export const ownerOfExchange = remembered(exchange => {
+  const labels = exchange.toLowerCase().replace(/\.$/, '').split('.')
+  const parents = labels.map((_, index) => labels.slice(index).join('.'))
+  return MAIL_OWNERS.find(({ exchanges }) =>
+    parents.some(parent => isAnyOf(parent, exchanges)))
+})
+
+/** The owner whose own mail domain it is; undefined if not listed. */
+export const ownerOfDomain = remembered(domain =>
+  MAIL_OWNERS.find(({ domains }) => isAnyOf(domain, domains)))
+
+/** The value of `mail_provider` for a mail exchange. */
+export function mailProviderOf (exchange: string): string {
+  const owner = ownerOfExchange(exchange)
+  return owner === undefined ? 'other' : owner.provider ?? owner.owner
+}
