@@ -7,13 +7,15 @@ export const STANDARD_COLUMNS = [
 /** The columns every service adds after the standard ones. */
 export const COMMON_COLUMNS = ['reason', 'checked_at', 'expires_at', 'duplicate_of'] as const
 
-const CARRIER_COLUMNS = ['timezone', 'mcc', 'mnc', 'ported', 'extension'] as const
+const CARRIER_COLUMNS = [
+  'timezone', 'mcc', 'mnc', 'ported', 'extension', 'vanity', 'voip_type',
+] as const
 
 /** The last columns, specific to the service. */
 export const SERVICE_COLUMNS = {
-  'phone-validation': ['timezone', 'national_format', 'extension'],
-  whatsapp: ['whatsapp', 'extension'],
-  telegram: ['telegram', 'extension'],
+  'phone-validation': ['timezone', 'national_format', 'extension', 'vanity', 'voip_type'],
+  whatsapp: ['whatsapp', 'extension', 'vanity'],
+  telegram: ['telegram', 'extension', 'vanity'],
   'carrier-single': CARRIER_COLUMNS,
   'carrier-lookup': CARRIER_COLUMNS,
   'email-validation': [

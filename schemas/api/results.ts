@@ -145,6 +145,8 @@ const EXAMPLE_CELLS = {
   timezone: 'America/New_York',
   national_format: '(212) 736-5000',
   extension: null,
+  vanity: null,
+  voip_type: null,
 }
 /** A row, for examples. */
 export const EXAMPLE_ROW: ResultRow = {

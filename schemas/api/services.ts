@@ -77,7 +77,7 @@ export const ServicesSchema = Type.Object({
       slug: 'phone-validation',
       inputKind: 'phone',
       priceMicros: 2_000,
-      columns: ['timezone', 'national_format', 'extension'],
+      columns: ['timezone', 'national_format', 'extension', 'vanity', 'voip_type'],
       configured: true,
       checks: ['syntax', 'numbering_plan', 'carrier_range'],
       limitations: ['range_only'],

@@ -60,3 +60,6 @@ export const LINE_TYPES = [
 ] as const
 
 export type LineType = typeof LINE_TYPES[number]
+
+/** Whether a number of an internet telephony service belongs to a place with an address. */
+export const VOIP_TYPES = ['fixed', 'non_fixed'] as const

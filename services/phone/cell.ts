@@ -180,18 +180,29 @@ const VANITY = /^[+(]?\d[\dA-Za-z ().-]*$/
  * capitals.
  */
 function readLetters (main: string, plan: Plan | undefined): Reading | undefined {
-  const words = main.match(/[A-Za-z]+/g) ?? []
-  if (!VANITY.test(main) || words.join('').length < MIN_LETTERS) return undefined
-  if (words.some(word => LOOKALIKES.test(word))) return undefined
+  const words = dialedWords(main)
+  if (words.length === 0) return undefined
   const isCapital = words.every(word => word === word.toUpperCase())
-  const dialed = digitsIn(main.replaceAll(/[A-Za-z]/g, letter =>
-    KEYS[letter.toUpperCase().charCodeAt(0) - 'A'.charCodeAt(0)] ?? ''))
-  const number = readDigits(dialed, plan)
+  const number = readDigits(digitsIn(dialedBy(main)), plan)
   if (number === 'ambiguous') return 'ambiguous_number'
   if (number === undefined || !isAssigned(number)) return undefined
   const isFixed = number.callingCode.digits === '1'
   const isJoined = !/ [A-Za-z]/.test(main)
   return (isFixed ? isCapital || isJoined : isCapital && words.length === 1) ? number : undefined
+}
+
+/** The words of letters in a number that may be dialed; none if it has too few of them. */
+function dialedWords (main: string): readonly string[] {
+  const words = main.match(/[A-Za-z]+/g) ?? []
+  const canBe = VANITY.test(main) && words.join('').length >= MIN_LETTERS &&
+    !words.some(word => LOOKALIKES.test(word))
+  return canBe ? words : []
+}
+
+/** The text with the digit of each letter. */
+function dialedBy (main: string): string {
+  return main.replaceAll(/[A-Za-z]/g, letter =>
+    KEYS[letter.toUpperCase().charCodeAt(0) - 'A'.charCodeAt(0)] ?? '')
 }
 
 /** Of one number: an amount of millions has fewer. */
@@ -376,7 +387,21 @@ export function extensionOf (input: string, e164: string): string {
   return number.length === MIN_SAME_DIGITS && e164.endsWith(number) ? extension : ''
 }
 
-/** Most inputs: they have no extension. */
+/**
+ * The number in a cell as it is spelled, if letters of it are dialed: `1-800-GO-FEDEX`; blank if the
+ * number `e164` does not end with them. Depends on the cell alone, like the extension.
+ */
+export function vanityOf (input: string, e164: string): string {
+  if (e164 === '' || PLAIN.test(input)) return ''
+  const cell = unwrap(plainText(input.trim()))
+  if (cell === undefined) return ''
+  const { main } = separateExtension(withoutLabel(cell))
+  if (dialedWords(main).length === 0) return ''
+  const spelled = dialedBy(main.slice(main.search(/[A-Za-z]/))).replaceAll(/\D/g, '')
+  return e164.endsWith(spelled) ? main.trim().toUpperCase() : ''
+}
+
+/** Most inputs: they have no extension, and no letters. */
 const PLAIN = /^[+\d ().-]*$/
 /** The last digits of the number that an extension follows. */
 const MIN_SAME_DIGITS = 4

@@ -371,7 +371,7 @@ describe('money and services', () => {
       slug: service,
       inputKind: 'phone',
       priceMicros: 2_000,
-      columns: ['timezone', 'national_format', 'extension'],
+      columns: ['timezone', 'national_format', 'extension', 'vanity', 'voip_type'],
       configured: true,
       checks: ['syntax', 'numbering_plan', 'carrier_range'],
       limitations: ['range_only'],

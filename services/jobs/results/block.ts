@@ -3,7 +3,7 @@ import type { Emission } from '../../runtime/engine/stage.ts'
 import type { TallyBlock } from '../job.ts'
 import { emptyBitmap, indexes, set } from '../../runtime/platform/bitmap.ts'
 import type { Lane, ServiceSlug } from '../../topology.ts'
-import { rowFieldsOf } from './columns.ts'
+import { INPUT_COLUMNS, rowFieldsOf } from './columns.ts'
 import { type RowOutcome, withoutVerdict } from './outcome.ts'
 import { blockDigest } from './result-blocks.ts'
 
@@ -48,8 +48,8 @@ export const NO_BATCH = { lookup: -1, substitute: -2 } as const
  * Collects finished rows of one chunk and derives everything that is tallied, so that the bitmaps
  * are consistent by construction: an original is in exactly one of them by its source, one without
  * a verdict as cancelled or unknown; a duplicate is in none. Live rows are charged. Columns are
- * stored by name, without row, input, duplicate_of and extension; a column that is blank in
- * every row is left out.
+ * stored by name, without row, input, duplicate_of and those of INPUT_COLUMNS; a column that is
+ * blank in every row is left out.
  * Throws RangeError when a row is outside the chunk, repeated or out of order.
  */
 export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOptions): Block {
@@ -174,7 +174,7 @@ function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finishe
 }
 
 /** Stored by row, or derived from what is. */
-const NOT_STORED = new Set(['row', 'input', 'duplicate_of', 'extension'])
+const NOT_STORED = new Set(['row', 'input', 'duplicate_of', ...Object.keys(INPUT_COLUMNS)])
 
 function resultColumns (coordinates: ChunkCoordinates): readonly string[] {
   return rowFieldsOf(coordinates.service).filter((name) => !NOT_STORED.has(name))

@@ -3,6 +3,7 @@ import {
   COMMON_COLUMNS, ID_COLUMN, SERVICE_COLUMNS, STANDARD_COLUMNS,
 } from '../../../schemas/api/columns.ts'
 import { unpackChecks } from '../../cache/evidence.ts'
+import { extensionOf, vanityOf } from '../../phone/cell.ts'
 import type { ServiceSlug } from '../../topology.ts'
 
 /** The kind of input of a service. */
@@ -37,6 +38,14 @@ export function rowFieldsOf (
   service: ServiceSlug, { ids = false }: JobColumns = {}
 ): readonly string[] {
   return [...columnsOf(service), 'checks', ...ids ? [ID_COLUMN] : []]
+}
+
+/**
+ * Columns of phone numbers that belong to the input of a row, so that equal numbers are one contact.
+ * They are read from it and the number when the results are.
+ */
+export const INPUT_COLUMNS: Readonly<Record<string, (input: string, e164: string) => string>> = {
+  extension: extensionOf, vanity: vanityOf,
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { CompletedRows } from '../../../schemas/types.ts'
 import type { ManifestEntry } from '../job.ts'
-import { extensionOf } from '../../phone/cell.ts'
 import { has } from '../../runtime/platform/bitmap.ts'
 import type { StoredColumn } from './block.ts'
+import { INPUT_COLUMNS } from './columns.ts'
 
 /** A range of rows, with the manifest entries of its blocks. */
 export type ChunkPlan = {
@@ -202,30 +202,29 @@ export function createCellReader (columns: readonly string[]): CellReader {
     const cells = columnsOfBlock(block).map(column => cellOf(column, position))
     cells[columnAt.row] = String(firstRow + index + 1)
     cells[columnAt.input] = inputs[index] ?? ''
-    putExtension(cells, columnAt)
+    putInputColumns(cells, columnAt)
     return cells
   }
 }
 
-/** The extension belongs to the input of a row, so that equal numbers are one contact. */
-function putExtension (cells: string[], columnAt: ReturnType<typeof columnPositions>): void {
-  if (columnAt.extension < 0) return
-  cells[columnAt.extension] = extensionOf(cells[columnAt.input] ?? '', cells[columnAt.e164] ?? '')
+/** Fills in the columns of INPUT_COLUMNS. */
+function putInputColumns (cells: string[], columnAt: ReturnType<typeof columnPositions>): void {
+  const { input, e164, ofInput } = columnAt
+  for (const [at, read] of ofInput) cells[at] = read(cells[input] ?? '', cells[e164] ?? '')
 }
 
-/** Creates a reader of the extension in the input of a row that is no duplicate. */
-export function createExtensionReader (): (chunk: MergedChunk, index: number) => string {
+/** Creates a reader of the number of a row that is no duplicate. */
+export function createNumberReader (): (chunk: MergedChunk, index: number) => string {
   const numbersOf = oncePerBlock(rows => columnsIn(rows, ['e164'])[0])
-  return ({ inputs, blocks, blockOf, positionOf }, index) => {
+  return ({ blocks, blockOf, positionOf }, index) => {
     const block = blocks[blockOf[index] ?? -1]
-    const e164 = block && cellOf(numbersOf(block), positionOf[index] ?? 0)
-    return extensionOf(inputs[index] ?? '', e164 ?? '')
+    return block === undefined ? '' : cellOf(numbersOf(block), positionOf[index] ?? 0)
   }
 }
 
 /**
  * Creates a function that fills in a duplicate: the verdict of its original, its own input and its
- * own spelling of an e-mail address or extension of a phone number.
+ * own spelling of an e-mail address or columns of the input of a phone number.
  */
 export function createRepeater (
   columns: readonly string[]
@@ -241,7 +240,7 @@ export function createRepeater (
     cells[columnAt.input] = inputs[index] ?? ''
     cells[columnAt.source] = 'duplicate'
     cells[columnAt.duplicateOf] = original[columnAt.row] ?? ''
-    putExtension(cells, columnAt)
+    putInputColumns(cells, columnAt)
     return cells
   }
 }
@@ -261,6 +260,9 @@ function columnPositions (columns: readonly string[]) {
     duplicateOf: at('duplicate_of'),
     email: at('email'),
     e164: at('e164'),
-    extension: at('extension'),
+    ofInput: columns.flatMap((name, position) => {
+      const read = INPUT_COLUMNS[name]
+      return read === undefined ? [] : [[position, read] as const]
+    }),
   }
 }

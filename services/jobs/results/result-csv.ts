@@ -3,9 +3,9 @@ import type { CompletedRows } from '../../../schemas/types.ts'
 import type { StoredColumn } from './block.ts'
 import { csvCell, CsvWriter } from './csv.ts'
 import {
-  type MergedChunk, columnsIn, createExtensionReader, oncePerBlock, createCellReader, referenceAt,
+  type MergedChunk, columnsIn, createNumberReader, oncePerBlock, createCellReader, referenceAt,
 } from './merge.ts'
-import { columnsOf, rowFieldsOf } from './columns.ts'
+import { columnsOf, INPUT_COLUMNS, rowFieldsOf } from './columns.ts'
 import { ID_COLUMN } from '../../../schemas/api/columns.ts'
 import type { Job } from '../job.ts'
 import type { ReadChunk } from './read-chunks.ts'
@@ -101,9 +101,8 @@ function createWholeCsv (
   columns: readonly string[], { safe, ids, original }: WholeCsvOptions
 ): EncodeChunk {
   const begin = original === undefined ? writeRowAndInput : createOriginalWriter(original)
-  // Not stored, and always the last column.
-  const extensionAt = columns.at(-1) === 'extension' ? createExtensionReader() : undefined
-  const names = columns.slice(2, extensionAt && -1)
+  const numberAt = createNumberReader()
+  const names = columns.slice(2)
   const encode = safe ? (text: string) => csvCell(guardCell(text)) : csvCell
   const segmentsOf = oncePerBlock(rows => segmentsIn(rows, names, encode))
   let sizeBytes = FIRST_SIZE_BYTES
@@ -116,8 +115,9 @@ function createWholeCsv (
       const cells = repeated.get(index)
       if (cells === undefined) {
         const position = chunk.positionOf[index] ?? 0
-        writeSegments(writer, segments[chunk.blockOf[index] ?? 0] ?? [], position)
-        if (extensionAt !== undefined) writeCells(writer, [extensionAt(chunk, index)])
+        const ofRow = segments[chunk.blockOf[index] ?? 0] ?? []
+        writeSegments(writer, ofRow, position, name =>
+          INPUT_COLUMNS[name]?.(chunk.inputs[index] ?? '', numberAt(chunk, index)) ?? '')
       } else writeCells(writer, cells.slice(2, columns.length))
       if (ids) writeCells(writer, [referenceAt(chunk, index)])
       writer.endLine()
@@ -144,12 +144,15 @@ function createOriginalWriter (original: Original): Begin {
   return (writer, chunk, index) => writer.cells(Buffer.from(csvOf(chunk, index)))
 }
 
+/** `ofInput` reads a column of INPUT_COLUMNS. */
 function writeSegments (
-  writer: CsvWriter, segments: readonly Segment[], position: number
+  writer: CsvWriter, segments: readonly Segment[], position: number,
+  ofInput: (name: string) => string
 ): void {
   for (const segment of segments) {
     writer.comma()
     if (segment.kind === 'values') writer.cell(segment.values[position] ?? '')
+    else if (segment.kind === 'input') writer.cell(ofInput(segment.name))
     else writer.cells(segment.texts[segment.at[position] ?? 0] as Buffer)
   }
 }
@@ -171,7 +174,10 @@ type JoinedColumns = {
   readonly at: Int32Array
 }
 
-type Segment = Values | JoinedColumns
+/** A column of INPUT_COLUMNS, which is not stored. */
+type InputColumn = { readonly kind: 'input', readonly name: string }
+
+type Segment = Values | JoinedColumns | InputColumn
 
 /** A column of few distinct values: its encoded cells, and the index of each row's cell. */
 type DictionaryColumn = { readonly cells: readonly string[], readonly at: readonly number[] }
@@ -187,13 +193,18 @@ function segmentsIn (
     if (dictionaries.length > 0) segments.push(joinColumns(dictionaries, rows.rows.length))
     dictionaries = []
   }
-  for (const column of columnsIn(rows, names)) {
-    const next = dictionaryOf(column, encode)
-    if (next !== undefined) dictionaries.push(next)
-    else {
-      flush()
-      segments.push({ kind: 'values', values: column?.values ?? [] })
+  for (const [at, column] of columnsIn(rows, names).entries()) {
+    const name = names[at] ?? ''
+    const isOfInput = name in INPUT_COLUMNS
+    const next = isOfInput ? undefined : dictionaryOf(column, encode)
+    if (next !== undefined) {
+      dictionaries.push(next)
+      continue
     }
+    flush()
+    segments.push(isOfInput
+      ? { kind: 'input', name }
+      : { kind: 'values', values: column?.values ?? [] })
   }
   flush()
   return segments

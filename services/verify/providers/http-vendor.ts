@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import Type, { type Static, type TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
-import { LINE_TYPES, PROVIDER_REASONS, ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
+import { LINE_TYPES, PROVIDER_REASONS, ROW_STATUSES, VOIP_TYPES } from '../../../schemas/api/verdicts.ts'
 import { columnsOf, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { publicPath } from '../../runtime/platform/config.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
@@ -157,6 +157,7 @@ export const VENDOR_COLUMNS: Readonly<Record<string, ColumnReader>> = {
   mcc: matching(/^\d{3}$/),
   mnc: matching(/^\d{2,3}$/),
   ported: truth,
+  voip_type: (text) => (VOIP_TYPES as readonly string[]).includes(text) ? text : undefined,
   whatsapp: truth,
   telegram: truth,
   disposable: truth,

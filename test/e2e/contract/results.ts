@@ -12,15 +12,16 @@ const STANDARD = [
   'status', 'source', 'confidence', 'generation_basis', 'reason', 'checked_at', 'expires_at',
   'duplicate_of',
 ]
-const CARRIER = ['timezone', 'mcc', 'mnc', 'ported', 'extension']
+const CARRIER = ['timezone', 'mcc', 'mnc', 'ported', 'extension', 'vanity', 'voip_type']
 const FURTHER: Readonly<Record<string, readonly string[]>> = {
-  'phone-validation': ['timezone', 'national_format', 'extension'],
+  'phone-validation': ['timezone', 'national_format', 'extension', 'vanity', 'voip_type'],
   'carrier-single': CARRIER,
   'carrier-lookup': CARRIER,
-  whatsapp: ['whatsapp', 'extension'],
-  telegram: ['telegram', 'extension'],
+  whatsapp: ['whatsapp', 'extension', 'vanity'],
+  telegram: ['telegram', 'extension', 'vanity'],
   'email-validation': [
     'email', 'domain', 'disposable', 'role', 'free', 'catch_all', 'mx_found', 'suggestion',
+    'mx_record', 'mail_provider', 'normalized', 'spf', 'dmarc',
   ],
 }
 const LINE_TYPES = [

@@ -34,7 +34,9 @@ export const twilio: Handler = ({ path, headers, query }, shared) => {
             mobile_country_code: '310',
             mobile_network_code: '410',
             carrier_name: number.endsWith('4') ? 'Twilio - SMS/MMS-SVR' : 'AT&T Wireless',
-            type: number.endsWith('2') ? 'nonFixedVoip' : 'mobile',
+            type: number.endsWith('2')
+              ? 'nonFixedVoip'
+              : number.endsWith('6') ? 'fixedVoip' : 'mobile',
           }
         : null,
     },

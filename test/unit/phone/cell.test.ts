@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { canonicalPhone } from '../../../services/normalize/canonical.ts'
-import { extensionOf } from '../../../services/phone/cell.ts'
+import { extensionOf, vanityOf } from '../../../services/phone/cell.ts'
 
 const outcome = (input: string, country?: string) => {
   const result = canonicalPhone(input, country)
@@ -93,5 +93,27 @@ describe('the extension of a cell', () => {
     ['call me x12', '', ''],
   ])('%j of %j is %j', (input, e164, extension) => {
     expect(extensionOf(input, e164)).toBe(extension)
+  })
+})
+
+describe('the spelled number of a cell', () => {
+  it.each([
+    ['1-800-GO-FEDEX', '+18004633339', '1-800-GO-FEDEX'],
+    ['1-800-FLOWERS', '+18003569377', '1-800-FLOWERS'],
+    ['tel: 1-800-Flowers', '+18003569377', '1-800-FLOWERS'],
+    ['+1 (800) FLOWERS', '+18003569377', '+1 (800) FLOWERS'],
+    ['1-800-FLOWERS x12', '+18003569377', '1-800-FLOWERS'],
+    ['0800 REIMANN', '+498007346266', '0800 REIMANN'],
+    ['1-800-FLO-9377', '+18003569377', '1-800-FLO-9377'],
+    ['+18003569377', '+18003569377', ''],
+    ['212 736 5000 x12', '+12127365000', ''],
+    ['212 736 5000 call me', '+12127365000', ''],
+    ['212 736 5000 24h', '+12127365000', ''],
+    ['2I2 736 5OOO', '+12127365000', ''],
+    ['1-800-FLOWERS', '+18003569378', ''],
+    ['1-800-FLOWERS', '', ''],
+    ['FLOWERS', '+18003569377', ''],
+  ])('%j of %j is %j', (input, e164, vanity) => {
+    expect(vanityOf(input, e164)).toBe(vanity)
   })
 })

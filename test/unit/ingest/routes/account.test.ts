@@ -26,7 +26,7 @@ describe('the services', () => {
       slug: 'whatsapp',
       inputKind: 'phone',
       priceMicros: 4_000,
-      columns: ['whatsapp', 'extension'],
+      columns: ['whatsapp', 'extension', 'vanity'],
       configured: false,
       checks: [],
       limitations: [],

@@ -133,6 +133,8 @@ describe('results', () => {
   it.each([
     ['email-validation', 'email', ['Jane@x.org', 'JANE@x.org'], ['Jane@x.org', 'JANE@x.org']],
     ['phone-validation', 'extension', ['212 736 5000 x12', '212 736 5000 x13'], ['12', '13']],
+    ['telegram', 'vanity', ['1-212-PENNYXX', '1-212-7366999'], ['', '']],
+    ['carrier-lookup', 'vanity', ['1-212-PEN-5000', '1-212-736-5000'], ['1-212-PEN-5000', '']],
   ] as const)('of %s have the %s of each duplicate, as rows and as CSV', async (
     service, name, inputs, expected
   ) => {

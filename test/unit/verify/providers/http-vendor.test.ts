@@ -84,8 +84,8 @@ describe('a vendor description that matches the schema', () => {
 
   it('reports unknown columns with the known ones', () => {
     const fields = { ...response.fields, e164: { pointer: '/e164' }, constructor: { pointer: '' } }
-    const columns = 'line_type, carrier, region, locality, timezone, mcc, mnc, ported, whatsapp, ' +
-      'telegram, disposable, role, free, catch_all, mx_found, suggestion'
+    const columns = 'line_type, carrier, region, locality, timezone, mcc, mnc, ported, ' +
+      'voip_type, whatsapp, telegram, disposable, role, free, catch_all, mx_found, suggestion'
     expect(faultsOf({ response: { ...response, fields } })).toEqual([
       `response.fields has the unknown e164; use ${columns}`,
       `response.fields has the unknown constructor; use ${columns}`,
@@ -203,7 +203,7 @@ describe('a column that a vendor fills', () => {
   it.each([
     ['line_type', 'mobile', 'CELL'], ['timezone', 'Europe/Berlin', 'Europe/Zyxoria'],
     ['timezone', 'Asia/Calcutta', 'Zyxoria'], ['mcc', '262', '26'], ['mnc', '01', '1'],
-    ['ported', 'true', 'yes'], ['whatsapp', 'false', 'False'], ['catch_all', 'true', '1'],
+    ['ported', 'true', 'yes'], ['voip_type', 'non_fixed', 'nonFixedVoip'], ['whatsapp', 'false', 'False'], ['catch_all', 'true', '1'],
     ['suggestion', 'gmail.com', 'zyxoria.com'],
   ])('%s accepts %s, but not %s', (column, good, bad) => {
     expect([read(column, good), read(column, bad)]).toEqual([good, undefined])

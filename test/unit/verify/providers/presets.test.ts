@@ -61,7 +61,10 @@ describe('a preset that answers at once', () => {
       { carrier: 'AT&T Wireless', line_type: 'mobile' }],
     ['twilio', 'phone-validation', BAD, 'invalid', 'unassigned_range', {}],
     ['twilio', 'phone-validation', '+12127365002', 'valid', 'assigned_range',
-      { carrier: 'AT&T Wireless', line_type: 'voip' }],
+      { carrier: 'AT&T Wireless', line_type: 'voip', voip_type: 'non_fixed' }],
+    ['twilio', 'carrier-single', '+12127365006', 'valid', 'assigned_range', {
+      carrier: 'AT&T Wireless', mcc: '310', mnc: '410', line_type: 'voip', voip_type: 'fixed',
+    }],
     ['twilio', 'carrier-lookup', '+12127365004', 'valid', 'assigned_range',
       { mcc: '310', mnc: '410', line_type: 'mobile' }],
     ['telnyx', 'phone-validation', GOOD, 'valid', 'assigned_range',
