@@ -33,8 +33,10 @@ const selectionFields = {
   country: Type.Optional(Type.Array(Type.String({
     pattern: COUNTRY_PATTERN, description: 'An ISO 3166-1 code of two letters, such as US.',
   }), { minItems: 1, description: 'Only rows of these countries, separated by commas.' })),
-  duplicates: Type.Optional(Type.Literal('drop', {
-    description: 'Leaves out rows that repeat another row of the job.',
+  duplicates: Type.Optional(Type.Enum(['drop', 'mailbox'], {
+    description: 'drop: leaves out rows that repeat another row of the job. mailbox: of the rows ' +
+      'that the other filters select, only the first of each mailbox (column normalized), for ' +
+      'e-mail only.',
   })),
   columns: Type.Optional(Type.Array(Type.Enum([...ROW_FIELDS]), {
     minItems: 1,

@@ -77,7 +77,8 @@ type OneOrMore<T> = T | readonly T[]
 type ListName = typeof LIST_PARAMETERS[number]
 
 /**
- * Selects rows by the values of columns, and `columns`. `duplicates: 'drop'` leaves them out.
+ * Selects rows by the values of columns, and `columns`. `duplicates: 'drop'` leaves them out,
+ * `'mailbox'` keeps the first row of each mailbox.
  * `join: 'original'` adds the columns of the job's file.
  */
 export type RowSelection = Pick<ResultsQuery, 'duplicates' | 'join'> & {

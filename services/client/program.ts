@@ -449,6 +449,7 @@ type SelectionFlags = {
   readonly country?: RowSelection['country']
   readonly columns?: RowSelection['columns']
   readonly dropDuplicates?: true
+  readonly onePerMailbox?: true
 }
 
 /** The options for rows that every list of contacts can be cleaned by. */
@@ -467,12 +468,13 @@ function addSelectionOptions (command: Command): Command {
     .addOption(listOption('--line-type <list>', 'only rows of these line types', LINE_TYPES))
     .addOption(listOption('--country <list>', 'only rows of these ISO 3166 countries',
       COUNTRY_CODES))
+    .option('--one-per-mailbox', 'of e-mail addresses that reach one mailbox, only the first row')
     .addOption(listOption('--columns <list>', 'only these columns, in this order', ROW_FIELDS))
 }
 
 /** The selection of a request, without what was not given. */
 function toSelection (flags: SelectionFlags): RowSelection {
-  const { status, reason, source, lineType, country, columns, dropDuplicates } = flags
+  const { status, reason, source, lineType, country, columns, dropDuplicates, onePerMailbox } = flags
   return {
     ...status !== undefined && { status },
     ...reason !== undefined && { reason },
@@ -481,6 +483,7 @@ function toSelection (flags: SelectionFlags): RowSelection {
     ...country !== undefined && { country },
     ...columns !== undefined && { columns },
     ...dropDuplicates === true && { duplicates: 'drop' },
+    ...onePerMailbox === true && { duplicates: 'mailbox' },
   }
 }
 

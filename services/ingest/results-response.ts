@@ -208,10 +208,11 @@ export async function sendResultsPage (
     'json', selection.word, `${limit}-${afterRow}`, ...(coding === undefined ? [] : [coding]),
   ])
   if (isUnchanged(request, reply, caching)) return reply.send()
-  const { keep } = selection
   const rows = deps.rows(job, manifest, {
+    ...pageRange(query, afterRow, selection),
     // One more shows whether there is a next page.
-    afterRow, limit: limit + 1, keep, withReference: needsReference(selection),
+    limit: limit + 1,
+    withReference: needsReference(selection),
   })
   const { first, rest } = await startPieces(pagePieces(job, rows, { limit, selection }), 2)
   reply.headers(caching).type('application/json; charset=utf-8')
@@ -222,6 +223,15 @@ export async function sendResultsPage (
   }
   const pieces = streamFrom({ first, rest })
   return reply.send(coding === undefined ? pieces : zipped(pieces, coding))
+}
+
+/** Which is the first row of a mailbox is known only to who has read all before it. */
+function pageRange (
+  { duplicates }: ResultsQuery, afterRow: number, { keep }: ResultSelection
+): { readonly afterRow: number, readonly keep: RowFilter | undefined } {
+  return duplicates !== 'mailbox' || keep === undefined
+    ? { afterRow, keep }
+    : { afterRow: 0, keep: cells => keep(cells) && Number(cells[0]) > afterRow }
 }
 
 /** A page ends before a row that would follow so many bytes: see `deploy/docs/results.md`. */
@@ -352,6 +362,14 @@ export function selectionOf (
       message: `columns has ${foreign}, which is not a column of ${service} as ${form}` +
         `${foreign === ID_COLUMN ? ', as no input of the job has an id' : ''}. It can have: ` +
         `${available.join(', ')}.`,
+    }
+  }
+  if (query.duplicates === 'mailbox' && !available.includes('normalized')) {
+    return {
+      code: 'invalid_request',
+      param: 'duplicates',
+      message: `duplicates=mailbox is for e-mail addresses, and the job is of ${service}. Send ` +
+        'duplicates=drop.',
     }
   }
   const wanted = { ...query, country: query.country?.map(code => code.toUpperCase()) }

@@ -120,11 +120,12 @@ export type RowFilter = (cells: readonly string[]) => boolean
 
 /** The wanted values of columns, each of a closed list; a column that is missing takes any. */
 export type WantedRows = Readonly<Partial<Record<typeof FILTER_COLUMNS[number],
-  readonly string[] | undefined>>> & { readonly duplicates?: 'drop' | undefined }
+  readonly string[] | undefined>>> & { readonly duplicates?: 'drop' | 'mailbox' | undefined }
 
 /**
  * The filter of rows as they are returned, where a duplicate repeats the verdict of its original;
- * undefined if it keeps all.
+ * undefined if it keeps all. One that keeps the first row of each mailbox must get all rows of the
+ * job in order, each once.
  */
 export function createRowFilter (
   service: ServiceSlug, wanted: WantedRows
@@ -134,9 +135,28 @@ export function createRowFilter (
     const values = wanted[name]
     return values === undefined ? [] : [{ at: fields.indexOf(name), values: new Set(values) }]
   })
+  const { duplicates } = wanted
+  if (tests.length === 0 && duplicates === undefined) return undefined
+  const matches: RowFilter = cells => tests.every(({ at, values }) => values.has(cells[at] ?? ''))
+  if (duplicates === undefined) return matches
+  if (duplicates === 'mailbox') {
+    const isFirst = createFirstOfMailbox(fields)
+    return cells => matches(cells) && isFirst(cells)
+  }
   const sourceAt = fields.indexOf('source')
-  const drops = wanted.duplicates === 'drop'
-  if (tests.length === 0 && !drops) return undefined
-  return cells => !(drops && cells[sourceAt] === 'duplicate') &&
-    tests.every(({ at, values }) => values.has(cells[at] ?? ''))
+  return cells => cells[sourceAt] !== 'duplicate' && matches(cells)
+}
+
+/** Keeps the first row of each mailbox, and rows without an address. */
+function createFirstOfMailbox (fields: readonly string[]): RowFilter {
+  const [normalizedAt, emailAt] = [fields.indexOf('normalized'), fields.indexOf('email')]
+  const seen = new Set<string>()
+  return cells => {
+    // A row of an earlier release has no normalized form.
+    const mailbox = cells[normalizedAt] || cells[emailAt]?.toLowerCase() || ''
+    if (mailbox === '') return true
+    const isFirst = !seen.has(mailbox)
+    seen.add(mailbox)
+    return isFirst
+  }
 }
