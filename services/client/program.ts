@@ -474,7 +474,8 @@ function addSelectionOptions (command: Command): Command {
 
 /** The selection of a request, without what was not given. */
 function toSelection (flags: SelectionFlags): RowSelection {
-  const { status, reason, source, lineType, country, columns, dropDuplicates, onePerMailbox } = flags
+  const { status, reason, source, lineType, country, columns } = flags
+  const { dropDuplicates, onePerMailbox } = flags
   return {
     ...status !== undefined && { status },
     ...reason !== undefined && { reason },

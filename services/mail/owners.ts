@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 
 /** Which forms of an address reach one mailbox, by the words of the owner. */
-export type MailboxRule = {
+type MailboxRule = {
   /** What follows it in a local part is a tag that the sender may choose. */
   readonly tag: '+' | '-'
   /** Characters of a local part that do not count at the owner's own domains. */
@@ -38,9 +38,9 @@ const AWS_REGIONS = [
 ]
 
 /**
- * The owners of mail exchanges. Those with limits of their own (`mailboxes/policies.ts` of `verify`)
- * come first. Only rules that an owner documents, or follows in its own programs, are here: a rule
- * too many would take two people for one.
+ * The owners of mail exchanges. Those with limits of their own (`mailboxes/policies.ts` of
+ * `verify`) come first. Only rules that an owner documents, or follows in its own programs, are
+ * here: a rule too many would take two people for one.
  */
 export const MAIL_OWNERS: readonly MailOwner[] = [
   {

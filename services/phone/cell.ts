@@ -388,8 +388,8 @@ export function extensionOf (input: string, e164: string): string {
 }
 
 /**
- * The number in a cell as it is spelled, if letters of it are dialed: `1-800-GO-FEDEX`; blank if the
- * number `e164` does not end with them. Depends on the cell alone, like the extension.
+ * The number in a cell as it is spelled, if letters of it are dialed: `1-800-GO-FEDEX`; blank if
+ * the number `e164` does not end with them. Depends on the cell alone, like the extension.
  */
 export function vanityOf (input: string, e164: string): string {
   if (e164 === '' || PLAIN.test(input)) return ''

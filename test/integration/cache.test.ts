@@ -168,22 +168,27 @@ describe('results of mail domains in Redis', () => {
 
   it('are found until they expire, under a digest of the domain', async () => {
     expect(await domains.read('plain.org')).toBeUndefined()
-    await domains.write('plain.org', { kind: 'accepts', ttlMs: LEASE_MS })
+    await domains.write('plain.org', { kind: 'accepts', exchange: 'mx.*1.org', ttlMs: LEASE_MS })
     const found = await domains.read('plain.org')
-    expect(found).toEqual({ kind: 'accepts', ttlMs: expect.any(Number) })
+    expect(found).toEqual({ kind: 'accepts', exchange: 'mx.*1.org', ttlMs: expect.any(Number) })
     expect(found?.ttlMs).toBeGreaterThan(0)
     expect(found?.ttlMs).toBeLessThanOrEqual(LEASE_MS)
     const [key = '', ...others] = await redis.keys('mail-domain:*')
     expect([others, key.includes('plain')]).toEqual([[], false])
-    await redis.set(key, 'anything', 'KEEPTTL')
-    expect(await domains.read('plain.org')).toBeUndefined()
+    // Nothing that is not a result, nor one of a release that stored no exchange.
+    for (const text of ['anything', 'accepts', '']) {
+      await redis.set(key, text, 'KEEPTTL')
+      expect(await domains.read('plain.org')).toBeUndefined()
+    }
+    await domains.write('plain.org', { kind: 'refuses', ttlMs: LEASE_MS })
+    expect(await domains.read('plain.org')).toEqual({ kind: 'refuses', ttlMs: expect.any(Number) })
   })
 
   it('are missing while Redis is unavailable', async () => {
     const faults: unknown[] = []
     const closed = redis.duplicate({ enableOfflineQueue: false, lazyConnect: true })
     const cut = redisSharedDomains(closed, { onFault: error => faults.push(error) })
-    await cut.write('plain.org', { kind: 'accepts', ttlMs: LEASE_MS })
+    await cut.write('plain.org', { kind: 'refuses', ttlMs: LEASE_MS })
     expect(await cut.read('plain.org')).toBeUndefined()
     expect(faults).toHaveLength(2)
   })

@@ -12,7 +12,7 @@ import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/re
 import { readTable } from '../../services/verify/providers/http-table.ts'
 import { ENTRY_OF, readList } from '../../services/verify/providers/email-lists.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
-import { dmarcPolicy } from '../../services/verify/providers/sender-policies.ts'
+import { SenderPolicies } from '../../services/verify/providers/sender-policies.ts'
 import { spfPolicy } from '../../services/verify/mailboxes/spf.ts'
 import { ReplyReader } from '../../services/verify/mailboxes/replies.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
@@ -346,7 +346,14 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
   },
   {
     name: 'the DMARC record of a mail domain',
-    parse: async bytes => await dmarcPolicy('x.org', async () => [bytes.toString()]),
+    parse: async bytes => {
+      const records = [bytes.toString()]
+      const policies = new SenderPolicies(
+        async () => ({ kind: 'found', records }),
+        { isAvailable: async () => true, keepMs: 9, keepNegativeMs: 9, maxDomains: 9 })
+      await policies.find(['x.org'])
+      return policies.known('x.org')
+    },
     shapes: {
       'spaces before the version': size => `v=${fill(' ')(size)}`,
       'many tags': size => `v=DMARC1;${fill('p=none;')(size)}`,

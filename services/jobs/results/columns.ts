@@ -41,8 +41,8 @@ export function rowFieldsOf (
 }
 
 /**
- * Columns of phone numbers that belong to the input of a row, so that equal numbers are one contact.
- * They are read from it and the number when the results are.
+ * Columns of phone numbers that belong to the input of a row, so that equal numbers are one
+ * contact. They are read from it and the number when the results are.
  */
 export const INPUT_COLUMNS: Readonly<Record<string, (input: string, e164: string) => string>> = {
   extension: extensionOf, vanity: vanityOf,

@@ -26,9 +26,9 @@ type EmailDomainOptions = {
 
 /**
  * Checks mail addresses by lists and, with `domains`, by DNS. `catch_all` stays blank, without DNS
- * `mx_found` and all about the domain too. A domain without an answer of DNS before the deadline has the kind `fault`; a
- * late answer is cached for the next check. `suggestion` has only the probable domain, which
- * `derive` completes to an address.
+ * `mx_found` and all about the domain too. A domain without an answer of DNS before the deadline
+ * has the kind `fault`; a late answer is cached for the next check. `suggestion` has only the
+ * probable domain, which `derive` completes to an address.
  */
 export function createEmailDomainProvider (
   { domains, lists = () => builtInLists }: EmailDomainOptions = {}

@@ -1,7 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import Type, { type Static, type TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
-import { LINE_TYPES, PROVIDER_REASONS, ROW_STATUSES, VOIP_TYPES } from '../../../schemas/api/verdicts.ts'
+import {
+  LINE_TYPES, PROVIDER_REASONS, ROW_STATUSES, VOIP_TYPES,
+} from '../../../schemas/api/verdicts.ts'
 import { columnsOf, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { publicPath } from '../../runtime/platform/config.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'

@@ -141,7 +141,7 @@ const POLICIES = ['none', 'quarantine', 'reject'] as const
  * The policy of a domain by its record, or by that of the domain that its owner has registered
  * (RFC 7489, 6.6.3). Rejects as `texts` does.
  */
-export async function dmarcPolicy (
+async function dmarcPolicy (
   domain: string, texts: (name: string) => Promise<readonly string[]>
 ): Promise<DmarcPolicy> {
   const registered = getDomain(domain, { allowPrivateDomains: true }) ?? domain

@@ -193,6 +193,8 @@ describe('another command', () => {
     expect(service.requests.map(decodeURIComponent)).toEqual(['GET /jobs/job_1/results?format=csv' +
       '&status=valid,risky&reason=deliverable&source=live&line_type=mobile,voip&country=US,DE' +
       '&columns=e164,row&duplicates=drop&safe=spreadsheet'])
+    const more = await run(['results', 'job_1', '--drop-duplicates', '--one-per-mailbox'])
+    expect(more.service.requests).toEqual(['GET /jobs/job_1/results?format=csv&duplicates=mailbox'])
   })
 
   it('reports a failure as text and as JSON', async () => {

@@ -209,7 +209,7 @@ describe('an invalid query gets an error that says what to do', () => {
       `line_type[0] must be one of: ${LINE_TYPES.join(', ')}.`],
     [`/jobs/${JOB_ID}/results?country=US,UK`,
       'country[1] is not valid. It is: An ISO 3166-1 code of two letters, such as US.'],
-    [`/jobs/${JOB_ID}/results?duplicates=keep`, 'duplicates must be "drop", or be left out.'],
+    [`/jobs/${JOB_ID}/results?duplicates=keep`, 'duplicates must be one of: drop, mailbox.'],
     [`/jobs/${JOB_ID}/results?columns=row,rows`,
       `columns[1] must be one of: ${ROW_FIELDS.join(', ')}.`],
     [`/jobs/${JOB_ID}/results?columns=row,input,row`, 'columns has a value twice. Send each once.'],

@@ -324,11 +324,20 @@ describe('the selection of results', () => {
     expect(keep?.(cellsOf({ country: 'US' }))).toBe(true)
   })
 
+  it('of one row for each mailbox is for e-mail addresses only', () => {
+    expect(selectionOf({ duplicates: 'mailbox' }, 'whatsapp', 'csv')).toMatchObject({
+      code: 'invalid_request',
+      param: 'duplicates',
+      message: expect.stringContaining('is for e-mail addresses, and the job is of whatsapp'),
+    })
+  })
+
   it('has a word of its own for the entity tag', () => {
     const queries: readonly ResultsQuery[] = [
       {}, { status: ['valid'] }, { source: ['live'] }, { status: ['valid', 'risky'] },
       { reason: ['timeout'] }, { line_type: ['mobile'] }, { country: ['US'] },
-      { duplicates: 'drop' }, { columns: ['row'] }, { columns: ['row', 'input'] },
+      { duplicates: 'drop' }, { duplicates: 'mailbox' }, { columns: ['row'] },
+      { columns: ['row', 'input'] },
       { columns: ['input', 'row'] }, { columns: ['row'], duplicates: 'drop' },
     ]
     expect(new Set(queries.map(query => select(query).word)).size).toBe(queries.length)

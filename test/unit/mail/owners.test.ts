@@ -58,7 +58,8 @@ describe('the mail provider of an exchange', () => {
   })
 
   it.each([
-    'mail.firm.org', 'google.com.evil.org', 'notgoogle.com', 'mx.zoho.company', 'com', 'outlook.com',
+    'mail.firm.org', 'google.com.evil.org', 'notgoogle.com', 'mx.zoho.company', 'com',
+    'outlook.com',
     // Machines of customers, not the mail service of their host.
     'ec2-54-1-2-3.compute-1.amazonaws.com', 'ip-10-1-2-3.ip.secureserver.net', 'vps1.ovh.net',
     '',
@@ -89,7 +90,9 @@ describe('the table of mail owners', () => {
     expect(ownerOfDomain(domain)?.owner).toBe(owner)
   })
 
-  it.each(['firm.org', 'notgmail.com', 'sub.gmail.com', 'yahoo.company'])('does not have %s', it => {
-    expect(ownerOfDomain(it)).toBeUndefined()
+  it.each([
+    'firm.org', 'notgmail.com', 'sub.gmail.com', 'yahoo.company',
+  ])('does not have %s', domain => {
+    expect(ownerOfDomain(domain)).toBeUndefined()
   })
 })

@@ -203,7 +203,8 @@ describe('a column that a vendor fills', () => {
   it.each([
     ['line_type', 'mobile', 'CELL'], ['timezone', 'Europe/Berlin', 'Europe/Zyxoria'],
     ['timezone', 'Asia/Calcutta', 'Zyxoria'], ['mcc', '262', '26'], ['mnc', '01', '1'],
-    ['ported', 'true', 'yes'], ['voip_type', 'non_fixed', 'nonFixedVoip'], ['whatsapp', 'false', 'False'], ['catch_all', 'true', '1'],
+    ['ported', 'true', 'yes'], ['voip_type', 'non_fixed', 'nonFixedVoip'],
+    ['whatsapp', 'false', 'False'], ['catch_all', 'true', '1'],
     ['suggestion', 'gmail.com', 'zyxoria.com'],
   ])('%s accepts %s, but not %s', (column, good, bad) => {
     expect([read(column, good), read(column, bad)]).toEqual([good, undefined])
