@@ -325,7 +325,8 @@ describe('the selection of results', () => {
   })
 
   it('of one row for each mailbox is for e-mail addresses only', () => {
-    expect(selectionOf({ duplicates: 'mailbox' }, 'whatsapp', 'csv')).toMatchObject({
+    const job = { service: 'whatsapp', ids: false, form: 'csv' } as const
+    expect(selectionOf({ duplicates: 'mailbox' }, job)).toMatchObject({
       code: 'invalid_request',
       param: 'duplicates',
       message: expect.stringContaining('is for e-mail addresses, and the job is of whatsapp'),
