@@ -372,6 +372,14 @@ export function selectionOf (
         'duplicates=drop.',
     }
   }
+  if (query.duplicates === 'mailbox' && query.provisional !== undefined) {
+    return {
+      code: 'invalid_request',
+      param: 'duplicates',
+      message: 'duplicates=mailbox is for jobs that have ended: which row of a mailbox is the ' +
+        'first is not known before. Send duplicates=drop, or leave provisional out.',
+    }
+  }
   const wanted = { ...query, country: query.country?.map(code => code.toUpperCase()) }
   const keep = createRowFilter(service, wanted)
   const { duplicates, join } = query

@@ -331,6 +331,10 @@ describe('the selection of results', () => {
       param: 'duplicates',
       message: expect.stringContaining('is for e-mail addresses, and the job is of whatsapp'),
     })
+    const running = { service: 'email-validation', ids: false, form: 'jsonl' } as const
+    expect(selectionOf({ duplicates: 'mailbox', provisional: 'true' }, running)).toMatchObject({
+      code: 'invalid_request', message: expect.stringContaining('is for jobs that have ended'),
+    })
   })
 
   it('has a word of its own for the entity tag', () => {

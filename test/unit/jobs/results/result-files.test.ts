@@ -52,7 +52,7 @@ describe('a workbook of results', () => {
     const xml = await partOf(bytes, 'xl/worksheets/sheet1.xml')
     expect(xml).toContain('<pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" ' +
       'state="frozen"/>')
-    expect(xml).toContain('<autoFilter ref="A1:T3"/>')
+    expect(xml).toContain('<autoFilter ref="A1:V3"/>')
     expect(xml).toContain('<c r="A2"><v>1</v></c><c r="B2" s="1" t="inlineStr"><is><t>0049170</t>')
     expect(xml).toContain('<is><t>=HYPERLINK("http://a")</t></is>')
     expect(xml).not.toContain('<f>')
