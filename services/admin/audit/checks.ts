@@ -222,6 +222,9 @@ type ResultCounts = {
   readonly byVerdict: VerdictCounts
 }
 
+/** Reasons of contacts that the lists of the organization refuse; their duplicates repeat them. */
+const REFUSED: ReadonlySet<string> = new Set(['block_listed', 'suppressed'])
+
 /** Reads a result file to its end; rejects for invalid CSV. */
 export async function countResults (
   csv: AsyncIterable<string | Uint8Array>
@@ -235,7 +238,8 @@ export async function countResults (
     if (counts.outOfOrder === 0 && record['row'] !== String(counts.rows)) {
       counts.outOfOrder = counts.rows
     }
-    const hasVerdict = record['status'] !== 'unknown' && record['source'] !== 'preflight'
+    const hasVerdict = record['status'] !== 'unknown' && record['source'] !== 'preflight' &&
+      !REFUSED.has(record['reason'] ?? '')
     if (hasVerdict) counts.succeeded += 1
     if (hasVerdict && record['source'] === 'live') counts.billable += 1
     if (record['reason'] === 'internal') counts.internal += 1

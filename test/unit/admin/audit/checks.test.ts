@@ -285,16 +285,17 @@ it.each<{ type: EventType, tenth?: number, change?: Partial<Job>, known: boolean
 
 it('the audit counts the rows of a result file', async () => {
   const csv = ['row,status,source,reason\r\n', '1,valid,live,\r\n2,unknown,none,internal\r\n',
-    '3,invalid,preflight,\r\n5,valid,duplicate,\r\n6,risky,cache,\r\n']
+    '3,invalid,preflight,\r\n5,valid,duplicate,\r\n6,risky,cache,\r\n',
+    '7,invalid,preflight,suppressed\r\n8,invalid,duplicate,suppressed\r\n']
   expect(await countResults((async function * () { yield * csv })())).toEqual({
-    rows: 5,
+    rows: 7,
     outOfOrder: 4,
     billable: 1,
     succeeded: 3,
     internal: 1,
-    bySource: { live: 1, none: 1, preflight: 1, duplicate: 1, cache: 1 },
+    bySource: { live: 1, none: 1, preflight: 2, duplicate: 2, cache: 1 },
     byVerdict: {
-      'valid ': 2, 'unknown internal': 1, 'invalid ': 1, 'risky ': 1,
+      'valid ': 2, 'unknown internal': 1, 'invalid ': 1, 'risky ': 1, 'invalid suppressed': 2,
     },
   })
   expect(checkResults(counted, { ...results, succeeded: 2, internal: 1 })).toEqual([])
