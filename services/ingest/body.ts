@@ -240,14 +240,15 @@ function describeFinding (finding: Finding): ApiError | undefined {
     case 'fine': return undefined
     case 'deep': return describeNesting(finding.path)
     case 'many items': return { code: 'too_many_inputs', param: 'inputs' }
-    case 'many keys': return finding.path === undefined
-      ? { code, message: `An object has more than ${finding.limit} fields. Send fewer.` }
-      : {
-        code,
-        param: shown(finding.path),
-        message: `The objects up to ${finding.path} have more than ${finding.limit} different ` +
-          'fields. Leave out those that the request does not have.',
+    case 'many keys': {
+      const { limit, path } = finding
+      if (path === undefined) {
+        return { code, message: `An object has more than ${limit} fields. Send fewer.` }
       }
+      const message = `The objects up to ${path} have more than ${limit} different fields. Leave ` +
+        'out those that the request does not have.'
+      return { code, param: shown(path), message }
+    }
     case 'duplicate': return {
       code, param: shown(finding.key), message: 'The field appears twice. Send it once.',
     }
