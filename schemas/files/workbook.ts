@@ -308,13 +308,14 @@ function chooseSheet (sheets: readonly Sheet[], wanted: string | undefined): She
 }
 
 /** Formats that show dates in the way of the reader's country, by their ids (ECMA-376, 18.8.30). */
-const BUILT_IN_FORMATS: Readonly<Record<number, string>> = {
-  1: '0', 2: '0.00', 3: '#,##0', 4: '#,##0.00', 9: '0%', 10: '0.00%', 11: '0.00E+00', 12: '# ?/?',
-  13: '# ??/??', 14: 'yyyy-mm-dd', 15: 'd-mmm-yy', 16: 'd-mmm', 17: 'mmm-yy', 18: 'h:mm AM/PM',
-  19: 'h:mm:ss AM/PM', 20: 'h:mm', 21: 'h:mm:ss', 22: 'yyyy-mm-dd h:mm', 37: '#,##0 ;(#,##0)',
-  38: '#,##0 ;(#,##0)', 39: '#,##0.00;(#,##0.00)', 40: '#,##0.00;(#,##0.00)', 45: 'mm:ss',
-  46: '[h]:mm:ss', 47: 'mm:ss.0', 48: '##0.0E+0', 49: '@',
-}
+const BUILT_IN_FORMATS: ReadonlyMap<number, string> = new Map([
+  [1, '0'], [2, '0.00'], [3, '#,##0'], [4, '#,##0.00'], [9, '0%'], [10, '0.00%'],
+  [11, '0.00E+00'], [12, '# ?/?'], [13, '# ??/??'], [14, 'yyyy-mm-dd'], [15, 'd-mmm-yy'],
+  [16, 'd-mmm'], [17, 'mmm-yy'], [18, 'h:mm AM/PM'], [19, 'h:mm:ss AM/PM'], [20, 'h:mm'],
+  [21, 'h:mm:ss'], [22, 'yyyy-mm-dd h:mm'], [37, '#,##0 ;(#,##0)'], [38, '#,##0 ;(#,##0)'],
+  [39, '#,##0.00;(#,##0.00)'], [40, '#,##0.00;(#,##0.00)'], [45, 'mm:ss'], [46, '[h]:mm:ss'],
+  [47, 'mm:ss.0'], [48, '##0.0E+0'], [49, '@'],
+])
 
 /** The number format of each style of cells; undefined for the general one. */
 async function readFormats (parts: WorkbookParts): Promise<readonly (string | undefined)[]> {
@@ -333,7 +334,7 @@ async function readFormats (parts: WorkbookParts): Promise<readonly (string | un
       if (name === 'cellXfs') isInCells = false
     },
   })
-  const patterns = ids.map(id => named.get(id) ?? BUILT_IN_FORMATS[id])
+  const patterns = ids.map(id => named.get(id) ?? BUILT_IN_FORMATS.get(id))
   return patterns.map(pattern => pattern === undefined || isGeneral(pattern) ? undefined : pattern)
 }
 

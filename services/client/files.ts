@@ -56,7 +56,9 @@ export class InputFile {
     }
     try {
       this.#sheet = await sheetAsCsv(this.readStart(this.bytes), {
-        sheet, maxInflatedBytes: MAX_INFLATED_BYTES, maxBytes: MAX_INFLATED_BYTES,
+        sheet,
+        maxInflatedBytes: MAX_INFLATED_BYTES,
+        maxBytes: MAX_INFLATED_BYTES,
         pause: async () => {},
       })
     } catch (error) {

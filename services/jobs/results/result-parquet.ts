@@ -28,9 +28,11 @@ export async function * parquetPieces (
   }
   let values: unknown[][] = columns.map(() => [])
   let count = 0
-  const write = () => {
+  const write = async () => {
     const columnData = columns.map(({ name }, at) => ({ name, data: values[at] as [] }))
-    void parquet.write({ columnData: columnData satisfies ColumnSource[], rowGroupSize: count })
+    await parquet.write({
+      columnData: columnData satisfies ColumnSource[], rowGroupSize: count,
+    })
     values = columns.map(() => [])
     count = 0
     return take()
@@ -42,11 +44,11 @@ export async function * parquetPieces (
       count += 1
       if (count < GROUP_ROWS) continue
       await yieldToEventLoop('bulk', tenant)
-      yield write()
+      yield await write()
     }
   }
-  if (count > 0) yield write()
-  void parquet.finish()
+  if (count > 0) yield await write()
+  await parquet.finish()
   yield take()
 }
 
@@ -65,7 +67,7 @@ function schemaOf (columns: readonly ResultColumn[]): SchemaElement[] {
           converted_type: 'TIMESTAMP_MILLIS',
           logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MILLIS' },
         }
-        case 'text': return {
+        default: return {
           ...common, type: 'BYTE_ARRAY', converted_type: 'UTF8', logical_type: { type: 'STRING' },
         }
       }

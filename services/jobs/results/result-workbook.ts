@@ -110,6 +110,7 @@ function summarySheet (job: JobBody): string {
     '</sheetData></worksheet>'
 }
 
+// oxlint-disable-next-line no-control-regex
 const SPECIAL = /[&<>\u0000-\u001f\ufffe\uffff]|_x[0-9a-f]{4}_/gi
 const AT_AN_END = /^\s|\s$|\n/
 

@@ -132,9 +132,9 @@ describe('a file that is no workbook within the limits', () => {
     ['four bytes', Buffer.from('PK\x03\x04'), /damaged/],
     ['no sheet', workbookOf({ sheets: [] }), /no sheet with cells/],
     ['XML that ends early', workbookOf({ rows: '<row><c>' }), /damaged/],
-    ['a document type', workbookOf({ more: {
-      'xl/worksheets/s0.xml': '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>',
-    } }), /damaged/],
+    ['a document type', workbookOf({
+      more: { 'xl/worksheets/s0.xml': '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>' },
+    }), /damaged/],
     ['a foreign entity', workbookOf({ rows: rowOf(1, '&b;') }), /damaged/],
     ['a missing shared text', workbookOf({ rows: '<row><c t="s"><v>9</v></c></row>' }), /damaged/],
     ['rows twice', workbookOf({ rows: rowOf(2, 'a') + rowOf(2, 'b') }), /damaged/],
