@@ -60,8 +60,8 @@ const smtpConfig = {
     256, 'Maximum concurrent sessions with mail servers, of which one tenant alone gets three ' +
       'quarters.'),
   SMTP_CONCURRENCY: atLeastOne(
-    2, 'Maximum concurrent sessions of all processes with one mail server, from one egress; large ' +
-      'owners of servers have limits of their own.'),
+    2, 'Maximum concurrent sessions of all processes with one mail server, from one egress; ' +
+      'large owners of servers have limits of their own.'),
   SMTP_PER_MINUTE: atLeastOne(
     60, 'Maximum new sessions per minute of all processes with one mail server, from one egress; ' +
       'large owners of servers have limits of their own.'),

@@ -1,6 +1,6 @@
 -- Notes what sessions learnt of an exchange, for a day from the first note.
--- KEYS: exchange. ARGV: the JSON of any of limit, open and closed (domains that accept any name, and
--- that do not), and accepted (the egress of which it has accepted a recipient).
+-- KEYS: exchange. ARGV: the JSON of any of limit, open and closed (domains that accept any name,
+-- and that do not), and accepted (the egress of which it has accepted a recipient).
 local key = KEYS[1]
 local args = cjson.decode(ARGV[1])
 local DAY_MS = 86400000

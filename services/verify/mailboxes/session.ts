@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import {
-  isOfDomain, isTooFast, type Reading, readReply, ReplyReader, type SmtpReply, type SmtpStep, waitOf,
+  isOfDomain, isTooFast, type Reading, readReply, ReplyReader, type SmtpReply, type SmtpStep,
+  waitOf,
 } from './replies.ts'
 
 /** Our identity; a mail server may compare the name with our address. */
