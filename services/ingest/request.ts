@@ -1,7 +1,9 @@
 import { createHmac, type Hmac, type KeyObject } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
-import { type CreateJobBody, type JobInput, MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
+import {
+  type CreateJobBody, type JobInput, MAX_INPUT_CHARACTERS,
+} from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import type { Submission } from '../jobs/send.ts'

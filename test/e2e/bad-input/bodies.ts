@@ -64,7 +64,8 @@ describe('a body', () => {
   })
 
   it.each([
-    ['[', undefined], ['{"a":', 'a.a'], ['{"service":"phone-validation","inputs":[', 'inputs[0].inputs'],
+    ['[', undefined], ['{"a":', 'a.a'],
+    ['{"service":"phone-validation","inputs":[', 'inputs[0].inputs'],
   ])(`${row(6)}: of %s`, async (opening, param) => {
     for (const levels of [9, 100_000]) {
       expect(await refusal(opening.repeat(levels))).toEqual(invalid(param))

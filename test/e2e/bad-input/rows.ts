@@ -96,7 +96,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
     where: `${CONTRACT}/neutrality.ts: is in no response, file, event or history`,
   },
   53: here('a deadline that is no whole number of seconds from a minute to two days is 400'),
-  54: here('an id that is no text, over 128 characters or with control characters is 400 and named'),
+  54: here('an id that is no text, over 128 characters or with control characters is 400, named'),
   55: here('100,000 ids of 128 characters are accepted, and objects of many shapes 400 at once'),
 }
 
