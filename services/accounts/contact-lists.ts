@@ -106,16 +106,15 @@ function entriesFor (contact: string, shapes: ReadonlySet<string>): readonly Ent
     ? { shape: 'number', value: contact }
     : { shape: 'address', value: addressOf(local, domain) }
   const labels = domain.split('.')
-  const parts = at < 0
-    ? countDown(contact.length).map(length =>
-        ({ shape: `prefix:${length}`, of: () => contact.slice(0, length) }))
-    : countDown(labels.length).map(length =>
-        ({ shape: `domain:${length}`, of: () => labels.slice(-length).join('.') }))
-  return [whole, ...parts.filter(({ shape }) => shapes.has(shape))
-    .map(({ shape, of }) => ({ shape, value: of() }))].filter(({ shape }) => shapes.has(shape))
+  const entries = shapes.has(whole.shape) ? [whole] : []
+  for (let length = at < 0 ? contact.length : labels.length; length > 0; length--) {
+    const shape = at < 0 ? `prefix:${length}` : `domain:${length}`
+    if (!shapes.has(shape)) continue
+    const value = at < 0 ? contact.slice(0, length) : labels.slice(-length).join('.')
+    entries.push({ shape, value })
+  }
+  return entries
 }
-
-const countDown = (from: number) => Array.from({ length: from }, (_, index) => from - index)
 
 /** The name of the record with the key of an organization's lists and the shapes of its entries. */
 const listsOf = (orgId: string) => `lists:${orgId}`

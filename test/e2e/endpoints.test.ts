@@ -239,7 +239,7 @@ describe('a job that is cancelled', () => {
     expect((await ask('/jobs?status=cancelled', { key })).json.data).toMatchObject([{ id }])
   })
 
-  it('before its checks have started costs nothing and has a complete file with its ids', async () => {
+  it('before its checks have started costs nothing and has a whole file with its ids', async () => {
     const sent = ['+12127365009', 'call me', '+12127365009']
     const id = await whileHalted(async () => {
       const inputs = sent.map((input, row) => ({ input, id: `id ${row}` }))

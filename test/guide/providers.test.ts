@@ -87,7 +87,7 @@ describe('the guide to providers', () => {
         await emailVerdict('jane@ietf.org', { mail: 'accepts', probed })
       return `${status} ${reason} ${confidence}`
     }))
-    expect(rows).toHaveLength(17)
+    expect(rows).toHaveLength(18)
     expect(rows.filter((row) => !outcomes.includes(row))).toEqual([])
   })
 

@@ -126,7 +126,7 @@ it('what Redis loses is restored from the topic, in the order of the changes', a
       const org = `org_${++runs}`
       const wanted = new Map<string, ListAction>()
       let kept: Buffer[] = []
-      const keys = async () => await redis.keys(`*list*`)
+      const keys = async () => await redis.keys('*list*')
       const dump = async () => await Promise.all((await keys()).map(key => redis.dumpBuffer(key)))
       let keptKeys: string[] = []
       for (const [index, { texts, action }] of changes.entries()) {

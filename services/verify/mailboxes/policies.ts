@@ -226,7 +226,7 @@ function ownPolicyOf (
   }
   return {
     owner: ownerOf(exchange.toLowerCase()),
-    // None: `limiterOf` tells its servers apart.
+    // None, so that `limiterOf` limits each server.
     exchanges: [],
     domains: [],
     sessions,

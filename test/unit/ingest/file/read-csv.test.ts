@@ -71,7 +71,8 @@ describe('a CSV file', () => {
   })
 
   it('is Windows-1252 if it is not UTF-8', async () => {
-    const text = 'Name;E-Mail;Preis\r\nMüller;j\u00f6rg@example.com;5 \u0080\r\n\u0093ä\u0094;x;\r\n'
+    const text = 'Name;E-Mail;Preis\r\nMüller;j\u00f6rg@example.com;5 \u0080\r\n' +
+      '\u0093ä\u0094;x;\r\n'
     const { columns, inputs, lines } = await read(Buffer.from(text, 'latin1'), { column: 'E-Mail' })
     expect([columns, inputs]).toEqual([['Name', 'E-Mail', 'Preis'], ['jörg@example.com', 'x']])
     expect(lines).toEqual(['Müller,jörg@example.com,5 €', '“ä”,x,'])

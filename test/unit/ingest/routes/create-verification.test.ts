@@ -70,7 +70,8 @@ describe('a verification', () => {
     expect(answer.headers).toMatchObject({
       location: `/api/v1/jobs/${JOB_ID}`, 'content-type': 'application/json; charset=utf-8',
     })
-    expect(pages).toEqual([[closed, MANIFEST, { limit: 2, inlineResults: [], withReference: true }]])
+    const options = { limit: 2, inlineResults: [], withReference: true }
+    expect(pages).toEqual([[closed, MANIFEST, options]])
     expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual([[JOB_ID, 'org_01.live']])
   })
 
