@@ -15,7 +15,7 @@ import {
   customerRoutes, type Exchange, field, forCustomer, may, type PageDeps, sendCsv, type Visit,
 } from './context.ts'
 import { isStillSignedIn, requesterOf } from './guard.ts'
-import { count, html, type Html, money, time } from './html.ts'
+import { count, html, type Html, time } from './html.ts'
 import {
   attemptTable, breakdown, isEnded, jobName, jobState, jobTable, MAX_LIVE_JOBS, moneyTable,
   stateText, uploadLink, waitingRows,

@@ -48,10 +48,10 @@ async function sendOverview (
 async function findFailing (client: Client): Promise<readonly FailingEndpoint[]> {
   const endpoints = (await client.webhookEndpoints()).filter(({ enabled }) => enabled)
   const latest = await Promise.all(endpoints.map(async ({ id, url }) => {
-    for await (const attempt of client.endpointDeliveries(id)) return { id, url, attempt }
-    return undefined
+    const first = await client.endpointDeliveries(id)[Symbol.asyncIterator]().next()
+    return first.done === true ? [] : [{ id, url, attempt: first.value }]
   }))
-  return latest.filter(endpoint => endpoint !== undefined)
+  return latest.flat()
     .filter(({ attempt: { outcome } }) => outcome !== 'delivered' && outcome !== 'discarded')
 }
 

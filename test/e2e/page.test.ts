@@ -160,7 +160,7 @@ describe('a file', () => {
   it('has its country chosen by name, and its service follows its column and reverse', async () => {
     await page.goto('/live/upload')
     const buffer = Buffer.from('name,phone,mail\nAnn,030 901820,ann@example.org\n')
-    await page.getByLabel('CSV file')
+    await page.getByLabel('File', { exact: true })
       .setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer })
     const [column, service, country] = ['Column', 'Service', 'Country']
       .map(name => page.getByRole('combobox', { name })) as [Locator, Locator, Locator]
@@ -183,7 +183,7 @@ describe('a file', () => {
 
   it('is quoted, confirmed and watched to its end with the keyboard alone', async () => {
     await page.goto('/live/upload')
-    await tabTo(page, 'CSV file')
+    await tabTo(page, 'File')
     const opening = page.waitForEvent('filechooser')
     await page.keyboard.press('Enter')
     const buffer = Buffer.from(PEOPLE)
@@ -221,11 +221,13 @@ describe('a file', () => {
     await page.goto('/test/upload')
     const lines = Array.from({ length: 100_001 }, (_, at) =>
       `"${at === 99_999 ? 'two\nlines' : 'one'}",+1646${7_300_000 + at}`)
-    await page.getByLabel('CSV file').setInputFiles({
-      name: 'large.csv', mimeType: 'text/csv', buffer: Buffer.from(`note,phone\n${lines.join('\n')}`),
+    await page.getByLabel('File', { exact: true }).setInputFiles({
+      name: 'large.csv',
+      mimeType: 'text/csv',
+      buffer: Buffer.from(`note,phone\n${lines.join('\n')}`),
     })
     await page.getByRole('button', { name: 'Show the price' }).click()
-    await page.getByText(/^Computing the price, part \d of 2/).waitFor()
+    await page.locator('#working').getByText(/^Computing the price, part \d of 2/).waitFor()
     await page.getByText('The file becomes 2 jobs.').waitFor()
     const quoted = page.getByRole('row', { name: /^All 100,001/ })
     expect(await quoted.count()).toBe(1)
@@ -238,6 +240,7 @@ describe('a file', () => {
 
   it('has a breakdown, a preview and the file of the interface', async () => {
     const { jobId } = made
+    await page.goto(`/live/jobs/${jobId}`)
     const table = page.locator(`#breakdown-${jobId}`)
     const cells = (await table.locator('tbody tr').allTextContents())
       .map(line => line.trim().replace(/\s+/g, ' '))
@@ -261,7 +264,7 @@ describe('a file', () => {
     expect(file).toContain("'=1+1")
   })
 
-  it('has its verdicts, counted by country too, and rows that are filtered and sorted', async () => {
+  it('has verdicts, counted by country too, and rows that are filtered and sorted', async () => {
     await page.goto(`/live/jobs/${made.jobId}`)
     expect(await page.getByRole('img', { name: 'Verdicts: Valid 99.7 %' }).first().isVisible())
       .toBe(true)

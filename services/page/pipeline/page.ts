@@ -102,7 +102,9 @@ function renderTexts (status: PipelineStatus): Texts {
   }
   for (const stage of STAGES) {
     const { instances = 0, perSecond, oldestSeconds, isPaused } = figures.stages.get(stage) ?? {}
-    const age = oldestSeconds === undefined ? undefined : `${Math.max(0, oldestSeconds).toFixed(1)} s`
+    const age = oldestSeconds === undefined
+      ? undefined
+      : `${Math.max(0, oldestSeconds).toFixed(1)} s`
     texts[`done-${stage}`] = isPaused === true
       ? 'paused'
       : rateText(perSecond, UNITS[stage] ?? 'rows/s')

@@ -5,13 +5,19 @@ for (const { dataset } of document.querySelectorAll('[data-live]')) subscribe(da
 loadParts()
 
 /** Loads what takes the server some time, after the rest of the page. */
-async function loadParts () {
+function loadParts () {
   for (const element of document.querySelectorAll('[data-part]')) {
-    const response = await fetch(element.dataset.part).catch(() => undefined)
-    // The server has escaped all values.
-    if (response?.ok === true) element.innerHTML = (await response.json()).html
-    else element.textContent = 'The results could not be counted. Load the page again.'
+    loadPart(element).catch(() => {
+      element.textContent = 'The results could not be counted. Load the page again.'
+    })
   }
+}
+
+async function loadPart (element) {
+  const response = await fetch(element.dataset.part)
+  if (!response.ok) throw new Error(`${element.dataset.part} answered ${response.status}`)
+  // The server has escaped all values.
+  element.innerHTML = (await response.json()).html
 }
 
 function subscribe (url) {

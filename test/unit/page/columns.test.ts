@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { findContacts, hasHeader, hasNationalNumbers, namesOf } from '../../../services/page/static/columns.js'
+import {
+  findContacts, hasHeader, hasNationalNumbers, namesOf,
+} from '../../../services/page/static/columns.js'
 
 describe('the columns of an uploaded file', () => {
   it('have names in the first line unless it contains a contact', () => {
