@@ -138,7 +138,7 @@ const EXAMPLE_CELLS = {
   carrier: null,
   status: 'valid',
   source: 'live',
-  confidence: 90,
+  confidence: 50,
   generation_basis: null,
   reason: 'assigned_range',
   checked_at: '2026-08-11T10:00:02.500Z',

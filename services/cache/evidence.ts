@@ -75,13 +75,13 @@ export type Support = Readonly<Partial<Record<StoredCheck, Weights>>>
  * likely to be a problem. An accepted recipient says little until the server has refused a name
  * that does not exist. What only the words of a reply say, not its code, is never above 60. An
  * assigned range says nothing about the single subscriber, and a range that is missing from the
- * plan may have been assigned since. Where mobile numbers are ported (a `caution`), the first
- * holder of a range is often not the present carrier of a number. A verdict of a vendor has the
- * confidence that the configuration states.
+ * plan may have been assigned since: the plan alone is never above 60. Where mobile numbers are
+ * ported (a `caution`), the first holder of a range is often not the present carrier of a number. A
+ * verdict of a vendor has the confidence that the configuration states.
  */
 export const SUPPORT = {
-  assigned_range: { numbering_plan: { passed: 90 }, carrier_range: { passed: 30, caution: 30 } },
-  unassigned_range: { numbering_plan: { failed: 80 } },
+  assigned_range: { numbering_plan: { passed: 50 }, carrier_range: { passed: 20, caution: 20 } },
+  unassigned_range: { numbering_plan: { failed: 60 } },
   /** The verdict of a carrier service. */
   carrier: { carrier_range: { passed: 90, caution: 60 } },
   reserved_domain: { lists: { failed: 100 } },

@@ -101,6 +101,7 @@ type ProvisionalRow = ResultRow & {
 
 type PageQuery = RowSelection & Pick<ResultsQuery, 'limit' | 'cursor'>
 type ResultFileOptions = RowSelection & Pick<ResultsQuery, 'safe'>
+type ResultFileFormat = { readonly format?: 'csv' | 'xlsx' | 'parquet' }
 type Bytes = AsyncIterable<Uint8Array>
 
 const ENDED: readonly string[] = ['completed', 'cancelled', 'failed']
@@ -330,7 +331,7 @@ function compressed (): { readonly headers?: Record<string, string> } {
 
 /** Reads the results of a job as a file, as pages or as a stream of rows. */
 function resultsApi (send: Transport) {
-  const requestFile = (id: string, options: ResultFileOptions) =>
+  const requestFile = (id: string, options: ResultFileOptions & ResultFileFormat) =>
     send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, compressed())
 
   const resultsPage = (id: string, query: PageQuery = {}): Promise<ResultsPage> =>
@@ -344,9 +345,13 @@ function resultsApi (send: Transport) {
     results: async (id: string, options: ResultFileOptions = {}): Promise<string> =>
       (await requestFile(id, options)).text(),
 
-    /** The result file as a stream of bytes, for files that do not fit into memory. */
-    resultsFile: async (id: string, options: ResultFileOptions = {}): Promise<Bytes> =>
-      readBytes(await requestFile(id, options)),
+    /**
+     * The result file as a stream of bytes, for files that do not fit into memory: CSV, or
+     * `format: 'xlsx'` and `'parquet'`.
+     */
+    resultsFile: async (
+      id: string, options: ResultFileOptions & ResultFileFormat = {}
+    ): Promise<Bytes> => readBytes(await requestFile(id, options)),
 
     resultsPage,
 

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { AttemptBody } from '../../schemas/api/deliveries.ts'
+import { WORKBOOK_TYPE } from '../../schemas/api/file.ts'
 import { JOB_STATES } from '../../schemas/api/job.ts'
 import type { JobListBody } from '../../schemas/api/list-jobs.ts'
 import type { ResultRow, ResultsPage } from '../../schemas/api/results.ts'
@@ -51,6 +52,9 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
     route('GET', '/:mode/jobs/:id/results.csv', {
       access: 'results.view', records: 'results.downloaded',
     }, sendFile('all')),
+    route('GET', '/:mode/jobs/:id/results.xlsx', {
+      access: 'results.view', records: 'results.downloaded',
+    }, sendWorkbook),
     route('GET', '/:mode/jobs/:id/valid.csv', {
       access: 'results.view', records: 'results.downloaded',
     }, sendFile('valid')),
@@ -183,6 +187,18 @@ function sendFile (kind: 'all' | 'valid') {
     })
     return sendCsv(reply, kind === 'all' ? `${id}.csv` : `${id}.valid.csv`, Readable.from(chunks))
   }
+}
+
+/** All rows as a workbook. */
+async function sendWorkbook ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
+  const { id } = pathIds(request.params)
+  const { join } = request.query as Readonly<Record<string, unknown>>
+  const chunks = await visit.client.resultsFile(id, {
+    format: 'xlsx', ...join === 'original' && { join },
+  })
+  return reply.type(WORKBOOK_TYPE)
+    .header('content-disposition', `attachment; filename="${id}.xlsx"`)
+    .send(Readable.from(chunks))
 }
 
 /** The ids in a path; throws PageError 404 for an invalid id. */
@@ -326,6 +342,8 @@ function downloads (
       ${hasOriginalColumns && html`<a class="button quiet" download
         href="${path}/results.csv?join=original"
         title="The results beside the columns of your file">With your columns</a>`}
+      <a class="button quiet" download
+        href="${path}/results.xlsx${hasOriginalColumns ? '?join=original' : ''}">Download Excel</a>
       <a class="button" download href="${path}/results.csv">Download CSV</a>
     </div>`
 }

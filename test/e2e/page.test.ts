@@ -10,6 +10,7 @@ import { createOrganizationWith } from '../support/organizations.ts'
 import {
   PEOPLE, recordAnswers, signIn, startPageEnvironment, tabTo, unrestOf, violationsOf,
 } from '../support/page/page.ts'
+import { rowOf, workbookOf } from '../support/workbooks.ts'
 import { startReceiver, type Receiver } from '../support/webhooks/receiver.ts'
 
 const SECRET = /vj_(?:live|test)_[0-9A-Za-z]{36}|whsec_[A-Za-z0-9+/]{43}=/g
@@ -236,6 +237,30 @@ describe('a file', () => {
     const { data } = await environment.test.jobsPage()
     expect(data.map(({ metadata: { file }, totalRows }) => [file, totalRows]))
       .toEqual([['large.csv (2 of 2)', 1], ['large.csv (1 of 2)', 100_000]])
+  })
+
+  it('may be a workbook, and the results too', async () => {
+    await page.goto('/test/upload')
+    const buffer = workbookOf({
+      rows: rowOf(1, 'name', 'phone') + rowOf(2, 'Ann', '+16467301000') + rowOf(3, 'Bob', '12'),
+    })
+    await page.getByLabel('File', { exact: true })
+      .setInputFiles({ name: 'people.xlsx', mimeType: 'application/octet-stream', buffer })
+    const column = page.getByRole('combobox', { name: 'Column' })
+    await expect.poll(() => column.locator('option:checked').textContent()).toBe('phone')
+    await page.getByRole('button', { name: 'Show the price' }).click()
+    await page.getByRole('button', { name: 'Start the job' }).click()
+    await heading('people.xlsx').waitFor()
+    const [download] = await Promise.all([
+      page.waitForEvent('download'), page.getByRole('link', { name: 'Download Excel' }).click(),
+    ])
+    expect(download.suggestedFilename()).toMatch(/^job_\w+\.xlsx$/)
+    expect(readFileSync(await download.path()).subarray(0, 2).toString()).toBe('PK')
+    await page.goto('/test/upload')
+    await page.getByLabel('File', { exact: true }).setInputFiles({
+      name: 'x.xlsx', mimeType: 'application/octet-stream', buffer: buffer.subarray(0, 500),
+    })
+    await page.getByRole('alert').getByText('The workbook is damaged.').waitFor()
   })
 
   it('has a breakdown, a preview and the file of the interface', async () => {

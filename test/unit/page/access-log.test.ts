@@ -18,6 +18,7 @@ type Form = Readonly<Record<string, string>>
 const ACTIONS: Readonly<Record<string, readonly [target: string, details: object, form?: Form]>> = {
   'POST /sign-out': ['', {}],
   'GET /:mode/jobs/:id/results.csv': ['job_1', {}],
+  'GET /:mode/jobs/:id/results.xlsx': ['job_1', {}],
   'GET /:mode/jobs/:id/valid.csv': ['job_1', {}],
   'POST /:mode/jobs/:id/cancel': ['job_1', {}],
   'POST /:mode/jobs/:id/erase': ['job_1', { cache: 'yes' }, { cache: 'yes' }],

@@ -185,11 +185,15 @@ describe('the page of a job', () => {
     expect(body).toContain('>carrier<')
     expect(body).not.toContain('>reason<')
     const files = (text: string) =>
-      [...text.matchAll(/href="\/live\/jobs\/job_1\/(\w+\.csv[^"]*)"/g)].map(([, file]) => file)
-    expect(files(body)).toEqual(['valid.csv', 'results.csv'])
+      [...text.matchAll(/href="\/live\/jobs\/job_1\/(\w+\.(?:csv|xlsx)[^"]*)"/g)]
+        .map(([, file]) => file)
+    expect(files(body)).toEqual(['valid.csv', 'results.xlsx', 'results.csv'])
     const joined = await browse(done({ hasOriginalColumns: true }))
     expect(files((await joined.get(path)).body))
-      .toEqual(['valid.csv?join=original', 'results.csv?join=original', 'results.csv'])
+      .toEqual([
+        'valid.csv?join=original', 'results.csv?join=original', 'results.xlsx?join=original',
+        'results.csv',
+      ])
   })
 
   it('is shown without results when these are deleted or erased', async () => {
