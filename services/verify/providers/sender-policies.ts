@@ -113,12 +113,17 @@ export class SenderPolicies {
         spfPolicy(domain, async name => await this.#texts(name, name === domain)),
         dmarcPolicy(domain, async name => await this.#texts(name)),
       ])
-      this.#known.set(domain, { spf, dmarc })
-      await shared?.write(domain, `${spf ?? '-'} ${dmarc}`, keepMs)
+      await this.#keep(domain, { spf, dmarc }, keepMs)
     } catch (error) {
       if (!(error instanceof NoAnswer)) throw error
-      if (error.isDenial) this.#known.set(domain, {}, { ttl: keepNegativeMs })
+      if (error.isDenial) await this.#keep(domain, {}, keepNegativeMs)
     }
+  }
+
+  async #keep (domain: string, policy: SenderPolicy, ttlMs: number): Promise<void> {
+    this.#known.set(domain, policy, { ttl: ttlMs })
+    const { spf = UNKNOWN, dmarc = UNKNOWN } = policy
+    await this.#options.shared?.write(domain, `${spf} ${dmarc}`, ttlMs)
   }
 
   /** A name that `exists` has an answer: else the resolvers may deny that any name exists. */
@@ -175,12 +180,17 @@ const SPF_WORDS: readonly string[] = [
   'pass', 'fail', 'softfail', 'neutral', 'no_record', 'invalid',
 ] satisfies readonly SpfPolicy[]
 const DMARC_WORDS: readonly string[] = [...POLICIES, 'no_record', 'invalid']
+/** In place of a word. */
+const UNKNOWN = '-'
 
 /** A policy as `SenderPolicies` shares it; undefined for other text. */
 function readPolicy (text: string): SenderPolicy | undefined {
   const [spf = '', dmarc = '', ...rest] = text.split(' ')
-  const isPolicy = rest.length === 0 && DMARC_WORDS.includes(dmarc) &&
-    (spf === '-' || SPF_WORDS.includes(spf))
+  const isPolicy = rest.length === 0 && [...DMARC_WORDS, UNKNOWN].includes(dmarc) &&
+    [...SPF_WORDS, UNKNOWN].includes(spf)
   if (!isPolicy) return undefined
-  return { spf: spf === '-' ? undefined : spf as SpfPolicy, dmarc: dmarc as DmarcPolicy }
+  return {
+    spf: spf === UNKNOWN ? undefined : spf as SpfPolicy,
+    dmarc: dmarc === UNKNOWN ? undefined : dmarc as DmarcPolicy,
+  }
 }

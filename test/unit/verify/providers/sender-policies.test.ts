@@ -206,6 +206,32 @@ describe('a check that asks for policies', () => {
     expect([asked, policies.known('a.org')]).toEqual([[], undefined])
   })
 
+  it('shares that a domain does not exist', async () => {
+    const stored = new Map<string, readonly [text: string, ttlMs: number]>()
+    const policiesOf = () => new SenderPolicies(createPatientDns(server).texts, {
+      isAvailable: async () => true,
+      keepMs: 60_000,
+      keepNegativeMs: 5_000,
+      maxDomains: 100,
+      shared: {
+        read: async domain => {
+          const [text, ttlMs = 0] = stored.get(domain) ?? []
+          return text === undefined ? undefined : { text, ttlMs }
+        },
+        write: async (domain, text, ttlMs) => { stored.set(domain, [text, ttlMs]) },
+      },
+    })
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    onTestFinished(() => { vi.useRealTimers() })
+    await policiesOf().find(['gone.org'])
+    expect(stored.get('gone.org')).toEqual(['- -', 5_000])
+    server.questions.length = 0
+    const other = policiesOf()
+    await other.find(['gone.org'])
+    expect([other.known('gone.org'), server.questions])
+      .toEqual([{ spf: undefined, dmarc: undefined }, []])
+  })
+
   it('shares answers with other processes, and ignores what they cannot have written', async () => {
     const stored = new Map<string, string>([
       ['b.org', 'fail reject more'], ['c.org', '- none'], ['d.org', 'perhaps none'], ['e.org', ''],
