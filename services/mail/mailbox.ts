@@ -35,7 +35,8 @@ function atOwnDomain (local: string, domain: string, { mailbox }: MailOwner): st
   if (!hasRule) return `${local}@${domain}`
   const { tag, ignored = '', oneDomain = domain } = mailbox
   const base = withoutTag(local, tag)
-  const counted = [...base].filter(character => !ignored.includes(character)).join('')
+  let counted = base
+  for (const sign of ignored) counted = counted.replaceAll(sign, '')
   return `${counted === '' ? base : counted}@${oneDomain}`
 }
 

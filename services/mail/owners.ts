@@ -1,5 +1,3 @@
-import { LRUCache } from 'lru-cache'
-
 /** Which forms of an address reach one mailbox, by the words of the owner. */
 type MailboxRule = {
   /** What follows it in a local part is a tag that the sender may choose. */
@@ -212,29 +210,49 @@ export function isAnyOf (domain: string, domains: readonly string[]): boolean {
   return domains.some(pattern => matches(pattern, domain))
 }
 
-/** Remembers the owners of names, as a list has few domains and fewer exchanges. */
-function remembered (find: (name: string) => MailOwner | undefined) {
-  const owners = new LRUCache<string, { readonly owner: MailOwner | undefined }>({ max: 10_000 })
-  return (name: string): MailOwner | undefined => {
-    const known = owners.get(name)
-    if (known !== undefined) return known.owner
-    const owner = find(name)
-    owners.set(name, { owner })
-    return owner
+/** Finds owners by the patterns of the table, at the same cost however many there are. */
+class OwnerIndex {
+  readonly #exact = new Map<string, MailOwner>()
+  /** By the first label of patterns for all countries. */
+  readonly #anyCountry = new Map<string, MailOwner>()
+
+  constructor (patternsOf: (owner: MailOwner) => readonly string[]) {
+    for (const owner of MAIL_OWNERS) {
+      for (const pattern of patternsOf(owner)) {
+        const [label = '', rest] = pattern.split(/\.(.*)/)
+        if (rest === COUNTRY) this.#anyCountry.set(label, owner)
+        else this.#exact.set(pattern, owner)
+      }
+    }
+  }
+
+  find (domain: string): MailOwner | undefined {
+    const exact = this.#exact.get(domain)
+    if (exact !== undefined) return exact
+    const dot = domain.indexOf('.')
+    const owner = this.#anyCountry.get(domain.slice(0, dot))
+    return owner !== undefined && ANY_COUNTRY.test(domain.slice(dot + 1)) ? owner : undefined
   }
 }
 
+const byExchange = new OwnerIndex(({ exchanges }) => exchanges)
+const byDomain = new OwnerIndex(({ domains }) => domains)
+
 /** The owner of a mail exchange, with or without the dot of the root; undefined if not listed. */
-export const ownerOfExchange = remembered(exchange => {
-  const labels = exchange.toLowerCase().replace(/\.$/, '').split('.')
-  const parents = labels.map((_, index) => labels.slice(index).join('.'))
-  return MAIL_OWNERS.find(({ exchanges }) =>
-    parents.some(parent => isAnyOf(parent, exchanges)))
-})
+export function ownerOfExchange (exchange: string): MailOwner | undefined {
+  let name = exchange.toLowerCase().replace(/\.$/, '')
+  for (;;) {
+    const owner = byExchange.find(name)
+    const dot = name.indexOf('.')
+    if (owner !== undefined || dot < 0) return owner
+    name = name.slice(dot + 1)
+  }
+}
 
 /** The owner whose own mail domain it is; undefined if not listed. */
-export const ownerOfDomain = remembered(domain =>
-  MAIL_OWNERS.find(({ domains }) => isAnyOf(domain, domains)))
+export function ownerOfDomain (domain: string): MailOwner | undefined {
+  return byDomain.find(domain)
+}
 
 /** The value of `mail_provider` for a mail exchange. */
 export function mailProviderOf (exchange: string): string {
