@@ -18,7 +18,8 @@ const CODES: Readonly<Record<number, string>> = {
   405: 'method_not_allowed',
   406: 'not_acceptable',
   408: 'request_timeout',
-  409: 'job_not_completed job_not_ended job_not_cancellable cursor_moved webhook_endpoints_limit',
+  409: 'job_not_completed job_not_ended job_not_cancellable cursor_moved ' +
+    'webhook_endpoints_limit contact_lists_full',
   410: 'results_expired results_erased',
   413: 'body_too_large',
   415: 'unsupported_media_type',
