@@ -272,7 +272,9 @@ describe('the end of a job', () => {
     await accepted(store, tenant, acceptRequest('job_1'))
     const last = await store.tally(tenant, whole('job_1'))
     const { digest } = whole('job_1')
-    const manifest = [{ chunk: 0, digest, won: Buffer.of(255, 3), firstRow: 0, inputs: true }]
+    const manifest = [
+      { chunk: 0, digest, won: Buffer.of(255, 3), firstRow: 0, inputs: true, order: 1 },
+    ]
     expect(last).toMatchObject({
       kind: 'counted',
       ended: true,
@@ -329,7 +331,7 @@ describe('the end of a job', () => {
     expect(await store.fail(tenant, 'job_1', { digest, finished: open }))
       .toEqual({ ...failed, kind: 'known' })
     expect((await store.readWithManifest(tenant, 'job_1'))!.manifest.at(-1))
-      .toEqual({ chunk: 2, digest, won: open, firstRow: 0, inputs: false })
+      .toEqual({ chunk: 2, digest, won: open, firstRow: 0, inputs: false, order: 2 })
     expect(await store.unfinishedRows(tenant, 'job_1')).toBeUndefined()
   })
 
