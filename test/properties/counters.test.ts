@@ -85,8 +85,9 @@ class Story {
     return this.#rows.some(({ end }, row) => end === 'duplicate' && this.#ends[row] === 'lost')
   }
 
+  /** A job that has lost its key loses all of them. */
   get hasLostRows (): boolean {
-    return this.#ends.includes('lost')
+    return this.isUnreadable || this.#ends.includes('lost')
   }
 
   /** Status and reason of each row of the file. */
