@@ -28,6 +28,17 @@ export class ListEntryError extends RangeError {
   }
 }
 
+/** The organization has changed as many entries as it may in 24 hours. */
+export class ListChangesError extends RangeError {
+  override readonly name = 'ListChangesError'
+  readonly retryAfterSeconds: number
+
+  constructor (message: string, retryAfterSeconds: number) {
+    super(message)
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
 /** There is no room for further entries. */
 export class ListsFullError extends RangeError {
   override readonly name = 'ListsFullError'
@@ -137,6 +148,9 @@ const ENTRIES_OF_CHANGE = 2_000
 const CACHED_ORGANIZATIONS = 10_000
 const SHIPPED_WITHIN_MS = 10_000
 const POLL_MS = 50
+const DAY_SECONDS = 86_400
+/** String: the entries that an organization has changed since its first change of 24 hours. */
+const changedKey = (orgId: string) => globalKey(`lists:changed:${orgId}`)
 
 /** Entries have the first letter of their action. */
 const APPLY = `
@@ -182,7 +196,7 @@ export type ContactListsDeps = {
   readonly redis: RedisClient
   /** Of the class `results`. */
   readonly keys: Pick<OrganizationKeys, 'wrap' | 'unwrap'>
-  /** MAX_LIST_ENTRIES by default. */
+  /** The most entries, and changes in 24 hours; MAX_LIST_ENTRIES by default. */
   readonly maxEntries?: number
 }
 
@@ -214,6 +228,7 @@ export class ContactLists {
    * to the number of entries, once the topic has the change.
    * @throws ListEntryError for a text that is no entry; then nothing is changed.
    * @throws ListsFullError beyond MAX_LIST_ENTRIES; then nothing is changed.
+   * @throws ListChangesError beyond as many changes in 24 hours, as the topic keeps each of them.
    * @throws InfrastructureError when it is not known to be kept; then it can be repeated.
    */
   async change (
@@ -229,6 +244,7 @@ export class ContactLists {
       ? await this.#read(orgId)
       : await this.#widen(orgId, entries.map(({ shape }) => shape))
     if (lists === undefined) return 0
+    await this.#countChanges(orgId, entries.length)
     const keys = [VERSIONS_KEY, LISTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, bucketsOf(orgId)]
     let change = ''
     for (let from = 0; from < entries.length; from += ENTRIES_OF_CHANGE) {
@@ -342,6 +358,16 @@ export class ContactLists {
       this.#lists.delete(orgId)
       return { key, shapes: all }
     }
+  }
+
+  async #countChanges (orgId: string, entries: number): Promise<void> {
+    const key = changedKey(orgId)
+    await this.#redis.set(key, 0, 'EX', DAY_SECONDS, 'NX')
+    const changed = await this.#redis.incrby(key, entries)
+    if (changed <= this.#maxEntries) return
+    throw new ListChangesError(
+      `${this.#maxEntries} entries may be changed in 24 hours, and these ${entries} would exceed ` +
+      'that. Send them later.', Math.max(1, await this.#redis.ttl(key)))
   }
 
   async #whenShipped (change: string): Promise<void> {

@@ -93,6 +93,14 @@ it('full lists take no further entry', async () => {
   expect(await lists().find(ORG, ['x@c.example'])).toEqual([undefined])
 })
 
+it('as many entries as there may be are changed in 24 hours', async () => {
+  await change(['a.example', 'b.example'], 'block')
+  await change(['a.example', 'b.example'], 'remove')
+  await expect(lists(5).change(ORG, ['c.example', 'd.example'], 'block'))
+    .rejects.toMatchObject({ name: 'ListChangesError', retryAfterSeconds: expect.any(Number) })
+  expect(await lists().find(ORG, ['x@c.example'])).toEqual([undefined])
+})
+
 it('the stores have nothing of an entry, and nothing at all after the erasure', async () => {
   await change(['jane@secret.example', '+493012345678'], 'suppress')
   const keys = await redis.keys('*')

@@ -6,7 +6,7 @@ import {
 import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { describeAccess } from '../../accounts/access-log/requests.ts'
-import { ListEntryError, ListsFullError } from '../../accounts/contact-lists.ts'
+import { ListChangesError, ListEntryError, ListsFullError } from '../../accounts/contact-lists.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
 import { reserveMemory } from '../body.ts'
 import type { Settings } from '../config.ts'
@@ -139,6 +139,10 @@ export function lookUpRoute (deps: IngestDeps): RouteOptions {
 function faultOf (error: unknown, field: string): ApiError {
   if (error instanceof ListEntryError) {
     return { code: 'invalid_request', message: error.message, param: `${field}[${error.index}]` }
+  }
+  if (error instanceof ListChangesError) {
+    const { message, retryAfterSeconds } = error
+    return { code: 'rate_limited', message, retryAfterSeconds }
   }
   if (error instanceof ListsFullError) return { code: 'contact_lists_full', message: error.message }
   throw error
