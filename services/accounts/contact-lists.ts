@@ -235,11 +235,7 @@ export class ContactLists {
     orgId: string, texts: readonly string[], action: ListAction | 'remove'
   ): Promise<number> {
     const entries = await parseEntries(texts, orgId)
-    const before = await this.count(orgId)
-    if (action !== 'remove' && before + entries.length > this.#maxEntries) {
-      throw new ListsFullError(`The lists have ${before} entries, and ${entries.length} more ` +
-        `would exceed ${this.#maxEntries}. Remove entries that you no longer need.`)
-    }
+    if (action !== 'remove') await this.#checkRoom(orgId, entries.length)
     const lists = action === 'remove'
       ? await this.#read(orgId)
       : await this.#widen(orgId, entries.map(({ shape }) => shape))
@@ -250,7 +246,7 @@ export class ContactLists {
     for (let from = 0; from < entries.length; from += ENTRIES_OF_CHANGE) {
       await yieldToEventLoop('bulk', orgId)
       const digests = entries.slice(from, from + ENTRIES_OF_CHANGE)
-        .map(entry => digestOf(lists, entry))
+        .map(entry => digestOf(lists, nameOf(entry)))
       change = await this.#apply(keys, [orgId, action, Buffer.concat(digests)]) as string
     }
     await this.#whenShipped(change)
@@ -277,7 +273,7 @@ export class ContactLists {
     const lists = await this.#read(orgId)
     if (lists === undefined) return undefined
     const candidates = contacts.map(contact =>
-      entriesFor(contact, lists.shapes).map(({ shape, value }) => `${shape} ${value}`))
+      entriesFor(contact, lists.shapes).map(nameOf))
     const actions = await this.#actions(orgId, lists, new Set(candidates.flat()))
     return candidates.map(names =>
       names.map(name => actions.get(name)).find(action => action !== undefined))
@@ -300,8 +296,7 @@ export class ContactLists {
   ): Promise<ReadonlyMap<string, ListAction>> {
     const buckets = new Map<string, { readonly names: string[], readonly digests: Buffer[] }>()
     for (const name of names) {
-      const [shape = '', value = ''] = name.split(' ')
-      const digest = digestOf(lists, { shape, value })
+      const digest = digestOf(lists, name)
       const key = bucketOf(orgId, digest)
       const bucket = buckets.get(key) ?? { names: [], digests: [] }
       bucket.names.push(name)
@@ -360,6 +355,13 @@ export class ContactLists {
     }
   }
 
+  async #checkRoom (orgId: string, entries: number): Promise<void> {
+    const before = await this.count(orgId)
+    if (before + entries <= this.#maxEntries) return
+    throw new ListsFullError(`The lists have ${before} entries, and ${entries} more would exceed ` +
+      `${this.#maxEntries}. Remove entries that you no longer need.`)
+  }
+
   async #countChanges (orgId: string, entries: number): Promise<void> {
     const key = changedKey(orgId)
     await this.#redis.set(key, 0, 'EX', DAY_SECONDS, 'NX')
@@ -394,8 +396,10 @@ type Fields = Readonly<Record<string, string>>
 
 const bindingOf = (orgId: string) => ['contact-lists', orgId]
 
-function digestOf ({ key }: Lists, { shape, value }: Entry): Buffer {
-  return createHmac('sha256', key).update(`${shape} ${value}`).digest().subarray(0, DIGEST_BYTES)
+const nameOf = ({ shape, value }: Entry) => `${shape} ${value}`
+
+function digestOf ({ key }: Lists, name: string): Buffer {
+  return createHmac('sha256', key).update(name).digest().subarray(0, DIGEST_BYTES)
 }
 
 /** The wrapped key of an organization's lists, if it has any. */
