@@ -457,7 +457,7 @@ function eraseView (visit: Visit, job: JobStatusResource): Html {
 
 const MAX_SUMMARIES = 200
 
-/** The counts of an ended job by country, line type, provider and domain, for the script. */
+/** The counts of an ended job by country, line type, mail provider and domain, for the script. */
 function summaryRoute (deps: PageDeps): RouteOptions {
   // The results of an ended job do not change.
   const summaries = new LRUCache<string, JobSummary>({ max: MAX_SUMMARIES })

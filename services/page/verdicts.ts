@@ -85,6 +85,7 @@ function bounceEstimate ({ service, verdicts, reasons }: JobStatusResource): Htm
 const GROUPS = {
   country: 'Country',
   line_type: 'Line type',
+  mail_provider: 'Mail provider',
   domain: 'Domain',
 } as const
 

@@ -6,7 +6,7 @@ import { ended, jobLike, openPage, textOf } from '../../support/page/page-double
 const path = '/live/jobs/job_1'
 const services = async () => [
   { slug: 'telegram', columns: ['country', 'line_type'] },
-  { slug: 'email-validation', columns: ['domain', 'free'] },
+  { slug: 'email-validation', columns: ['domain', 'free', 'mail_provider'] },
 ]
 
 /** A signed-in browser, and the job that it looks at. */
@@ -99,12 +99,17 @@ describe('the summary of a job', () => {
     expect(asked).toEqual([['job_1', { columns: ['status', 'country', 'line_type'] }]])
   })
 
-  it('counts e-mail addresses by domain, escaped', async () => {
-    const { asked, resultLines } = rowsOf([{ status: 'risky', domain: '<b>.example' }])
+  it('counts e-mail addresses by provider and domain, escaped', async () => {
+    const { asked, resultLines } = rowsOf([
+      { status: 'risky', mail_provider: null, domain: '<b>.example' },
+      { status: 'valid', mail_provider: 'google', domain: 'gmail.com' },
+      { status: 'invalid', mail_provider: 'google', domain: 'shop.example' },
+    ])
     const { get } = await browse({ service: 'email-validation' }, { resultLines })
     const { html } = (await get(`${path}/summary`)).json() as { readonly html: string }
     expect(html).toContain('&lt;b&gt;.example')
-    expect(asked).toEqual([['job_1', { columns: ['status', 'domain'] }]])
+    expect(textOf(html)).toMatch(/Mail provider .* google 2 50 % .* Not known 1 0 % .* Domain/)
+    expect(asked).toEqual([['job_1', { columns: ['status', 'mail_provider', 'domain'] }]])
   })
 
   it('exists only for jobs with results', async () => {
