@@ -129,8 +129,8 @@ export class Conversation {
   #blocked: Answered[] = []
   /** Rows that a server refuses that has not accepted anybody yet. */
   #doubtful: Answered[] = []
-  /** Domains whose postmaster was asked for. */
-  readonly #postmasters = new Set<string>()
+  /** Domains whose postmaster was asked for, and when to ask again where he was greylisted. */
+  readonly #postmasters = new Map<string, true | LaterCheck>()
   readonly #refusing = new Map<string, number>()
   /** Rows of domains that refuse us here. */
   readonly #elsewhere: MailboxRow[] = []
@@ -254,8 +254,8 @@ export class Conversation {
       if (this.#counts.asked >= Math.max(2, this.#limit)) return
       if (this.#postmasters.has(domain) || this.#options.noPostmaster.has(key)) continue
       if (!await this.#hasTurns(1, true, signal)) return
-      this.#postmasters.add(domain)
       const reading = await this.#askPostmaster(`${POSTMASTER}@${domain}`, signal)
+      this.#postmasters.set(domain, retryAfter(reading?.waitMs))
       if (reading?.meaning === 'accepted') await this.#trust()
       else if (reading !== undefined && reading.code >= 500) {
         this.#options.noPostmaster.set(key, true)
@@ -284,7 +284,7 @@ export class Conversation {
     for (const { row } of this.#doubtful.splice(0)) {
       if (stopping.aborted) this.#unasked.push(row)
       else if (noPostmaster.has(`${this.#parts.host.name} ${row.domain}`)) row.settle(UNTRUTHFUL)
-      else row.settle({ ...UNTRUTHFUL, retry: true })
+      else row.settle({ ...UNTRUTHFUL, retry: this.#postmasters.get(row.domain) ?? true })
     }
   }
 

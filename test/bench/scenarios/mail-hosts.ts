@@ -168,6 +168,8 @@ function serve (socket: Socket, serving: Serving): void {
   }
   if (figures.running > ways.sessions) {
     figures.refusals += 1
+    // Unread, the client's end would not arrive, and its session would count for ever.
+    socket.resume()
     return say('421 4.7.0 Too many connections from your address, try again later')
   }
   say('220 ready')
