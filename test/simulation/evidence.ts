@@ -1,6 +1,7 @@
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { Journal } from '../../schemas/types.ts'
 import type { Submitted } from '../../services/jobs/submit.ts'
+import type { Followed } from './followers.ts'
 import type { Funded } from './funding.ts'
 import type { LossKind } from './loss-plan.ts'
 import type { Pipeline } from './pipeline.ts'
@@ -15,6 +16,8 @@ export type Sent = {
   readonly isOutage: boolean
   /** The rows of a client that waited for them, as it got them. */
   readonly verified: VerificationBody | undefined
+  /** The rows of a client that read them while the job ran. */
+  readonly followed: Followed | undefined
 }
 
 /** What a run did, for the oracle. */

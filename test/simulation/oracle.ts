@@ -14,6 +14,7 @@ import {
 } from './losses.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
+import { checkFollowed } from './followers.ts'
 import { countedRows } from './observer.ts'
 import { checkVerified } from './verifications.ts'
 
@@ -80,6 +81,10 @@ async function checkJob (
   const { cacheHits, successRecords, failedRecords } = job.counts
   complain(`${id} successes and failures`, sent.inputs.length, successRecords + failedRecords)
   checkVerified(sent, { chargedMicros: job.chargedMicros, cells }, complain)
+  const isBroken = poisoned.some(({ job: broken }) => broken === id)
+  await checkFollowed(pipeline, { archived, followed: sent.followed }, {
+    cells, isBroken, isLost: evidence.losses.length > 0,
+  }, complain)
   if (sent.forceFresh) complain(`${id} hits of a fresh job`, 0, cacheHits)
   return job.chargedMicros
 }

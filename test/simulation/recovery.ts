@@ -35,6 +35,7 @@ const LEADER_POLL_MS = 100
 /** The lease of a crashed leader expires after this many polls: 5 s. */
 const POLLS_PER_LEASE = 50
 const POLLS_PER_CHECK = 20
+const FLUSH_EVERY_MS = 1_000
 
 /** Starts a leader, and operators for what it cannot repair. */
 export function startRecovery (options: RecoveryOptions): Recovery {
@@ -43,7 +44,8 @@ export function startRecovery (options: RecoveryOptions): Recovery {
   const leader = startLeader({ ...options, onUnlock: pipeline.forgetKeys })
   const operators = createOperators({ ...options, redis })
   const stopping = new AbortController()
-  const tending = tend({ leader, operators, funded, signal: stopping.signal })
+  const { signal } = stopping
+  const tending = [tend({ leader, operators, funded, signal }), flushHeld(pipeline, signal)]
   const unlockOptions = {
     redis, funded, losses, wallet: createWallet(redis), check: operators.throwUnexplained,
   }
@@ -61,7 +63,7 @@ export function startRecovery (options: RecoveryOptions): Recovery {
     salvaged: () => operators.salvaged,
     stop: async () => {
       stopping.abort()
-      await Promise.all([tending, leader.stop()])
+      await Promise.all([...tending, leader.stop()])
     },
   }
 }
@@ -80,6 +82,17 @@ async function tend ({ leader, operators, funded, signal }: Tended): Promise<voi
     // Movements in flight reach the journal long before operators check.
     if (polls % POLLS_PER_CHECK !== 0) continue
     for (const { tenant } of funded) await operators.check(tenant)
+  }
+}
+
+/**
+ * Flushes what stages hold, as their engine does every second. A client that sends its request
+ * again until it is answered may wait for it: for an accepted job with a chunk that broke since.
+ */
+async function flushHeld ({ idle }: Pipeline, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await sleep(FLUSH_EVERY_MS, signal).catch(() => {})
+    await idle()
   }
 }
 

@@ -26,6 +26,8 @@ export type Run = {
   readonly outcomes: readonly string[]
   /** Clients that got the rows of their job while they waited. */
   readonly verified: number
+  /** Rows that clients got while their jobs ran. */
+  readonly followed: number
   /** Topics of which a message was broken. */
   readonly broken: readonly string[]
   /** Two runs of a seed have the same. */
@@ -103,6 +105,7 @@ function runOf (
     salvaged: salvaged.length,
     outcomes: [...new Set(sent.map(({ outcome }) => outcome.kind))],
     verified: sent.filter(({ verified }) => verified !== undefined).length,
+    followed: sent.reduce((sum, { followed }) => sum + (followed?.rows.length ?? 0), 0),
     broken: [...new Set(pipeline.poisoned.map(({ topic }) => topic))],
   }
 }

@@ -4,6 +4,7 @@ import { createOutbox } from '../../services/money/outbox.ts'
 import { createChaos, type Chaos } from './chaos.ts'
 import { endAll } from './ending.ts'
 import type { ScenarioOutput } from './evidence.ts'
+import { type Followed, followerOn } from './followers.ts'
 import { fund } from './funding.ts'
 import { startRecovery, type Recovery, type RecoveryOptions } from './recovery.ts'
 import { startPipeline, type Faults, type Pipeline } from './pipeline.ts'
@@ -57,7 +58,9 @@ export async function runScenario (
   const takingOver = isFaultFree
     ? startTakeover(pipeline, setting.connect('state', 'reaper'), tenants)
     : undefined
-  const requested = await sendAll(options, { seed, chaos, tenants, cache, losing, awaitRows })
+  const follow = followerOn(pipeline, chaos)
+  const requested =
+    await sendAll(options, { seed, chaos, tenants, cache, losing, awaitRows, follow })
   const { repeats } = await endAll({ pipeline, recovery, chaos, acceptWithinMs })
   await takingOver?.stop()
   stop()
@@ -103,18 +106,23 @@ type Sending = {
   readonly losing: (() => number) | undefined
   /** What a client that waits for the rows of its job gets. */
   readonly awaitRows: (answered: Answered) => Promise<VerificationBody | undefined>
+  /** What a client that reads the rows of its job meanwhile gets. */
+  readonly follow: (answered: Answered) => Promise<Followed | undefined>
 }
 
 /** Some jobs, one after another or several at the same time; resolves when all are answered. */
 async function sendAll (
   options: SubmitterOptions, sending: Sending
 ): Promise<readonly Requested[]> {
-  const { seed, chaos, cache, awaitRows } = sending
+  const { seed, chaos, cache, awaitRows, follow } = sending
   const sent: Promise<Requested>[] = []
   const jobs = jobsIn(seed, chaos)
   for (let job = 0; job < jobs; job++) {
     const one = send(options, sending)
-    sent.push(one.then(async request => ({ ...request, verified: await awaitRows(request) })))
+    sent.push(one.then(async request => {
+      const [verified, followed] = await Promise.all([awaitRows(request), follow(request)])
+      return { ...request, verified, followed }
+    }))
     if (chaos.happens(0.5)) await one
     if (chaos.happens(0.3)) await forgetSome(cache, chaos)
   }
@@ -123,7 +131,7 @@ async function sendAll (
 
 async function send (
   options: SubmitterOptions, { tenants, seed, chaos, losing }: Sending
-): Promise<Omit<Requested, 'verified'>> {
+): Promise<Omit<Requested, 'verified' | 'followed'>> {
   const tenant = chaos.pick(tenants)
   const inputs = inputsOf(seed, chaos)
   const sent = { tenant, inputs, forceFresh: chaos.happens(0.2) }

@@ -4,7 +4,7 @@ import { runSeeds, wordsOf, type Runs } from './runs.ts'
 /** A fixed number, so that every run proves the same; `npm run test:full` runs more. */
 const SEEDS = Number(process.env.SIMULATION_SEEDS ?? 200)
 
-type Count = 'crashes' | 'corrupted' | 'lostKeys' | 'calls' | 'deaths' | 'verified'
+type Count = 'crashes' | 'corrupted' | 'lostKeys' | 'calls' | 'deaths' | 'verified' | 'followed'
 
 const sum = ({ runs }: Runs, of: Count) =>
   runs.reduce((total, run) => total + run[of], 0)
@@ -20,6 +20,7 @@ describe('the pipeline', () => {
     expect(sum(faultFree, 'calls')).toBeGreaterThan(0)
     expect(sum(faultFree, 'crashes')).toBe(0)
     expect(sum(faultFree, 'verified')).toBeGreaterThan(8)
+    expect(sum(faultFree, 'followed')).toBeGreaterThan(8)
   })
 
   it('does the same again for the same seed, whatever ran before it', async () => {
@@ -41,6 +42,7 @@ describe('the pipeline', () => {
     expect(every(all, 'losses')).toEqual(['empty', 'old', 'restart'])
     expect(sum(all, 'deaths')).toBeGreaterThan(0)
     expect(sum(all, 'verified')).toBeGreaterThan(all.last)
+    expect(sum(all, 'followed')).toBeGreaterThan(all.last)
     expect(every(all, 'outcomes')).toEqual(['accepted', 'refused'])
     expect(every(all, 'broken')).toEqual(
       ['rows.completed', 'rows.normalized', 'rows.retry', 'rows.submitted', 'rows.to-verify'])

@@ -41,6 +41,7 @@ async function runOne (seed: number, faultFree: boolean): Promise<Run> {
       salvaged: 0,
       outcomes: [],
       verified: 0,
+      followed: 0,
       broken: [],
       trace: environment.trace(),
     }
