@@ -141,6 +141,20 @@ export const OWNER_POLICIES: readonly OwnerPolicy[] = [
     recipientsASession: 50,
   },
   {
+    ...mailOwner('cisco'),
+    sessions: 2,
+    sessionsAMinute: 30,
+    recipientsAMinute: { first: 60, least: 5, most: 240 },
+    recipientsASession: 50,
+  },
+  {
+    ...mailOwner('messagelabs'),
+    sessions: 2,
+    sessionsAMinute: 30,
+    recipientsAMinute: { first: 60, least: 5, most: 240 },
+    recipientsASession: 50,
+  },
+  {
     // Documented: limits by address and minute that they do not name; 550 "frequency limited".
     ...mailOwner('tencent'),
     sessions: 1,

@@ -93,8 +93,8 @@ type ChannelOptions = {
   readonly signal: AbortSignal
 }
 
-/** QUIT is only a courtesy, so its timeout is short. */
-const QUIT_TIMEOUT_MS = 500
+/** A server counts the session until it has read QUIT, and the next one may be one too many. */
+const QUIT_TIMEOUT_MS = 5_000
 const CONTROL = /\p{Cc}/u
 /** Replies beyond the one that is awaited; a server has no reason for more than a 421. */
 const MAX_EARLY_REPLIES = 8
