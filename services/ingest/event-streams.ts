@@ -24,6 +24,11 @@ export class EventStreams {
     this.#pool = new FairPool(limits)
   }
 
+  /** The number of open streams. */
+  get total (): number {
+    return this.#pool.total
+  }
+
   /** A place for a stream; undefined if the organization has its share. */
   open (organization: string): EventStream | undefined {
     const evicted = new AbortController()

@@ -78,6 +78,7 @@ async function startIngest (
   const eventStreams = new EventStreams({
     capacity: settings.MAX_EVENT_STREAMS, maxPerName: settings.MAX_EVENT_STREAMS_PER_TENANT,
   })
+  metrics.watch('event_streams', {}, () => eventStreams.total)
   const deps = {
     eventStreams,
     findKey: createApiKeys(state).findKey,

@@ -498,6 +498,14 @@ export const METRICS = [
     by: ['ingest'],
   },
   {
+    name: 'event_streams',
+    type: 'gauge',
+    labels: [],
+    help: 'Open event streams of jobs in this process; at most MAX_EVENT_STREAMS.',
+    by: ['ingest'],
+    panel: { board: 'intake', section: 'REST interface', title: 'Open event streams' },
+  },
+  {
     name: 'limits_local_total',
     type: 'counter',
     labels: [],

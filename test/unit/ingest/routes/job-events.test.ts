@@ -103,6 +103,7 @@ describe('the events of a job', () => {
       const answer = await get(path)
       expect([attempt, answer.statusCode, eventsIn(answer.body).length])
         .toEqual([attempt, 200, 1])
+      expect(eventStreams.total).toBe(0)
     }
   })
 })
@@ -116,7 +117,9 @@ describe('event streams', () => {
     expect([first, second, third, other].map(stream => stream?.signal.aborted))
       .toEqual([false, false, true, false])
     expect(streams.open('org_1')).toBeUndefined()
+    expect(streams.total).toBe(3)
     second?.release()
+    expect(streams.total).toBe(2)
     expect(streams.open('org_1')?.signal.aborted).toBe(false)
     streams.stop()
     expect([first, other].map(stream => stream?.signal.aborted)).toEqual([true, true])
