@@ -187,7 +187,7 @@ export const ROWS = {
   'to one receiver is not delayed by another that hangs':
     'test/e2e/webhook-isolation.test.ts: delay no healthy one, and all end with their history',
   'goes to no internal address, checked when the socket connects':
-    'test/unit/webhooks/blocked-addresses.test.ts: is not reached by a name that resolves to',
+    'test/properties/webhook-addresses.test.ts: is resolved once an attempt, and the socket uses',
   'is verified by the client, in both schemes':
     'test/unit/client/verify-webhook.test.ts: accepts both signature schemes',
   'is refused by the client beyond 300 seconds':

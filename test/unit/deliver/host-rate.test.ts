@@ -12,17 +12,6 @@ function scene (perSecond: number) {
 }
 
 describe('the rate of a webhook host', () => {
-  it('admits a burst of one second, then one attempt for each new token', () => {
-    const { clock, take, takeAll } = scene(3)
-    expect(takeAll(3)).toEqual([0, 0, 0])
-    const waitMs = take(url)
-    expect(waitMs).toBe(334)
-    clock.ms += waitMs
-    expect(takeAll(2)).toEqual([0, expect.any(Number)])
-    clock.ms += 60_000
-    expect(takeAll(4)).toEqual([0, 0, 0, expect.any(Number)])
-  })
-
   it('lets refused attempts return one after the other', () => {
     const { clock, take, takeAll } = scene(10)
     takeAll(10)

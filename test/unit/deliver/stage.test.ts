@@ -53,16 +53,6 @@ function run (
 }
 
 describe('deliver', () => {
-  it.each([
-    ['completed', 'job.completed'], ['cancelled', 'job.cancelled'], ['failed', 'job.failed'],
-  ])('queues the event of a job that is %s', async (status, type) => {
-    const messages = [message(sealHeader(key, owner, header), { status })]
-    const { decided, put, wakes } = run(messages)
-    expect(await decided).toEqual([{ completes: messages, emits: [] }])
-    expect(put).toEqual([{ ...owner, type, to: { webhookUrl: 'https://a.example/hook' } }])
-    expect(wakes()).toBe(1)
-  })
-
   it('stores the trace of the job with the delivery', async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
     const { decided, put } = run([message(sealHeader(key, owner, header), {}, { traceparent })])

@@ -7,11 +7,6 @@ import {
 const strict = { allowHttp: false, allowLoopback: false }
 
 describe('a webhook address', () => {
-  it.each(['8.8.8.8', '1.1.1.1', '193.0.6.139', '2606:4700:4700::1111', '2a00:1450:4001::1'])(
-    '%s is public', address => {
-      expect(isAllowedAddress(address, strict)).toBe(true)
-    })
-
   it('on this machine is allowed only if configured', () => {
     const rules = { ...strict, allowLoopback: true }
     const known = ['127.0.0.1', '127.9.9.9', '::1', '10.0.0.1', '::ffff:127.0.0.1', 'localhost']

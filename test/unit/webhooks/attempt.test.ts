@@ -127,17 +127,6 @@ describe('a webhook attempt', () => {
     })
   })
 
-  it('beyond the rate of its host is neither sent nor recorded', async () => {
-    const taken: string[] = []
-    const takeToken = (url: string) => {
-      taken.push(url)
-      return 250
-    }
-    const { deps, records, throttled, sent } = scene({ takeToken })
-    await makeAttempt(deps, claimOf())
-    expect([taken, throttled, records, sent]).toEqual([[webhookUrl], [250], [], []])
-  })
-
   it('is the last one after 410, at the end of the schedule and after a resend', async () => {
     expect(await outcome({ answer: answered(410) }))
       .toMatchObject({ state: 'gone', attempt: { outcome: 'gone', httpStatus: 410 } })
@@ -181,14 +170,6 @@ describe('a webhook attempt', () => {
     const { headers, body } = sent[0]!
     expect(verifyWebhook({ headers, body, secret: secrets[0], nowMs: NOW_MS }).ok).toBe(true)
   })
-
-  it('that fails internally counts as a failed attempt', async () => {
-    const { deps, records } = scene()
-    await recordInternalFailure(deps, claimOf())
-    expect(records[0]).toMatchObject({
-      state: 'waiting', dueAtMs: NOW_MS + 1_000, attempt: { reason: 'internal', httpStatus: 0 },
-    })
-  })
 })
 
 it('a webhook attempt is a span with its status and without the address', async () => {
@@ -211,23 +192,6 @@ describe('an attempt to a webhook endpoint', () => {
     claimOf({ event: `${event}.${endpoint.id}`, ...more })
   const endpoints = (found?: WebhookEndpoint) => ({ current: async () => found })
 
-  it('goes to its address, signed with its secrets, and has the id of the event', async () => {
-    const rotated = endpointOf({
-      secret: secrets[1], secretBefore: secrets[0], secretBeforeUntilMs: NOW_MS + 1,
-    })
-    const { deps, sent, records } = scene({ endpoints: endpoints(rotated) })
-    await makeAttempt(deps, toEndpoint())
-    const [{ url, headers, body } = sent[0]!] = sent
-    expect(url).toBe(endpoint.url)
-    expect(JSON.parse(body)).toMatchObject({ id: event, type: 'job.completed' })
-    for (const secret of secrets) {
-      expect(verifyWebhook({ headers, body, secret, nowMs: NOW_MS }).ok).toBe(true)
-    }
-    expect(records[0]).toMatchObject({
-      state: 'delivered', attempt: { event: `${event}.${endpoint.id}` },
-    })
-  })
-
   it('no longer signs with the old secret after the grace', async () => {
     const rotated = endpointOf({
       secret: secrets[1], secretBefore: secrets[0], secretBeforeUntilMs: NOW_MS,
@@ -247,14 +211,6 @@ describe('an attempt to a webhook endpoint', () => {
         state: 'discarded', attempt: { reason: 'endpoint_removed' },
       })
     }
-  })
-
-  it('needs no webhook address and no labels of the job', async () => {
-    const { deps, sent } = scene({
-      endpoints: endpoints(endpoint), findJob: async () => endedJob(),
-    })
-    await makeAttempt(deps, toEndpoint())
-    expect(JSON.parse(sent[0]!.body).data.metadata).toEqual({})
   })
 
   describe('with progress', () => {
@@ -346,12 +302,5 @@ describe('the metrics of webhook attempts', () => {
     const text = await textAfter({ takeToken: () => 20 })
     expect(text).toContain('webhook_attempts_throttled_total 1')
     expect(text).not.toContain('webhook_attempts_total{')
-  })
-
-  it('leave out attempts whose lease has expired', async () => {
-    const { deps } = scene()
-    const text = await textAfter({ deliveries: { ...deps.deliveries, record: async () => false } })
-    expect(text).not.toContain('webhook_attempts_total{')
-    expect(text).not.toContain('webhook_attempt_seconds_count')
   })
 })

@@ -5,7 +5,6 @@ import type {
   Deliveries, DeliveryClaim, PriorityClass,
 } from '../../../services/webhooks/deliveries.ts'
 import type { Attempt } from '../../../services/webhooks/delivery-history.ts'
-import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'
 
@@ -70,17 +69,6 @@ function scene ({ deliveries, ...more }: Setup = {}) {
 }
 
 describe('webhook workers', () => {
-  it('start no more attempts than slots, and continue when a slot is free', async () => {
-    const { workers, due, started, ends, endAll } = scene({ slowAfterMs: 60_000 })
-    due.quick.push('a', 'b', 'c')
-    await eventually(() => expect(started).toEqual(['a', 'b']))
-    expect(due.quick).toEqual(['c'])
-    ends.get('a')?.()
-    await eventually(() => expect(started).toEqual(['a', 'b', 'c']))
-    endAll()
-    await workers.stop()
-  })
-
   it('move long attempts from quick to slow slots while slow slots are free', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     const { workers, due, started, endAll, polled } = scene()
@@ -136,21 +124,6 @@ describe('webhook workers', () => {
     expect(warned.length).toBeGreaterThan(0)
     broken = false
     await eventually(() => expect(workers.isReady).toBe(true))
-    await workers.stop()
-  })
-
-  it('continue after an attempt that could not be recorded', async () => {
-    const drop = async ({ job }: DeliveryClaim) => {
-      if (job === 'a') throw new InfrastructureError('broken')
-    }
-    const { workers, due, warned } = scene({
-      findJob: async () => undefined, deliveries: { drop },
-    })
-    due.quick.push('a')
-    await eventually(() => expect(warned).toHaveLength(1))
-    due.quick.push('b')
-    workers.wake()
-    await eventually(() => expect(due.quick).toEqual([]))
     await workers.stop()
   })
 })
