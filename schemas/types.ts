@@ -276,6 +276,8 @@ export type Normalized = {
   readonly header: null | Buffer
   /** The feed that the contacts come from; null for a job of the REST API. */
   readonly feed?: null | { readonly partner: string, readonly partition: number, readonly cursor: string, readonly from: number, readonly to: number, readonly unitPriceMicros: null | number }
+  /** True for a quote that wants to know which rows stand for the list. */
+  readonly sample: boolean
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
   /** The rows: Avro, compressed, sealed under the job key. */
@@ -380,6 +382,8 @@ export type Submitted = {
   readonly header: null | Buffer
   /** The feed that the contacts come from; null for a job of the REST API. */
   readonly feed?: null | { readonly partner: string, readonly partition: number, readonly cursor: string, readonly from: number, readonly to: number, readonly unitPriceMicros: null | number }
+  /** True for a quote that wants to know which rows stand for the list. */
+  readonly sample: boolean
   /** Registry id of the schema of the sealed rows. */
   readonly rowsSchema: number
   /** The rows: Avro, compressed, sealed under the job key. */

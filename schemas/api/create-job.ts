@@ -38,6 +38,31 @@ export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
 /** The shortest and the longest deadline of a job: a minute, and two days. */
 export const DEADLINE_SECONDS = { min: 60, max: 172_800 } as const
 
+/** Bodies of jobs: phones, e-mail addresses, and inputs with ids. */
+export const JOB_EXAMPLES = [
+  {
+    service: 'phone-validation',
+    inputs: ['+12127365000', '(212) 736-5000', 'call me', '+442079460958'],
+    countryCode: 'US',
+  },
+  {
+    service: 'email-validation',
+    inputs: ['jane@example.com'],
+    forceFresh: true,
+    deadline: 7_200,
+    webhook_url: 'https://hooks.customer.example/jobs',
+    metadata: { campaign: 'spring' },
+  },
+  {
+    service: 'phone-validation',
+    inputs: [
+      { input: '+12127365000', id: 'customer-17' },
+      { input: '+442079460958', id: 'customer-18' },
+      'call me',
+    ],
+  },
+]
+
 /** The body of POST /api/v1/jobs. */
 export const CreateJobSchema = Type.Object({
   service: serviceSlug(
@@ -80,29 +105,7 @@ export const CreateJobSchema = Type.Object({
 }, {
   title: 'JobRequest',
   additionalProperties: false,
-  examples: [
-    {
-      service: 'phone-validation',
-      inputs: ['+12127365000', '(212) 736-5000', 'call me', '+442079460958'],
-      countryCode: 'US',
-    },
-    {
-      service: 'email-validation',
-      inputs: ['jane@example.com'],
-      forceFresh: true,
-      deadline: 7_200,
-      webhook_url: 'https://hooks.customer.example/jobs',
-      metadata: { campaign: 'spring' },
-    },
-    {
-      service: 'phone-validation',
-      inputs: [
-        { input: '+12127365000', id: 'customer-17' },
-        { input: '+442079460958', id: 'customer-18' },
-        'call me',
-      ],
-    },
-  ],
+  examples: JOB_EXAMPLES,
 })
 
 /** A UUID of version 4 in any case. */

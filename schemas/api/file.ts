@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { DELIMITERS } from '../files/csv-format.ts'
 import { CreateJobSchema } from './create-job.ts'
+import { CreateQuoteSchema } from './quote.ts'
 
 const {
   service, countryCode, forceFresh, deadline, webhook_url: webhookUrl, metadata,
@@ -32,6 +33,7 @@ export const FileOptionsSchema = Type.Object({
   })),
   countryCode,
   forceFresh,
+  sample: CreateQuoteSchema.properties.sample,
   deadline,
   webhook_url: webhookUrl,
   metadata,

@@ -5,7 +5,7 @@ import {
   accountKey, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords,
   ORGANIZATION_TENANTS_KEY,
 } from './records.ts'
-import { isTenant, type Mode, MODES, partsOf } from './tenant.ts'
+import { isSampleTenant, isTenant, type Mode, MODES, partsOf } from './tenant.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 
@@ -93,8 +93,9 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
     policy: async (tenant: string): Promise<Policy> =>
       (await policies.read(partsOf(tenant).orgId)).policy,
 
-    /** The subscriptions of a tenant's webhook endpoints, of the same age. */
+    /** The subscriptions of a tenant's webhook endpoints, of the same age; samples have none. */
     subscriptions: async (tenant: string): Promise<readonly EventSubscription[]> => {
+      if (isSampleTenant(tenant)) return []
       const { orgId, mode } = partsOf(tenant)
       return subscriptionsIn((await policies.read(orgId)).subscriptions[mode])
     },

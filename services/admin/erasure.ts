@@ -7,7 +7,7 @@ import { createOrganizations } from '../accounts/organizations.ts'
 import type { Partners } from '../accounts/partners.ts'
 import { erasePeople } from '../accounts/people.ts'
 import { ACCOUNTS_CACHE_MS } from '../accounts/records.ts'
-import { MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
+import { partsOf, tenantsOf } from '../accounts/tenant.ts'
 import { countTenantRecords, eraseTenantRecords } from '../cache/cache.ts'
 import { createJobKeyEraser, type ErasedJobs } from '../jobs/erasures.ts'
 import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
@@ -98,15 +98,15 @@ export async function eraseOrganization (
   // After this time no process uses a key that it has in its memory.
   await sleep(MAX_KEY_USE_MS)
   onProgress('deleting its cached records')
-  const inBothModes = async (count: typeof eraseTenantRecords) =>
-    (await Promise.all(MODES.map(mode => count(cache, tenantOf(orgId, mode)))))
+  const inAllTenants = async (count: typeof eraseTenantRecords) =>
+    (await Promise.all(tenantsOf(orgId).map(tenant => count(cache, tenant))))
       .reduce((sum, records) => sum + records, 0)
-  const deletedRecords = await inBothModes(eraseTenantRecords)
+  const deletedRecords = await inAllTenants(eraseTenantRecords)
   onProgress('waiting until the brokers have deleted its keys from the topic organization.keys')
   const left = {
     copiesInTopic: await waitUntilCompacted(deps, orgId, options),
     copiesInRedis: (await store.read(orgId)).length,
-    recordsInCache: await inBothModes(countTenantRecords),
+    recordsInCache: await inAllTenants(countTenantRecords),
     openJobs: (await readOpenJobs(redis, orgId)).length,
   }
   const done = Object.values(left).every(count => count === 0)
@@ -135,12 +135,12 @@ async function cancelJobs (
   }
 }
 
-/** The jobs of an organization that are accepted and not closed, of both modes. */
+/** The jobs of an organization that are accepted and not closed, of all its tenants. */
 async function readOpenJobs (
   redis: RedisClient, orgId: string
 ): Promise<readonly { readonly tenant: string, readonly job: string }[]> {
   const store = createJobStore(redis)
-  const open = await Promise.all(MODES.map(mode => tenantOf(orgId, mode)).map(async tenant =>
+  const open = await Promise.all(tenantsOf(orgId).map(async tenant =>
     (await store.openJobs(tenant)).map(({ job }) => ({ tenant, job }))))
   return open.flat()
 }

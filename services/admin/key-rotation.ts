@@ -7,7 +7,7 @@ import {
 import { createPartners } from '../accounts/partners.ts'
 import { wrappedListsKey } from '../accounts/contact-lists.ts'
 import { wrappedPeople } from '../accounts/people.ts'
-import { MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
+import { partsOf, tenantsOf } from '../accounts/tenant.ts'
 import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
 import { wrappedSecrets } from '../webhooks/secrets.ts'
 import type { Wrapped } from '../accounts/records.ts'
@@ -493,6 +493,6 @@ async function * wrappedInClickhouse (
   // Waits for all earlier inserts.
   if (replaced.size > 0) await append([])
   for (const orgId of replaced) {
-    await keyCopy.keepWrappedBy(MODES.map(mode => tenantOf(orgId, mode)), activeIdOf(orgId))
+    await keyCopy.keepWrappedBy(tenantsOf(orgId), activeIdOf(orgId))
   }
 }

@@ -5,7 +5,7 @@ import {
 } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { createAccountRecords } from '../accounts/records.ts'
-import { MODES, tenantOf } from '../accounts/tenant.ts'
+import { tenantOf, tenantsOf } from '../accounts/tenant.ts'
 import { openPrompt } from '../client/terminal.ts'
 import { usdOf } from '../money/usd.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
@@ -60,7 +60,7 @@ export async function addOrganization (
     throw new CommandFailure(`Redis lost the keys of organization ${id} meanwhile, so it ` +
       'cannot be used. Create another one.')
   }
-  await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(id, mode))))
+  await Promise.all(tenantsOf(id).map(wallet.unlockNew))
   return organization
 }
 

@@ -9,7 +9,7 @@ import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
 import type { EraseJobQuery, JobBody, ProgressBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
-import type { QuoteBody } from '../../schemas/api/quote.ts'
+import type { CreateQuoteBody, QuoteBody } from '../../schemas/api/quote.ts'
 import type {
   LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery,
 } from '../../schemas/api/results.ts'
@@ -37,6 +37,9 @@ export type JobRequest = Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'me
   readonly inputs: readonly JobInput[]
   readonly metadata?: Readonly<Record<string, string>>
 }
+
+/** The body of POST /api/v1/quotes: `sample` asks for the expected verdicts as well. */
+export type QuoteRequest = JobRequest & Pick<CreateQuoteBody, 'sample'>
 
 /** How a CSV file or a workbook (.xlsx) becomes a job. The API reference describes each option. */
 export type FileOptions = Omit<JobRequest, 'inputs'> & {
@@ -309,11 +312,14 @@ async function waitForEnd (
 /** Prices of jobs. */
 function quotesApi (send: Transport) {
   return {
-    /** Quotes a job without creating it. Reserves nothing. */
-    quote: (body: JobRequest) => readJson<QuoteBody>(send('/quotes', { method: 'POST', body })),
+    /**
+     * Quotes a job without creating it. Reserves nothing. With `sample` it also verifies a sample
+     * of the list, free, and resolves with the expected shares of verdicts.
+     */
+    quote: (body: QuoteRequest) => readJson<QuoteBody>(send('/quotes', { method: 'POST', body })),
 
     /** Quotes a job from a CSV file. */
-    quoteFile: (file: Uint8Array, options: FileOptions) =>
+    quoteFile: (file: Uint8Array, options: FileOptions & Pick<QuoteRequest, 'sample'>) =>
       readJson<QuoteBody>(sendFile(send, '/quotes', { file, options })),
   }
 }

@@ -83,6 +83,12 @@ export const ingestConfig = defineConfig({
     description: 'Memory for all bodies in flight, in bytes, shared fairly by organizations: an ' +
       'eighth of it is guaranteed to each, until all have twice as much.',
   }),
+  SAMPLE_ROWS_PER_DAY: Type.Integer({
+    default: 300,
+    minimum: 0,
+    description: 'Rows of samples that an organization may have verified in 24 hours, free, to ' +
+      'estimate lists, per mode; 0 for none. Providers may charge you for them.',
+  }),
   MAX_WEBHOOK_ENDPOINTS: Type.Integer({
     default: 20,
     minimum: 1,

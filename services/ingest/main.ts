@@ -16,6 +16,7 @@ import { ProvisionalResults } from '../jobs/results/provisional.ts'
 import { createResultBlocks } from '../jobs/results/result-blocks.ts'
 import { createResults } from '../jobs/results/results.ts'
 import { readUsage } from '../jobs/results/usage.ts'
+import { createSampleRows } from '../jobs/sample-rows.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
 import { createSubmitter } from '../jobs/submit.ts'
 import { createJournalCopy } from '../money/journal-copy.ts'
@@ -87,6 +88,7 @@ async function startIngest (
     loadShedding,
     submit,
     quote,
+    takeSample: createSampleRows(state, settings.SAMPLE_ROWS_PER_DAY),
     readJob: store.read,
     waitingRows: store.waitingRows,
     waitForJob: waiter.wait,

@@ -11,6 +11,7 @@ import type { Results } from '../jobs/results/results.ts'
 import type { CsvOptions } from '../jobs/results/result-csv.ts'
 import type { Usage, UsageOptions } from '../jobs/results/usage.ts'
 import type { Submission } from '../jobs/send.ts'
+import type { SampleRows } from '../jobs/sample-rows.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Quoted, Submitted } from '../jobs/submit.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
@@ -33,6 +34,8 @@ export type IngestDeps = {
   readonly submit: (submission: Submission) => Promise<Submitted>
   /** The quote of a job; reserves nothing and creates no job. */
   readonly quote: (submission: Submission) => Promise<Quoted>
+  /** Whether a sample of a list may be verified, free. */
+  readonly takeSample: SampleRows
   /** The lists of LISTS_DIR in use; undefined without it. */
   readonly lists: () => ListsManifest | undefined
   /** A running or recently ended job. */

@@ -4,7 +4,8 @@ import type { EventType } from '../../schemas/api/event.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import {
   lowBalanceOf, type Job, type JobCounts, type JobStatus, type Preflight, type Refusal,
-  type Outcome, type ManifestEntry, type VerdictCounts, type WaitingBatch, type WaitingRows,
+  type Outcome, type ManifestEntry, type QuoteSample, type VerdictCounts, type WaitingBatch,
+  type WaitingRows,
 } from './job.ts'
 
 /** Fields of a job hash: its claim, its refusal and the job. Blocks have fields of their own. */
@@ -17,7 +18,7 @@ export const RECORD_FIELDS = [
   'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords',
   'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords',
   'verdicts', 'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'journaledSettleSeq',
-  'journaledChargeMicros', 'events', 'lowBalanceMicros',
+  'journaledChargeMicros', 'events', 'lowBalanceMicros', 'sample',
 ] as const
 
 /** A job record as Redis or a script returns it: all values are text. */
@@ -145,7 +146,7 @@ export function refusalOf (job: string, fields: JobFields): Refusal | undefined 
       requiredMicros: integer(fields['requiredMicros']),
       availableMicros: integer(fields['availableMicros']),
     }
-    case 'quoted': return { code, preflight: preflightOf(fields) }
+    case 'quoted': return { code, preflight: preflightOf(fields), ...sampleOf(fields['sample']) }
     case 'concurrent_jobs_limit':
     case 'cursor_moved':
     case 'frozen':
@@ -154,6 +155,13 @@ export function refusalOf (job: string, fields: JobFields): Refusal | undefined 
     default: throw new Error(`job ${job} has the unknown refusal code "${code}"; it may have ` +
       'been written by a newer release')
   }
+}
+
+/** The digest and the rows, separated by spaces. */
+function sampleOf (text: string | undefined): { readonly sample?: QuoteSample } {
+  if (text === undefined) return {}
+  const [digest = '', ...rows] = text.split(' ')
+  return { sample: { digest, rows: rows.map(integer) } }
 }
 
 function preflightOf (fields: JobFields): Preflight {

@@ -33,11 +33,19 @@ export type Refusal =
     readonly availableMicros: number
   }
   | { readonly code: 'concurrent_jobs_limit' }
-  | { readonly code: 'quoted', readonly preflight: Preflight }
+  | { readonly code: 'quoted', readonly preflight: Preflight, readonly sample?: QuoteSample }
   | { readonly code: 'cursor_moved' }
   | { readonly code: 'frozen' }
   | { readonly code: 'expired' }
   | { readonly code: 'internal' }
+
+/** The rows that stand for a list; a quote has them if it wants them and the list is large enough. */
+export type QuoteSample = {
+  /** 16 bytes in hex: the same for all lists with the same contacts in the sample. */
+  readonly digest: string
+  /** Their indexes in the list, from 0. */
+  readonly rows: readonly number[]
+}
 
 /** The preflight of a request: counts of rows, and the maximum price in USD micros. */
 export type Preflight = {
@@ -205,6 +213,8 @@ export type AcceptRequest = Pick<Job,
   readonly maxActiveJobs: number
   /** A reservation that takes the balance below it is reported by the event `balance.low`. */
   readonly lowBalanceMicros?: number
+  /** Only of a quote. */
+  readonly sample?: QuoteSample
   /** Only of a feed job; it is refused unless its cursor is at `from`. */
   readonly feed?: Feed
 }

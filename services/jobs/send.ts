@@ -17,6 +17,8 @@ export type Submission = JobHeader & {
   /** ISO 3166 fallback country, empty when none was given. */
   readonly country: string
   readonly forceFresh: boolean
+  /** Of a quote: whether to choose the rows that stand for the list. */
+  readonly sample?: boolean
   /** Seconds from its claim after which open rows end; absent for none. */
   readonly deadlineSeconds?: number
   /** Empty when the request has none. */
@@ -135,7 +137,7 @@ function emissionOf (
   chunk: number
 ): Emission<'rows.submitted'> {
   const { submission, claimed, tokenVersion, chunks, header, partitions } = context
-  const { tenant, service, country, forceFresh, idempotencyKey, feed } = submission
+  const { tenant, service, country, forceFresh, sample = false, idempotencyKey, feed } = submission
   const totalRows = submission.inputs.length
   const value = {
     tenant,
@@ -150,6 +152,7 @@ function emissionOf (
     submittedAt: claimed.nowMs,
     acceptBy: claimed.acceptByMs,
     forceFresh,
+    sample,
     tokenVersion,
     idempotencyKey,
     header: chunk === 0 && header.length > 0 ? header : null,

@@ -353,7 +353,7 @@ function acceptKeys (tenant: string, { id, feed = NO_FEED }: AcceptRequest) {
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): string {
-  const { preflight, feed = NO_FEED, events = [], lowBalanceMicros } = request
+  const { preflight, feed = NO_FEED, events = [], lowBalanceMicros, sample } = request
   const { cacheHits, freshChecks } = preflight
   return namedArguments({
     tenant,
@@ -384,6 +384,7 @@ function acceptArguments (tenant: string, request: AcceptRequest): string {
       ...feed.partner !== '' && { feed: `${feed.partner}:${feed.partition}` },
       ...events.length > 0 && { events: events.join(' ') },
       lowBalanceMicros,
+      ...sample && { sample: [sample.digest, ...sample.rows].join(' ') },
     },
   })
 }

@@ -5,7 +5,8 @@ import type { Liveness } from '../runtime/platform/liveness.ts'
 import { withTimeout } from '../runtime/platform/retry.ts'
 import type { NewJobKey, NewJobKeys } from './job-keys.ts'
 import {
-  newJobId, type Job, type Preflight, type Refusal, type IdempotencyClaim, type ClaimRequest,
+  newJobId, type Job, type Preflight, type QuoteSample, type Refusal, type IdempotencyClaim,
+  type ClaimRequest,
 } from './job.ts'
 import { isSafe, notJournaled, type DecidedOutcome, type OutcomeWaiter } from './job-waiter.ts'
 import { send, type ClaimedJob, type SendOptions, type Submission } from './send.ts'
@@ -22,7 +23,13 @@ export type Submitted =
 
 /** `expiresAtMs`: Redis time when the stored quote expires. */
 export type Quoted =
-  | { readonly kind: 'quoted', readonly preflight: Preflight, readonly expiresAtMs: number }
+  | {
+    readonly kind: 'quoted'
+    readonly preflight: Preflight
+    readonly expiresAtMs: number
+    /** As wanted by the submission; absent for a list that is too small. */
+    readonly sample?: QuoteSample
+  }
   | { readonly kind: 'refused', readonly refusal: Refusal }
 
 export type SubmitterOptions = SendOptions & {
@@ -133,8 +140,8 @@ async function quote (options: SubmitterOptions, submission: Submission): Promis
   if (outcome.kind === 'accepted') throw new Error(`quote ${job} was accepted as a job`)
   const { refusal } = outcome
   if (refusal.code !== 'quoted') return outcome
-  const { preflight } = refusal
-  return { kind: 'quoted', preflight, expiresAtMs: claim.acceptByMs + REFUSAL_TTL_MS }
+  const { code: _, ...quoted } = refusal
+  return { kind: 'quoted', ...quoted, expiresAtMs: claim.acceptByMs + REFUSAL_TTL_MS }
 }
 
 /** Enough for 100,000 rows through a busy pipeline, and less than clients commonly wait. */

@@ -9,7 +9,7 @@ import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import { type Metrics, createCachedReading } from '../runtime/platform/metrics.ts'
-import { isMode, MODES, type Mode } from '../accounts/tenant.ts'
+import { isTenant, MODES, type Mode, partsOf } from '../accounts/tenant.ts'
 import { openJobIn } from '../jobs/redis-keys.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
@@ -163,8 +163,7 @@ async function readWallets (
 }
 
 function modeOf (tenant: string): Mode {
-  const mode = tenant.slice(tenant.lastIndexOf('.') + 1)
-  return isMode(mode) ? mode : 'live'
+  return isTenant(tenant) ? partsOf(tenant).mode : 'live'
 }
 
 /**

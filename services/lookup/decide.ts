@@ -4,7 +4,7 @@ import { partsOf } from '../accounts/tenant.ts'
 import type { Connections } from '../runtime/engine/connections.ts'
 import type { Decision, Emission } from '../runtime/engine/stage.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Accepted, AcceptRequest } from '../jobs/job.ts'
+import type { Accepted, AcceptRequest, QuoteSample } from '../jobs/job.ts'
 import { maxQuoteMicros } from '../money/prices.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
@@ -18,6 +18,7 @@ import {
   type JobMessages, type BatchRows, type ChunkLoader, type ChunkMessage, type FindListed,
   jobTermsOf, type PreflightCounts, readChunks,
 } from './read.ts'
+import { chooseSample } from './sample.ts'
 
 /** What `lookup` needs. */
 export type LookupDeps = {
@@ -84,7 +85,8 @@ async function quoteAndAccept (
   const { chunks, counts } = await readChunks(unit.messages, {
     terms, loader: deps.loader, findListed: policy.hasLists ? deps.findListed : undefined,
   })
-  const acceptance = await accept(head, counts, policy, deps)
+  const sample = head.sample === true && await chooseSample(chunks, terms)
+  const acceptance = await accept(head, { ...counts, ...sample && { sample } }, policy, deps)
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
   failpoint('lookup.accepted')
   return {
@@ -114,7 +116,8 @@ async function isEnded (
  * envelope of chunk 0, which alone carries the job's header.
  */
 async function accept (
-  head: Normalized, counts: PreflightCounts, policy: TenantPolicy, deps: LookupDeps
+  head: Normalized, { sample, ...counts }: PreflightCounts & { readonly sample?: QuoteSample },
+  policy: TenantPolicy, deps: LookupDeps
 ): Promise<Accepted> {
   const { service } = coordinatesOf(head)
   const { feed } = head
@@ -140,6 +143,7 @@ async function accept (
     maxActiveJobs,
     ...events && { events },
     ...lowBalanceMicros !== undefined && { lowBalanceMicros },
+    ...sample && { sample },
     ...feed && { feed },
   })
 }

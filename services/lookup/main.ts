@@ -1,6 +1,6 @@
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { ContactLists } from '../accounts/contact-lists.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import { isSampleTenant, partsOf } from '../accounts/tenant.ts'
 import { redisRecordCache } from '../cache/cache.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
@@ -36,7 +36,9 @@ async function startLookup (
     clock,
     findListed: (tenant, contacts) => lists.find(partsOf(tenant).orgId, contacts),
     policy: connectPolicies(state, config.MAX_ACTIVE_JOBS),
-    unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
+    unitPriceMicros: (tenant, service) => isSampleTenant(tenant)
+      ? 0
+      : unitPriceMicros(prices, service, partsOf(tenant).mode),
     batchRows: batchRowsOf(config),
     batch: config.LOOKUP_BATCH_MESSAGES,
     onUndecidable: ({ tenant, job }, error) => log.error({ err: error, tenant, job },

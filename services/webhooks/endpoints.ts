@@ -8,7 +8,7 @@ import {
 import {
   type EventSubscription, subscriptionsField, subscriptionsIn,
 } from '../accounts/organizations.ts'
-import { type Mode, MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
+import { isSampleTenant, type Mode, MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
 import { newId, timeOfId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { sleep as realSleep, type Sleep } from '../runtime/platform/retry.ts'
@@ -219,7 +219,7 @@ export type Subscriptions = ReturnType<typeof createSubscriptions>
 const CACHED_SUBSCRIBERS = 10_000
 
 /**
- * The subscriptions of each tenant, at most a second old.
+ * The subscriptions of each tenant, at most a second old; samples have no events.
  * @throws AccountsRecoveringError while a change of the organization may be missing in Redis.
  */
 export function createSubscriptions (redis: RedisClient, now: () => number = Date.now) {
@@ -227,6 +227,7 @@ export function createSubscriptions (redis: RedisClient, now: () => number = Dat
     max: CACHED_SUBSCRIBERS, now,
   })
   return async (tenant: string): Promise<readonly EventSubscription[]> => {
+    if (isSampleTenant(tenant)) return []
     const { orgId, mode } = partsOf(tenant)
     return subscriptionsIn((await read(keyOf(orgId)))?.fields[subscriptionsField(mode)])
   }

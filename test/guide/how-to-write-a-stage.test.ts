@@ -107,6 +107,7 @@ const chunkOf = (chunk: number): Omit<Chunk['value'], 'rowsSchema' | 'sealed'> =
   submittedAt: 0,
   acceptBy: 25_000,
   forceFresh: false,
+  sample: false,
   tokenVersion: '1',
   idempotencyKey: '',
   header: null,

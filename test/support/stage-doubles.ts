@@ -296,6 +296,7 @@ export function chunksOf (
       submittedAt: QUOTED_AT_MS,
       acceptBy: QUOTED_AT_MS + 25_000,
       forceFresh: false,
+      sample: false,
       tokenVersion: '1',
       idempotencyKey: '',
       header: chunk === 0 ? Buffer.from('header') : null,

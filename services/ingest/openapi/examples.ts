@@ -193,13 +193,16 @@ function literalOf (value: unknown): string {
     .replaceAll(/^( *)"(\w+)":/gm, '$1$2:').replaceAll('"', "'")
 }
 
-const { metadata, ...options } = FileOptionsSchema.properties
+const { metadata, sample: _sample, ...jobOptions } = FileOptionsSchema.properties
+const { metadata: _metadata, ...quoteOptions } = FileOptionsSchema.properties
+
+type FileFields = Partial<typeof quoteOptions>
 
 const FILE = 'name,phone\r\nAnn,+12127365000\r\n'
 const PHONES = { service: 'phone-validation', column: 'phone' }
 
 /** The bodies of a file beside that of JSON. */
-const CONTENT: Content = {
+const contentOf = (options: FileFields): Content => ({
   'text/csv': {
     schema: {
       type: 'string',
@@ -233,10 +236,10 @@ const CONTENT: Content = {
     },
     examples: { phones: { value: { file: FILE, ...PHONES } } },
   },
-}
+})
 
 /** The options of a file in the query, if the file is the body. */
-const PARAMETERS = [
+const parametersOf = (options: FileFields) => [
   ...Object.entries<object>(options).map(([name, schema]) => ({
     name,
     in: 'query',
@@ -258,6 +261,7 @@ const PARAMETERS = [
 /** The media types of a file beside that of JSON. */
 function withFile (operation: Operation, path: string): Operation {
   const { requestBody, parameters = [], 'x-codeSamples': samples = [] } = operation
+  const options = operation.operationId === 'createQuote' ? quoteOptions : jobOptions
   const source = [
     `curl "${path.replace('/api/v1', '$BASE')}"`,
     '-H "Authorization: Bearer $KEY"',
@@ -265,8 +269,8 @@ function withFile (operation: Operation, path: string): Operation {
   ].join(' \\\n  ')
   return {
     ...operation,
-    parameters: [...parameters, ...PARAMETERS],
-    requestBody: { ...requestBody, content: { ...requestBody?.content, ...CONTENT } },
+    parameters: [...parameters, ...parametersOf(options)],
+    requestBody: { ...requestBody, content: { ...requestBody?.content, ...contentOf(options) } },
     'x-codeSamples': [...samples, { lang: 'Shell', label: 'curl with a file', source }],
   }
 }

@@ -1,13 +1,16 @@
-import type { FastifyReply, RouteOptions } from 'fastify'
-import { CreateJobSchema, MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
+import type { RouteOptions } from 'fastify'
+import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
-import { QuoteSchema } from '../../../schemas/api/quote.ts'
-import type { ChecksBody } from '../../../schemas/api/services.ts'
+import {
+  type CreateQuoteBody, CreateQuoteSchema, MAX_SAMPLE_ROWS, QuoteSchema,
+} from '../../../schemas/api/quote.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
 import { callerOf } from '../guard.ts'
 import { reserveMemory } from '../body.ts'
 import type { IngestDeps } from '../ports.ts'
 import type { Settings } from '../config.ts'
+import { estimate } from '../estimate.ts'
+import { whileConnected } from '../find-jobs.ts'
 import { readSubmission } from '../request.ts'
 import { sendError, refusalError } from '../response.ts'
 import { checksBody } from './account.ts'
@@ -45,9 +48,11 @@ export function createQuoteRoute (
       summary: 'Quote a job without creating it',
       description: 'Takes the body of a job and answers with its preflight. Nothing is reserved, ' +
         'the quote cannot be redeemed, and the rows are unreadable after the answer. ' +
-        '`limitations` lists what the checks of the service cannot tell.',
+        '`limitations` lists what the checks of the service cannot tell. With `sample`, up to ' +
+        `${MAX_SAMPLE_ROWS} contacts of the list are verified free, once in 24 hours, and the ` +
+        'answer has the expected shares of verdicts, but no rows.',
       tags: ['Quotes'],
-      body: CreateJobSchema,
+      body: CreateQuoteSchema,
       response: { 200: QuoteSchema, ...ERROR_RESPONSES },
     },
     ...reserveMemory(budget, settings.bodyThroughput),
@@ -57,20 +62,22 @@ export function createQuoteRoute (
       if ('code' in read) return sendError(reply, read)
       const { service } = read
       const checks = checksBody(settings.checks, service, callerOf(request).mode)
-      return sendQuote(reply, { service, ...checks }, await deps.quote(read))
+      const { sample = false } = request.body as CreateQuoteBody
+      const submission = { ...read, sample }
+      const quoted = await deps.quote(submission)
+      if (quoted.kind === 'refused') return sendError(reply, refusalError(quoted))
+      const { preflight, expiresAtMs } = quoted
+      return reply.send({
+        preflight,
+        service,
+        ...checks,
+        redeemable: false,
+        expiresAt: new Date(expiresAtMs).toISOString(),
+        ...sample && {
+          estimate: await whileConnected(request, signal =>
+            estimate(deps, { submission, quoted, signal })),
+        },
+      })
     },
   }
-}
-
-function sendQuote (
-  reply: FastifyReply, service: ChecksBody & { readonly service: string },
-  quoted: Awaited<ReturnType<IngestDeps['quote']>>
-): FastifyReply {
-  if (quoted.kind === 'refused') return sendError(reply, refusalError(quoted))
-  return reply.send({
-    preflight: quoted.preflight,
-    ...service,
-    redeemable: false,
-    expiresAt: new Date(quoted.expiresAtMs).toISOString(),
-  })
 }

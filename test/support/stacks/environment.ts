@@ -2,7 +2,7 @@ import { parse } from 'csv-parse/sync'
 import {
   createClient, type Client, type Created, type JobRequest, type JobStatusResource,
 } from '../../../services/client/client.ts'
-import { MODES, tenantOf } from '../../../services/accounts/tenant.ts'
+import { tenantOf, tenantsOf } from '../../../services/accounts/tenant.ts'
 import { keyPrefixOf } from '../../../services/cache/tokens.ts'
 import { runAudit } from '../audit.ts'
 import type { Breach } from '../../../services/admin/audit/report.ts'
@@ -20,7 +20,7 @@ export type Environment = {
   readonly baseUrl: string
   /** A client of further services for the same organization. */
   readonly clientAt: (baseUrl: string, mode: 'live' | 'test') => Client
-  /** What the audit finds wrong with the organization, both modes. */
+  /** What the audit finds wrong with the organization, all its tenants. */
   readonly breaches: () => Promise<readonly Breach[]>
   /** A pattern of the names of its live phone numbers in the cache, by version of their tokens. */
   readonly cacheNames: (version: string) => string
@@ -116,7 +116,7 @@ function besides (shared: RunningServices, own: RunningServices): RunningService
 export async function breachesOf (
   env: Record<string, string>, ...orgs: readonly string[]
 ): Promise<readonly Breach[]> {
-  const only = orgs.flatMap(org => MODES.map(mode => tenantOf(org, mode)))
+  const only = orgs.flatMap(org => tenantsOf(org))
   return (await runAudit(env, { only })).breaches
 }
 

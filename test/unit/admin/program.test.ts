@@ -35,7 +35,8 @@ const newOrganization = async () => (await deps.organizations.create('Example'))
 it('commands print JSON, wherever --json is in the command line', async () => {
   const created = JSON.parse(await outputOf('--json org create --name Example'))
   expect(created).toMatchObject({ name: 'Example' })
-  expect(unlocked.toSorted()).toEqual([`${created.id}.live`, `${created.id}.test`])
+  expect(unlocked.toSorted()).toEqual(
+    ['.live', '.live-sample', '.test', '.test-sample'].map(end => `${created.id}${end}`))
   const policy = await outputOf(`policy --org ${created.id} --freshness-days 7 --json`)
   expect(JSON.parse(policy)).toMatchObject({ orgId: created.id, freshnessDays: 7 })
 })

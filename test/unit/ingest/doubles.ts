@@ -127,6 +127,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
       calls.submissions.push(submission)
       return { kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS + 85_000 }
     },
+    takeSample: async () => true,
     contactLists: { count: async () => 2, change: async () => 3, lookUp: async () => [] },
     openJobs: async () => [],
     listArchived: async () => [],

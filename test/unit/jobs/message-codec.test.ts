@@ -36,6 +36,7 @@ const submitted: Emission<'rows.submitted'> = {
     submittedAt: 1,
     acceptBy: 2,
     forceFresh: false,
+    sample: false,
     tokenVersion: 'v1',
     idempotencyKey: '',
     header: null,

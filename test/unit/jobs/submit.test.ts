@@ -97,6 +97,7 @@ describe('a submission', () => {
       submittedAt: 1_000,
       acceptBy: 26_000,
       forceFresh: true,
+      sample: false,
       tokenVersion: 'v1',
       idempotencyKey: 'key',
     })

@@ -25,6 +25,7 @@ function chunkOf (inputs: readonly string[], change: Partial<Submitted> = {}) {
     submittedAt: QUOTED_AT_MS,
     acceptBy: ACCEPT_BY_MS,
     forceFresh: false,
+    sample: false,
     tokenVersion: '1',
     idempotencyKey: 'key',
     header: Buffer.from('header'),

@@ -95,12 +95,12 @@ describe('the description of the interface', () => {
       operation.requestBody?.content['text/csv'] !== undefined)
     expect(taking.map(({ operation }) => operation.operationId))
       .toEqual(['createJob', 'createQuote'])
-    for (const { operation: { parameters = [], requestBody } } of taking) {
+    for (const { operation: { operationId, parameters = [], requestBody } } of taking) {
       expect(Object.keys(requestBody?.content ?? {}))
         .toEqual(['application/json', 'text/csv', WORKBOOK_TYPE, 'multipart/form-data'])
       expect(parameters.filter(it => it.in === 'query').map(({ name }) => name)).toEqual([
         'service', 'column', 'header', 'delimiter', 'sheet', 'countryCode', 'forceFresh',
-        'deadline', 'webhook_url', 'metadata',
+        ...operationId === 'createQuote' ? ['sample'] : [], 'deadline', 'webhook_url', 'metadata',
       ])
     }
   })

@@ -1,0 +1,35 @@
+import { taggedTenant } from '../money/redis-keys.ts'
+import { type RedisClient, script } from '../runtime/platform/redis.ts'
+
+/** KEYS: samples. ARGV: digest, its rows, the most rows, seconds. */
+const TAKE = `
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+  return 1
+end
+local taken = tonumber(ARGV[2])
+for _, rows in ipairs(redis.call('HVALS', KEYS[1])) do
+  taken = taken + tonumber(rows)
+end
+if taken > tonumber(ARGV[3]) then
+  return 0
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[4], 'NX')
+return 1`
+
+const DAY_SECONDS = 86_400
+
+export type SampleRows = ReturnType<typeof createSampleRows>
+
+/**
+ * Counts the rows of samples that a tenant has had verified since its first one of 24 hours, as
+ * nobody pays for them. Returns whether a sample may be verified; the same one counts once.
+ */
+export function createSampleRows (redis: RedisClient, maxRows: number) {
+  const take = script(redis, { name: 'take-sample', source: TAKE, numberOfKeys: 1 })
+  return async (tenant: string, digest: string, rows: number): Promise<boolean> => {
+    // Hash: digest of a sample -> its rows.
+    const key = `samples:${taggedTenant(tenant)}`
+    return await take([key], [digest, rows, maxRows, DAY_SECONDS]) === 1
+  }
+}
