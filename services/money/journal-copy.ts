@@ -44,7 +44,7 @@ export type JournalCopy = {
   readonly lengths: () => Promise<ReadonlyMap<string, number>>
 }
 
-export type NewestOptions = {
+type NewestOptions = {
   readonly limit: number
   readonly before?: number | undefined
   readonly type?: string | undefined

@@ -5,7 +5,7 @@ import { orIfUnavailable } from '../runtime/platform/errors.ts'
 import { joinLua, type RedisClient, script } from '../runtime/platform/redis.ts'
 
 /** An entry in the outbox; `text` is what a script wrote there. */
-export type PendingEntry = Journal & { readonly text: string }
+type PendingEntry = Journal & { readonly text: string }
 
 export type Outbox = {
   /** Entries that the journal topic has not acknowledged yet, in order of seq. */

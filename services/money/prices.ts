@@ -4,7 +4,7 @@ import type { Journal } from '../../schemas/types.ts'
 export type Prices = Readonly<Record<ServiceSlug, number>>
 
 /** Default prices of one live check, in USD micros. */
-export const DEFAULT_PRICES_MICROS: Prices = {
+const DEFAULT_PRICES_MICROS: Prices = {
   'phone-validation': 2_000,
   whatsapp: 4_000,
   telegram: 4_000,

@@ -4,7 +4,7 @@ import { sleep } from '../runtime/platform/retry.ts'
 import { LOCKED_TENANTS_CHANNEL, moneyKeys } from './redis-keys.ts'
 
 /** The wallet is locked until `ledger` has compared it with the journal: retry later. */
-export class RecoveringError extends InfrastructureError {
+class RecoveringError extends InfrastructureError {
   constructor (tenant: string, cause: unknown) {
     super(`the wallet of ${tenant} is locked until ledger has compared it with the journal; if ` +
       'this lasts, check that a ledger is running', { cause })
@@ -12,14 +12,14 @@ export class RecoveringError extends InfrastructureError {
 }
 
 /** The blocks of a job are being recounted after a loss of Redis: retry later. */
-export class ReplayingError extends InfrastructureError {
+class ReplayingError extends InfrastructureError {
   constructor (tenant: string, cause: unknown) {
     super(`blocks of jobs of ${tenant} are being recounted`, { cause })
   }
 }
 
 /** The wallet contradicts the journal: no money moves until an operator thaws it. */
-export class FrozenError extends Error {
+class FrozenError extends Error {
   override readonly name = 'FrozenError'
 }
 

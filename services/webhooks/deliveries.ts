@@ -69,7 +69,7 @@ export type Deliveries = ReturnType<typeof createDeliveries>
  * How long the record of an ended delivery is kept: longer than its message can be redelivered. A
  * topic keeps a segment until its last message has expired, which can take twice the retention.
  */
-export const REMEMBERED_MS = (2 * topology.topics['jobs.settled'].keepHours + 24) * 3_600_000
+const REMEMBERED_MS = (2 * topology.topics['jobs.settled'].keepHours + 24) * 3_600_000
 
 /** How long the priority class of a receiver lasts after an attempt. */
 const PRIORITY_MS = 3_600_000
@@ -228,15 +228,11 @@ function claimOf (fields: readonly string[], token: string): DeliveryClaim {
   }
 }
 
-/** The arguments of the scripts that add a delivery. */
+/** The arguments of the scripts that add a delivery, whose id has its event and destination. */
 function argumentsOf (delivery: WebhookDelivery) {
-  const { tenant, job, type } = delivery
-  return { event: idOf(delivery), tenant, job, type, receiver: receiverOf(delivery) }
-}
-
-/** The id of a delivery, from its event and destination. */
-export function idOf ({ job, type, tenth, to }: WebhookDelivery): string {
-  return deliveryIdOf(eventIdOf(job, type, tenth), 'endpoint' in to ? to.endpoint : '')
+  const { tenant, job, type, tenth, to } = delivery
+  const event = deliveryIdOf(eventIdOf(job, type, tenth), 'endpoint' in to ? to.endpoint : '')
+  return { event, tenant, job, type, receiver: receiverOf(delivery) }
 }
 
 /**

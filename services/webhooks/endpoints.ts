@@ -133,7 +133,7 @@ export function activeSecrets (
 }
 
 /** The subscriptions of endpoints: the types that each enabled one receives. */
-export function eventSubscriptionsOf (list: List): readonly EventSubscription[] {
+function eventSubscriptionsOf (list: List): readonly EventSubscription[] {
   return list.filter(({ enabled }) => enabled).map(({ id, events }) => ({
     endpoint: id,
     events: EVENT_TYPES.filter(type => events.includes('*') || events.includes(type)),

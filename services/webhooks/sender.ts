@@ -100,7 +100,10 @@ function connectorOf (options: SenderOptions, signal: AbortSignal): buildConnect
     return createTunnelConnector({ proxy, findAddresses, timeoutMs, signal })
   }
   const lookup = createLookup(resolve, options)
-  const connect = buildConnector({ timeout: timeoutMs, allowH2: false, lookup })
+  // Asks the lookup for all addresses, and tries one after another.
+  const connect = buildConnector({
+    timeout: timeoutMs, allowH2: false, lookup, autoSelectFamily: true,
+  })
   return (target, callback) => connect(target, (...[error, socket]) => {
     if (error !== null) return callback(error, null)
     const { remoteAddress } = socket
@@ -138,23 +141,23 @@ type AddressRules = {
 }
 
 /** An address that must not receive events. The message omits it: it could describe a network. */
-export class BlockedAddressError extends Error {
+class BlockedAddressError extends Error {
   override readonly name = 'BlockedAddressError'
 }
 
 /** A host name without any address. */
-export class NameError extends Error {
+class NameError extends Error {
   override readonly name = 'NameError'
 }
 
 /** Resolves a host name to all its IPv4 and IPv6 addresses. */
-export type Resolve = (hostname: string) => Promise<readonly string[]>
+type Resolve = (hostname: string) => Promise<readonly string[]>
 
 const DNS_TIMEOUT_MS = 2_000
 const DNS_TRIES = 2
 
 /** Whether an IP address is public, and neither of this machine nor of a denied network. */
-export function isAllowedAddress (address: string, rules: AddressRules): boolean {
+function isAllowedAddress (address: string, rules: AddressRules): boolean {
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.parse(address)
   if (parsed.range() === 'loopback') return rules.allowLoopback
@@ -175,7 +178,7 @@ export const isNetwork = (text: string): boolean => ipaddr.isValidCIDR(text)
  * Checks scheme, user information and a literal IP address of a URL; throws BlockedAddressError.
  * Names pass: `createLookup` checks their addresses.
  */
-export function checkTarget (url: URL, rules: AddressRules): void {
+function checkTarget (url: URL, rules: AddressRules): void {
   const schemes = rules.allowHttp ? ['https:', 'http:'] : ['https:']
   const plain = schemes.includes(url.protocol) && url.username === '' && url.password === ''
   // The brackets of a version 6 address are part of the host name.
@@ -189,18 +192,11 @@ export function checkTarget (url: URL, rules: AddressRules): void {
  * The lookup function of a socket. It refuses a name if any of its addresses is not allowed, and
  * the socket connects to exactly the checked addresses. Errors: BlockedAddressError, NameError.
  */
-export function createLookup (resolve: Resolve, rules: AddressRules): LookupFunction {
-  const find = async (hostname: string) => {
-    const addresses = await findAllowed(hostname, resolve, rules)
-    return addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
-  }
-  return (hostname, options, callback) => {
-    find(hostname).then(
-      found => {
-        const [first] = found
-        if (options.all === true) callback(null, found)
-        else callback(null, first!.address, first!.family)
-      },
+function createLookup (resolve: Resolve, rules: AddressRules): LookupFunction {
+  return (hostname, _options, callback) => {
+    findAllowed(hostname, resolve, rules).then(
+      addresses => callback(null, addresses.map(address =>
+        ({ address, family: address.includes(':') ? 6 : 4 }))),
       error => callback(error as Error, ''))
   }
 }
@@ -221,7 +217,7 @@ async function findAllowed (
  * Resolves names by these servers, or by those of the system if there are none. It does not use
  * getaddrinfo: that has few threads, which names with unresponsive servers would block for all.
  */
-export const createResolve = (servers: readonly string[] = []): Resolve => async hostname => {
+const createResolve = (servers: readonly string[] = []): Resolve => async hostname => {
   const name = hostname.replace(/\.$/, '').toLowerCase()
   if (name === 'localhost' || name.endsWith('.localhost')) return ['127.0.0.1', '::1']
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES })

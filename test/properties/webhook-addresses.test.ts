@@ -1,6 +1,6 @@
 import { networkInterfaces } from 'node:os'
 import { describe, expect, it } from 'vitest'
-import { createResolve, createSender } from '../../services/webhooks/sender.ts'
+import { createSender } from '../../services/webhooks/sender.ts'
 import { webhookUrlError } from '../../services/webhooks/url.ts'
 import {
   LITERALS, REBOUND_NAMES, refusedAddresses, ZONES,
@@ -56,7 +56,7 @@ describe('an address of the list', () => {
 describe('a name', () => {
   it('that leads to an internal network is not connected to, for any record type', async () => {
     const dns = await startDnsServer(ZONES)
-    const send = createSender({ ...rules, resolve: createResolve([dns.address]) })
+    const send = createSender({ ...rules, dnsServers: [dns.address] })
     const answers = await Promise.all(REBOUND_NAMES.map(async name =>
       [name, (await send(`http://${name}:${port}/`, request)).answer]))
     expect(answers).toEqual(
@@ -95,7 +95,7 @@ describe('a name', () => {
 
 describe('the canaries', () => {
   it('would have received a request', async () => {
-    const send = createSender({ ...rules, allowLoopback: true, resolve: createResolve() })
+    const send = createSender({ ...rules, allowLoopback: true })
     await send(`http://127.0.0.1:${port}/`, request)
     await send(`http://[::1]:${port}/`, request)
     expect(connections()).toEqual([1, 1])

@@ -9,7 +9,7 @@ import type { Settings } from '../../../services/ingest/config.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import { cursorAfter } from '../../../services/jobs/results/provisional.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
-import { DEFAULT_PRICES_MICROS } from '../../../services/money/prices.ts'
+import { readPrices } from '../../../services/money/prices.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/runtime/platform/errors.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
 import { endpointsDouble } from '../../support/webhooks/endpoints.ts'
@@ -172,7 +172,7 @@ export const settings: Settings = {
   checks: new Map([
     ['phone-validation', ['syntax', 'vendor']], ['email-validation', ['syntax', 'lists']],
   ]),
-  prices: DEFAULT_PRICES_MICROS,
+  prices: readPrices(),
   webhooks: { allowHttp: false, allowLoopback: false },
   maxWebhookEndpoints: 2,
   trustedProxies: ['10.0.0.0/8'],

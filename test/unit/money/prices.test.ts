@@ -1,13 +1,19 @@
 import { describe, expect, it } from 'vitest'
-import {
-  DEFAULT_PRICES_MICROS, maxQuoteMicros, readPrices, unitPriceMicros,
-} from '../../../services/money/prices.ts'
+import { maxQuoteMicros, readPrices, unitPriceMicros } from '../../../services/money/prices.ts'
 
 describe('prices', () => {
   it('are the defaults, with those of the configuration in their place', () => {
-    expect(readPrices()).toEqual(DEFAULT_PRICES_MICROS)
+    const defaults = {
+      'phone-validation': 2_000,
+      whatsapp: 4_000,
+      telegram: 4_000,
+      'carrier-single': 5_000,
+      'carrier-lookup': 5_000,
+      'email-validation': 2_000,
+    }
+    expect(readPrices()).toEqual(defaults)
     expect(readPrices('{"whatsapp":3500,"telegram":0}'))
-      .toEqual({ ...DEFAULT_PRICES_MICROS, whatsapp: 3_500, telegram: 0 })
+      .toEqual({ ...defaults, whatsapp: 3_500, telegram: 0 })
   })
 
   it.each([
@@ -24,8 +30,8 @@ describe('prices', () => {
   })
 
   it('are nothing for test keys', () => {
-    expect(unitPriceMicros(DEFAULT_PRICES_MICROS, 'carrier-lookup', 'live')).toBe(5_000)
-    expect(unitPriceMicros(DEFAULT_PRICES_MICROS, 'carrier-lookup', 'test')).toBe(0)
+    expect(unitPriceMicros(readPrices(), 'carrier-lookup', 'live')).toBe(5_000)
+    expect(unitPriceMicros(readPrices(), 'carrier-lookup', 'test')).toBe(0)
   })
 })
 

@@ -4,9 +4,7 @@ import { createOrganizations, subscriptionsIn } from '../../../services/accounts
 import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
 import {
   activeSecrets, createSubscriptions, createWebhookEndpoints, type EndpointSettings,
-  eventSubscriptionsOf,
 } from '../../../services/webhooks/endpoints.ts'
-import { endpointOf } from '../../support/webhooks/endpoints.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
@@ -144,14 +142,15 @@ describe('the webhook endpoints of an organization', () => {
 })
 
 describe('subscriptions', () => {
-  it('are those of enabled endpoints, and * stands for every event', () => {
-    expect(eventSubscriptionsOf([
-      endpointOf({ id: 'we_1' }),
-      endpointOf({ id: 'we_2', events: ['balance.low', 'job.failed'] }),
-      endpointOf({ id: 'we_3', enabled: false }),
-    ])).toEqual([
-      { endpoint: 'we_1', events: EVENT_TYPES },
-      { endpoint: 'we_2', events: ['job.failed', 'balance.low'] },
+  it('are those of enabled endpoints, and * stands for every event', async () => {
+    const create = (more: Partial<EndpointSettings>) =>
+      open().create(LIVE, { ...wanted, ...more }, 20)
+    const all = await create({})
+    const some = await create({ events: ['balance.low', 'job.failed'] })
+    await create({ enabled: false })
+    expect(await createSubscriptions(memory.redis, now)(LIVE)).toEqual([
+      { endpoint: all?.id, events: EVENT_TYPES },
+      { endpoint: some?.id, events: ['job.failed', 'balance.low'] },
     ])
   })
 

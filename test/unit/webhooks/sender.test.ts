@@ -109,6 +109,13 @@ it('a webhook sender returns the status of a response with a slow body', async (
   expect(await send(`http://127.0.0.1:${odd.ports['drips its body']}/`)).toEqual(answered(200))
 })
 
+it('a webhook sender resolves localhost without DNS', async () => {
+  const options = { dnsServers: ['127.0.0.1:9'] }
+  for (const name of ['localhost', 'A.LocalHost.']) {
+    expect(await send(`http://${name}:${receiver.port}/200`, options)).toEqual(answered(200))
+  }
+})
+
 describe('a failed webhook attempt', () => {
   it('has the reason dns_error for a name without an address', async () => {
     const resolve = async () => []

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
 import { listTransactionsRoute } from '../../../../services/ingest/routes/account.ts'
-import type { NewestOptions } from '../../../../services/money/journal-copy.ts'
 import { application, doubles, JOB_ID, NOW_MS } from '../doubles.ts'
 
 const entryOf = (seq: number, more: Partial<Journal> = {}): Journal => ({
@@ -25,7 +24,7 @@ const entryOf = (seq: number, more: Partial<Journal> = {}): Journal => ({
 async function ask (query: string, entries: readonly Journal[]) {
   const asked: unknown[] = []
   const { get } = application({
-    transactions: async (tenant: string, options: NewestOptions) => {
+    transactions: async (tenant, options) => {
       asked.push([tenant, options])
       return entries
     },
