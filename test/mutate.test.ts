@@ -1,56 +1,46 @@
 import { describe, expect, it } from 'vitest'
-import { scoreOf, spareTests } from './mutate/findings.ts'
-import { sampleRanges } from './mutate/sample.ts'
-import type { Mutant, Report } from './mutate/stryker.ts'
+import { missedOf, scoreOf, spareTests } from './mutate/findings.ts'
+import type { Report, TestResult } from './mutate/report.ts'
 
-const mutant = (status: string, ...killedBy: readonly string[]): Mutant =>
-  ({ status, mutatorName: 'Block', location: { start: { line: 1 } }, killedBy })
-const report = (...mutants: readonly Mutant[]): Report => ({
-  files: { 'services/a/a.ts': { mutants } },
-  testFiles: {
-    'test/unit/a/a.test.ts': { tests: ['1', '2', '3'].map(id => ({ id, name: `test ${id}` })) },
-    'test/properties/a.test.ts': { tests: [{ id: 'p', name: 'property' }] },
-  },
+const result = (name: string, kills: readonly string[], change: Partial<TestResult> = {}) => ({
+  file: 'test/unit/a/a.test.ts',
+  name,
+  ms: 1,
+  reached: kills,
+  kills,
+  isDisturbed: false,
+  isSlow: false,
+  ...change,
 })
+const report = (...tests: readonly TestResult[]): Report => ({
+  mutants: ['1', '2', '3', '4'].map(id =>
+    ({ id, file: 'services/a/a.ts', line: 1, kind: 'BlockStatement', replacement: '{}' })),
+  tests,
+})
+const property = (...kills: readonly string[]) =>
+  result('property', kills, { file: 'test/properties/a.test.ts' })
 
 describe('the findings of a mutation run', () => {
-  it('are the share of mutants that a test finds, without those that cannot run', () => {
-    expect(scoreOf(report(mutant('Killed', '1'), mutant('Timeout'), mutant('Survived'),
-      mutant('NoCoverage'), mutant('CompileError'), mutant('Ignored'))))
-      .toEqual({ score: 50, mutants: 4 })
+  it('are the share of mutants that a test finds, and the others', () => {
+    const some = report(result('test 1', ['1', '2']), property('2', '3'))
+    expect(scoreOf(some)).toEqual({ score: 75, mutants: 4 })
+    expect(missedOf(some).map(({ id }) => id)).toEqual(['4'])
   })
 
-  it('name tests that could all go together, and never properties', () => {
-    const twice = mutant('Killed', '1', '2')
-    expect(spareTests(report(twice, mutant('Killed', '3', 'p')), 'test/unit/a')).toEqual([
-      'test/unit/a/a.test.ts › test 1 (1 mutants)', 'test/unit/a/a.test.ts › test 3 (1 mutants)',
-    ])
-    expect(spareTests(report(twice, mutant('Killed', '1')), 'test/unit/a')).toEqual([
-      'test/unit/a/a.test.ts › test 2 (1 mutants)', 'test/unit/a/a.test.ts › test 3 (0 mutants)',
-    ])
-    expect(spareTests(report(twice), 'test/unit/b')).toEqual([])
-  })
-})
-
-describe('the sample of functions', () => {
-  const functions = Array.from({ length: 20 }, (_, index) =>
-    `function f${index} () {\n  return ${index}\n}`)
-  const sources = (text: string) => [{ path: 'services/a/a.ts', text }]
-
-  it('is about as large as asked, and has whole functions and methods', () => {
-    const ranges = sampleRanges(sources(functions.join('\n')), 10)
-    expect(ranges).toHaveLength(4)
-    for (const range of ranges) {
-      const [, first = 0, last = 0] = /:(\d+)-(\d+)$/.exec(range) ?? []
-      expect([Number(last) - Number(first), Number(first) % 3]).toEqual([2, 1])
-    }
-    expect(sampleRanges(sources('import a from "a"\ntype A = 1\nclass B {\n  #a = 1\n  b () {}\n}'),
-      100)).toEqual(['services/a/a.ts:4-4', 'services/a/a.ts:5-5'])
-  })
-
-  it('is the same wherever the functions stand', () => {
-    const linesOf = (text: string) => sampleRanges(sources(text), 10)
-      .map(range => text.split('\n')[Number(/:(\d+)/.exec(range)?.[1]) - 1]).toSorted()
-    expect(linesOf(functions.toReversed().join('\n\n'))).toEqual(linesOf(functions.join('\n')))
+  it.each<readonly [string, readonly TestResult[], readonly string[]]>([
+    ['could all go together, and no properties',
+      [result('test 1', ['1']), result('test 2', ['1', '2']), result('test 3', ['3']),
+        property('3')],
+      ['test 1 (1 mutants)', 'test 3 (1 mutants)']],
+    ['find the fewest', [result('test 1', ['1', '2']), result('test 2', []), property('1', '2')],
+      ['test 1 (2 mutants)', 'test 2 (0 mutants)']],
+    ['find nothing that only a disturbed test finds as well',
+      [result('test 1', ['1']), result('test 2', ['1'], { isDisturbed: true })],
+      ['test 2 (1 mutants)']],
+    ['ran with all mutants', [result('test 1', [], { isSlow: true })], []],
+  ])('name tests that %s', (_, tests, names) => {
+    expect(spareTests(report(...tests), 'test/unit/a'))
+      .toEqual(names.map(name => `test/unit/a/a.test.ts › ${name}`))
+    expect(spareTests(report(...tests), 'test/unit/b')).toEqual([])
   })
 })

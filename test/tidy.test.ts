@@ -31,7 +31,7 @@ describe('every file', () => {
   })
 
   it('has no default export but the settings of tools', () => {
-    const settings = /vitest\.config\.ts|\/setup\.ts/
+    const settings = /vitest\.config\.ts|\/setup\.ts|repeat-runner\.ts/
     expect(offences(({ path, text }) =>
       /^export default/m.test(text) && !settings.test(path) ? ['a default export'] : []))
       .toEqual([])

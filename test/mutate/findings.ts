@@ -1,40 +1,40 @@
-import type { Mutant, Report } from './stryker.ts'
-
-const FOUND = ['Killed', 'Timeout', 'RuntimeError']
-const COUNTED = [...FOUND, 'Survived', 'NoCoverage']
-
-const mutantsOf = ({ files }: Report): readonly Mutant[] =>
-  Object.values(files).flatMap(({ mutants }) => mutants)
+import type { Report, TestResult } from './report.ts'
 
 /** The share of mutants that a test finds, in percent with one decimal. */
 export function scoreOf (report: Report): { readonly score: number, readonly mutants: number } {
-  const counted = mutantsOf(report).filter(({ status }) => COUNTED.includes(status))
-  const found = counted.filter(({ status }) => FOUND.includes(status)).length
-  return { score: Math.round(1_000 * found / counted.length) / 10, mutants: counted.length }
+  const { length } = report.mutants
+  const found = length - missedOf(report).length
+  return { score: Math.round(1_000 * found / length) / 10, mutants: length }
+}
+
+/** The mutants that no test finds. */
+export function missedOf ({ mutants, tests }: Report): Report['mutants'] {
+  const found = new Set(tests.flatMap(({ kills }) => kills))
+  return mutants.filter(({ id }) => !found.has(id))
 }
 
 /**
  * Tests of a folder that could all go together, because the rest finds every mutant that they find.
  * Those that find the fewest go first. A property says more than a case, so it is not asked.
  */
-export function spareTests (report: Report, folder: string): readonly string[] {
-  const kills = new Map<string, Mutant[]>()
-  const killers = new Map<Mutant, number>()
-  for (const mutant of mutantsOf(report)) {
-    for (const test of mutant.killedBy ?? []) {
-      kills.set(test, [...kills.get(test) ?? [], mutant])
-      killers.set(mutant, (killers.get(mutant) ?? 0) + 1)
-    }
+export function spareTests ({ tests }: Report, folder: string): readonly string[] {
+  const killers = new Map<string, number>()
+  for (const { kills } of tests.filter(({ isDisturbed }) => !isDisturbed)) {
+    for (const id of kills) killers.set(id, (killers.get(id) ?? 0) + 1)
   }
-  const tests = Object.entries(report.testFiles).flatMap(([file, { tests }]) =>
-    tests.map(({ id, name }) => ({ id, file, name, kills: kills.get(id) ?? [] })))
   return tests.filter(({ file }) => file.startsWith(folder))
     .toSorted((a, b) => a.kills.length - b.kills.length)
-    .filter(({ kills }) => {
-      const isSpare = kills.every(mutant => (killers.get(mutant) ?? 0) > 1)
-      if (isSpare) for (const mutant of kills) killers.set(mutant, (killers.get(mutant) ?? 0) - 1)
+    .filter(test => {
+      const isSpare = isFoundByOthers(test, killers)
+      if (isSpare && !test.isDisturbed) {
+        for (const id of test.kills) killers.set(id, (killers.get(id) ?? 0) - 1)
+      }
       return isSpare
     })
     .map(({ file, name, kills }) => `${file} › ${name} (${kills.length} mutants)`)
     .toSorted()
 }
+
+const isFoundByOthers = (
+  { kills, isDisturbed, isSlow }: TestResult, killers: ReadonlyMap<string, number>
+) => !isSlow && kills.every(id => (killers.get(id) ?? 0) > (isDisturbed ? 0 : 1))

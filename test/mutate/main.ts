@@ -1,34 +1,45 @@
 import { createHash } from 'node:crypto'
-import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { Command } from 'commander'
-import { mutateRanges, type Mutant, type Report } from './stryker.ts'
-import { sampleRanges } from './sample.ts'
-import { scoreOf, spareTests } from './findings.ts'
+import { importsOf } from '../support/parsed.ts'
+import { root, sources } from '../support/sources.ts'
+import { missedOf, scoreOf, spareTests } from './findings.ts'
+import { instrument } from './instrument.ts'
+import type { Mutant, Report, TestResult } from './report.ts'
+import { runTestFile } from './runs.ts'
 
-const root = join(import.meta.dirname, '../..')
 /** Tests of running services own what these say. */
 const WIRING = new Set(['main.ts', 'config.ts'])
 const SAVED = join(root, 'test/mutation.json')
+const SIMULATION = 'test/mutate/simulation.ts'
+/** Integration tests that start a Redis of their own and need nothing else. */
+const ON_REDIS = [
+  'cache', 'cancel', 'compare-and-set', 'data-keys', 'jobs', 'key-of-job', 'lookup', 'money',
+  'settle',
+]
 
 type Score = { readonly score: number, readonly mutants: number }
 
 const command = new Command('mutate')
   .description('Changes the code of a folder in one place at a time and runs its unit tests, and ' +
     'properties and integration tests without a stack. Prints the share of changes that a test ' +
-    'finds, those that none finds, and unit tests whose changes others find as well: true of the ' +
-    'functions that were changed, so take all (--mutants 9999) before you delete a test.')
+    'finds, those that none finds, and unit tests whose changes others find as well. Tests that ' +
+    'take long with all changes run only with those that no other test finds.')
   .argument('<path>', 'a folder or file of services/')
-  .option('--mutants <number>', 'about so many, always the same functions', Number, 200)
-  .option('--processes <number>', 'that run tests at a time', Number, 1)
+  .option('--processes <number>', 'that run tests at a time', Number, 2)
+  .option('--seconds <number>', 'a test may take with all changes', Number, 30)
+  .option('--tests <glob...>', 'only these files of tests')
   .option('--simulation', 'also runs the simulation, which takes seconds for each change')
-  .option('--report <file>', "keeps Stryker's report")
+  .option('--report <file>', 'keeps what each test found, as JSON')
   .option('--save', 'writes the score to test/mutation.json')
   .parse()
 const [path = ''] = command.args
 const options = command.opts<{
-  readonly mutants: number
   readonly processes: number
+  readonly seconds: number
+  readonly tests?: readonly string[]
   readonly simulation?: true
   readonly report?: string
   readonly save?: true
@@ -37,38 +48,100 @@ const options = command.opts<{
 const files = statSync(join(root, path)).isFile()
   ? [path]
   : globSync(`${path}/**/*.ts`, { cwd: root }).toSorted()
-const sources = files.filter(file => !WIRING.has(basename(file)))
-  .map(file => ({ path: file, text: readFileSync(join(root, file), 'utf8') }))
-const ranges = sampleRanges(sources, options.mutants)
+const mutated = files.filter(file => !WIRING.has(basename(file)))
 /** Unit tests of other folders would hide that those of this one find nothing. */
 const unitTests = (path.endsWith('.ts') ? dirname(path) : path).replace('services/', 'test/unit/')
-const { processes, simulation = false } = options
-const report = await mutateRanges(
-  { root, ranges, unitTests, processes, simulation }, line => console.error(line))
+const folder = mkdtempSync(join(tmpdir(), 'mutate-'))
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+for (const end of ['SIGINT', 'SIGTERM'] as const) process.once(end, () => process.exit(1))
 
+const mutants = await instrument(folder, mutated, line => console.error(line))
+const testFiles = importersOf(new Set(mutated), globSync(options.tests ?? [
+  `${unitTests}/**/*.test.ts`, 'test/properties/**/*.test.ts', 'test/accuracy/phones.test.ts',
+  ...ON_REDIS.map(name => `test/integration/${name}.test.ts`),
+  ...options.simulation ? [SIMULATION] : [],
+], { cwd: root }).toSorted())
+const report = await mutate(mutants, testFiles)
 const score = scoreOf(report)
 for (const line of linesOf(report)) console.log(line)
 console.log(`${path}: ${score.score} % of ${score.mutants} mutants are found`)
 if (options.report !== undefined) writeFileSync(options.report, JSON.stringify(report))
 if (options.save) save(path, score)
+process.exit()
 
-function linesOf (report: Report): readonly string[] {
-  const survivors = Object.entries(report.files).flatMap(([file, { mutants }]) =>
-    mutants.filter(({ status }) => status === 'Survived' || status === 'NoCoverage')
-      .map(mutant => `not found: ${file}:${wordsOf(mutant)}`))
-  const spare = spareTests(report, unitTests)
-  return [...survivors, ...spare.map(test => `redundant: ${test}`)]
+/** The test files that import one of these, in however many steps. */
+function importersOf (
+  imported: ReadonlySet<string>, tests: readonly string[]
+): readonly string[] {
+  const known = new Map(sources().map(source => [source.path, source]))
+  const reaches = new Map<string, boolean>()
+  const reachesOne = (path: string): boolean => {
+    const before = reaches.get(path)
+    if (before !== undefined) return before
+    reaches.set(path, imported.has(path))
+    const source = known.get(path)
+    const isReached = imported.has(path) || (source && importsOf(source).some(reachesOne)) === true
+    reaches.set(path, isReached)
+    return isReached
+  }
+  return tests.filter(test => reachesOne(test))
 }
 
-function wordsOf ({ location, mutatorName, replacement = '' }: Mutant): string {
-  const shown = replacement.replaceAll(/\s+/g, ' ').slice(0, 60)
-  return `${location.start.line} ${mutatorName} ${shown}`
+/** Runs all tests, and then those that take long with the mutants that the others miss. */
+async function mutate (
+  all: readonly Mutant[], testFiles: readonly string[]
+): Promise<Report> {
+  const maxMs = 1_000 * options.seconds
+  const fixed = new Set<string>()
+  const tests: TestResult[] = []
+  const slowFiles: string[] = []
+  await forEachAtATime(testFiles, async file => {
+    const result = await runTestFile(folder, file, { maxMs }, line => console.error(line))
+    for (const id of result.fixed) fixed.add(id)
+    tests.push(...result.tests)
+    if (result.tests.some(({ isSlow }) => isSlow)) slowFiles.push(file)
+  })
+  // Code that runs only while modules are loaded cannot be switched.
+  const reached = new Set(tests.flatMap(test => test.reached))
+  const mutants = all.filter(({ id }) => reached.has(id) || !fixed.has(id))
+  for (const file of slowFiles) {
+    const only = missedOf({ mutants, tests }).map(({ id }) => id).filter(id => reached.has(id))
+    const again = await runTestFile(folder, file, { maxMs: Infinity, only },
+      line => console.error(line))
+    for (const [index, test] of tests.entries()) {
+      if (test.file !== file || !test.isSlow) continue
+      const { kills = [] } = again.tests.find(({ name }) => name === test.name) ?? {}
+      tests[index] = { ...test, kills }
+    }
+  }
+  return { mutants, tests }
+}
+
+async function forEachAtATime (
+  names: readonly string[], run: (name: string) => Promise<void>
+): Promise<void> {
+  const left = [...names]
+  await Promise.all(Array.from({ length: options.processes }, async () => {
+    for (let name = left.shift(); name !== undefined; name = left.shift()) await run(name)
+  }))
+}
+
+function linesOf (report: Report): readonly string[] {
+  return [
+    ...missedOf(report).map(mutant => `not found: ${wordsOf(mutant)}`),
+    ...spareTests(report, unitTests).map(test => `redundant: ${test}`),
+  ]
+}
+
+function wordsOf ({ file, line, kind, replacement }: Mutant): string {
+  return `${file}:${line} ${kind} ${replacement.replaceAll(/\s+/g, ' ').slice(0, 60)}`
 }
 
 /** One line for each folder, with a digest of the code that was mutated. */
 function save (path: string, { score, mutants }: Score): void {
   const saved = JSON.parse(readFileSync(SAVED, 'utf8')) as Record<string, unknown>
-  const digest = createHash('sha256').update(sources.map(({ text }) => text).join('\n'))
+  const digest = createHash('sha256')
+    .update(mutated.map(name => readFileSync(join(root, name), 'utf8')).join('\n'))
     .digest('hex').slice(0, 12)
   const all = Object.entries({ ...saved, [path]: { score, mutants, digest } })
     .toSorted(([a], [b]) => a < b ? -1 : 1)

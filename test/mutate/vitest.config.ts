@@ -1,23 +1,14 @@
 import { defineConfig } from 'vitest/config'
 
-/** Integration tests that start a Redis of their own and need nothing else. */
-const ON_REDIS = [
-  'cache', 'cancel', 'compare-and-set', 'data-keys', 'jobs', 'key-of-job', 'lookup', 'money',
-  'settle',
-]
-
-/** Unit tests of a folder and other tests without a stack, of which Stryker takes importers. */
+/** One file of tests, each of which runs with every mutant that it reaches. */
 export default defineConfig({
   test: {
     root: `${import.meta.dirname}/../..`,
-    include: [
-      `${process.env.MUTATE_UNIT_TESTS}/**/*.test.ts`, 'test/properties/**/*.test.ts',
-      'test/accuracy/phones.test.ts',
-      ...ON_REDIS.map(name => `test/integration/${name}.test.ts`),
-      ...process.env.MUTATE_SIMULATION === 'true' ? ['test/mutate/simulation.ts'] : [],
-    ],
+    include: [process.env.MUTATE_FILE ?? ''],
+    runner: `${import.meta.dirname}/repeat-runner.ts`,
     environment: 'node',
     isolate: false,
+    maxWorkers: 1,
     testTimeout: 0,
     hookTimeout: 0,
   },

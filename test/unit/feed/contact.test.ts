@@ -24,17 +24,6 @@ function sealed (change: Partial<FeedContact> = {}, input = '(212) 736-5000'): F
 }
 
 describe('a contact of a feed', () => {
-  it('is read with its terms and its stamp', () => {
-    expect(readContact(sealed(), options)).toEqual({
-      kind: 'contact',
-      contact: { offset: 7, reference: 'c1', input: '(212) 736-5000' },
-      terms: { service: 'phone-validation', country: 'US', forceFresh: true },
-      endsBatch: false,
-      stamp,
-    })
-    expect(readContact(sealed({ end: true }), options)).toMatchObject({ endsBatch: true })
-  })
-
   it.each<[Partial<FeedContact>, string]>([
     [{ reference: '' }, 'invalid_reference'],
     [{ reference: 'x'.repeat(201) }, 'invalid_reference'],

@@ -148,18 +148,6 @@ describe('the intake of a feed', () => {
     expect([commits, buffered.used()]).toEqual([[8n], 0])
   })
 
-  it('reads no contact while the stage is paused', async () => {
-    const { promise: opened, resolve: open } = Promise.withResolvers<void>()
-    const gate = { isOpen: () => false, opened: () => opened }
-    const { deliver, requests, buffered } = createScenario({ gate })
-    const delivering = deliver([await raw(0), await raw(1), await raw(2)])
-    expect(await Promise.race([delivering, turn('waits')])).toBe('waits')
-    expect([requests, buffered.used()]).toEqual([[], 0])
-    open()
-    await delivering
-    expect(requests.map(({ from, to }) => [from, to])).toEqual([[-1, 2]])
-  })
-
   it('submits contacts at once before an end marker', async () => {
     const { deliver, requests, commits, take } = createScenario()
     await deliver([await raw(0), await raw(1, { reference: '', sealed: null, end: true })])
@@ -187,22 +175,6 @@ describe('the intake of a feed', () => {
       expires_at: at,
     })
     expect(commits).toEqual([7n])
-  })
-
-  it('answers invalid contacts with names of any length', async () => {
-    const { deliver, sent, commits } = createScenario(finishedTo(5))
-    const long = 'x'.repeat(600_000)
-    await deliver([await raw(6, { reference: long }), await raw(7, { service: long })])
-    const results = await Promise.all(sent.map(async ({ value }) =>
-      await codec.decode('feeds.finished', value!) as FeedResult))
-    const cut = 'x'.repeat(200)
-    expect(results.map(({ reference, service }) => [reference, service]))
-      .toEqual([[cut, 'whatsapp'], ['c7', cut]])
-    expect(sent.map(message => message.key)).toEqual([resultIdOf('acme', 1, 6), 'c7'])
-    const [{ resultId, sealed } = expect.fail('no result')] = results
-    expect(openResult([key], { partner: 'acme', reference: cut, resultId }, sealed))
-      .toMatchObject({ reason: 'invalid_reference' })
-    expect(commits).toEqual([8n])
   })
 
   it('releases the memory of contacts when the partition is lost', async () => {

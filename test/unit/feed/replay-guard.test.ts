@@ -19,13 +19,6 @@ function guardOn (marks: Marks = { offset: -1, senders: new Map() }, isStored = 
 const stamp = (sequence: number, sender = 'a', sentAt = NOW_MS) => ({ sender, sequence, sentAt })
 
 describe('the replay guard', () => {
-  it('accepts each sequence of a sender once, and no lower one', () => {
-    const { guard } = guardOn()
-    expect([3, 3, 2, 4, -1].map((sequence, offset) => guard.check(offset, stamp(sequence))))
-      .toEqual(['fresh', 'replayed', 'replayed', 'fresh', 'replayed'])
-    expect(guard.check(5, stamp(1, 'b'))).toBe('fresh')
-  })
-
   it('accepts a replay below the mark of its sender once, and remembers it', async () => {
     const { guard, written } = guardOn()
     expect(guard.check(0, stamp(5))).toBe('fresh')
@@ -85,10 +78,5 @@ describe('the replay guard', () => {
     const { guard } = guardOn({ offset: 0, senders })
     expect(guard.check(1, stamp(1))).toBe('too_many_senders')
     expect(guard.check(2, stamp(2, 's0'))).toBe('fresh')
-  })
-
-  it('reports that the stored marks were lost', async () => {
-    const { guard } = guardOn({ offset: 4, senders: new Map() }, false)
-    expect([guard.finishedTo, await guard.save(5)]).toEqual([4, false])
   })
 })

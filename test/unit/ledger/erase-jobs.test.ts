@@ -117,12 +117,6 @@ describe('a round of erasures', () => {
       `tombstones org_1.live ${TWO}`, `await ${TWO} for 5000`,
     ])
   })
-
-  it('does not search the topic while no erasure is due', async () => {
-    const { deps, steps } = setUp({ compacting: [request(ONE)], isDue: false })
-    await startErasing(deps).stop()
-    expect(steps).toEqual([])
-  })
 })
 
 describe('the loop of erasures', () => {

@@ -80,16 +80,6 @@ async function exportOnce (options: Parameters<typeof exporting>[0] = {}) {
 }
 
 describe('the export of journal heads', () => {
-  it('contains the heads of all tenants with entries, and its time', async () => {
-    const { kept, exported, age } = await exportOnce()
-    expect(exported).toMatchObject([{
-      at: NOW_MS,
-      tenants: [{ tenant: 'org_0.live', seq: 3, hash: 'hash of org_0.live', missing: [[2, 2]] }],
-    }])
-    expect(codec.decode(kept.get(EXPORTED_KEY) ?? '')?.at).toBe(NOW_MS)
-    expect(await age()).toBe('0')
-  })
-
   it('contains the head of the access log, which is continued', async () => {
     const accessHead = (await exportOnce({ accessEntries: 1 })).tenants.at(-1)
     expect(accessHead).toMatchObject({ tenant: 'access.log', seq: 1, missing: [] })

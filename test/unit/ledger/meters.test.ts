@@ -210,13 +210,6 @@ describe('the count of missing entries', () => {
     expect(await count()).toBe('1')
   })
 
-  it('counts movements in Redis only, whatever seq a message claims', async () => {
-    const { copied, count } = createEnvironment()
-    copied['a.live'] = [0, 1, 2, 3, 4, 5, 900, 1_000]
-    await count()
-    expect(await count()).toBe('0')
-  })
-
   it('reads active tenants and those with a gap, and all of them after a pause', async () => {
     const { copied, state, reads, count } = createEnvironment()
     copied['b.live'] = []

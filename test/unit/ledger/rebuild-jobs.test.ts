@@ -78,12 +78,6 @@ describe('the open jobs of a journal', () => {
         `no entry describes the open job job_${number}`)
       })
   })
-
-  it('are left to the new leader', async () => {
-    const open = openOf([reserve('job_1'), reserve('job_2')])
-    expect(await rebuildOpen(setUp(['made', 'superseded']).parts, term, { open, known: new Map() }))
-      .toMatchObject({ superseded: true })
-  })
 })
 
 describe('the ended jobs of a journal', () => {
@@ -208,13 +202,6 @@ describe('a job from its reserve entry', () => {
     })
     expect(fieldsOf(fields)).toMatchObject({ reserveSeq: '6', idempotencyKey: 'k' })
     expect(fieldsOf(fields)).not.toHaveProperty('fingerprint')
-  })
-
-  it('has the end the journal knows', async () => {
-    const ended = { reserve: accepted, end: settled, term, isOpen: false }
-    const { parts, rebuilt } = setUp()
-    await rebuildEnded(parts, [ended])
-    expect(rebuilt).toMatchObject([{ settled: { seq: 9, chargeMicros: 24 }, isClosed: false }])
   })
 
   it('keeps its key for 24 hours from its claim', async () => {

@@ -8,7 +8,6 @@ import { endedJob, DELIVERED_JOB } from '../../support/webhooks/deliveries.ts'
 import { endpointIdAt } from '../../support/webhooks/endpoints.ts'
 import type { Attempt, AttemptOutcome } from '../../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../../services/webhooks/event.ts'
-import { settledOf } from '../../../services/jobs/results/finish-job.ts'
 
 const NOW_MS = 10_000_000_000
 const MINUTE_MS = 60_000
@@ -116,22 +115,6 @@ async function announced (
 }
 
 describe('the event of a job that ended before Redis was lost', () => {
-  it('is announced again while its delivery has not come to its end', async () => {
-    const settled = {
-      topic: 'jobs.settled', lane: 'small', value: settledOf(jobWithHeader()), rows: undefined,
-    }
-    expect(await announced([])).toEqual([settled])
-    expect(await announced([attemptOf('failed')])).toEqual([settled])
-    expect(await announced([attemptOf('delivered', 'evt_of_another')])).toEqual([settled])
-  })
-
-  it('is left alone once it was delivered or given up, or when there is none', async () => {
-    expect(await announced([attemptOf('failed'), attemptOf('delivered')])).toEqual([])
-    expect(await announced([attemptOf('exhausted')])).toEqual([])
-    expect(await announced([], jobWithHeader({ status: 'verifying' }))).toEqual([])
-    expect(await announced([], jobWithHeader({ header: Buffer.alloc(0) }))).toEqual([])
-  })
-
   it('is announced until every endpoint that is subscribed has it', async () => {
     const event = eventIdOf(DELIVERED_JOB, 'job.completed')
     const job = jobWithHeader({ header: Buffer.alloc(0) })
@@ -143,11 +126,5 @@ describe('the event of a job that ended before Redis was lost', () => {
     expect(await known(first, attemptOf('failed', `${event}.${OTHER}`))).toBe(1)
     expect(await known(first, attemptOf('gone', `${event}.${OTHER}`))).toBe(0)
     expect(await announced([], { ...job, status: 'failed' }, [ONE])).toEqual([])
-  })
-
-  it('is not announced for an endpoint that was created later', async () => {
-    const job = jobWithHeader({ header: Buffer.alloc(0) })
-    const later = endpointIdAt(job.endedAtMs + 1, 'later')
-    expect(await announced([], job, [later])).toEqual([])
   })
 })

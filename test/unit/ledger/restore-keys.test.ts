@@ -90,10 +90,6 @@ describe('missing keys', () => {
     expect(calls.at(-1)).toBe('del dek:{a}.live:job_1')
     expect(counted).toEqual([['recovery_actions_total', { kind: 'key' }, 0]])
   })
-
-  it('that do not exist, in a run that has all erasures, need no topic', async () => {
-    expect(await repair([{ job: 'job_1', erasedMs: 0 }])).toMatchObject({ calls: [], read: [] })
-  })
 })
 
 describe('erased jobs', () => {

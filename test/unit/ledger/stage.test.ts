@@ -66,13 +66,6 @@ describe('ledger', () => {
     expect(await flush(9_000)).toEqual([])
   })
 
-  it('copies a full batch without waiting', async () => {
-    const { inserts, decide } = createWorld(2)
-    expect(await decide(entry(1))).toEqual([])
-    expect(await decide(entry(2))).toEqual([1, 2])
-    expect(inserts).toHaveLength(1)
-  })
-
   it('holds entries until they are stored, and drops them with their generation', async () => {
     const { stage, inserts, decide, flush, fail } = createWorld()
     await decide(entry(1))
@@ -158,31 +151,6 @@ const typesOf = async (entry: Journal, nowMs = NOW_MS) =>
   (await eventsCausedBy(entry, nowMs)).map(({ value }) => value.type)
 
 describe('a reserve entry', () => {
-  it('of a job without subscribers and without a threshold causes no message', async () => {
-    expect(await typesOf(reserveOf({}))).toEqual([])
-    expect(await typesOf(reserveOf({ events: 'job.progress' }))).toEqual([])
-  })
-
-  it('announces the job to subscribers, and the fall below the threshold', async () => {
-    expect(await eventsCausedBy(reserveOf(both), NOW_MS)).toEqual(['job.accepted', 'balance.low']
-      .map(type => ({
-        topic: 'jobs.events',
-        lane: 'small',
-        value: { tenant: 'org_1.live', job: 'job_1', type, tenth: 0, at: NOW_MS },
-        rows: undefined,
-      })))
-  })
-
-  it.each([
-    ['was above and still is', 5_000, false],
-    ['was above and is below', 4_999, true],
-    ['was exactly there and is below', 3_000, true],
-    ['was below before', 2_999, false],
-  ])('reports a balance that %s: %s micros, %s', async (_what, availableMicros, isReported) => {
-    expect(await typesOf(reserveOf({ lowBalanceMicros: '5000' }, { availableMicros })))
-      .toEqual(isReported ? ['balance.low'] : [])
-  })
-
   it('that is read again after a week causes nothing', async () => {
     expect(await typesOf(reserveOf(both), NOW_MS + 6 * DAY_MS)).toHaveLength(2)
     expect(await typesOf(reserveOf(both), NOW_MS + 8 * DAY_MS)).toEqual([])

@@ -123,26 +123,6 @@ describe('a takeover', () => {
     expect([removed, asked]).toEqual([[1], []])
   })
 
-  it('ships no entry that its stage has shipped meanwhile', async () => {
-    const { deps: { outbox }, run, emitted } = setUp({ ages: [5_000] })
-    const reads = [await outbox.pending(TENANT), []]
-    const pending = async () => reads.shift() ?? []
-    expect((await run({ outbox: { ...outbox, pending } })).entries).toBe(0)
-    expect(emitted).toEqual([])
-  })
-
-  it('keeps entries that were not acknowledged, and continues with the jobs', async () => {
-    const { run, removed, done, logged } =
-      setUp({ ages: [5_000], job: endedJob(), idleMs: 5_000 })
-    const failures = [new Error('down')]
-    const emit = async () => {
-      const failure = failures.shift()
-      if (failure !== undefined) throw failure
-    }
-    await run({ emitter: { emit } })
-    expect([removed, logged.length, done]).toEqual([[], 1, ['save', 'close']])
-  })
-
   it.each<readonly [string, World, readonly string[], readonly string[]]>([
     ['leaves a young ended job open', { job: endedJob(), idleMs: 1_999 }, [], []],
     ['closes an ended job that is still open', { job: endedJob(), idleMs: 2_000 },
@@ -237,19 +217,6 @@ describe('the loop of takeovers', () => {
     expect([takeover.ready(), fails]).toEqual([false, []])
     await takeover.stop()
   })
-
-  it('does nothing while another ledger leads', async () => {
-    const { deps, done, fails } = setUp({ idleMs: 60_000 })
-    const asked = Promise.withResolvers<void>()
-    let times = 0
-    const { takeover } = start(deps, () => {
-      if (++times === 3) asked.resolve()
-      return false
-    })
-    await asked.promise
-    await takeover.stop()
-    expect([takeover.ready(), done, fails]).toEqual([true, [], []])
-  })
 })
 
 const ENTRY: Owned = { id: 'entry', stage: 'lookup', lane: 'small' }
@@ -290,13 +257,6 @@ describe('an unfinished entry or job', () => {
     expect(new Set(asked)).toEqual(new Set(['settle.small']))
   })
 
-  it('is none at first sight, even of an idle stage', async () => {
-    const { find, move } = createOwners()
-    move(1, { offset: 4 })
-    expect(await find(ENTRY)).toEqual([])
-    expect(await find(ENTRY, ENDED_JOB)).toEqual(['entry'])
-  })
-
   it('is none of a slow stage that makes progress, however long it takes', async () => {
     const { find, move, pass } = createOwners()
     move(1, { end: 100 })
@@ -325,14 +285,6 @@ describe('an unfinished entry or job', () => {
     await find(ENTRY)
     move(1, { end: 5 })
     await find(ENTRY, ENDED_JOB)
-    expect(await find(ENDED_JOB)).toEqual([])
-  })
-
-  it('is seen for the first time again after a run without it', async () => {
-    const { find, move } = createOwners()
-    move(1, { offset: 4 })
-    await find(ENDED_JOB)
-    await find()
     expect(await find(ENDED_JOB)).toEqual([])
   })
 })
