@@ -4,9 +4,12 @@ import { withExample } from './example.ts'
 /** What an organization wants for the contacts of an entry. */
 export const LIST_ACTIONS = ['allow', 'block', 'suppress'] as const
 
+/** What an entry may be about. */
+export const ENTRY_KINDS = ['address', 'domain', 'tld', 'mx', 'number', 'prefix'] as const
+
 /** The most entries of an organization, of one change, and of one look-up. */
 export const MAX_LIST_ENTRIES = 1_000_000
-const MAX_CHANGED_ENTRIES = 100_000
+export const MAX_CHANGED_ENTRIES = 100_000
 const MAX_LOOKED_UP = 1_000
 
 const MAX_ENTRY_CHARACTERS = 320
@@ -22,7 +25,8 @@ export const ChangeListsSchema = Type.Object({
     minItems: 1,
     maxItems: MAX_CHANGED_ENTRIES,
     description: 'Each is an address, a domain (with its subdomains), a top-level domain such as ' +
-      '.xyz, a number in international format, or its beginning with a star, such as +4930*.',
+      '.xyz, a mail server such as mx:mail.example.com (with those below it), a number in ' +
+      'international format, or its beginning with a star, such as +4930*.',
   }),
 }, {
   title: 'ContactListChange',
@@ -35,13 +39,30 @@ export const ChangeListsSchema = Type.Object({
 /** The type of that body. */
 export type ChangeListsBody = Static<typeof ChangeListsSchema>
 
+/** The query of POST /api/v1/contact-lists/file. */
+export const ListFileQuerySchema = Type.Object({
+  action: Type.Optional(Type.Enum([...LIST_ACTIONS, 'remove'], {
+    description: 'What to do with all entries of the file, whatever its column list says.',
+  })),
+}, { additionalProperties: false })
+
+/** The type of that query. */
+export type ListFileQuery = Static<typeof ListFileQuerySchema>
+
+const countSchema = Type.Integer({ minimum: 0 })
+
 /** The answer to GET and POST /api/v1/contact-lists. */
 export const ContactListsSchema = Type.Object({
   entries: Type.Integer({ minimum: 0, description: 'The entries that there are.' }),
   maxEntries: Type.Integer({ minimum: 0, description: 'The entries that there may be.' }),
+  lists: Type.Object({
+    allow: countSchema, block: countSchema, suppress: countSchema,
+  }, { description: 'The entries of each list.' }),
 }, {
   title: 'ContactLists',
-  examples: [{ entries: 3, maxEntries: MAX_LIST_ENTRIES }],
+  examples: [{
+    entries: 3, maxEntries: MAX_LIST_ENTRIES, lists: { allow: 0, block: 1, suppress: 2 },
+  }],
 })
 
 /** The type of that answer. */
@@ -52,7 +73,7 @@ export const LookUpSchema = Type.Object({
   contacts: Type.Array(Type.String({ minLength: 1, maxLength: MAX_ENTRY_CHARACTERS }), {
     minItems: 1,
     maxItems: MAX_LOOKED_UP,
-    description: 'Addresses, and numbers in international format.',
+    description: 'Addresses, numbers in international format, or other entries.',
   }),
 }, {
   title: 'ContactListLookUp',

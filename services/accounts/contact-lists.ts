@@ -1,30 +1,44 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { domainToASCII } from 'node:url'
 import { LRUCache } from 'lru-cache'
-import { LIST_ACTIONS, MAX_LIST_ENTRIES } from '../../schemas/api/contact-lists.ts'
+import { ENTRY_KINDS, LIST_ACTIONS, MAX_LIST_ENTRIES } from '../../schemas/api/contact-lists.ts'
 import type { ContactListChange } from '../../schemas/types.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
-import { LISTS_FIELD } from './organizations.ts'
 import {
-  type AccountRecords, ACCOUNTS_CACHE_MS, ACCOUNTS_RUN_KEY, createAccountRecords, type Wrapped,
-  wrappedFields,
+  type AccountRecords, ACCOUNTS_CACHE_MS, ACCOUNTS_RUN_KEY, createAccountRecords, unlessLocked,
+  type Wrapped, wrappedFields,
 } from './records.ts'
 
 export type ListAction = typeof LIST_ACTIONS[number]
 
-/** A text is no entry; the message says what to write. */
+/** What is wanted for the contacts of an entry, as a person writes it. */
+export type ListChange = {
+  readonly text: string
+  readonly action: ListAction | 'remove'
+  /** Another kind is a fault; then `mx:`, the dot or the star may be left out of the text. */
+  readonly kind?: EntryKind
+}
+
+type EntryKind = typeof ENTRY_KINDS[number]
+
+type EntryFault = { readonly index: number, readonly message: string }
+
+/** Texts are no entries; the message is about the first, and says what to write. */
 export class ListEntryError extends RangeError {
   override readonly name = 'ListEntryError'
-  /** Its place among the texts, from 0. */
-  readonly index: number
+  /** The first of them, with their places among the texts, from 0. */
+  readonly faults: readonly EntryFault[]
+  /** How many there are. */
+  readonly count: number
 
-  constructor (message: string, index: number) {
-    super(message)
-    this.index = index
+  constructor (faults: readonly EntryFault[], count: number) {
+    super(faults[0]?.message)
+    this.faults = faults
+    this.count = count
   }
 }
 
@@ -45,23 +59,30 @@ export class ListsFullError extends RangeError {
 }
 
 /**
- * An entry, as it is compared: an address in lower case, a domain in ASCII, a number in E.164, or
- * its beginning. `shape` is `address`, `number`, `domain:<labels>` or `prefix:<length>`.
+ * An entry, as it is compared: an address in lower case, a domain or the name of a mail server in
+ * ASCII, a number in E.164, or its beginning. `shape` is `address`, `number`, `domain:<labels>`,
+ * `mx:<labels>` or `prefix:<length>`.
  */
 type Entry = { readonly shape: string, readonly value: string }
 
 const ADDRESS = /^[^\s"(),:;<>@[\]\\]{1,64}@([^@]+)$/
 const NUMBER = /^\+[1-9]\d{6,14}$/
 const PREFIX = /^(\+[1-9]\d{0,13})\*$/
+const MAIL_SERVER = /^mx:\s*(?:\*?\.)?/i
 const DOMAIN = /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}$/
 
 /**
  * The entry in a text: `jane@example.com`, `example.com` with its subdomains, `.xyz`,
- * `+493012345678`, or `+4930*` for all numbers that begin so.
- * Undefined for another text.
+ * `mx:mail.example.com` for domains with this mail server, or one below it, `+493012345678`, or
+ * `+4930*` for all numbers that begin so. Undefined for another text.
  */
 function parseEntry (text: string): Entry | undefined {
   const compact = text.trim()
+  if (MAIL_SERVER.test(compact)) {
+    const host = asciiDomain(compact.replace(MAIL_SERVER, ''))
+    if (host === undefined || labelsIn(host) === 1) return undefined
+    return { shape: `mx:${labelsIn(host)}`, value: host }
+  }
   const [, domainPart] = ADDRESS.exec(compact) ?? []
   const number = compact.replace(/[\s().-]/g, '')
   const [, prefix] = PREFIX.exec(number) ?? []
@@ -76,27 +97,53 @@ function parseEntry (text: string): Entry | undefined {
 }
 
 const MAX_SHOWN = 80
+const MAX_FAULTS = 20
+
+type EntryText = Pick<ListChange, 'text' | 'kind'>
 
 /** Yields to other work between parts of long lists. */
-async function parseEntries (
-  texts: readonly string[], orgId: string, isWanted = (_entry: Entry) => true
-): Promise<readonly Entry[]> {
+async function parseEntries (texts: readonly EntryText[], orgId: string): Promise<readonly Entry[]> {
   const entries: Entry[] = []
-  for (const [index, text] of texts.entries()) {
+  const faults: EntryFault[] = []
+  let faultCount = 0
+  for (const [index, { text, kind }] of texts.entries()) {
     if (index % ENTRIES_OF_CHANGE === 0) await yieldToEventLoop('bulk', orgId)
-    const entry = parseEntry(text)
-    if (entry === undefined || !isWanted(entry)) {
-      const shown = text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text
-      throw new ListEntryError(`"${shown}" cannot be used here. ${ADVICE}`, index)
+    const entry = parseEntry(kind === undefined ? text : completed(text.trim(), kind))
+    const isWanted = kind === undefined || (entry !== undefined && kindOf(entry) === kind)
+    if (entry !== undefined && isWanted) {
+      entries.push(entry)
+      continue
     }
-    entries.push(entry)
+    faultCount++
+    if (faultCount > MAX_FAULTS) continue
+    const shown = text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text
+    const message = isWanted
+      ? `"${shown}" is no entry. ${ENTRY_ADVICE}`
+      : `"${shown}" is no entry of kind ${kind}.`
+    faults.push({ index, message })
   }
+  if (faultCount > 0) throw new ListEntryError(faults, faultCount)
   return entries
 }
 
-const ADVICE = 'Write an address such as jane@example.com, a number such as +493012345678, and ' +
-  'in lists also example.com for a domain with its subdomains, .xyz for a top-level domain, or ' +
-  '+4930* for all numbers that begin so.'
+/** The kind of an entry, by its shape. */
+function kindOf ({ shape }: Entry): EntryKind {
+  const kind = ENTRY_KINDS.find(name => shape.startsWith(name)) ?? 'address'
+  return shape === 'domain:1' ? 'tld' : kind
+}
+
+/** A text as it is written where nothing else says its kind. */
+function completed (text: string, kind: EntryKind): string {
+  if (kind === 'mx') return MAIL_SERVER.test(text) ? text : `mx:${text}`
+  if (kind === 'tld') return text.startsWith('.') ? text : `.${text}`
+  if (kind === 'prefix') return text.endsWith('*') ? text : `${text}*`
+  return text
+}
+
+/** What an entry may be. */
+export const ENTRY_ADVICE = 'Write an address such as jane@example.com, example.com for a ' +
+  'domain with its subdomains, .xyz for a top-level domain, mx:mail.example.com for a mail ' +
+  'server, a number such as +493012345678, or +4930* for all numbers that begin so.'
 
 function asciiDomain (text: string): string | undefined {
   const name = (/^[ -~]*$/.test(text) ? text.toLowerCase() : domainToASCII(text)).replace(/\.$/, '')
@@ -109,20 +156,27 @@ const labelsIn = (domain: string) => domain.split('.').length
 const addressOf = (local: string, domain: string) =>
   `${local.normalize('NFC').toLowerCase()}@${domain}`
 
-/** What a contact is compared with, the most specific first, of the shapes that lists have. */
-function entriesFor (contact: string, shapes: ReadonlySet<string>): readonly Entry[] {
+/** A canonical form as an entry. */
+function entryOfContact (contact: string): Entry {
   const at = contact.lastIndexOf('@')
-  const [local, domain] = [contact.slice(0, Math.max(0, at)), contact.slice(at + 1)]
-  const whole = at < 0
-    ? { shape: 'number', value: contact }
-    : { shape: 'address', value: addressOf(local, domain) }
-  const labels = domain.split('.')
-  const entries = shapes.has(whole.shape) ? [whole] : []
-  for (let length = at < 0 ? contact.length : labels.length; length > 0; length--) {
-    const shape = at < 0 ? `prefix:${length}` : `domain:${length}`
-    if (!shapes.has(shape)) continue
-    const value = at < 0 ? contact.slice(0, length) : labels.slice(-length).join('.')
-    entries.push({ shape, value })
+  if (at < 0) return { shape: 'number', value: contact }
+  return { shape: 'address', value: addressOf(contact.slice(0, at), contact.slice(at + 1)) }
+}
+
+/** The entries that decide about one, the most specific first, of the shapes that lists have. */
+function entriesFor ({ shape, value }: Entry, shapes: ReadonlySet<string>): readonly Entry[] {
+  const [kind = ''] = shape.split(':')
+  const isPhone = kind === 'number' || kind === 'prefix'
+  const isWhole = kind === 'number' || kind === 'address'
+  const labels = isPhone ? [] : value.slice(value.lastIndexOf('@') + 1).split('.')
+  const general = isPhone ? 'prefix' : kind === 'mx' ? 'mx' : 'domain'
+  const entries = isWhole && shapes.has(shape) ? [{ shape, value }] : []
+  for (let length = isPhone ? value.length : labels.length; length > 0; length--) {
+    const wider = `${general}:${length}`
+    if (!shapes.has(wider)) continue
+    entries.push({
+      shape: wider, value: isPhone ? value.slice(0, length) : labels.slice(-length).join('.'),
+    })
   }
   return entries
 }
@@ -152,45 +206,79 @@ const DAY_SECONDS = 86_400
 /** String: the entries that an organization has changed since its first change of 24 hours. */
 const changedKey = (orgId: string) => globalKey(`lists:changed:${orgId}`)
 
+/** Hash: how many entries an organization has, by the first letter of their action. */
+const countsKey = (orgId: string) => globalKey(`lists:counts:${orgId}`)
+
 /** Entries have the first letter of their action. */
 const APPLY = `
-local function apply(buckets, action, digests)
+local function apply(buckets, counts, action, digests)
+  local letter = action ~= 'remove' and string.sub(action, 1, 1)
+  local changes = { a = 0, b = 0, s = 0 }
   for at = 1, #digests, ${DIGEST_BYTES} do
     local digest = string.sub(digests, at, at + ${DIGEST_BYTES - 1})
     local first, second = string.byte(digest, 1, 2)
     local bucket = buckets .. (first * 16 + math.floor(second / 16))
-    if action == 'remove' then
-      redis.call('HDEL', bucket, digest)
-    else
-      redis.call('HSET', bucket, digest, string.sub(action, 1, 1))
+    local before = redis.call('HGET', bucket, digest)
+    if before then
+      changes[before] = changes[before] - 1
     end
+    if letter then
+      redis.call('HSET', bucket, digest, letter)
+      changes[letter] = changes[letter] + 1
+    elseif before then
+      redis.call('HDEL', bucket, digest)
+    end
+  end
+  for counted, change in pairs(changes) do
+    redis.call('HINCRBY', counts, counted, change)
   end
 end`
 
-/** KEYS: versions, outbox, run, buckets. ARGV: organization, action, digests. */
+/**
+ * KEYS: versions, outbox, run, buckets, counts. ARGV: organization, action, digests, the run in
+ * which the key of the lists was read: what a later run has of it, it may have lost.
+ */
 const CHANGE = `${APPLY}
-if redis.call('GET', KEYS[3]) ~= ${RUN_ID_LUA} then
+local run = ${RUN_ID_LUA}
+if redis.call('GET', KEYS[3]) ~= run or run ~= ARGV[4] then
   return redis.error_reply(
     'RECOVERING accounts are locked until ledger has restored them from topic accounts')
 end
-apply(KEYS[4], ARGV[2], ARGV[3])
+apply(KEYS[4], KEYS[5], ARGV[2], ARGV[3])
 local version = redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
 return redis.call('XADD', KEYS[2], '*', 'organization', ARGV[1], 'version', version,
   'action', ARGV[2], 'digests', ARGV[3])`
 
+/** KEYS: outbox. ARGV: a change, its run. Whether the topic has it; what is gone may be lost. */
+const IS_SHIPPED = `
+if ${RUN_ID_LUA} ~= ARGV[2] then
+  return redis.error_reply('RECOVERING the change may be lost with the run that had it')
+end
+return #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 0 and 1 or 0`
+
 /**
- * KEYS: versions, buckets. ARGV: organization, version, action, digests. What Redis has is the
- * result of all changes up to its version.
+ * KEYS: versions, buckets, counts. ARGV: organization, version, action, digests. What Redis has is
+ * the result of all changes up to its version.
  */
 const RESTORE = `${APPLY}
 if tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') >= tonumber(ARGV[2]) then
   return 0
 end
-apply(KEYS[2], ARGV[3], ARGV[4])
+apply(KEYS[2], KEYS[3], ARGV[3], ARGV[4])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1`
 
-type Lists = { readonly key: Buffer, readonly shapes: ReadonlySet<string> }
+/** `run` is the run of Redis in which they were read. */
+type Lists = {
+  readonly run: string
+  readonly key: Buffer
+  readonly shapes: ReadonlySet<string>
+}
+
+type CachedLists = { readonly run: string, readonly lists: Lists | undefined }
+
+/** How many entries there are by their actions. */
+export type ListCounts = Readonly<Record<ListAction, number>>
 
 export type ContactListsDeps = {
   readonly redis: RedisClient
@@ -211,7 +299,8 @@ export class ContactLists {
   readonly #maxEntries: number
   readonly #records: AccountRecords
   readonly #apply: ReturnType<typeof script>
-  readonly #lists = new LRUCache<string, { readonly lists: Lists | undefined }>({
+  readonly #isShipped: ReturnType<typeof script>
+  readonly #lists = new LRUCache<string, CachedLists>({
     max: CACHED_ORGANIZATIONS, ttl: ACCOUNTS_CACHE_MS,
   })
 
@@ -220,46 +309,66 @@ export class ContactLists {
     this.#redis = redis
     this.#keys = keys
     this.#records = createAccountRecords(redis)
-    this.#apply = script(redis, { name: 'change-lists', source: CHANGE, numberOfKeys: 4 })
+    this.#apply = script(redis, { name: 'change-lists', source: CHANGE, numberOfKeys: 5 })
+    this.#isShipped = script(redis, {
+      name: 'is-list-shipped', source: IS_SHIPPED, numberOfKeys: 1,
+    })
   }
 
   /**
-   * Adds entries, or changes what is wanted for them; `remove` removes them. Idempotent. Resolves
-   * to the number of entries, once the topic has the change.
-   * @throws ListEntryError for a text that is no entry; then nothing is changed.
+   * Adds entries, or changes what is wanted for them; `remove` removes them. Of several changes of
+   * an entry the last counts. Idempotent. Resolves once the topic has the change.
+   * @throws ListEntryError for texts that are no entries; then nothing is changed.
    * @throws ListsFullError beyond MAX_LIST_ENTRIES; then nothing is changed.
    * @throws ListChangesError beyond as many changes in 24 hours, as the topic keeps each of them.
    * @throws InfrastructureError when it is not known to be kept; then it can be repeated.
    */
-  async change (
-    orgId: string, texts: readonly string[], action: ListAction | 'remove'
-  ): Promise<number> {
-    const entries = await parseEntries(texts, orgId)
-    if (action !== 'remove') await this.#checkRoom(orgId, entries.length)
-    const lists = action === 'remove'
-      ? await this.#read(orgId)
-      : await this.#widen(orgId, entries.map(({ shape }) => shape))
-    if (lists === undefined) return 0
-    await this.#countChanges(orgId, entries.length)
-    const keys = [VERSIONS_KEY, LISTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, bucketsOf(orgId)]
-    let change = ''
-    for (let from = 0; from < entries.length; from += ENTRIES_OF_CHANGE) {
-      await yieldToEventLoop('bulk', orgId)
-      const digests = entries.slice(from, from + ENTRIES_OF_CHANGE)
-        .map(entry => digestOf(lists, nameOf(entry)))
-      change = await this.#apply(keys, [orgId, action, Buffer.concat(digests)]) as string
+  async change (orgId: string, changes: readonly ListChange[]): Promise<void> {
+    const entries = await parseEntries(changes, orgId)
+    const wanted = new Map(entries.map((entry, index) =>
+      [nameOf(entry), { entry, action: changes[index]?.action ?? 'remove' }] as const))
+    const added = [...wanted.values()].filter(({ action }) => action !== 'remove')
+    if (added.length > 0) await this.#checkRoom(orgId, added.length)
+    await this.#countChanges(orgId, wanted.size)
+    const shapes = added.map(({ entry }) => entry.shape)
+    const lists = await this.#widen(orgId, shapes)
+    if (lists === undefined) return
+    for (const action of [...LIST_ACTIONS, 'remove'] as const) {
+      const names = [...wanted].flatMap(([name, change]) =>
+        change.action === action ? [name] : [])
+      await unlessLocked(listsOf(orgId), () => this.#send(orgId, lists, { names, action }))
     }
-    await this.#whenShipped(change)
-    return await this.count(orgId)
   }
 
-  /** The number of entries. */
-  async count (orgId: string): Promise<number> {
-    if (await this.#read(orgId) === undefined) return 0
-    const pipeline = this.#redis.pipeline()
-    for (let bucket = 0; bucket < BUCKETS; bucket++) pipeline.hlen(`${bucketsOf(orgId)}${bucket}`)
-    const sizes = await resultsOf(pipeline)
-    return sizes.reduce<number>((sum, size) => sum + Number(size), 0)
+  async #send (
+    orgId: string, lists: Lists,
+    { names, action }: { readonly names: readonly string[], readonly action: string }
+  ): Promise<void> {
+    const keys = [
+      VERSIONS_KEY, LISTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, bucketsOf(orgId), countsKey(orgId),
+    ]
+    let change: string | undefined
+    for (let from = 0; from < names.length; from += ENTRIES_OF_CHANGE) {
+      await yieldToEventLoop('bulk', orgId)
+      const digests = names.slice(from, from + ENTRIES_OF_CHANGE)
+        .map(name => digestOf(lists, name))
+      const text = [orgId, action, Buffer.concat(digests), lists.run]
+      change = await this.#apply(keys, text) as string
+    }
+    if (change === undefined) return
+    for (let leftMs = SHIPPED_WITHIN_MS; leftMs > 0; leftMs -= POLL_MS) {
+      if (await this.#isShipped([LISTS_OUTBOX_KEY], [change, lists.run]) === 1) return
+      await sleep(POLL_MS)
+    }
+    throw new InfrastructureError('ledger has not sent a change of contact lists to topic ' +
+      'contact.lists in time: check that a ledger is running and Kafka is available')
+  }
+
+  /** The numbers of entries. */
+  async count (orgId: string): Promise<ListCounts> {
+    const counts = await this.#redis.hgetall(countsKey(orgId))
+    const countOf = (action: ListAction) => Number(counts[action[0] ?? ''] ?? 0)
+    return { allow: countOf('allow'), block: countOf('block'), suppress: countOf('suppress') }
   }
 
   /**
@@ -270,25 +379,49 @@ export class ContactLists {
   async find (
     orgId: string, contacts: readonly string[]
   ): Promise<readonly (ListAction | undefined)[] | undefined> {
-    const lists = await this.#read(orgId)
-    if (lists === undefined) return undefined
-    const candidates = contacts.map(contact =>
-      entriesFor(contact, lists.shapes).map(nameOf))
-    const actions = await this.#actions(orgId, lists, new Set(candidates.flat()))
-    return candidates.map(names =>
-      names.map(name => actions.get(name)).find(action => action !== undefined))
+    return await this.#find(orgId, contacts.map(entryOfContact))
+  }
+
+  /** Whether mail servers may be among the entries. */
+  async hasMailServers (orgId: string): Promise<boolean> {
+    const { lists } = await this.#read(orgId)
+    return lists !== undefined && [...lists.shapes].some(shape => shape.startsWith('mx:'))
+  }
+
+  /** The same for the preferred mail servers of domains, which only entries `mx:` are about. */
+  async findMailServers (
+    orgId: string, hosts: readonly string[]
+  ): Promise<readonly (ListAction | undefined)[] | undefined> {
+    return await this.#find(orgId, hosts.map(value => ({ shape: `mx:${labelsIn(value)}`, value })))
   }
 
   /**
-   * What is wanted for addresses and numbers, as people write them.
+   * What the lists say of entries, as people write them; domains and prefixes as their contacts.
    * @throws ListEntryError for another text.
    */
   async lookUp (
     orgId: string, texts: readonly string[]
   ): Promise<readonly (ListAction | undefined)[]> {
-    const isContact = ({ shape }: Entry) => shape === 'address' || shape === 'number'
-    const contacts = await parseEntries(texts, orgId, isContact)
-    return await this.find(orgId, contacts.map(({ value }) => value)) ?? []
+    return await this.#find(
+      orgId, await parseEntries(texts.map(text => ({ text })), orgId)) ?? []
+  }
+
+  async #find (
+    orgId: string, entries: readonly Entry[]
+  ): Promise<readonly (ListAction | undefined)[] | undefined> {
+    for (;;) {
+      const { run, lists } = await this.#read(orgId)
+      if (lists === undefined) return undefined
+      const candidates = entries.map(entry => entriesFor(entry, lists.shapes).map(nameOf))
+      const actions = await this.#actions(orgId, lists, new Set(candidates.flat()))
+      // A later run may have lost entries, until the topic restored them.
+      if (await this.#records.currentRun(listsOf(orgId)) !== run) {
+        this.#lists.delete(orgId)
+        continue
+      }
+      return candidates.map(names =>
+        names.map(name => actions.get(name)).find(action => action !== undefined))
+    }
   }
 
   async #actions (
@@ -316,47 +449,48 @@ export class ContactLists {
     return actions
   }
 
-  async #read (orgId: string): Promise<Lists | undefined> {
+  async #read (orgId: string): Promise<CachedLists> {
     const cached = this.#lists.get(orgId)
-    if (cached !== undefined) return cached.lists
-    const { fields = {} } = await this.#records.readCurrent(listsOf(orgId)) ?? {}
-    const lists = await this.#open(orgId, fields)
-    this.#lists.set(orgId, { lists })
-    return lists
+    if (cached !== undefined) return cached
+    const { run, lists } = await this.#open(orgId)
+    this.#lists.set(orgId, { run, lists })
+    return { run, lists }
   }
 
-  async #open (
-    orgId: string, { [KEY_FIELD]: wrapped = '', [SHAPES_FIELD]: shapes = '' }: Fields
-  ): Promise<Lists | undefined> {
-    if (wrapped === '') return undefined
+  async #open (orgId: string) {
+    // The run is read first: if the record is of a later one, changes are refused, and look-ups
+    // are repeated.
+    const [run, record] = await Promise.all([
+      this.#records.currentRun(listsOf(orgId)), this.#records.readCurrent(listsOf(orgId)),
+    ])
+    const { [KEY_FIELD]: wrapped = '', [SHAPES_FIELD]: shapes = '' } = record?.fields ?? {}
+    if (wrapped === '') return { run, record, lists: undefined }
     const key = await this.#keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), bindingOf(orgId))
-    return { key, shapes: new Set(shapes.split(' ')) }
+    return { run, record, lists: { run, key, shapes: new Set(shapes.split(' ')) } }
   }
 
-  /** The lists, once their record has these shapes: an entry is found by a shape that it has. */
-  async #widen (orgId: string, shapes: readonly string[]): Promise<Lists> {
+  /**
+   * The lists, once their record has these shapes: an entry is found by a shape that it has.
+   * Undefined without lists and shapes.
+   */
+  async #widen (orgId: string, shapes: readonly string[]): Promise<Lists | undefined> {
     for (;;) {
+      const { run, record, lists } = await this.#open(orgId)
+      const all = new Set([...lists?.shapes ?? [], ...shapes])
+      if (all.size === (lists?.shapes.size ?? 0)) return lists
+      const key = lists?.key ?? randomBytes(KEY_BYTES)
+      const wrapped = record?.fields[KEY_FIELD] ??
+        (await this.#keys.wrap(orgId, key, bindingOf(orgId))).toString('base64')
+      const fields = { [KEY_FIELD]: wrapped, [SHAPES_FIELD]: [...all].join(' ') }
       const name = listsOf(orgId)
-      const { revision: from = 0, fields = {} } = await this.#records.readCurrent(name) ?? {}
-      const before = await this.#open(orgId, fields)
-      const key = before?.key ?? randomBytes(KEY_BYTES)
-      const all = new Set([...before?.shapes ?? [], ...shapes])
-      if (before !== undefined && all.size === before.shapes.size) return before
-      const wrapped = before === undefined
-        ? (await this.#keys.wrap(orgId, key, bindingOf(orgId))).toString('base64')
-        : fields[KEY_FIELD] ?? ''
-      if (before === undefined) {
-        await this.#records.change({ name: `org:${orgId}`, fields: { [LISTS_FIELD]: '1' } })
-      }
-      const after = { [KEY_FIELD]: wrapped, [SHAPES_FIELD]: [...all].join(' ') }
-      if (!await this.#records.change({ name, from, fields: after })) continue
+      if (!await this.#records.change({ name, from: record?.revision ?? 0, fields })) continue
       this.#lists.delete(orgId)
-      return { key, shapes: all }
+      return { run, key, shapes: all }
     }
   }
 
   async #checkRoom (orgId: string, entries: number): Promise<void> {
-    const before = await this.count(orgId)
+    const before = sumOf(await this.count(orgId))
     if (before + entries <= this.#maxEntries) return
     throw new ListsFullError(`The lists have ${before} entries, and ${entries} more would exceed ` +
       `${this.#maxEntries}. Remove entries that you no longer need.`)
@@ -371,16 +505,9 @@ export class ContactLists {
       `${this.#maxEntries} entries may be changed in 24 hours, and these ${entries} would exceed ` +
       'that. Send them later.', Math.max(1, await this.#redis.ttl(key)))
   }
-
-  async #whenShipped (change: string): Promise<void> {
-    for (let leftMs = SHIPPED_WITHIN_MS; leftMs > 0; leftMs -= POLL_MS) {
-      if ((await this.#redis.xrange(LISTS_OUTBOX_KEY, change, change)).length === 0) return
-      await sleep(POLL_MS)
-    }
-    throw new InfrastructureError('ledger has not sent a change of contact lists to topic ' +
-      'contact.lists in time: check that a ledger is running and Kafka is available')
-  }
 }
+
+const sumOf = ({ allow, block, suppress }: ListCounts) => allow + block + suppress
 
 /** The replies of a pipeline; throws the first error among them. */
 async function resultsOf (
@@ -391,8 +518,6 @@ async function resultsOf (
     return reply
   })
 }
-
-type Fields = Readonly<Record<string, string>>
 
 const bindingOf = (orgId: string) => ['contact-lists', orgId]
 
@@ -451,11 +576,11 @@ export async function removeListChanges (
 export async function restoreListChanges (
   redis: RedisClient, changes: readonly ContactListChange[]
 ): Promise<number> {
-  const restore = script(redis, { name: 'restore-lists', source: RESTORE, numberOfKeys: 2 })
+  const restore = script(redis, { name: 'restore-lists', source: RESTORE, numberOfKeys: 3 })
   let restored = 0
   for (const { organization, version, action, digests } of changes) {
-    restored += Number(await restore(
-      [VERSIONS_KEY, bucketsOf(organization)], [organization, version, action, digests]))
+    const keys = [VERSIONS_KEY, bucketsOf(organization), countsKey(organization)]
+    restored += Number(await restore(keys, [organization, version, action, digests]))
   }
   return restored
 }
@@ -464,5 +589,6 @@ export async function restoreListChanges (
 export async function eraseContactLists (redis: RedisClient, orgId: string): Promise<void> {
   const pipeline = redis.pipeline()
   for (let bucket = 0; bucket < BUCKETS; bucket++) pipeline.unlink(`${bucketsOf(orgId)}${bucket}`)
+  pipeline.unlink(countsKey(orgId))
   await resultsOf(pipeline)
 }

@@ -36,9 +36,6 @@ export function subscriptionsIn (text: string | null | undefined): readonly Even
     ({ endpoint, events: EVENT_TYPES.filter(type => events.includes(type)) }))
 }
 
-/** Field of `org:<id>`: present once the organization has had an entry in a list of contacts. */
-export const LISTS_FIELD = 'lists'
-
 export type Organizations = ReturnType<typeof createOrganizations>
 
 const CACHED_POLICIES = 10_000
@@ -85,9 +82,6 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
 
     /** Whether an organization is marked as erased, as known a second ago at most. */
     isErased: async (orgId: string): Promise<boolean> => (await policies.read(orgId)).isErased,
-
-    /** Whether it may have lists of contacts, likewise. */
-    hasLists: async (orgId: string): Promise<boolean> => (await policies.read(orgId)).hasLists,
 
     /** The policy of a tenant's organization, at most a second old. */
     policy: async (tenant: string): Promise<Policy> =>
@@ -188,7 +182,6 @@ export type Policy = {
 type Terms = {
   readonly policy: Policy
   readonly isErased: boolean
-  readonly hasLists: boolean
   readonly subscriptions: Readonly<Record<Mode, string | null>>
 }
 
@@ -219,12 +212,11 @@ export const POLICY_RANGES: Readonly<Record<keyof Policy, Range>> = {
 export type PolicyChange = { readonly [Name in keyof Policy]?: number | 'default' }
 
 const NAMES = Object.keys(POLICY_RANGES) as readonly (keyof Policy)[]
-const FIELDS = [...NAMES, ...MODES.map(subscriptionsField), ERASED_FIELD, LISTS_FIELD]
+const FIELDS = [...NAMES, ...MODES.map(subscriptionsField), ERASED_FIELD]
 
 const DEFAULT_TERMS: Terms = {
   policy: DEFAULT_POLICY,
   isErased: false,
-  hasLists: false,
   subscriptions: { live: null, test: null },
 }
 
@@ -235,7 +227,6 @@ function termsOf (values: readonly (string | null)[]): Terms {
   return {
     policy: policyOf(fields),
     isErased: fields[ERASED_FIELD] !== undefined,
-    hasLists: fields[LISTS_FIELD] !== undefined,
     subscriptions: { live: of('live'), test: of('test') },
   }
 }

@@ -58,6 +58,19 @@ const withoutHash = (name: string) => name.replace(/^(key:.{8}).*/, '$1...')
 /** How long a process may use what it read of a record. */
 export const ACCOUNTS_CACHE_MS = 1_000
 
+/**
+ * Runs a script that refuses with RECOVERING while accounts are locked.
+ * @throws AccountsRecoveringError then.
+ */
+export async function unlessLocked<T> (name: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run()
+  } catch (error) {
+    const isRecovering = error instanceof Error && error.message.startsWith('RECOVERING')
+    throw isRecovering ? new AccountsRecoveringError(name, error) : error
+  }
+}
+
 const SHIPPED_WITHIN_MS = 5_000
 const LEADER_POLL_MS = 100
 const TRIES = 8
@@ -71,6 +84,11 @@ const READ = `
 local run = ${RUN_ID_LUA}
 local isCurrent = redis.call('HGET', KEYS[1], 'madeIn') == run or redis.call('GET', KEYS[2]) == run
 return { isCurrent and 1 or 0, redis.call('HGETALL', KEYS[1]) }`
+
+/** Blank while accounts may be missing. */
+const CURRENT_RUN = `
+local run = ${RUN_ID_LUA}
+return redis.call('GET', KEYS[1]) == run and run or ''`
 
 /** ARGV: name, the expected revision or '', 1 for a random name, then fields and values. */
 const CHANGE = `
@@ -108,16 +126,12 @@ type Change = {
  */
 export function createAccountRecords (redis: RedisClient) {
   const readCurrent = script(redis, { name: 'read-account', source: READ, numberOfKeys: 2 })
+  const readRun = script(redis, { name: 'current-run', source: CURRENT_RUN, numberOfKeys: 1 })
   const change = script(redis, { name: 'change-account', source: CHANGE, numberOfKeys: 4 })
   const write = async ({ name, fields, from, random = false }: Change): Promise<boolean> => {
     const keys = [accountKey(name), ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY]
     const args = [name, String(from ?? ''), random ? '1' : '0', ...Object.entries(fields).flat()]
-    try {
-      return await change(keys, args) === 1
-    } catch (error) {
-      const isRecovering = error instanceof Error && error.message.startsWith('RECOVERING')
-      throw isRecovering ? new AccountsRecoveringError(name, error) : error
-    }
+    return await unlessLocked(name, () => change(keys, args)) === 1
   }
   return {
     /** The record; undefined if it does not exist. */
@@ -134,6 +148,16 @@ export function createAccountRecords (redis: RedisClient) {
       if (isCurrent === 0) throw new AccountsRecoveringError(name)
       return recordOf(Object.fromEntries(Array.from({ length: flat.length / 2 }, (_, index) =>
         [flat[2 * index] ?? '', flat[2 * index + 1] ?? ''])))
+    },
+
+    /**
+     * The run of the server, in which no account record lacks a change.
+     * @throws AccountsRecoveringError until `ledger` has compared all of them with the topic.
+     */
+    currentRun: async (name: string): Promise<string> => {
+      const run = await readRun([ACCOUNTS_RUN_KEY], []) as string
+      if (run === '') throw new AccountsRecoveringError(name)
+      return run
     },
 
     /**

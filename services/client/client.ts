@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { BalanceBody } from '../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody, JobInput } from '../../schemas/api/create-job.ts'
 import type {
-  ChangeListsBody, ContactListsBody, LookedUpBody, LookUpBody,
+  ChangeListsBody, ContactListsBody, ListFileQuery, LookedUpBody, LookUpBody,
 } from '../../schemas/api/contact-lists.ts'
 import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
@@ -503,7 +503,16 @@ function contactListsApi (send: Transport) {
     changeContactLists: (body: Readonly<ChangeListsBody>) =>
       readJson<ContactListsBody>(send('/contact-lists', { method: 'POST', body })),
 
-    /** What the lists say of at most 1,000 contacts. */
+    /**
+     * Does so by a CSV file with the columns entry, list and perhaps kind, or with one column of
+     * entries and an action. A line that cannot be used rejects all of them.
+     */
+    changeContactListsFromFile: (file: Uint8Array, query: Readonly<ListFileQuery> = {}) =>
+      readJson<ContactListsBody>(send(`/contact-lists/file${queryString({ ...query })}`, {
+        method: 'POST', headers: { 'content-type': 'text/csv' }, body: file,
+      })),
+
+    /** What the lists say of at most 1,000 contacts or other entries. */
     lookUpContacts: async (body: Readonly<LookUpBody>) =>
       (await readJson<LookedUpBody>(send('/contact-lists/lookups', { method: 'POST', body }))).data,
   }

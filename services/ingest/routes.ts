@@ -8,7 +8,9 @@ import type { Settings } from './config.ts'
 import {
   getBalanceRoute, getServicesRoute, listTransactionsRoute,
 } from './routes/account.ts'
-import { changeListsRoute, getListsRoute, lookUpRoute } from './routes/contact-lists.ts'
+import {
+  changeListsFromFileRoute, changeListsRoute, getListsRoute, lookUpRoute,
+} from './routes/contact-lists.ts'
 import { cancelJobRoute, eraseJobRoute, getJobRoute, listJobsRoute } from './routes/jobs.ts'
 import { jobEventsRoute } from './routes/job-events.ts'
 import { createJobRoute } from './routes/create-job.ts'
@@ -34,6 +36,7 @@ export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteO
     ...jobRoutes(deps, settings, budget),
     createQuoteRoute(deps, settings, budget),
     changeListsRoute(deps, settings, budget),
+    changeListsFromFileRoute(deps, settings, budget),
     getListsRoute(deps),
     lookUpRoute(deps),
     ...webhookEndpointRoutes(deps, settings),

@@ -48,8 +48,6 @@ type TenantPolicy = Pick<AcceptRequest, 'events' | 'lowBalanceMicros'> & {
   readonly maxActiveJobs: number
   /** Whether the organization was erased. */
   readonly isErased?: boolean
-  /** Whether it may have lists of contacts. */
-  readonly hasLists?: boolean
 }
 
 /**
@@ -83,7 +81,7 @@ async function quoteAndAccept (
   if (await isEnded(head, deps, policy.isErased === true)) return nothing
   const terms = jobTermsOf(head, policy.freshnessMs, deps.batchRows)
   const { chunks, counts } = await readChunks(unit.messages, {
-    terms, loader: deps.loader, findListed: policy.hasLists ? deps.findListed : undefined,
+    terms, loader: deps.loader, findListed: deps.findListed,
   })
   const sample = head.sample === true && await chooseSample(chunks, terms)
   const acceptance = await accept(head, { ...counts, ...sample && { sample } }, policy, deps)
@@ -219,7 +217,7 @@ const EARLY_EVENTS = ['job.accepted', 'job.progress'] as const
 export function connectPolicies (
   state: Connections['state'], maxActiveJobs: number
 ): LookupDeps['policy'] {
-  const { policy, subscriptions, isErased, hasLists } = createOrganizations(state)
+  const { policy, subscriptions, isErased } = createOrganizations(state)
   return async tenant => {
     const { freshnessDays, activeJobs = maxActiveJobs, lowBalanceMicros } = await policy(tenant)
     const subscribed = (await subscriptions(tenant)).flatMap(({ events }) => events)
@@ -228,7 +226,6 @@ export function connectPolicies (
       freshnessMs: freshnessDays * DAY_MS,
       maxActiveJobs: activeJobs,
       ...await isErased(partsOf(tenant).orgId) && { isErased: true },
-      ...await hasLists(partsOf(tenant).orgId) && { hasLists: true },
       ...events.length > 0 && { events },
       ...lowBalanceMicros !== undefined && { lowBalanceMicros },
     }

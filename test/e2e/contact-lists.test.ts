@@ -25,7 +25,9 @@ it('rows that lists decide are not checked and free, and the others are as ever'
   expect(entries).toBe(4)
   await client.changeContactLists({ action: 'remove', entries: ['+12127365003', '+1212736500*'] })
   await client.changeContactLists({ action: 'suppress', entries: ['+12127365001'] })
-  expect(await client.contactLists()).toEqual({ entries: 3, maxEntries: 1_000_000 })
+  expect(await client.contactLists()).toEqual({
+    entries: 3, maxEntries: 1_000_000, lists: { allow: 1, block: 1, suppress: 1 },
+  })
   expect(await client.lookUpContacts({ contacts: ['+1 212 736 5001', '+12127365003'] })).toEqual([
     { contact: '+1 212 736 5001', action: 'suppress' }, { contact: '+12127365003', action: null },
   ])
@@ -63,4 +65,36 @@ it('rows that lists decide are not checked and free, and the others are as ever'
 
   await expect(client.changeContactLists({ action: 'block', entries: ['a.example', 'no entry'] }))
     .rejects.toMatchObject({ status: 400, code: 'invalid_request', param: 'entries[1]' })
+})
+
+it('a CSV file changes all lists at once, or names its lines and changes nothing', async () => {
+  const { keys: { live: apiKey } } = await createOrganizationWith(environment.env,
+    { availableMicros: 0 })
+  const client = createClient({ apiKey, baseUrl: environment.baseUrl })
+  const file = Buffer.from('list,entry,kind\nsuppress,jane@a.example,\nblock,b.example,domain\n' +
+    'allow,xyz,tld\nsuppress,mail.example.net,mx\n')
+  await expect(client.changeContactListsFromFile(
+    Buffer.concat([file, Buffer.from('allow,no entry,\ndeny,c.example,\n')])))
+    .rejects.toMatchObject({
+      status: 400, code: 'invalid_file', param: 'file', message: expect.stringContaining('Line 7'),
+    })
+  await expect(client.changeContactListsFromFile(
+    Buffer.concat([file, Buffer.from('allow,no entry,\nblock,+4930*,number\n')])))
+    .rejects.toMatchObject({ message: expect.stringMatching(/2 lines.*Line 6: "no.*Line 7: "\+49/) })
+  expect((await client.contactLists()).entries).toBe(0)
+  expect(await client.changeContactListsFromFile(file))
+    .toMatchObject({ entries: 4, lists: { allow: 1, block: 1, suppress: 2 } })
+  const contacts = ['jane@a.example', 'joe@x.b.example', 'a.xyz', 'mx:mail.example.net', '+4930*']
+  expect((await client.lookUpContacts({ contacts })).map(({ action }) => action))
+    .toEqual(['suppress', 'block', 'allow', 'suppress', null])
+  // The same file removes what it has added.
+  expect(await client.changeContactListsFromFile(file, { action: 'remove' }))
+    .toMatchObject({ entries: 0 })
+  const answer = await fetch(`${environment.baseUrl}/contact-lists/file`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    body: '{}',
+  })
+  expect([answer.status, (await answer.json() as { error: { code: string } }).error.code])
+    .toEqual([415, 'unsupported_media_type'])
 })

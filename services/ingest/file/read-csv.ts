@@ -36,9 +36,25 @@ const SLICE_BYTES = 65_536
 export async function readCsv (
   bytes: Buffer, options: CsvReadOptions, pause: () => Promise<void>
 ): Promise<CsvFile> {
-  await pause()
   if (options.sheet !== undefined) throw sheetOfText()
-  const { delimiter, start, sepLine, encoding } = readFormat(bytes, options.delimiter)
+  const rows = createRows(options)
+  await scanCsv(bytes, options.delimiter, { pause, onRecord: rows.add })
+  return rows.finish()
+}
+
+/**
+ * Reads the lines of such a file.
+ * @throws ApiException for a file that is not text.
+ */
+export async function scanCsv (
+  bytes: Buffer, given: string | undefined,
+  { pause, onRecord }: {
+    readonly pause: () => Promise<void>,
+    readonly onRecord: (record: CsvRecord) => void,
+  }
+): Promise<void> {
+  await pause()
+  const { delimiter, start, sepLine, encoding } = readFormat(bytes, given)
   const scanner = new CsvScanner(bytes, {
     delimiter,
     start,
@@ -47,15 +63,13 @@ export async function readCsv (
     maxRecordBytes: MAX_LINE_BYTES,
     maxBlankLines: SLICE_BYTES,
   })
-  const rows = createRows(options)
   let pausedAt = 0
   for (let record = scanner.next(); record !== undefined; record = scanner.next()) {
-    rows.add(record)
+    onRecord(record)
     if (scanner.position - pausedAt < SLICE_BYTES) continue
     pausedAt = scanner.position
     await pause()
   }
-  return rows.finish()
 }
 
 type FileFormat = CsvFormat & { readonly encoding: 'utf-8' | 'windows-1252' }
@@ -163,7 +177,8 @@ function requireShortNames (names: readonly string[]): void {
     'leave columns out.')
 }
 
-function fileError (message: string, more: Partial<ApiError> = {}): ApiException {
+/** The answer to a file that violates a rule. */
+export function fileError (message: string, more: Partial<ApiError> = {}): ApiException {
   return new ApiException({ code: 'invalid_file', param: 'file', message, ...more })
 }
 
@@ -205,12 +220,14 @@ function tooManyCells (
   return fileError(`${line} has ${cells} cells, but its first line has ${columns}. ${advice}`)
 }
 
-function unclosedQuote (line: number): ApiException {
+/** The answer to a file whose last cell never ends. */
+export function unclosedQuote (line: number): ApiException {
   return fileError(`Line ${line} of the file has a cell that begins with a double quote, and no ` +
     'quote that ends it. Close it, or put the cell between quotes and double the quotes in it.')
 }
 
-function tooLong (line: number): ApiException {
+/** The answer to a file with a line beyond MAX_LINE_BYTES. */
+export function tooLong (line: number): ApiException {
   return fileError(`Line ${line} of the file has more than ` +
     `${MAX_LINE_BYTES.toLocaleString('en-US')} bytes. Shorten it; if it is not that long, a ` +
     'double quote in it or in a line before is not closed.')

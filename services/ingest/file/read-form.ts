@@ -6,6 +6,7 @@ import { detachBuffer } from '../../runtime/platform/detach-buffer.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import { SMALL_BODY_BYTES } from '../../runtime/platform/body-guard.ts'
 import { type CsvFile, type CsvReadOptions, readCsv } from './read-csv.ts'
+import { readList } from './read-list.ts'
 import { readSheet } from './read-workbook.ts'
 import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
 import { DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'
@@ -117,8 +118,8 @@ function fieldError (name: string | undefined): ApiError {
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether the body may be a file as well. */
-    readonly takesFile?: boolean
+    /** The body may be a file as well, or is one of entries of contact lists. */
+    readonly takesFile?: 'contacts' | 'entries'
   }
   interface FastifyRequest {
     /** The file of the request; undefined for a body of JSON. */
@@ -129,10 +130,11 @@ declare module 'fastify' {
 }
 
 /**
- * Accepts a CSV file or a workbook (.xlsx) as body of routes with `takesFile`: as `text/csv` or the
- * type of workbooks with its options in the query, or as a part of `multipart/form-data`. Which it
- * is, its bytes say. The parsed body is that of the equivalent JSON request, so it is validated and
- * fingerprinted as such.
+ * Accepts a CSV file or a workbook (.xlsx) as body of routes that take contacts: as `text/csv` or
+ * the type of workbooks with its options in the query, or as a part of `multipart/form-data`. Which
+ * it is, its bytes say. The parsed body is that of the equivalent JSON request, so it is validated
+ * and fingerprinted as such. Entries of contact lists are `text/csv`, whose parsed body is a
+ * `ListFile`.
  */
 export function acceptFiles (app: FastifyInstance): void {
   app.decorateRequest('file', undefined)
@@ -141,8 +143,13 @@ export function acceptFiles (app: FastifyInstance): void {
   app.addContentTypeParser(['text/csv', WORKBOOK_TYPE], options, async (
     request: FastifyRequest, body: Buffer
   ) => {
-    requireFileRoute(request)
     const pause = pausesOf(request, body)
+    if (request.routeOptions.config.takesFile === 'entries') {
+      const file = await readList(body, pause)
+      detachBuffer(body)
+      return file
+    }
+    requireFileRoute(request)
     return await parsed(request, body, { entries: queryOf(request), pause })
   })
   app.addContentTypeParser('multipart/form-data', options, async (
@@ -157,7 +164,7 @@ export function acceptFiles (app: FastifyInstance): void {
 }
 
 function requireFileRoute (request: FastifyRequest): void {
-  if (request.routeOptions.config.takesFile === true) return
+  if (request.routeOptions.config.takesFile === 'contacts') return
   throw new ApiException({ code: 'unsupported_media_type' })
 }
 

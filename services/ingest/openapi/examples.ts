@@ -1,4 +1,5 @@
 import type { RouteOptions } from 'fastify'
+import { ENTRY_KINDS } from '../../../schemas/api/contact-lists.ts'
 import type { EventBody, EventType } from '../../../schemas/api/event.ts'
 import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
 import { EXAMPLE_JOBS } from '../../../schemas/api/job.ts'
@@ -45,7 +46,8 @@ export function withExamples (
       const route = byId.get(operation.operationId)
       if (route === undefined) return operation
       const shown = withSamples(withOwnExamples(operation, route), { method, path, route })
-      return route.config?.takesFile === true ? withFile(shown, path) : shown
+      if (route.config?.takesFile === 'entries') return { ...shown, requestBody: LIST_FILE }
+      return route.config?.takesFile === 'contacts' ? withFile(shown, path) : shown
     })),
     webhooks: mapOperations(webhooks, operation => ({
       ...withEventExample(operation),
@@ -237,6 +239,23 @@ const contentOf = (options: FileFields): Content => ({
     examples: { phones: { value: { file: FILE, ...PHONES } } },
   },
 })
+
+/** The body with entries of contact lists. */
+const LIST_FILE = {
+  required: true,
+  content: {
+    'text/csv': {
+      schema: {
+        type: 'string',
+        description: 'A CSV file in UTF-8 of at most 100,000 lines below its header, with the ' +
+          'columns entry (as in JSON), list (allow, block, suppress, or remove) and perhaps kind ' +
+          `(${ENTRY_KINDS.join(', ')}); or one column of entries without a name, with action in ` +
+          'the query.',
+      },
+      examples: { entries: { value: 'entry,list\r\nexample.org,suppress\r\n+4930*,block\r\n' } },
+    },
+  },
+} as const
 
 /** The options of a file in the query, if the file is the body. */
 const parametersOf = (options: FileFields) => [

@@ -1,7 +1,7 @@
-import type { RouteOptions } from 'fastify'
+import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
   type ChangeListsBody, ChangeListsSchema, type ContactListsBody, ContactListsSchema,
-  LookedUpSchema, type LookUpBody, LookUpSchema, MAX_LIST_ENTRIES,
+  type ListFileQuery, ListFileQuerySchema, LookedUpSchema, type LookUpBody, LookUpSchema, MAX_LIST_ENTRIES,
 } from '../../../schemas/api/contact-lists.ts'
 import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
@@ -10,7 +10,8 @@ import { ListChangesError, ListEntryError, ListsFullError } from '../../accounts
 import type { FairPool } from '../../runtime/platform/limits.ts'
 import { reserveMemory } from '../body.ts'
 import type { Settings } from '../config.ts'
-import type { ApiError } from '../errors.ts'
+import { type ApiError, ApiException } from '../errors.ts'
+import { ListFile } from '../file/read-list.ts'
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'
 import { sendError } from '../response.ts'
@@ -18,7 +19,13 @@ import { sendError } from '../response.ts'
 const ADDRESS = '/api/v1/contact-lists'
 const tags = ['Contact lists']
 
-const bodyOf = (entries: number): ContactListsBody => ({ entries, maxEntries: MAX_LIST_ENTRIES })
+async function readCounts (
+  { contactLists }: Pick<IngestDeps, 'contactLists'>, request: FastifyRequest
+): Promise<ContactListsBody> {
+  const lists = await contactLists.count(callerOf(request).org)
+  const entries = lists.allow + lists.block + lists.suppress
+  return { entries, maxEntries: MAX_LIST_ENTRIES, lists }
+}
 
 /** GET /api/v1/contact-lists: how many entries the lists of the caller's organization have. */
 export function getListsRoute (deps: IngestDeps): RouteOptions {
@@ -30,8 +37,8 @@ export function getListsRoute (deps: IngestDeps): RouteOptions {
       produces: 'application/json',
       sample: {
         client: () => [
-          'const { entries, maxEntries } = await client.contactLists()',
-          'console.log(entries, maxEntries)',
+          'const { entries, maxEntries, lists } = await client.contactLists()',
+          'console.log(entries, maxEntries, lists.suppress)',
         ],
       },
     },
@@ -44,7 +51,7 @@ export function getListsRoute (deps: IngestDeps): RouteOptions {
       response: { 200: ContactListsSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) =>
-      reply.send(bodyOf(await deps.contactLists.count(callerOf(request).org))),
+      reply.send(await readCounts(deps, request)),
   }
 }
 
@@ -85,10 +92,67 @@ export function changeListsRoute (
       const { action, entries } = request.body as ChangeListsBody
       describeAccess(request, { details: { action, entries: String(entries.length) } })
       try {
-        const count = await deps.contactLists.change(callerOf(request).org, entries, action)
-        return await reply.send(bodyOf(count))
+        await deps.contactLists.change(
+          callerOf(request).org, entries.map(text => ({ text, action })))
+        return await reply.send(await readCounts(deps, request))
       } catch (error) {
         return sendError(reply, faultOf(error, 'entries'))
+      }
+    },
+  }
+}
+
+/** POST /api/v1/contact-lists/file: the same with a CSV file. */
+export function changeListsFromFileRoute (
+  deps: IngestDeps, settings: Settings, budget: FairPool
+): RouteOptions {
+  return {
+    method: 'POST',
+    url: `${ADDRESS}/file`,
+    bodyLimit: MAX_BODY_BYTES,
+    config: {
+      scope: 'jobs:write',
+      produces: 'application/json',
+      takesBody: true,
+      takesFile: 'entries',
+      errors: ['invalid_file', 'contact_lists_full'],
+      records: 'contact_lists.changed',
+      sample: {
+        curl: [
+          "-H 'Content-Type: text/csv'",
+          "--data-binary 'entry,list\njane@example.com,suppress\nexample.org,block\n'",
+        ],
+        client: () => [
+          "const file = Buffer.from('entry,list\\njane@example.com,suppress\\n')",
+          'const { entries } = await client.changeContactListsFromFile(file)',
+          'console.log(entries)',
+        ],
+      },
+    },
+    schema: {
+      operationId: 'changeContactListsFromFile',
+      summary: 'Change the contact lists by a CSV file',
+      description: 'All lines are checked before the first is applied: if some cannot be used, ' +
+        'the error names them, and nothing is changed. The request can be repeated.',
+      tags,
+      querystring: ListFileQuerySchema,
+      response: { 200: ContactListsSchema, ...ERROR_RESPONSES },
+    },
+    ...reserveMemory(budget, settings.bodyThroughput),
+    handler: async (request, reply) => {
+      const { body: file } = request
+      if (!(file instanceof ListFile)) throw new ApiException({ code: 'unsupported_media_type' })
+      const { action } = request.query as ListFileQuery
+      const changes = file.changes(action)
+      describeAccess(request, {
+        details: { action: action ?? 'file', entries: String(changes.length) },
+      })
+      try {
+        await deps.contactLists.change(callerOf(request).org, changes)
+        return await reply.send(await readCounts(deps, request))
+      } catch (error) {
+        if (error instanceof ListEntryError) throw file.error(error.faults, error.count)
+        return sendError(reply, faultOf(error, 'file'))
       }
     },
   }
@@ -116,7 +180,8 @@ export function lookUpRoute (deps: IngestDeps): RouteOptions {
     schema: {
       operationId: 'lookUpContacts',
       summary: 'See what the contact lists say of contacts',
-      description: 'For each contact the action of the entry that decides, or null.',
+      description: 'For each contact, domain, mail server or beginning of numbers the action of ' +
+        'the entry that decides, or null.',
       tags,
       body: LookUpSchema,
       response: { 200: LookedUpSchema, ...ERROR_RESPONSES },
@@ -138,7 +203,8 @@ export function lookUpRoute (deps: IngestDeps): RouteOptions {
 /** Rethrows what is no fault of the request. */
 function faultOf (error: unknown, field: string): ApiError {
   if (error instanceof ListEntryError) {
-    return { code: 'invalid_request', message: error.message, param: `${field}[${error.index}]` }
+    const param = `${field}[${error.faults[0]?.index}]`
+    return { code: 'invalid_request', message: error.message, param }
   }
   if (error instanceof ListChangesError) {
     const { message, retryAfterSeconds } = error

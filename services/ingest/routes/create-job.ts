@@ -36,7 +36,7 @@ export function createJobRoute (
       scope: 'jobs:write',
       produces: 'application/json',
       takesBody: true,
-      takesFile: true,
+      takesFile: 'contacts',
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
       sends: { 202: ['Location', 'Idempotent-Replayed'] },

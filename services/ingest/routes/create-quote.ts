@@ -31,7 +31,7 @@ export function createQuoteRoute (
       scope: 'jobs:write',
       produces: 'application/json',
       takesBody: true,
-      takesFile: true,
+      takesFile: 'contacts',
       preflight: 'keyless',
       errors: [...REQUEST_ERRORS, 'insufficient_balance', 'too_many_preflights'],
       records: null,

@@ -128,7 +128,11 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
       return { kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS + 85_000 }
     },
     takeSample: async () => true,
-    contactLists: { count: async () => 2, change: async () => 3, lookUp: async () => [] },
+    contactLists: {
+      count: async () => ({ allow: 0, block: 0, suppress: 2 }),
+      change: async () => {},
+      lookUp: async () => [],
+    },
     openJobs: async () => [],
     listArchived: async () => [],
     cancel: async () => ({ kind: 'unknown' }),

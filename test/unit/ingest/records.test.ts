@@ -21,7 +21,7 @@ const found = {
 const nameOf = ({ method, url }: { readonly method: unknown, readonly url: string }) =>
   `${String(method)} ${url}`
 
-type Line = readonly [route: string, target: string, details: object, body?: object]
+type Line = readonly [route: string, target: string, details: object, body?: object | string]
 
 /** What the log says on the result of each action: its target, and its details beside the mode. */
 const LINES: readonly Line[] = [
@@ -29,6 +29,8 @@ const LINES: readonly Line[] = [
   ['DELETE /api/v1/jobs/:id', JOB_ID, {}],
   ['POST /api/v1/contact-lists', '', { action: 'block', entries: '1' },
     { action: 'block', entries: ['a.example'] }],
+  ['POST /api/v1/contact-lists/file', '', { action: 'file', entries: '1' },
+    'entry,list\na.example,block\n'],
   ['GET /api/v1/jobs/:id/results', JOB_ID, {}],
   ['POST /api/v1/jobs/:id/deliveries/:deliveryId/resend', EVENT, {}],
   ['POST /api/v1/webhook-endpoints', 'new', { events: 'job.completed,job.failed' }, {
@@ -70,7 +72,9 @@ describe('an entry of the access log', () => {
     const answer = await createTestApp({ deps, settings }).inject({
       method: method as 'GET',
       url: path.replace(':id', id).replace(':deliveryId', EVENT),
-      headers: { authorization: 'Bearer live' },
+      headers: {
+        authorization: 'Bearer live', ...typeof body === 'string' && { 'content-type': 'text/csv' },
+      },
       ...body && { payload: body },
     })
     expect(answer.statusCode, answer.body).toBeLessThan(300)

@@ -68,7 +68,7 @@ describe('the samples of code', () => {
     }
     const withKey = operations.filter(({ operation }) => operation.security?.length === 1)
     const takesFile = ({ operation }: typeof operations[number]) =>
-      operation.requestBody?.content['text/csv'] !== undefined
+      operation.requestBody?.content['multipart/form-data'] !== undefined
     expectLabels(withKey.filter(takesFile), 'curl, TypeScript, curl with a file')
     expectLabels(withKey.filter(one => !takesFile(one)), 'curl, TypeScript')
     const events = operations.filter(({ operation }) => operation.security === undefined)
