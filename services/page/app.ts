@@ -18,6 +18,7 @@ import { answerBadData, guardBadPath, guardPages, recordPageRequests } from './g
 import { jobPageRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { assets, errorPage, sendHtml } from './layout.ts'
+import { listRoutes } from './lists.ts'
 import { mailServerRoutes } from './mail-servers.ts'
 import { overviewRoutes } from './overview.ts'
 import { explainError, PageError } from './page-error.ts'
@@ -94,6 +95,7 @@ function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOpt
     ...overviewRoutes(deps),
     ...jobPageRoutes(deps),
     ...uploadRoutes(deps, pace),
+    ...listRoutes(deps, pace),
     ...balanceRoutes(deps),
     ...usageRoutes(deps),
     ...keyRoutes(deps),

@@ -293,6 +293,7 @@ const NOTICES = {
   'person-saved': 'The role is saved. It applies to the next request.',
   'person-signed-out': 'All sessions of this person have ended.',
   'person-removed': 'The person is removed, and all their sessions have ended.',
+  'lists-changed': 'The lists are changed. Jobs follow them from two seconds on.',
   'signed-out': 'You are signed out. Sign in again.',
   left: 'You have signed out.',
   'left-everywhere': 'You have signed out in every browser.',
@@ -329,7 +330,8 @@ const TYPES: Readonly<Record<string, string>> = {
 
 const OWN_FILES = [
   'page.css', 'theme.js', 'copy.js', 'live.js', 'columns.js', 'upload.js', 'pipeline.js',
-  'mail-servers.js', 'refresh.js', 'sign-in.js', 'charts.js', 'sort.js', 'icon.svg',
+  'mail-servers.js', 'refresh.js', 'sign-in.js', 'charts.js', 'sort.js', 'lists.js',
+  'icon.svg',
 ] as const
 /** What browsers share with the service, which reads the same files. */
 const CSV_FORMAT = 'csv-format.js'

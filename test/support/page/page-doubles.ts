@@ -144,11 +144,11 @@ export function openPage ({ deps: more, client = {}, ...options }: Opening = {})
   const ask = (url: string, { headers, ...more }: InjectOptions = {}) =>
     app.inject({ method: 'GET', url, ...more, headers: { host: 'h', ...headers } })
 
-  /** Submits a form as browsers do. */
-  const post = (url: string, form: Form, headers: InjectOptions['headers'] = {}) =>
+  /** Submits a form, or another body, as browsers do. */
+  const post = (url: string, form: Form | string, headers: InjectOptions['headers'] = {}) =>
     ask(url, {
       method: 'POST',
-      payload: encode(form),
+      payload: typeof form === 'string' ? form : encode(form),
       headers: {
         origin: 'http://h', 'content-type': 'application/x-www-form-urlencoded', ...headers,
       },
@@ -179,8 +179,10 @@ export function openPage ({ deps: more, client = {}, ...options }: Opening = {})
       get: (url: string) => ask(url, { headers: { cookie } }),
       /** The text of a page, without its tags. */
       read: async (url: string) => textOf((await ask(url, { headers: { cookie } })).body),
-      send: (url: string, form: Form = {}, headers: InjectOptions['headers'] = {}) =>
-        post(url, { form_token: session.token, ...form }, { cookie, ...headers }),
+      send: (url: string, form: Form | string = {}, headers: InjectOptions['headers'] = {}) =>
+        post(url, typeof form === 'string' ? form : { form_token: session.token, ...form }, {
+          cookie, ...headers,
+        }),
     }
   }
   return { app, deps, ask, post, signIn }

@@ -30,6 +30,9 @@ const ACTIONS: Readonly<Record<string, readonly [target: string, details: object
   'POST /:mode/keys/:key/revoke': ['key', {}],
   'POST /:mode/settings/freshness': ['', { days: '7' }, { days: '7' }],
   'POST /:mode/settings/webhook-secret': ['', {}],
+  'POST /:mode/lists': ['', { action: 'block', entries: '2' },
+    { action: 'block', entries: 'hidden.example\n\nb.example' }],
+  'POST /:mode/lists/file': ['', { action: 'file' }],
   'POST /:mode/webhooks': ['we_9', { event: 'job.completed' },
     { event: 'job.completed', url: 'https://hidden.example/', description: 'hidden' }],
   'POST /:mode/webhooks/:endpoint/enabled': ['we_1', { enabled: 'false' }, { enabled: 'false' }],
@@ -52,6 +55,8 @@ const client = {
   eraseJob: async () => jobLike(),
   resend: async () => ({ status: 'queued' }),
   usageFile: async () => 'day',
+  changeContactLists: async () => ({}),
+  changeContactListsFromFile: async () => ({}),
   createWebhookEndpoint: async () => ({ id: 'we_9', secret: 'whsec_hidden' }),
   updateWebhookEndpoint: async () => ({}),
   deleteWebhookEndpoint: async () => ({}),
@@ -59,13 +64,13 @@ const client = {
 }
 
 describe('an action on the page', () => {
-  it('is every form and every file but five', () => {
+  it('is every form and every file but six', () => {
     const definitions = pageDefinitions()
     expect(definitions.filter(({ records }) => records).map(({ name }) => name).toSorted())
       .toEqual(Object.keys(ACTIONS).toSorted())
     expect(definitions.filter(({ records }) => records === null).map(({ name }) => name)).toEqual([
       'POST /sign-in', 'POST /:mode/upload/quote', 'POST /:mode/upload/sheet',
-      'POST /:mode/upload/job', 'POST /:mode/account/organization',
+      'POST /:mode/upload/job', 'POST /:mode/lists/lookup', 'POST /:mode/account/organization',
     ])
   })
 
@@ -82,7 +87,11 @@ describe('an action on the page', () => {
         .replace(':endpoint', 'we_1').replace(':delivery', 'evt_1').replace(':person', developer.id)
       const answer = method === 'GET'
         ? await owner.get(url)
-        : await owner.send(url, { nonce: deps.nonces.create(), ...form })
+        : path.endsWith('/file')
+          ? await owner.send(url, 'entry\na.example\n', {
+            'content-type': 'text/csv', 'x-form-token': owner.session.token,
+          })
+          : await owner.send(url, { nonce: deps.nonces.create(), ...form })
       expect([200, 303], answer.body).toContain(answer.statusCode)
       const [attempt, end] = deps.recorded
       const newKey = (await deps.apiKeys.list(orgId)).find(({ id }) => id !== key.id)
