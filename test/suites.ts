@@ -70,7 +70,8 @@ export const LONGEST = [
   'test/unit/verify/batches.test.ts',
 ]
 const BROWSER = [
-  'test/e2e/page.test.ts', 'test/e2e/sign-in-page.test.ts', 'test/e2e/reference-page.test.ts',
+  'test/e2e/page.test.ts', 'test/e2e/lists-page.test.ts', 'test/e2e/sign-in-page.test.ts',
+  'test/e2e/reference-page.test.ts',
 ]
 const SCHEMATHESIS = ['test/e2e/schemathesis.test.ts']
 const AWS_KMS = ['test/integration/root-keys/aws-kms.test.ts']

@@ -4,6 +4,8 @@ import { withExample } from './example.ts'
 /** What an organization wants for the contacts of an entry. */
 export const LIST_ACTIONS = ['allow', 'block', 'suppress'] as const
 
+export type ListAction = typeof LIST_ACTIONS[number]
+
 /** What an entry may be about. */
 export const ENTRY_KINDS = ['address', 'domain', 'tld', 'mx', 'number', 'prefix'] as const
 
@@ -88,7 +90,7 @@ export type LookUpBody = Static<typeof LookUpSchema>
 export const LookedUpSchema = Type.Object({
   data: Type.Array(Type.Object({
     contact: Type.String(),
-    action: withExample(Type.Unsafe<typeof LIST_ACTIONS[number] | null>({
+    action: withExample(Type.Unsafe<ListAction | null>({
       enum: [...LIST_ACTIONS, null], description: 'null if no entry is about the contact.',
     }), 'suppress'),
   })),

@@ -1,7 +1,9 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { domainToASCII } from 'node:url'
 import { LRUCache } from 'lru-cache'
-import { ENTRY_KINDS, LIST_ACTIONS, MAX_LIST_ENTRIES } from '../../schemas/api/contact-lists.ts'
+import {
+  ENTRY_KINDS, LIST_ACTIONS, type ListAction, MAX_LIST_ENTRIES,
+} from '../../schemas/api/contact-lists.ts'
 import type { ContactListChange } from '../../schemas/types.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
@@ -12,8 +14,6 @@ import {
   type AccountRecords, ACCOUNTS_CACHE_MS, ACCOUNTS_RUN_KEY, createAccountRecords, unlessLocked,
   type Wrapped, wrappedFields,
 } from './records.ts'
-
-export type ListAction = typeof LIST_ACTIONS[number]
 
 /** What is wanted for the contacts of an entry, as a person writes it. */
 export type ListChange = {

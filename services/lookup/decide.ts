@@ -15,7 +15,7 @@ import { withoutVerdict } from '../jobs/results/outcome.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { jobEmissions, journalEmission } from './emit.ts'
 import {
-  type JobMessages, type BatchRows, type ChunkLoader, type ChunkMessage, type FindListed,
+  type JobMessages, type BatchRows, type ChunkLoader, type ChunkMessage, type ReadableLists,
   jobTermsOf, type PreflightCounts, readChunks,
 } from './read.ts'
 import { chooseSample } from './sample.ts'
@@ -27,7 +27,7 @@ export type LookupDeps = {
   readonly loader: ChunkLoader
   /** Redis time. */
   readonly clock: Clock
-  readonly findListed?: FindListed
+  readonly lists?: ReadableLists
   readonly policy: (tenant: string) => Promise<TenantPolicy>
   readonly unitPriceMicros: (tenant: string, service: ServiceSlug) => number
   readonly batchRows: BatchRows
@@ -81,7 +81,7 @@ async function quoteAndAccept (
   if (await isEnded(head, deps, policy.isErased === true)) return nothing
   const terms = jobTermsOf(head, policy.freshnessMs, deps.batchRows)
   const { chunks, counts } = await readChunks(unit.messages, {
-    terms, loader: deps.loader, findListed: deps.findListed,
+    terms, loader: deps.loader, lists: deps.lists,
   })
   const sample = head.sample === true && await chooseSample(chunks, terms)
   const acceptance = await accept(head, { ...counts, ...sample && { sample } }, policy, deps)

@@ -5,7 +5,7 @@ import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { NO_BATCH, createBlock, type DuplicateOutcome } from '../jobs/results/block.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
-import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../jobs/results/outcome.ts'
+import { listedOutcome, NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../jobs/results/outcome.ts'
 import type { Lane } from '../topology.ts'
 import { type Chunk, classifyRow, type JobTerms, originalOf } from './row-kinds.ts'
 
@@ -43,9 +43,8 @@ function chunkEmissions (
     const kind = classifyRow(chunk, row)
     if (kind === 'toVerify') toVerify.push(row)
     else if (kind === 'invalid') block.add(row, invalidOutcome(rows, row, terms))
-    else if (kind === 'refused') block.add(row, refusedOutcome(chunk, row, terms))
-    else if (kind === 'hit') block.add(row, hitOutcome(chunk, row, terms))
-    else block.add(row, duplicateOutcome(chunk, row))
+    else if (kind === 'duplicate') block.add(row, duplicateOutcome(chunk, row))
+    else block.add(row, answeredOutcome(chunk, row, terms))
   }
   return [block.emission(terms.lane), ...batchesOf(chunk, toVerify, terms)]
 }
@@ -88,19 +87,14 @@ function invalidOutcome (rows: NormalizedRows, row: number, terms: JobTerms): Ro
   }
 }
 
-/** A contact that the organization's lists refuse; its duplicates repeat it. */
-function refusedOutcome (chunk: Chunk, row: number, terms: JobTerms): RowOutcome {
-  const reason = chunk.refused[row]
-  if (reason === undefined) throw new Error(`row ${row} is refused without a reason`)
-  const { quotedAtMs: checkedAtMs, freshnessMs } = terms
-  const record = {
-    status: 'invalid', reason, confidence: 100, fields: NO_FIELDS, evidence: 0, checkedAtMs,
-  } as const
-  const outcome = rowOutcomeOf(record, contactAt(chunk, row), { source: 'cache', freshnessMs })
-  return { ...outcome, source: 'preflight', expiresAtMs: checkedAtMs }
-}
-
-function hitOutcome (chunk: Chunk, row: number, { freshnessMs }: JobTerms): RowOutcome {
+/** A contact in the cache or the organization's lists. */
+function answeredOutcome (
+  chunk: Chunk, row: number, { freshnessMs, quotedAtMs: atMs }: JobTerms
+): RowOutcome {
+  const action = chunk.listed[row]
+  if (action !== undefined) {
+    return listedOutcome(action, contactAt(chunk, row), { atMs, freshnessMs })
+  }
   const record = chunk.hits[row]
   if (record === undefined) throw new Error(`row ${row} is a cache hit without a record`)
   return rowOutcomeOf(record, contactAt(chunk, row), { source: 'cache', freshnessMs })

@@ -34,7 +34,7 @@ async function startLookup (
     store: createJobStore(state),
     loader: new ChunkLoader(redisRecordCache(cache, { onFault, metrics })),
     clock,
-    findListed: (tenant, contacts) => lists.find(partsOf(tenant).orgId, contacts),
+    lists,
     policy: connectPolicies(state, config.MAX_ACTIVE_JOBS),
     unitPriceMicros: (tenant, service) => isSampleTenant(tenant)
       ? 0

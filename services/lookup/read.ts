@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import { hash } from 'node:crypto'
 import type { Normalized, NormalizedRows } from '../../schemas/types.ts'
-import type { ListAction } from '../accounts/contact-lists.ts'
+import type { ListAction } from '../../schemas/api/contact-lists.ts'
+import { partsOf } from '../accounts/tenant.ts'
 import type { RecordCache } from '../cache/cache.ts'
 import type { CachedRecord } from '../cache/entries.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
@@ -12,10 +13,9 @@ import { createFairSlots } from '../runtime/platform/limits.ts'
 import { withTimeout } from '../runtime/platform/retry.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { type ChunkCoordinates, coordinatesOf } from '../jobs/results/block.ts'
-import { NO_FIELDS } from '../jobs/results/outcome.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import {
-  type Chunk, type ChunkCounts, countRows, type Duplicates, type JobTerms, REFUSING, usableHit,
+  type Chunk, type ChunkCounts, countRows, type Duplicates, type JobTerms, usableHit,
 } from './row-kinds.ts'
 
 export type ChunkMessage = Incoming<'rows.normalized'>
@@ -34,10 +34,15 @@ export type PreflightCounts = ChunkCounts & { readonly totalRows: number }
 /** Maximum number of rows of a verification batch. */
 export type BatchRows = (lane: Lane, service: ServiceSlug) => number
 
-/** What an organization's lists say of contacts; undefined if nothing. */
-export type FindListed = (
-  tenant: string, contacts: readonly string[],
-) => Promise<readonly (ListAction | undefined)[] | undefined>
+/** The lists of organizations. */
+export type ReadableLists = {
+  /** What they say of contacts; undefined if nothing. */
+  readonly find: (
+    orgId: string, contacts: readonly string[],
+  ) => Promise<readonly (ListAction | undefined)[] | undefined>
+  /** Whether mail servers may be among the entries. */
+  readonly hasMailServers: (orgId: string) => Promise<boolean>
+}
 
 /** The terms common to all chunks of a job, from the envelope of one of them. */
 export function jobTermsOf (
@@ -63,25 +68,15 @@ const PREFETCH = 4
  */
 export async function readChunks (
   messages: readonly ChunkMessage[],
-  { terms, loader, findListed }: {
+  { terms, loader, lists }: {
     readonly terms: JobTerms
     readonly loader: ChunkLoader
-    /** Left out for an organization without lists. */
-    readonly findListed?: FindListed | undefined
+    readonly lists?: ReadableLists | undefined
   }
 ): Promise<{ readonly chunks: readonly Chunk[], readonly counts: PreflightCounts }> {
   const { totalRows } = messages[0]?.value ?? { totalRows: 0 }
   const dedupe = new Dedupe(totalRows)
   const isMixed = new Set(messages.map(({ value }) => value.tokenVersion)).size > 1
-  const allowed: CachedRecord = {
-    status: 'valid',
-    reason: 'allow_listed',
-    confidence: 100,
-    fields: NO_FIELDS,
-    evidence: 0,
-    checkedAtMs: terms.quotedAtMs,
-    job: '',
-  }
   const chunks: Chunk[] = []
   const counts = { totalRows: 0, invalidRows: 0, duplicateRows: 0, cacheHits: 0, freshChecks: 0 }
   for (const message of messages) {
@@ -92,15 +87,16 @@ export async function readChunks (
     if (coordinates.firstRow !== counts.totalRows) {
       throw discontinuityError(terms.job, coordinates, counts.totalRows)
     }
-    const listed = await findListed?.(coordinates.tenant, rows.canonicals) ?? []
-    const refused = listed.map(action =>
-      action === undefined || action === 'allow' ? undefined : REFUSING[action])
+    const { orgId, mode } = partsOf(coordinates.tenant)
+    const listed = await lists?.find(orgId, rows.canonicals) ?? []
+    // Only `verify` knows the mail server of a domain, so it answers these rows from the cache.
+    const needsMailServer = coordinates.service === 'email-validation' && mode === 'live' &&
+      await lists?.hasMailServers(orgId) === true
     const tokens = isMixed ? digestContacts(rows.canonicals) : rows.tokens
     dedupe.add(tokens, row => rows.canonicals[row] === '')
-    const hits = records.map(record => usableHit(record, terms))
-    for (const [row, action] of listed.entries()) if (action === 'allow') hits[row] = allowed
+    const hits = needsMailServer ? [] : records.map(record => usableHit(record, terms))
     const { tokenVersion } = message.value
-    const chunk = { coordinates, rows, tokenVersion, hits, refused, duplicates: dedupe }
+    const chunk = { coordinates, rows, tokenVersion, hits, listed, duplicates: dedupe }
     const counted = countRows(chunk)
     counts.totalRows += coordinates.rows
     counts.invalidRows += counted.invalidRows

@@ -1,3 +1,4 @@
+import type { ListAction } from '../../schemas/api/contact-lists.ts'
 import type { NormalizedRows } from '../../schemas/types.ts'
 import { type CachedRecord, isFresh } from '../cache/entries.ts'
 import type { ChunkCoordinates } from '../jobs/results/block.ts'
@@ -29,10 +30,10 @@ export type Chunk = {
   readonly rows: NormalizedRows
   /** The version of its tokens; chunks of a job differ during a rotation of the cache secret. */
   readonly tokenVersion: string
-  /** By row, the cached record or undefined; of an allowed contact one of the lists. */
+  /** By row, the cached record or undefined. */
   readonly hits: readonly (CachedRecord | undefined)[]
-  /** By row, why the organization's lists want no check; undefined for all without lists. */
-  readonly refused: readonly (Refusing | undefined)[]
+  /** By row, what the organization's lists say; empty without lists. */
+  readonly listed: readonly (ListAction | undefined)[]
   readonly duplicates: Duplicates
 }
 
@@ -42,11 +43,6 @@ export type ChunkCounts = {
   readonly cacheHits: number
   readonly freshChecks: number
 }
-
-/** The reasons of contacts that an organization's lists refuse. */
-export const REFUSING = { block: 'block_listed', suppress: 'suppressed' } as const
-
-type Refusing = typeof REFUSING[keyof typeof REFUSING]
 
 type RowKind = 'invalid' | 'refused' | 'duplicate' | 'hit' | 'toVerify'
 
@@ -79,7 +75,8 @@ export function classifyRow (chunk: Chunk, row: number): RowKind {
   const { rows, hits } = chunk
   if (rows.canonicals[row] === '') return 'invalid'
   if (originalOf(chunk, row) >= 0) return 'duplicate'
-  if (chunk.refused[row] !== undefined) return 'refused'
+  const action = chunk.listed[row]
+  if (action !== undefined) return action === 'allow' ? 'hit' : 'refused'
   return hits[row] === undefined ? 'toVerify' : 'hit'
 }
 

@@ -1,7 +1,7 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
 import {
-  type ContactListsBody, LIST_ACTIONS, type ListFileQuery, type LookedUpBody,
+  type ContactListsBody, LIST_ACTIONS, type ListAction, type ListFileQuery, type LookedUpBody,
 } from '../../schemas/api/contact-lists.ts'
 import { describeAccess } from '../accounts/access-log/requests.ts'
 import { ApiError } from '../client/client.ts'
@@ -11,7 +11,7 @@ import {
 } from './context.ts'
 import { count, html, type Html } from './html.ts'
 import {
-  badge, customerPage, findNotice, postForm, redirect, select, sendHtml, table,
+  badge, customerPage, findNotice, postForm, redirect, select, sendHtml,
 } from './layout.ts'
 import { PageError } from './page-error.ts'
 import { createUploadLimits } from './upload.ts'
@@ -125,12 +125,12 @@ function listsView (visit: Visit, { counts, notice, draft, found, lookUp }: List
       ${notice}
       <p>Contacts that you never want to be checked: jobs answer them from these lists, free, two
         seconds after a change. The lists are the same in live and test mode.</p>
-      ${table('Meaning of the lists', LIST_ACTIONS.toReversed(), [
-        { text: 'List', isHeader: true, cell: list => NAMES[list] },
-        { text: 'Its rows', cell: list => MEANINGS[list] },
-        { text: 'Entries', isNumber: true, cell: list => count(counts.lists[list]) },
-      ])}
-      <p class="hint">${count(counts.entries)} of at most ${count(counts.maxEntries)} entries. They
+      <dl class="figures" id="counts">${LIST_ACTIONS.toReversed().map(list => html`
+        <div class="figure"><dt>${NAMES[list]}</dt>
+          <dd class="amount">${count(counts.lists[list])}</dd>
+          <dd class="hint">${MEANINGS[list]}</dd></div>`)}
+      </dl>
+      <p class="hint spaced">${count(counts.entries)} of at most ${count(counts.maxEntries)} entries. They
         are stored as fingerprints only, so nobody can show or export them, not even the operator
         of this installation. Keep your own file, and look single entries up here.</p>
       <section><h2>Look up</h2>
@@ -179,23 +179,21 @@ ${draft?.texts ?? ''}</textarea></label>
   })
 }
 
-type ListAction = typeof LIST_ACTIONS[number]
-
 const NAMES: Readonly<Record<ListAction, string>> = {
   allow: 'Allow', block: 'Block', suppress: 'Suppress',
 }
 
 const MEANINGS: Readonly<Record<ListAction, Html>> = {
-  suppress: html`are never valid: people who do not want to hear from you. Reason
-    <code>suppressed</code>.`,
-  block: html`are invalid: contacts that you know to be bad. Reason <code>block_listed</code>.`,
-  allow: html`are valid without a check: contacts that you know to be good. Reason
-    <code>allow_listed</code>.`,
+  suppress: html`People who do not want to hear from you: never valid, reason
+    <code>suppressed</code>`,
+  block: html`Contacts that you know to be bad: invalid, reason <code>block_listed</code>`,
+  allow: html`Contacts that you know to be good: valid without a check, reason
+    <code>allow_listed</code>`,
 }
 
 /** What the lists say of an entry, and buttons to change that. */
 function answerView (visit: Visit, { contact, action }: LookedUpBody['data'][number]): Html {
-  return html`<div class="card" role="status" id="answer">
+  return html`<div class="spaced" role="status" id="answer">
     <p><strong class="long">${contact}</strong> ${action === null
       ? badge('On no list', 'muted')
       : badge(NAMES[action], action === 'allow' ? 'good' : 'bad')}</p>

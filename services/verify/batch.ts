@@ -1,3 +1,4 @@
+import type { ListAction } from '../../schemas/api/contact-lists.ts'
 import type { Retry, RetryRows } from '../../schemas/types.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import { partsOf } from '../accounts/tenant.ts'
@@ -7,7 +8,7 @@ import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { CHUNK_ROWS } from '../jobs/send.ts'
 import { coordinatesOf, createBlock } from '../jobs/results/block.ts'
 import {
-  type CheckedContact, type RowOutcome, rowOutcomeOf, withoutVerdict,
+  type CheckedContact, listedOutcome, type RowOutcome, rowOutcomeOf, withoutVerdict,
 } from '../jobs/results/outcome.ts'
 import type { Emission } from '../runtime/engine/stage.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
@@ -40,7 +41,17 @@ export type CheckedBatch = {
   readonly waiting: ReadonlyMap<number, Waiting>
 }
 
+/**
+ * What an organization's lists say of the mail servers of domains, by domain; `unknown` if DNS does
+ * not answer. Undefined if no mail server is on its lists.
+ */
+export type FindListedDomains = (
+  tenant: string, domains: readonly string[],
+) => Promise<ReadonlyMap<string, ListAction | 'unknown'> | undefined>
+
 export type CheckDeps = {
+  /** Left out where domains are not checked by DNS. */
+  readonly findListedDomains?: FindListedDomains | undefined
   readonly cache: RecordCache
   readonly check: Checker
   /** Redis time. */
@@ -72,9 +83,38 @@ export async function checkBatch (batch: VerificationBatch, deps: CheckDeps, sig
 Promise<CheckedBatch> {
   const outcomes = new Array<RowOutcome | undefined>(batch.rows.rows.length).fill(undefined)
   const check = { batch, deps, signal, outcomes, waiting: new Map<number, Waiting>() }
-  const due = dueIn(batch, deps.clock.now())
+  const due = await answerListed(check, dueIn(batch, deps.clock.now()))
   if (due.length > 0) await checkPositions(check, due)
   return check
+}
+
+/**
+ * Answers the rows of domains whose mail server is on the organization's lists: nobody is asked
+ * about them, and they are free. A row waits if DNS does not answer, as its mail server may be
+ * suppressed. Resolves to the other positions.
+ */
+async function answerListed (check: BatchCheck, positions: readonly number[]):
+Promise<readonly number[]> {
+  const { batch, deps: { findListedDomains, clock }, outcomes, waiting } = check
+  const { service, mode } = kindOf(batch.value)
+  const { tenant, freshnessMs } = batch.value
+  // Nothing is asked for rows of test keys.
+  if (service !== 'email-validation' || mode === 'test' || positions.length === 0) return positions
+  const domainAt = (position: number) => (batch.rows.canonicals[position] ?? '').split('@').at(-1)
+  const domains = [...new Set(positions.map(position => domainAt(position) ?? ''))]
+  const listed = await findListedDomains?.(tenant, domains)
+  if (listed === undefined) return positions
+  return positions.filter(position => {
+    const action = listed.get(domainAt(position) ?? '')
+    if (action === undefined) return true
+    if (action === 'unknown') {
+      waiting.set(position, { reason: 'dns_error', afterMs: 0, forHost: false })
+    } else {
+      const terms = { atMs: clock.now(), freshnessMs }
+      outcomes[position] = listedOutcome(action, subjectAt(batch, position), terms)
+    }
+    return false
+  })
 }
 
 /** The positions of the rows to check now. */

@@ -1,9 +1,12 @@
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import { ContactLists } from '../accounts/contact-lists.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
+import { partsOf } from '../accounts/tenant.ts'
 import { ListsFolder } from '../jobs/lists-folder.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
-import { sleep } from '../runtime/platform/retry.ts'
+import { sleep, withTimeout } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { subscriptionsOf } from '../runtime/platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
@@ -11,9 +14,11 @@ import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/chec
 import type { Log } from '../runtime/platform/log.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { redisRecordCache } from '../cache/cache.ts'
+import { unmaskExchange } from '../mail/exchange.ts'
+import type { FindListedDomains } from './batch.ts'
 import { createChecker, type Factories } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
-import { createEmailDomainProvider, createSmtpProbeProvider } from './providers/email.ts'
+import { createEmailDomainProvider, createSmtpProbeProvider, isReserved } from './providers/email.ts'
 import { builtInLists, type CurrentLists, readEmailLists } from './providers/email-lists.ts'
 import { type HttpVendor, readHttpProviders } from './providers/http-vendor.ts'
 import { createVendorProvider } from './providers/http.ts'
@@ -128,10 +133,41 @@ async function startVerify (
   logDns(domains, context.log).catch(context.fatal)
   logEgresses(config, context.log).catch(context.fatal)
   const { onStop } = context
-  const stage = createVerifyStage(verifyDeps(config, connected, { domains, lists, onStop }))
+  const contactLists = new ContactLists({
+    redis: connected.state, keys: connectOrganizationKeys('results', config, connected),
+  })
+  const stage = createVerifyStage({
+    ...verifyDeps(config, connected, { domains, lists, onStop }),
+    findListedDomains: domains && createFindListedDomains(domains, contactLists),
+  })
   const { cachedPolicy } = createOrganizations(connected.state)
   const weightOf = (tenant: string) => cachedPolicy(tenant).weight
   return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf })
+}
+
+/** Resolvers may take longer; then the rows of the domain wait. */
+const LISTED_DOMAINS_WITHIN_MS = 5_000
+
+/** Looks the preferred mail servers of domains up in the lists of an organization. */
+export function createFindListedDomains (
+  domains: Pick<MailDomains, 'find' | 'facts'>,
+  lists: Pick<ContactLists, 'hasMailServers' | 'findMailServers'>
+): FindListedDomains {
+  return async (tenant, names) => {
+    const { orgId } = partsOf(tenant)
+    if (!await lists.hasMailServers(orgId)) return undefined
+    const kinds = new Map<string, string>()
+    const asked = names.filter(name => !isReserved(name))
+    await withTimeout(Promise.all(asked.map(async name => {
+      kinds.set(name, await domains.find(name))
+    })), LISTED_DOMAINS_WITHIN_MS)
+    const exchanges = asked.map(name => unmaskExchange(domains.facts(name).exchange ?? '', name))
+    const actions = await lists.findMailServers(orgId, exchanges) ?? []
+    return new Map(asked.flatMap((name, index) => {
+      const action = (kinds.get(name) ?? 'fault') === 'fault' ? 'unknown' : actions[index]
+      return action === undefined ? [] : [[name, action] as const]
+    }))
+  }
 }
 
 const SECOND_MS = 1_000

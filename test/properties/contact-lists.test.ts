@@ -1,10 +1,9 @@
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { LIST_ACTIONS } from '../../schemas/api/contact-lists.ts'
+import { LIST_ACTIONS, type ListAction } from '../../schemas/api/contact-lists.ts'
 import { restoreAccounts, shipAccounts } from '../../services/accounts/account-topics.ts'
 import {
-  ContactLists, eraseContactLists, type ListAction, ListEntryError, LISTS_OUTBOX_KEY,
-  ListsFullError,
+  ContactLists, eraseContactLists, ListEntryError, LISTS_OUTBOX_KEY, ListsFullError,
 } from '../../services/accounts/contact-lists.ts'
 import { ACCOUNTS_RUN_KEY, AccountsRecoveringError } from '../../services/accounts/records.ts'
 import { startRepeating } from '../../services/runtime/platform/retry.ts'

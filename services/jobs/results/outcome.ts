@@ -1,5 +1,6 @@
 import type { Evidence } from '../../cache/evidence.ts'
 import { type CheckedRecord, expiresAtMs } from '../../cache/entries.ts'
+import type { ListAction } from '../../../schemas/api/contact-lists.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { unmaskExchange } from '../../mail/exchange.ts'
 import { normalizedMailbox } from '../../mail/mailbox.ts'
@@ -61,6 +62,27 @@ export function rowOutcomeOf (
     contact: contactOf(subject, record.fields),
     copies: subject.copies,
   }
+}
+
+const REASONS_OF_LISTS = {
+  allow: 'allow_listed', block: 'block_listed', suppress: 'suppressed',
+} as const satisfies Readonly<Record<ListAction, Reason>>
+
+/** The outcome of a contact that the organization's lists decide at `atMs`, without a check. */
+export function listedOutcome (
+  action: ListAction, subject: CheckedContact,
+  { atMs, freshnessMs }: { readonly atMs: number, readonly freshnessMs: number }
+): RowOutcome {
+  const isAllowed = action === 'allow'
+  const outcome = rowOutcomeOf({
+    status: isAllowed ? 'valid' : 'invalid',
+    reason: REASONS_OF_LISTS[action],
+    confidence: 100,
+    fields: NO_FIELDS,
+    evidence: NO_CHECKS,
+    checkedAtMs: atMs,
+  }, subject, { source: 'cache', freshnessMs })
+  return isAllowed ? outcome : { ...outcome, source: 'preflight', expiresAtMs: atMs }
 }
 
 /**

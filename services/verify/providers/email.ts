@@ -403,7 +403,7 @@ const DOCUMENTATION_DOMAIN = /(?:^|\.)example\.(?:com|net|org)$/
  * Whether a canonical (lower-case ASCII) domain never receives mail: a reserved name, or a literal
  * of an address that is not public.
  */
-function isReserved (domain: string): boolean {
+export function isReserved (domain: string): boolean {
   const literal = literalAddress(domain)
   if (literal !== undefined) return !isPublicAddress(literal)
   const lastDot = domain.lastIndexOf('.')

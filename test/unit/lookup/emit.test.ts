@@ -27,7 +27,7 @@ function chunkOf (canonicals: readonly string[], cached: readonly string[] = [])
     rows: normalizedRows(canonicals),
     tokenVersion: '3',
     hits: canonicals.map(canonical => cached.includes(canonical) ? cachedRecord() : undefined),
-    refused: [],
+    listed: [],
     duplicates: {
       originals: Int32Array.from(
         canonicals, (canonical, row) => isCopy(row) ? first(canonical) : -1),
