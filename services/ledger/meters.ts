@@ -309,9 +309,9 @@ type Stores = Watching & {
 
 /** Reports metrics of Redis, Kafka and ClickHouse, read when metrics are scraped. */
 export function watchStores ({ state, adminClient, clickhouse, ...watching }: Stores): void {
-  watchRedis({ store: 'state', redis: state, ...watching })
-  watchReplication({ adminClient, ...watching })
-  watchClickhouse({ clickhouse, ...watching })
+  watchRedis({ ...watching, store: 'state', redis: state })
+  watchReplication({ ...watching, adminClient })
+  watchClickhouse({ ...watching, clickhouse })
 }
 
 /** Covers all topics that this user may describe. A partition without a leader counts as well. */

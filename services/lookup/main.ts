@@ -23,7 +23,7 @@ async function startLookup (
     'bus', 'codec', 'state', 'cache', 'clock', 'gate', 'attempts',
   ])
   const { state, cache, clock, log, metrics } = connected
-  watchRedis({ store: 'cache', redis: cache, ...connected })
+  watchRedis({ ...connected, store: 'cache', redis: cache })
   const prices = readPrices(config.PRICES)
   const onFault = (error: unknown) =>
     log.warn({ err: error }, 'cache Redis unavailable, rows count as not cached')

@@ -24,7 +24,9 @@ async function valuesOf (metrics: ReturnType<typeof createMetrics>): Promise<Map
 async function storesOf (): Promise<ReadonlyMap<string, number>> {
   const metrics = createMetrics()
   const adminClient = createAdminClient({ brokers }, 'test')
-  watchStores({ state, adminClient, clickhouse, metrics, log })
+  // The ledger has more that is of no concern here, the store of accounts among it.
+  const dependencies = { store: {}, metrics, log }
+  watchStores({ state, adminClient, clickhouse, ...dependencies })
   const found = await valuesOf(metrics)
   await adminClient.close()
   return found
