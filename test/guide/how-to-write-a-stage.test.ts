@@ -3,7 +3,8 @@ import type { Normalized } from '../../schemas/types.ts'
 import { runStage } from '../../services/runtime/engine/engine.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
-import { createCodec, localSource } from '../../services/runtime/kafka/registry.ts'
+import { createCodec } from '../../services/runtime/kafka/registry.ts'
+import { localSource } from '../support/kafka/local-schemas.ts'
 import type {
   Decision, Incoming, Stage, MessageCodec,
 } from '../../services/runtime/engine/stage.ts'

@@ -3,11 +3,11 @@ import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'
-import { deadLetter } from '../../services/runtime/engine/dead-letters.ts'
 import { rowCountOf } from '../../services/runtime/engine/stage.ts'
 import { runAudit } from '../support/audit.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { connectAll } from '../support/stacks/connected.ts'
+import { sendDeadLetters } from '../support/dead-letters.ts'
 import { messagesOf, onceMore, openDeadCommands, skipAll, untilRead } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
 import { loseKeys } from '../support/recovery/lost-keys.ts'
@@ -134,7 +134,7 @@ describe('a letter whose rows have ended without a verdict', () => {
     expect(await waitingOf(id)).toMatchObject([{ stage: 'verify', reason: 'undecodable' }])
 
     // The same batch as a readable letter: as if a release had fixed the defect.
-    await producer.send([deadLetter('verify', { raw: first, reason: 'fixed' }, Date.now())])
+    await sendDeadLetters(producer, 'verify', [{ raw: first, reason: 'fixed' }])
     const again = await dead('replay', 'verify', '--job', id, '--reason', 'fixed', '--yes')
     expect(again).toMatch(/^verify 0:\d+: taken, job /)
     await untilRead(brokers, CHECKS, MISSED)

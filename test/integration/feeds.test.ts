@@ -8,10 +8,10 @@ import { createLog } from '../../services/runtime/platform/log.ts'
 import { createDemoPartner } from '../../services/admin/demo.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { createPartner } from '../../services/admin/partners.ts'
-import { deadLetter } from '../../services/runtime/engine/dead-letters.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type { Replay } from '../../services/admin/dead/decide.ts'
 import { connectAll } from '../support/stacks/connected.ts'
+import { sendDeadLetters } from '../support/dead-letters.ts'
 import { openDeadCommands } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
 import { sealedContact } from '../support/feeds/feeds.ts'
@@ -188,8 +188,8 @@ describe('letters of a feed', () => {
       ({ topic, partition, key: 'c', value, headers: {} })))
     await eventually(() => expect(taken(replaying.name)).toHaveLength(4))
     const lost = await Promise.all(partitions.map(partition => messageOf(partition, 2)))
-    await producer.send(lost.map(raw =>
-      deadLetter('feed', { raw, reason: `schema of ${replaying.name}` }, Date.now())))
+    await sendDeadLetters(
+      producer, 'feed', lost.map(raw => ({ raw, reason: `schema of ${replaying.name}` })))
     const replay = async (...words: readonly string[]) => {
       const { letters } = JSON.parse(await dead.dead('replay', 'feed', '--yes', '--json',
         '--reason', `schema of ${replaying.name}`, ...words)) as Replay

@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
-import { createCodec, localSource } from '../../services/runtime/kafka/registry.ts'
+import { createCodec } from '../../services/runtime/kafka/registry.ts'
+import { localSource } from '../support/kafka/local-schemas.ts'
 import type { OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
 import { whyFixed } from '../../services/runtime/platform/topics.ts'
 import { createMemoryBus, type MemoryBus } from '../support/kafka/memory-bus.ts'

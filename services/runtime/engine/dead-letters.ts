@@ -196,7 +196,7 @@ const DEAD_HEADERS: ReadonlySet<string> = new Set([
 ])
 
 /** The message as it was received, still sealed, with headers for source, time and reason. */
-export function deadLetter (
+function deadLetter (
   stage: StageName, { raw, reason }: Omit<DeadLetter, 'cause'>, nowMs: number
 ): OutgoingMessage {
   const source = `${raw.topic}:${raw.partition}:${raw.offset}`

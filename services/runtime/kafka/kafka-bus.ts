@@ -48,7 +48,6 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
   const partitions = createPartitionCounts({ delayMs: AGES_UNTIL_USE * metadataMaxAgeMs })
   const consumers = createCloseables()
   const rethrow = failedAt(storeText('KAFKA_BROKERS', `kafka://${options.brokers.join()}`))
-  registerCodecs()
   const lastValues = createLastValues({
     build: () => client(options, { clientId: `${options.clientId}-last-value` }),
     clientId: options.clientId,
@@ -190,7 +189,7 @@ const ROUTINE =
  * The level of a warning or an error of kafkajs, by its text. kafkajs retries what it reports, so
  * none is an error: the bus reports missing rights, and what ends the process.
  */
-export function clientLogLevel (text: string): 'debug' | 'info' | 'warn' {
+function clientLogLevel (text: string): 'debug' | 'info' | 'warn' {
   if (text.includes('re-joining')) return 'info'
   return ROUTINE.test(text) ? 'debug' : 'warn'
 }
@@ -199,10 +198,8 @@ const { CompressionCodecs, CompressionTypes } = kafkajs
 const compress = promisify(zstdCompress)
 const decompress = promisify(zstdDecompress)
 
-/** Adds zstd to the codecs of kafkajs, which has only gzip. It cannot read Snappy and LZ4. */
-export function registerCodecs (): void {
-  CompressionCodecs[CompressionTypes.ZSTD] = () => ({
-    compress: ({ buffer }: { readonly buffer: Buffer }) => compress(buffer),
-    decompress: (buffer: Buffer) => decompress(buffer),
-  })
-}
+// Adds zstd to the codecs of kafkajs, which has only gzip. It cannot read Snappy and LZ4.
+CompressionCodecs[CompressionTypes.ZSTD] = () => ({
+  compress: ({ buffer }: { readonly buffer: Buffer }) => compress(buffer),
+  decompress: (buffer: Buffer) => decompress(buffer),
+})

@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache'
 import { InfrastructureError, storeText } from '../platform/errors.ts'
 import type { TopicName } from '../../topology.ts'
 
-/** The source of schema ids: the registry, or the local files. */
+/** The source of schema ids: the registry, or in tests the local files. */
 type SchemaSource = {
   /** The id of our version of the schema, which need not be the latest one. */
   readonly idOf: (subject: string) => Promise<number>
@@ -38,6 +38,7 @@ export function createCodec (source: SchemaSource): Codec {
     const [subject = '', id = ''] = name.split('#')
     const reader = ownSchema(subject).type
     const writer = await source.schemaOf(Number(id))
+    // Equal schemas, the usual case, need no resolver, which is faster.
     if (reader.equals(writer)) return (bytes: Buffer) => reader.fromBuffer(bytes) as unknown
     const resolver = reader.createResolver(writer)
     return (bytes: Buffer) => reader.fromBuffer(bytes, resolver) as unknown
@@ -193,17 +194,6 @@ function isPermanent (error: unknown): boolean {
   return status >= 400 && status < 500 && !TRANSIENT_STATUSES.has(status)
 }
 
-/** The local schemas with ids from 1 in the order of the files, for tests and simulations. */
-export function localSource (): SchemaSource {
-  const subjects = [...ownSchemas().keys()]
-  const subjectOf = (id: number) => subjects[id - 1] ?? `unknown id ${id}`
-  return {
-    idOf: async subject => subjects.indexOf(ownSchema(subject).subject) + 1,
-    schemaOf: async id => ownSchema(subjectOf(id)).type,
-  }
-}
-
-/** Equal schemas, the usual case, need no resolver, which is faster. */
 /** Caches one lookup per key, shared by concurrent callers; a failed lookup is not cached. */
 function memoize<T> (load: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const known = new Map<string, Promise<T>>()
@@ -269,7 +259,7 @@ class BoundedArray extends avro.types.ArrayType {
 }
 
 /** The type of an Avro schema; each call has its own namespace of named types. */
-export function avroTypeOf (json: Schema): Type {
+function avroTypeOf (json: Schema): Type {
   return avro.Type.forSchema(json, {
     logicalTypes: { texts: StringColumn },
     typeHook: (schema, options) => (schema as { type?: unknown }).type === 'array'
@@ -288,7 +278,7 @@ export function ownSchemas (): ReadonlyMap<string, OwnSchema> {
  * The local schema of a subject.
  * @throws TypeError for an unknown subject.
  */
-export function ownSchema (subject: string): OwnSchema {
+function ownSchema (subject: string): OwnSchema {
   const schema = ownSchemas().get(subject)
   if (schema === undefined) {
     const file = `schemas/${subject.replace(/-value$/, '')}.avsc`

@@ -2,7 +2,7 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { ENGINE_STAGES, ENGINE_STEPS, type EngineStep, type StageName } from '../../topology.ts'
 
 /** Failpoints outside the engine's steps, with the state of the system at each of them. */
-export const NAMED_FAILPOINTS = {
+const NAMED_FAILPOINTS = {
   'submit.begun': 'before the idempotency key is claimed',
   'submit.claimed': 'idempotency key and data key are stored, nothing is sent',
   'submit.sealed': 'some chunks are sent, not all',

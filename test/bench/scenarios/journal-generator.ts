@@ -1,7 +1,8 @@
 import type { Redis } from 'ioredis'
 import kafkajs, { Kafka, logLevel, type Message, Partitioners } from 'kafkajs'
 import type { Journal, Snapshot } from '../../../schemas/types.ts'
-import { registerCodecs } from '../../../services/runtime/kafka/kafka-bus.ts'
+// Adds the compression to the client.
+import '../../../services/runtime/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import { moneyKeys, TENANTS_KEY } from '../../../services/money/redis-keys.ts'
@@ -91,7 +92,6 @@ export async function createJournalGenerator (
 
 /** Sends signed messages in compressed batches, some of them at the same time. */
 async function connectTopics (env: Env) {
-  registerCodecs()
   const codec = createCodec(registrySource(env['SCHEMA_REGISTRY_URL'] ?? ''))
   const mac = messageMacOf(env)
   const kafka = new Kafka({

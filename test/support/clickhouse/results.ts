@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import type { Completed } from '../../../schemas/types.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
-import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
+import { createCodec } from '../../../services/runtime/kafka/registry.ts'
+import { localSource } from '../kafka/local-schemas.ts'
 import type { Emission, Incoming } from '../../../services/runtime/engine/stage.ts'
 import {
   type BlockOptions, type DuplicateOutcome, createBlock,

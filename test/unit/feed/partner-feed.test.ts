@@ -5,7 +5,8 @@ import { createPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/
 import type { Submission } from '../../../services/jobs/send.ts'
 import type { Submitted } from '../../../services/jobs/submit.ts'
 import { systemClock } from '../../../services/runtime/platform/clock.ts'
-import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
+import { createCodec } from '../../../services/runtime/kafka/registry.ts'
+import { localSource } from '../../support/kafka/local-schemas.ts'
 import { eventually } from '../../support/eventually.ts'
 import { sealedContact } from '../../support/feeds/feeds.ts'
 

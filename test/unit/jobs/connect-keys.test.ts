@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
+import { createCodec } from '../../../services/runtime/kafka/registry.ts'
+import { localSource } from '../../support/kafka/local-schemas.ts'
 import { connectJobKeys, createJobMessageCodec } from '../../../services/jobs/connect-keys.ts'
 import { createMemoryBus } from '../../support/kafka/memory-bus.ts'
 

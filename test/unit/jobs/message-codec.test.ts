@@ -5,7 +5,8 @@ import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import type { OutgoingMessage, RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
-import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
+import { createCodec } from '../../../services/runtime/kafka/registry.ts'
+import { localSource } from '../../support/kafka/local-schemas.ts'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
 
 const codec = createCodec(localSource())

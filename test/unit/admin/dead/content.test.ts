@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../../services/runtime/platform/errors.ts'
-import { createCodec, localSource } from '../../../../services/runtime/kafka/registry.ts'
+import { createCodec } from '../../../../services/runtime/kafka/registry.ts'
+import { localSource } from '../../../support/kafka/local-schemas.ts'
 import {
   formatHeaders, openContent, readEnvelope, safeText,
 } from '../../../../services/admin/dead/content.ts'

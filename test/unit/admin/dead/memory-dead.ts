@@ -1,9 +1,10 @@
 import type { OutgoingMessage, RawMessage } from '../../../../services/runtime/kafka/bus.ts'
 import {
-  deadLetter, decisionMessage, type LetterDecision,
+  decisionMessage, type LetterDecision,
 } from '../../../../services/runtime/engine/dead-letters.ts'
 import type { DeadLetterDeps, JobState } from '../../../../services/admin/dead/letters.ts'
 import type { StageName } from '../../../../services/topology.ts'
+import { sendDeadLetters } from '../../../support/dead-letters.ts'
 
 export const DEAD_AT_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
 export const NOW_MS = DEAD_AT_MS + 90_000
@@ -83,7 +84,13 @@ export function memoryDead () {
     inspect: async (_open, work) => await work(inspector),
     now: () => NOW_MS,
   }
-  const die = (stage: StageName, reason: string, change: Partial<RawMessage> = {}) =>
-    append(deadLetter(stage, { raw: liveMessage(change), reason }, DEAD_AT_MS))
+  const producer = {
+    send: async (messages: readonly OutgoingMessage[]) => { messages.forEach(append) },
+    close: async () => {},
+  }
+  const die = (stage: StageName, reason: string, change: Partial<RawMessage> = {}) => {
+    const letters = [{ raw: liveMessage(change), reason }]
+    sendDeadLetters(producer, stage, letters, () => DEAD_AT_MS).catch(() => {})
+  }
   return { deps, topics, sends, die, reports, jobs, asked }
 }

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { connectPartnerResults } from '../../../../services/jobs/results/partner-results.ts'
-import { createCodec, localSource } from '../../../../services/runtime/kafka/registry.ts'
+import { createCodec } from '../../../../services/runtime/kafka/registry.ts'
+import { localSource } from '../../../support/kafka/local-schemas.ts'
 
 function setUp () {
   const events: string[] = []

@@ -8,9 +8,11 @@ import {
   InfrastructureError, isInfrastructure,
 } from '../../../../services/runtime/platform/errors.ts'
 import {
-  createCodec, localSource, registrySource, ownSchema, avroTypeOf,
+  createCodec, registrySource, ownSchemas,
 } from '../../../../services/runtime/kafka/registry.ts'
+import { localSource } from '../../../support/kafka/local-schemas.ts'
 
+const keySchema = ownSchemas().get('job.keys-value')!
 const keys = { tenant: 'o.live', job: 'job_1', wrapped: Buffer.of(1, 2, 3) }
 
 describe('a codec', () => {
@@ -44,7 +46,7 @@ describe('a codec', () => {
   })
 
   it('decodes messages of another version, and builds the resolver once', async () => {
-    const writer = avroTypeOf({
+    const writer = avro.Type.forSchema({
       type: 'record',
       name: 'Keys',
       namespace: 'job',
@@ -84,15 +86,8 @@ describe('a codec', () => {
 })
 
 describe('schema sources', () => {
-  it('assign local ids in the order of the files', async () => {
-    const source = localSource()
-    expect(await source.idOf('jobs.settled-value')).toBe(8)
-    expect((await source.schemaOf(8)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
-    await expect(source.schemaOf(99)).rejects.toThrow('unknown id 99')
-  })
-
   const answers: Readonly<Record<string, readonly [status: number, body: object]>> = {
-    1: [200, { schema: JSON.stringify(ownSchema('job.keys-value').json) }],
+    1: [200, { schema: JSON.stringify(keySchema.json) }],
     2: [200, { schema: '{"type":"object"}', schemaType: 'JSON' }],
     3: [200, { schema: 'syntax = "proto3"; message A { string b = 1; }', schemaType: 'PROTOBUF' }],
     4: [200, { schema: '{"type":"nothing"}' }],
@@ -114,7 +109,7 @@ describe('schema sources', () => {
     const clock = { ms: 0 }
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const source = registrySource(url, { unknownIdTimeoutMs: 1_000, now: () => clock.ms })
-    expect((await source.schemaOf(1)).equals(ownSchema('job.keys-value').type)).toBe(true)
+    expect((await source.schemaOf(1)).equals(keySchema.type)).toBe(true)
     const errorOf = (id: number) => source.schemaOf(id).then(() => undefined, error => error)
     // A schema that the registry lacks may be under way to it, but not forever.
     const attempts = [[0, true], [999, true], [1_000, false], [5_000, false]] as const
