@@ -184,9 +184,11 @@ function jobsApi (send: Transport) {
 
     /**
      * The progress of a job as it is made, until its end: each event once. Connects again by
-     * itself. `after` is the id of the last event of an earlier call.
+     * itself. `after` is the id of the last event of an earlier call; `signal` ends it with its
+     * reason as the error.
      */
-    events: (id: string, after = ''): AsyncIterable<JobEvent> => followJob(send, id, after),
+    events: (id: string, after = '', signal?: AbortSignal): AsyncIterable<JobEvent> =>
+      followJob(send, id, { after, signal }),
 
     /** Waits until the job has ended. Throws after `timeoutMs` (10 min by default). */
     waitForEnd: (id: string, options: WaitOptions = {}) => waitForEnd(send, id, options),
@@ -196,12 +198,14 @@ function jobsApi (send: Transport) {
 /** The pause before a lost stream is opened again. */
 const RECONNECT_MS = 1_000
 
+type FollowOptions = { readonly after?: string, readonly signal?: AbortSignal | undefined }
+
 async function * followJob (
-  send: Transport, id: string, after: string
+  send: Transport, id: string, { after = '', signal }: FollowOptions = {}
 ): AsyncIterable<JobEvent> {
   for (let last = after; ;) {
     const headers = { accept: 'text/event-stream', ...last !== '' && { 'last-event-id': last } }
-    const response = await send(`/jobs/${id}/events`, { headers })
+    const response = await send(`/jobs/${id}/events`, { headers, signal })
     if (response.status === 204) return
     try {
       for await (const event of readEvents(readBytes(response))) {
@@ -212,7 +216,7 @@ async function * followJob (
     } catch (error) {
       if (!isLostConnection(error)) throw error
     }
-    await delay(RECONNECT_MS)
+    await delay(RECONNECT_MS, undefined, { signal })
   }
 }
 
@@ -376,6 +380,16 @@ function resultsApi (send: Transport) {
     },
 
     /**
+     * Iterates over the selected rows that are complete now, also of a job that runs. `after` is
+     * the cursor of the last row of an earlier call.
+     */
+    completeRows: async function * (
+      id: string, selection: RowSelection & { readonly after?: string } = {}
+    ): AsyncIterable<ProvisionalRow> {
+      yield * readRows(await sendProvisional(send, id, selection))
+    },
+
+    /**
      * Iterates over the selected rows of a job while it runs, each once as soon as it is complete,
      * until all have come. `after` is the cursor of the last row of an earlier call.
      */
@@ -384,13 +398,11 @@ function resultsApi (send: Transport) {
     ): AsyncIterable<ProvisionalRow> {
       let cursor = after
       // The rows of an event may be stored a moment after it, but those of the last one are.
-      for await (const { type } of followJob(send, id, '')) {
+      for await (const { type } of followJob(send, id)) {
         for (let isRead = false; !isRead;) {
-          const query = { format: 'jsonl', provisional: true, after: cursor, ...selection }
-          const response = await send(`/jobs/${id}/results${queryString(query)}`, compressed())
+          const response = await sendProvisional(send, id, { ...selection, after: cursor })
           try {
-            for await (const line of readLines(readBytes(response))) {
-              const row = JSON.parse(line) as ProvisionalRow
+            for await (const row of readRows(response)) {
               cursor = row.cursor
               yield row
             }
@@ -403,6 +415,18 @@ function resultsApi (send: Transport) {
       }
     },
   }
+}
+
+/** One answer with the rows that are complete. */
+function sendProvisional (
+  send: Transport, id: string, selection: RowSelection & { readonly after?: string | undefined }
+): Promise<Response> {
+  const query = { format: 'jsonl', provisional: true, ...selection }
+  return send(`/jobs/${id}/results${queryString(query)}`, compressed())
+}
+
+async function * readRows (response: Response): AsyncIterable<ProvisionalRow> {
+  for await (const line of readLines(readBytes(response))) yield JSON.parse(line) as ProvisionalRow
 }
 
 function readBytes ({ body, status, url }: Response): Bytes {

@@ -22,6 +22,8 @@ type Call = {
   readonly body?: unknown
   /** False for requests that must not run twice: a lost response is an error, without a retry. */
   readonly repeatable?: boolean
+  /** Ends the request, or its response. */
+  readonly signal?: AbortSignal | undefined
 }
 
 export type Transport = (path: string, call?: Call) => Promise<Response>
@@ -69,7 +71,7 @@ export function createTransport (options: TransportOptions): Transport {
 
 async function sendOnce (options: TransportOptions, path: string, call: Call): Promise<Response> {
   const { baseUrl, apiKey, timeoutMs = TIMEOUT_MS, fetch = globalThis.fetch } = options
-  const { method = 'GET', headers = {}, body } = call
+  const { method = 'GET', headers = {}, body, signal } = call
   const isBytes = body instanceof Uint8Array
   const content = isBytes ? body as Uint8Array<ArrayBuffer> : JSON.stringify(body)
   const timeout = new AbortController()
@@ -84,7 +86,7 @@ async function sendOnce (options: TransportOptions, path: string, call: Call): P
         ...headers,
       },
       ...(body === undefined ? {} : { body: content }),
-      signal: timeout.signal,
+      signal: signal === undefined ? timeout.signal : AbortSignal.any([timeout.signal, signal]),
     })
     if (!response.ok) throw new ApiError(response, await response.text())
     return response

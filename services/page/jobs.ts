@@ -1,5 +1,7 @@
 import { Readable } from 'node:stream'
-import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type {
+  FastifyBaseLogger, FastifyReply, FastifyRequest, RouteOptions,
+} from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import { WORKBOOK_TYPE } from '../../schemas/api/file.ts'
@@ -140,7 +142,7 @@ const FILTERS = [
 type JobFilter = Readonly<Record<typeof FILTERS[number], string>>
 
 async function sendJob (
-  { accessLog }: PageDeps, { visit, request, reply }: Exchange
+  deps: PageDeps, { visit, request, reply }: Exchange
 ): Promise<FastifyReply> {
   const { id } = pathIds(request.params)
   const job = await visit.client.job(id)
@@ -152,17 +154,24 @@ async function sendJob (
     isShown('webhooks.view') ? visit.client.deliveries(id) : [],
   ])
   if (preview !== undefined && preview.data.length > 0) {
-    await accessLog.append({
-      ...requesterOf(visit.visitor),
-      action: 'results.previewed',
-      target: id,
-      address: request.clientAddress,
-      details: { mode: visit.tenant.mode },
-    })
+    await recordPreview(deps, { visit, request }, id)
   }
   return sendHtml(reply, jobView(visit, {
     job, preview, status, attempts, notice: findNotice(request),
   }))
+}
+
+/** Records that a visitor sees rows of a job. */
+async function recordPreview (
+  { accessLog }: PageDeps, { visit, request }: Omit<Exchange, 'reply'>, id: string
+): Promise<void> {
+  await accessLog.append({
+    ...requesterOf(visit.visitor),
+    action: 'results.previewed',
+    target: id,
+    address: request.clientAddress,
+    details: { mode: visit.tenant.mode },
+  })
 }
 
 async function previewOf (client: Client, id: string, status: RowStatus | undefined) {
@@ -323,12 +332,22 @@ function resultSection (visit: Visit, { job, preview, status }: JobDetails): Htm
       ${preview !== undefined && downloads(visit, job)}</div>
     ${preview !== undefined
       ? html`${verdictChoice(visit, job, status)}${previewTable(job, preview, status)}`
-      : emptyState(!isEnded(job)
-        ? 'Results appear as soon as the job has ended. You may close this page: the job continues.'
-        : job.erasedAt === null
+      : !isEnded(job)
+        ? completeRows(job, [])
+        : emptyState(job.erasedAt === null
           ? 'The results of this job are deleted.'
           : 'This job is erased.')}
   </section>`
+}
+
+/** The first rows that are complete while a job runs. Live updates replace this element. */
+function completeRows ({ id, totalRows }: JobStatusResource, rows: readonly ResultRow[]): Html {
+  return html`<div id="rows-${id}">${rows.length === 0
+    ? emptyState('Rows appear here as they are complete. You may close this page: the job ' +
+      'continues.')
+    : html`<p class="hint">The first ${count(rows.length)} of ${count(totalRows)} rows that are
+        complete. The files are here as soon as the job has ended; you may close this page.</p>
+      ${rowTable(rows)}`}</div>`
 }
 
 function downloads (
@@ -371,8 +390,6 @@ const PREVIEW_COLUMNS = [
 function previewTable (
   job: JobStatusResource, { data }: ResultsPage, status: RowStatus | undefined
 ): Html {
-  // Omits columns that are blank in every row.
-  const columns = PREVIEW_COLUMNS.filter(name => data.some(row => (row[name] ?? '') !== ''))
   return html`
     <p class="hint">The first ${count(data.length)} ${status === undefined
       ? `of ${count(job.totalRows)} rows`
@@ -381,15 +398,21 @@ function previewTable (
     ${data.some(isByPlan) && html`<p class="hint">By numbering plan: the range of the number is
       assigned or not, which does not say that a number is in service. A carrier check does: verify
       the file with a service such as carrier-lookup, where it is set up.</p>`}
-    ${data.length > 0 && table('Results', data, columns.map(name => ({
-      text: name.replace('_', ' '),
-      isNumber: name === 'row' || name === 'confidence',
-      cell: (row: ResultRow) => {
-        const text = String(row[name] ?? '')
-        if (name === 'source' && isByPlan(row)) return PLAN_SOURCES[text] ?? text
-        return name === 'status' ? badge(text, TONES[text] ?? 'muted') : text
-      },
-    })), { isSortable: true })}`
+    ${data.length > 0 && rowTable(data, { isSortable: true })}`
+}
+
+function rowTable (rows: readonly ResultRow[], options: { readonly isSortable?: boolean } = {}) {
+  // Omits columns that are blank in every row.
+  const columns = PREVIEW_COLUMNS.filter(name => rows.some(row => (row[name] ?? '') !== ''))
+  return table('Results', rows, columns.map(name => ({
+    text: name.replace('_', ' '),
+    isNumber: name === 'row' || name === 'confidence',
+    cell: (row: ResultRow) => {
+      const text = String(row[name] ?? '')
+      if (name === 'source' && isByPlan(row)) return PLAN_SOURCES[text] ?? text
+      return name === 'status' ? badge(text, TONES[text] ?? 'muted') : text
+    },
+  })), options)
 }
 
 const PLAN_SOURCES: Readonly<Record<string, string>> = {
@@ -487,6 +510,8 @@ type LiveUpdate = {
 }
 
 const POLL_MS = { job: 500, list: 1_000 } as const
+/** A job that is followed by its events is read after so long without one: what waits changes. */
+const QUIET_MS = 5_000
 /** Concurrent streams, shared fairly by organizations; above it a page shows no progress. */
 const MAX_STREAMS = 1_000
 const MAX_STREAMS_PER_ORG = 100
@@ -526,16 +551,30 @@ async function sendProgress (
   request.raw.socket.once('close', () => closed.abort())
   reply.hijack()
   reply.raw.writeHead(200, STREAM_HEADERS)
+  const write = (update: LiveUpdate) => reply.raw.write(`data: ${JSON.stringify(update)}\n\n`)
+  const pause = (ms: number) => (deps.sleep ?? sleep)(ms, closed.signal)
   const shown = new Map<string, JobStatusResource>()
+  const [id = ''] = ids
+  const events = isOne ? new JobEvents(visit.client, id, closed.signal, request.log) : undefined
+  const rows = isOne && may(visit.visitor, 'results.view') ? new CompleteRows(id) : undefined
   const endsAt = performance.now() + MAX_STREAM_MS
+  let isRecorded = false
   try {
     for (;;) {
       const update = nextUpdate(jobs, shown, isOne ? visit.zone : undefined)
-      if (update !== undefined) reply.raw.write(`data: ${JSON.stringify(update)}\n\n`)
+      if (update !== undefined) write(update)
       if (jobs.every(isEnded) || performance.now() > endsAt) break
-      await (deps.sleep ?? sleep)(POLL_MS[isOne ? 'job' : 'list'], closed.signal)
+      if (rows !== undefined && await rows.readMore(await deps.rest.of(visit.tenant))) {
+        if (!isRecorded) await recordPreview(deps, { visit, request }, id)
+        isRecorded = true
+        const elements = { [`rows-${id}`]: completeRows(jobs[0]!, rows.read).html }
+        write({ elements, announcement: '', done: false })
+      }
+      const latest = await (events?.next(pause) ?? pause(POLL_MS.list))
       if (!await isStillSignedIn(deps, visit.visitor)) break
-      jobs = await readJobs(await deps.rest.of(visit.tenant), ids)
+      jobs = latest === undefined
+        ? await readJobs(await deps.rest.of(visit.tenant), ids)
+        : [latest]
     }
   } catch (error) {
     // The browser reconnects shortly after the stream ends.
@@ -543,8 +582,85 @@ async function sendProgress (
       request.log.warn({ err: error, request: request.id, jobs: ids }, 'progress stream failed')
     }
   }
+  closed.abort()
   reply.raw.end()
   return reply
+}
+
+/** Follows a job by its events, and by polling while there are none. */
+class JobEvents {
+  readonly #client: Client
+  readonly #id: string
+  readonly #signal: AbortSignal
+  #latest: JobStatusResource | undefined
+  #isOpen = false
+  #wake = () => {}
+
+  constructor (
+    client: Client, id: string, signal: AbortSignal, log: Pick<FastifyBaseLogger, 'info'>
+  ) {
+    this.#client = client
+    this.#id = id
+    this.#signal = signal
+    this.#follow().catch((error: unknown) => {
+      this.#isOpen = false
+      if (!signal.aborted) log.info({ err: error, job: id }, 'events of a job ended; polling it')
+    })
+  }
+
+  async #follow (): Promise<void> {
+    for await (const { data } of this.#client.events(this.#id, '', this.#signal)) {
+      const { finished: _, cursor: _cursor, ...job } = data
+      this.#isOpen = true
+      this.#latest = job
+      this.#wake()
+    }
+  }
+
+  /** The job by its next event; undefined when it is time to read it. */
+  async next (pause: (ms: number) => Promise<unknown>): Promise<JobStatusResource | undefined> {
+    const woken = new Promise<void>(resolve => { this.#wake = resolve })
+    if (this.#latest === undefined) {
+      await Promise.race([pause(this.#isOpen ? QUIET_MS : POLL_MS.job), woken])
+    }
+    const latest = this.#latest
+    this.#latest = undefined
+    return latest
+  }
+}
+
+/** The first rows of a running job that are complete. */
+class CompleteRows {
+  readonly #id: string
+  #rows: ResultRow[] = []
+  #cursor: string | undefined
+
+  constructor (id: string) {
+    this.#id = id
+  }
+
+  /** Those that were read, each once. */
+  get read (): readonly ResultRow[] {
+    return this.#rows
+  }
+
+  /** Whether there are more of them now. */
+  async readMore (client: Client): Promise<boolean> {
+    const before = this.#rows.length
+    if (before === PREVIEW_ROWS) return false
+    const after = this.#cursor === undefined ? {} : { after: this.#cursor }
+    try {
+      for await (const row of client.completeRows(this.#id, after)) {
+        this.#cursor = row.cursor
+        if (this.#rows.push(row) === PREVIEW_ROWS) break
+      }
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      // After a fault the rows were counted again, in another order.
+      if (error.code === 'cursor_moved') [this.#rows, this.#cursor] = [[], undefined]
+    }
+    return this.#rows.length > before
+  }
 }
 
 /** Reads several jobs with one request, because each request counts in the limits of the tenant. */

@@ -263,6 +263,20 @@ describe('a file', () => {
     await page.getByRole('alert').getByText('The workbook is damaged.').waitFor()
   })
 
+  it('has its first rows while it runs, and its files as soon as it has ended', async () => {
+    // The check of the last one is unavailable for 15 minutes.
+    const inputs = ['+12127365000', 'no number', '+12127360005']
+    const { id } = await environment.test.createJob({ service: 'phone-validation', inputs })
+    await page.goto(`/test/jobs/${id}`)
+    await page.getByText('The first 2 of 3 rows that are complete.').waitFor()
+    expect(await rows('Results').count()).toBe(2)
+    expect(await violationsOf(page)).toEqual([])
+    await tabTo(page, 'Cancel the job')
+    await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: 'Download CSV' }).waitFor()
+    expect(await rows('Results').count()).toBe(3)
+  })
+
   it('has a breakdown, a preview and the file of the interface', async () => {
     const { jobId } = made
     await page.goto(`/live/jobs/${jobId}`)

@@ -41,7 +41,11 @@ function subscribe (url) {
 
 function replace (id, html) {
   const { body } = new DOMParser().parseFromString(html, 'text/html')
-  document.getElementById(id)?.replaceWith(body.firstElementChild)
+  const element = document.getElementById(id)
+  const hadFocus = element?.contains(document.activeElement)
+  element?.replaceWith(body.firstElementChild)
+  const focused = hadFocus && document.getElementById(id).querySelector('[tabindex]')
+  if (focused) focused.focus({ preventScroll: true })
 }
 
 /** Replaces the content of the page without moving the focus; false when it fails. */

@@ -189,6 +189,26 @@ describe('a list of the API client', () => {
       .toEqual([`GET ${path}`, `GET ${path}${next}`])
   })
 
+  it('of complete rows is one answer, from a cursor on', async () => {
+    const { client, lines } = serving('{"row":1,"cursor":"c1"}\n{"row":3,"cursor":"c3"}\n')
+    expect(await all(client.completeRows(job, { after: 'c0', status: 'valid' })))
+      .toEqual([{ row: 1, cursor: 'c1' }, { row: 3, cursor: 'c3' }])
+    expect(lines())
+      .toEqual([`GET /jobs/${job}/results?format=jsonl&provisional=true&after=c0&status=valid`])
+  })
+
+  it('of events ends with the reason of its signal, between two connections too', async () => {
+    const event = 'id: e1\nevent: progress\ndata: {"status":"verifying"}\n\n'
+    const { client, lines } = serving(event, event)
+    const stopping = new AbortController()
+    const events = client.events(job, '', stopping.signal)[Symbol.asyncIterator]()
+    expect((await events.next()).value).toMatchObject({ id: 'e1' })
+    const next = events.next()
+    stopping.abort()
+    await expect(next).rejects.toThrow('abort')
+    expect(lines()).toEqual([`GET /jobs/${job}/events`])
+  })
+
   it('requests no page that the loop does not need', async () => {
     const { client, lines } = serving({ data: ['a'], has_more: true, next_cursor: 'more' })
     for await (const item of client.jobs()) { if (String(item) === 'a') break }

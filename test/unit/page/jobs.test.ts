@@ -13,6 +13,7 @@ async function browse (
       calls.push([name, ...values])
       return typeof answer === 'function' ? answer(...values) as unknown : answer
     }]))
+  client['completeRows'] = async function * () {} as never
   return { calls, ...await openPage({ client, deps }).signIn() }
 }
 const jobsPage = (...data: readonly JobStatusResource[]) => ({ data, next_cursor: 'job_0' })
@@ -135,7 +136,7 @@ describe('the page of a job', () => {
     const { body } = await get(path)
     for (const part of [
       'data-live="/live/live?view=job&amp;job=job_1"', 'action="/live/jobs/job_1/cancel"',
-      'Results appear as soon as the job has ended.',
+      'Rows appear here as they are complete.',
     ]) expect(body).toContain(part)
     const cancelling = await browse({ job: jobLike({ status: 'cancelling' }) })
     expect((await cancelling.get(path)).body).not.toContain('/cancel"')
@@ -286,7 +287,7 @@ describe('the progress of jobs', () => {
   const updatesIn = (body: string) => body.trim().split('\n\n')
     .map(text => JSON.parse(text.slice('data: '.length)) as Update)
 
-  it('is sent until the job has ended, when it changes', async () => {
+  it('is polled without events until the job has ended, and sent when it changes', async () => {
     const states = [
       jobLike(), jobLike(), jobLike({ progressPercent: 80 }), jobLike({ progressPercent: 80 }),
       jobLike(ended),
@@ -305,6 +306,87 @@ describe('the progress of jobs', () => {
         'state-job_1', 'quality-job_1', 'money-job_1', 'breakdown-job_1', 'waiting-job_1',
       ])
     expect(updates[1]?.elements['state-job_1']).toContain('80 %')
+  })
+
+  it('follows the events of one job, with its first rows as they are complete', async () => {
+    const reads: unknown[] = []
+    const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const event = (more: Partial<JobStatusResource>) =>
+      ({ id: 'e', type: 'progress', data: { ...jobLike(more), finished: [], cursor: 'c' } })
+    const row = (number: number) =>
+      ({ row: number, input: `<${number}>`, status: 'valid', cursor: `c${number}` })
+    let jobs = 0
+    const client = {
+      job: async () => {
+        jobs += 1
+        return jobLike()
+      },
+      events: async function * () {
+        await first.promise
+        yield event({ progressPercent: 80 })
+        await second.promise
+        yield event(ended)
+      },
+      completeRows: async function * (_id: string, { after }: { readonly after?: string }) {
+        reads.push(after)
+        yield row(reads.length)
+        if (reads.length === 1) first.resolve()
+        else second.resolve()
+      },
+    }
+    const page = openPage({ client, deps: { sleep: () => new Promise(() => {}) } })
+    const { get } = await page.signIn('developer')
+    const updates = updatesIn((await get('/live/live?view=job&job=job_1')).body)
+    expect(updates.map(({ elements, done }) => [Object.keys(elements)[0], done])).toEqual([
+      ['state-job_1', false], ['rows-job_1', false], ['state-job_1', false],
+      ['rows-job_1', false], ['state-job_1', true],
+    ])
+    expect(updates[2]?.elements['state-job_1']).toContain('80 %')
+    expect(['1', '2'].map(number => updates[3]?.elements['rows-job_1']?.includes(`&lt;${number}`)))
+      .toEqual([true, true])
+    expect([jobs, reads]).toEqual([1, [undefined, 'c1']])
+    expect(page.deps.recorded.map(({ action }) => action)).toEqual(['results.previewed'])
+  })
+
+  it('starts again with rows that were counted again, up to a hundred', async () => {
+    const reads: unknown[] = []
+    const client = {
+      job: async () => jobLike(reads.length > 4 ? ended : { progressPercent: reads.length }),
+      completeRows: async function * (_id: string, { after }: { readonly after?: string }) {
+        reads.push(after)
+        if (reads.length === 2) {
+          throw new ApiError(new Response(null, { status: 409 }),
+            '{"error":{"code":"cursor_moved","message":"x"}}')
+        }
+        const rows = reads.length === 4 ? 200 : 1
+        for (let row = 1; row <= rows; row++) yield { row, input: 'x', cursor: `c${reads.length}` }
+      },
+    }
+    let pauses = 0
+    const { signIn } = openPage({
+      client,
+      deps: {
+        sleep: async () => {
+          pauses += 1
+          if (pauses > 6) throw new Error('the browser has left')
+        },
+      },
+    })
+    const { get } = await signIn('owner')
+    const updates = updatesIn((await get('/live/live?view=job&job=job_1')).body)
+    const counts = updates.flatMap(({ elements }) =>
+      /The first (\d+) of/.exec(elements['rows-job_1'] ?? '')?.[1] ?? [])
+    expect([reads, counts]).toEqual([[undefined, 'c1', undefined, 'c3'], ['1', '1', '100']])
+  })
+
+  it('has no rows for those who may not see results', async () => {
+    const client = { job: async () => jobLike() }
+    const { get } = await openPage({
+      client, deps: { sleep: async () => { throw new Error('the browser has left') } },
+    }).signIn('read-only')
+    const [update, ...more] = updatesIn((await get('/live/live?view=job&job=job_1')).body)
+    expect(Object.keys(update?.elements ?? {})).not.toContain('rows-job_1')
+    expect(more).toEqual([])
   })
 
   it.each([
