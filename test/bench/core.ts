@@ -43,7 +43,7 @@ setFlagsFromString('--expose-gc')
  * Otherwise this process collects it during the measurement, on cores that the services need; the
  * client of a customer runs on another machine.
  */
-const collectGarbage = runInNewContext('gc') as () => void
+export const collectGarbage = runInNewContext('gc') as () => void
 
 /** Runs 100-row jobs, one after another, from the POST of a large job to its end. */
 async function measureDuringLargeJob ({ client, rows }: BenchContext): Promise<Percentiles> {

@@ -63,6 +63,8 @@ export const LIMITS: readonly Limit[] = [
     report => report.verifications?.cached.p50Ms, 'verifications'),
   atMost('one fresh contact, by its numbering plan, p50', 'ms', [35],
     report => report.verifications?.fresh.p50Ms, 'verifications'),
+  atMost('large job with a reader of its rows / without', 'ratio', [1.1],
+    report => report.provisional?.ratio, 'provisional'),
   atMost('job beside ten of another organization / alone', 'ratio', [2.5],
     report => report.fairness?.ratio, 'fairness'),
   atLeast('Jain\'s index, ten organizations of equal load', 'ratio', [0.95],

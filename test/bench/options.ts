@@ -5,8 +5,8 @@ import {
 
 /** The scenarios that run only on request. */
 export const SCENARIOS = [
-  'growth', 'crowd', 'scaling', 'webhooks', 'email', 'verifications', 'fairness', 'recovery',
-  'small', 'partners', 'soak', 'peers', 'state', 'mailboxes',
+  'growth', 'crowd', 'scaling', 'webhooks', 'email', 'verifications', 'provisional', 'fairness',
+  'recovery', 'small', 'partners', 'soak', 'peers', 'state', 'mailboxes',
 ] as const
 
 export type Scenario = typeof SCENARIOS[number]
@@ -96,6 +96,8 @@ function createProgram (): Command {
     .option('--mailboxes', 'a list of mailboxes of half the rows at mail servers on this machine ' +
       'that limit what they take, with one and with ten processes of verify (20 min)')
     .option('--verifications', 'POST /verifications of one contact, cached and fresh (1 min)')
+    .option('--provisional', 'large jobs whose rows are read while they run, in turns with large ' +
+      'jobs without a reader (1 min)')
     .option('--fairness', 'a job beside ten large ones of another organization, and ten ' +
       'organizations with equal load (2 min)')
     .option('--recovery [entries]', 'time to recover after a kill of the state Redis, with ' +

@@ -7,6 +7,7 @@ import { measureGrowth, type GrowthFigures } from './scenarios/growth.ts'
 import { measureMailboxes, type MailboxFigures } from './scenarios/mailboxes.ts'
 import { measurePartners, type PartnersFigures } from './scenarios/partners.ts'
 import { measurePeers, type PeersFigures } from './scenarios/peers.ts'
+import { measureProvisional, type ProvisionalFigures } from './scenarios/provisional.ts'
 import { measureRecovery, type RecoveryFigures } from './scenarios/recovery.ts'
 import { measureScaling, type ScalingFigures } from './scenarios/scaling.ts'
 import { measureSmallJobs, type SmallFigures } from './scenarios/small.ts'
@@ -106,6 +107,7 @@ function sharedScenarios (context: BenchContext): readonly Measurement[] {
     { scenario: 'webhooks', measure: () => measureWebhooks(context) },
     { scenario: 'email', measure: () => measureEmail(context) },
     { scenario: 'verifications', measure: () => measureVerifications(context) },
+    { scenario: 'provisional', measure: () => measureProvisional(context) },
   ]
 }
 
@@ -134,6 +136,7 @@ export type Report = CoreFigures & {
   readonly webhooks?: WebhookFigures
   readonly email?: EmailFigures
   readonly verifications?: VerificationFigures
+  readonly provisional?: ProvisionalFigures
   readonly fairness?: FairnessFigures
   readonly recovery?: RecoveryFigures
   readonly small?: SmallFigures

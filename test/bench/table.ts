@@ -8,6 +8,7 @@ import type { FairnessFigures } from './scenarios/fairness.ts'
 import type { GrowthFigures } from './scenarios/growth.ts'
 import type { PartnersFigures } from './scenarios/partners.ts'
 import type { HopFigures, PeersFigures } from './scenarios/peers.ts'
+import type { ProvisionalFigures } from './scenarios/provisional.ts'
 import type { RecoveryFigures, RecoveryStep } from './scenarios/recovery.ts'
 import type { PostFigures, ScalingFigures } from './scenarios/scaling.ts'
 import {
@@ -87,8 +88,8 @@ function statusText ({ status, missedByPercent, scenario }: LimitCheck): string 
 
 /** Formats the figures of the scenarios that ran. */
 export function scenarioLines (report: Report): readonly Line[] {
-  const { growth, crowd, scaling, webhooks, email, fairness } = report
-  const { verifications, recovery, small, partners, soak, peers, state, mailboxes } = report
+  const { growth, crowd, scaling, webhooks, email, verifications, provisional } = report
+  const { fairness, recovery, small, partners, soak, peers, state, mailboxes } = report
   return [
     ...growth === undefined ? [] : growthLines(growth),
     ...crowd === undefined ? [] : crowdLines(crowd),
@@ -96,6 +97,7 @@ export function scenarioLines (report: Report): readonly Line[] {
     ...webhooks === undefined ? [] : webhookLines(webhooks),
     ...email === undefined ? [] : emailLines(email),
     ...verifications === undefined ? [] : verificationLines(verifications),
+    ...provisional === undefined ? [] : provisionalLines(provisional),
     ...fairness === undefined ? [] : fairnessLines(fairness),
     ...recovery === undefined ? [] : recoveryLines(recovery),
     ...small === undefined ? [] : smallLines(small),
@@ -193,6 +195,16 @@ function verificationLines (
     ['verification: one fresh', formatPercentiles(fresh)],
     ['verification: 100 cached', formatPercentiles(cached100)],
     ['the same of one, no pauses', formatPercentiles(backToBack)],
+  ]
+}
+
+function provisionalLines (
+  { rows, aloneMs, readMs, ratio, lastRowMs }: ProvisionalFigures
+): readonly Line[] {
+  return [
+    [`provisional: ${rows} rows`, `${fixed(aloneMs)} ms without a reader, ${fixed(readMs)} ms ` +
+      `with one, which has the last row after ${fixed(lastRowMs)} ms`],
+    ['provisional: with / without', fixed(ratio, 3)],
   ]
 }
 

@@ -126,7 +126,7 @@ describe('verifyChunk', () => {
 it('the lines of scenarios are those of the scenarios that ran', () => {
   expect(scenarioLines(CORE_REPORT)).toEqual([])
   const lines = scenarioLines(FULL_REPORT)
-  expect(lines).toHaveLength(23)
+  expect(lines).toHaveLength(25)
   for (const line of [
     ['growth: all / a tenth', '8.00'],
     ['e-mail: 50000 rows', '4000 ms, 12500 rows/s, 1006 domains'],
