@@ -517,6 +517,8 @@ const MAX_STREAMS = 1_000
 const MAX_STREAMS_PER_ORG = 100
 /** Browsers reconnect after this time, which checks their session again. */
 const MAX_STREAM_MS = 300_000
+const MAX_SEEN = 10_000
+const SEEN_MS = 3_600_000
 const STREAM_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-store',
@@ -526,6 +528,7 @@ const STREAM_HEADERS = {
 /** Progress of jobs as server-sent events. */
 function liveRoute (deps: PageDeps): RouteOptions {
   const pool = new FairPool({ capacity: MAX_STREAMS, maxPerName: MAX_STREAMS_PER_ORG })
+  const seenRows: LiveDeps['seenRows'] = new LRUCache({ max: MAX_SEEN, ttl: SEEN_MS })
   return {
     method: 'GET',
     url: '/:mode/live',
@@ -535,7 +538,7 @@ function liveRoute (deps: PageDeps): RouteOptions {
       const place = pool.open(exchange.visit.tenant.orgId, () => closed.abort())
       if (!place.grow(1)) throw new PageError('unavailable')
       try {
-        return await sendProgress(deps, exchange, closed)
+        return await sendProgress({ ...deps, seenRows }, exchange, closed)
       } finally {
         place.release()
       }
@@ -543,8 +546,13 @@ function liveRoute (deps: PageDeps): RouteOptions {
   }
 }
 
+type LiveDeps = PageDeps & {
+  /** Sessions and the running jobs whose rows they saw, for the access log: one entry an hour. */
+  readonly seenRows: LRUCache<string, true>
+}
+
 async function sendProgress (
-  deps: PageDeps, { visit, request, reply }: Exchange, closed: AbortController
+  { seenRows, ...deps }: LiveDeps, { visit, request, reply }: Exchange, closed: AbortController
 ): Promise<FastifyReply> {
   const { ids, isOne } = watchedJobs(request)
   let jobs = await readJobs(visit.client, ids)
@@ -558,15 +566,15 @@ async function sendProgress (
   const events = isOne ? new JobEvents(visit.client, id, closed.signal, request.log) : undefined
   const rows = isOne && may(visit.visitor, 'results.view') ? new CompleteRows(id) : undefined
   const endsAt = performance.now() + MAX_STREAM_MS
-  let isRecorded = false
   try {
     for (;;) {
       const update = nextUpdate(jobs, shown, isOne ? visit.zone : undefined)
       if (update !== undefined) write(update)
       if (jobs.every(isEnded) || performance.now() > endsAt) break
       if (rows !== undefined && await rows.readMore(await deps.rest.of(visit.tenant))) {
-        if (!isRecorded) await recordPreview(deps, { visit, request }, id)
-        isRecorded = true
+        const seen = `${visit.visitor.id} ${id}`
+        if (!seenRows.has(seen)) await recordPreview(deps, { visit, request }, id)
+        seenRows.set(seen, true)
         const elements = { [`rows-${id}`]: completeRows(jobs[0]!, rows.read).html }
         write({ elements, announcement: '', done: false })
       }

@@ -345,6 +345,8 @@ describe('the progress of jobs', () => {
     expect(['1', '2'].map(number => updates[3]?.elements['rows-job_1']?.includes(`&lt;${number}`)))
       .toEqual([true, true])
     expect([jobs, reads]).toEqual([1, [undefined, 'c1']])
+    // Nor by a connection that is opened again.
+    await get('/live/live?view=job&job=job_1')
     expect(page.deps.recorded.map(({ action }) => action)).toEqual(['results.previewed'])
   })
 
