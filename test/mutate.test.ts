@@ -32,12 +32,14 @@ describe('the findings of a mutation run', () => {
       [result('test 1', ['1']), result('test 2', ['1', '2']), result('test 3', ['3']),
         property('3')],
       ['test 1 (1 mutants)', 'test 3 (1 mutants)']],
-    ['find the fewest', [result('test 1', ['1', '2']), result('test 2', []), property('1', '2')],
+    ['find the fewest',
+      [result('test 1', ['1', '2']), result('test 2', [], { reached: ['1'] }), property('1', '2')],
       ['test 1 (2 mutants)', 'test 2 (0 mutants)']],
     ['find nothing that only a disturbed test finds as well',
       [result('test 1', ['1']), result('test 2', ['1'], { isDisturbed: true })],
       ['test 2 (1 mutants)']],
-    ['ran with all mutants', [result('test 1', [], { isSlow: true })], []],
+    ['ran with all mutants', [result('test 1', [], { reached: ['1'], isSlow: true })], []],
+    ['reach one', [result('test 1', [])], []],
   ])('name tests that %s', (_, tests, names) => {
     expect(spareTests(report(...tests), 'test/unit/a'))
       .toEqual(names.map(name => `test/unit/a/a.test.ts › ${name}`))

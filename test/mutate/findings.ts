@@ -15,7 +15,8 @@ export function missedOf ({ mutants, tests }: Report): Report['mutants'] {
 
 /**
  * Tests of a folder that could all go together, because the rest finds every mutant that they find.
- * Those that find the fewest go first. A property says more than a case, so it is not asked.
+ * Those that find the fewest go first. A property says more than a case, so it is not asked. Nor is
+ * a test that reaches none: its values were computed while modules were loaded, for a table.
  */
 export function spareTests ({ tests }: Report, folder: string): readonly string[] {
   const killers = new Map<string, number>()
@@ -36,5 +37,6 @@ export function spareTests ({ tests }: Report, folder: string): readonly string[
 }
 
 const isFoundByOthers = (
-  { kills, isDisturbed, isSlow }: TestResult, killers: ReadonlyMap<string, number>
-) => !isSlow && kills.every(id => (killers.get(id) ?? 0) > (isDisturbed ? 0 : 1))
+  { kills, reached, isDisturbed, isSlow }: TestResult, killers: ReadonlyMap<string, number>
+) => !isSlow && reached.length > 0 &&
+  kills.every(id => (killers.get(id) ?? 0) > (isDisturbed ? 0 : 1))

@@ -57,17 +57,6 @@ describe('a list of dead letters', () => {
     expect(letters[0]).toEqual(summary)
   })
 
-  it.each([
-    ['--stage verify', ['0:0', '0:1']], ['--reason undecodable', ['0:1']],
-    ['--job job_a', ['0:0', '0:1']], ['--job other', []],
-    ['--tenant org_a.live', ['0:0', '0:1']], ['--tenant org_a', []],
-  ])('has with %s the letters %j', async (words, positions) => {
-    dead.die('verify', 'seal_broken')
-    dead.die('verify', 'undecodable')
-    const letters = await lettersIn(...words.split(' '))
-    expect(letters.map(({ letter }) => letter)).toEqual(positions)
-  })
-
   it('has decided letters, with their last decision, only on request', async () => {
     dead.die('verify', 'seal_broken')
     const decided = (action: 'replayed' | 'ignored' | 'discarded', atMs: number, reason = '') =>
