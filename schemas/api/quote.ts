@@ -73,6 +73,15 @@ export const EstimateSchema = Type.Object({
 
 export type EstimateBody = Static<typeof EstimateSchema>
 
+/** Why there is no estimate, for people. */
+export const NO_ESTIMATE_TEXTS: Readonly<Record<NonNullable<EstimateBody['reason']>, string>> = {
+  too_few_contacts: `The list has fewer than ${MIN_SAMPLE_ROWS * ROWS_PER_SAMPLE_ROW} contacts ` +
+    'to verify, too few for a sample.',
+  daily_limit: 'The free samples of these 24 hours are used up. Lists that were estimated in ' +
+    'them can be estimated again.',
+  temporarily_unavailable: 'The service cannot verify a sample now. Try again later.',
+}
+
 const EXAMPLE = {
   preflight: EXAMPLE_PREFLIGHT,
   service: 'phone-validation',

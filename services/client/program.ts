@@ -122,6 +122,7 @@ type SubmitFlags = CommonFlags & {
   readonly rowsPerJob: number
   readonly parallel: number
   readonly restart?: true
+  readonly estimate?: true
   readonly yes?: true
   readonly quiet?: true
 }
@@ -144,6 +145,7 @@ Examples:
   verification-jobs submit contacts.csv --service phone-validation --column phone -o verified.csv
   verification-jobs submit list.csv --service email-validation --only status,reason -o out.csv
   verification-jobs submit list.csv --status valid --drop-duplicates -o clean.csv
+  verification-jobs submit list.csv --estimate
   verification-jobs submit contacts.csv --service carrier-lookup --country DE --yes --quiet \\
     --safe spreadsheet -o for-excel.csv`
 
@@ -169,6 +171,8 @@ function addSubmit (program: Command, context: CliContext): void {
     .option('--rows-per-job <number>', 'maximum rows of a job', integerUpTo(MAX_INPUTS), MAX_INPUTS)
     .option('--parallel <number>', 'maximum concurrent jobs', integerUpTo(MAX_PARALLEL_JOBS), 4)
     .option('--restart', 'discard an unfinished run and replace the output')
+    .option('--estimate', 'show the expected verdicts before the price is confirmed, by a free ' +
+      'sample')
     .option('-y, --yes', 'confirm the maximum price')
     .option('-q, --quiet', 'print only errors')
     .addHelpText('after', SUBMIT_HELP)
@@ -202,6 +206,7 @@ async function submit (file: string, flags: SubmitFlags, context: CliContext): P
     rowsPerJob,
     parallel,
     restart: flags.restart === true,
+    estimate: flags.estimate === true,
     yes: flags.yes === true,
     account: connection.account,
   }

@@ -40,6 +40,8 @@ export type SubmitSettings = {
   /** Maximum number of concurrent jobs of this run. */
   readonly parallel: number
   readonly restart: boolean
+  /** Shows the expected verdicts before the price is confirmed, by a free sample. */
+  readonly estimate?: boolean
   /** Confirms the maximum price without a prompt. */
   readonly yes: boolean
   readonly account: Account

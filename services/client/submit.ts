@@ -3,7 +3,7 @@ import { pipeline, Readable } from 'node:stream'
 import { parse } from 'csv-parse'
 import type { Static } from 'typebox'
 import type { PreflightSchema } from '../../schemas/api/create-job.ts'
-import type { QuoteBody } from '../../schemas/api/quote.ts'
+import { type EstimateBody, NO_ESTIMATE_TEXTS, type QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
 import { guardCell, uniqueNames } from '../../schemas/files/csv-format.ts'
 import type { JobRequest, JobStatusResource } from './client.ts'
@@ -126,7 +126,10 @@ async function quoteJobs (run: Run, unsent: readonly number[]): Promise<Quotes> 
   const quotes: [number, QuoteBody][] = []
   for (const index of unsent) {
     const body = await readRequest(run, store.state.jobs[index] as RunJob)
-    quotes.push([index, await retryWhileUnavailable(() => deps.client.quote(body), deps)])
+    // One sample says what to expect of a file, and they are limited.
+    const sample = run.settings.estimate === true && quotes.length === 0
+    quotes.push([index, await retryWhileUnavailable(() =>
+      deps.client.quote(sample ? { ...body, sample } : body), deps)])
     if (unsent.length > 1) deps.say(`Quoted ${quotes.length} of ${unsent.length} jobs.`)
   }
   return quotes
@@ -177,6 +180,8 @@ async function askForConfirmation (
   if (invalidRows > 0 && country === undefined && service !== 'email-validation') say(COUNTRY_HINT)
   const limitations = new Set(quotes.flatMap(([, quote]) => quote.limitations))
   if (limitations.size > 0) say(`Limitations: ${limitationsText([...limitations])}.`)
+  const estimate = quotes[0]?.[1].estimate
+  if (estimate !== undefined) for (const text of estimateLines(estimate, quotes.length)) say(text)
   if (availableMicros < maxQuoteMicros) throw insufficientBalance(maxQuoteMicros, availableMicros)
   approve?.(maxQuoteMicros)
   const isConfirmed = quotes.every(([index, { preflight }]) =>
@@ -189,6 +194,25 @@ async function askForConfirmation (
   if (!await confirm(`Verify for at most ${price}? [y/N] `)) {
     throw new CommandError('You declined the price. No further job was sent or charged.')
   }
+}
+
+/** The expected verdicts, or why there are none. */
+function estimateLines (estimate: EstimateBody, jobs: number): readonly string[] {
+  const { status, reason, shares, contacts, sampledContacts, checkedContacts } = estimate
+  if (status === 'running') {
+    return [`No estimate yet: ${checkedContacts} of ${counted(sampledContacts, 'contact')} of ` +
+      'the sample have an answer. Run the command again for it; none is verified twice.']
+  }
+  if (shares === null) {
+    return [`No estimate: ${NO_ESTIMATE_TEXTS[reason ?? 'temporarily_unavailable']}`]
+  }
+  const percent = (share: number) => `${(100 * share).toFixed(1)} %`
+  const of = jobs > 1 ? `${counted(contacts, 'contact')} of the first job` : counted(contacts, 'contact')
+  return [
+    `Expected of ${of} to verify, by a free sample of ${sampledContacts} (95 % confidence):`,
+    ...Object.entries(shares).map(([verdict, { share, low, high }]) =>
+      `  ${verdict.padEnd(20)} ${percent(share).padStart(11)}  ${percent(low)} to ${percent(high)}`),
+  ]
 }
 
 /** The error for a balance below the maximum price, with the difference. */

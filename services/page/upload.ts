@@ -2,16 +2,18 @@ import type { Readable } from 'node:stream'
 import type { FastifyRequest, RouteOptions, FastifyReply } from 'fastify'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
-import type { QuoteBody } from '../../schemas/api/quote.ts'
+import { type EstimateBody, NO_ESTIMATE_TEXTS, type QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
+import type { RowStatus } from '../../schemas/api/verdicts.ts'
 import { UnreadableFile } from '../../schemas/files/csv-format.ts'
 import { sheetAsCsv } from '../../schemas/files/workbook.ts'
 import type { Client, FileOptions } from '../client/client.ts'
 import { BodyGuard, type MinimumThroughput } from '../runtime/platform/body-guard.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
+import { shareBar, swatch, VERDICTS } from './charts.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
-import { count, html, money, type Html } from './html.ts'
+import { count, html, money, share, type Html } from './html.ts'
 import { customerPage, emptyState, select, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 
@@ -55,6 +57,19 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
           quote: { ...quote, preflight }, availableMicros, priceMicros, jobs,
         })
         return reply.send({ html, preflight })
+      }),
+    },
+    {
+      method: 'POST',
+      url: '/:mode/upload/estimate',
+      config: ofFiles,
+      bodyLimit: MAX_BODY_BYTES,
+      ...limits,
+      handler: forCustomer(deps, async ({ visit, request, reply }) => {
+        const { file, options } = uploadOf(request)
+        const isPart = Number((request.query as UploadQuery)['parts']) > 1
+        const { estimate } = await visit.client.quoteFile(file, { ...options, sample: true })
+        return reply.send(estimateView(estimate, isPart))
       }),
     },
     {
@@ -274,6 +289,7 @@ function quoteView ({ quote, availableMicros, priceMicros, jobs }: Quote): Html 
     ${limitations.length === 0
       ? ''
       : html`<p class="hint">Limitations: ${limitationsText(limitations)}.</p>`}
+    <div id="estimate">${estimateButton()}</div>
     ${isEnough
       ? html`<p class="row"><button class="button" type="button" id="confirm">${jobs > 1
         ? `Start ${count(jobs)} jobs`
@@ -282,6 +298,48 @@ function quoteView ({ quote, availableMicros, priceMicros, jobs }: Quote): Html 
       : html`<p class="notice bad" role="alert">${money(preflight.maxQuoteMicros - availableMicros)}
           more is needed. Have the balance topped up, or verify fewer rows.</p>
           <p><button class="button quiet" type="button" id="back">Change something</button></p>`}`
+}
+
+function estimateButton (): Html {
+  return html`<p><button class="button quiet" type="button" id="ask-estimate">Estimate the
+      verdicts, free</button></p>
+    <p class="hint">Verifies up to 100 contacts of the list and shows how many are likely to be
+      valid. Nothing is reserved or charged, and rows are not shown.</p>`
+}
+
+/**
+ * The expected verdicts of a list, or why they are not known. Of a file that becomes several jobs
+ * it is the first part.
+ */
+function estimateView (estimate: EstimateBody | undefined, isPart: boolean): Html {
+  const { status, reason, shares, contacts = 0, sampledContacts = 0, checkedContacts = 0 } =
+    estimate ?? {}
+  if (status === 'running') {
+    return html`<p class="notice" id="estimate-title" tabindex="-1">${count(checkedContacts)} of
+      ${count(sampledContacts)} contacts of the sample have an answer. Ask again in a minute:
+      none is verified twice.</p>${estimateButton()}`
+  }
+  if (shares === undefined || shares === null) {
+    return html`<p class="notice" id="estimate-title" tabindex="-1">
+      ${NO_ESTIMATE_TEXTS[reason ?? 'temporarily_unavailable']}</p>`
+  }
+  const verdicts = Object.entries(VERDICTS).map(([verdict, [name, tone]]) => {
+    const { share: part, low, high } = shares[verdict as RowStatus]
+    return { name, tone, rows: Math.round(part * sampledContacts), low, high }
+  })
+  return html`<h3 id="estimate-title" tabindex="-1">What to expect</h3>
+    ${shareBar('Expected verdicts', verdicts, sampledContacts)}
+    <table>
+      <caption class="unseen">Expected verdicts</caption>
+      <thead><tr><th scope="col">Verdict</th><th scope="col" class="number">Expected</th>
+        <th scope="col" class="number">With 95 % confidence</th></tr></thead>
+      <tbody>${verdicts.map(({ name, tone, rows, low, high }) => html`<tr>
+        <th scope="row">${swatch(tone)} ${name}</th>
+        <td class="number">${share(rows, sampledContacts)}</td>
+        <td class="number">${share(low, 1)} to ${share(high, 1)}</td></tr>`)}</tbody>
+    </table>
+    <p class="hint">By a free sample of ${count(sampledContacts)} of ${count(contacts)} contacts to
+      verify${isPart && ' in the first part of the file'}. Duplicates and unreadable rows are not among them.</p>`
 }
 
 /** Concurrent uploads in all. Reading a file takes several times its size in memory. */

@@ -202,6 +202,19 @@ async function showQuote (event) {
     },
   }))
   find('confirm')?.addEventListener('click', () => start(jobs))
+  find('ask-estimate').addEventListener('click', () => showEstimate(quoted.parts))
+}
+
+/** Shows the expected verdicts of a file, by a sample of its first part. */
+async function showEstimate (parts) {
+  const answer = await work(() => send('estimate', parts[0], {
+    text: 'Verifying a sample', query: { ...options(), parts: parts.length },
+  }))
+  if (answer === undefined) return
+  // The server has escaped all values.
+  find('estimate').innerHTML = answer.html
+  find('ask-estimate')?.addEventListener('click', () => showEstimate(parts))
+  find('estimate-title').focus()
 }
 
 /** The parts of the file, each of which becomes a job, and their quote as HTML. */

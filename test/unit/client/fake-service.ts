@@ -24,6 +24,8 @@ export type FakeOptions = {
   readonly endAs?: string
   /** Counts of each preflight. */
   readonly preflight?: object
+  /** The estimate of a quote that wants one. */
+  readonly estimate?: object
   /** The reason of each verdict. */
   readonly reason?: string
   /** Fields of a job that has not ended: what waits, its deadline, and its verdicts. */
@@ -93,7 +95,12 @@ export class FakeService {
   #post (line: string, key: string, body: Body): object {
     const { inputs = [] } = body as { readonly inputs?: readonly string[] }
     if (line === 'POST /quotes') {
-      const quote = { preflight: this.#preflight(inputs), limitations: ['range_only'] }
+      const { estimate } = this.#options
+      const quote = {
+        preflight: this.#preflight(inputs),
+        limitations: ['range_only'],
+        ...body['sample'] === true && { estimate },
+      }
       return this.#moment('quote') ?? quote
     }
     if (!['POST /jobs', 'POST /verifications'].includes(line)) return this.#read(line)

@@ -415,6 +415,30 @@ describe('the maximum price of a submission', () => {
     expect([service.jobs, existsSync(stateFile)]).toEqual([[], false])
   })
 
+  it('is shown with the verdicts to expect, by the sample of one job', async () => {
+    const of = { contacts: 4, sampledContacts: 20, checkedContacts: 9 }
+    const share = { share: 0.5, low: 0.3, high: 0.7 }
+    const shares = { valid: share, risky: share, invalid: share, unknown: share }
+    for (const [estimate, text] of [
+      [{ status: 'completed', reason: null, shares, ...of },
+        'Expected of 4 contacts of the first job to verify, by a free sample of 20 (95 % ' +
+        'confidence):'],
+      [{ status: 'running', reason: null, shares: null, ...of },
+        'No estimate yet: 9 of 20 contacts of the sample have an answer. Run the command again ' +
+        'for it; none is verified twice.'],
+      [{ status: 'unavailable', reason: 'daily_limit', shares: null, ...of },
+        'No estimate: The free samples of these 24 hours are used up. Lists that were estimated ' +
+        'in them can be estimated again.'],
+    ] as const) {
+      const run = submit(createFakeService({ estimate }), { estimate: true, restart: true })
+      await run
+      expect(run.messages.filter(message => message === text)).toHaveLength(1)
+    }
+    const plain = submit(createFakeService({ estimate: {} }), { restart: true })
+    await plain
+    expect(plain.messages.join()).not.toMatch(/estimate|Expected/)
+  })
+
   it('needs --yes without a terminal', async () => {
     await expect(submit(createFakeService(), { yes: false })).rejects.toThrow(UsageError)
   })

@@ -110,6 +110,36 @@ describe('the quote of a file', () => {
     expect(text.includes('Start the job')).toBe(availableMicros === 6_000)
   })
 
+  const completed = {
+    status: 'completed', reason: null, contacts: 4_800, sampledContacts: 100, checkedContacts: 100,
+    shares: {
+      valid: { share: 0.82, low: 0.7333, high: 0.8831 },
+      risky: { share: 0.05, low: 0.0215, high: 0.1118 },
+      invalid: { share: 0.12, low: 0.07, high: 0.1981 },
+      unknown: { share: 0.01, low: 0.0018, high: 0.0545 },
+    },
+  }
+  it.each<[string, object, readonly string[]]>([
+    ['1', completed, ['Valid 82 % 73.3 % to 88.3 %', 'Unknown 1 % 0.2 % to 5.5 %',
+      'By a free sample of 100 of 4,800 contacts to verify. Duplicates']],
+    ['2', completed, ['4,800 contacts to verify in the first part of the file.']],
+    ['1', { ...completed, status: 'running', checkedContacts: 7, shares: null },
+      ['7 of 100 contacts of the sample have an answer.', 'Estimate the verdicts, free']],
+    ['1', { ...completed, status: 'unavailable', reason: 'daily_limit', shares: null },
+      ['The free samples of these 24 hours are used up.']],
+  ])('of %s part can show what to expect of the file: %j', async (parts, estimate, texts) => {
+    const options: object[] = []
+    const { send } = await browse({
+      quoteFile: async (_file: unknown, given: object) => {
+        options.push(given)
+        return { ...quote, estimate }
+      },
+    })
+    const text = textOf((await send(`estimate?service=s&parts=${parts}`)).json().html)
+    for (const part of texts) expect(text).toContain(part)
+    expect(options).toMatchObject([{ service: 's', sample: true }])
+  })
+
   it('of a part adds up with those of the parts before, as far as they are counts', async () => {
     const { send } = await browse({
       quoteFile: async () => quote,

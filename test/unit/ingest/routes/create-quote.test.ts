@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest'
+import type { IngestDeps } from '../../../../services/ingest/ports.ts'
+import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
+import type { Refusal } from '../../../../services/jobs/job.ts'
+import { application, closedJob, good, jobOf, NOW_MS, outage } from '../doubles.ts'
+
+const sample = { digest: 'ab'.repeat(16), rows: [1, 0] }
+const contacts = jobOf().preflight.freshChecks + jobOf().preflight.cacheHits
+const counts = { ...jobOf().counts, successRecords: 10, failedRecords: 0, finishedRows: 10 }
+const ended = closedJob({ counts, verdicts: { 'valid assigned_range': 9, 'risky catch_all': 1 } })
+
+/** The estimate of a quote, and what it took. */
+async function quote (body: object = { ...good, sample: true }, more: Partial<IngestDeps> = {}) {
+  const taken: unknown[] = []
+  const waits: JobWait[] = []
+  const { app, calls } = application({
+    quote: async submission => {
+      calls.submissions.push(submission)
+      const { preflight } = jobOf()
+      return { kind: 'quoted', preflight, expiresAtMs: NOW_MS, sample }
+    },
+    takeSample: async (...sample) => {
+      taken.push(sample)
+      return true
+    },
+    waitForJob: async wait => {
+      waits.push(wait)
+      return ended
+    },
+    ...more,
+  })
+  const { statusCode, json } = await app.inject({
+    method: 'POST',
+    url: '/api/v1/quotes',
+    headers: { authorization: 'Bearer live', 'content-type': 'application/json' },
+    payload: JSON.stringify(body),
+  })
+  return { statusCode, body: json(), taken, waits, calls }
+}
+
+describe('a quote with a sample', () => {
+  it('has the shares of verdicts of a job that nobody can read, with their intervals', async () => {
+    const { body, taken, waits, calls } = await quote()
+    expect(body.estimate).toEqual({
+      status: 'completed',
+      reason: null,
+      contacts,
+      sampledContacts: 2,
+      checkedContacts: 10,
+      // The intervals are those of prop.test(x, 10, correct = FALSE) of R.
+      shares: {
+        valid: { share: 0.9, low: 0.5958, high: 0.9821 },
+        risky: { share: 0.1, low: 0.0179, high: 0.4042 },
+        invalid: { share: 0, low: 0, high: 0.2775 },
+        unknown: { share: 0, low: 0, high: 0.2775 },
+      },
+    })
+    const tenant = 'org_01.live-sample'
+    expect(taken).toEqual([[tenant, sample.digest, 2]])
+    expect(waits.map(({ tenant, timeoutMs }) => [tenant, timeoutMs > 0])).toEqual([[tenant, true]])
+    expect(calls.submissions).toMatchObject([{ tenant: 'org_01.live', sample: true }, {
+      tenant,
+      inputs: ['call me', '+12127365000'],
+      idempotencyKey: sample.digest,
+      fingerprint: sample.digest,
+      forceFresh: false,
+      webhookUrl: '',
+      metadata: {},
+    }])
+  })
+
+  it('verifies nothing unless it is asked to', async () => {
+    for (const body of [good, { ...good, sample: false }]) {
+      const { body: { estimate }, calls, taken } = await quote(body)
+      expect([estimate, taken, calls.submissions.length]).toEqual([undefined, [], 1])
+    }
+  })
+
+  it('says how far it is as long as it runs', async () => {
+    const running = { waitForJob: async () => undefined }
+    expect((await quote(undefined, running)).body.estimate).toMatchObject({
+      status: 'running', reason: null, checkedContacts: jobOf().counts.finishedRows, shares: null,
+    })
+  })
+
+  const refused = (code: 'concurrent_jobs_limit' | 'frozen') =>
+    async () => ({ kind: 'refused', refusal: { code } satisfies Refusal }) as const
+  it.each<[string, string, Partial<IngestDeps>]>([
+    ['too_few_contacts', 'a short list', {
+      quote: async () =>
+        ({ kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS }),
+    }],
+    ['daily_limit', 'no rows left', { takeSample: async () => false }],
+    ['temporarily_unavailable', 'no slot', { submit: refused('concurrent_jobs_limit') }],
+    ['temporarily_unavailable', 'a frozen wallet', { submit: refused('frozen') }],
+    ['temporarily_unavailable', 'an outage', { submit: async () => { throw outage } }],
+    ['temporarily_unavailable', 'no Redis', { takeSample: async () => { throw outage } }],
+    ['temporarily_unavailable', 'a failed job', {
+      waitForJob: async () => closedJob({ ...ended, status: 'failed' }),
+    }],
+  ])('is still a quote, without an estimate: %s, for %s', async (reason, _, more) => {
+    const { statusCode, body } = await quote(undefined, more)
+    expect([statusCode, body.preflight]).toEqual([200, jobOf().preflight])
+    expect(body.estimate)
+      .toMatchObject({ status: 'unavailable', reason, contacts, checkedContacts: 0, shares: null })
+  })
+
+  it('is refused if the field is no boolean, and for a job', async () => {
+    const { statusCode, body } = await quote({ ...good, sample: 'true' })
+    expect([statusCode, body.error]).toMatchObject([400, { param: 'sample' }])
+    const { post } = application()
+    expect((await post({ ...good, sample: true })).json().error).toMatchObject({ param: 'sample' })
+  })
+})
