@@ -207,11 +207,12 @@ function estimateLines (estimate: EstimateBody, jobs: number): readonly string[]
     return [`No estimate: ${NO_ESTIMATE_TEXTS[reason ?? 'temporarily_unavailable']}`]
   }
   const percent = (share: number) => `${(100 * share).toFixed(1)} %`
-  const of = jobs > 1 ? `${counted(contacts, 'contact')} of the first job` : counted(contacts, 'contact')
+  const of = `${counted(contacts, 'contact')}${jobs > 1 ? ' of the first job' : ''}`
   return [
     `Expected of ${of} to verify, by a free sample of ${sampledContacts} (95 % confidence):`,
     ...Object.entries(shares).map(([verdict, { share, low, high }]) =>
-      `  ${verdict.padEnd(20)} ${percent(share).padStart(11)}  ${percent(low)} to ${percent(high)}`),
+      `  ${verdict.padEnd(20)} ${percent(share).padStart(11)}  ` +
+      `${percent(low)} to ${percent(high)}`),
   ]
 }
 

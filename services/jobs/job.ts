@@ -39,7 +39,7 @@ export type Refusal =
   | { readonly code: 'expired' }
   | { readonly code: 'internal' }
 
-/** The rows that stand for a list; a quote has them if it wants them and the list is large enough. */
+/** The rows that stand for a list; only a quote has them, of a list that is large enough. */
 export type QuoteSample = {
   /** 16 bytes in hex: the same for all lists with the same contacts in the sample. */
   readonly digest: string
