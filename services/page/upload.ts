@@ -50,11 +50,10 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
         ])
         const priceMicros = services.find(({ slug }) => slug === options.service)?.priceMicros ?? 0
         const { availableMicros } = balance
-        const { earlier, parts } = request.query as UploadQuery
+        const { earlier } = request.query as UploadQuery
         const preflight = addUp(quote.preflight, readCounts(earlier))
-        const jobs = /^\d{1,4}$/.test(String(parts)) ? Number(parts) : 1
         const { html } = quoteView({
-          quote: { ...quote, preflight }, availableMicros, priceMicros, jobs,
+          quote: { ...quote, preflight }, availableMicros, priceMicros, jobs: countParts(request),
         })
         return reply.send({ html, preflight })
       }),
@@ -67,9 +66,8 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       ...limits,
       handler: forCustomer(deps, async ({ visit, request, reply }) => {
         const { file, options } = uploadOf(request)
-        const isPart = Number((request.query as UploadQuery)['parts']) > 1
         const { estimate } = await visit.client.quoteFile(file, { ...options, sample: true })
-        return reply.send(estimateView(estimate, isPart))
+        return reply.send(estimateView(estimate, countParts(request) > 1))
       }),
     },
     {
@@ -98,6 +96,12 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       }),
     },
   ]
+}
+
+/** How many jobs the file becomes. */
+function countParts ({ query }: FastifyRequest): number {
+  const { parts } = query as UploadQuery
+  return /^\d{1,4}$/.test(String(parts)) ? Number(parts) : 1
 }
 
 /** Of a workbook: as many as the service accepts, and of the CSV that the browser gets. */

@@ -78,7 +78,9 @@ describe('the access of each route', () => {
 /** Both times: sign in, 404 for another kind of visitor, 403 for another role. */
 function denied (who: Sender, route: string): readonly number[] {
   const last = route.split('/').at(-1) ?? ''
-  const isOfScripts = ['live', 'quote', 'sheet', 'job', 'file', 'figures', 'summary'].includes(last)
+  const ofScripts =
+    ['live', 'quote', 'estimate', 'sheet', 'job', 'file', 'figures', 'summary']
+  const isOfScripts = ofScripts.includes(last)
   const isOtherKind = who === 'operator' || /\/(pipeline|mail-servers)/.test(route) ||
     (who === 'link' && route.includes('/account'))
   const status = who === 'nobody' ? isOfScripts ? 401 : 303 : isOtherKind ? 404 : 403

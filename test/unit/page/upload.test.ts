@@ -111,7 +111,11 @@ describe('the quote of a file', () => {
   })
 
   const completed = {
-    status: 'completed', reason: null, contacts: 4_800, sampledContacts: 100, checkedContacts: 100,
+    status: 'completed',
+    reason: null,
+    contacts: 4_800,
+    sampledContacts: 100,
+    checkedContacts: 100,
     shares: {
       valid: { share: 0.82, low: 0.7333, high: 0.8831 },
       risky: { share: 0.05, low: 0.0215, high: 0.1118 },
