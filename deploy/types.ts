@@ -41,10 +41,10 @@ function arrayItem (item: string): string {
   return item.includes('|') ? `(${item})` : item
 }
 
-/** Nullable records are null when read, and optional when written. */
+/** Nullable records and lists of texts are null when read, and optional when written. */
 function isOptional ({ type }: Field): boolean {
   return Array.isArray(type) && type[0] === 'null' && typeof type[1] === 'object' &&
-    'fields' in type[1]
+    ('fields' in type[1] || ('items' in type[1] && type[1].items === 'string'))
 }
 
 function declaration (schema: RecordSchema): string {

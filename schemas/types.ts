@@ -268,6 +268,8 @@ export type Normalized = {
   readonly acceptBy: number
   /** True bypasses the cache. */
   readonly forceFresh: boolean
+  /** Priced options of the job, sorted; null for none. */
+  readonly options?: null | readonly string[]
   /** Version of the cache secret that the tokens are made with. */
   readonly tokenVersion: string
   /** Idempotency key of the request, empty when none was sent. */
@@ -324,6 +326,8 @@ export type Retry = {
   readonly quotedAt: number
   /** True bypasses the cache. */
   readonly forceFresh: boolean
+  /** Priced options of the job, sorted; null for none. */
+  readonly options?: null | readonly string[]
   /** Version of the cache secret that the tokens are made with. */
   readonly tokenVersion: string
   /** Maximum age of a cached record for this job. */
@@ -374,6 +378,8 @@ export type Submitted = {
   readonly acceptBy: number
   /** True bypasses the cache. */
   readonly forceFresh: boolean
+  /** Priced options of the job, sorted; null for none. */
+  readonly options?: null | readonly string[]
   /** Version of the cache secret that the tokens are made with. */
   readonly tokenVersion: string
   /** Idempotency key of the request, empty when none was sent. */
@@ -428,6 +434,8 @@ export type ToVerify = {
   readonly quotedAt: number
   /** True bypasses the cache. */
   readonly forceFresh: boolean
+  /** Priced options of the job, sorted; null for none. */
+  readonly options?: null | readonly string[]
   /** Version of the cache secret that the tokens are made with. */
   readonly tokenVersion: string
   /** Maximum age of a cached record for this job. */

@@ -24,6 +24,15 @@ export const SERVICE_COLUMNS = {
   ],
 } as const
 
+/** The columns that each priced option of a job adds; the first one is its answer. */
+export const OPTION_COLUMNS = {
+  line_status: ['line_status'],
+  sim_swap: ['sim_swap', 'sim_swap_period', 'sim_swapped_at'],
+  call_forwarding: ['call_forwarding'],
+  reassigned_number: ['reassigned_number', 'reassigned_since'],
+  sms_pumping_risk: ['sms_pumping_risk', 'carrier_risk'],
+} as const
+
 /** The last column of a job whose inputs have ids. */
 export const ID_COLUMN = 'id'
 
@@ -32,7 +41,10 @@ export const ID_COLUMN = 'id'
  * caller's id.
  */
 export const ROW_FIELDS = [
-  ...new Set([...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...Object.values(SERVICE_COLUMNS).flat()]),
+  ...new Set([
+    ...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...Object.values(SERVICE_COLUMNS).flat(),
+    ...Object.values(OPTION_COLUMNS).flat(),
+  ]),
   'checks',
   ID_COLUMN,
 ] as const

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { OPTION_COLUMNS } from './columns.ts'
 import { COUNTRY_PATTERN } from './country.ts'
 import { EXAMPLE_JOB_ID } from './job.ts'
 import { serviceSlug } from './service.ts'
@@ -37,6 +38,12 @@ export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
 
 /** The shortest and the longest deadline of a job: a minute, and two days. */
 export const DEADLINE_SECONDS = { min: 60, max: 172_800 } as const
+
+/** The option that needs a date. */
+const DATED_OPTION = 'reassigned_number'
+const OPTION_PATTERN =
+  `^(?:${Object.keys(OPTION_COLUMNS).filter(name => name !== DATED_OPTION).join('|')}|` +
+  `${DATED_OPTION}:\\d{4}-\\d{2}-\\d{2})$`
 
 /** Bodies of jobs: phones, e-mail addresses, and inputs with ids. */
 export const JOB_EXAMPLES = [
@@ -83,6 +90,14 @@ export const CreateJobSchema = Type.Object({
   })),
   forceFresh: Type.Optional(Type.Boolean({
     default: false, description: 'true bypasses the cache and checks live.',
+  })),
+  options: Type.Optional(Type.Array(Type.String({ pattern: OPTION_PATTERN }), {
+    maxItems: Object.keys(OPTION_COLUMNS).length,
+    description: 'What else to find out about each number, at a price of its own that adds to ' +
+      'that of the row. GET /api/v1/services says which options a service has and what they ' +
+      'cost; `reassigned_number` is sent with the date of the consent or of the last contact, as ' +
+      '`reassigned_number:2026-01-31`. A row is charged if all chosen options have an answer, ' +
+      'else it ends unknown, free of charge.',
   })),
   deadline: Type.Optional(Type.Integer({
     minimum: DEADLINE_SECONDS.min,

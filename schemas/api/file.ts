@@ -4,7 +4,7 @@ import { CreateJobSchema } from './create-job.ts'
 import { CreateQuoteSchema } from './quote.ts'
 
 const {
-  service, countryCode, forceFresh, deadline, webhook_url: webhookUrl, metadata,
+  service, countryCode, forceFresh, options, deadline, webhook_url: webhookUrl, metadata,
 } = CreateJobSchema.properties
 
 /** The media type of Excel workbooks (.xlsx). */
@@ -33,6 +33,7 @@ export const FileOptionsSchema = Type.Object({
   })),
   countryCode,
   forceFresh,
+  options,
   sample: CreateQuoteSchema.properties.sample,
   deadline,
   webhook_url: webhookUrl,

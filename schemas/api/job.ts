@@ -179,6 +179,9 @@ export const JobSchema = Type.Object({
   metadata: Type.Unsafe<Record<string, string>>({
     type: 'object', additionalProperties: { type: 'string' },
   }),
+  options: Type.Optional(Type.Array(Type.String(), {
+    description: 'The priced options that the job has chosen; missing if there are none.',
+  })),
   completedAt: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
   hasOriginalColumns: Type.Boolean({
     description: 'Whether the job was created from a file whose columns the results can be ' +

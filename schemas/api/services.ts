@@ -66,6 +66,16 @@ export const ServicesSchema = Type.Object({
     columns: Type.Array(Type.String(), {
       description: 'Columns of the result file behind those that all services have.',
     }),
+    options: Type.Array(Type.Object({
+      name: Type.String(),
+      priceMicros: Type.Integer({
+        minimum: 0, description: 'USD micros that it adds to the price of a row.',
+      }),
+      columns: Type.Array(Type.String()),
+    }, { title: 'ServiceOption' }), {
+      description: 'What a job may choose to find out beside the verdict (field `options`), with ' +
+        'the columns that it adds. More may be added.',
+    }),
     configured: Type.Boolean({ description: 'Whether a job of this key may use it now.' }),
     ...checksFields,
     data: Type.Array(ReferenceDataSchema, {
@@ -78,6 +88,7 @@ export const ServicesSchema = Type.Object({
       inputKind: 'phone',
       priceMicros: 2_000,
       columns: ['timezone', 'national_format', 'extension', 'vanity', 'voip_type'],
+      options: [{ name: 'line_status', priceMicros: 9_000, columns: ['line_status'] }],
       configured: true,
       checks: ['syntax', 'numbering_plan', 'carrier_range'],
       limitations: ['range_only'],

@@ -32,8 +32,11 @@ export { ApiError } from './transport.ts'
 export { ConnectionError } from './transport.ts'
 
 /** The body of POST /api/v1/jobs. The API reference describes each field. */
-export type JobRequest = Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'metadata'>> & {
+export type JobRequest =
+Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'options' | 'metadata'>> & {
   readonly service: string
+  /** What else to find out about each number, at a price of its own. */
+  readonly options?: readonly string[]
   readonly inputs: readonly JobInput[]
   readonly metadata?: Readonly<Record<string, string>>
 }

@@ -114,6 +114,7 @@ type SubmitFlags = CommonFlags & {
   readonly country?: string
   readonly forceFresh?: true
   readonly deadline?: number
+  readonly options?: readonly string[]
   readonly metadata: Readonly<Record<string, string>>
   readonly only?: string
   readonly status?: readonly string[]
@@ -162,6 +163,8 @@ function addSubmit (program: Command, context: CliContext): void {
     .option('--force-fresh', 'bypass the cache')
     .option('--deadline <time>', 'how long rows may wait for slow servers, from 1m to 48h, such ' +
       'as 90s, 30m or 6h; then they end as unknown, free', parseDeadline)
+    .option('--options <list>', 'what else to find out about each number at a price of its own, ' +
+      'separated by commas; "services --json" has the options', (text: string) => text.split(','))
     .option('--metadata <key=value>', 'label of the jobs; repeatable', addLabel, {})
     .option('--only <columns>', 'result columns to write, separated by commas')
     .addOption(new Option('--safe <for>', 'escape cells that a spreadsheet would run as ' +
@@ -182,7 +185,7 @@ function addSubmit (program: Command, context: CliContext): void {
 }
 
 async function submit (file: string, flags: SubmitFlags, context: CliContext): Promise<void> {
-  const { column, delimiter, sheet, country, deadline, metadata, only, status } = flags
+  const { column, delimiter, sheet, country, deadline, options, metadata, only, status } = flags
   const { rowsPerJob, parallel } = flags
   const screen = createConsole(context, { quiet: flags.quiet === true || flags.json === true })
   const connection = openConnection(flags, context, screen.say)
@@ -197,6 +200,7 @@ async function submit (file: string, flags: SubmitFlags, context: CliContext): P
     sheet,
     country,
     deadline,
+    options,
     metadata,
     only,
     status,

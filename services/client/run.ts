@@ -27,6 +27,8 @@ export type SubmitSettings = {
   readonly forceFresh: boolean
   /** Seconds after which rows of a job that still wait end as unknown. */
   readonly deadline?: number | undefined
+  /** What else to find out about each number. */
+  readonly options?: readonly string[] | undefined
   readonly metadata: Readonly<Record<string, string>>
   /** Result columns, separated by commas; all columns by default. */
   readonly only?: string | undefined
@@ -224,6 +226,7 @@ function toRunOptions (settings: SubmitSettings): RunOptions {
     '--country': settings.country ?? '',
     '--force-fresh': String(settings.forceFresh),
     '--deadline': settings.deadline === undefined ? '' : `${settings.deadline} s`,
+    '--options': settings.options?.join() ?? '',
     '--metadata': JSON.stringify(settings.metadata),
     '--only': settings.only ?? '',
     '--status': settings.status?.join() ?? '',

@@ -138,13 +138,14 @@ async function quoteJobs (run: Run, unsent: readonly number[]): Promise<Quotes> 
 /** The request of a job or its quote, with the contacts of its rows. */
 async function readRequest ({ settings, store, input }: Run, range: RowRange): Promise<JobRequest> {
   const { file, plan: { column } } = store.state
-  const { service, country, forceFresh, deadline, metadata } = settings
+  const { service, country, forceFresh, deadline, options, metadata } = settings
   return {
     service,
     inputs: await readContacts(input, file, { range, column }),
     forceFresh,
     ...country !== undefined && { countryCode: country },
     ...deadline !== undefined && { deadline },
+    ...options !== undefined && { options },
     ...Object.keys(metadata).length > 0 && { metadata },
   }
 }

@@ -1,7 +1,8 @@
 import type { KeyObject } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { type Checks, checksConfig, checksOf } from '../jobs/checks.ts'
+import { type Checks, checksConfig, checksOf, type ProviderLists } from '../jobs/checks.ts'
 import { listsConfig } from '../jobs/lists-folder.ts'
+import { type OptionPrices, optionPricesConfig } from '../jobs/options.ts'
 import { type Prices, readPrices } from '../money/prices.ts'
 import {
   commonConfig, defineConfig, messageKeys, pick, rootKeys,
@@ -38,6 +39,7 @@ export const ingestConfig = defineConfig({
     description: 'Unit prices in micros that differ from the defaults: JSON, service to micros.',
     examples: ['{"whatsapp":3500}'],
   }),
+  ...optionPricesConfig,
   WEBHOOK_ALLOW_HTTP: Type.Boolean({
     default: false, description: 'Accept webhook addresses without TLS; for development.',
   }),
@@ -111,6 +113,9 @@ const DAY_MS = 86_400_000
 export type Settings = {
   readonly checks: Checks
   readonly prices: Prices
+  readonly optionPrices: OptionPrices
+  /** Of live keys, by service: they decide which options a service has. */
+  readonly providers: ProviderLists
   readonly webhooks: WebhookRules
   readonly maxWebhookEndpoints: number
   /** Addresses or networks whose X-Forwarded-Proto is trusted. */
@@ -126,6 +131,8 @@ export function settingsOf (config: Config): Settings {
   return {
     checks: checksOf(config),
     prices: readPrices(config.PRICES),
+    optionPrices: config.OPTION_PRICES,
+    providers: config.PROVIDERS,
     webhooks: {
       allowHttp: config.WEBHOOK_ALLOW_HTTP,
       allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,

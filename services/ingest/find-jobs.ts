@@ -10,7 +10,7 @@ import type { Job, JobStatus } from '../jobs/job.ts'
 import { unfinishedRowsOf } from '../jobs/job-record.ts'
 import { type JobHeader, openHeader } from '../jobs/rows-seal.ts'
 import type { Archive } from '../jobs/results/archive.ts'
-import { rowFieldsOf } from '../jobs/results/columns.ts'
+import { jsonFieldsOf } from '../jobs/results/columns.ts'
 import { unpackInlineResults } from '../jobs/results/result-blocks.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
@@ -192,7 +192,7 @@ export async function awaitResults (
     return rows
   }
   const [rows, header] = await Promise.all([readRows(), deps.openHeader(job)])
-  const shape = createRowShape(ended.service, rowFieldsOf(ended.service, { ids: header.ids }))
+  const shape = createRowShape(ended.service, jsonFieldsOf(ended.service, header))
   return { ...jobBody(ended, header), preflight: ended.preflight, results: rows.map(shape) }
 }
 

@@ -6,8 +6,11 @@ import {
 } from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
+import {
+  offeredOptions, optionDate, type OptionName, optionName, optionsPriceMicros,
+} from '../jobs/options.ts'
 import type { Submission } from '../jobs/send.ts'
-import { type Prices, unitPriceMicros } from '../money/prices.ts'
+import { unitPriceMicros } from '../money/prices.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { asciiUrlOf, type WebhookRules, webhookUrlError } from '../webhooks/url.ts'
 import type { Settings } from './config.ts'
@@ -42,7 +45,7 @@ export function readSubmission (
   const { tenant, mode, keyId } = callerOf(request)
   const job = readJob(request.body as CreateJobBody, settings, mode)
   if ('code' in job) return job
-  const refusal = sandboxRefusal(job, mode, settings.prices)
+  const refusal = sandboxRefusal(job, mode, settings)
   if (refusal !== undefined) return refusal
   return {
     ...job,
@@ -61,6 +64,8 @@ type JobRequest = {
   readonly references?: readonly string[]
   readonly country: string
   readonly forceFresh: boolean
+  /** Sorted; undefined for none. */
+  readonly options?: readonly string[]
   readonly deadlineSeconds?: number
   readonly metadata: Readonly<Record<string, string>>
   readonly webhookUrl: string
@@ -71,8 +76,9 @@ const COUNTRIES: ReadonlySet<string> = new Set(COUNTRY_CODES)
 
 /** Reads a body that matches its schema, and checks what no schema can express. */
 function readJob (
-  body: CreateJobBody, { checks, webhooks }: Settings, mode: Mode
+  body: CreateJobBody, settings: Settings, mode: Mode
 ): JobRequest | ApiError {
+  const { checks, webhooks } = settings
   const service = SERVICE_SLUGS.find(slug => slug === body.service)
   if (service === undefined) {
     return {
@@ -89,17 +95,50 @@ function readJob (
   if (body.countryCode !== undefined && !COUNTRIES.has(country)) {
     return { code: 'invalid_country_code', param: 'countryCode' }
   }
+  const options = [...body.options ?? []].sort()
   const { inputs, references } = readInputs(body.inputs)
-  return webhookFault(body.webhook_url, webhooks, 'webhook_url') ?? {
+  return optionsFault(options, offeredOptions(service, { ...settings, mode }), service) ??
+  webhookFault(body.webhook_url, webhooks, 'webhook_url') ?? {
     service,
     inputs,
     ...references !== undefined && { references, ids: true },
     country,
     forceFresh: body.forceFresh ?? false,
+    ...options.length > 0 && { options },
     ...body.deadline !== undefined && { deadlineSeconds: body.deadline },
     metadata: body.metadata ?? {},
     webhookUrl: asciiUrlOf(body.webhook_url ?? ''),
   }
+}
+
+/** The error for options that no job of the service can choose. */
+function optionsFault (
+  options: readonly string[], offered: readonly OptionName[], service: ServiceSlug
+): ApiError | undefined {
+  const fault = (text: string): ApiError =>
+    ({ code: 'invalid_request', param: 'options', message: `options ${text}` })
+  const names = options.map(optionName)
+  const foreign = names.find(name => !offered.includes(name))
+  if (foreign !== undefined) {
+    return fault(`has ${foreign}, which ${service} does not have here. ` + (offered.length === 0
+      ? 'It has no options: leave the field out.'
+      : `Its options: ${offered.join(', ')}.`))
+  }
+  if (new Set(names).size < names.length) return fault('has one twice. Send each once.')
+  const today = new Date().toISOString().slice(0, DATE_CHARACTERS)
+  const date = options.map(optionDate).find(date =>
+    date !== undefined && (date > today || !isDate(date)))
+  return date === undefined
+    ? undefined
+    : fault(`has ${date}, which is not a day of the past. Send one as YYYY-MM-DD.`)
+}
+
+const DATE_CHARACTERS = 10
+
+/** Whether a text of the form YYYY-MM-DD is a day of the calendar. */
+function isDate (text: string): boolean {
+  const date = new Date(`${text}T00:00:00Z`)
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text)
 }
 
 /** The inputs of a body, and their ids if any has one. */
@@ -157,6 +196,7 @@ function fingerprint (request: JobRequest, key: KeyObject): string {
     'v1', request.service, request.country, request.forceFresh, request.webhookUrl, metadata,
     // Requests without it keep the fingerprint that they had before the option existed.
     ...request.deadlineSeconds === undefined ? [] : [request.deadlineSeconds],
+    ...request.options === undefined ? [] : [request.options],
   ]
   const hmac = createHmac('sha256', key).update(JSON.stringify(options))
   updateWithList(hmac, request.inputs)
@@ -199,10 +239,14 @@ const isSandboxInput: Readonly<Record<ContactKind, (input: string) => boolean>> 
  * prices. Live keys have no sandbox inputs.
  */
 function sandboxRefusal (
-  { service, inputs }: JobRequest, mode: Mode, prices: Prices
+  { service, inputs, options = [] }: JobRequest, mode: Mode,
+  { prices, optionPrices }: Pick<Settings, 'prices' | 'optionPrices'>
 ): ApiError | undefined {
   const { kind } = SERVICE_DEFINITIONS[service]
   if (mode !== 'test' || !inputs.some(isSandboxInput[kind])) return undefined
-  const requiredMicros = unitPriceMicros(prices, service, 'live') * inputs.length
+  const priced = options.filter(option => optionPrices[optionName(option)] !== undefined)
+  const rowMicros = unitPriceMicros(prices, service, 'live') +
+    optionsPriceMicros(optionPrices, priced, 'live')
+  const requiredMicros = rowMicros * inputs.length
   return { code: 'insufficient_balance', more: { requiredMicros, availableMicros: 0 } }
 }

@@ -15,7 +15,7 @@ import {
 } from './negotiation.ts'
 import { sendError } from './response.ts'
 import { ID_COLUMN } from '../../schemas/api/columns.ts'
-import { columnsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
+import { columnsOf, jsonFieldsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import { createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts'
 import { parquetPieces } from '../jobs/results/result-parquet.ts'
@@ -122,9 +122,9 @@ const NO_HEADER = { metadata: {}, webhookUrl: '' }
 async function fileStream (
   deps: IngestDeps, { job, manifest }: FoundResults, { form, safe, selection }: FileExchange
 ): Promise<Readable> {
-  const { keep, columns, isWhole, original, ids } = selection
+  const { keep, columns, isWhole, original, ids, options: chosen } = selection
   if (form === 'csv') {
-    const whole = { safe, original, ids }
+    const whole = { safe, original, ids, options: chosen }
     const options = isWhole ? whole : { ...whole, keep, columns }
     // The first piece is the header line, for which no row is read.
     return streamFrom(await startPieces(deps.csvStream(job, manifest, options), 2))
@@ -315,6 +315,8 @@ export type ResultSelection = {
   readonly original?: readonly string[]
   /** Whether the inputs of the job have ids. */
   readonly ids: boolean
+  /** The options that the job has chosen. */
+  readonly options: readonly string[] | undefined
   /** Part of the entity tag, different for each selection. */
   readonly word: string
 }
@@ -346,12 +348,16 @@ export async function listsInQuery (request: FastifyRequest): Promise<void> {
 
 /** The selection of a validated query, or the error for a column that the results do not have. */
 export function selectionOf (
-  query: ResultsQuery, { service, ids, form }: {
-    readonly service: ServiceSlug, readonly ids: boolean, readonly form: ResultForm
+  query: ResultsQuery, { service, ids, options, form }: {
+    readonly service: ServiceSlug
+    readonly ids: boolean
+    readonly options?: readonly string[] | undefined
+    readonly form: ResultForm
   }
 ): ResultSelection | ApiError {
   const isJson = form === 'json' || form === 'jsonl'
-  const available = isJson ? rowFieldsOf(service, { ids }) : columnsOf(service, { ids })
+  const fieldsOf = isJson ? jsonFieldsOf : columnsOf
+  const available = fieldsOf(service, { ids, options })
   const isJoinedFile = !isJson && query.join !== undefined
   const { columns = isJoinedFile ? joinedColumns(available) : available } = query
   const foreign = columns.find(name => !available.includes(name))
@@ -388,6 +394,7 @@ export function selectionOf (
     keep,
     columns,
     ids,
+    options,
     isWhole: keep === undefined && query.columns === undefined,
     word: createHash('sha256').update(JSON.stringify(key)).digest('hex').slice(0, 16),
   }
@@ -398,7 +405,7 @@ export function selectionOf (
  * submitted input. The id is the cell after those of the service.
  */
 export function createRowShape (
-  service: ServiceSlug, columns: readonly string[] = rowFieldsOf(service)
+  service: ServiceSlug, columns: readonly string[]
 ): (cells: readonly string[]) => ResultRow {
   const fields = rowFieldsOf(service, { ids: true })
   const [sourceAt, checksAt] = [fields.indexOf('source'), fields.indexOf('checks')]

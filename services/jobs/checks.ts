@@ -134,7 +134,7 @@ export type VendorPreset = {
   readonly key: { readonly setting: VendorKey, readonly about: string, readonly form?: string }
   readonly checks: readonly (keyof typeof CHECKS)[]
   /** The description with the placeholders of the key, in the form of HTTP_PROVIDERS. */
-  readonly vendor: object
+  readonly vendor: { readonly options?: Readonly<Record<string, unknown>> }
 }
 
 export type VendorKey = `VENDOR_${string}_KEY`

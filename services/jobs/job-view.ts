@@ -48,6 +48,7 @@ export function jobBody (
     chargedMicros: job.chargedMicros,
     releasedMicros: job.releasedMicros,
     metadata: { ...header.metadata },
+    ...header.options && { options: [...header.options] },
     completedAt: job.ended ? new Date(job.endedAtMs).toISOString() : null,
     hasOriginalColumns: header.columns !== undefined,
     erasedAt: timeOf(erasure?.erasedAtMs),

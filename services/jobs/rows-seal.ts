@@ -75,7 +75,7 @@ export function boundOf (
   return hash.update(`${duplicates};${block.inputs};${block.firstRow}`).digest()
 }
 
-/** Metadata, webhook address and columns of a job; visible only to its organization. */
+/** What a job is labelled with and asks for; visible only to its organization. */
 export type JobHeader = {
   readonly metadata: Readonly<Record<string, string>>
   /** Empty without a webhook. */
@@ -84,17 +84,19 @@ export type JobHeader = {
   readonly columns?: readonly string[]
   /** Whether the references of the rows are ids that the caller gave them. */
   readonly ids?: true
+  /** The options that the job has chosen, sorted. */
+  readonly options?: readonly string[]
 }
 
 /** Seals the header under `headerKeyOf` the data key; returns no bytes for an empty one. */
 export function sealHeader (
   headerKey: Buffer, owner: { readonly tenant: string, readonly job: string }, header: JobHeader
 ): Buffer {
-  const { metadata, webhookUrl, columns, ids } = header
+  const { metadata, webhookUrl, columns, ids, options } = header
   const isEmpty = webhookUrl === '' && Object.keys(metadata).length === 0 &&
-    columns === undefined && ids === undefined
+    columns === undefined && ids === undefined && options === undefined
   if (isEmpty) return Buffer.alloc(0)
-  const plain = Buffer.from(JSON.stringify({ metadata, webhookUrl, columns, ids }))
+  const plain = Buffer.from(JSON.stringify({ metadata, webhookUrl, columns, ids, options }))
   return seal(headerKey, headerAad(headerKey, owner), plain)
 }
 

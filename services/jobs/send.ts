@@ -137,7 +137,8 @@ function emissionOf (
   chunk: number
 ): Emission<'rows.submitted'> {
   const { submission, claimed, tokenVersion, chunks, header, partitions } = context
-  const { tenant, service, country, forceFresh, sample = false, idempotencyKey, feed } = submission
+  const { tenant, service, country, forceFresh, sample = false, options } = submission
+  const { idempotencyKey, feed } = submission
   const totalRows = submission.inputs.length
   const value = {
     tenant,
@@ -152,6 +153,7 @@ function emissionOf (
     submittedAt: claimed.nowMs,
     acceptBy: claimed.acceptByMs,
     forceFresh,
+    ...options && { options },
     sample,
     tokenVersion,
     idempotencyKey,

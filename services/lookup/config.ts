@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { optionPricesConfig } from '../jobs/options.ts'
 import { CHUNK_ROWS } from '../jobs/send.ts'
 import {
   defineConfig, pick, commonConfig, messageKeys, rootKeys,
@@ -41,6 +42,7 @@ export const lookupConfig = defineConfig({
     description: 'Unit prices in micros that differ from the defaults: JSON, service to micros.',
     examples: ['{"whatsapp":3500}'],
   }),
+  ...optionPricesConfig,
 })
 
 export type LookupConfig = Static<typeof lookupConfig>

@@ -29,7 +29,10 @@ export type LookupDeps = {
   readonly clock: Clock
   readonly lists?: ReadableLists
   readonly policy: (tenant: string) => Promise<TenantPolicy>
-  readonly unitPriceMicros: (tenant: string, service: ServiceSlug) => number
+  /** Of a row with the chosen options. */
+  readonly unitPriceMicros: (
+    tenant: string, service: ServiceSlug, options: readonly string[],
+  ) => number
   readonly batchRows: BatchRows
   /** Maximum number of messages in one call of `decide`. */
   readonly batch: number
@@ -120,7 +123,8 @@ async function accept (
   const { service } = coordinatesOf(head)
   const { feed } = head
   const { events, lowBalanceMicros, maxActiveJobs } = policy
-  const unitPriceMicros = feed?.unitPriceMicros ?? deps.unitPriceMicros(head.tenant, service)
+  const unitPriceMicros = feed?.unitPriceMicros ??
+    deps.unitPriceMicros(head.tenant, service, head.options ?? [])
   return await deps.store.accept(head.tenant, {
     id: head.job,
     service,

@@ -121,6 +121,7 @@ function batchesOf (
         batch: batches.length,
         quotedAt: terms.quotedAtMs,
         forceFresh: terms.forceFresh,
+        ...terms.options && { options: terms.options },
         tokenVersion: chunk.tokenVersion,
         freshnessMs: terms.freshnessMs,
         attempt: 0,

@@ -5,6 +5,7 @@ import { redisRecordCache } from '../cache/cache.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
+import { optionsPriceMicros } from '../jobs/options.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { readPrices, unitPriceMicros } from '../money/prices.ts'
 import { watchRedis } from '../runtime/platform/redis-meters.ts'
@@ -36,9 +37,12 @@ async function startLookup (
     clock,
     lists,
     policy: connectPolicies(state, config.MAX_ACTIVE_JOBS),
-    unitPriceMicros: (tenant, service) => isSampleTenant(tenant)
-      ? 0
-      : unitPriceMicros(prices, service, partsOf(tenant).mode),
+    unitPriceMicros: (tenant, service, options) => {
+      if (isSampleTenant(tenant)) return 0
+      const { mode } = partsOf(tenant)
+      return unitPriceMicros(prices, service, mode) +
+        optionsPriceMicros(config.OPTION_PRICES, options, mode)
+    },
     batchRows: batchRowsOf(config),
     batch: config.LOOKUP_BATCH_MESSAGES,
     onUndecidable: ({ tenant, job }, error) => log.error({ err: error, tenant, job },

@@ -53,6 +53,7 @@ export function jobTermsOf (
     job: head.job,
     lane,
     forceFresh: head.forceFresh,
+    options: head.options,
     quotedAtMs: head.submittedAt,
     freshnessMs,
     batchRows: batchRows(lane, coordinatesOf(head).service),

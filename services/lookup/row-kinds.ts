@@ -1,6 +1,7 @@
 import type { ListAction } from '../../schemas/api/contact-lists.ts'
-import type { NormalizedRows } from '../../schemas/types.ts'
+import type { Normalized, NormalizedRows } from '../../schemas/types.ts'
 import { type CachedRecord, isFresh } from '../cache/entries.ts'
+import { hasOptions } from '../jobs/options.ts'
 import type { ChunkCoordinates } from '../jobs/results/block.ts'
 import type { Lane } from '../topology.ts'
 
@@ -9,6 +10,7 @@ export type JobTerms = {
   readonly job: string
   readonly lane: Lane
   readonly forceFresh: boolean
+  readonly options?: Normalized['options']
   /** Redis time of the request, which decides whether hits are fresh. */
   readonly quotedAtMs: number
   readonly freshnessMs: number
@@ -55,7 +57,7 @@ export function usableHit (
   record: CachedRecord | undefined, terms: JobTerms
 ): CachedRecord | undefined {
   if (record === undefined || terms.forceFresh || record.job === terms.job) return undefined
-  return isFresh(record, terms) ? record : undefined
+  return isFresh(record, terms) && hasOptions(record.fields, terms.options) ? record : undefined
 }
 
 /** Counts each row of a chunk; those that lists refuse are free like invalid ones. */

@@ -16,7 +16,7 @@ const DEFAULT_PRICES_MICROS: Prices = {
 /**
  * 1,000 USD a row. Above it is a typing error; below it 100,000 rows stay far below 2^53 micros.
  */
-const MAX_PRICE_MICROS = 1_000_000_000
+export const MAX_PRICE_MICROS = 1_000_000_000
 
 const isSlug = (name: string): name is ServiceSlug =>
   (SERVICE_SLUGS as readonly string[]).includes(name)

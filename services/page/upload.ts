@@ -48,7 +48,7 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
         const [quote, balance, services] = await Promise.all([
           visit.client.quoteFile(file, options), visit.client.balance(), visit.client.services(),
         ])
-        const priceMicros = services.find(({ slug }) => slug === options.service)?.priceMicros ?? 0
+        const priceMicros = rowPriceMicros(services, options)
         const { availableMicros } = balance
         const { earlier } = request.query as UploadQuery
         const preflight = addUp(quote.preflight, readCounts(earlier))
@@ -123,6 +123,14 @@ async function readSheet (workbook: Buffer, tenant: string): Promise<string> {
   }
 }
 
+/** The price of a row with the chosen options. */
+function rowPriceMicros (services: readonly Service[], chosen: FileOptions): number {
+  const service = services.find(({ slug }) => slug === chosen.service)
+  const more = (service?.options ?? []).filter(({ name }) =>
+    chosen.options?.some(option => option.split(':')[0] === name))
+  return more.reduce((sum, { priceMicros }) => sum + priceMicros, service?.priceMicros ?? 0)
+}
+
 type Preflight = QuoteBody['preflight']
 type Counts = Readonly<Record<typeof COUNTED[number], number>>
 
@@ -166,6 +174,7 @@ function uploadOf ({ body, query }: FastifyRequest): Upload {
     delimiter: text('delimiter') as FileOptions['delimiter'] & string,
     header: text('header') === 'true',
     forceFresh: text('fresh') === 'true',
+    ...(text('options') === '' ? {} : { options: text('options').split(',') }),
     ...(text('country') === '' ? {} : { countryCode: text('country') }),
     ...(text('deadline') === '' ? {} : { deadline: Number(text('deadline')) }),
     ...(text('webhook') === '' ? {} : { webhook_url: text('webhook') }),
@@ -238,6 +247,7 @@ function choices (services: readonly Service[]): Html {
       <label>Country ${select('country', '', COUNTRIES)}</label>
     </div>
     <p class="hint">The country of numbers that do not start with + or 00.</p>
+    ${services.filter(({ options }) => options.length > 0).map(optionChoices)}
     <p class="notice warn" id="national" role="status" hidden>Some numbers do not start with +.
       Choose their country: without it they end as not readable.</p>
     <div class="table" id="sample" role="region" aria-label="First lines of the file" tabindex="0">
@@ -254,6 +264,29 @@ function choices (services: readonly Service[]): Html {
       <label class="check"><input type="checkbox" name="fresh"> Check every contact live, even if
         it is in the cache</label>
     </details>`
+}
+
+/** What an option finds out, in words. */
+const OPTIONS: Readonly<Record<string, string>> = {
+  line_status: 'Is it in service and reachable now?',
+  sim_swap: 'Was its SIM changed lately?',
+  call_forwarding: 'Are calls forwarded?',
+  reassigned_number: 'Does somebody else have it now, since the date',
+  sms_pumping_risk: 'Is it used to inflate SMS traffic?',
+}
+
+/** The priced options of a service, which are shown while it is chosen. */
+function optionChoices ({ slug, options }: Service): Html {
+  return html`<fieldset class="options" data-service="${slug}" hidden>
+    <legend>Find out more about each number</legend>
+    ${options.map(({ name, priceMicros }) => html`<label class="check">
+      <input type="checkbox" name="option" value="${name}"> ${OPTIONS[name] ?? name}
+      (${money(priceMicros)} more per row)</label>
+      ${name === 'reassigned_number' && html`<label>Date of the consent or the last contact
+        <input type="date" name="since-${slug}"></label>`}`)}
+    <p class="hint">A row is charged if every chosen question has an answer; otherwise it ends as
+      unknown, free.</p>
+  </fieldset>`
 }
 
 type Quote = {

@@ -5,6 +5,7 @@ import { partsOf } from '../accounts/tenant.ts'
 import type { RecordCache } from '../cache/cache.ts'
 import { type CachedRecord, type CheckedRecord, isFresh } from '../cache/entries.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
+import { hasOptions } from '../jobs/options.ts'
 import { CHUNK_ROWS } from '../jobs/send.ts'
 import { coordinatesOf, createBlock } from '../jobs/results/block.ts'
 import {
@@ -320,10 +321,12 @@ async function storeVerdicts (
   }
 }
 
-/** Whether a cached record is of the same job, or fresh enough for it. */
+/** Whether a cached record is of the same job, or has what it asks for and is fresh enough. */
 function isUsable (record: CachedRecord, { value }: VerificationBatch): boolean {
   if (record.job === value.job) return true
-  return isFresh(record, { quotedAtMs: value.quotedAt, freshnessMs: value.freshnessMs })
+  const { options, quotedAt, freshnessMs } = value
+  return hasOptions(record.fields, options) &&
+    isFresh(record, { quotedAtMs: quotedAt, freshnessMs })
 }
 
 /** Rows with an identical verdict share one record object, which the cache serializes once. */
@@ -364,9 +367,13 @@ function subjectAt ({ value, rows }: VerificationBatch, position: number): Check
   }
 }
 
-/** Service and mode of the batch. */
-export function kindOf ({ service, tenant }: Retry): Pick<CheckRequest, 'service' | 'mode'> {
-  return { service: service as ServiceSlug, mode: partsOf(tenant).mode }
+/** Service, mode and options of the batch. */
+export function kindOf (
+  { service, tenant, options }: Retry
+): Pick<CheckRequest, 'service' | 'mode' | 'options'> {
+  return {
+    service: service as ServiceSlug, mode: partsOf(tenant).mode, ...options && { options },
+  }
 }
 
 /** Tenant, service and tokens for the cache entries of all positions, or of some. */

@@ -3,6 +3,7 @@ import {
 } from '../cache/evidence.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { ProviderLists, ProviderName } from '../jobs/checks.ts'
+import { hasOptions, optionDate, optionName } from '../jobs/options.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
   type BatchOptions, type Provider, ProviderError, type ProviderFailure, type ProviderRow,
@@ -18,6 +19,8 @@ export type Factories = Readonly<Partial<Record<ProviderName, () => Provider>>>
 export type CheckRequest = {
   readonly service: ServiceSlug
   readonly mode: 'live' | 'test'
+  /** The priced options of the job; only providers that answer all of them are asked. */
+  readonly options?: readonly string[] | undefined
   /** Whose rows they are. */
   readonly tenant?: string
   readonly signal: AbortSignal
@@ -86,7 +89,7 @@ export function createChecker (options: CheckerOptions): Checker {
   const second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, providerOf)
   const check: Checker = async (rows, request) => {
     const { mode, isLast = false, ...terms } = request
-    const { service, submissions } = terms
+    const { service, submissions, options: chosen } = terms
     const asking = { ...terms, isLast, metrics: options.metrics }
     const checkBy = async (list: readonly ResilientProvider[], some: readonly ProviderRow[]) =>
       await checkWithFallback(list, some, asking)
@@ -94,8 +97,9 @@ export function createChecker (options: CheckerOptions): Checker {
       const sandbox = providerOf('PROVIDERS', 'sandbox', service)
       return resultOf(rows, await checkBy([sandbox], rows), isLast)
     }
-    const others = second.get(service) ?? []
-    const listed = first.get(service) ?? []
+    const others = answering(second.get(service) ?? [], chosen)
+    const listed = answering(first.get(service) ?? [], chosen)
+    if (listed.length === 0 && chosen !== undefined) return { kind: 'rejected' }
     const submitted = bySubmission(rows, submissions)
     const collected = await Promise.all([...submitted].map(async ([submission, some]) => {
       const id = String(submission.provider)
@@ -123,6 +127,14 @@ export function createChecker (options: CheckerOptions): Checker {
     mode === 'live' && [first, second].flatMap((lists) => lists.get(service) ?? [])
       .some((provider) => provider.takesBatches === true)
   return Object.assign(check, { isOffline, takesBatches })
+}
+
+/** The providers that answer all options. */
+function answering (
+  list: readonly ResilientProvider[], options: readonly string[] = []
+): readonly ResilientProvider[] {
+  return list.filter(provider =>
+    options.every(option => provider.options?.includes(optionName(option)) === true))
 }
 
 /** The rows of each submission. */
@@ -261,7 +273,7 @@ function resultOf (
 
 /** A provider with its resilience policies; `id` is its label in operators' metrics. */
 type ResilientProvider =
-  Pick<Provider, 'services' | 'maxRows' | 'isOffline' | 'takesBatches'> & {
+  Pick<Provider, 'services' | 'maxRows' | 'options' | 'isOffline' | 'takesBatches'> & {
     readonly id: string
     readonly check: Check
     /** `check` of a provider that takes batches, with the limits for answers of submissions. */
@@ -270,6 +282,7 @@ type ResilientProvider =
 
 type FallbackOptions = BatchOptions & {
   readonly service: ServiceSlug
+  readonly options?: readonly string[] | undefined
   readonly tenant?: string
   readonly signal: AbortSignal
   readonly metrics?: Pick<Metrics, 'count' | 'observe'> | undefined
@@ -384,7 +397,7 @@ async function checkMeasured (
   options: FallbackOptions
 ): Promise<Answers | ProviderFailure> {
   const { metrics, ...more } = options
-  const { service } = more
+  const { service, options: chosen = [] } = more
   const call = more.submission === undefined ? check : collect ?? check
   const startedMs = performance.now()
   const requested = new Set(rows.map(({ row }) => row))
@@ -394,7 +407,7 @@ async function checkMeasured (
     const found: Answers = { answers: new Map(), retry: new Map() }
     for (const { row, verdict, retry } of await call(rows, more)) {
       if (!requested.has(row)) continue
-      const sold = verdictFor(service, verdict)
+      const sold = withOptions(verdictFor(service, verdict), chosen)
       // A provider that does not say what it checked is a vendor.
       found.answers.set(row, sold.evidence === undefined
         ? { ...sold, evidence: BY_VENDOR[sold.status] }
@@ -455,6 +468,19 @@ function withCarrier (verdict: ProviderVerdict): ProviderVerdict {
   const unknown = { ...verdict, status: 'unknown', reason, confidence: 0 } as const
   withoutCarrier.set(verdict, unknown)
   return unknown
+}
+
+/**
+ * The verdict if it has the answers of all options, with the dates that they are about, else
+ * `unknown`: the options are a part of what the job buys for each row.
+ */
+function withOptions (verdict: ProviderVerdict, options: readonly string[]): ProviderVerdict {
+  if (options.length === 0 || verdict.status === 'unknown') return verdict
+  const since = options.map(optionDate).find(date => date !== undefined)
+  const fields = { ...verdict.fields, ...since !== undefined && { reassigned_since: since } }
+  if (hasOptions(fields, options)) return { ...verdict, fields }
+  const reason = verdict.status === 'invalid' ? verdict.reason : 'option_not_answered'
+  return { ...verdict, status: 'unknown', reason, confidence: 0 }
 }
 
 const UNCLEAR: ProviderVerdict = {

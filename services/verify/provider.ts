@@ -1,5 +1,6 @@
 import type { ServiceSlug } from '../topology.ts'
 import type { CheckedRecord } from '../cache/entries.ts'
+import type { OptionName } from '../jobs/options.ts'
 
 /** One contact to check. Answers repeat `row`, by which they are matched. */
 export type ProviderRow = {
@@ -77,6 +78,8 @@ export type BatchOptions = {
 
 export type CheckOptions = BatchOptions & {
   readonly service: ServiceSlug
+  /** The priced options of the job: what else to find out about its rows. */
+  readonly options?: readonly string[] | undefined
   /** Whose rows they are, where tenants share what a provider can do at once. */
   readonly tenant?: string
   /** Ends the check early; the provider then fails with `timeout`. */
@@ -96,6 +99,8 @@ export type Provider = {
   readonly services: readonly ServiceSlug[]
   /** Maximum number of rows per call; unlimited if left out. */
   readonly maxRows?: number
+  /** The options that it answers; none if left out. */
+  readonly options?: readonly OptionName[]
   /** Its checks are free and need no network, so they need no lease. */
   readonly isOffline?: true
   /**

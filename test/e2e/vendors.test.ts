@@ -41,7 +41,9 @@ beforeAll(async () => {
     RETRY_DEADLINE_MS: '300',
     PROVIDER_RETRIES: '0',
     PROVIDER_OPEN_PERCENT: '99',
-  }, { stages: ['ingest', 'verify'] })
+    PRICES: JSON.stringify({ 'phone-validation': 2_000 }),
+    OPTION_PRICES: JSON.stringify({ sim_swap: 100_000, line_status: 9_000, reassigned_number: 1 }),
+  }, { stages: ['ingest', 'lookup', 'verify'] })
 })
 afterAll(async () => {
   await environment.stop()
@@ -83,6 +85,73 @@ async function runAll () {
     return job
   }))
 }
+
+describe('a job with options', () => {
+  const verify = async (inputs: readonly string[], options: readonly string[] = []) => {
+    const { id, preflight } = await environment.live.createJob({
+      service: 'phone-validation', inputs, ...options.length > 0 && { options },
+    })
+    const { chargedMicros } = await environment.live.waitForEnd(id)
+    await readAll(id)
+    return { id, hits: preflight.cacheHits, quoted: preflight.maxQuoteMicros, chargedMicros }
+  }
+  const cellsOf = async (id: string, columns: readonly string[]) => {
+    const { data } = await environment.live.resultsPage(id)
+    return data.map(row => columns.map(name => row[name]))
+  }
+
+  it('pays their prices for the rows that they answer, and has their columns', async () => {
+    const { id, quoted, chargedMicros } = await verify(
+      ['+12127390000', '+12127390008', '+12127390001', 'nobody'], ['sim_swap', 'line_status'])
+    expect([quoted, chargedMicros]).toEqual([3 * 111_000, 111_000])
+    const columns = ['status', 'reason', 'line_type', 'line_status', 'sim_swap']
+    expect(await cellsOf(id, columns)).toEqual([
+      ['valid', 'assigned_range', 'mobile', 'reachable', 'true'],
+      ['unknown', 'option_not_answered', 'mobile', null, null],
+      ['unknown', 'unassigned_range', null, null, null],
+      ['invalid', 'not_a_phone_number', null, null, null],
+    ])
+    const csv = await environment.live.results(id)
+    expect(csv.split('\r\n')[0]).toMatch(
+      /,voip_type,line_status,sim_swap,sim_swap_period,sim_swapped_at$/)
+    expect((await environment.live.job(id)).options).toEqual(['line_status', 'sim_swap'])
+  })
+
+  it('takes what is cached only if it has the options, and has its answers cached', async () => {
+    const number = '+12127391000'
+    const [first, second] = ['2026-01-01', '2026-01-02'].map(day => [`reassigned_number:${day}`])
+    const bought = { hits: 0, chargedMicros: 2_001 }
+    expect(await verify([number])).toMatchObject({ hits: 0, chargedMicros: 2_000 })
+    expect(await verify([number], first)).toMatchObject(bought)
+    expect(await verify([number], first)).toMatchObject({ hits: 1, chargedMicros: 0 })
+    expect(await verify([number], second)).toMatchObject(bought)
+    expect(await verify([number], ['sim_swap'])).toMatchObject({ hits: 0, chargedMicros: 102_000 })
+    const plain = await verify([number])
+    expect(plain).toMatchObject({ hits: 1, chargedMicros: 0 })
+    expect(await cellsOf(plain.id, ['status', 'sim_swap'])).toEqual([['valid', undefined]])
+    expect(vendors.purchases).toHaveLength(4)
+  })
+
+  it.each([
+    ['whatsapp', ['sim_swap'], 'It has no options: leave the field out.'],
+    ['phone-validation', ['call_forwarding'],
+      'Its options: line_status, sim_swap, reassigned_number.'],
+    ['phone-validation', ['reassigned_number'], 'options'],
+    ['phone-validation', ['reassigned_number:2026-02-30'], 'not a day of the past'],
+    ['phone-validation', ['reassigned_number:2999-01-01'], 'not a day of the past'],
+    ['phone-validation', ['sim_swap', 'sim_swap'], 'options has one twice'],
+    ['phone-validation', ['reassigned_number:2026-01-01', 'reassigned_number:2026-01-02'],
+      'options has one twice'],
+  ])('is refused: %s with %j', async (service, options, message) => {
+    await expect(environment.live.createJob({ service, inputs: ['+12127390000'], options }))
+      .rejects.toMatchObject({
+        status: 400,
+        code: 'invalid_request',
+        message: expect.stringContaining(message) as unknown,
+      })
+    expect(vendors.calls).toEqual([])
+  })
+})
 
 describe('jobs of the presets', () => {
   it('end with the verdicts of the vendors, charged once each', async () => {

@@ -237,13 +237,14 @@ export function readFileOptions (entries: OptionEntries): FileRequest {
     else if (value !== '') options.set(name, value)
   }
   const {
-    column, header, delimiter, sheet, forceFresh, sample, deadline, ...texts
+    column, header, delimiter, sheet, forceFresh, sample, options: chosen, deadline, ...texts
   } = Object.fromEntries(options)
   return {
     csv: { column, header: headerOf(header), delimiter: delimiterOf(delimiter), sheet },
     fields: {
       ...texts,
       ...forceFresh === undefined ? {} : { forceFresh: BOOLEANS.get(forceFresh) ?? forceFresh },
+      ...chosen === undefined ? {} : { options: chosen.split(',') },
       ...sample === undefined ? {} : { sample: BOOLEANS.get(sample) ?? sample },
       ...deadline === undefined ? {} : { deadline: numberOf(deadline) },
       ...labels.length === 0 ? {} : { metadata: Object.fromEntries(labels) },

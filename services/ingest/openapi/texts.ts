@@ -41,6 +41,7 @@ const TEST_INPUTS = `| input with a test key | outcome |
 | phone ending in \`0005\` | the check is unavailable: retried for 15 minutes, then unknown |
 | phone ending in \`0006\` | the check times out: retried for 15 minutes, then unknown |
 | phone ending in \`0007\` | valid and ported; for messengers \`invalid\`, not registered |
+| phone ending in \`0008\` | valid; \`unknown\`, \`option_not_answered\`, for a job with options |
 | e-mail \`invalid@...\` | the mailbox does not exist |
 | e-mail \`risky@...\` | the domain accepts mail for any name |
 | e-mail \`unknown@...\` | the check has no verdict |

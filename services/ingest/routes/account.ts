@@ -1,5 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import { BalanceSchema } from '../../../schemas/api/balance.ts'
+import { OPTION_COLUMNS } from '../../../schemas/api/columns.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   type ChecksBody, type ServicesBody, ServicesSchema,
@@ -12,6 +13,7 @@ import type { Journal } from '../../../schemas/types.ts'
 import type { Mode } from '../../accounts/tenant.ts'
 import { type Checks, limitationsOf } from '../../jobs/checks.ts'
 import type { ListsManifest } from '../../jobs/lists-folder.ts'
+import { offeredOptions, optionsPriceMicros } from '../../jobs/options.ts'
 import { referenceDataFor } from '../../jobs/reference-data.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
 import { SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
@@ -82,13 +84,20 @@ export function getServicesRoute (deps: IngestDeps, settings: Settings): RouteOp
 
 /** All services, as keys of this mode may use them. */
 export function servicesBody (
-  { prices, checks }: Pick<Settings, 'prices' | 'checks'>, mode: Mode, lists?: ListsManifest
+  settings: Pick<Settings, 'prices' | 'checks' | 'optionPrices' | 'providers'>, mode: Mode,
+  lists?: ListsManifest
 ): ServicesBody {
+  const { prices, checks, optionPrices } = settings
   const data = SERVICE_SLUGS.map(slug => ({
     slug,
     inputKind: SERVICE_DEFINITIONS[slug].kind,
     priceMicros: unitPriceMicros(prices, slug, mode),
     columns: [...SERVICE_DEFINITIONS[slug].columns],
+    options: offeredOptions(slug, { ...settings, mode }).map(name => ({
+      name,
+      priceMicros: optionsPriceMicros(optionPrices, [name], mode),
+      columns: [...OPTION_COLUMNS[name]],
+    })),
     configured: mode === 'test' || checks.has(slug),
     ...checksBody(checks, slug, mode),
     data: referenceDataFor(SERVICE_DEFINITIONS[slug].kind, Date.now(), lists),

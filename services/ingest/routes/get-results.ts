@@ -95,8 +95,8 @@ async function send (
   deps: IngestDeps, found: FoundResults, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  const { columns, ids = false } = await deps.openHeader(found.job)
-  const selected = selectionOf(query, { service: found.job.service, ids, form })
+  const { columns, ids = false, options } = await deps.openHeader(found.job)
+  const selected = selectionOf(query, { service: found.job.service, ids, options, form })
   if ('code' in selected) return sendError(reply, selected)
   if (query.join !== undefined && columns === undefined) return sendError(reply, NOT_FROM_A_FILE)
   const selection = { ...selected, ...query.join && columns && { original: columns } }

@@ -5,6 +5,7 @@ import {
 import { unpackChecks } from '../../cache/evidence.ts'
 import { extensionOf, vanityOf } from '../../phone/cell.ts'
 import type { ServiceSlug } from '../../topology.ts'
+import { allOptionColumns, optionColumns } from '../options.ts'
 
 /** The kind of input of a service. */
 export type ContactKind = 'phone' | 'email'
@@ -19,25 +20,42 @@ export const SERVICE_DEFINITIONS = {
   'email-validation': { kind: 'email', columns: SERVICE_COLUMNS['email-validation'] },
 } as const satisfies Record<ServiceSlug, { kind: ContactKind, columns: readonly string[] }>
 
-/** Whether the inputs of a job have ids. */
-type JobColumns = { readonly ids?: boolean | undefined }
+/** What the columns of a job depend on beside its service. */
+export type JobColumns = {
+  /** Whether its inputs have ids. */
+  readonly ids?: boolean | undefined
+  /** The options it has chosen. */
+  readonly options?: readonly string[] | undefined
+}
 
-/** All columns of a service's result file, in order. */
+/** All columns of a job's result file, in order. */
 export function columnsOf (
-  service: ServiceSlug, { ids = false }: JobColumns = {}
+  service: ServiceSlug, { ids = false, options }: JobColumns = {}
 ): readonly string[] {
   const { columns } = SERVICE_DEFINITIONS[service]
-  return [...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...columns, ...ids ? [ID_COLUMN] : []]
+  return [
+    ...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...columns, ...optionColumns(options),
+    ...ids ? [ID_COLUMN] : [],
+  ]
+}
+
+/** The fields of a job's rows in JSON: the columns of its file, and `checks`. */
+export function jsonFieldsOf (
+  service: ServiceSlug, { ids = false, options }: JobColumns = {}
+): readonly string[] {
+  return [...columnsOf(service, { options }), 'checks', ...ids ? [ID_COLUMN] : []]
 }
 
 /**
- * The fields of a row of a service: the columns of its file, then `checks`, for JSON only, and the
- * id, which a row that is read `withReference` has there.
+ * The fields of a stored row of a service: the columns of every job of it, `checks`, the columns of
+ * all options, and the id, which a row that is read `withReference` has there.
  */
 export function rowFieldsOf (
-  service: ServiceSlug, { ids = false }: JobColumns = {}
+  service: ServiceSlug, { ids = false }: Pick<JobColumns, 'ids'> = {}
 ): readonly string[] {
-  return [...columnsOf(service), 'checks', ...ids ? [ID_COLUMN] : []]
+  return [
+    ...columnsOf(service), 'checks', ...allOptionColumns(service), ...ids ? [ID_COLUMN] : [],
+  ]
 }
 
 /**

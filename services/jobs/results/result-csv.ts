@@ -5,18 +5,18 @@ import { csvCell, CsvWriter } from './csv.ts'
 import {
   type MergedChunk, columnsIn, createNumberReader, oncePerBlock, createCellReader, referenceAt,
 } from './merge.ts'
-import { columnsOf, INPUT_COLUMNS, rowFieldsOf } from './columns.ts'
+import { columnsOf, INPUT_COLUMNS, type JobColumns, rowFieldsOf } from './columns.ts'
 import { ID_COLUMN } from '../../../schemas/api/columns.ts'
 import type { Job } from '../job.ts'
 import type { ReadChunk } from './read-chunks.ts'
 
 /**
  * `safe` guards cells against formulas; `columns` and `keep` select cells and rows; `original` puts
- * the customer's columns of these names before them; `ids` adds the ids of the inputs.
+ * the customer's columns of these names before them; `ids` adds the ids of the inputs, `options`
+ * the columns of the options of the job.
  */
-export type CsvOptions = {
+export type CsvOptions = JobColumns & {
   readonly safe?: boolean
-  readonly ids?: boolean
   readonly columns?: readonly string[]
   readonly keep?: ((cells: readonly string[]) => boolean) | undefined
   readonly original?: readonly string[] | undefined
@@ -25,8 +25,8 @@ export type CsvOptions = {
 /** Lines of some rows of a chunk, and the index of the first row after them. */
 type CsvPiece = { readonly lines: Buffer, readonly nextRow: number }
 
-function columnNames (job: Job, { columns, original, ids }: CsvOptions): readonly string[] {
-  const all = columnsOf(job.service, { ids })
+function columnNames (job: Job, { columns, original, ...more }: CsvOptions): readonly string[] {
+  const all = columnsOf(job.service, more)
   return columns ?? (original === undefined ? all : joinedColumns(all))
 }
 
@@ -42,7 +42,8 @@ type EncodeChunk = (chunk: ReadChunk, from: number) => CsvPiece
 
 /** Creates an encoder: of whole chunks without reading their cells, which takes far longer. */
 export function createCsv (job: Job, options: CsvOptions): EncodeChunk {
-  if (options.columns !== undefined || options.keep !== undefined) {
+  const { columns, keep, options: chosen = [] } = options
+  if (columns !== undefined || keep !== undefined || chosen.length > 0) {
     return createSelectedCsv(job, options)
   }
   const { safe = false, ids = false, original } = options

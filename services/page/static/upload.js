@@ -26,6 +26,10 @@ for (const name of ['header', 'column', 'service', 'country', 'webhook', 'deadli
   fields?.[name].addEventListener('change', changed)
 }
 
+for (const input of form?.querySelectorAll('.options input') ?? []) {
+  input.addEventListener('change', clear)
+}
+
 async function readFile () {
   const [given] = fields.file.files
   clear()
@@ -48,6 +52,7 @@ async function readFile () {
   fields.column.value = String(column)
   chooseService(kind)
   showCountry()
+  showOptions()
   showSample()
   chosen.hidden = false
   ask.disabled = false
@@ -126,6 +131,7 @@ function changed ({ target: { name } }) {
     if (fitting !== undefined) fields.column.value = String(fitting.column)
   }
   showCountry()
+  showOptions()
   showSample()
 }
 
@@ -144,6 +150,21 @@ function showColumns () {
   fields.column.replaceChildren(...namesOf(file.rows, fields.header.checked)
     .map((name, index) => element('option', name, { value: String(index) })))
   if (before !== '') fields.column.value = before
+}
+
+function showOptions () {
+  for (const set of form.querySelectorAll('.options')) {
+    set.hidden = set.dataset.service !== fields.service.value
+  }
+}
+
+/** The chosen options of the service, as the interface writes them. */
+function chosenOptions () {
+  const { value: service } = fields.service
+  const checked = form.querySelectorAll(`.options[data-service="${service}"] [name=option]:checked`)
+  return [...checked].map(({ value }) => value === 'reassigned_number'
+    ? `${value}:${fields[`since-${service}`].value}`
+    : value).join(',')
 }
 
 function showCountry () {
@@ -291,6 +312,7 @@ function options () {
     webhook: fields.webhook.value,
     deadline: fields.deadline.value,
     fresh: fields.fresh.checked,
+    options: chosenOptions(),
     file: file.name,
   }
 }

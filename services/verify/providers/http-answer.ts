@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { columnsOf } from '../../jobs/results/columns.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import type { ServiceSlug } from '../../topology.ts'
-import type { ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
+import type { CheckOptions, ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
 import { type HttpVendor, VENDOR_COLUMNS, vendorWordsOf } from './http-vendor.ts'
 
 /** The value at a JSON pointer (RFC 6901), undefined if there is none. */
@@ -30,9 +30,8 @@ type RequestedRow = {
   readonly reference: number
 }
 
-export type Requested = {
+export type Requested = Pick<CheckOptions, 'service' | 'options'> & {
   readonly requested: readonly RequestedRow[]
-  readonly service: ServiceSlug
 }
 
 /** Entries of a response beyond two for each row. */
@@ -51,14 +50,14 @@ const SLICE_ENTRIES = 250
  * contain no free text of the vendor.
  */
 export async function readAnswers (
-  vendor: HttpVendor, body: unknown, { requested, service }: Requested
+  vendor: HttpVendor, body: unknown, { requested, service, options }: Requested
 ): Promise<readonly ProviderAnswer[]> {
   const { rows } = vendor.response
   const entries: readonly Entry[] =
     rows === undefined ? [['', body]] : entriesOf(at(body, rows))
   if (entries.length > maxEntries(requested.length)) return []
   const find = finderOf(vendor, requested)
-  const read = verdictReader(vendor, service)
+  const read = verdictReader(vendor, { service, options })
   const verdicts = new Map<number, ProviderVerdict>()
   for (const [index, [key, entry]] of entries.entries()) {
     if (index % SLICE_ENTRIES === SLICE_ENTRIES - 1) await yieldToEventLoop('bulk')
@@ -131,12 +130,12 @@ function contactKey (contact: string): string {
   return text.includes('@') ? text : text.replace(/\D/g, '').replace(/^00/, '')
 }
 
-function verdictReader (vendor: HttpVendor, service: ServiceSlug) {
+function verdictReader (vendor: HttpVendor, terms: Omit<Requested, 'requested'>) {
   const { verdict, reason = [] } = vendor.response
   const reasons = Array.isArray(reason) ? reason : [reason]
-  const fieldsOf = fieldsReader(vendor, service)
+  const fieldsOf = fieldsReader(vendor, terms)
   // A vendor may name the field of a verdict after what was checked.
-  const pointer = verdict.pointer.replaceAll('{service}', service)
+  const pointer = verdict.pointer.replaceAll('{service}', terms.service)
   return (entry: unknown): ProviderVerdict => {
     const text = textOf(at(entry, pointer))
     if (text === undefined) return NO_ANSWER
@@ -155,8 +154,10 @@ function verdictReader (vendor: HttpVendor, service: ServiceSlug) {
 /** The confidence of a vendor that does not state one, 0 to 100. */
 const DEFAULT_CONFIDENCE = 90
 
-function fieldsReader (vendor: HttpVendor, service: ServiceSlug) {
-  const columns = columnsOf(service)
+function fieldsReader (
+  vendor: HttpVendor, { service, options }: Omit<Requested, 'requested'>
+) {
+  const columns = columnsOf(service, { options })
   const words = vendorWordsOf(vendor)
   const known = Object.entries(vendor.response.fields ?? {})
     .filter(([column]) => columns.includes(column))

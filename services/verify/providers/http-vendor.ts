@@ -4,6 +4,7 @@ import { Errors } from 'typebox/schema'
 import {
   LINE_TYPES, PROVIDER_REASONS, ROW_STATUSES, VOIP_TYPES,
 } from '../../../schemas/api/verdicts.ts'
+import { OPTION_NAMES, type OptionName } from '../../jobs/options.ts'
 import { columnsOf, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { publicPath } from '../../runtime/platform/config.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
@@ -76,6 +77,9 @@ const batch = Type.Object({
   rate: maybe(rate),
 }, closed)
 
+/** What a priced option adds to the query of a request; commas join texts of one name. */
+const option = Type.Object({ query: words(text) }, closed)
+
 /** The schema of a vendor, without the details of `AUTH`. */
 const VENDOR = Type.Object({
   id: Type.Integer({ minimum: 1, maximum: 999_999 }),
@@ -112,6 +116,10 @@ const VENDOR = Type.Object({
       otherwise: maybe(failure),
     }, closed)),
   }, closed)),
+  options: maybe(Type.Object(
+    Object.fromEntries(OPTION_NAMES.map(name => [name, maybe(option)])) as
+      Record<OptionName, Type.TOptional<typeof option>>,
+    closed)),
   timeoutMs: maybe(Type.Integer({ minimum: 1 })),
   concurrency: maybe(Type.Integer({ minimum: 1 })),
   rate: maybe(rate),
@@ -137,7 +145,7 @@ export type HttpCall = {
 /** The placeholders in the texts of a request. */
 export const PLACEHOLDERS = [
   'contact', 'digits', 'contacts', 'lines', 'row', 'rowNumber', 'rows', 'service', 'reference',
-  'task',
+  'task', 'since',
 ] as const
 
 /** Matches every `{name}` in a text. */
@@ -162,6 +170,14 @@ export const VENDOR_COLUMNS: Readonly<Record<string, ColumnReader>> = {
   voip_type: (text) => (VOIP_TYPES as readonly string[]).includes(text) ? text : undefined,
   whatsapp: truth,
   telegram: truth,
+  line_status: matching(/^(?:active|reachable|unreachable|inactive)$/),
+  sim_swap: truth,
+  sim_swap_period: matching(/^P[\dYMWDTHS]{1,20}$/),
+  sim_swapped_at: matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/),
+  call_forwarding: truth,
+  reassigned_number: truth,
+  sms_pumping_risk: matching(/^(?:\d|[1-9]\d|100)$/),
+  carrier_risk: matching(/^(?:low|mild|moderate|high)$/),
   disposable: truth,
   role: truth,
   free: truth,
@@ -395,14 +411,20 @@ function batchFaults ({ maxRows = 1, response: { rows, match } }: HttpVendor): r
   return faults
 }
 
-function fieldFaults ({ services, response: { fields = {} } }: HttpVendor): readonly string[] {
-  return Object.entries(fields).flatMap(([column, { values = {} }]) => {
+function fieldFaults (
+  { services, options = {}, response: { fields = {} } }: HttpVendor
+): readonly string[] {
+  const chosen = Object.keys(options)
+  const unanswered = chosen.filter(name => fields[name] === undefined)
+    .map(name => `options has ${name}, which response.fields does not fill`)
+  return [...unanswered, ...Object.entries(fields).flatMap(([column, { values = {} }]) => {
     const reader = VENDOR_COLUMNS[column]
     if (!Object.hasOwn(VENDOR_COLUMNS, column) || reader === undefined) {
       const known = Object.keys(VENDOR_COLUMNS).join(', ')
       return [`response.fields has the unknown ${column}; use ${known}`]
     }
-    const isInResults = services.some((service) => columnsOf(service).includes(column))
+    const isInResults = services.some((service) =>
+      columnsOf(service, { options: chosen }).includes(column))
     const isInvalid = Object.values(values).some((value) => reader(value, []) === undefined)
     return [
       ...(isInResults
@@ -412,7 +434,7 @@ function fieldFaults ({ services, response: { fields = {} } }: HttpVendor): read
           ]),
       ...(isInvalid ? [`response.fields.${column} has values that are not valid there`] : []),
     ]
-  })
+  })]
 }
 
 function serviceFaults ({ services, request, response }: HttpVendor): readonly string[] {

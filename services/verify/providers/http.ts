@@ -4,6 +4,7 @@ import {
   type CheckOptions, type Provider, type ProviderAnswer, ProviderError, type ProviderFailure,
   type ProviderRow, type ProviderVerdict, type Submissions, type VendorSubmission,
 } from '../provider.ts'
+import { OPTION_NAMES, optionDate, optionName } from '../../jobs/options.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import { readBody } from '../../runtime/platform/response-body.ts'
@@ -40,7 +41,7 @@ const MAX_REFERENCE = 2 ** 47
  * Redirects are not followed: contacts go only to the configured host.
  */
 export function createVendorProvider (vendor: HttpVendor): Provider {
-  const { services, maxRows = 1, timeoutMs, concurrency, rate, batch } = vendor
+  const { services, maxRows = 1, options = {}, timeoutMs, concurrency, rate, batch } = vendor
   const id = FIRST_HTTP_ID + vendor.id
   const check: Provider['check'] = batch === undefined
     ? (rows, options) => checkAtOnce(vendor, rows, options)
@@ -49,6 +50,7 @@ export function createVendorProvider (vendor: HttpVendor): Provider {
     id,
     services,
     maxRows,
+    options: OPTION_NAMES.filter(name => Object.hasOwn(options, name)),
     limits: {
       ...(timeoutMs === undefined ? {} : { timeoutMs, attemptTimeoutMs: timeoutMs }),
       ...(concurrency === undefined ? {} : { concurrency }),
@@ -61,14 +63,13 @@ export function createVendorProvider (vendor: HttpVendor): Provider {
 }
 
 async function checkAtOnce (
-  vendor: HttpVendor, rows: readonly ProviderRow[], { service, signal }: CheckOptions
+  vendor: HttpVendor, rows: readonly ProviderRow[], { service, options, signal }: CheckOptions
 ): Promise<readonly ProviderAnswer[]> {
   const first = randomInt(MAX_REFERENCE)
   const requested = rows.map((row, index) => ({ ...row, reference: first + index }))
-  const body = await exchange(vendor, prepareSubmission(vendor, { requested, service }), signal)
-  const answers = body === undefined
-    ? []
-    : await readAnswers(vendor, body, { requested, service })
+  const subject = { requested, service, options }
+  const body = await exchange(vendor, prepareSubmission(vendor, subject), signal)
+  const answers = body === undefined ? [] : await readAnswers(vendor, body, subject)
   if (answers.length === 0) throw new ProviderError('bad_response')
   return answers
 }
@@ -358,7 +359,21 @@ type Subject = Requested & { readonly reference?: string, readonly task?: string
 /** The request that sends rows. */
 function prepareSubmission (vendor: HttpVendor, subject: Subject): PreparedCall {
   const { url, method, request = {} } = vendor
-  return prepare({ ...request, url, method }, vendor, subject)
+  const query = queryWith(vendor, subject.options)
+  return prepare({ ...request, ...query && { query }, url, method }, vendor, subject)
+}
+
+/** The query of a request with what the chosen options add to it. */
+function queryWith (
+  { request = {}, options = {} }: HttpVendor, chosen: readonly string[] = []
+): Readonly<Record<string, string>> | undefined {
+  if (chosen.length === 0) return request.query
+  const query: Record<string, string> = { ...request.query }
+  for (const [name, text] of chosen.flatMap(option =>
+    Object.entries(options[optionName(option)]?.query ?? {}))) {
+    query[name] = query[name] === undefined ? text : `${query[name]},${text}`
+  }
+  return query
 }
 
 /** Any call to the vendor, with its authentication. */
@@ -403,9 +418,10 @@ function formOf (parts: NonNullable<HttpCall['multipart']>, scope: Scope): FormD
 }
 
 function scopeOf (
-  vendor: HttpVendor, { requested, service, reference = '', task = '' }: Subject
+  vendor: HttpVendor, { requested, service, options = [], reference = '', task = '' }: Subject
 ): Scope {
-  const names = { service: vendor.request?.services?.[service] ?? service, reference, task }
+  const since = options.map(optionDate).find(date => date !== undefined)?.replaceAll('-', '') ?? ''
+  const names = { service: vendor.request?.services?.[service] ?? service, since, reference, task }
   const template = vendor.request?.row
   const scopes = requested.map(({ canonical, reference: row }) => ({
     ...names,

@@ -2,7 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { columnsOf, SERVICE_DEFINITIONS, type ContactKind } from '../../jobs/results/columns.ts'
 import { type ServiceSlug, SERVICE_SLUGS } from '../../topology.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
-import { ProviderError, type Provider, type ProviderVerdict } from '../provider.ts'
+import { OPTION_NAMES } from '../../jobs/options.ts'
+import {
+  type CheckOptions, ProviderError, type Provider, type ProviderVerdict,
+} from '../provider.ts'
 
 /** The outcome of a magic input; with `retry` the row has it only after the last retry. */
 type MagicOutcome = {
@@ -13,6 +16,8 @@ type MagicOutcome = {
   readonly confidence: number
   readonly delayMs?: number
   readonly retry?: true
+  /** The priced options of a job have no answer. */
+  readonly answersNoOption?: true
   readonly fields?: Readonly<Record<string, string>>
 }
 
@@ -67,6 +72,14 @@ export const MAGIC_PHONES: readonly MagicOutcome[] = [
     reason: 'assigned_range',
     confidence: 90,
     fields: { whatsapp: 'false', telegram: 'false', ported: 'true' },
+  },
+  {
+    magic: '0008',
+    means: 'valid; `unknown`, `option_not_answered`, for a job with options',
+    status: 'valid',
+    reason: 'assigned_range',
+    confidence: 90,
+    answersNoOption: true,
   },
 ]
 
@@ -171,6 +184,17 @@ const SCRIPTED_FIELDS: Readonly<Record<ServiceSlug, Readonly<Record<string, stri
   },
 }
 
+/** The answers to the options of an ordinary number. */
+const OPTION_FIELDS = {
+  line_status: 'reachable',
+  sim_swap: 'false',
+  sim_swap_period: 'PT24H',
+  call_forwarding: 'false',
+  reassigned_number: 'false',
+  sms_pumping_risk: '5',
+  carrier_risk: 'low',
+}
+
 /**
  * Answers for test keys. The input alone determines the outcome, so a customer can test every
  * outcome free of charge. Only the rows with scripted failures are retried. One slow input delays
@@ -180,7 +204,8 @@ export function createSandboxProvider ({ slowMs = SLOW_ANSWER_MS } = {}): Provid
   return {
     id: 3,
     services: SERVICE_SLUGS,
-    check: async (rows, { service, signal }) => {
+    options: OPTION_NAMES,
+    check: async (rows, { service, options, signal }) => {
       const { kind } = SERVICE_DEFINITIONS[service]
       const outcomes = rows.map(({ row, canonical }) =>
         ({ row, outcome: findOutcome(kind, canonical) }))
@@ -190,7 +215,7 @@ export function createSandboxProvider ({ slowMs = SLOW_ANSWER_MS } = {}): Provid
       }
       return outcomes.map(({ row, outcome }) => ({
         row,
-        verdict: verdictOf(outcome, service),
+        verdict: verdictOf(outcome, { service, options }),
         ...(outcome.retry === true ? { retry: true } : {}),
       }))
     },
@@ -206,11 +231,17 @@ function findOutcome (kind: ContactKind, canonical: string): MagicOutcome {
   return table.find(({ magic }) => magic === key) ?? ORDINARY[kind]
 }
 
-function verdictOf (outcome: MagicOutcome, service: ServiceSlug): ProviderVerdict {
+function verdictOf (
+  outcome: MagicOutcome, { service, options }: Pick<CheckOptions, 'service' | 'options'>
+): ProviderVerdict {
   const { status, confidence } = outcome
   const known = status === 'valid' || status === 'risky'
-  const all = { ...(known ? SCRIPTED_FIELDS[service] : {}), ...outcome.fields }
-  const columns = columnsOf(service)
+  const all: Readonly<Record<string, string>> = {
+    ...known && SCRIPTED_FIELDS[service],
+    ...known && outcome.answersNoOption !== true && OPTION_FIELDS,
+    ...outcome.fields,
+  }
+  const columns = columnsOf(service, { options })
   const fields = Object.fromEntries(Object.entries(all).filter(([name]) => columns.includes(name)))
   if (status !== 'valid' || fields[service] === undefined) {
     return { status, reason: outcome.reason, confidence, fields }

@@ -3,6 +3,36 @@ import {
 } from './fake-vendor.ts'
 import { zipOf } from '../zip.ts'
 
+/** The packages of Twilio Lookup; the carriers of numbers that end in 8 are not covered. */
+function twilioPackages (number: string, query: URLSearchParams) {
+  const covered = <T extends object>(answer: T) => number.endsWith('8')
+    ? { ...Object.fromEntries(Object.keys(answer).map(name => [name, null])), error_code: 60601 }
+    : { ...answer, error_code: null }
+  return {
+    line_status: covered({ status: 'reachable' }),
+    sim_swap: covered({
+      last_sim_swap: {
+        last_sim_swap_date: '2026-04-27T10:18:50Z',
+        swapped_period: 'PT24H',
+        swapped_in_period: true,
+      },
+      carrier_name: 'SECRET-TEXT',
+    }),
+    call_forwarding: covered({ call_forwarding_enabled: false }),
+    reassigned_number: {
+      last_verified_date: query.get('LastVerifiedDate'),
+      is_number_reassigned: number.endsWith('8') ? 'no_data_available' : 'yes',
+      error_code: null,
+    },
+    sms_pumping_risk: {
+      carrier_risk_category: number.endsWith('4') ? 'SECRET-TEXT' : 'moderate',
+      number_blocked: false,
+      sms_pumping_risk_score: 61,
+      error_code: null,
+    },
+  }
+}
+
 /** Twilio Lookup v2. */
 export const twilio: Handler = ({ path, headers, query }, shared) => {
   const number = decodeURIComponent(path.split('/')[3] ?? '')
@@ -16,7 +46,11 @@ export const twilio: Handler = ({ path, headers, query }, shared) => {
   if (error !== undefined) return error
   const isKnown = headers.authorization === basic(FAKE_KEYS.VENDOR_TWILIO_KEY ?? '')
   if (!isKnown) return { status: 401, body: { code: 20003 } }
-  if (query.get('Fields') !== 'line_type_intelligence') return { status: 400, body: {} }
+  const [first, ...packages] = query.get('Fields')?.split(',') ?? []
+  const known = twilioPackages(number, query)
+  const isDated = /^\d{8}$/.test(query.get('LastVerifiedDate') ?? '')
+  if (first !== 'line_type_intelligence' || packages.some(name => !(name in known)) ||
+    packages.includes('reassigned_number') !== isDated) return { status: 400, body: {} }
   shared.buy([number])
   return {
     body: {
@@ -28,6 +62,8 @@ export const twilio: Handler = ({ path, headers, query }, shared) => {
       national_format: '(212) 736-5000',
       caller_name: null,
       url: `https://lookups.twilio.com${path}`,
+      ...Object.fromEntries(Object.entries(known).map(([name, answer]) =>
+        [name, packages.includes(name) && isGood(number) ? answer : null])),
       line_type_intelligence: isGood(number)
         ? {
             error_code: null,

@@ -4,7 +4,8 @@ import { LINE_TYPES, REASONS } from '../../../schemas/api/verdicts.ts'
 import { SERVICE_SLUGS } from '../../../services/topology.ts'
 import { application, good, JOB_ID } from './doubles.ts'
 
-const FIELDS = 'service, inputs, countryCode, forceFresh, deadline, webhook_url, metadata'
+const FIELDS = 'service, inputs, countryCode, forceFresh, options, deadline, webhook_url, ' +
+  'metadata'
 const SLUGS = 'phone-validation, whatsapp, telegram, carrier-single, carrier-lookup, ' +
   'email-validation'
 const COUNTRY = 'countryCode is not an ISO 3166 two-letter code. Send one, for example US, or ' +

@@ -177,6 +177,8 @@ export const settings: Settings = {
     ['phone-validation', ['syntax', 'vendor']], ['email-validation', ['syntax', 'lists']],
   ]),
   prices: readPrices(),
+  optionPrices: {},
+  providers: {},
   webhooks: { allowHttp: false, allowLoopback: false },
   maxWebhookEndpoints: 2,
   trustedProxies: ['10.0.0.0/8'],

@@ -248,7 +248,7 @@ describe('a page of results', () => {
 describe('a row as JSON', () => {
   const fields = rowFieldsOf('telegram')
   const rowOf = (values: Readonly<Record<string, string>>) =>
-    createRowShape('telegram')(fields.map(name => values[name] ?? ''))
+    createRowShape('telegram', fields)(fields.map(name => values[name] ?? ''))
 
   it('has the columns in their order, with null for what is blank but the input', () => {
     const row = rowOf({ row: '2', input: '007', confidence: '0', telegram: 'true' })
@@ -351,9 +351,10 @@ describe('the selection of results', () => {
 })
 
 describe('the id of an input', () => {
+  const fields = rowFieldsOf('phone-validation').map((_, at) => cells[at] ?? '')
   const withIds = { openHeader: async () => ({ metadata: {}, webhookUrl: '', ids: true } as const) }
   const reads = (...queries: readonly string[]) => Promise.all(queries.map(async query =>
-    (await ended(withIds, [[...cells, '', 'a "b"'], [...cells, '', '']]).read(query)).body))
+    (await ended(withIds, [[...fields, 'a "b"'], [...fields, '']]).read(query)).body))
 
   it('is the last member of each row as JSON, null for none', async () => {
     const [page = '', lines = '', selected = ''] = await reads(

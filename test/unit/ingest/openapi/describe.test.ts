@@ -102,7 +102,8 @@ describe('the description of the interface', () => {
         .toEqual(['application/json', 'text/csv', WORKBOOK_TYPE, 'multipart/form-data'])
       expect(parameters.filter(it => it.in === 'query').map(({ name }) => name)).toEqual([
         'service', 'column', 'header', 'delimiter', 'sheet', 'countryCode', 'forceFresh',
-        ...operationId === 'createQuote' ? ['sample'] : [], 'deadline', 'webhook_url', 'metadata',
+        'options', ...operationId === 'createQuote' ? ['sample'] : [], 'deadline', 'webhook_url',
+        'metadata',
       ])
     }
   })

@@ -27,6 +27,7 @@ describe('the services', () => {
       inputKind: 'phone',
       priceMicros: 4_000,
       columns: ['whatsapp', 'extension', 'vanity'],
+      options: [],
       configured: false,
       checks: [],
       limitations: [],

@@ -7,14 +7,14 @@ import {
 } from '../../../../services/jobs/results/result-blocks.ts'
 import { arrived, blockEmission, live } from '../../../support/clickhouse/results.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
-import { columnsOf } from '../../../../services/jobs/results/columns.ts'
+import { rowFieldsOf } from '../../../../services/jobs/results/columns.ts'
 import {
   application, closedJob, doubles, good, JOB_ID, jobOf, MANIFEST, NOW_MS, outage, settings,
   type Sent,
 } from '../doubles.ts'
 
 const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
-const cells = columnsOf('phone-validation').map(name =>
+const cells = rowFieldsOf('phone-validation').map(name =>
   ({ row: '1', input: '+12127365000', status: 'valid', confidence: '90' })[name] ?? '')
 const two = { ...jobOf().preflight, totalRows: 2 }
 const running = jobOf({ preflight: two })
@@ -78,7 +78,7 @@ describe('a verification', () => {
   it('has the ids of its inputs in their rows', async () => {
     const { post, calls } = verifying([closed], {
       openHeader: async () => ({ metadata: {}, webhookUrl: '', ids: true }),
-      rows: async function * () { yield [[...cells, '', 'a'], [...cells, '', '']] },
+      rows: async function * () { yield [[...cells, 'a'], [...cells, '']] },
     })
     const { results } = (await post({ ...good, inputs: ['1', { input: '2', id: 'a' }] })).json()
     expect(results.map((row: { id: unknown }) => row.id)).toEqual(['a', null])

@@ -25,7 +25,10 @@ describe('a vendor description that matches the schema', () => {
     ]],
     ['unknown placeholder', { request: { body: ['{rows}'], row: { n: '{contact}{nr}{row}' } } }, [
       'request has the unknown placeholder {nr}; use {contact}, {digits}, {contacts}, {lines}, ' +
-        '{row}, {rowNumber}, {rows}, {service}, {reference}, {task}',
+        '{row}, {rowNumber}, {rows}, {service}, {reference}, {task}, {since}',
+    ]],
+    ['an option without an answer', { options: { sim_swap: { query: { a: 'b' } } } }, [
+      'options has sim_swap, which response.fields does not fill',
     ]],
     ['a request without a contact', { request: { body: {} } }, [
       'request must send the contact; use {contact}, {digits}, {contacts} or {lines}',
@@ -85,7 +88,9 @@ describe('a vendor description that matches the schema', () => {
   it('reports unknown columns with the known ones', () => {
     const fields = { ...response.fields, e164: { pointer: '/e164' }, constructor: { pointer: '' } }
     const columns = 'line_type, carrier, region, locality, timezone, mcc, mnc, ported, ' +
-      'voip_type, whatsapp, telegram, disposable, role, free, catch_all, mx_found, suggestion'
+      'voip_type, whatsapp, telegram, line_status, sim_swap, sim_swap_period, sim_swapped_at, ' +
+      'call_forwarding, reassigned_number, sms_pumping_risk, carrier_risk, disposable, role, ' +
+      'free, catch_all, mx_found, suggestion'
     expect(faultsOf({ response: { ...response, fields } })).toEqual([
       `response.fields has the unknown e164; use ${columns}`,
       `response.fields has the unknown constructor; use ${columns}`,

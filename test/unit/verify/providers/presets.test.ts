@@ -19,7 +19,9 @@ beforeEach(() => {
 
 const signal = new AbortController().signal
 
-async function check (name: string, service: ServiceSlug, canonical: string) {
+async function check (
+  name: string, service: ServiceSlug, canonical: string, options?: readonly string[]
+) {
   const { providers: [vendor], faults } = readHttpProviders([presetAt(vendors.url, name)], true)
   expect(faults).toEqual([])
   const counted: string[] = []
@@ -40,7 +42,7 @@ async function check (name: string, service: ServiceSlug, canonical: string) {
       observe: () => {},
     },
   })
-  const checked = await ask([{ row: 3, canonical }], { service, mode: 'live', signal })
+  const checked = await ask([{ row: 3, canonical }], { service, mode: 'live', options, signal })
   if (checked.kind !== 'answered') return counted
   const { status, reason, fields } = checked.verdicts.get(3)!
   return [status, reason, fields]
@@ -104,6 +106,48 @@ describe('a preset that answers at once', () => {
     expect(await check(`http:${name}`, service, contact)).toEqual(expected)
     expect(vendors.purchases.map(([bought]) => bought?.replace(/^\+/, '')))
       .toEqual([contact.replace(/^\+/, '')])
+  })
+})
+
+const LINE = { carrier: 'AT&T Wireless', line_type: 'mobile' }
+const SWAPPED = {
+  sim_swap: 'true', sim_swap_period: 'PT24H', sim_swapped_at: '2026-04-27T10:18:50Z',
+}
+
+describe('the options of a preset', () => {
+  it.each([
+    [['line_status'], { line_status: 'reachable' }],
+    [['call_forwarding', 'sim_swap'], { call_forwarding: 'false', ...SWAPPED }],
+    [['reassigned_number:2021-10-15'],
+      { reassigned_number: 'true', reassigned_since: '2021-10-15' }],
+    [['sms_pumping_risk'], { sms_pumping_risk: '61', carrier_risk: 'moderate' }],
+  ])('%j: a verdict with their columns and no others', async (options, fields) => {
+    expect(await check('http:twilio', 'phone-validation', GOOD, options))
+      .toEqual(['valid', 'assigned_range', { ...LINE, ...fields }])
+    expect(vendors.purchases).toEqual([[GOOD]])
+  })
+
+  it.each(['line_status', 'sim_swap', 'call_forwarding', 'reassigned_number:2021-10-15'])(
+    '%s without an answer: unknown, with what else is known', async option => {
+      expect(await check('http:twilio', 'phone-validation', '+12127365008',
+        ['sms_pumping_risk', option])).toMatchObject(['unknown', 'option_not_answered', {
+        ...LINE, sms_pumping_risk: '61',
+      }])
+    })
+
+  it('of a number that is not assigned: unknown, with the reason', async () => {
+    expect(await check('http:twilio', 'phone-validation', BAD, ['line_status']))
+      .toEqual(['unknown', 'unassigned_range', {}])
+  })
+
+  it('return no free text of the vendor', async () => {
+    expect(await check('http:twilio', 'phone-validation', '+12127365004', ['sms_pumping_risk']))
+      .toEqual(['valid', 'assigned_range', { line_type: 'mobile', sms_pumping_risk: '61' }])
+  })
+
+  it('are not asked of a vendor without them', async () => {
+    expect(await check('http:telnyx', 'phone-validation', GOOD, ['line_status'])).toEqual([])
+    expect(vendors.purchases).toEqual([])
   })
 })
 
