@@ -17,7 +17,7 @@ type ChartGroup = Division & {
 }
 
 /** What the chart needs to know about a program. */
-export type ChartProgram = {
+type ChartProgram = {
   readonly program: string
   readonly groups: readonly ChartGroup[]
   /** Topics of the topology it writes to. */
@@ -51,7 +51,7 @@ const ADDRESSES = [
  * All programs of the chart by name, the stages in pipeline order. They follow from the topology
  * and from the configuration of each program.
  */
-export async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>> {
+async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>> {
   const stages = await Promise.all(STAGES.map(async stage =>
     [stage, {
       program: `services/${stage}/main.ts`,
@@ -77,7 +77,7 @@ async function chartFiles (): Promise<ReadonlyMap<string, string>> {
 }
 
 /** Paths in `files` that are outdated or unexpected. */
-export async function outdatedFiles (): Promise<readonly string[]> {
+async function outdatedFiles (): Promise<readonly string[]> {
   const wanted = await chartFiles()
   const there = globSync('**/*.*', { cwd: FILES })
   const changed = [...wanted].filter(([path, text]) =>

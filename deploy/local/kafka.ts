@@ -17,7 +17,7 @@ import type { ProcessSpec } from './process.ts'
 const MESSAGE_MAX_BYTES = 2 * 1024 * 1024
 const MAX_COPIES = 3
 
-export type KafkaPorts = { readonly broker: number, readonly controller: number }
+type KafkaPorts = { readonly broker: number, readonly controller: number }
 
 /**
  * The settings of a broker that is a controller too, the `id`-th (from 1) of a cluster: as many of

@@ -14,7 +14,7 @@ const folder = new URL('../../schemas/clickhouse/', import.meta.url)
  * so that the previous release keeps working. A migration that removes something is named after the
  * release that stopped using it, as `0012_old_columns_unused_since_1.4.0.sql`.
  */
-export type Migration = {
+type Migration = {
   readonly number: number
   readonly name: string
   /** Hex SHA-256 of the file. */

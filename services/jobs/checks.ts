@@ -16,7 +16,7 @@ export type ProviderName = BuiltInProvider | `http:${string}`
 /** The providers of each service: the first is used, the others when it fails. */
 export type ProviderLists = Readonly<Partial<Record<ServiceSlug, readonly ProviderName[]>>>
 
-export const DEFAULT_PROVIDERS: ProviderLists = {
+const DEFAULT_PROVIDERS: ProviderLists = {
   'phone-validation': ['numbering-plan'],
   'carrier-single': ['numbering-plan'],
   'carrier-lookup': ['numbering-plan'],

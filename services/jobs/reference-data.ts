@@ -16,7 +16,7 @@ export type ReferenceData = {
 const DAY_MS = 86_400_000
 
 /** The data of this release; `npm run phones` renews those of phones. */
-export const referenceData: readonly ReferenceData[] =
+const referenceData: readonly ReferenceData[] =
   JSON.parse(readFileSync(new URL('reference-data.json', import.meta.url), 'utf8'))
 
 /** What a list of LISTS_DIR is called, and which data of the release it replaces. */

@@ -40,23 +40,19 @@ const ROUNDS_PER_CHECK = 5
 /** So many of each phase are read for the age of the oldest. */
 const MAX_METERED = 1_000
 
-/** Runs rounds until stopped, while this ledger leads. */
+/**
+ * Erases the requested jobs in rounds until stopped, while this ledger leads. A round deletes, for
+ * the new ones together, cached records if wanted, then the keys in Redis and its file; and for
+ * those whose keys the brokers have deleted, the copies in ClickHouse with one mutation per tenant.
+ * Every step can be repeated, so a crash or failure leaves the rest to the next round.
+ */
 export function startErasing (deps: EraseJobsDeps): { readonly stop: () => Promise<void> } {
   watchErasures(deps)
   return startRepeating(deps.everyMs, async () => {
-    if (deps.isLeader()) await eraseRequested(deps)
+    if (!deps.isLeader()) return
+    await destroyRequested(deps)
+    await removeCompacted(deps)
   }, err => deps.log.warn({ err }, 'erasing jobs failed, retrying'))
-}
-
-/**
- * One round of erasing the requested jobs: for the new ones together deletes cached records if
- * wanted, then the keys in Redis and its file; for those whose keys the brokers have deleted, the
- * copies in ClickHouse with one mutation per tenant. Every step can be repeated, so a crash or
- * failure leaves the rest to the next round.
- */
-async function eraseRequested (deps: EraseJobsDeps): Promise<void> {
-  await destroyRequested(deps)
-  await removeCompacted(deps)
 }
 
 async function destroyRequested (deps: EraseJobsDeps): Promise<void> {

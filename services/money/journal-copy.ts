@@ -108,11 +108,12 @@ export function createJournalCopy (
     }
     return ends
   }
-  return { append, read, pages, readNewest, heads, ...numbersOf(clickhouse) }
-}
-
-function numbersOf (clickhouse: Reading): Pick<JournalCopy, 'counts' | 'lengths'> {
   return {
+    append,
+    read,
+    pages,
+    readNewest,
+    heads,
     counts: last => readNumbers(clickhouse, SELECT_COUNTS, { tenants: [...last.keys()], last }),
     lengths: () => readNumbers(clickhouse, SELECT_LENGTHS, {}),
   }

@@ -70,6 +70,7 @@ export function createWebhookEndpoints (
 ) {
   const records = createAccountRecords(redis)
   const read = (tenant: string) => readList(records, keys, tenant)
+  const recent = cachedReads(read, { max: CACHED_TENANTS, now })
   const edit = createEdit({ records, keys, sleep })
   const replace = (tenant: string, id: string, change: (old: WebhookEndpoint) => object) =>
     edit(tenant, list => {
@@ -83,7 +84,8 @@ export function createWebhookEndpoints (
     list: async (tenant: string): Promise<List> => (await read(tenant)).list,
 
     /** The endpoint of an attempt, at most a second old. */
-    current: createCurrent(async tenant => (await read(tenant)).list, now),
+    current: async (tenant: string, id: string): Promise<WebhookEndpoint | undefined> =>
+      (await recent(tenant)).list.find(endpoint => endpoint.id === id),
 
     /** Creates an endpoint; undefined if the tenant has `max` already. */
     create: (tenant: string, settings: EndpointSettings, max: number) => edit(tenant, list => {
@@ -138,12 +140,6 @@ function eventSubscriptionsOf (list: List): readonly EventSubscription[] {
     endpoint: id,
     events: EVENT_TYPES.filter(type => events.includes('*') || events.includes(type)),
   }))
-}
-
-function createCurrent (read: (tenant: string) => Promise<List>, now: () => number) {
-  const list = cachedReads(read, { max: CACHED_TENANTS, now })
-  return async (tenant: string, id: string): Promise<WebhookEndpoint | undefined> =>
-    (await list(tenant)).find(endpoint => endpoint.id === id)
 }
 
 /** The same reads; a result is used for as long as an account may be, from before its read on. */

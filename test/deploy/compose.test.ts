@@ -68,7 +68,7 @@ describe('compose.yaml', () => {
   })
 
   it('gives every program settings it reads, and all that it requires', async () => {
-    expect(await settingFaults(programs())).toEqual([])
+    expect(settingFaults(programs())).toEqual([])
   })
 
   it('gives secrets only to what reads them', () => {

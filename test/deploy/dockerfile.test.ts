@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { chartPrograms } from '../../deploy/chart.ts'
+import { readChartPrograms } from '../support/deploy/deployed.ts'
 import { HEAP } from '../../deploy/local/launcher/services.ts'
 import type { Bom, Component } from '../../deploy/sbom.ts'
 import { withoutForeignRootKeys } from '../support/keys/foreign-root-keys.ts'
@@ -130,7 +130,7 @@ describe('what the Dockerfile builds', () => {
   })
 
   it('starts the page, the commands and what provisions', async () => {
-    const { page, provision } = await chartPrograms()
+    const { page, provision } = readChartPrograms()
     expect((await start(page?.program ?? '', '--validate')).output).toContain('is valid')
     expect((await start(provision?.program ?? '', '--help')).output).toContain('Usage: provision')
     expect((await start('services/admin/main.ts', '--help')).output).toContain('Usage:')

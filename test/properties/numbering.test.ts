@@ -149,7 +149,7 @@ function callerOf (random: Random, source: Source, sources: readonly Source[]): 
  * Phone numbers of all numbering plans, valid or not, in all ways to write them, the same ones for
  * the same seed; each with the country it is dialled from.
  */
-export function * fuzzedInputs (count: number, seed: number): Generator<WrittenInput> {
+function * fuzzedInputs (count: number, seed: number): Generator<WrittenInput> {
   const random = seededRandom(seed)
   const sources = [...getCountries(), ...globalServices()].map(sourceOf)
   for (let index = 0; index < count; index++) {

@@ -6,7 +6,7 @@ import { topicName } from '../../runtime/platform/topics.ts'
 import { rowChecksOf } from './columns.ts'
 
 /** The result of one contact, identified by its offset in the partner's topic. */
-export type ContactResult = {
+type ContactResult = {
   readonly offset: number
   readonly reference: string
   readonly cells: FeedCells

@@ -38,7 +38,7 @@ export type Results = {
 }
 
 /** Rows of one chunk; `contacts` is undefined if the block with them is lost. */
-export type FeedRows = { readonly rows: Rows, readonly contacts: Contacts | undefined }
+type FeedRows = { readonly rows: Rows, readonly contacts: Contacts | undefined }
 
 /** Decrypting this many takes about as long as the next query. */
 const FIRST_CHUNKS = 8

@@ -1,4 +1,4 @@
-import { chartPrograms, type ChartProgram } from '../../../deploy/chart.ts'
+import { readFileSync } from 'node:fs'
 import {
   allTopics, deadTopic, subscriptionsOf, topicName, type Subscription,
 } from '../../../services/runtime/platform/topics.ts'
@@ -6,6 +6,20 @@ import {
   LANES, SERVICE_SLUGS, STAGES, topology,
   type Lane, type ServiceSlug, type StageName, type TopicName,
 } from '../../../services/topology.ts'
+
+type Needs = Readonly<Record<string, 'required' | 'optional'>>
+
+/** A program of the chart, and the settings and secrets that it reads. */
+type ChartProgram = {
+  readonly program: string
+  readonly settings: Needs
+  readonly secrets: Needs
+}
+
+/** The programs of the chart by name, as `npm run chart` writes them. */
+export function readChartPrograms (): Readonly<Record<string, ChartProgram>> {
+  return JSON.parse(readFileSync('deploy/helm/verification-jobs/files/programs.json', 'utf8'))
+}
 
 /** A running program as a file of deployment describes it. */
 export type Deployed = {
@@ -60,14 +74,14 @@ function stageOf ({ program }: Deployed): StageName | undefined {
 }
 
 /** Variables that no program reads, and required ones that are missing. */
-export async function settingFaults (
+export function settingFaults (
   programs: readonly Deployed[], also: readonly string[] = []
-): Promise<readonly string[]> {
-  const known = Object.values(await chartPrograms())
+): readonly string[] {
+  const chartPrograms = Object.values(readChartPrograms())
   return programs.flatMap(({ name, program, env }) => {
-    const own = known.find(candidate => candidate.program === program)
-    if (own === undefined) return [`${name} runs ${program}, which is no program`]
-    const read = needsOf(own)
+    const described = chartPrograms.find(candidate => candidate.program === program)
+    if (described === undefined) return [`${name} runs ${program}, which is no program`]
+    const read = new Map(Object.entries({ ...described.settings, ...described.secrets }))
     const unknown = Object.keys(env).filter(key => !read.has(key) && !also.includes(key))
     const missing = [...read].filter(([key, need]) => need === 'required' && !(key in env))
     return [
@@ -76,9 +90,6 @@ export async function settingFaults (
     ]
   })
 }
-
-const needsOf = ({ settings, secrets }: ChartProgram) =>
-  new Map(Object.entries({ ...settings, ...secrets }))
 
 function writtenBy (stage: StageName): readonly string[] {
   return topology.stages[stage].writes.flatMap((topic: TopicName) => {

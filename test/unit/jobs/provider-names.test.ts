@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { defineConfig, loadConfig } from '../../../services/runtime/platform/config.ts'
-import {
-  BUILT_IN_PROVIDERS, DEFAULT_PROVIDERS, providersConfig,
-} from '../../../services/jobs/checks.ts'
+import { BUILT_IN_PROVIDERS, providersConfig } from '../../../services/jobs/checks.ts'
 
 const read = (PROVIDERS?: unknown) => loadConfig(defineConfig(providersConfig), {
   ...(PROVIDERS === undefined ? {} : { PROVIDERS: JSON.stringify(PROVIDERS) }),
@@ -12,7 +10,15 @@ describe('PROVIDERS', () => {
   it('names built-in and described providers of services', () => {
     const lists = { whatsapp: ['http:1', 'http:20'], 'email-validation': ['email-domain'] }
     expect(read(lists)).toEqual(lists)
-    expect(read()).toEqual(DEFAULT_PROVIDERS)
+  })
+
+  it('names the providers of four services by default', () => {
+    expect(read()).toEqual({
+      'phone-validation': ['numbering-plan'],
+      'carrier-single': ['numbering-plan'],
+      'carrier-lookup': ['numbering-plan'],
+      'email-validation': ['email-domain'],
+    })
   })
 
   it.each(['http', 'http:', 'http:0', 'http:01', 'http:1234567', 'https:1', 'acme', ''])(

@@ -1,12 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it, vi } from 'vitest'
 import type { ListsManifest } from '../../../services/jobs/lists-folder.ts'
-import {
-  referenceData, referenceDataFor, watchReferenceData,
-} from '../../../services/jobs/reference-data.ts'
+import { referenceDataFor, watchReferenceData } from '../../../services/jobs/reference-data.ts'
 import { loadRangeData } from '../../../services/verify/providers/range-data.ts'
 
-const versionOf = (name: string) => referenceData.find(data => data.name === name)
+const released = [...referenceDataFor('phone', 0), ...referenceDataFor('email', 0)]
+const versionOf = (name: string) => released.find(data => data.name === name)
 
 describe('the list of reference data', () => {
   it('has the releases that the services run with', () => {
@@ -35,7 +34,8 @@ describe('the list of reference data', () => {
   })
 
   it('reports the age of each', async () => {
-    expect([...(await agesWith(undefined)).keys()]).toEqual(referenceData.map(({ name }) => name))
+    expect([...(await agesWith(undefined)).keys()].toSorted())
+      .toEqual(released.map(({ name }) => name).toSorted())
     expect(Math.min(...(await agesWith(undefined)).values())).toBeGreaterThan(0)
   })
 

@@ -4,14 +4,17 @@ import { packChecks } from '../../../services/cache/evidence.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { columnsOf } from '../../../services/jobs/results/columns.ts'
 import {
-  feedCells, type ContactResult, type ResultTarget,
+  feedCells, type ResultTarget,
 } from '../../../services/jobs/results/partner-results.ts'
 import { LostResultsError } from '../../../services/jobs/results/read-chunks.ts'
-import type { FeedRows } from '../../../services/jobs/results/results.ts'
 import { createPublishStage, type PublishDeps } from '../../../services/publish/stage.ts'
 import type { Decision, Incoming } from '../../../services/runtime/engine/stage.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { eventually } from '../../support/eventually.ts'
+
+type FeedRows =
+  ReturnType<PublishDeps['results']['feedRows']> extends AsyncIterable<infer Rows> ? Rows : never
+type ContactResult = Parameters<PublishDeps['partnerResults']['send']>[1][number]
 
 const key = Buffer.alloc(32)
 const columns = columnsOf('whatsapp')

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { packChecks } from '../../../services/cache/evidence.ts'
-import { DEFAULT_PROVIDERS, type ProviderLists } from '../../../services/jobs/checks.ts'
+import type { ProviderLists } from '../../../services/jobs/checks.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
 import {
   ProviderError, type Provider, type ProviderVerdict,
@@ -105,15 +105,6 @@ describe('the checker of live rows', () => {
     const plan = answering(1, [])
     expect(() => checkerOf(plan, plan, { telegram: ['numbering-plan'] }))
       .toThrow('PROVIDERS names the provider numbering-plan for telegram')
-  })
-
-  it('has default providers for four services', () => {
-    expect(DEFAULT_PROVIDERS).toEqual({
-      'phone-validation': ['numbering-plan'],
-      'carrier-single': ['numbering-plan'],
-      'carrier-lookup': ['numbering-plan'],
-      'email-validation': ['email-domain'],
-    })
   })
 })
 
