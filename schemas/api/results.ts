@@ -54,7 +54,9 @@ export const ResultsQuerySchema = Type.Object({
       'the Accept header chooses, and CSV is the default.',
   })),
   safe: Type.Optional(Type.Literal('spreadsheet', {
-    description: 'CSV only: guards cells that a spreadsheet would run as formulas.',
+    description: 'CSV only, for spreadsheets: guards cells that they would run as formulas, and ' +
+      'begins with a byte order mark. The file is named after the label `file` of a job that ' +
+      'was made from a file.',
   })),
   join: Type.Optional(Type.Literal('original', {
     description: 'For a job created from a file: the columns of the file come back with each ' +

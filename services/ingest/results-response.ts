@@ -15,6 +15,7 @@ import {
 } from './negotiation.ts'
 import { sendError } from './response.ts'
 import { ID_COLUMN } from '../../schemas/api/columns.ts'
+import { resultDisposition } from '../jobs/results/file-name.ts'
 import { columnsOf, jsonFieldsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import { createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts'
@@ -87,14 +88,19 @@ type FileExchange = {
   readonly form: Exclude<ResultForm, 'json'>
   /** CSV only: escapes cells that a spreadsheet would execute. */
   readonly safe: boolean
+  /** What the file was called that the job was made of, if it is known. */
+  readonly upload: string | undefined
   readonly selection: ResultSelection
 }
+
+/** By which spreadsheets know UTF-8. */
+const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 
 /** Answers with the result file as it is read, compressed when asked, or with 304. */
 export async function sendResults (
   deps: IngestDeps, { job, manifest }: FoundResults, exchange: FileExchange
 ): Promise<FastifyReply> {
-  const { request, reply, form, safe, selection } = exchange
+  const { request, reply, form, safe, upload, selection } = exchange
   const coding = PACKED.includes(form) ? undefined : codingFor(request.headers['accept-encoding'])
   const isDefault = form === 'csv' && selection.isWhole && selection.original === undefined
   const forms = [
@@ -109,7 +115,7 @@ export async function sendResults (
   reply.headers({
     ...caching,
     'content-type': CONTENT_TYPES[form],
-    'content-disposition': `attachment; filename="${job.id}.${form}"`,
+    'content-disposition': resultDisposition(job.id, { ...safe && { upload }, end: `.${form}` }),
     ...(coding === undefined ? {} : { 'content-encoding': coding }),
   })
   const isPlain = coding === undefined || request.method === 'HEAD'
@@ -127,7 +133,8 @@ async function fileStream (
     const whole = { safe, original, ids, options: chosen }
     const options = isWhole ? whole : { ...whole, keep, columns }
     // The first piece is the header line, for which no row is read.
-    return streamFrom(await startPieces(deps.csvStream(job, manifest, options), 2))
+    const started = await startPieces(deps.csvStream(job, manifest, options), 2)
+    return streamFrom(safe ? { ...started, first: [BYTE_ORDER_MARK, ...started.first] } : started)
   }
   const rows = deps.rows(job, manifest, { withReference: needsReference(selection), keep })
   if (form === 'jsonl') return streamFrom(await startPieces(jsonLines(job, rows, selection), 1))

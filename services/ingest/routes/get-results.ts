@@ -95,7 +95,7 @@ async function send (
   deps: IngestDeps, found: FoundResults, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  const { columns, ids = false, options } = await deps.openHeader(found.job)
+  const { columns, ids = false, options, metadata } = await deps.openHeader(found.job)
   const selected = selectionOf(query, { service: found.job.service, ids, options, form })
   if ('code' in selected) return sendError(reply, selected)
   if (query.join !== undefined && columns === undefined) return sendError(reply, NOT_FROM_A_FILE)
@@ -106,5 +106,6 @@ async function send (
   if (query.after !== undefined) return sendError(reply, NOT_PROVISIONAL)
   if (form === 'json') return sendResultsPage(deps, found, { request, reply, selection })
   const safe = query.safe === 'spreadsheet'
-  return sendResults(deps, found, { request, reply, form, safe, selection })
+  const upload = columns && metadata['file']
+  return sendResults(deps, found, { request, reply, form, safe, upload, selection })
 }

@@ -350,6 +350,24 @@ describe('the selection of results', () => {
   })
 })
 
+describe('a file for spreadsheets', () => {
+  const made = (columns?: readonly string[]) => ended({
+    openHeader: async () =>
+      ({ metadata: { file: 'Liste.csv' }, webhookUrl: '', ...columns && { columns } }),
+  }).read('?safe=spreadsheet')
+
+  it('begins with a byte order mark, and has the name of the upload', async () => {
+    const { body, headers } = await made(['phone'])
+    expect(body).toBe(`\ufeff${CSV}`)
+    expect(headers['content-disposition']).toContain('filename="Liste.verified.csv"')
+  })
+
+  it('has the name of a job that was made of no file', async () => {
+    expect((await made()).headers['content-disposition'])
+      .toBe(`attachment; filename="${JOB_ID}.csv"`)
+  })
+})
+
 describe('the id of an input', () => {
   const fields = rowFieldsOf('phone-validation').map((_, at) => cells[at] ?? '')
   const withIds = { openHeader: async () => ({ metadata: {}, webhookUrl: '', ids: true } as const) }
