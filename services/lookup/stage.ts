@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache'
+import { boundedCache } from '../runtime/platform/bounded-cache.ts'
 import { fullBitmap } from '../runtime/platform/bitmap.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import type { SlotRequest } from '../runtime/platform/limits.ts'
@@ -164,10 +164,7 @@ const MAX_DEAD = 10_000
 /** Keeps the chunks of jobs until all have arrived, and the chunks that never will. */
 class PendingJobs {
   readonly #jobs = new Map<string, Waiting>()
-  // `maxSize` instead of `max`, which would allocate memory for all entries in advance.
-  readonly #dead = new LRUCache<string, ReadonlySet<number>>({
-    maxSize: MAX_DEAD, sizeCalculation: () => 1,
-  })
+  readonly #dead = boundedCache<ReadonlySet<number>>({ entries: MAX_DEAD })
 
   /** Partitions with messages since the last poll. */
   readonly #active = new Set<string>()

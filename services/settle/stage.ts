@@ -1,8 +1,8 @@
-import { LRUCache } from 'lru-cache'
 import type { Completed } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Tallied, Job } from '../jobs/job.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
+import { boundedCache } from '../runtime/platform/bounded-cache.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
@@ -410,10 +410,7 @@ const MAX_COUNTED_JOBS = 10_000
 
 /** The number of unfinished rows of each job that this process has counted rows of. */
 class RemainingRows {
-  // `max` would allocate memory for all entries up front; `maxSize` does not.
-  readonly #remaining = new LRUCache<string, number>({
-    maxSize: MAX_COUNTED_JOBS, sizeCalculation: () => 1,
-  })
+  readonly #remaining = boundedCache<number>({ entries: MAX_COUNTED_JOBS })
 
   /** Stores how many rows of a job are not finished, by its latest count. */
   update ({ id, preflight, counts }: Pick<Job, 'id' | 'preflight' | 'counts'>): void {
@@ -448,9 +445,7 @@ const MAX_FOLLOWED_JOBS = 10_000
  * none. After a restart a tenth is emitted again, with the id it had.
  */
 class JobProgress {
-  readonly #emitted = new LRUCache<string, number>({
-    maxSize: MAX_FOLLOWED_JOBS, sizeCalculation: () => 1,
-  })
+  readonly #emitted = boundedCache<number>({ entries: MAX_FOLLOWED_JOBS })
 
   advance (tallied: readonly Tallied[]): Advanced {
     const latest = new Map<string, Job>()

@@ -1,8 +1,8 @@
 import { bulkhead, type BulkheadPolicy } from 'cockatiel'
-import { LRUCache } from 'lru-cache'
 import type { WaitingBatch } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { inMessageSpan } from '../runtime/engine/spans.ts'
+import { boundedCache } from '../runtime/platform/bounded-cache.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stage.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
@@ -55,8 +55,7 @@ const MAX_ENDED = 10_000
 export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
   const slots = new Map(SERVICE_SLUGS.map(service =>
     [service, bulkhead(deps.concurrencyOf(service), Number.MAX_SAFE_INTEGER)]))
-  // `max` would allocate memory for all entries up front; `maxSize` does not.
-  const ended = new LRUCache<string, true>({ maxSize: MAX_ENDED, sizeCalculation: () => 1 })
+  const ended = boundedCache<true>({ entries: MAX_ENDED })
   return {
     name: 'verify',
     batch: deps.batch,

@@ -1,7 +1,8 @@
 import { createHmac } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
+import type { LRUCache } from 'lru-cache'
 import type { LaterCheck } from '../provider.ts'
 import type { MailHost } from '../providers/mail-domains.ts'
+import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
 import type { Connect, Egress } from './egress.ts'
 import type { MailboxRow } from './mailbox-row.ts'
@@ -743,9 +744,9 @@ const KNOWN_MS = 3_600_000
 /** The tests of domains with made-up names: one for each exchange, domain and day. */
 export class CatchAllTests {
   readonly #memory: HostMemory
-  readonly #known = new LRUCache<string, boolean>({ max: MAX_DOMAINS, ttl: KNOWN_MS })
+  readonly #known = boundedCache<boolean>({ entries: MAX_DOMAINS, ttl: KNOWN_MS })
   /** Domains whose test was not possible after a row. */
-  readonly #urgent = new LRUCache<string, true>({ max: MAX_DOMAINS, ttl: KNOWN_MS })
+  readonly #urgent = boundedCache<true>({ entries: MAX_DOMAINS, ttl: KNOWN_MS })
   readonly #running = new Map<string, Promise<boolean | undefined>>()
 
   constructor (memory: HostMemory) {

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache'
 import type { MailHost } from '../providers/mail-domains.ts'
+import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { createFairQueue, createFairShares } from '../../runtime/platform/limits.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
 import { unlessAborted } from '../../runtime/platform/retry.ts'
@@ -59,9 +59,9 @@ export class MailHosts {
   readonly #queues = new Map<string, ExchangeQueue>()
   /** Rows that wait or are asked. */
   readonly #rows = new Map<string, MailboxRow>()
-  readonly #answers = new LRUCache<string, Probed>({ max: MAX_ANSWERS, ttl: ANSWERS_KEPT_MS })
+  readonly #answers = boundedCache<Probed>({ entries: MAX_ANSWERS, ttl: ANSWERS_KEPT_MS })
   /** What rows get while an egress rests at an owner, or for a domain at an exchange. */
-  readonly #resting = new LRUCache<string, Probed>({ max: MAX_ANSWERS })
+  readonly #resting = boundedCache<Probed>({ entries: MAX_ANSWERS })
   /** Queues that wait for a connection of this process, by tenant. */
   readonly #stalled = new Map<string, Set<ExchangeQueue>>()
   /** Connections by the tenants that they were opened for. */
@@ -77,9 +77,9 @@ export class MailHosts {
       ...options,
       catchAlls: new CatchAllTests(options.memory),
       stopping: this.#stop.signal,
-      noPostmaster: new LRUCache({ max: MAX_ANSWERS, ttl: DAY_MS }),
-      unencrypted: new LRUCache({ max: MAX_ANSWERS, ttl: UNENCRYPTED_MS }),
-      drops: new LRUCache({ max: MAX_ANSWERS, ttl: 3_600_000 }),
+      noPostmaster: boundedCache({ entries: MAX_ANSWERS, ttl: DAY_MS }),
+      unencrypted: boundedCache({ entries: MAX_ANSWERS, ttl: UNENCRYPTED_MS }),
+      drops: boundedCache({ entries: MAX_ANSWERS, ttl: 3_600_000 }),
     }
     options.metrics?.watchAll('mailbox_rows_waiting', async () => this.#waiting())
   }

@@ -1,5 +1,5 @@
 import { hash, randomUUID } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
+import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../../runtime/platform/redis.ts'
 import type { OwnerPolicy } from './policies.ts'
 import type { Mailbox } from './probed.ts'
@@ -152,7 +152,7 @@ function partiesIn (
   const begin = partyScript('begin')
   const more = partyScript('more')
   const end = partyScript('end')
-  const listed = new LRUCache<string, true>({ max: MAX_KEPT, ttl: DAY_MS / 24 })
+  const listed = boundedCache<true>({ entries: MAX_KEPT, ttl: DAY_MS / 24 })
   const list = async (owner: string, egress: string) => {
     const name = `${owner} ${egress}`
     if (listed.has(name)) return
@@ -195,7 +195,7 @@ function exchangesIn (
   const note = script(redis, { name: 'note', source: joinLua(file('note')), numberOfKeys: 1 })
   /** By exchange and egress. */
   const states =
-    new LRUCache<string, Map<string, ExchangeState>>({ max: MAX_KEPT, ttl: STATE_KEPT_MS })
+    boundedCache<Map<string, ExchangeState>>({ entries: MAX_KEPT, ttl: STATE_KEPT_MS })
   return {
     exchange: async (name, egress) => states.get(name)?.get(egress) ?? await attempt(async () => {
       const key = restKey(name, egress)

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache'
 import { parse } from 'tldts'
+import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import {
   COMMON_PROVIDERS, FURTHER_PROVIDERS, LOOKALIKE_DOMAINS, RELAY_DOMAINS,
 } from './built-in-lists.ts'
@@ -56,7 +56,7 @@ function splitDomain (domain: string): SplitDomain {
 }
 
 /** Jobs repeat domains, and a comparison with all providers takes some 20 µs. */
-const answers = new LRUCache<string, { readonly domain: string | undefined }>({ max: 20_000 })
+const answers = boundedCache<{ readonly domain: string | undefined }>({ entries: 20_000 })
 
 /**
  * The domain that `domain` (lower-case ASCII) is a probable typo of, or undefined. A typo is an

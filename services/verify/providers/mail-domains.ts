@@ -2,8 +2,8 @@ import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { hash } from 'node:crypto'
 import { bulkhead, BulkheadRejectedError } from 'cockatiel'
-import { LRUCache } from 'lru-cache'
 import { exchangeName, maskExchange } from '../../mail/exchange.ts'
+import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'
 import type { RedisClient } from '../../runtime/platform/redis.ts'
 import type { ResolverOptions } from '../mailboxes/dns-records.ts'
@@ -204,8 +204,7 @@ function createCache<T extends { readonly kind: AnyKind, readonly ttlMs?: number
   options: MailDomainOptions
 ) {
   const { maxDomains, now } = options
-  const perf = now === undefined ? {} : { perf: { now }, ttlResolution: 0 }
-  const known = new LRUCache<string, T>({ max: maxDomains, ...perf })
+  const known = boundedCache<T>({ entries: maxDomains, now })
   const pending = new Map<string, Promise<T>>()
   const query = async (name: string, send: () => Promise<T>) => {
     try {

@@ -1,5 +1,6 @@
-import { LRUCache } from 'lru-cache'
+import type { LRUCache } from 'lru-cache'
 import { getDomain } from 'tldts'
+import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { type SpfPolicy, spfPolicy } from '../mailboxes/spf.ts'
 
 /** What a domain asks receivers to do with mail that only claims to be from it (RFC 7489). */
@@ -71,8 +72,7 @@ export class SenderPolicies {
     this.#findTexts = findTexts
     this.#options = options
     this.#now = now ?? (() => performance.now())
-    const perf = now === undefined ? {} : { perf: { now }, ttlResolution: 0 }
-    this.#known = new LRUCache<string, SenderPolicy>({ max: maxDomains, ttl: keepMs, ...perf })
+    this.#known = boundedCache({ entries: maxDomains, ttl: keepMs, now })
   }
 
   /** The cached policy of a domain. */
