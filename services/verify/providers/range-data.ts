@@ -36,13 +36,13 @@ type PrefixTable<T> = {
   readonly digits: Uint8Array
   readonly parents: Int32Array
   readonly values: readonly T[]
-  /** Number of digits of the longest prefix. */
-  readonly maxDigits: number
 }
 
-/** A 1 and this many digits fit exactly into a float. */
-const MAX_PREFIX_DIGITS = 14
+/** All prefixes are filled up to so many digits; with a 1 before, they fit exactly into a float. */
+const PADDED_DIGITS = 14
 const ZERO = '0'.charCodeAt(0)
+const TAB = '\t'.charCodeAt(0)
+const LINE_END = '\n'.charCodeAt(0)
 /** Written by `npm run phones`. */
 const FILE = new URL('range-data.br', import.meta.url)
 export const UNKNOWN_PLACE: RangeLocation = { region: '', locality: '' }
@@ -55,26 +55,29 @@ let loaded: RangeData | undefined
  * a second, 12 MB.
  */
 export function loadRangeData (): RangeData {
-  loaded ??= readRangeData(brotliDecompressSync(readFileSync(FILE)).toString())
+  loaded ??= readRangeData(brotliDecompressSync(readFileSync(FILE)))
   return loaded
 }
 
-/** Reads the text of the file; throws Error if a kind of data is missing. */
-function readRangeData (text: string): RangeData {
-  const [release = '', ...sections] = text.split('\n= ')
+/**
+ * Reads the file; throws Error if a kind of data is missing. The file is never a string as a whole:
+ * each name in it would keep all of it in memory.
+ */
+function readRangeData (file: Buffer): RangeData {
   const sectionOf = (kind: string) => {
-    const lines = sections.find(section => section.startsWith(`${kind}\n`))
-    if (lines === undefined) {
-      throw new Error(`the range data has no ${kind}; renew it with npm run phones`)
-    }
-    return lines.slice(kind.length + 1)
+    const head = `\n= ${kind}\n`
+    const at = file.indexOf(head)
+    if (at < 0) throw new Error(`the range data has no ${kind}; renew it with npm run phones`)
+    const from = at + head.length
+    const next = file.indexOf('\n= ', from)
+    return file.subarray(from, next < 0 ? file.length : next + 1)
   }
   const places = readTable(sectionOf('places'), createPlaces())
   const carriers = readTable(sectionOf('carriers'), name => name)
   // A range over several zones, such as a whole country, says nothing about one contact.
   const zones = readTable(sectionOf('timezones'), names => names.includes('&') ? '' : names)
   return {
-    release: JSON.parse(release) as RangeRelease,
+    release: JSON.parse(file.toString('utf8', 0, file.indexOf(LINE_END))) as RangeRelease,
     carrierOf: digits => longestMatch(carriers, digits) ?? '',
     placeOf: digits => longestMatch(places, digits) ?? UNKNOWN_PLACE,
     timezoneOf: digits => longestMatch(zones, digits) ?? '',
@@ -110,19 +113,10 @@ function createPlaces (): (description: string, prefix: string) => RangeLocation
   }
 }
 
-/** Lines of a prefix, a tab and a name. */
+/** Reads lines of a prefix, a tab and a name, in the order of the prefixes. */
 function readTable<T> (
-  lines: string, read: (name: string, prefix: string) => T
+  lines: Buffer, read: (name: string, prefix: string) => T
 ): PrefixTable<T> {
-  const entries = lines.split('\n').filter(line => line !== '').map(line => {
-    const tab = line.indexOf('\t')
-    return [line.slice(0, tab), line.slice(tab + 1)] as const
-  })
-  const maxDigits = entries.reduce((max, [{ length }]) => Math.max(max, length), 0)
-  if (maxDigits > MAX_PREFIX_DIGITS) {
-    throw new RangeError(`the range data has a prefix of ${maxDigits} digits, more than the ` +
-      `supported ${MAX_PREFIX_DIGITS}; renew it from the earlier release`)
-  }
   // Equal names share one value: there are ten times fewer names than prefixes. In North America
   // they are split in another way.
   const known = new Map<string, T>()
@@ -132,59 +126,84 @@ function readTable<T> (
     known.set(key, value)
     return value
   }
-  // A prefix precedes those that it contains: it starts no later and is shorter.
-  const ranges = entries
-    .map(([prefix, name]) => ({ prefix, name, start: startOf(prefix, maxDigits) }))
-    .sort((a, b) => a.start - b.start || a.prefix.length - b.prefix.length)
-  const values = ranges.map(({ name, prefix }) => valueOf(name, prefix))
-  return { ...flattened(ranges, maxDigits), values, maxDigits }
+  const ranges = new FlatRanges()
+  const values: T[] = []
+  for (let from = 0; from < lines.length;) {
+    const tab = lines.indexOf(TAB, from)
+    const end = lines.indexOf(LINE_END, from)
+    const prefix = lines.toString('latin1', from, tab)
+    ranges.add(prefix)
+    values.push(valueOf(lines.toString('utf8', tab + 1, end), prefix))
+    from = end + 1
+  }
+  return { ...ranges.end(), values }
 }
 
 /**
- * The number of a prefix: a 1, so that leading zeros count, then the digits, then zeros up to the
- * maximum number of digits.
+ * The number of a prefix: a 1, so that leading zeros count, then the digits, then zeros up to
+ * PADDED_DIGITS.
  */
-function startOf (digits: string, maxDigits: number): number {
+function startOf (digits: string): number {
   let start = 1
-  for (let at = 0; at < maxDigits; at++) {
+  for (let at = 0; at < PADDED_DIGITS; at++) {
     start = start * 10 + (at < digits.length ? digits.charCodeAt(at) - ZERO : 0)
   }
   return start
 }
 
-type Range = { readonly prefix: string, readonly start: number }
+/** Flattens ranges. A prefix precedes those that it contains, as in the order of their texts. */
+class FlatRanges {
+  readonly #starts: number[] = []
+  readonly #prefixes: number[] = []
+  readonly #parents: number[] = []
+  readonly #digits: number[] = []
+  /** Ranges that have begun and not ended, each within the one before. */
+  readonly #open: { readonly number: number, readonly end: number }[] = []
+  #last = ''
 
-function flattened (ranges: readonly Range[], maxDigits: number) {
-  const starts: number[] = []
-  const prefixes: number[] = []
-  const parents = new Int32Array(ranges.length)
-  const digits = Uint8Array.from(ranges, ({ prefix }) => prefix.length)
-  const begin = (start: number, prefix: number) => {
-    // The range that starts last at the same number replaces the earlier one, which is empty.
-    if (starts.at(-1) === start) prefixes[prefixes.length - 1] = prefix
-    else prefixes[starts.push(start) - 1] = prefix
+  add (prefix: string): void {
+    if (prefix.length > PADDED_DIGITS || prefix <= this.#last) {
+      throw new RangeError(`the range data has the prefix ${prefix} after ${this.#last}: it has ` +
+        `more than ${PADDED_DIGITS} digits or is not in order; renew it from the earlier release`)
+    }
+    this.#last = prefix
+    const start = startOf(prefix)
+    this.#close(start)
+    const number = this.#digits.push(prefix.length) - 1
+    this.#parents.push(this.#open.at(-1)?.number ?? -1)
+    this.#open.push({ number, end: start + 10 ** (PADDED_DIGITS - prefix.length) })
+    this.#begin(start, number)
   }
-  const open: { readonly number: number, readonly end: number }[] = []
-  const close = (before: number) => {
-    for (let last = open.at(-1); last !== undefined && last.end <= before; last = open.at(-1)) {
-      open.pop()
-      begin(last.end, open.at(-1)?.number ?? -1)
+
+  end (): Omit<PrefixTable<never>, 'values'> {
+    this.#close(Infinity)
+    return {
+      starts: Float64Array.from(this.#starts),
+      prefixes: Int32Array.from(this.#prefixes),
+      digits: Uint8Array.from(this.#digits),
+      parents: Int32Array.from(this.#parents),
     }
   }
-  for (const [number, { prefix, start }] of ranges.entries()) {
-    close(start)
-    parents[number] = open.at(-1)?.number ?? -1
-    open.push({ number, end: start + 10 ** (maxDigits - prefix.length) })
-    begin(start, number)
+
+  #begin (start: number, prefix: number): void {
+    // The range that starts last at the same number replaces the earlier one, which is empty.
+    if (this.#starts.at(-1) === start) this.#prefixes[this.#prefixes.length - 1] = prefix
+    else this.#prefixes[this.#starts.push(start) - 1] = prefix
   }
-  close(Infinity)
-  return { starts: Float64Array.from(starts), prefixes: Int32Array.from(prefixes), digits, parents }
+
+  #close (before: number): void {
+    for (let last = this.#open.at(-1); last !== undefined && last.end <= before;
+      last = this.#open.at(-1)) {
+      this.#open.pop()
+      this.#begin(last.end, this.#open.at(-1)?.number ?? -1)
+    }
+  }
 }
 
 function longestMatch<T> (table: PrefixTable<T> | undefined, number: string): T | undefined {
   if (table === undefined) return undefined
-  const { starts, prefixes, digits, parents, values, maxDigits } = table
-  const wanted = startOf(number, maxDigits)
+  const { starts, prefixes, digits, parents, values } = table
+  const wanted = startOf(number)
   let from = 0
   let to = starts.length
   while (from < to) {
