@@ -86,8 +86,11 @@ describe('a delivery', () => {
     const delivery = deliveryOf('job_1')
     const progress = { ...delivery, type: 'job.progress' } as const
     for (const other of [
-      delivery, { ...delivery, to: { endpoint: 'we_1' } }, { ...delivery, to: { endpoint: 'we_2' } },
-      progress, { ...progress, tenth: 5 },
+      delivery,
+      { ...delivery, to: { endpoint: 'we_1' } },
+      { ...delivery, to: { endpoint: 'we_2' } },
+      progress,
+      { ...progress, tenth: 5 },
     ]) expect(await deliveries.put(other)).toBe(true)
   })
 
