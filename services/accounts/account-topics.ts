@@ -1,6 +1,7 @@
 import type { Account, ContactListChange, OrganizationKeyValue } from '../../schemas/types.ts'
 import type { OutgoingMessage, Producer, RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
@@ -161,7 +162,9 @@ export async function shipAccounts (
       headers: {},
     })
   }
-  if (messages.length > 0) await accountsProducer.send(messages, signal)
+  if (messages.length === 0) return
+  await accountsProducer.send(messages, signal)
+  failpoint('lists.shipped')
   await removeListChanges(redis, listChanges)
 }
 

@@ -149,7 +149,7 @@ async function startVerify (
 const LISTED_DOMAINS_WITHIN_MS = 5_000
 
 /** Looks the preferred mail servers of domains up in the lists of an organization. */
-export function createFindListedDomains (
+function createFindListedDomains (
   domains: Pick<MailDomains, 'find' | 'facts'>,
   lists: Pick<ContactLists, 'hasMailServers' | 'findMailServers'>
 ): FindListedDomains {

@@ -92,6 +92,10 @@ export const LIMITS: readonly Limit[] = [
     report => report.small?.oneCached.p50Ms, 'small'),
   atMost('resident memory of all services after start', 'MB', [600, 400],
     report => report.small?.residentMb, 'small'),
+  atMost('state Redis, an entry of contact lists', 'bytes', [60],
+    report => report.lists?.bytesPerEntry, 'lists'),
+  atMost('preflight with 1,000,000 entries / without', 'ratio', [2],
+    report => report.lists?.ratio, 'lists'),
 ]
 
 type LimitStatus = 'target met' | 'limit met' | 'limit missed' | 'not measured'

@@ -6,7 +6,7 @@ import {
 /** The scenarios that run only on request. */
 export const SCENARIOS = [
   'growth', 'crowd', 'scaling', 'webhooks', 'email', 'verifications', 'provisional', 'fairness',
-  'recovery', 'small', 'partners', 'soak', 'peers', 'state', 'mailboxes',
+  'recovery', 'small', 'partners', 'soak', 'peers', 'state', 'mailboxes', 'lists',
 ] as const
 
 export type Scenario = typeof SCENARIOS[number]
@@ -93,6 +93,8 @@ function createProgram (): Command {
       'while consumer groups are scaled out and in (3 min)')
     .option('--webhooks', 'deliveries per second to a receiver on this machine (1 min)')
     .option('--email', 'half as many e-mail rows through email-domain, MX known (1 min)')
+    .option('--lists', 'jobs of an organization with as many entries of contact lists as there ' +
+      'may be, and without (3 min)')
     .option('--mailboxes', 'a list of mailboxes of half the rows at mail servers on this machine ' +
       'that limit what they take, with one and with ten processes of verify (20 min)')
     .option('--verifications', 'POST /verifications of one contact, cached and fresh (1 min)')

@@ -4,6 +4,7 @@ import { measureCrowd, type CrowdFigures } from './scenarios/crowd.ts'
 import { measureEmail, type EmailFigures } from './scenarios/email.ts'
 import { measureFairness, type FairnessFigures } from './scenarios/fairness.ts'
 import { measureGrowth, type GrowthFigures } from './scenarios/growth.ts'
+import { measureLists, type ListsFigures } from './scenarios/lists.ts'
 import { measureMailboxes, type MailboxFigures } from './scenarios/mailboxes.ts'
 import { measurePartners, type PartnersFigures } from './scenarios/partners.ts'
 import { measurePeers, type PeersFigures } from './scenarios/peers.ts'
@@ -72,6 +73,14 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
       scenario: 'partners',
       measure: () => withoutRepeats(stack, log, () =>
         measurePartners(stack, { counts: options.partnerCounts, overrides, log })),
+    },
+    {
+      scenario: 'lists',
+      measure: async () => {
+        const apiKey = await createFundedKey(stack.env)
+        const { REDIS_STATE_URL: redisUrl = '' } = stack.env
+        return await onServices(context => measureLists(context, { apiKey, redisUrl }))
+      },
     },
     { scenario: 'soak', measure: () => onServices(context => measureSoak(context, soakMinutes)) },
     { scenario: 'peers', measure: () => measurePeers({ env: stack.env, overrides, ...common }) },
@@ -145,6 +154,7 @@ export type Report = CoreFigures & {
   readonly peers?: PeersFigures
   readonly state?: StateFigures
   readonly mailboxes?: MailboxFigures
+  readonly lists?: ListsFigures
 }
 
 export type Process = { readonly name: string, readonly pid: number | undefined }

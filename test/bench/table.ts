@@ -3,6 +3,7 @@ import type { Report } from './run.ts'
 import { percentilesOf, type Percentiles } from './jobs.ts'
 import type { CrowdFigures } from './scenarios/crowd.ts'
 import type { EmailFigures } from './scenarios/email.ts'
+import type { ListsFigures } from './scenarios/lists.ts'
 import type { MailboxFigures } from './scenarios/mailboxes.ts'
 import type { FairnessFigures } from './scenarios/fairness.ts'
 import type { GrowthFigures } from './scenarios/growth.ts'
@@ -89,7 +90,7 @@ function statusText ({ status, missedByPercent, scenario }: LimitCheck): string 
 /** Formats the figures of the scenarios that ran. */
 export function scenarioLines (report: Report): readonly Line[] {
   const { growth, crowd, scaling, webhooks, email, verifications, provisional } = report
-  const { fairness, recovery, small, partners, soak, peers, state, mailboxes } = report
+  const { fairness, recovery, small, partners, soak, peers, state, lists, mailboxes } = report
   return [
     ...growth === undefined ? [] : growthLines(growth),
     ...crowd === undefined ? [] : crowdLines(crowd),
@@ -106,6 +107,7 @@ export function scenarioLines (report: Report): readonly Line[] {
     ...peers === undefined ? [] : peerLines(peers),
     ...state === undefined ? [] : stateLines(state),
     ...mailboxes === undefined ? [] : mailboxLines(mailboxes),
+    ...lists === undefined ? [] : listsLines(lists),
   ]
 }
 
@@ -185,6 +187,19 @@ function webhookLines (webhooks: WebhookFigures): readonly Line[] {
 function emailLines ({ rows, domains, wallMs, rowsPerSecond }: EmailFigures): readonly Line[] {
   return [[`e-mail: ${rows} rows`,
     `${fixed(wallMs)} ms, ${fixed(rowsPerSecond)} rows/s, ${domains} domains`]]
+}
+
+function listsLines (
+  { entries, uploadMs, bytesPerEntry, without, with: after, ratio }: ListsFigures
+): readonly Line[] {
+  const times = ({ preflightMs, wallMs }: ListsFigures['with']) =>
+    `${fixed(preflightMs)} ms to 202, ${fixed(wallMs)} ms to completed`
+  return [
+    [`lists: ${entries} entries`,
+      `${fixed(bytesPerEntry)} bytes each in Redis, uploaded in ${fixed(uploadMs / 1_000)} s`],
+    ['lists: large job without', times(without)],
+    ['lists: large job with them', `${times(after)}, ratio ${fixed(ratio, 2)}`],
+  ]
 }
 
 function verificationLines (

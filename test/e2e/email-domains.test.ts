@@ -61,4 +61,28 @@ describe('e-mail addresses with a resolver', () => {
     expect(others.job.chargedMicros).toBe(first.job.chargedMicros)
     expect(queries()).toHaveLength(queryCount)
   })
+
+  it('follow the contact lists by the mail server of their domain, from the cache too', async () => {
+    const inputs = ['sales@mail.org', 'ann@mail.org', 'sales@gone.org']
+    const before = await runJob(environment.live, { service, inputs })
+    expect(before.rows.map(row => row.reason))
+      .toEqual(['role_address', 'domain_accepts_mail', 'domain_not_found'])
+    const list = async (action: 'suppress' | 'allow' | 'remove', ...entries: string[]) =>
+      await environment.live.changeContactLists({ action, entries })
+    const reasonsOf = async (more: object) =>
+      (await runJob(environment.live, { service, inputs, ...more })).rows.map(row => row.reason)
+    await list('suppress', 'mx:mail.org')
+    // Processes use what they read of an organization for a second.
+    await expect.poll(() => reasonsOf({}), { timeout: 10_000 })
+      .toEqual(['suppressed', 'suppressed', 'domain_not_found'])
+    const { rows, job } = await runJob(environment.live, { service, inputs })
+    expect(rows.map(row => row.source)).toEqual(['preflight', 'preflight', 'cache'])
+    expect(job).toMatchObject({ chargedMicros: 0, invalidRecords: 2 })
+    // The server itself is more specific than those below mail.org, and an address than both.
+    await list('suppress', 'sales@mail.org')
+    await list('allow', 'mx:mx.mail.org')
+    await expect.poll(() => reasonsOf({ forceFresh: true }), { timeout: 10_000 })
+      .toEqual(['suppressed', 'allow_listed', 'domain_not_found'])
+    await list('remove', 'mx:mail.org', 'mx:mx.mail.org', 'sales@mail.org')
+  })
 })

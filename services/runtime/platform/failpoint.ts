@@ -39,6 +39,7 @@ const NAMED_FAILPOINTS = {
   'erasing.destroyed': 'keys of erased jobs are deleted from Redis, its file still has them',
   'erasing.removed': 'copies of keys are deleted, the erasures are still queued',
   'access.shipped': 'entries of the access log are shipped and not removed from their outbox',
+  'lists.shipped': 'changes of contact lists are in the topic and not removed from their outbox',
   'outbox.shipping': 'orphaned outbox entries are found and not shipped',
   'outbox.shipped': 'orphaned outbox entries are shipped and not removed',
   'publish.sending': 'results are read and not sent',

@@ -41,6 +41,7 @@ export function instanceOf (point: Failpoint, number = 1): string {
     outbox: 'ledger',
     erasing: 'ledger',
     access: 'ledger',
+    lists: 'ledger',
   }
   return `${owners[folder] ?? folder}-${number}`
 }
@@ -76,9 +77,13 @@ async function hit (
   return { kind: 'hit', recoveryMs }
 }
 
+/** From then on jobs follow a change of contact lists. */
+const LISTS_FOLLOWED_MS = 2_000
+
 /** How to reach a point that the load does not pass. */
 function provokedBy (point: Failpoint): ((scene: Scene) => Promise<void>) | undefined {
   if (point.startsWith('outbox')) return provokeTakeover
+  if (point.startsWith('lists')) return provokeListChange
   // The access log has an entry of each erasure.
   return /^(?:eras|access)/.test(point) ? provokeErasure : undefined
 }
@@ -94,6 +99,21 @@ async function provokeErasure ({ environment }: Scene): Promise<void> {
   })
   await client.waitForEnd(id)
   await client.eraseJob(id)
+}
+
+/** What the killed ledger has sent counts: the entries are there, and in the answers of jobs. */
+async function provokeListChange ({ environment }: Scene): Promise<void> {
+  const { stack, services } = environment
+  const { keys } = await createDemo(stack.env)
+  const [baseUrl = ''] = services.baseUrls()
+  const client = createClient({ baseUrl, apiKey: keys.test, retries: 50 })
+  await client.changeContactLists({ action: 'suppress', entries: ['+12127365000'] })
+  await sleep(LISTS_FOLLOWED_MS)
+  const { id } = await client.createJob({ service: 'phone-validation', inputs: ['+12127365000'] })
+  const { reasons } = await client.waitForEnd(id)
+  if (reasons?.['suppressed'] !== 1) {
+    throw new Error(`a suppressed number ended as ${JSON.stringify(reasons)}`)
+  }
 }
 
 /** No other process ships entries of the workspace. */

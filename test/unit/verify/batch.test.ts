@@ -297,3 +297,53 @@ describe('the emissions of a verification batch', () => {
     expect(block?.topic === 'rows.completed' && rowsOf(block.value.finished)).toEqual([0, 1])
   })
 })
+
+describe('the mail server of a domain on the organization\'s lists', () => {
+  const addresses = ['a@blocked.org', 'b@fine.org', 'c@silent.org', 'd@allowed.org', 'e@blocked.org']
+  const listed = new Map([
+    ['blocked.org', 'suppress'], ['silent.org', 'unknown'], ['allowed.org', 'allow'],
+  ] as const)
+  const emails = (more: object = {}) =>
+    batchFrom(addresses, { service: 'email-validation', duplicates: [2, 0, 0, 0, 0], ...more })
+
+  it('answers rows free, without a check; while DNS is silent its row waits', async () => {
+    const { deps, calls, cache } = setUp()
+    const asked: (readonly string[])[] = []
+    const checked = await checkBatch(emails(), {
+      ...deps,
+      findListedDomains: async (_tenant, domains) => {
+        asked.push(domains)
+        return listed
+      },
+    }, signal)
+    expect(asked).toEqual([['blocked.org', 'fine.org', 'silent.org', 'allowed.org']])
+    expect(calls).toEqual([['b@fine.org']])
+    expect(cache.entries.size).toBe(1)
+    expect(checked.outcomes.map(outcome => outcome && [outcome.reason, outcome.source]))
+      .toMatchObject([
+        ['suppressed', 'preflight'], ['assigned_range', 'live'], undefined,
+        ['allow_listed', 'cache'], ['suppressed', 'preflight'],
+      ])
+    expect(checked.outcomes[0]).toMatchObject({ status: 'invalid', copies: 2 })
+    expect([...checked.waiting]).toEqual([[2, { reason: 'dns_error', afterMs: 0, forHost: false }]])
+  })
+
+  it('goes before a record of the cache, and before a fresh check that is wanted', async () => {
+    for (const forceFresh of [true, false]) {
+      const { deps, cache } = setUp()
+      cache.entries.set(tokenFor('a@blocked.org').toString('hex'), cachedRecord())
+      const { outcomes: [first] } = await checkBatch(
+        emails({ forceFresh }), { ...deps, findListedDomains: async () => listed }, signal)
+      expect(first?.reason).toBe('suppressed')
+    }
+  })
+
+  it('is not asked for with a test key, or for numbers', async () => {
+    const refusing = async () => { throw new Error('asked') }
+    for (const batch of [emails({ tenant: 'org_1.test' }), batchFrom([phone(0)])]) {
+      const { deps, calls } = setUp()
+      await checkBatch(batch, { ...deps, findListedDomains: refusing }, signal)
+      expect(calls).toHaveLength(1)
+    }
+  })
+})
