@@ -141,7 +141,7 @@ function completed (text: string, kind: EntryKind): string {
 }
 
 /** What an entry may be. */
-export const ENTRY_ADVICE = 'Write an address such as jane@example.com, example.com for a ' +
+const ENTRY_ADVICE = 'Write an address such as jane@example.com, example.com for a ' +
   'domain with its subdomains, .xyz for a top-level domain, mx:mail.example.com for a mail ' +
   'server, a number such as +493012345678, or +4930* for all numbers that begin so.'
 
