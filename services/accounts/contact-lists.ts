@@ -102,7 +102,9 @@ const MAX_FAULTS = 20
 type EntryText = Pick<ListChange, 'text' | 'kind'>
 
 /** Yields to other work between parts of long lists. */
-async function parseEntries (texts: readonly EntryText[], orgId: string): Promise<readonly Entry[]> {
+async function parseEntries (
+  texts: readonly EntryText[], orgId: string
+): Promise<readonly Entry[]> {
   const entries: Entry[] = []
   const faults: EntryFault[] = []
   let faultCount = 0

@@ -130,16 +130,17 @@ function listsView (visit: Visit, { counts, notice, draft, found, lookUp }: List
           <dd class="amount">${count(counts.lists[list])}</dd>
           <dd class="hint">${MEANINGS[list]}</dd></div>`)}
       </dl>
-      <p class="hint spaced">${count(counts.entries)} of at most ${count(counts.maxEntries)} entries. They
-        are stored as fingerprints only, so nobody can show or export them, not even the operator
-        of this installation. Keep your own file, and look single entries up here.</p>
+      <p class="hint spaced">${count(counts.entries)} of at most ${count(counts.maxEntries)}
+        entries. They are stored as fingerprints only, so nobody can show or export them, not even
+        the operator of this installation. Keep your own file, and look single entries up here.</p>
       <section><h2>Look up</h2>
         ${postForm(visit, `${base}/lookup`, html`
           <label>Address, domain, mail server or number
             <input name="contact" required maxlength="320" autocomplete="off"
               value="${lookUp?.contact ?? found?.contact ?? ''}"
               ${lookUp && html`aria-invalid="true" aria-describedby="lookup-fault"`}></label>
-          ${lookUp && html`<p class="notice bad" id="lookup-fault" role="alert">${lookUp.fault}</p>`}
+          ${lookUp && html`<p class="notice bad" id="lookup-fault" role="alert">${
+            lookUp.fault}</p>`}
           <button class="button" type="submit">Look up</button>`, { look: 'card' })}
         ${found && answerView(visit, found)}
       </section>

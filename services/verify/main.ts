@@ -18,7 +18,9 @@ import { unmaskExchange } from '../mail/exchange.ts'
 import type { FindListedDomains } from './batch.ts'
 import { createChecker, type Factories } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
-import { createEmailDomainProvider, createSmtpProbeProvider, isReserved } from './providers/email.ts'
+import {
+  createEmailDomainProvider, createSmtpProbeProvider, isReserved,
+} from './providers/email.ts'
 import { builtInLists, type CurrentLists, readEmailLists } from './providers/email-lists.ts'
 import { type HttpVendor, readHttpProviders } from './providers/http-vendor.ts'
 import { createVendorProvider } from './providers/http.ts'

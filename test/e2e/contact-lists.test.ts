@@ -80,7 +80,9 @@ it('a CSV file changes all lists at once, or names its lines and changes nothing
     })
   await expect(client.changeContactListsFromFile(
     Buffer.concat([file, Buffer.from('allow,no entry,\nblock,+4930*,number\n')])))
-    .rejects.toMatchObject({ message: expect.stringMatching(/2 lines.*Line 6: "no.*Line 7: "\+49/) })
+    .rejects.toMatchObject({
+      message: expect.stringMatching(/2 lines.*Line 6: "no.*Line 7: "\+49/),
+    })
   expect((await client.contactLists()).entries).toBe(0)
   expect(await client.changeContactListsFromFile(file))
     .toMatchObject({ entries: 4, lists: { allow: 1, block: 1, suppress: 2 } })

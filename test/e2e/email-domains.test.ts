@@ -62,7 +62,7 @@ describe('e-mail addresses with a resolver', () => {
     expect(queries()).toHaveLength(queryCount)
   })
 
-  it('follow the contact lists by the mail server of their domain, from the cache too', async () => {
+  it('follow contact lists by the mail server of their domain, from the cache too', async () => {
     const inputs = ['sales@mail.org', 'ann@mail.org', 'sales@gone.org']
     const before = await runJob(environment.live, { service, inputs })
     expect(before.rows.map(row => row.reason))

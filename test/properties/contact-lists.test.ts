@@ -127,7 +127,8 @@ it('of several changes of an entry the last counts, and a kind completes its tex
   } finally {
     await shipping.stop()
   }
-  expect(await lists().lookUp(ORG, ['a.example', 'b.example', 'mx:mail.example', 'x.xyz', '+4930*']))
+  const texts = ['a.example', 'b.example', 'mx:mail.example', 'x.xyz', '+4930*']
+  expect(await lists().lookUp(ORG, texts))
     .toEqual([undefined, 'suppress', 'allow', 'block', 'block'])
   await expect(lists().change(ORG, [
     { text: 'jane@a.example', action: 'block', kind: 'domain' },

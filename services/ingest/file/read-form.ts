@@ -6,7 +6,7 @@ import { detachBuffer } from '../../runtime/platform/detach-buffer.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import { SMALL_BODY_BYTES } from '../../runtime/platform/body-guard.ts'
 import { type CsvFile, type CsvReadOptions, readCsv } from './read-csv.ts'
-import { readList } from './read-list.ts'
+import { readListFile } from './read-list.ts'
 import { readSheet } from './read-workbook.ts'
 import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
 import { DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'
@@ -145,7 +145,7 @@ export function acceptFiles (app: FastifyInstance): void {
   ) => {
     const pause = pausesOf(request, body)
     if (request.routeOptions.config.takesFile === 'entries') {
-      const file = await readList(body, pause)
+      const file = await readListFile(body, pause)
       detachBuffer(body)
       return file
     }

@@ -70,7 +70,7 @@ const kindFault = (kind: string) =>
  * in any order; or one column without a name. Other columns are ignored.
  * @throws ApiException for a file that is no such file.
  */
-export async function readList (bytes: Buffer, pause: () => Promise<void>): Promise<ListFile> {
+export async function readListFile (bytes: Buffer, pause: () => Promise<void>): Promise<ListFile> {
   const lines: ListLine[] = []
   let columns: ReturnType<typeof columnsIn> | undefined
   await scanCsv(bytes, undefined, {

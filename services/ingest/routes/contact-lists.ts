@@ -1,7 +1,8 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
   type ChangeListsBody, ChangeListsSchema, type ContactListsBody, ContactListsSchema,
-  type ListFileQuery, ListFileQuerySchema, LookedUpSchema, type LookUpBody, LookUpSchema, MAX_LIST_ENTRIES,
+  type ListFileQuery, ListFileQuerySchema, LookedUpSchema, type LookUpBody, LookUpSchema,
+  MAX_LIST_ENTRIES,
 } from '../../../schemas/api/contact-lists.ts'
 import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'

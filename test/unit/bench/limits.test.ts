@@ -40,18 +40,19 @@ describe('a report', () => {
     const verifications = Array(2).fill('verifications: not measured')
     const recovery = Array(6).fill('recovery: not measured')
     const small = Array(5).fill('small: not measured')
+    const lists = Array(2).fill('lists: not measured')
     expect(statusesOf(checkLimits(CORE_REPORT))).toEqual([
       'limit met', 'limit met', 'limit missed', 'target met', 'peers: not measured',
       'growth: not measured', 'target met', 'limit missed', 'crowd: not measured', 'limit met',
       'crowd: not measured', 'soak: not measured', 'limit met', 'email: not measured',
-      ...verifications, 'provisional: not measured', ...fairness, ...recovery, ...small,
+      ...verifications, 'provisional: not measured', ...fairness, ...recovery, ...small, ...lists,
     ])
     expect(statusesOf(checkLimits(FULL_REPORT)).filter(status => status.includes(': '))).toEqual([
       'peers: not measured', 'growth: target met', 'crowd: not measured', 'crowd: not measured',
       'soak: limit met', 'email: limit missed', 'verifications: limit met',
       'verifications: limit met', 'provisional: limit met', ...fairness, ...recovery,
       'small: limit missed', 'small: limit met', 'small: limit met', 'small: target met',
-      'small: limit missed',
+      'small: limit missed', ...lists,
     ])
   })
 

@@ -96,6 +96,12 @@ export type Calls = {
   readonly recorded: AccessEvent[]
 }
 
+const SOME_LISTS = {
+  count: async () => ({ allow: 0, block: 0, suppress: 2 }),
+  change: async () => {},
+  lookUp: async () => [],
+}
+
 /** Dependencies that accept every job; `calls` records what they are called with. */
 export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonly calls: Calls } {
   const calls: Calls = { submissions: [], lookups: [], recorded: [] }
@@ -128,11 +134,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
       return { kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS + 85_000 }
     },
     takeSample: async () => true,
-    contactLists: {
-      count: async () => ({ allow: 0, block: 0, suppress: 2 }),
-      change: async () => {},
-      lookUp: async () => [],
-    },
+    contactLists: SOME_LISTS,
     openJobs: async () => [],
     listArchived: async () => [],
     cancel: async () => ({ kind: 'unknown' }),

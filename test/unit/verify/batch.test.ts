@@ -299,7 +299,9 @@ describe('the emissions of a verification batch', () => {
 })
 
 describe('the mail server of a domain on the organization\'s lists', () => {
-  const addresses = ['a@blocked.org', 'b@fine.org', 'c@silent.org', 'd@allowed.org', 'e@blocked.org']
+  const addresses = [
+    'a@blocked.org', 'b@fine.org', 'c@silent.org', 'd@allowed.org', 'e@blocked.org',
+  ]
   const listed = new Map([
     ['blocked.org', 'suppress'], ['silent.org', 'unknown'], ['allowed.org', 'allow'],
   ] as const)

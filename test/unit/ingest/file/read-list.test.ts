@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { readList } from '../../../../services/ingest/file/read-list.ts'
+import { readListFile } from '../../../../services/ingest/file/read-list.ts'
 
-const read = async (text: string) => await readList(Buffer.from(text), async () => {})
+const read = async (text: string) => await readListFile(Buffer.from(text), async () => {})
 
 describe('a file with entries of contact lists', () => {
-  it('has its columns in any order, others are ignored, and blank lines are no entries', async () => {
+  it('has its columns in any order, others are ignored, blank lines are no entries', async () => {
     const file = await read('\ufeffNote;List;Entry;KIND\nx;Suppress;a.example;\n;;;\n\n' +
       'y;allow;+4930*;prefix;more\nz; REMOVE ;b.example;Domain\n')
     expect(file.changes(undefined)).toEqual([
@@ -22,7 +22,8 @@ describe('a file with entries of contact lists', () => {
   })
 
   it('names the lines that cannot be used, as the file counts them', async () => {
-    const file = await read('entry,list,kind\n"a\nb",block,\n\nc.example,deny,\nd.example,allow,mail\n')
+    const file = await read(
+      'entry,list,kind\n"a\nb",block,\n\nc.example,deny,\nd.example,allow,mail\n')
     expect(() => file.changes(undefined)).toThrow(expect.objectContaining({
       fault: {
         code: 'invalid_file',
