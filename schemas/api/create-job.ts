@@ -14,7 +14,7 @@ export const MAX_INPUT_CHARACTERS = 1_024
 export const MAX_ID_CHARACTERS = 128
 
 /** No control characters; surrogates only in pairs, since a lone one is no character. */
-const ID_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
+export const ID_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
 
 /** An input, alone or with the caller's own id. */
 const JobInputSchema = Type.Union([

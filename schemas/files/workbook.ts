@@ -11,6 +11,8 @@ export type WorkbookOptions = {
   readonly sheet?: string | undefined
   /** The most bytes that all parts that are read may inflate to. */
   readonly maxInflatedBytes: number
+  /** Reads so many rows with cells at most; all if left out. */
+  readonly maxRows?: number
   /** Awaited before each slice of work, which takes a few milliseconds at most. */
   readonly pause: () => Promise<void>
   /** Called before the large parts are read, with the memory that their texts may take. */
@@ -76,7 +78,9 @@ export async function readWorkbook (
   options.reserve?.(2 * Math.min(shared, MAX_SHARED_CHARACTERS) + body)
   const formats = await readFormats(parts)
   const strings = await readSharedStrings(parts)
-  await readRows(parts, chosen.path, { strings, formats, isFrom1904 }, add)
+  await readRows(parts, chosen.path, {
+    strings, formats, isFrom1904, maxRows: options.maxRows ?? MAX_ROWS,
+  }, add)
   return { sheet: chosen.name, sheets: sheets.map(({ name }) => name) }
 }
 
@@ -90,7 +94,7 @@ const PIECE_CHARACTERS = 262_144
  */
 export async function sheetAsCsv (
   bytes: Buffer, options: WorkbookOptions & { readonly maxBytes: number }
-): Promise<Buffer> {
+): Promise<SheetFacts & { readonly csv: Buffer }> {
   const pieces: Buffer[] = []
   let text = '\ufeff'
   let written = 0
@@ -102,14 +106,14 @@ export async function sheetAsCsv (
     pieces.push(piece)
     text = ''
   }
-  await readWorkbook(bytes, options, ({ row, cells }) => {
+  const facts = await readWorkbook(bytes, options, ({ row, cells }) => {
     text += '\r\n'.repeat(row - last - 1)
     last = row
     text += `${cells.map(quoted).join(',')}\r\n`
     if (text.length > PIECE_CHARACTERS) flush()
   })
   flush()
-  return Buffer.concat(pieces)
+  return { ...facts, csv: Buffer.concat(pieces) }
 }
 
 const quoted = (cell: string) =>
@@ -220,11 +224,13 @@ type XmlHandler = {
   readonly open: (tag: Tag) => void
   readonly text?: (text: string) => void
   readonly close?: (name: string) => void
+  /** Whether the rest of the part is not needed. */
+  readonly isDone?: () => boolean
 }
 
 /** Parses a part without a document type, so that it has no entities of its own. */
 async function readXml (
-  parts: WorkbookParts, path: string, { open, text, close }: XmlHandler
+  parts: WorkbookParts, path: string, { open, text, close, isDone }: XmlHandler
 ): Promise<void> {
   const parser = sax.parser(true)
   const decoder = new StringDecoder('utf8')
@@ -251,7 +257,10 @@ async function readXml (
     parser.ontext = text
     parser.oncdata = text
   }
-  for await (const slice of parts.slices(path)) parser.write(decoder.write(slice))
+  for await (const slice of parts.slices(path)) {
+    parser.write(decoder.write(slice))
+    if (isDone?.() === true) return
+  }
   if (parts.has(path)) parser.write(decoder.end()).close()
 }
 
@@ -405,6 +414,7 @@ type CellFacts = {
   readonly formats: readonly (string | undefined)[]
   /** Whether dates count from 1904 instead of 1900. */
   readonly isFrom1904: boolean
+  readonly maxRows: number
 }
 
 async function readRows (
@@ -416,7 +426,9 @@ async function readRows (
   let column = -1
   let kind = ''
   let style = 0
+  let added = 0
   await readXml(parts, path, {
+    isDone: () => added >= facts.maxRows,
     open: ({ name, attributes }) => {
       if (name === 'c') {
         column = columnOf(attributes['r']) ?? column + 1
@@ -441,7 +453,10 @@ async function readRows (
         if (shown === '') return
         while (cells.length < column) cells.push('')
         cells[column] = shown
-      } else if (name === 'row' && cells.length > 0) add({ row, cells })
+      } else if (name === 'row' && cells.length > 0 && added < facts.maxRows) {
+        added += 1
+        add({ row, cells })
+      }
     },
   })
 }

@@ -6,6 +6,7 @@ import type {
   ChangeListsBody, ContactListsBody, ListFileQuery, LookedUpBody, LookUpBody,
 } from '../../schemas/api/contact-lists.ts'
 import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
+import type { FilePreviewBody } from '../../schemas/api/file-preview.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
 import type { EraseJobQuery, JobBody, ProgressBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
@@ -53,6 +54,10 @@ export type FileOptions = Omit<JobRequest, 'inputs'> & {
   /** Of a workbook: the name of the sheet, or its number from 1. */
   readonly sheet?: string
 }
+
+/** What is known of a file before its preview. */
+export type PreviewOptions = Partial<Pick<FileOptions,
+  'service' | 'column' | 'header' | 'delimiter' | 'sheet'>>
 
 export type Created = Readonly<AcceptedBody>
 export type JobStatusResource = Readonly<JobBody>
@@ -274,14 +279,14 @@ function labelFields (
 
 type SentFile = {
   readonly file: Uint8Array
-  readonly options: FileOptions
+  readonly options: FileOptions | PreviewOptions
   readonly headers?: Readonly<Record<string, string>>
 }
 
 function sendFile (
   send: Transport, path: string, { file, options, headers }: SentFile
 ): Promise<Response> {
-  const { metadata, ...named } = options
+  const { metadata, ...named } = options as Partial<FileOptions>
   return send(`${path}${queryString({ ...named, ...labelFields(metadata) })}`, {
     method: 'POST', headers: { ...headers, 'content-type': 'text/csv' }, body: file,
   })
@@ -325,9 +330,16 @@ function quotesApi (send: Transport) {
      */
     quote: (body: QuoteRequest) => readJson<QuoteBody>(send('/quotes', { method: 'POST', body })),
 
-    /** Quotes a job from a CSV file. */
+    /** Quotes a job from a CSV file or a workbook. */
     quoteFile: (file: Uint8Array, options: FileOptions & Pick<QuoteRequest, 'sample'>) =>
       readJson<QuoteBody>(sendFile(send, '/quotes', { file, options })),
+
+    /**
+     * Says in which column of a CSV file or a workbook the contacts are, which service takes them,
+     * and which country national numbers are from. The first lines of a CSV file are enough.
+     */
+    previewFile: (file: Uint8Array, options: PreviewOptions = {}) =>
+      readJson<FilePreviewBody>(sendFile(send, '/file-previews', { file, options })),
   }
 }
 
@@ -365,6 +377,14 @@ function resultsApi (send: Transport) {
     resultsFile: async (
       id: string, options: ResultFileOptions & ResultFileFormat = {}
     ): Promise<Bytes> => readBytes(await requestFile(id, options)),
+
+    /** The results as an Excel workbook (.xlsx): a sheet of the rows, and one of the summary. */
+    resultsWorkbook: async (id: string, options: ResultFileOptions = {}): Promise<Buffer> =>
+      Buffer.from(await (await requestFile(id, { ...options, format: 'xlsx' })).arrayBuffer()),
+
+    /** The results as Parquet, for DuckDB, ClickHouse, pandas and the like. */
+    resultsParquet: async (id: string, options: ResultFileOptions = {}): Promise<Buffer> =>
+      Buffer.from(await (await requestFile(id, { ...options, format: 'parquet' })).arrayBuffer()),
 
     resultsPage,
 

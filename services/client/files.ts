@@ -55,12 +55,13 @@ export class InputFile {
         '--sheet out.')
     }
     try {
-      this.#sheet = await sheetAsCsv(this.readStart(this.bytes), {
+      const { csv } = await sheetAsCsv(this.readStart(this.bytes), {
         sheet,
         maxInflatedBytes: MAX_INFLATED_BYTES,
         maxBytes: MAX_INFLATED_BYTES,
         pause: async () => {},
       })
+      this.#sheet = csv
     } catch (error) {
       if (!(error instanceof UnreadableFile)) throw error
       throw new CommandError(`${error.message} Then run the command again.`, { cause: error })

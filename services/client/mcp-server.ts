@@ -371,7 +371,7 @@ class FileRuns {
     }
     const guarded = guardedClient(client, reservation)
     try {
-      const summary = await submitFile(await toSettings(args, files, account), {
+      const summary = await submitFile(await toSettings(args, files, { account, client }), {
         client: guarded.client,
         say,
         approve: micros => { reservation.cover(guarded.createdMicros() + micros) },
@@ -413,12 +413,12 @@ function checkOutput (
 }
 
 async function toSettings (
-  args: FileArgs, files: RunFiles, account: Account
+  args: FileArgs, files: RunFiles, { account, client }: Pick<SessionDeps, 'account' | 'client'>
 ): Promise<SubmitSettings> {
   const { column, country } = args
   return {
     ...files,
-    service: args.service ?? await detectService(files.input, { ...files, column }),
+    service: args.service ?? await detectService(client, files.input, { ...files, column }),
     column,
     country: country?.toUpperCase(),
     metadata: {},

@@ -1,11 +1,16 @@
 import { createHash } from 'node:crypto'
 import { SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
-import { MAX_INPUT_CHARACTERS, MAX_INPUTS } from '../../schemas/api/create-job.ts'
-import { type ContactKind, contactKinds, type TableHead } from './columns.ts'
+import {
+  ID_PATTERN, type JobInput, MAX_ID_CHARACTERS, MAX_INPUT_CHARACTERS, MAX_INPUTS,
+} from '../../schemas/api/create-job.ts'
+import { type FilePreviewBody, PREVIEW_ROWS } from '../../schemas/api/file-preview.ts'
+import { MAX_COLUMNS } from '../../schemas/files/limits.ts'
+import type { Client } from './client.ts'
+import { indexOfName, type TableHead } from './columns.ts'
 import { type InputFile, openInput } from './files.ts'
 import { CommandError, UsageError } from './terminal.ts'
 import {
-  type ByteRange, decodeCell, detectDialect, type Dialect, readRecords, type TextEncoding,
+  type ByteRange, csvCell, decodeCell, detectDialect, type Dialect, readRecords, type TextEncoding,
 } from './csv.ts'
 
 /** Properties of an input file; `digest` is the SHA-256 of its bytes in hex. */
@@ -23,6 +28,8 @@ export type RowRange = ByteRange & { readonly firstRow: number, readonly rows: n
 export type Plan = {
   /** Index of the contact column, from 0. */
   readonly column: number
+  /** Index of the column with the caller's own ids. */
+  readonly idColumn?: number
   /** Largest number of cells in a record. Shorter records are padded. */
   readonly width: number
   readonly rows: number
@@ -32,7 +39,6 @@ export type Plan = {
   readonly ranges: readonly RowRange[]
 }
 
-const HEAD_ROWS = 200
 /** The service accepts 34 MiB. The rest of the request body needs a part of it. */
 const MAX_BODY_BYTES = 32_000_000
 
@@ -71,7 +77,7 @@ function succeeds (action: () => unknown): boolean {
   }
 }
 
-/** Reads the header and the first rows. Throws CommandError for an empty file. */
+/** Reads the header and the first rows. Throws CommandError for a file without rows. */
 export async function readHead (
   file: InputFile, { dialect, encoding, bytes }: FileFacts
 ): Promise<TableHead> {
@@ -79,23 +85,27 @@ export async function readHead (
   const whole = { from: dialect.startByte, to: bytes }
   for await (const { cells } of readRecords(file, dialect, whole)) {
     records.push(cells.map(cell => decodeCell(cell, encoding)))
-    if (records.length > HEAD_ROWS) break
+    if (records.length > PREVIEW_ROWS) break
   }
   const [header, ...rows] = records
   if (header === undefined) throw new CommandError(`File ${file.path} is empty.`)
+  if (rows.length === 0) throw withoutRows(file)
   return { header, rows }
 }
 
-type PlanOptions = { readonly column: number, readonly rowsPerJob?: number }
+const withoutRows = ({ path }: InputFile) =>
+  new CommandError(`File ${path} has no rows below its line of column names.`)
+
+type PlanOptions = Pick<Plan, 'column' | 'idColumn'> & { readonly rowsPerJob?: number }
 
 /**
  * Splits a file into jobs of at most `rowsPerJob` rows (100,000 by default, the limit of the
- * service) whose requests the service accepts. Throws CommandError when the file has no rows.
+ * service) whose requests the service accepts. Throws CommandError when the file has no rows, or an id that is not valid.
  */
 export async function planJobs (
   file: InputFile, { dialect, encoding, bytes }: FileFacts, options: PlanOptions
 ): Promise<Plan> {
-  const { column, rowsPerJob = MAX_INPUTS } = options
+  const { column, idColumn, rowsPerJob = MAX_INPUTS } = options
   const ranges: RowRange[] = []
   let header: ByteRange | undefined
   const ends = new Set<string>()
@@ -110,7 +120,10 @@ export async function planJobs (
       header = { from, to }
       continue
     }
-    const added = jsonBytes(decodeContact(cells[column], encoding))
+    const input = toInput(cells, { column, idColumn }, encoding)
+    const rowNumber = range === undefined ? 1 : range.firstRow + range.rows + 1
+    if (typeof input !== 'string') checkId(input.id, rowNumber)
+    const added = jsonBytes(input)
     if (range === undefined || range.rows === rowsPerJob || bodyBytes + added > MAX_BODY_BYTES) {
       if (range !== undefined) ranges.push(range)
       range = { firstRow: range === undefined ? 0 : range.firstRow + range.rows, rows: 0, from, to }
@@ -120,12 +133,14 @@ export async function planJobs (
     bodyBytes += added
   }
   if (header === undefined || range === undefined) {
-    throw new CommandError(`File ${file.path} has no rows below its line of column names.`)
+    throw withoutRows(file)
   }
   ranges.push(range)
   // A lone CR between lines that end in LF would be taken for a part of a line.
   const lineEnd = ['\r\n', '\n', '\r'].find(end => ends.has(end)) ?? '\n'
-  return { column, width, rows: range.firstRow + range.rows, header, lineEnd, ranges }
+  return {
+    column, ...idColumn !== undefined && { idColumn }, width, rows: range.firstRow + range.rows, header, lineEnd, ranges,
+  }
 }
 
 /** The contact to send for a cell. Truncated to the limit of the service; such rows are invalid. */
@@ -133,22 +148,72 @@ export function decodeContact (cell: string | undefined, encoding: TextEncoding)
   return decodeCell(cell ?? '', encoding).slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
 }
 
-const jsonBytes = (contact: string) => Buffer.byteLength(JSON.stringify(contact)) + 1
+const jsonBytes = (input: JobInput) => Buffer.byteLength(JSON.stringify(input)) + 1
 
-/** Reads the contacts of one job, in the order of the file. */
-export async function readContacts (
-  file: InputFile, { dialect, encoding }: Pick<FileFacts, 'dialect' | 'encoding'>,
-  { range, column }: { readonly range: RowRange, readonly column: number }
-): Promise<readonly string[]> {
-  const contacts: string[] = []
-  for await (const { cells } of readRecords(file, dialect, range)) {
-    contacts.push(decodeContact(cells[column], encoding))
-  }
-  return contacts
+type Columns = { readonly column: number, readonly idColumn?: number | undefined }
+
+/** What a job gets of a row: its contact, with its id if there is a column of ids. */
+function toInput (
+  cells: readonly string[], { column, idColumn }: Columns, encoding: TextEncoding
+): JobInput {
+  const input = decodeContact(cells[column], encoding)
+  if (idColumn === undefined) return input
+  return { input, id: decodeCell(cells[idColumn] ?? '', encoding) }
 }
 
-const DEFAULT_SERVICES: Readonly<Record<ContactKind, string>> = {
-  phone: 'phone-validation', email: 'email-validation',
+const ID = new RegExp(ID_PATTERN, 'u')
+
+function checkId (id: string, row: number): void {
+  if ([...id].length > MAX_ID_CHARACTERS) {
+    throw new CommandError(`The id of row ${row} has ${[...id].length} characters. An id has at ` +
+      `most ${MAX_ID_CHARACTERS}: choose another --id-column, or shorten it.`)
+  }
+  if (!ID.test(id)) {
+    throw new CommandError(`The id of row ${row} contains a line break or another control ` +
+      'character. Remove it, or choose another --id-column.')
+  }
+}
+
+/** Reads the contacts of one job, with their ids, in the order of the file. */
+export async function readContacts (
+  file: InputFile, { dialect, encoding }: Pick<FileFacts, 'dialect' | 'encoding'>,
+  { range, ...columns }: Columns & { readonly range: RowRange }
+): Promise<readonly JobInput[]> {
+  const inputs: JobInput[] = []
+  for await (const { cells } of readRecords(file, dialect, range)) {
+    inputs.push(toInput(cells, columns, encoding))
+  }
+  return inputs
+}
+
+type PreviewQuestion = { readonly service?: string, readonly column?: string | undefined }
+
+/** What the service found in the first lines of a file; the column counts from 0. */
+export type Preview = Omit<FilePreviewBody, 'column'> & { readonly column: number | undefined }
+
+/**
+ * Asks the service for the column and the service of a file's contacts. Sends its first lines, and
+ * of them only the named column. Throws UsageError for a column that does not exist, and for a
+ * file whose first line is a row.
+ */
+export async function previewHead (
+  client: Pick<Client, 'previewFile'>, { header, rows }: TableHead,
+  { service, column }: PreviewQuestion
+): Promise<Preview> {
+  const named = column === undefined ? undefined : indexOfName(header, column)
+  const lines = [header, ...rows].map(cells => named === undefined ? cells : [cells[named] ?? ''])
+  const csv = lines.map(cells => cells.slice(0, MAX_COLUMNS)
+    // A longer cell is no contact.
+    .map(cell => csvCell(cell.slice(0, MAX_INPUT_CHARACTERS))).join(',')).join('\n')
+  const preview = await client.previewFile(Buffer.from(csv.toWellFormed()), {
+    delimiter: 'comma', ...service !== undefined && { service },
+  })
+  if (!preview.header) {
+    throw new UsageError('The first line of the file must contain column names, but it contains ' +
+      'a contact. Insert a line with column names above it.')
+  }
+  const found = preview.column === null ? undefined : preview.column - 1
+  return { ...preview, column: found === undefined ? undefined : named ?? found }
 }
 
 type DetectOptions = ReadFileOptions & {
@@ -158,20 +223,18 @@ type DetectOptions = ReadFileOptions & {
 }
 
 /**
- * Selects the service for a file whose contacts are clearly of one kind. Deterministic for the same
- * file. Throws UsageError for an ambiguous file and CommandError for one that cannot be read.
+ * Selects the service for a file whose contacts are clearly of one kind. Throws UsageError for an
+ * ambiguous file and CommandError for one that cannot be read.
  */
 export async function detectService (
-  file: string, { column, delimiter, sheet, folder }: DetectOptions
+  client: Pick<Client, 'previewFile'>, file: string, options: DetectOptions
 ): Promise<string> {
+  const { column, folder } = options
   const input = openInput(file, folder)
-  const [kind, ...others] = await readFacts(input, { delimiter, sheet })
-    .then(async facts => contactKinds(await readHead(input, facts), column))
+  const { service, reason } = await readFacts(input, options)
+    .then(async facts => await previewHead(client, await readHead(input, facts), { column }))
     .finally(() => { input.close() })
-  if (kind !== undefined && others.length === 0) return DEFAULT_SERVICES[kind]
-  throw new UsageError(kind === undefined
-    ? 'No column of the file looks like phone numbers or e-mail addresses. Name the service with ' +
-      '--service, for example --service phone-validation.'
-    : 'The file has columns of phone numbers and of e-mail addresses. Name the column with ' +
-      '--column, or the service with --service.')
+  if (service !== null) return service
+  throw new UsageError(`${reason} Name the column with --column, or the service with --service, ` +
+    'for example --service phone-validation.')
 }

@@ -109,6 +109,7 @@ type SubmitFlags = CommonFlags & {
   readonly service?: string
   readonly output?: string
   readonly column?: string
+  readonly idColumn?: string
   readonly delimiter?: string
   readonly sheet?: string
   readonly country?: string
@@ -119,6 +120,7 @@ type SubmitFlags = CommonFlags & {
   readonly only?: string
   readonly status?: readonly string[]
   readonly dropDuplicates?: true
+  readonly onePerMailbox?: true
   readonly safe?: 'spreadsheet'
   readonly rowsPerJob: number
   readonly parallel: number
@@ -134,8 +136,12 @@ const SUBMIT_HELP = `
 The file is any CSV file whose first line contains column names: cells separated by comma,
 semicolon, tab or bar, in UTF-8 or Windows-1252; or an Excel workbook (.xlsx), of which the first
 visible sheet or that of --sheet is read, and the output is CSV. The output has the same lines in
-the same order, or those that --status and --drop-duplicates select, with the result columns
-appended. A result column whose name the file already uses is called verified_<name>.
+the same order, or those that --status, --drop-duplicates and --one-per-mailbox select, with the
+result columns appended. A result column whose name the file already uses is called
+verified_<name>.
+
+To find the column of the contacts, the service reads the first 1,000 lines and keeps nothing of
+them; with --column it gets that column only.
 
 The command shows the maximum price and asks for confirmation before anything is paid. After Ctrl-C
 or a crash, run the same command again to resume. Until it is done, OUTPUT.progress.json and
@@ -159,6 +165,8 @@ function addSubmit (program: Command, context: CliContext): void {
     .option('-o, --output <file>', 'the CSV file to write; FILE.verified.csv by default')
     .option('--column <name>', 'the column of the contacts, by name or position (#3); by ' +
       'default the only plausible one')
+    .option('--id-column <name>', 'a column with your own ids, which come back with the rows of ' +
+      'the jobs')
     .option('--country <code>', 'ISO 3166 country of numbers in national form', parseCountry)
     .option('--force-fresh', 'bypass the cache')
     .option('--deadline <time>', 'how long rows may wait for slow servers, from 1m to 48h, such ' +
@@ -185,17 +193,21 @@ function addSubmit (program: Command, context: CliContext): void {
 }
 
 async function submit (file: string, flags: SubmitFlags, context: CliContext): Promise<void> {
-  const { column, delimiter, sheet, country, deadline, options, metadata, only, status } = flags
+  const {
+    column, idColumn, delimiter, sheet, country, deadline, options, metadata, only, status,
+  } = flags
   const { rowsPerJob, parallel } = flags
   const screen = createConsole(context, { quiet: flags.quiet === true || flags.json === true })
   const connection = openConnection(flags, context, screen.say)
-  const service = flags.service ?? await detectService(file, flags)
+  const client = createClient({ ...connection, ...context.clientOptions })
+  const service = flags.service ?? await detectService(client, file, flags)
   if (flags.service === undefined) screen.say(`Service: ${service} (change it with --service).`)
   const settings: SubmitSettings = {
     input: file,
     output: flags.output ?? file.replace(/(\.csv|\.xlsx)?$/i, '.verified.csv'),
     service,
     column,
+    idColumn,
     delimiter,
     sheet,
     country,
@@ -205,6 +217,7 @@ async function submit (file: string, flags: SubmitFlags, context: CliContext): P
     only,
     status,
     dropDuplicates: flags.dropDuplicates === true,
+    onePerMailbox: flags.onePerMailbox === true,
     forceFresh: flags.forceFresh === true,
     guarded: flags.safe === 'spreadsheet',
     rowsPerJob,
@@ -222,7 +235,7 @@ async function submit (file: string, flags: SubmitFlags, context: CliContext): P
     })
   })
   const summary = await Promise.race([interrupted, submitFile(settings, {
-    client: createClient({ ...connection, ...context.clientOptions }),
+    client,
     say: screen.say,
     progress: screen.progress,
     confirm: flags.json === true ? undefined : screen.confirm,
@@ -467,6 +480,8 @@ function addCleaningOptions (command: Command): Command {
     .addOption(listOption('--status <list>', 'only rows with these verdicts, separated by commas',
       ROW_STATUSES))
     .option('--drop-duplicates', 'leave out rows that repeat another row of their job')
+    .option('--one-per-mailbox', 'of e-mail addresses that reach one mailbox, only the first row ' +
+      'of their job')
 }
 
 /** The options for every parameter of the results that selects rows or columns. */
@@ -477,7 +492,6 @@ function addSelectionOptions (command: Command): Command {
     .addOption(listOption('--line-type <list>', 'only rows of these line types', LINE_TYPES))
     .addOption(listOption('--country <list>', 'only rows of these ISO 3166 countries',
       COUNTRY_CODES))
-    .option('--one-per-mailbox', 'of e-mail addresses that reach one mailbox, only the first row')
     .addOption(listOption('--columns <list>', 'only these columns, in this order', ROW_FIELDS))
 }
 

@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { basename, dirname } from 'node:path'
 import type { JobBody } from '../../schemas/api/job.ts'
 import type { Client } from './client.ts'
-import { contactColumn, parseOnly } from './columns.ts'
+import { indexOfName, parseOnly, type TableHead } from './columns.ts'
 import type { Account } from './connection.ts'
 import { type InputFile, openInput, OutputFolder } from './files.ts'
 import {
-  type FileFacts, type Plan, planJobs, readFacts, readHead, type RowRange,
+  type FileFacts, type Plan, planJobs, previewHead, readFacts, readHead, type RowRange,
 } from './plan.ts'
 import { CommandError, type Confirm, counted, type SubmitProgress, UsageError } from './terminal.ts'
 import { ApiError, type RetryOptions } from './transport.ts'
@@ -20,6 +20,8 @@ export type SubmitSettings = {
   readonly folder?: string | undefined
   readonly service: string
   readonly column?: string | undefined
+  /** The column with the caller's own ids, which come back with the rows of the jobs. */
+  readonly idColumn?: string | undefined
   readonly delimiter?: string | undefined
   /** Of a workbook: the name of the sheet, or its number from 1. */
   readonly sheet?: string | undefined
@@ -36,6 +38,8 @@ export type SubmitSettings = {
   readonly status?: readonly string[] | undefined
   /** Leaves out lines that repeat another line of their job. */
   readonly dropDuplicates?: boolean
+  /** Leaves out lines whose address reaches the mailbox of an earlier line of their job. */
+  readonly onePerMailbox?: boolean
   /** Escapes cells that a spreadsheet would run as formulas, including those of the input. */
   readonly guarded: boolean
   readonly rowsPerJob: number
@@ -204,16 +208,43 @@ async function startRun (
       '"verification-jobs services" lists the services that it may use.')
   }
   parseOnly(settings.only, service.columns)
+  if (settings.onePerMailbox === true && !service.columns.includes('normalized')) {
+    throw new UsageError(`--one-per-mailbox is for e-mail addresses, and ${service.slug} checks ` +
+      'something else. Leave it out.')
+  }
   const head = await readHead(input, file)
-  const column = contactColumn(head, { kind: service.inputKind, named: settings.column })
-  if (column.guessed) say(`Contact column: ${column.name}.`)
+  const idColumn = settings.idColumn === undefined
+    ? undefined
+    : indexOfName(head.header, settings.idColumn, '--id-column')
+  const column = await chooseColumn(head, settings, { client, say })
   if (file.encoding !== 'utf-8') say('The file is not UTF-8: reading and writing Windows-1252.')
   const { account, rowsPerJob } = settings
-  const { ranges, ...plan } = await planJobs(input, file, { column: column.index, rowsPerJob })
+  const { ranges, ...plan } = await planJobs(input, file, {
+    column, ...idColumn !== undefined && { idColumn }, rowsPerJob,
+  })
   const jobs = ranges.map(range => ({ ...range, idempotencyKey: randomUUID() }))
   const options = toRunOptions(settings)
   const joined = NOTHING_JOINED
   return { version: 1, file, options, account, plan, jobs, joined, lock: lockOfThisProcess() }
+}
+
+/** The column of the contacts. Says why it was chosen, and which country its numbers may need. */
+async function chooseColumn (
+  head: TableHead, { service, column, country }: SubmitSettings,
+  { client, say }: Pick<SubmitDeps, 'client' | 'say'>
+): Promise<number> {
+  const preview = await previewHead(client, head, { service, column })
+  if (preview.column === undefined) {
+    throw new UsageError(`${preview.reason} Name the column of the contacts with --column.`)
+  }
+  if (column === undefined) say(preview.reason)
+  if (preview.country !== null && country === undefined) {
+    const { reason, guess } = preview.country
+    say(`${reason} ${guess === null
+      ? 'Name their country with --country; without it they are invalid.'
+      : `If they are from there, run the command with --country ${guess}.`}`)
+  }
+  return preview.column
 }
 
 /** The options that must not change while a run is unfinished. */
@@ -221,6 +252,7 @@ function toRunOptions (settings: SubmitSettings): RunOptions {
   return {
     '--service': settings.service,
     '--column': settings.column ?? '',
+    '--id-column': settings.idColumn ?? '',
     '--delimiter': settings.delimiter ?? '',
     '--sheet': settings.sheet ?? '',
     '--country': settings.country ?? '',
@@ -231,6 +263,7 @@ function toRunOptions (settings: SubmitSettings): RunOptions {
     '--only': settings.only ?? '',
     '--status': settings.status?.join() ?? '',
     '--drop-duplicates': settings.dropDuplicates === true ? 'given' : '',
+    '--one-per-mailbox': settings.onePerMailbox === true ? 'given' : '',
     '--safe': settings.guarded ? 'spreadsheet' : '',
     '--rows-per-job': String(settings.rowsPerJob),
   }

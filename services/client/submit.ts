@@ -6,7 +6,7 @@ import type { PreflightSchema } from '../../schemas/api/create-job.ts'
 import { type EstimateBody, NO_ESTIMATE_TEXTS, type QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
 import { guardCell, uniqueNames } from '../../schemas/files/csv-format.ts'
-import type { JobRequest, JobStatusResource } from './client.ts'
+import type { JobRequest, JobStatusResource, RowSelection } from './client.ts'
 import { columnsToAppend, parseOnly, ROW_NUMBER_COLUMNS } from './columns.ts'
 import { csvCell, decodeCell, encodeCell, readRecords, type CsvRecord } from './csv.ts'
 import { decodeContact, readContacts, type FileFacts, type Plan, type RowRange } from './plan.ts'
@@ -137,11 +137,11 @@ async function quoteJobs (run: Run, unsent: readonly number[]): Promise<Quotes> 
 
 /** The request of a job or its quote, with the contacts of its rows. */
 async function readRequest ({ settings, store, input }: Run, range: RowRange): Promise<JobRequest> {
-  const { file, plan: { column } } = store.state
+  const { file, plan: { column, idColumn } } = store.state
   const { service, country, forceFresh, deadline, options, metadata } = settings
   return {
     service,
-    inputs: await readContacts(input, file, { range, column }),
+    inputs: await readContacts(input, file, { range, column, idColumn }),
     forceFresh,
     ...country !== undefined && { countryCode: country },
     ...deadline !== undefined && { deadline },
@@ -376,6 +376,7 @@ async function joinJob (run: Run): Promise<void> {
   const { store, settings, deps, input, folder, names: { unfinished } } = run
   const { joined, file, plan, jobs } = store.state
   const job = jobs[joined.jobs] as RunJob
+  const firsts = await readFirstsOfMailboxes(run, job)
   const results = await readResults(run, job)
   const handle = joined.bytes === 0 ? folder.create(unfinished) : folder.continue(unfinished)
   try {
@@ -403,7 +404,8 @@ async function joinJob (run: Run): Promise<void> {
       if (done === true) throw countError(run, job, { lines: rows + 1, results: rows })
       rows++
       const line = joinedLine(record, result, layout, rows)
-      const isWanted = settings.status?.includes(result[statusAt] ?? '') !== false &&
+      const isWanted = firsts?.has(rows) !== false &&
+        settings.status?.includes(result[statusAt] ?? '') !== false &&
         !(settings.dropDuplicates === true && result[originalAt] !== '')
       writer.write(isWanted ? line : '', result[statusAt])
     }
@@ -429,6 +431,23 @@ async function readResults (
   // Reading from the parser throws the errors of the pipeline.
   pipeline(bytes, parser, () => {})
   return (parser as AsyncIterable<readonly string[]>)[Symbol.asyncIterator]()
+}
+
+/**
+ * The rows of a job with the first address of each mailbox, of those with a wanted verdict;
+ * undefined without --one-per-mailbox. The service knows which addresses reach one mailbox.
+ */
+async function readFirstsOfMailboxes (
+  { settings: { onePerMailbox, status }, deps: { client } }: Run, { id = '' }: RunJob
+): Promise<ReadonlySet<number> | undefined> {
+  if (onePerMailbox !== true) return undefined
+  const rows = new Set<number>()
+  for await (const { row } of client.resultLines(id, {
+    duplicates: 'mailbox',
+    columns: ['row'],
+    ...status !== undefined && { status: status as NonNullable<RowSelection['status']> },
+  })) rows.add(Number(row))
+  return rows
 }
 
 /** `lines` of the file and `results` of the job are counted up to the first difference. */

@@ -80,14 +80,7 @@ function readJob (
 ): JobRequest | ApiError {
   const { checks, webhooks } = settings
   const service = SERVICE_SLUGS.find(slug => slug === body.service)
-  if (service === undefined) {
-    return {
-      code: 'unknown_service',
-      param: 'service',
-      message: `There is no such service. Use one of: ${SERVICE_SLUGS.join(', ')}.`,
-      more: { services: SERVICE_SLUGS },
-    }
-  }
+  if (service === undefined) return unknownService()
   if (mode !== 'test' && !checks.has(service)) {
     return { code: 'service_not_configured', param: 'service' }
   }
@@ -139,6 +132,16 @@ const DATE_CHARACTERS = 10
 function isDate (text: string): boolean {
   const date = new Date(`${text}T00:00:00Z`)
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text)
+}
+
+/** The error for a service that does not exist. */
+export function unknownService (): ApiError {
+  return {
+    code: 'unknown_service',
+    param: 'service',
+    message: `There is no such service. Use one of: ${SERVICE_SLUGS.join(', ')}.`,
+    more: { services: SERVICE_SLUGS },
+  }
 }
 
 /** The inputs of a body, and their ids if any has one. */

@@ -13,6 +13,7 @@ import {
 } from './routes/contact-lists.ts'
 import { cancelJobRoute, eraseJobRoute, getJobRoute, listJobsRoute } from './routes/jobs.ts'
 import { jobEventsRoute } from './routes/job-events.ts'
+import { createFilePreviewRoute } from './routes/create-file-preview.ts'
 import { createJobRoute } from './routes/create-job.ts'
 import { createVerificationRoute } from './routes/create-verification.ts'
 import { createQuoteRoute } from './routes/create-quote.ts'
@@ -35,6 +36,7 @@ export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteO
   const routes: readonly RouteOptions[] = [
     ...jobRoutes(deps, settings, budget),
     createQuoteRoute(deps, settings, budget),
+    createFilePreviewRoute(settings, budget),
     changeListsRoute(deps, settings, budget),
     changeListsFromFileRoute(deps, settings, budget),
     getListsRoute(deps),

@@ -329,7 +329,7 @@ const TYPES: Readonly<Record<string, string>> = {
 }
 
 const OWN_FILES = [
-  'page.css', 'theme.js', 'copy.js', 'live.js', 'columns.js', 'upload.js', 'pipeline.js',
+  'page.css', 'theme.js', 'copy.js', 'live.js', 'upload.js', 'pipeline.js',
   'mail-servers.js', 'refresh.js', 'sign-in.js', 'charts.js', 'sort.js', 'lists.js',
   'icon.svg',
 ] as const

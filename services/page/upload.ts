@@ -6,7 +6,7 @@ import { type EstimateBody, NO_ESTIMATE_TEXTS, type QuoteBody } from '../../sche
 import { limitationsText } from '../../schemas/api/services.ts'
 import type { RowStatus } from '../../schemas/api/verdicts.ts'
 import { UnreadableFile } from '../../schemas/files/csv-format.ts'
-import { sheetAsCsv } from '../../schemas/files/workbook.ts'
+import { sheetAsCsv, type SheetFacts } from '../../schemas/files/workbook.ts'
 import type { Client, FileOptions } from '../client/client.ts'
 import { BodyGuard, type MinimumThroughput } from '../runtime/platform/body-guard.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
@@ -78,7 +78,26 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       ...limits,
       handler: forCustomer(deps, async ({ visit, request, reply }) => {
         if (!Buffer.isBuffer(request.body)) throw new PageError('bad_form')
-        return reply.send({ csv: await readSheet(request.body, visit.tenant.orgId) })
+        const { sheet } = request.query as UploadQuery
+        return reply.send(await readSheet(request.body, visit.tenant.orgId,
+          typeof sheet === 'string' && sheet !== '' ? sheet : undefined))
+      }),
+    },
+    {
+      method: 'POST',
+      url: '/:mode/upload/preview',
+      config: ofFiles,
+      bodyLimit: MAX_BODY_BYTES,
+      ...limits,
+      handler: forCustomer(deps, async ({ visit, request, reply }) => {
+        const { file, options } = readUpload(request)
+        const { column, service, header, delimiter } = options
+        return reply.send(await visit.client.previewFile(file, {
+          delimiter,
+          ...column !== '' && { column },
+          ...service !== '' && { service },
+          ...(request.query as UploadQuery)['header'] !== undefined && { header },
+        }))
       }),
     },
     {
@@ -108,15 +127,18 @@ function countParts ({ query }: FastifyRequest): number {
 const MAX_INFLATED_BYTES = 256 * 1_024 * 1_024
 const MAX_CSV_BYTES = 64 * 1_024 * 1_024
 
-/** The first visible sheet of a workbook as CSV; a PageError says why it cannot be read. */
-async function readSheet (workbook: Buffer, tenant: string): Promise<string> {
+/** A sheet of a workbook as CSV, and the names of all; a PageError says why it cannot be read. */
+async function readSheet (
+  workbook: Buffer, tenant: string, wanted: string | undefined
+): Promise<SheetFacts & { readonly csv: string }> {
   try {
-    const csv = await sheetAsCsv(workbook, {
+    const { csv, ...facts } = await sheetAsCsv(workbook, {
+      sheet: wanted,
       maxInflatedBytes: MAX_INFLATED_BYTES,
       maxBytes: MAX_CSV_BYTES,
       pause: () => yieldToEventLoop('bulk', tenant),
     })
-    return csv.toString()
+    return { ...facts, csv: csv.toString() }
   } catch (error) {
     if (!(error instanceof UnreadableFile)) throw error
     throw new PageError('bad_form', error.message)
@@ -160,13 +182,20 @@ function addUp (preflight: Preflight, earlier: Counts): Preflight {
 
 type Upload = { readonly file: Buffer, readonly options: FileOptions }
 
+/** As `readUpload`; throws PageError 400 as well if no service is chosen. */
+function uploadOf (request: FastifyRequest): Upload {
+  const upload = readUpload(request)
+  if (upload.options.service === '') throw new PageError('bad_form')
+  return upload
+}
+
 /** The file and its options; throws PageError 400. The REST interface validates the rest. */
-function uploadOf ({ body, query }: FastifyRequest): Upload {
+function readUpload ({ body, query }: FastifyRequest): Upload {
   const text = (name: string) => {
     const value = (query as UploadQuery)[name]
     return typeof value === 'string' ? value.trim() : ''
   }
-  if (!Buffer.isBuffer(body) || text('service') === '') throw new PageError('bad_form')
+  if (!Buffer.isBuffer(body)) throw new PageError('bad_form')
   const name = text('file').slice(0, MAX_FILE_NAME_CHARACTERS)
   const options = {
     service: text('service'),
@@ -204,8 +233,8 @@ function uploadView (visit: Visit, services: readonly Service[]): Html {
             <label>File <input type="file" name="file" accept=".csv,.tsv,.txt,.xlsx,text/csv"
               aria-describedby="file-hint" required></label>
             <p class="hint" id="file-hint">CSV or an Excel workbook (.xlsx). One contact per line,
-              separated by comma, semicolon, tab or bar, up to 200 MiB; of a workbook the first
-              sheet, up to 34 MiB. More than 100,000 lines become several jobs.</p>
+              separated by comma, semicolon, tab or bar, up to 200 MiB; of a workbook one sheet,
+              up to 34 MiB. More than 100,000 lines become several jobs.</p>
             <div id="chosen" hidden>${choices(usable)}</div>
             <p id="error" class="notice bad" role="alert" hidden></p>
             <button id="ask" class="button" type="submit" disabled>Show the price</button>
@@ -240,16 +269,19 @@ function choices (services: readonly Service[]): Html {
     <label class="check"><input type="checkbox" name="header" checked> The first line names the
       columns</label>
     <div class="fields">
+      <label id="sheets" hidden>Sheet <select name="sheet"></select></label>
       <label>Column <select name="column"></select></label>
       <label>Service <select name="service">${services.map(({ slug, inputKind, priceMicros }) =>
         html`<option value="${slug}" data-kind="${inputKind}">${slug} (${money(priceMicros)} per
           row)</option>`)}</select></label>
       <label>Country ${select('country', '', COUNTRIES)}</label>
     </div>
-    <p class="hint">The country of numbers that do not start with + or 00.</p>
+    <p class="hint" id="reason" role="status"></p>
+    <p class="hint">The country of numbers that have no country code.</p>
     ${services.filter(({ options }) => options.length > 0).map(optionChoices)}
-    <p class="notice warn" id="national" role="status" hidden>Some numbers do not start with +.
-      Choose their country: without it they end as not readable.</p>
+    <p class="notice warn" id="national" role="status" hidden><span></span> Choose their country:
+      without it they end as not readable. <button class="button quiet" type="button"
+        id="guess" hidden></button></p>
     <div class="table" id="sample" role="region" aria-label="First lines of the file" tabindex="0">
     </div>
     <details><summary>More</summary>

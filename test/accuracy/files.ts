@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openInput } from '../../services/client/files.ts'
-import { contactColumn } from '../../services/client/columns.ts'
+import { indexOfName } from '../../services/client/columns.ts'
 import { planJobs, readContacts, readFacts, readHead } from '../../services/client/plan.ts'
 import { CommandError } from '../../services/client/terminal.ts'
 import { ApiException } from '../../services/ingest/errors.ts'
@@ -62,11 +62,11 @@ async function readByClient (path: string, named: string): Promise<readonly stri
   const file = openInput(path)
   try {
     const facts = await readFacts(file)
-    const { index } = contactColumn(await readHead(file, facts), { kind: 'phone', named })
+    const index = indexOfName((await readHead(file, facts)).header, named)
     const { ranges } = await planJobs(file, facts, { column: index })
     const jobs = await Promise.all(ranges.map(range =>
       readContacts(file, facts, { range, column: index })))
-    return jobs.flat()
+    return jobs.flat().map(String)
   } finally {
     file.close()
   }

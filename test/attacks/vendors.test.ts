@@ -11,6 +11,7 @@ import { startEnvironment, type Environment } from '../support/stacks/environmen
 import { presetAt } from '../support/vendors/fake-vendors.ts'
 import { newFolder } from '../support/folder.ts'
 import { lowestCost } from '../support/lowest-cost.ts'
+import { workbookOf } from '../support/workbooks.ts'
 import { zipOf } from '../support/zip.ts'
 
 const MIB = 1_024 * 1_024
@@ -18,10 +19,9 @@ const INPUTS = ['+12127365000', '+12127365002', '+12127365004']
 
 type Body = { readonly bytes: Buffer | string, readonly coding?: string }
 
-const excel = (sheet: string, strings = '') => zipOf({
-  'xl/workbook.xml': '<workbook/>',
-  'xl/sharedStrings.xml': `<sst>${strings}</sst>`,
-  'xl/worksheets/sheet1.xml': sheet,
+const excel = (sheet: string, strings?: string) => workbookOf({
+  ...strings !== undefined && { strings },
+  more: { 'xl/worksheets/s0.xml': sheet },
 })
 const cell = (text: string) => `<c t="inlineStr"><is><t>${text}</t></is></c>`
 const honest = excel('<worksheet><sheetData>' +
@@ -41,6 +41,10 @@ const ATTACKS: Readonly<Record<string, Body>> = {
   'entities of entities': {
     bytes: excel('<!DOCTYPE x [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>' +
     '<worksheet><row><c><v>&c;</v></c></row></worksheet>')
+  },
+  'cells in the last column': {
+    bytes: excel('<worksheet><sheetData><row><c t="str"><v>Number</v></c></row>' +
+      `${'<row><c r="CVZ1"><v>1</v></c></row>'.repeat(5_000)}</sheetData></worksheet>`),
   },
   'a file that is all zeros': { bytes: zipOf({ 'results.csv': '\0'.repeat(15 * MIB) }) },
   'blank lines': { bytes: gzipSync('\n'.repeat(16 * MIB)), coding: 'gzip' },

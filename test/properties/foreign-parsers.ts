@@ -1,14 +1,16 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { contactKinds } from '../../services/client/columns.ts'
+import { readWorkbook } from '../../schemas/files/workbook.ts'
 import { detectDialect, readRecords } from '../../services/client/csv.ts'
 import { openInput } from '../../services/client/files.ts'
 import { readCsv, type CsvReadOptions } from '../../services/ingest/file/read-csv.ts'
+import { previewFile } from '../../services/ingest/file/preview-file.ts'
 import { readFileOptions, readForm } from '../../services/ingest/file/read-form.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/negotiation.ts'
 import { inspectJson } from '../../services/runtime/platform/json-text.ts'
 import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/results/result-csv.ts'
+import { SERVICE_SLUGS } from '../../services/topology.ts'
 import { readTable } from '../../services/verify/providers/http-table.ts'
 import { ENTRY_OF, readList } from '../../services/verify/providers/email-lists.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
@@ -16,7 +18,10 @@ import { SenderPolicies } from '../../services/verify/providers/sender-policies.
 import { spfPolicy } from '../../services/verify/mailboxes/spf.ts'
 import { ReplyReader } from '../../services/verify/mailboxes/replies.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
+import { workbookOf } from '../support/workbooks.ts'
 import { zipOf } from '../support/zip.ts'
+
+const noPause = async () => {}
 
 /** Bytes of a shape of about this size. */
 type Shape = (size: number) => string
@@ -129,6 +134,37 @@ const SHEET_SHAPES: Readonly<Record<string, Shape>> = {
   entities: after('<worksheet>', '&amp;'),
   'a document type': after('<!DOCTYPE a [', '<!ENTITY a "&a;">'),
   'open angle brackets': fill('<'),
+  'references to one long text': after('<worksheet><sheetData><row>', '<c t="s"><v>0</v></c>',
+    '</row></sheetData></worksheet>'),
+  'numbers with a format': after('<worksheet><sheetData><row>', '<c s="1"><v>1.5</v></c>',
+    '</row></sheetData></worksheet>'),
+}
+const STRING_SHAPES: Readonly<Record<string, Shape>> = {
+  'short texts': after('<sst>', '<si><t>a</t></si>', '</sst>'),
+  'empty texts': after('<sst>', '<si/>', '</sst>'),
+  'pieces of one text': after('<sst><si>', '<r><t>a</t></r>', '</si></sst>'),
+  'characters by their numbers': after('<sst><si><t>', '_x0041_', '</t></si></sst>'),
+  'how texts are read': after('<sst><si>', '<rPh><t>a</t></rPh>', '</si></sst>'),
+}
+const STYLE_SHAPES: Readonly<Record<string, Shape>> = {
+  formats: size => `<styleSheet><numFmts>${Array.from({ length: size / 48 }, (_, at) =>
+    `<numFmt numFmtId="${at}" formatCode="0.0"/>`).join('')}</numFmts></styleSheet>`,
+  styles: after('<styleSheet><cellXfs>', '<xf numFmtId="1"/>', '</cellXfs></styleSheet>'),
+  'a long format': size => '<styleSheet><numFmts>' +
+    `<numFmt numFmtId="9" formatCode="${fill('[a]_0')(size)}"/></numFmts></styleSheet>`,
+}
+/** A workbook with bytes in place of one of its parts; its cells are the result. */
+const workbookWith = (part: string) => async (bytes: Buffer) => {
+  const rows: (readonly string[])[] = []
+  const workbook = workbookOf({
+    rows: '<row><c t="s" s="0"><v>0</v></c></row>',
+    strings: '<si><t>a</t></si>',
+    styles: [14, 4],
+    more: { [part]: bytes },
+  })
+  await readWorkbook(workbook, { maxInflatedBytes: 1e9, pause: noPause },
+    ({ cells }) => { rows.push(cells) })
+  return rows
 }
 /** Reads far more rows than a call has, so that the rows do not end the reading. */
 const TABLE = {
@@ -153,7 +189,6 @@ const mergedLines = (bytes: Buffer) => {
   }
   return { merged, repeated: new Map() }
 }
-const noPause = async () => {}
 const csvWith = (options: CsvReadOptions) => (bytes: Buffer) => readCsv(bytes, options, noPause)
 const folder = mkdtempSync(join(tmpdir(), 'foreign-bytes-'))
 
@@ -257,12 +292,12 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
     shapes: { ...CSV_SHAPES, 'carriage returns': fill('1\r\r\r') },
   },
   {
-    name: 'the columns of the client',
-    parse: bytes => {
-      const [header = [], ...rows] = bytes.toString().split('\n').map(line => line.split(','))
-      return contactKinds({ header, rows }, undefined)
-    },
+    name: 'the preview of a file',
+    parse: async bytes => await previewFile(
+      bytes, { services: SERVICE_SLUGS }, { pause: noPause, reserve: () => {} }),
     shapes: {
+      ...CSV_SHAPES,
+      'national numbers': fill('(030) 901-8200\n'),
       'addresses that are none': fill('@.@.@.@'),
       'long addresses': after('a@', 'a.'),
       'digits and signs': fill('+1 (2) 3-4/'),
@@ -297,9 +332,27 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
     stepsPerByte: 150,
   },
   {
-    name: 'a spreadsheet of a vendor',
-    parse: bytes => readTable(zipOf({ 'xl/worksheets/sheet1.xml': bytes }), TABLE),
+    name: 'a sheet of a workbook',
+    parse: workbookWith('xl/worksheets/s0.xml'),
     shapes: SHEET_SHAPES,
+    stepsPerByte: 120,
+  },
+  {
+    name: 'the texts of a workbook',
+    parse: workbookWith('xl/sharedStrings.xml'),
+    shapes: STRING_SHAPES,
+    stepsPerByte: 120,
+  },
+  {
+    name: 'the styles of a workbook',
+    parse: workbookWith('xl/styles.xml'),
+    shapes: STYLE_SHAPES,
+    stepsPerByte: 120,
+  },
+  {
+    name: 'the list of sheets of a workbook',
+    parse: workbookWith('xl/workbook.xml'),
+    shapes: { sheets: after('<workbook><sheets>', '<sheet name="a" r:id="rId1"/>') },
     stepsPerByte: 120,
   },
   {

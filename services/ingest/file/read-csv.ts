@@ -43,16 +43,17 @@ export async function readCsv (
 }
 
 /**
- * Reads the lines of such a file.
+ * Reads the lines of such a file. Resolves with their delimiter.
  * @throws ApiException for a file that is not text.
  */
 export async function scanCsv (
   bytes: Buffer, given: string | undefined,
   { pause, onRecord }: {
     readonly pause: () => Promise<void>,
-    readonly onRecord: (record: CsvRecord) => void,
+    /** False ends the reading. */
+    readonly onRecord: (record: CsvRecord) => boolean | void,
   }
-): Promise<void> {
+): Promise<string> {
   await pause()
   const { delimiter, start, sepLine, encoding } = readFormat(bytes, given)
   const scanner = new CsvScanner(bytes, {
@@ -65,11 +66,12 @@ export async function scanCsv (
   })
   let pausedAt = 0
   for (let record = scanner.next(); record !== undefined; record = scanner.next()) {
-    onRecord(record)
+    if (onRecord(record) === false) break
     if (scanner.position - pausedAt < SLICE_BYTES) continue
     pausedAt = scanner.position
     await pause()
   }
+  return delimiter
 }
 
 type FileFormat = CsvFormat & { readonly encoding: 'utf-8' | 'windows-1252' }
@@ -109,7 +111,7 @@ export function asApiException (error: unknown): unknown {
 /** How the lines of a file are called in errors, and what helps against too many cells. */
 export type LineNames = { readonly at: (line: number) => string, readonly advice: string }
 
-const LINES_OF_TEXT: LineNames = {
+export const LINES_OF_TEXT: LineNames = {
   at: line => `Line ${line} of the file`,
   advice: 'Put cells with a delimiter in them between double quotes.',
 }
@@ -187,7 +189,8 @@ function damagedText (): ApiException {
     'Save it as "CSV UTF-8".', { code: 'invalid_encoding' })
 }
 
-function sheetOfText (): ApiException {
+/** The error of text for which a sheet is named. */
+export function sheetOfText (): ApiException {
   return new ApiException({
     code: 'invalid_request',
     param: 'sheet',
@@ -202,13 +205,15 @@ function tooManyRows (): ApiException {
   })
 }
 
-function noRows (hasHeader: boolean): ApiException {
+/** The error of a file without rows. */
+export function noRows (hasHeader: boolean): ApiException {
   return fileError(hasHeader
     ? 'The file has a header line, but no rows. If its first line is a row, send header=false.'
     : 'The file is empty. Send at least one row.')
 }
 
-function tooManyColumns (cells: number, line: string): ApiException {
+/** The error of a first line with too many cells. */
+export function tooManyColumns (cells: number, line: string): ApiException {
   const count = cells.toLocaleString('en-US')
   return fileError(`${line} has ${count} columns. A file has at most ` +
     `${MAX_COLUMNS}. Remove some, or send the right delimiter.`)
@@ -247,7 +252,8 @@ type ChosenColumn = {
   readonly at: number
 }
 
-const POSITION = /^[1-9]\d{0,3}$/
+/** A column by its number, unlike one by its name. */
+export const POSITION = /^[1-9]\d{0,3}$/
 const MAX_LISTED = 50
 
 /**
@@ -259,11 +265,23 @@ function chooseColumn (
   first: readonly string[], { column, header }: ColumnOptions
 ): ChosenColumn {
   const isPosition = column === undefined || POSITION.test(column)
-  const at = isPosition ? atPosition(first, column, header) : atName(first, column, header)
+  const at = findColumn(first, { column, header })
   const cell = first[at] ?? ''
   const isHeader = header ?? (!isPosition || (cell.trim() !== '' && !mayBeContact(cell)))
   const columns = isHeader ? first : first.map((_, index) => `column_${index + 1}`)
   return { isHeader, columns, at }
+}
+
+/**
+ * The position, from 0, of a column in the first line of a file.
+ * @throws ApiException for one that is missing, unknown or ambiguous; it lists the names.
+ */
+export function findColumn (
+  first: readonly string[], { column, header }: ColumnOptions
+): number {
+  return column === undefined || POSITION.test(column)
+    ? atPosition(first, column, header)
+    : atName(first, column, header)
 }
 
 function atPosition (

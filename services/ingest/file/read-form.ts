@@ -7,8 +7,9 @@ import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import { SMALL_BODY_BYTES } from '../../runtime/platform/body-guard.ts'
 import { type CsvFile, type CsvReadOptions, readCsv } from './read-csv.ts'
 import { readListFile } from './read-list.ts'
-import { readSheet } from './read-workbook.ts'
+import { readSheet, type WorkbookReading } from './read-workbook.ts'
 import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
+import { PreviewOptionsSchema } from '../../../schemas/api/file-preview.ts'
 import { DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'
 
 type FileForm = { readonly file: Buffer, readonly entries: OptionEntries }
@@ -118,12 +119,14 @@ function fieldError (name: string | undefined): ApiError {
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The body may be a file as well, or is one of entries of contact lists. */
-    readonly takesFile?: 'contacts' | 'entries'
+    /** The body may be a file as well, is one of entries of contact lists, or one to look at. */
+    readonly takesFile?: 'contacts' | 'entries' | 'preview'
   }
   interface FastifyRequest {
     /** The file of the request; undefined for a body of JSON. */
     file: CsvFile | undefined
+    /** The bytes of a file to look at, and how to read them. */
+    previewed: PreviewedFile | undefined
     /** Grows the memory that the request has reserved; false if there is none. */
     growMemory: (bytes: number) => boolean
   }
@@ -138,6 +141,7 @@ declare module 'fastify' {
  */
 export function acceptFiles (app: FastifyInstance): void {
   app.decorateRequest('file', undefined)
+  app.decorateRequest('previewed', undefined)
   app.decorateRequest('growMemory', () => true)
   const options = { parseAs: 'buffer' } as const
   app.addContentTypeParser(['text/csv', WORKBOOK_TYPE], options, async (
@@ -164,7 +168,8 @@ export function acceptFiles (app: FastifyInstance): void {
 }
 
 function requireFileRoute (request: FastifyRequest): void {
-  if (request.routeOptions.config.takesFile === 'contacts') return
+  const { takesFile } = request.routeOptions.config
+  if (takesFile === 'contacts' || takesFile === 'preview') return
   throw new ApiException({ code: 'unsupported_media_type' })
 }
 
@@ -181,14 +186,27 @@ function pausesOf ({ caller }: FastifyRequest, body: Buffer): Pause {
   return () => yieldToEventLoop(lane, caller?.tenant)
 }
 
-/** The equivalent JSON body. The bytes of the file are freed. */
+/** A file that is read by its route. */
+export type PreviewedFile = {
+  readonly bytes: Buffer
+  readonly csv: CsvReadOptions
+  readonly reading: WorkbookReading
+}
+
+/** The equivalent JSON body. The bytes of the file of a job are freed. */
 async function parsed (
   request: FastifyRequest, bytes: Buffer,
   { entries, pause }: { readonly entries: OptionEntries, readonly pause: Pause }
 ): Promise<object> {
-  const { csv, fields } = readFileOptions(entries)
+  const use = request.routeOptions.config.takesFile === 'preview' ? 'preview' : 'contacts'
+  const { csv, fields } = readFileOptions(entries, use)
+  const reading = { pause, reserve: (more: number) => reserveMore(request, bytes, more) }
+  if (use === 'preview') {
+    request.previewed = { bytes, csv, reading }
+    return fields
+  }
   const file = isArchive(bytes)
-    ? await readSheet(bytes, csv, { pause, reserve: more => reserveMore(request, bytes, more) })
+    ? await readSheet(bytes, csv, reading)
     : await readCsv(bytes, csv, pause)
   detachBuffer(bytes)
   request.file = file
@@ -211,7 +229,12 @@ type FileRequest = {
   readonly fields: Readonly<Record<string, unknown>>
 }
 
-const NAMES: ReadonlySet<string> = new Set(Object.keys(FileOptionsSchema.properties))
+type FileUse = 'contacts' | 'preview'
+
+const NAMES: Readonly<Record<FileUse, ReadonlySet<string>>> = {
+  contacts: new Set(Object.keys(FileOptionsSchema.properties)),
+  preview: new Set(Object.keys(PreviewOptionsSchema.properties)),
+}
 const LABEL = /^metadata\[(.*)\]$/s
 /** A map, because an object also has members like `toString`. */
 const BOOLEANS: ReadonlyMap<string, boolean> = new Map([['true', true], ['false', false]])
@@ -220,14 +243,20 @@ const BOOLEANS: ReadonlyMap<string, boolean> = new Map([['true', true], ['false'
  * Reads the options of a file. An empty value counts as left out, as forms send one for each field.
  * @throws ApiException for an option that is unknown, sent twice or not valid.
  */
-export function readFileOptions (entries: OptionEntries): FileRequest {
+export function readFileOptions (
+  entries: OptionEntries, use: FileUse = 'contacts'
+): FileRequest {
+  const allowed = NAMES[use]
   const options = new Map<string, string>()
   const labels: [string, string][] = []
   const names = new Set<string>()
   for (const [name, value] of entries) {
     const label = LABEL.exec(name)?.[1]
-    if (label === undefined ? !NAMES.has(name) || name === 'metadata' : label === '__proto__') {
-      const options = [...NAMES].map(option => option === 'metadata' ? 'metadata[name]' : option)
+    const isAllowed = label === undefined
+      ? allowed.has(name) && name !== 'metadata'
+      : allowed.has('metadata') && label !== '__proto__'
+    if (!isAllowed) {
+      const options = [...allowed].map(option => option === 'metadata' ? 'metadata[name]' : option)
       throw optionError(name, 'is not an option of a file. Leave it out; there are: ' +
         `${options.join(', ')}.`)
     }

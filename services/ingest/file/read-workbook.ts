@@ -1,6 +1,7 @@
 import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
+import type { CsvRecord } from '../../../schemas/files/csv-format.ts'
 import { MAX_LINE_BYTES } from '../../../schemas/files/limits.ts'
-import { readWorkbook, type SheetRow } from '../../../schemas/files/workbook.ts'
+import { readWorkbook, type SheetFacts, type SheetRow } from '../../../schemas/files/workbook.ts'
 import { ApiException } from '../errors.ts'
 import {
   asApiException, createRows, type CsvFile, type CsvReadOptions, type LineNames,
@@ -9,12 +10,13 @@ import {
 /** A sheet of 100,000 rows and some twenty columns has 100 MiB as XML. */
 const MAX_INFLATED_BYTES = 256 * 1_024 * 1_024
 
-const ROWS_OF_SHEET: LineNames = {
+/** How the lines of a workbook are called in errors. */
+export const ROWS_OF_SHEET: LineNames = {
   at: row => `Row ${row} of the sheet`,
   advice: 'Name every column in the first row, or remove the cells beside the table.',
 }
 
-type WorkbookReading = {
+export type WorkbookReading = {
   /** Awaited before each slice of work, which takes a few milliseconds. */
   readonly pause: () => Promise<void>
   /** Reserves memory for the request; throws if there is none. */
@@ -27,29 +29,40 @@ type WorkbookReading = {
  * @throws ApiException that names the sheet, the row or the limit, and what to do.
  */
 export async function readSheet (
-  bytes: Buffer, options: CsvReadOptions, { pause, reserve }: WorkbookReading
+  bytes: Buffer, options: CsvReadOptions, reading: WorkbookReading
 ): Promise<CsvFile> {
-  if (options.delimiter !== undefined) throw delimiterOfWorkbook()
   const rows = createRows(options, ROWS_OF_SHEET)
+  await scanSheet(bytes, options, reading, record => rows.add(record))
+  return rows.finish()
+}
+
+type ScanOptions = Pick<CsvReadOptions, 'delimiter' | 'sheet'> & { readonly maxRows?: number }
+
+/** Gives the rows of a sheet as records of a CSV file. @throws ApiException as `readSheet` does. */
+export async function scanSheet (
+  bytes: Buffer, { delimiter, sheet, maxRows }: ScanOptions, reading: WorkbookReading,
+  add: (record: CsvRecord) => void
+): Promise<SheetFacts> {
+  if (delimiter !== undefined) throw delimiterOfWorkbook()
   let last = 0
   let textBytes = 0
-  const add = ({ row, cells }: SheetRow) => {
-    if (row > last + 1) rows.add({ kind: 'blank', lines: row - last - 1, end: 0, line: row - 1 })
+  const addRow = ({ row, cells }: SheetRow) => {
+    if (row > last + 1) add({ kind: 'blank', lines: row - last - 1, end: 0, line: row - 1 })
     last = row
     const rowBytes = cells.reduce((sum, cell) => sum + Buffer.byteLength(cell), 0)
     if (rowBytes > MAX_LINE_BYTES) throw tooLongRow(row)
     textBytes += rowBytes
     if (textBytes > MAX_BODY_BYTES) throw tooMuchText()
-    rows.add({ kind: 'cells', cells, end: 0, line: row })
+    add({ kind: 'cells', cells, end: 0, line: row })
   }
   try {
-    await readWorkbook(bytes, {
-      sheet: options.sheet, maxInflatedBytes: MAX_INFLATED_BYTES, pause, reserve,
-    }, add)
+    return await readWorkbook(bytes, {
+      sheet, maxInflatedBytes: MAX_INFLATED_BYTES, ...maxRows !== undefined && { maxRows },
+      ...reading,
+    }, addRow)
   } catch (error) {
     throw asApiException(error)
   }
-  return rows.finish()
 }
 
 function delimiterOfWorkbook (): ApiException {

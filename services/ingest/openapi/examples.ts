@@ -2,6 +2,7 @@ import type { RouteOptions } from 'fastify'
 import { ENTRY_KINDS } from '../../../schemas/api/contact-lists.ts'
 import type { EventBody, EventType } from '../../../schemas/api/event.ts'
 import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
+import { PreviewOptionsSchema } from '../../../schemas/api/file-preview.ts'
 import { EXAMPLE_JOBS } from '../../../schemas/api/job.ts'
 import { API_VERSION } from '../../../schemas/api/root.ts'
 import { eventIdOf } from '../../webhooks/event.ts'
@@ -46,8 +47,12 @@ export function withExamples (
       const route = byId.get(operation.operationId)
       if (route === undefined) return operation
       const shown = withSamples(withOwnExamples(operation, route), { method, path, route })
-      if (route.config?.takesFile === 'entries') return { ...shown, requestBody: LIST_FILE }
-      return route.config?.takesFile === 'contacts' ? withFile(shown, path) : shown
+      switch (route.config?.takesFile) {
+        case 'contacts': return withFile(shown, path)
+        case 'preview': return withPreviewedFile(shown)
+        case 'entries': return { ...shown, requestBody: LIST_FILE }
+        default: return shown
+      }
     })),
     webhooks: mapOperations(webhooks, operation => ({
       ...withEventExample(operation),
@@ -203,6 +208,12 @@ type FileFields = Partial<typeof quoteOptions>
 const FILE = 'name,phone\r\nAnn,+12127365000\r\n'
 const PHONES = { service: 'phone-validation', column: 'phone' }
 
+const FILE_PART = {
+  type: 'string',
+  contentMediaType: 'text/csv',
+  description: 'A CSV file or a workbook (.xlsx), as the only part with a file name.',
+}
+
 /** The bodies of a file beside that of JSON. */
 const contentOf = (options: FileFields): Content => ({
   'text/csv': {
@@ -226,11 +237,7 @@ const contentOf = (options: FileFields): Content => ({
       type: 'object',
       required: ['file', 'service'],
       properties: {
-        file: {
-          type: 'string',
-          contentMediaType: 'text/csv',
-          description: 'A CSV file or a workbook (.xlsx), as the only part with a file name.',
-        },
+        file: FILE_PART,
         ...options,
       },
       patternProperties: { '^metadata\\[.{1,40}\\]$': { type: 'string', maxLength: 500 } },
@@ -292,6 +299,31 @@ function withFile (operation: Operation, path: string): Operation {
     requestBody: { ...requestBody, content: { ...requestBody?.content, ...contentOf(options) } },
     'x-codeSamples': [...samples, { lang: 'Shell', label: 'curl with a file', source }],
   }
+}
+
+/** The media types of a file that is looked at. */
+function withPreviewedFile (operation: Operation): Operation {
+  const { properties } = PreviewOptionsSchema
+  const parameters = Object.entries<object>(properties).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: false,
+    description: 'What is known of the file already.',
+    schema: { ...schema },
+  }))
+  const content: Content = {
+    ...contentOf({}),
+    'multipart/form-data': {
+      schema: {
+        type: 'object',
+        required: ['file'],
+        properties: { file: FILE_PART, ...properties },
+        additionalProperties: false,
+      },
+      examples: { phones: { value: { file: FILE } } },
+    },
+  }
+  return { ...operation, parameters, requestBody: { required: true, content } }
 }
 
 /** How a receiver verifies an event; the same for all events. */

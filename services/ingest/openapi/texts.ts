@@ -3,7 +3,7 @@ import { SANDBOX_REFUSALS } from '../request.ts'
 
 export const TAGS = [
   { name: 'Jobs', description: 'Batches of contacts to verify.' },
-  { name: 'Quotes', description: 'The price of a job, without a job.' },
+  { name: 'Quotes', description: 'The price of a job, and what its file has, without a job.' },
   {
     name: 'Contact lists',
     description: 'Contacts that are never checked: allowed, blocked or suppressed.',

@@ -1,4 +1,3 @@
-import { findContacts, hasHeader, hasNationalNumbers, namesOf } from './columns.js'
 import {
   checkReadable, CsvScanner, detectFormat, detectUtf16, isArchive, SAMPLE_BYTES,
 } from './csv-format.js'
@@ -9,7 +8,7 @@ const MAX_BYTES = 200 * MIB
 /** Of a job. */
 const MAX_PART_BYTES = 32 * MIB
 const MAX_ROWS = 100_000
-/** The part of a file that is read here, to show its columns. */
+/** The part of a file that is read here and sent to find its contacts. */
 const HEAD_CHARACTERS = 262_144
 const SAMPLE_ROWS = 4
 const find = id => document.getElementById(id)
@@ -18,10 +17,21 @@ const fields = form?.elements
 const [chosen, failure, quote, ask, working] =
   ['chosen', 'error', 'quote', 'ask', 'working'].map(find)
 
-let file = { name: '', content: new Blob(), delimiter: ',', rows: [] }
+let file = { name: '', content: new Blob(), head: new Blob(), delimiter: ',', rows: [], sheets: [] }
+/** What the service says of the national numbers in the chosen column. */
+let national = null
+/** Counts questions to the service: the answer to an earlier one is out of date. */
+let turn = 0
 
 form?.addEventListener('submit', showQuote)
-fields?.file.addEventListener('change', readFile)
+fields?.file.addEventListener('change', () => readFile(''))
+fields?.sheet.addEventListener('change', () => readFile(fields.sheet.value))
+find('guess')?.addEventListener('click', () => {
+  fields.country.value = national.guess
+  clear()
+  showCountry()
+  fields.country.focus()
+})
 for (const name of ['header', 'column', 'service', 'country', 'webhook', 'deadline', 'fresh']) {
   fields?.[name].addEventListener('change', changed)
 }
@@ -30,7 +40,7 @@ for (const input of form?.querySelectorAll('.options input') ?? []) {
   input.addEventListener('change', clear)
 }
 
-async function readFile () {
+async function readFile (sheet) {
   const [given] = fields.file.files
   clear()
   chosen.hidden = true
@@ -40,28 +50,55 @@ async function readFile () {
     return fail('That file has more than 200 MiB. Split it, or remove columns.')
   }
   announce(`Reading ${given.name}.`)
+  let found
   try {
-    file = await headOf(given)
+    file = await headOf(given, sheet)
+    if (file.rows.length === 0) return fail('The file is empty. Choose another one.')
+    found = await look({})
   } catch (error) {
     return fail(`${error.message} Then choose it again.`)
   }
-  if (file.rows.length === 0) return fail('The file is empty. Choose another one.')
-  fields.header.checked = hasHeader(file.rows)
+  fields.header.checked = found.header
+  showSheets()
   showColumns()
-  const [{ column, kind } = { column: 0, kind: 'phone' }] = contacts()
-  fields.column.value = String(column)
-  chooseService(kind)
-  showCountry()
+  const [best = { column: 1, service: '' }] = found.candidates
+  fields.column.value = String((found.column ?? best.column) - 1)
+  chooseService(found.service ?? best.service)
+  showFound(found)
   showOptions()
   showSample()
   chosen.hidden = false
   ask.disabled = false
-  announce(`${given.name} is read. Choose the column.`)
+  announce(`${given.name} is read. ${found.reason}`)
+}
+
+/** What the service finds in the first lines of the file. */
+async function look (query) {
+  try {
+    return await send('preview', file.head, {
+      text: 'Looking for the contacts', query: { delimiter: file.delimiter, ...query },
+    })
+  } finally {
+    working.hidden = true
+  }
+}
+
+function showSheets () {
+  const { sheet, sheets } = file
+  find('sheets').hidden = sheets.length < 2
+  fields.sheet.replaceChildren(...sheets.map(name => element('option', name, { value: name })))
+  fields.sheet.value = sheet
+}
+
+function showFound ({ reason, country }) {
+  find('reason').textContent = reason
+  national = country
+  showCountry()
 }
 
 /** The file as it is sent, in UTF-8, and its first rows, by the rules of the service. */
-async function headOf (given) {
-  const { text, content } = await decoded(given)
+async function headOf (given, wanted) {
+  const { text, content, sheet = '', sheets = [] } = await decoded(given, wanted)
   const head = new TextEncoder().encode(text.slice(0, HEAD_CHARACTERS))
   const { delimiter, start, sepLine } = detectFormat(head.subarray(0, SAMPLE_BYTES))
   const decoder = new TextDecoder()
@@ -75,33 +112,39 @@ async function headOf (given) {
   })
   const isCut = text.length > HEAD_CHARACTERS
   const rows = []
+  let end = head.length
   for (let next = scanner.next(); next !== undefined; next = scanner.next()) {
     // The last row of a large file is cut.
     if (isCut && scanner.position >= head.length) break
+    if (isCut) end = scanner.position
     if (next.kind === 'unclosed') {
       throw new Error(`Line ${next.line} of the file has a cell that begins with a double quote, ` +
         'and no quote that ends it. Close it.')
     }
     if (next.kind === 'cells' && next.cells.some(cell => cell !== '')) rows.push(next.cells)
   }
-  return { name: given.name, content, delimiter, start, rows }
+  const name = given.name
+  const whole = new Blob([head.subarray(0, end)])
+  return { name, content, head: whole, delimiter, start, rows, sheet, sheets }
 }
 
-/** The first sheet of a workbook as CSV, which the service reads. */
-async function sheetOf (given) {
+/** A sheet of a workbook as CSV, which the service reads; the first one without a name. */
+async function sheetOf (given, wanted) {
   try {
-    const { csv } = await send('sheet', given, { text: `Reading ${given.name}`, query: {} })
+    const { csv, sheet, sheets } = await send('sheet', given, {
+      text: `Reading ${given.name}`, query: { sheet: wanted },
+    })
     const text = csv.replace(/^\ufeff/, '')
-    return { text, content: new Blob([text]) }
+    return { text, content: new Blob([text]), sheet, sheets }
   } finally {
     working.hidden = true
   }
 }
 
 /** Files that are not UTF-8 usually come from spreadsheets on Windows. */
-async function decoded (given) {
+async function decoded (given, wanted) {
   const bytes = new Uint8Array(await given.arrayBuffer())
-  if (isArchive(bytes)) return await sheetOf(given)
+  if (isArchive(bytes)) return await sheetOf(given, wanted)
   const sample = bytes.subarray(0, SAMPLE_BYTES)
   const utf16 = detectUtf16(sample)
   if (utf16 === undefined) checkReadable(sample)
@@ -117,32 +160,56 @@ async function decoded (given) {
   }
 }
 
-function changed ({ target: { name } }) {
+async function changed ({ target: { name } }) {
   clear()
   if (name === 'header') showColumns()
-  // The service follows the column, and the other way round.
-  if (name === 'column') {
-    const column = Number(fields.column.value)
-    chooseService(contacts().find(contact => contact.column === column)?.kind ?? kindOfService())
-  }
-  if (name === 'service' && !contacts().some(({ column, kind }) =>
-    column === Number(fields.column.value) && kind === kindOfService())) {
-    const fitting = contacts().find(({ kind }) => kind === kindOfService())
-    if (fitting !== undefined) fields.column.value = String(fitting.column)
-  }
   showCountry()
   showOptions()
   showSample()
+  if (name === 'column' || name === 'service') await follow(name)
 }
 
-const contacts = () => findContacts(file.rows, fields.header.checked)
+/** The service follows the column, and the other way round. */
+async function follow (name) {
+  turn += 1
+  const asked = turn
+  const header = fields.header.checked
+  const column = () => Number(fields.column.value) + 1
+  const service = () => fields.service.value
+  ask.disabled = true
+  try {
+    let found = await look({ header, ...name === 'column'
+      ? { column: column() }
+      : { service: service() } })
+    if (asked !== turn) return
+    if (name === 'column') chooseService(found.service)
+    else if (!found.candidates.some(candidate => candidate.column === column()) &&
+      found.column !== null) fields.column.value = String(found.column - 1)
+    if (found.column !== column() || found.service !== service()) {
+      found = await look({ header, column: column(), service: service() })
+      if (asked !== turn) return
+    }
+    showFound(found)
+    showSample()
+  } catch (error) {
+    fail(error.message)
+  }
+  if (asked === turn) ask.disabled = false
+}
+
 const kindOfService = () => fields.service.selectedOptions[0]?.dataset.kind
 
-/** Chooses the first service for contacts of this kind, unless the chosen one is for them. */
-function chooseService (kind) {
-  if (kindOfService() === kind) return
-  const fitting = [...fields.service.options].find(option => option.dataset.kind === kind)
-  if (fitting !== undefined) fields.service.value = fitting.value
+/** Chooses a service, unless the chosen one is for contacts of its kind. */
+function chooseService (slug) {
+  const option = [...fields.service.options].find(({ value }) => value === slug)
+  if (option !== undefined && option.dataset.kind !== kindOfService()) fields.service.value = slug
+}
+
+/** The names of the columns; `Column 1` etc. where the file has none. */
+function namesOf (rows, isHeader) {
+  const width = rows.reduce((most, row) => Math.max(most, row.length), 0)
+  return Array.from({ length: width }, (_, index) =>
+    (isHeader && rows[0]?.[index]?.trim()) || `Column ${index + 1}`)
 }
 
 function showColumns () {
@@ -168,10 +235,16 @@ function chosenOptions () {
 }
 
 function showCountry () {
-  const { country, header, column } = fields
+  const { country } = fields
   country.disabled = kindOfService() !== 'phone'
-  find('national').hidden = country.disabled || country.value !== '' ||
-    !hasNationalNumbers(file.rows, header.checked, Number(column.value))
+  const notice = find('national')
+  notice.hidden = country.disabled || country.value !== '' || national === null
+  if (national === null) return
+  const { reason, guess } = national
+  notice.querySelector('span').textContent = reason
+  const name = [...country.options].find(({ value }) => value === guess)?.text
+  find('guess').hidden = name === undefined
+  find('guess').textContent = `Use ${name}`
 }
 
 function showSample () {

@@ -1,15 +1,15 @@
-import { StringDecoder } from 'node:string_decoder'
 import { pipeline, Readable } from 'node:stream'
 import { parse } from 'csv-parse'
-import sax from 'sax'
 import { fromBufferPromise, type Entry, type ZipFile } from 'yauzl'
+import { isArchive } from '../../../schemas/files/csv-format.ts'
+import { readWorkbook } from '../../../schemas/files/workbook.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 
 /** What a table is read for; everything else in it is skipped, and bounded. */
 export type TableQuery = {
   /** The names of the columns to read. */
   readonly columns: ReadonlySet<string>
-  /** Of data: a table with more rows or blank lines is refused. */
+  /** Of data: a table with more rows, or CSV with more blank lines, is refused. */
   readonly maxRows: number
   readonly signal: AbortSignal
 }
@@ -26,11 +26,7 @@ const FREE_BYTES = 131_072
 const MAX_FILES = 256
 /** Of a line of CSV, and of a row of a sheet, which has its columns at their place. */
 const MAX_COLUMNS = 1_024
-/** That of Excel. */
-const MAX_CELL_LENGTH = 32_767
 const MAX_LINE_BYTES = 262_144
-const MAX_DEPTH = 32
-const MAX_ATTRIBUTES = 64
 /** One slice of work takes a few milliseconds at most. */
 const SLICE_BYTES = 16_384
 
@@ -40,8 +36,8 @@ class TableError extends Error {
 }
 
 /**
- * Reads the rows of a table under the names of its first line: CSV, an Excel sheet (the first one),
- * or an archive (ZIP) with one of them. A row has all columns of the query that the table has.
+ * Reads the rows of a table under the names of its first line: CSV, a workbook (the first visible
+ * sheet), or an archive (ZIP) with one of them. A row has all columns of the query that the table has.
  * Undefined if it is none of these, damaged, or exceeds a limit. The cost follows the bytes: a
  * parser gets them in slices, between which other work runs, and stops at the first violation.
  * Rejects with the reason of `signal`.
@@ -183,14 +179,12 @@ type Reading = {
   readonly level: 0 | 1
 }
 
-const isArchive = (bytes: Buffer) => bytes.toString('latin1', 0, 4) === 'PK\x03\x04'
-
 async function readArchive (bytes: Buffer, reading: Reading): Promise<void> {
   const zip = await fromBufferPromise(bytes, { lazyEntries: true, autoClose: false })
   if (zip.entryCount > MAX_FILES) throw new TableError('too many files')
   const files = new Map<string, Entry>()
   for await (const entry of zip.eachEntry()) files.set(entry.fileName, entry)
-  if (files.has('xl/workbook.xml')) return await readSheet(zip, files, reading)
+  if (files.has('xl/workbook.xml')) return await readSheet(bytes, reading)
   const names = [...files.keys()]
   const name = names.find((path) => /\.(?:csv|txt|xlsx)$/i.test(path))
   const entry = files.get(name ?? '')
@@ -204,10 +198,26 @@ async function readArchive (bytes: Buffer, reading: Reading): Promise<void> {
   await readArchive(Buffer.concat(pieces), { ...reading, level: 1 })
 }
 
+/** Reads the first visible sheet of a workbook. */
+async function readSheet (
+  bytes: Buffer, { rows, budget, query: { signal } }: Reading
+): Promise<void> {
+  await readWorkbook(bytes, {
+    maxInflatedBytes: budget.left,
+    pause: async () => {
+      await yieldToEventLoop('bulk')
+      signal.throwIfAborted()
+    },
+  }, ({ cells }) => {
+    if (cells.length > MAX_COLUMNS) throw new TableError('too many columns')
+    rows.countLines(1)
+    rows.add(cells)
+  })
+}
+
 async function * inflate (
-  zip: ZipFile, entry: Entry | undefined, { budget, query: { signal } }: Reading
+  zip: ZipFile, entry: Entry, { budget, query: { signal } }: Reading
 ): AsyncGenerator<Buffer> {
-  if (entry === undefined) return
   if (entry.uncompressedSize > budget.left) throw new TableError('too large when inflated')
   for await (const chunk of await zip.openReadStreamPromise(entry)) {
     const bytes = chunk as Buffer
@@ -218,130 +228,4 @@ async function * inflate (
       yield slice
     }
   }
-}
-
-type Tag = { readonly name: string, readonly attributes: Readonly<Record<string, string>> }
-
-type XmlHandler = {
-  readonly open: (tag: Tag) => void
-  readonly text: (text: string) => void
-  readonly close: (name: string) => void
-}
-
-/** Parses an XML file without a document type, so that it has no entities. */
-async function readXml (slices: AsyncIterable<Buffer>, handler: XmlHandler): Promise<void> {
-  const parser = sax.parser(true)
-  const decoder = new StringDecoder('utf8')
-  let depth = 0
-  let attributes = 0
-  parser.onerror = (error) => { throw error }
-  parser.ondoctype = () => { throw new TableError('a document type') }
-  parser.onattribute = () => {
-    attributes += 1
-    if (attributes > MAX_ATTRIBUTES) throw new TableError('too many attributes')
-  }
-  parser.onopentag = ({ name, attributes: values }) => {
-    attributes = 0
-    depth += 1
-    if (depth > MAX_DEPTH) throw new TableError('too deep')
-    handler.open({ name: localName(name), attributes: values as Tag['attributes'] })
-  }
-  parser.onclosetag = (name) => {
-    depth -= 1
-    handler.close(localName(name))
-  }
-  parser.ontext = handler.text
-  parser.oncdata = handler.text
-  for await (const slice of slices) parser.write(decoder.write(slice))
-  parser.write(decoder.end()).close()
-}
-
-const localName = (name: string) => name.slice(name.indexOf(':') + 1)
-
-/** The text of the innermost captured element. */
-class CapturedText {
-  #text: string | undefined
-
-  start (): void { this.#text = '' }
-
-  add (text: string): void {
-    if (this.#text === undefined) return
-    if (this.#text.length + text.length > MAX_CELL_LENGTH) throw new TableError('a long cell')
-    this.#text += text
-  }
-
-  end (): string {
-    const text = this.#text ?? ''
-    this.#text = undefined
-    return text
-  }
-}
-
-/** The texts that cells refer to by their index. */
-async function readSharedStrings (slices: AsyncIterable<Buffer>): Promise<readonly string[]> {
-  const strings: string[] = []
-  const captured = new CapturedText()
-  let text = ''
-  let isPhonetic = false
-  await readXml(slices, {
-    open: ({ name }) => {
-      if (name === 'si') text = ''
-      if (name === 'rPh') isPhonetic = true
-      if (name === 't' && !isPhonetic) captured.start()
-    },
-    text: (part) => captured.add(part),
-    close: (name) => {
-      if (name === 't') text += captured.end()
-      if (text.length > MAX_CELL_LENGTH) throw new TableError('a long cell')
-      if (name === 'rPh') isPhonetic = false
-      if (name === 'si') strings.push(text)
-    },
-  })
-  return strings
-}
-
-/** Reads the rows of the first sheet of an Excel file. */
-async function readSheet (
-  zip: ZipFile, files: ReadonlyMap<string, Entry>, reading: Reading
-): Promise<void> {
-  const { rows } = reading
-  const [sheet = ''] = [...files.keys()].filter((name) => /^xl\/worksheets\/[^/]+\.xml$/.test(name))
-    .toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }))
-  const strings =
-    await readSharedStrings(inflate(zip, files.get('xl/sharedStrings.xml'), reading))
-  const captured = new CapturedText()
-  let cells: string[] = []
-  let columns = 0
-  let cell = { column: 0, kind: '', value: '', text: '' }
-  await readXml(inflate(zip, files.get(sheet), reading), {
-    open: ({ name, attributes }) => {
-      if (name === 'row') {
-        rows.countLines(1)
-        cells = []
-        columns = 0
-      } else if (name === 'c') {
-        const column = columnOf(attributes['r']) ?? columns
-        cell = { column, kind: attributes['t'] ?? '', value: '', text: '' }
-        columns += 1
-        if (columns > MAX_COLUMNS) throw new TableError('too many columns')
-      } else if (name === 'v' || name === 't') captured.start()
-    },
-    text: (part) => captured.add(part),
-    close: (name) => {
-      if (name === 'v') cell.value = captured.end()
-      else if (name === 't') cell.text += captured.end()
-      else if (name === 'c') {
-        const { column, kind, value, text } = cell
-        cells[column] = kind === 's' ? strings[Number(value)] ?? '' : value || text
-      } else if (name === 'row' && cells.length > 0) rows.add(cells)
-      if (cell.text.length > MAX_CELL_LENGTH) throw new TableError('a long cell')
-    },
-  })
-}
-
-/** The index of a column, from a name such as `AB12`. */
-function columnOf (name: string | undefined): number | undefined {
-  const letters = /^[A-Z]{1,3}/.exec(name ?? '')?.[0]
-  if (letters === undefined) return undefined
-  return [...letters].reduce((sum, letter) => sum * 26 + letter.charCodeAt(0) - 64, 0) - 1
 }

@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto'
+import type { JobInput } from '../../../schemas/api/create-job.ts'
 import {
   type Client, createClient, type JobStatusResource,
 } from '../../../services/client/client.ts'
+import { previewFile } from '../../../services/ingest/file/preview-file.ts'
+import { SERVICE_SLUGS } from '../../../services/topology.ts'
 
 type Body = Readonly<Record<string, unknown>>
 
@@ -40,7 +43,7 @@ const TRANSACTION = {
 const common = { priceMicros: 5, columns: [], configured: true }
 const SERVICES = [
   { slug: 'phone-validation', inputKind: 'phone', ...common },
-  { slug: 'email-validation', inputKind: 'email', ...common },
+  { slug: 'email-validation', inputKind: 'email', ...common, columns: ['normalized'] },
   { slug: 'whatsapp', inputKind: 'phone', ...common, configured: false },
 ]
 
@@ -71,8 +74,9 @@ export class FakeService {
       const line = `${init?.method} ${String(url).replace(/^http:..[a-z]+(.api.v1)?/, '')}`
       this.requests.push(line)
       const key = new Headers(init?.headers).get('idempotency-key') ?? ''
-      const body = init?.body === undefined ? {} : JSON.parse(String(init.body))
       try {
+        if (line.startsWith('POST /file-previews')) return await preview(line, init?.body)
+        const body = init?.body === undefined ? {} : JSON.parse(String(init.body))
         const answer = line.startsWith('POST') ? this.#post(line, key, body) : this.#read(line)
         return answer instanceof Response ? answer : new Response(JSON.stringify(answer))
       } catch (error) {
@@ -93,7 +97,8 @@ export class FakeService {
   }
 
   #post (line: string, key: string, body: Body): object {
-    const { inputs = [] } = body as { readonly inputs?: readonly string[] }
+    const { inputs: items = [] } = body as { readonly inputs?: readonly JobInput[] }
+    const inputs = items.map(item => typeof item === 'string' ? item : item.input)
     if (line === 'POST /quotes') {
       const { estimate } = this.#options
       const quote = {
@@ -166,6 +171,7 @@ export class FakeService {
     if (line.startsWith('DELETE /jobs/job_7')) return { id: 'job_7', erasedAt: AT }
     const job = this.jobs.find(({ id }) => line.split('/')[2]?.split('?')[0] === id)
     if (job === undefined) return refusal(404, { code: 'job_not_found', message: 'none' })
+    if (line.includes('duplicates=mailbox')) return firstsOfMailboxes(job, line)
     if (line.includes('format=json')) {
       const data = job.inputs.map((input, index) =>
         ({ row: index + 1, input, e164: verdictOf(input), status: 'valid', reason: null }))
@@ -181,6 +187,15 @@ export class FakeService {
   }
 }
 
+/** The service finds contacts by its own code. */
+async function preview (line: string, body: unknown): Promise<Response> {
+  const service = SERVICE_SLUGS.find(slug => line.includes(`service=${slug}`))
+  const found = await previewFile(Buffer.from(body as Uint8Array),
+    { service, services: SERVICE_SLUGS, delimiter: ',' },
+    { pause: async () => {}, reserve: () => {} })
+  return new Response(JSON.stringify(found))
+}
+
 export const createFakeService = (options: FakeOptions = {}) => new FakeService(options)
 
 export const refusal = (status: number, error: object) =>
@@ -189,6 +204,15 @@ export const refusal = (status: number, error: object) =>
 /** The verdict about a contact: a function of the contact. */
 export const verdictOf = (input: string) =>
   createHash('sha256').update(input).digest('hex').slice(0, 12)
+
+/** The rows of the first address of each mailbox, without regard to case. */
+function firstsOfMailboxes ({ inputs }: FakeJob, line: string): Response {
+  if (line.includes('status=risky')) return new Response('')
+  const mailboxes = inputs.map(input => input.toLowerCase())
+  const rows = mailboxes.flatMap((mailbox, index) =>
+    mailboxes.indexOf(mailbox) === index ? [`{"row":${index + 1}}\n`] : [])
+  return new Response(rows.join(''))
+}
 
 /** The result file in three pieces; the download is interrupted before the last one. */
 function resultFile (

@@ -292,7 +292,7 @@ describe('a file of a session', () => {
     expect(text).toMatch(/no column mobile\. The columns are: phone\.$/)
     writeFileSync(join(folder, 'two.csv'), 'a,b\n+12127365000,+12127365001\n')
     expect((await call('verifyFile', { file: 'two.csv' })).text)
-      .toMatch(/Name it with --column.+arguments of this tool/)
+      .toMatch(/Name the column with --column.+arguments of this tool/)
   })
 })
 

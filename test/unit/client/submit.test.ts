@@ -109,7 +109,8 @@ describe('a submitted file', () => {
       service: 'phone-validation', inputs, forceFresh: false, metadata: { list: 'a' },
     })
     expect(done.messages).toEqual([
-      'Contact column: Phone.', ...[1, 2, 3].map(done => `Quoted ${done} of 3 jobs.`),
+      'Column "Phone": 10 of 10 cells look like phone numbers, and it is named so.',
+      ...[1, 2, 3].map(done => `Quoted ${done} of 3 jobs.`),
       '10 rows in 3 jobs:',
       '  invalid                      300  free',
       '  duplicates                   600  free',
@@ -166,6 +167,66 @@ describe('a submitted file', () => {
     expect(readOutput()).toBe(`${HEADER};verified_status\r\n${LINES[0]};valid\r\n`)
     await submit(createFakeService(), { ...clean, status: ['risky'], restart: true })
     expect(readOutput()).toBe(`${HEADER};verified_status\r\n`)
+  })
+})
+
+describe('one line for each mailbox', () => {
+  const mails = 'mail\nA@x.org\na@x.org\nb@x.org\nB@X.org\n'
+  const clean = {
+    service: 'email-validation', onePerMailbox: true, only: 'status', rowsPerJob: 3, restart: true,
+  }
+
+  it('is the first of its job, of those with a wanted verdict, and is resumed so', async () => {
+    writeFileSync(input, mails)
+    await submit(createFakeService(), clean)
+    expect(readOutput()).toBe('mail,status\nA@x.org,valid\nb@x.org,valid\nB@X.org,valid\n')
+    await submit(createFakeService(), { ...clean, status: ['risky'] })
+    expect(readOutput()).toBe('mail,status\n')
+    rmSync(output)
+    const service = await interrupted('wait', 1, { ...clean, restart: false })
+    await expect(submit(service, { ...clean, restart: false, onePerMailbox: false })).rejects
+      .toThrow('--one-per-mailbox was given and is not given')
+  })
+
+  it('is refused before a job is sent where numbers are verified', async () => {
+    const service = createFakeService()
+    await expect(submit(service, { onePerMailbox: true })).rejects
+      .toThrow('--one-per-mailbox is for e-mail addresses, and phone-validation checks')
+    expect(service.jobs).toEqual([])
+  })
+})
+
+describe('ids of a column', () => {
+  const file = 'Id;phone\nk-1;+12127365000\n;+12127365001\nä;x\n'
+  const own = { idColumn: 'id', column: 'phone', restart: true }
+
+  it.each([
+    ['CSV', 'k-1;+12127365000;valid', file],
+    ['a workbook', 'k-1,+12127365000,valid', workbookOf({
+      rows: `${rowOf(1, 'Id', 'phone')}${rowOf(2, 'k-1', '+12127365000')}` +
+        `${rowOf(3, '', '+12127365001')}${rowOf(4, 'ä', 'x')}`,
+    })],
+  ])('of %s go with their contacts', async (_kind, line, bytes) => {
+    writeFileSync(input, bytes)
+    const service = createFakeService()
+    await submit(service, { ...own, rowsPerJob: 2, only: 'status' })
+    expect(readOutput()).toContain(line)
+    expect(service.jobs.map(({ body }) => body['inputs'])).toEqual([
+      [{ input: '+12127365000', id: 'k-1' }, { input: '+12127365001', id: '' }],
+      [{ input: 'x', id: 'ä' }],
+    ])
+  })
+
+  it.each([
+    ['k'.repeat(129), 'The id of row 2 has 129 characters. An id has at most 128'],
+    ['"a\nb"', 'The id of row 2 contains a line break'],
+  ])('are checked before anything is sent: %j', async (id, why) => {
+    writeFileSync(input, `id;phone\n${'\u{1f600}'.repeat(128)};+12127365000\n${id};+12127365001\n`)
+    const service = createFakeService()
+    await expect(submit(service, own)).rejects.toThrow(why)
+    await expect(submit(service, { ...own, idColumn: 'key' })).rejects
+      .toThrow('The file has no column key.')
+    expect(service.jobs).toEqual([])
   })
 })
 

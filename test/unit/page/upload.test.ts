@@ -58,14 +58,38 @@ describe('an uploaded file', () => {
   })
 })
 
-describe('an uploaded workbook', () => {
-  it('is the CSV of its first visible sheet for the browser', async () => {
-    const { send } = await browse({})
-    const workbook = workbookOf({
-      sheets: ['List'], rows: `${rowOf(1, 'name', 'phone')}${rowOf(3, 'A, b', '0049')}`,
+describe('the contacts of a file', () => {
+  it('are found by the REST interface, with the values that are chosen only', async () => {
+    const calls: unknown[] = []
+    const found = { column: 2, service: 's' }
+    const { send } = await browse({
+      previewFile: async (...call: unknown[]) => {
+        calls.push(call)
+        return found
+      },
     })
-    expect((await send('sheet', workbook)).json())
-      .toEqual({ csv: '\ufeffname,phone\r\n\r\n"A, b",0049\r\n' })
+    expect((await send('preview?delimiter=%3B')).json()).toEqual(found)
+    await send('preview?delimiter=%3B&header=false&column=2&service=s')
+    expect(calls).toEqual([
+      [Buffer.from(FILE), { delimiter: ';' }],
+      [Buffer.from(FILE), { delimiter: ';', header: false, column: '2', service: 's' }],
+    ])
+  })
+})
+
+describe('an uploaded workbook', () => {
+  it('is the CSV of the chosen sheet for the browser, with the names of all', async () => {
+    const { send } = await browse({})
+    const sheets = ['List', 'Notes']
+    const workbook = workbookOf({
+      sheets, rows: `${rowOf(1, 'name', 'phone')}${rowOf(3, 'A, b', '0049')}`,
+    })
+    const csv = '\ufeffname,phone\r\n\r\n"A, b",0049\r\n'
+    for (const query of ['', '?sheet=', '?sheet=List']) {
+      expect((await send(`sheet${query}`, workbook)).json()).toEqual({ csv, sheet: 'List', sheets })
+    }
+    expect((await send('sheet?sheet=Notes', workbook)).json())
+      .toEqual({ csv: '\ufeff', sheet: 'Notes', sheets })
   })
 
   it('is refused with what it is and what to do', async () => {

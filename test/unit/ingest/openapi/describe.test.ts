@@ -94,17 +94,21 @@ describe('the description of the interface', () => {
     const takingText = operations.filter(({ operation }) =>
       operation.requestBody?.content['text/csv'] !== undefined)
     expect(takingText.map(({ operation }) => operation.operationId))
-      .toEqual(['createJob', 'createQuote', 'changeContactListsFromFile'])
+      .toEqual(['createJob', 'createQuote', 'previewFile', 'changeContactListsFromFile'])
     const taking = takingText.filter(({ operation }) =>
       operation.operationId !== 'changeContactListsFromFile')
+    const reading = ['service', 'column', 'header', 'delimiter', 'sheet']
+    const forms = ['text/csv', WORKBOOK_TYPE, 'multipart/form-data']
     for (const { operation: { operationId, parameters = [], requestBody } } of taking) {
+      const isPreview = operationId === 'previewFile'
       expect(Object.keys(requestBody?.content ?? {}))
-        .toEqual(['application/json', 'text/csv', WORKBOOK_TYPE, 'multipart/form-data'])
-      expect(parameters.filter(it => it.in === 'query').map(({ name }) => name)).toEqual([
-        'service', 'column', 'header', 'delimiter', 'sheet', 'countryCode', 'forceFresh',
-        'options', ...operationId === 'createQuote' ? ['sample'] : [], 'deadline', 'webhook_url',
-        'metadata',
-      ])
+        .toEqual(isPreview ? forms : ['application/json', ...forms])
+      expect(parameters.filter(it => it.in === 'query').map(({ name }) => name))
+        .toEqual(isPreview
+          ? reading
+          : [...reading, 'countryCode', 'forceFresh', 'options',
+              ...operationId === 'createQuote' ? ['sample'] : [], 'deadline', 'webhook_url',
+              'metadata'])
     }
   })
 

@@ -67,8 +67,8 @@ describe('the samples of code', () => {
         .toEqual(some.map(({ path }) => [path, labels]))
     }
     const withKey = operations.filter(({ operation }) => operation.security?.length === 1)
-    const takesFile = ({ operation }: typeof operations[number]) =>
-      operation.requestBody?.content['multipart/form-data'] !== undefined
+    const takesFile = ({ operation: { requestBody } }: typeof operations[number]) =>
+      ['application/json', 'text/csv'].every(type => requestBody?.content[type] !== undefined)
     expectLabels(withKey.filter(takesFile), 'curl, TypeScript, curl with a file')
     expectLabels(withKey.filter(one => !takesFile(one)), 'curl, TypeScript')
     const events = operations.filter(({ operation }) => operation.security === undefined)

@@ -1,28 +1,27 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { readTable } from '../../../../services/verify/providers/http-table.ts'
+import { workbookOf } from '../../../support/workbooks.ts'
 import { zipOf } from '../../../support/zip.ts'
 
 const rows = [
   { Number: '+41798284651', whatsapp: 'yes' }, { Number: '+41798284652', whatsapp: 'no' },
 ]
 const csv = 'Number,whatsapp\n+41798284651,yes\n"+41798284652", no \n'
-const sheet = (cells: string) => ({
-  '[Content_Types].xml': '<Types/>',
-  'xl/workbook.xml': '<workbook/>',
-  'xl/sharedStrings.xml': '<sst count="2"><si><t>Number</t></si><si><r><t>whats</t></r>' +
-    '<r><t xml:space="preserve">app</t></r></si><si><t>a &amp; &lt;b&gt;</t></si></sst>',
-  'xl/worksheets/sheet1.xml': `<worksheet><cols><col min="1"/></cols><sheetData>${cells}` +
-    '</sheetData></worksheet>',
-  'xl/worksheets/sheet2.xml': '<worksheet/>',
+const sheet = (cells: string) => workbookOf({
+  sheets: ['Results', 'Help'],
+  rows: cells,
+  strings: '<si><t>Number</t></si><si><r><t>whats</t></r>' +
+    '<r><t xml:space="preserve">app</t></r></si><si><t>a &amp; &lt;b&gt;</t></si>',
 })
 const excel = sheet('<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1</v></c></row>' +
   '<row r="2"><c r="A2" t="inlineStr"><is><t>+41798284651</t></is></c>' +
   '<c r="B2" t="str"><v>yes</v></c></row>' +
-  '<row r="3"><c r="A3"><v>+41798284652</v></c>' +
+  '<row r="3"><c r="A3"><v>4.1798284652E10</v></c>' +
   '<c r="B3" t="inlineStr"><is><t>no</t></is></c></row>')
 
 const withHead = (xml: string) => sheet(`<row><c t="s"><v>0</v></c></row>${xml}`)
+const oneCell = (column: string) => `<row><c r="${column}1"><v>1</v></c></row>`
 
 /** Text that hardly compresses. */
 const noise = (length: number) => randomBytes(length).toString('hex').slice(0, length)
@@ -37,12 +36,15 @@ describe('the table of a vendor', () => {
     ['CSV with a byte order mark and CRLF', Buffer.from(`\ufeff${csv.replaceAll('\n', '\r\n')}`)],
     ['an archive with CSV', zipOf({ 'out/results.csv': csv })],
     ['an archive with text', zipOf({ 'readme.md': '#', 'results.TXT': csv })],
-    ['an Excel file', zipOf(excel)],
-    ['an Excel file in an archive', zipOf({ 'out/results.xlsx': zipOf(excel) })],
-    ['an Excel file with prefixes', zipOf(Object.fromEntries(Object.entries(excel)
-      .map(([name, xml]) => [name, xml.replaceAll(/<(\/?)(?=\w)/g, '<$1x:')])))],
   ])('is read from %s', async (_kind, bytes) => {
     expect(await read(bytes)).toEqual(rows)
+  })
+
+  it.each([
+    ['a workbook', excel], ['a workbook in an archive', zipOf({ 'out/results.xlsx': excel })],
+  ])('is read from %s, with numbers as their digits', async (_kind, bytes) => {
+    const [first, second] = rows
+    expect(await read(bytes)).toEqual([first, { ...second, Number: '41798284652' }])
   })
 
   it('has only the columns that are asked for, and of two with a name the last one', async () => {
@@ -57,7 +59,7 @@ describe('the table of a vendor', () => {
     async () => {
       const cells = '<row><c r="C1" t="inlineStr"><is><t>x</t></is></c></row><row/>' +
         '<row><c r="C2" t="s"><v>2</v></c></row><row><c r="A3"><v>1</v></c></row>'
-      expect(await read(zipOf(sheet(cells)), 10, ['x'])).toEqual([{ x: 'a & <b>' }, { x: '' }])
+      expect(await read(sheet(cells), 10, ['x'])).toEqual([{ x: 'a & <b>' }, { x: '' }])
     })
 
   it.each([
@@ -77,29 +79,18 @@ describe('the table of a vendor', () => {
     ['a line of 256 kB', Buffer.from(csv + 'x'.repeat(262_145))],
     ['1,000 files', zipOf(Object.fromEntries(Array.from({ length: 1_000 },
       (_, index) => [`${index}.csv`, csv])))],
-    ['an archive three deep', zipOf({ 'a.xlsx': zipOf({ 'b.xlsx': zipOf(excel) }) })],
+    ['an archive three deep', zipOf({ 'a.xlsx': zipOf({ 'b.xlsx': excel }) })],
     ['a file that inflates to more than its directory says', (() => {
       const bytes = zipOf({ 'results.csv': csv.repeat(3) })
       bytes.writeUInt32LE(csv.length, bytes.indexOf('PK\x01\x02', 'latin1') + 24)
       return bytes
     })()],
     ['far more than its bytes, in a small archive', zipOf({ 'a.csv': csv + 'x'.repeat(200_000) })],
-    ['blank rows', zipOf(withHead('<row/>'.repeat(12)))],
-    ['rows that never end', zipOf(withHead('<row>'.repeat(12)))],
-    ['a row of 1,025 cells', zipOf(withHead(`<row>${'<c/>'.repeat(1_025)}</row>`))],
-    ['a long cell', zipOf(withHead(`<row><c><v>${noise(32_768)}</v></c></row>`))],
-    ['a cell of many texts', zipOf(withHead(
-      `<row><c><is>${`<t>${noise(9_000)}</t>`.repeat(4)}</is></c></row>`))],
-    ['deep elements', zipOf(withHead(`${'<a>'.repeat(32)}${'</a>'.repeat(32)}`))],
-    ['65 attributes', zipOf(withHead(
-      `<row ${Array.from({ length: 65 }, (_, index) => `a${index}=""`).join(' ')}/>`))],
-    ['a document type', zipOf({
-      ...excel,
-      'xl/worksheets/sheet1.xml':
-        `<!DOCTYPE x [<!ENTITY y "z">]>${excel['xl/worksheets/sheet1.xml']}`,
-    })],
-    ['an unknown entity', zipOf(withHead('<row><c><v>&x;</v></c></row>'))],
-    ['elements that end in the wrong order', zipOf(withHead('<row><c></row></c>'))],
+    ['a sheet with more rows than may be', withHead(oneCell('A').repeat(11))],
+    ['a sheet with a cell in column 1,025', withHead(oneCell('AMK'))],
+    ['a damaged sheet', withHead('<row><c></row></c>')],
+    ['a sheet that inflates to more than its rows may', withHead(
+      `<!--${noise(300_000)}-->`)],
   ])('is not read from %s', async (_kind, bytes) => {
     expect(await read(bytes)).toBeUndefined()
   })
@@ -107,6 +98,6 @@ describe('the table of a vendor', () => {
   it('rejects with the reason of the signal that ends it', async () => {
     const ended = { columns: new Set(['Number']), maxRows: 10, signal: AbortSignal.abort('over') }
     await expect(readTable(Buffer.from(csv), ended)).rejects.toBe('over')
-    await expect(readTable(zipOf(excel), ended)).rejects.toBe('over')
+    await expect(readTable(excel, ended)).rejects.toBe('over')
   })
 })

@@ -1,0 +1,188 @@
+import { type FilePreviewBody, PREVIEW_ROWS } from '../../../schemas/api/file-preview.ts'
+import { type CsvRecord, DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'
+import { MAX_COLUMNS } from '../../../schemas/files/limits.ts'
+import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
+import type { ServiceSlug } from '../../topology.ts'
+import { bestOf, type Candidate, findColumns, looksLike, type Table } from './guess-column.ts'
+import { findNationalNumbers } from './guess-country.ts'
+import {
+  type CsvReadOptions, findColumn, type LineNames, LINES_OF_TEXT, noRows, POSITION, scanCsv,
+  sheetOfText, tooLong, tooManyColumns, unclosedQuote,
+} from './read-csv.ts'
+import { ROWS_OF_SHEET, scanSheet, type WorkbookReading } from './read-workbook.ts'
+
+/** What the request says of the file, and the services that it may use, the preferred first. */
+type PreviewOptions = CsvReadOptions & {
+  readonly service?: ServiceSlug | undefined
+  readonly services: readonly ServiceSlug[]
+}
+
+const KINDS: readonly ContactKind[] = ['phone', 'email']
+const NOUNS: Readonly<Record<ContactKind, string>> = {
+  phone: 'phone numbers', email: 'e-mail addresses',
+}
+const MAX_CANDIDATES = 20
+const MAX_SHEETS = 100
+const SHOWN_NAMES = 5
+const SHOWN_NAME_CHARACTERS = 60
+
+/**
+ * Reads the first lines of a CSV file or a workbook, and finds the column with the contacts, the
+ * service for them, and the country of numbers that have no country code.
+ * @throws ApiException as a job with the file does, as far as these lines show.
+ */
+export async function previewFile (
+  bytes: Buffer, options: PreviewOptions, reading: WorkbookReading
+): Promise<FilePreviewBody> {
+  const isText = !isArchive(bytes)
+  const lines = new FirstLines(isText ? LINES_OF_TEXT : ROWS_OF_SHEET)
+  const form = isText
+    ? await scanText(bytes, options, reading, lines)
+    : await scanWorkbook(bytes, options, reading, lines)
+  const { pause } = reading
+  const { service, services, column } = options
+  const kinds = service === undefined ? KINDS : [SERVICE_DEFINITIONS[service].kind]
+  const table = lines.table(options)
+  const serviceOf = (kind: ContactKind) => service ??
+    services.find(slug => SERVICE_DEFINITIONS[slug].kind === kind)
+  const all = (await findColumns(table, kinds, pause))
+    .filter(({ kind }) => serviceOf(kind) !== undefined)
+  const named = column === undefined ? undefined : findColumn(table.names ?? table.rows[0] ?? [], options)
+  const chosen = chooseColumn(table, all, { named, kinds })
+  const only = chosen.column
+  return {
+    column: only === undefined ? null : only.at + 1,
+    service: only === undefined ? null : serviceOf(only.kind) ?? null,
+    reason: chosen.reason,
+    header: table.names !== undefined,
+    columns: [...namesOf(table)],
+    rows: table.rows.length,
+    ...form,
+    candidates: all.slice(0, MAX_CANDIDATES).map(({ at, kind, filled, matching }) =>
+      ({ column: at + 1, service: serviceOf(kind) ?? '', kind, filled, matching })),
+    country: only?.kind === 'phone' ? await previewCountry(table, only.at, pause) : null,
+  }
+}
+
+type Form = Pick<FilePreviewBody, 'delimiter' | 'sheet' | 'sheets'>
+
+async function scanText (
+  bytes: Buffer, options: CsvReadOptions, { pause }: WorkbookReading, lines: FirstLines
+): Promise<Form> {
+  if (options.sheet !== undefined) throw sheetOfText()
+  const found = await scanCsv(bytes, options.delimiter, {
+    pause, onRecord: record => lines.add(record),
+  })
+  const names = Object.keys(DELIMITERS) as (keyof typeof DELIMITERS)[]
+  const delimiter = names.find(name => DELIMITERS[name] === found) ?? null
+  return { delimiter, sheet: null, sheets: [] }
+}
+
+async function scanWorkbook (
+  bytes: Buffer, options: CsvReadOptions, reading: WorkbookReading, lines: FirstLines
+): Promise<Form> {
+  const { delimiter, sheet } = options
+  const facts = await scanSheet(bytes, { delimiter, sheet, maxRows: PREVIEW_ROWS + 1 }, reading,
+    record => { lines.add(record) })
+  return { delimiter: null, sheet: facts.sheet, sheets: facts.sheets.slice(0, MAX_SHEETS) }
+}
+
+/** Collects the first lines that are not blank. */
+class FirstLines {
+  readonly #names: LineNames
+  readonly #lines: (readonly string[])[] = []
+
+  constructor (names: LineNames) {
+    this.#names = names
+  }
+
+  /** False once there are enough lines. */
+  add (record: CsvRecord): boolean {
+    const { kind, line } = record
+    if (kind === 'blank') return true
+    if (kind === 'unclosed') throw unclosedQuote(line)
+    if (kind === 'long') throw tooLong(line)
+    const { cells } = record
+    if (cells.every(cell => cell.trim() === '')) return true
+    if (this.#lines.length === 0 && cells.length > MAX_COLUMNS) {
+      throw tooManyColumns(cells.length, this.#names.at(line))
+    }
+    return this.#lines.push(cells) <= PREVIEW_ROWS
+  }
+
+  /** @throws ApiException if there is no line. */
+  table ({ header, column }: Pick<CsvReadOptions, 'header' | 'column'>): Table {
+    const [first = [], ...rest] = this.#lines
+    const isName = column !== undefined && !POSITION.test(column)
+    const hasHeader = header ?? (isName || !first.some(mayBeRow))
+    const rows = hasHeader ? rest : this.#lines.slice(0, PREVIEW_ROWS)
+    if (this.#lines.length === 0) throw noRows(false)
+    return { names: hasHeader ? first : undefined, width: first.length, rows }
+  }
+}
+
+/** A first line names the columns unless it has a contact. */
+const mayBeRow = (cell: string) => KINDS.some(kind => looksLike(kind, cell))
+
+const namesOf = ({ names, width }: Table): readonly string[] =>
+  names ?? Array.from({ length: width }, (_, at) => `column_${at + 1}`)
+
+type Wanted = { readonly named: number | undefined, readonly kinds: readonly ContactKind[] }
+
+/** The column with the contacts, or why there is none. */
+function chooseColumn (
+  table: Table, all: readonly Candidate[], { named, kinds }: Wanted
+): { readonly column?: Candidate, readonly reason: string } {
+  const names = namesOf(table)
+  const title = (at: number) =>
+    JSON.stringify((names[at] ?? '').slice(0, SHOWN_NAME_CHARACTERS) || `#${at + 1}`)
+  const some = named === undefined ? all : all.filter(({ at }) => at === named)
+  const best = bestOf(some)
+  const [column] = best
+  if (column !== undefined && best.length === 1) {
+    return { column, reason: reasonFor(column, title(column.at)) }
+  }
+  const columns = new Set(best.map(({ at }) => at))
+  if (columns.size > 1) {
+    const listed = [...columns].slice(0, SHOWN_NAMES).map(title).join(', ')
+    const what = [...new Set(best.map(({ kind }) => NOUNS[kind]))].join(' and of ')
+    return { reason: `Several columns may be meant, of ${what}: ${listed}.` }
+  }
+  const [kind] = kinds
+  const at = named ?? (table.width === 1 ? 0 : undefined)
+  if (at !== undefined && kind !== undefined && kinds.length === 1) {
+    const reason = `Column ${title(at)} is ${named === undefined ? 'the only one' : 'named'}, but ` +
+      `few of its cells look like ${NOUNS[kind]}.`
+    return { column: { at, kind, filled: 0, matching: 0, isNamed: false }, reason }
+  }
+  const where = at === undefined ? 'No column looks' : `Column ${title(at)} does not clearly look`
+  return { reason: `${where} like ${kinds.map(kind => NOUNS[kind]).join(' or ')}.` }
+}
+
+const number = (value: number) => value.toLocaleString('en-US')
+
+function reasonFor ({ kind, filled, matching, isNamed }: Candidate, title: string): string {
+  const share = `${number(matching)} of ${number(filled)} cells look like ${NOUNS[kind]}`
+  if (matching === 0) return `Column ${title} is named as one of ${NOUNS[kind]} is.`
+  return `Column ${title}: ${share}${isNamed ? ', and it is named so' : ''}.`
+}
+
+async function previewCountry (
+  { rows }: Table, at: number, pause: () => Promise<void>
+): Promise<FilePreviewBody['country']> {
+  const cells = rows.map(row => row[at] ?? '').filter(cell => looksLike('phone', cell))
+  const { count, country, share } = await findNationalNumbers(cells, pause)
+  if (count === 0) return null
+  const guess = country === undefined
+    ? 'No numbering plan fits most of them.'
+    : `${Math.floor(100 * share)} % of them fit the numbering plan of ${nameOf(country)}.`
+  return {
+    numbers: count,
+    guess: country ?? null,
+    matching: Math.round(100 * share) / 100,
+    reason: `${number(count)} of ${number(cells.length)} numbers have no country code. ${guess}`,
+  }
+}
+
+const REGIONS = new Intl.DisplayNames('en', { type: 'region' })
+const nameOf = (country: string) => REGIONS.of(country) ?? country
