@@ -56,7 +56,7 @@ export type FileOptions = Omit<JobRequest, 'inputs'> & {
 }
 
 /** What is known of a file before its preview. */
-export type PreviewOptions = Partial<Pick<FileOptions,
+type PreviewOptions = Partial<Pick<FileOptions,
   'service' | 'column' | 'header' | 'delimiter' | 'sheet'>>
 
 export type Created = Readonly<AcceptedBody>

@@ -6,7 +6,7 @@ import {
 /** The scenarios that run only on request. */
 export const SCENARIOS = [
   'growth', 'crowd', 'scaling', 'webhooks', 'email', 'verifications', 'provisional', 'fairness',
-  'recovery', 'small', 'partners', 'soak', 'peers', 'state', 'mailboxes', 'lists',
+  'recovery', 'small', 'partners', 'soak', 'peers', 'state', 'mailboxes', 'lists', 'workbooks',
 ] as const
 
 export type Scenario = typeof SCENARIOS[number]
@@ -117,6 +117,7 @@ function createProgram (): Command {
       'sealed normalize hop alone (1 min)')
     .option('--state', 'the most one-row jobs that one state Redis takes, every step of them and ' +
       'nothing else (1 min)')
+    .option('--workbooks', 'the same rows as CSV and as a workbook, in and out (1 min)')
     .option('--all', `all of these; the soak takes ${SOAK_MINUTES} min unless given`)
     .option('--save', 'write JSON and an SVG plot to test/bench/results/, over those before')
 }

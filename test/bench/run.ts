@@ -16,6 +16,7 @@ import { measureSoak, type SoakFigures } from './scenarios/soak.ts'
 import { measureState, type StateFigures } from './scenarios/state.ts'
 import { measureVerifications, type VerificationFigures } from './scenarios/verifications.ts'
 import { measureWebhooks, type WebhookFigures } from './scenarios/webhooks.ts'
+import { measureWorkbooks, type WorkbookFigures } from './scenarios/workbooks.ts'
 import { findRepeats } from '../support/recovery/repeats.ts'
 import { createFundedKey, DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
 import type { Scale } from '../../deploy/local/launcher/scale.ts'
@@ -117,6 +118,7 @@ function sharedScenarios (context: BenchContext): readonly Measurement[] {
     { scenario: 'email', measure: () => measureEmail(context) },
     { scenario: 'verifications', measure: () => measureVerifications(context) },
     { scenario: 'provisional', measure: () => measureProvisional(context) },
+    { scenario: 'workbooks', measure: () => measureWorkbooks(context) },
   ]
 }
 
@@ -155,6 +157,7 @@ export type Report = CoreFigures & {
   readonly state?: StateFigures
   readonly mailboxes?: MailboxFigures
   readonly lists?: ListsFigures
+  readonly workbooks?: WorkbookFigures
 }
 
 export type Process = { readonly name: string, readonly pid: number | undefined }

@@ -18,6 +18,7 @@ import {
 import type { SoakFigures } from './scenarios/soak.ts'
 import type { StateFigures } from './scenarios/state.ts'
 import type { VerificationFigures } from './scenarios/verifications.ts'
+import type { WorkbookFigures } from './scenarios/workbooks.ts'
 import type { WebhookFigures } from './scenarios/webhooks.ts'
 
 /** Formats all figures. CPU seconds are those of one fresh large job. */
@@ -91,6 +92,7 @@ function statusText ({ status, missedByPercent, scenario }: LimitCheck): string 
 export function scenarioLines (report: Report): readonly Line[] {
   const { growth, crowd, scaling, webhooks, email, verifications, provisional } = report
   const { fairness, recovery, small, partners, soak, peers, state, lists, mailboxes } = report
+  const { workbooks } = report
   return [
     ...growth === undefined ? [] : growthLines(growth),
     ...crowd === undefined ? [] : crowdLines(crowd),
@@ -108,6 +110,7 @@ export function scenarioLines (report: Report): readonly Line[] {
     ...state === undefined ? [] : stateLines(state),
     ...mailboxes === undefined ? [] : mailboxLines(mailboxes),
     ...lists === undefined ? [] : listsLines(lists),
+    ...workbooks === undefined ? [] : workbookLines(workbooks),
   ]
 }
 
@@ -141,6 +144,17 @@ function scalingLines ({ steps, steady, rebalancing }: ScalingFigures): readonly
 function postText ({ posts, p50Ms, p99Ms, unavailable, otherRefusals }: PostFigures): string {
   return `p50 ${fixed(p50Ms)} ms, p99 ${fixed(p99Ms)} ms of ${posts} samples; ` +
     `${unavailable} times 503, ${otherRefusals} other refusals`
+}
+
+function workbookLines ({ rows, ratioIn, ratioOut, ...files }: WorkbookFigures): readonly Line[] {
+  return [
+    ...(['csv', 'xlsx'] as const).map((kind): Line => {
+      const { megabytes, acceptMs, downloadMs, peakMb } = files[kind]
+      return [`workbooks: ${rows} rows as ${kind}`, `${fixed(megabytes, 1)} MB in ` +
+        `${fixed(acceptMs)} ms, out in ${fixed(downloadMs)} ms, ingest peak ${fixed(peakMb)} MB`]
+    }),
+    ['workbooks: CPU of xlsx / csv', `in ${fixed(ratioIn, 2)}, out ${fixed(ratioOut, 2)}`],
+  ]
 }
 
 function mailboxLines ({ lists, peer }: MailboxFigures): readonly Line[] {

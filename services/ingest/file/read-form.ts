@@ -187,7 +187,7 @@ function pausesOf ({ caller }: FastifyRequest, body: Buffer): Pause {
 }
 
 /** A file that is read by its route. */
-export type PreviewedFile = {
+type PreviewedFile = {
   readonly bytes: Buffer
   readonly csv: CsvReadOptions
   readonly reading: WorkbookReading

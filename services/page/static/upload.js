@@ -65,7 +65,6 @@ async function readFile (sheet) {
   fields.column.value = String((found.column ?? best.column) - 1)
   chooseService(found.service ?? best.service)
   showFound(found)
-  showOptions()
   showSample()
   chosen.hidden = false
   ask.disabled = false
@@ -94,6 +93,7 @@ function showFound ({ reason, country }) {
   find('reason').textContent = reason
   national = country
   showCountry()
+  showOptions()
 }
 
 /** The file as it is sent, in UTF-8, and its first rows, by the rules of the service. */

@@ -49,7 +49,7 @@ describe('an entry of the access log', () => {
       method !== 'GET' || [config?.scope].flat().includes('results:read'))
     expect(needed.filter(({ config }) => config?.records === undefined).map(nameOf)).toEqual([])
     expect(routes.filter(({ config }) => config?.records === null).map(nameOf))
-      .toEqual(['jobs', 'verifications', 'quotes', 'contact-lists/lookups']
+      .toEqual(['jobs', 'verifications', 'quotes', 'file-previews', 'contact-lists/lookups']
         .map(name => `POST /api/v1/${name}`))
     expect(routes.filter(({ config }) => config?.records).map(nameOf).toSorted())
       .toEqual(LINES.map(([route]) => route).toSorted())
