@@ -136,6 +136,7 @@ export function createClient (options: ClientOptions) {
     ...jobsApi(send),
     ...verifyApi(send),
     ...resultsApi(send),
+    ...provisionalApi(send),
     ...quotesApi(send),
     ...accountApi(send),
     ...deliveriesApi(send),
@@ -401,7 +402,12 @@ function resultsApi (send: Transport) {
         `/jobs/${id}/results${queryString({ format: 'jsonl', ...selection })}`, compressed())
       for await (const line of readLines(readBytes(response))) yield JSON.parse(line) as ResultRow
     },
+  }
+}
 
+/** Rows of jobs that run. */
+function provisionalApi (send: Transport) {
+  return {
     /**
      * Iterates over the selected rows that are complete now, also of a job that runs. `after` is
      * the cursor of the last row of an earlier call.

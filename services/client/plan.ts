@@ -100,7 +100,8 @@ type PlanOptions = Pick<Plan, 'column' | 'idColumn'> & { readonly rowsPerJob?: n
 
 /**
  * Splits a file into jobs of at most `rowsPerJob` rows (100,000 by default, the limit of the
- * service) whose requests the service accepts. Throws CommandError when the file has no rows, or an id that is not valid.
+ * service) whose requests the service accepts. Throws CommandError when the file has no rows, or an
+ * id that is not valid.
  */
 export async function planJobs (
   file: InputFile, { dialect, encoding, bytes }: FileFacts, options: PlanOptions
@@ -139,7 +140,13 @@ export async function planJobs (
   // A lone CR between lines that end in LF would be taken for a part of a line.
   const lineEnd = ['\r\n', '\n', '\r'].find(end => ends.has(end)) ?? '\n'
   return {
-    column, ...idColumn !== undefined && { idColumn }, width, rows: range.firstRow + range.rows, header, lineEnd, ranges,
+    column,
+    ...idColumn !== undefined && { idColumn },
+    width,
+    rows: range.firstRow + range.rows,
+    header,
+    lineEnd,
+    ranges,
   }
 }
 

@@ -29,6 +29,14 @@ const ofFiles = { access: 'jobs.change', records: null, forScript: true } as con
 /** Verifies a file in two requests: its quote, then its job. The page reads and stores no file. */
 export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
   const limits = createUploadLimits(pace)
+  const takeFile = (name: string, handler: Parameters<typeof forCustomer>[1]): RouteOptions => ({
+    method: 'POST',
+    url: `/:mode/upload/${name}`,
+    config: ofFiles,
+    bodyLimit: MAX_BODY_BYTES,
+    ...limits,
+    handler: forCustomer(deps, handler),
+  })
   return [
     {
       method: 'GET',
@@ -37,83 +45,48 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       handler: forCustomer(deps, async ({ visit, reply }) =>
         sendHtml(reply, uploadView(visit, await visit.client.services()))),
     },
-    {
-      method: 'POST',
-      url: '/:mode/upload/quote',
-      config: ofFiles,
-      bodyLimit: MAX_BODY_BYTES,
-      ...limits,
-      handler: forCustomer(deps, async ({ visit, request, reply }) => {
-        const { file, options } = uploadOf(request)
-        const [quote, balance, services] = await Promise.all([
-          visit.client.quoteFile(file, options), visit.client.balance(), visit.client.services(),
-        ])
-        const priceMicros = rowPriceMicros(services, options)
-        const { availableMicros } = balance
-        const { earlier } = request.query as UploadQuery
-        const preflight = addUp(quote.preflight, readCounts(earlier))
-        const { html } = quoteView({
-          quote: { ...quote, preflight }, availableMicros, priceMicros, jobs: countParts(request),
-        })
-        return reply.send({ html, preflight })
-      }),
-    },
-    {
-      method: 'POST',
-      url: '/:mode/upload/estimate',
-      config: ofFiles,
-      bodyLimit: MAX_BODY_BYTES,
-      ...limits,
-      handler: forCustomer(deps, async ({ visit, request, reply }) => {
-        const { file, options } = uploadOf(request)
-        const { estimate } = await visit.client.quoteFile(file, { ...options, sample: true })
-        return reply.send(estimateView(estimate, countParts(request) > 1))
-      }),
-    },
-    {
-      method: 'POST',
-      url: '/:mode/upload/sheet',
-      config: ofFiles,
-      bodyLimit: MAX_BODY_BYTES,
-      ...limits,
-      handler: forCustomer(deps, async ({ visit, request, reply }) => {
-        if (!Buffer.isBuffer(request.body)) throw new PageError('bad_form')
-        const { sheet } = request.query as UploadQuery
-        return reply.send(await readSheet(request.body, visit.tenant.orgId,
-          typeof sheet === 'string' && sheet !== '' ? sheet : undefined))
-      }),
-    },
-    {
-      method: 'POST',
-      url: '/:mode/upload/preview',
-      config: ofFiles,
-      bodyLimit: MAX_BODY_BYTES,
-      ...limits,
-      handler: forCustomer(deps, async ({ visit, request, reply }) => {
-        const { file, options } = readUpload(request)
-        const { column, service, header, delimiter } = options
-        return reply.send(await visit.client.previewFile(file, {
-          delimiter,
-          ...column !== '' && { column },
-          ...service !== '' && { service },
-          ...(request.query as UploadQuery)['header'] !== undefined && { header },
-        }))
-      }),
-    },
-    {
-      method: 'POST',
-      url: '/:mode/upload/job',
-      config: ofFiles,
-      bodyLimit: MAX_BODY_BYTES,
-      ...limits,
-      handler: forCustomer(deps, async ({ visit, request, reply }) => {
-        const { id } = request.query as UploadQuery
-        if (typeof id !== 'string' || !UUID_V4.test(id)) throw new PageError('bad_form')
-        const { file, options } = uploadOf(request)
-        const job = await visit.client.createJobFromFile(file, options, id)
-        return reply.send({ path: `/${visit.tenant.mode}/jobs/${job.id}` })
-      }),
-    },
+    takeFile('quote', async ({ visit, request, reply }) => {
+      const { file, options } = uploadOf(request)
+      const [quote, balance, services] = await Promise.all([
+        visit.client.quoteFile(file, options), visit.client.balance(), visit.client.services(),
+      ])
+      const priceMicros = rowPriceMicros(services, options)
+      const { availableMicros } = balance
+      const { earlier } = request.query as UploadQuery
+      const preflight = addUp(quote.preflight, readCounts(earlier))
+      const { html } = quoteView({
+        quote: { ...quote, preflight }, availableMicros, priceMicros, jobs: countParts(request),
+      })
+      return reply.send({ html, preflight })
+    }),
+    takeFile('estimate', async ({ visit, request, reply }) => {
+      const { file, options } = uploadOf(request)
+      const { estimate } = await visit.client.quoteFile(file, { ...options, sample: true })
+      return reply.send(estimateView(estimate, countParts(request) > 1))
+    }),
+    takeFile('sheet', async ({ visit, request, reply }) => {
+      if (!Buffer.isBuffer(request.body)) throw new PageError('bad_form')
+      const { sheet } = request.query as UploadQuery
+      return reply.send(await readSheet(request.body, visit.tenant.orgId,
+        typeof sheet === 'string' && sheet !== '' ? sheet : undefined))
+    }),
+    takeFile('preview', async ({ visit, request, reply }) => {
+      const { file, options } = readUpload(request)
+      const { column, service, header, delimiter } = options
+      return reply.send(await visit.client.previewFile(file, {
+        delimiter,
+        ...column !== '' && { column },
+        ...service !== '' && { service },
+        ...(request.query as UploadQuery)['header'] !== undefined && { header },
+      }))
+    }),
+    takeFile('job', async ({ visit, request, reply }) => {
+      const { id } = request.query as UploadQuery
+      if (typeof id !== 'string' || !UUID_V4.test(id)) throw new PageError('bad_form')
+      const { file, options } = uploadOf(request)
+      const job = await visit.client.createJobFromFile(file, options, id)
+      return reply.send({ path: `/${visit.tenant.mode}/jobs/${job.id}` })
+    }),
   ]
 }
 

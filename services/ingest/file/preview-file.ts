@@ -47,7 +47,9 @@ export async function previewFile (
     services.find(slug => SERVICE_DEFINITIONS[slug].kind === kind)
   const all = (await findColumns(table, kinds, pause))
     .filter(({ kind }) => serviceOf(kind) !== undefined)
-  const named = column === undefined ? undefined : findColumn(table.names ?? table.rows[0] ?? [], options)
+  const named = column === undefined
+    ? undefined
+    : findColumn(table.names ?? table.rows[0] ?? [], options)
   const chosen = chooseColumn(table, all, { named, kinds })
   const only = chosen.column
   return {
@@ -151,8 +153,8 @@ function chooseColumn (
   const [kind] = kinds
   const at = named ?? (table.width === 1 ? 0 : undefined)
   if (at !== undefined && kind !== undefined && kinds.length === 1) {
-    const reason = `Column ${title(at)} is ${named === undefined ? 'the only one' : 'named'}, but ` +
-      `few of its cells look like ${NOUNS[kind]}.`
+    const how = named === undefined ? 'the only one' : 'named'
+    const reason = `Column ${title(at)} is ${how}, but few of its cells look like ${NOUNS[kind]}.`
     return { column: { at, kind, filled: 0, matching: 0, isNamed: false }, reason }
   }
   const where = at === undefined ? 'No column looks' : `Column ${title(at)} does not clearly look`

@@ -57,7 +57,9 @@ export async function scanSheet (
   }
   try {
     return await readWorkbook(bytes, {
-      sheet, maxInflatedBytes: MAX_INFLATED_BYTES, ...maxRows !== undefined && { maxRows },
+      sheet,
+maxInflatedBytes: MAX_INFLATED_BYTES,
+...maxRows !== undefined && { maxRows },
       ...reading,
     }, addRow)
   } catch (error) {

@@ -178,9 +178,12 @@ async function follow (name) {
   const service = () => fields.service.value
   ask.disabled = true
   try {
-    let found = await look({ header, ...name === 'column'
+    let found = await look({
+ header,
+...name === 'column'
       ? { column: column() }
-      : { service: service() } })
+      : { service: service() } 
+})
     if (asked !== turn) return
     if (name === 'column') chooseService(found.service)
     else if (!found.candidates.some(candidate => candidate.column === column()) &&

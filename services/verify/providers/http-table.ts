@@ -37,8 +37,8 @@ class TableError extends Error {
 
 /**
  * Reads the rows of a table under the names of its first line: CSV, a workbook (the first visible
- * sheet), or an archive (ZIP) with one of them. A row has all columns of the query that the table has.
- * Undefined if it is none of these, damaged, or exceeds a limit. The cost follows the bytes: a
+ * sheet), or an archive (ZIP) with one of them. A row has all columns of the query that the table
+ * has. Undefined if it is none of these, damaged, or exceeds a limit. The cost follows the bytes: a
  * parser gets them in slices, between which other work runs, and stops at the first violation.
  * Rejects with the reason of `signal`.
  */

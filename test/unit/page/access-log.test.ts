@@ -64,14 +64,14 @@ const client = {
 }
 
 describe('an action on the page', () => {
-  it('is every form and every file but seven', () => {
+  it('is every form and every file but eight', () => {
     const definitions = pageDefinitions()
     expect(definitions.filter(({ records }) => records).map(({ name }) => name).toSorted())
       .toEqual(Object.keys(ACTIONS).toSorted())
     expect(definitions.filter(({ records }) => records === null).map(({ name }) => name)).toEqual([
       'POST /sign-in', 'POST /:mode/upload/quote', 'POST /:mode/upload/estimate',
-      'POST /:mode/upload/sheet', 'POST /:mode/upload/job', 'POST /:mode/lists/lookup',
-      'POST /:mode/account/organization',
+      'POST /:mode/upload/sheet', 'POST /:mode/upload/preview', 'POST /:mode/upload/job',
+      'POST /:mode/lists/lookup', 'POST /:mode/account/organization',
     ])
   })
 

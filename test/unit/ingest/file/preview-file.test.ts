@@ -75,7 +75,11 @@ describe('the column of the contacts', () => {
       sheets: ['List', 'Notes'], rows: `${rowOf(2, 'Mail', 'x')}${rowOf(4, 'a@b.org')}`,
     })
     expect(await preview(workbook)).toMatchObject({
-      column: 1, service: 'email-validation', delimiter: null, sheet: 'List', rows: 1,
+      column: 1,
+service: 'email-validation',
+delimiter: null,
+sheet: 'List',
+rows: 1,
       sheets: ['List', 'Notes'],
     })
     const { send } = fileSender()
