@@ -372,6 +372,7 @@ describe('money and services', () => {
       inputKind: 'phone',
       priceMicros: 2_000,
       columns: ['timezone', 'national_format', 'extension', 'vanity', 'voip_type'],
+      options: [],
       configured: true,
       checks: ['syntax', 'numbering_plan', 'carrier_range'],
       limitations: ['range_only'],
