@@ -299,7 +299,8 @@ describe('a file', () => {
     ])
     expect(download.suggestedFilename()).toBe(`${jobId}.csv`)
     const file = readFileSync(await download.path(), 'utf8')
-    expect(file).toBe(await environment.live.results(jobId, { safe: 'spreadsheet' }))
+    const text = await environment.live.results(jobId, { safe: 'spreadsheet' })
+    expect(file).toBe(`\ufeff${text}`)
     expect(file).toContain("'=1+1")
   })
 
