@@ -5,7 +5,7 @@ import {
 import { createRowShape } from '../../services/ingest/results-response.ts'
 import { createJobWaiter, type Notifications } from '../../services/jobs/job-waiter.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
-import { rowFieldsOf } from '../../services/jobs/results/columns.ts'
+import { jsonFieldsOf } from '../../services/jobs/results/columns.ts'
 import { createResults } from '../../services/jobs/results/results.ts'
 import { LostResultsError } from '../../services/jobs/results/read-chunks.ts'
 import { redisLike } from './stages.ts'
@@ -63,6 +63,6 @@ export function checkVerified (
   if (verified === undefined) return
   const { id, results } = verified
   complain(`${id} charge in its answer`, chargedMicros, verified.chargedMicros)
-  const shape = createRowShape(SERVICE, rowFieldsOf(SERVICE, { ids: true }))
+  const shape = createRowShape(SERVICE, jsonFieldsOf(SERVICE, { ids: true }))
   complain(`${id} rows in its answer`, cells.map(shape), results)
 }
