@@ -58,8 +58,8 @@ export async function scanSheet (
   try {
     return await readWorkbook(bytes, {
       sheet,
-maxInflatedBytes: MAX_INFLATED_BYTES,
-...maxRows !== undefined && { maxRows },
+      maxInflatedBytes: MAX_INFLATED_BYTES,
+      ...maxRows !== undefined && { maxRows },
       ...reading,
     }, addRow)
   } catch (error) {

@@ -179,11 +179,11 @@ async function follow (name) {
   ask.disabled = true
   try {
     let found = await look({
- header,
-...name === 'column'
-      ? { column: column() }
-      : { service: service() } 
-})
+      header,
+      ...name === 'column'
+        ? { column: column() }
+        : { service: service() }
+    })
     if (asked !== turn) return
     if (name === 'column') chooseService(found.service)
     else if (!found.candidates.some(candidate => candidate.column === column()) &&

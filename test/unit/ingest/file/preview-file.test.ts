@@ -76,10 +76,10 @@ describe('the column of the contacts', () => {
     })
     expect(await preview(workbook)).toMatchObject({
       column: 1,
-service: 'email-validation',
-delimiter: null,
-sheet: 'List',
-rows: 1,
+      service: 'email-validation',
+      delimiter: null,
+      sheet: 'List',
+      rows: 1,
       sheets: ['List', 'Notes'],
     })
     const { send } = fileSender()
