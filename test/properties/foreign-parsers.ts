@@ -5,6 +5,7 @@ import { readWorkbook } from '../../schemas/files/workbook.ts'
 import { detectDialect, readRecords } from '../../services/client/csv.ts'
 import { openInput } from '../../services/client/files.ts'
 import { readCsv, type CsvReadOptions } from '../../services/ingest/file/read-csv.ts'
+import { findNationalNumbers } from '../../services/ingest/file/guess-country.ts'
 import { previewFile } from '../../services/ingest/file/preview-file.ts'
 import { readFileOptions, readForm } from '../../services/ingest/file/read-form.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/negotiation.ts'
@@ -297,13 +298,24 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       bytes, { services: SERVICE_SLUGS }, { pause: noPause, reserve: () => {} }),
     shapes: {
       ...CSV_SHAPES,
-      'national numbers': fill('(030) 901-8200\n'),
       'addresses that are none': fill('@.@.@.@'),
       'long addresses': after('a@', 'a.'),
       'digits and signs': fill('+1 (2) 3-4/'),
       dates: fill('1234-12-12,'),
       'white space': fill(' '),
     },
+  },
+  {
+    name: 'the country of national numbers',
+    parse: bytes => findNationalNumbers(bytes.toString().split('\n'), noPause),
+    shapes: {
+      numbers: fill('(030) 901-8200\n'),
+      'short numbers': fill('9018200\n'),
+      'digits and dots': fill('0.3.0.9.0.1.8.2.0.0\n'),
+      'signs around digits': fill(`${'('.repeat(150)}9018200${')'.repeat(150)}\n`),
+    },
+    // However many there are, some are tried in the plan of every country.
+    stepsPerByte: 200,
   },
   {
     name: 'replies of a mail server',

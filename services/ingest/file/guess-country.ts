@@ -22,6 +22,8 @@ const NEAR = 0.8
 /** Numbers that show how many of all numbers a plan has. */
 const PROBES = 50
 const CELLS_PER_STEP = 50
+/** A longer cell has more than a number, and would take long in every country. */
+const MAX_CELL_CHARACTERS = 40
 
 /**
  * Finds the numbers without a country code among cells that look like phone numbers, and their
@@ -44,7 +46,8 @@ export async function findNationalNumbers (
   }
   const count = national.length
   if (count === 0) return { count, country: undefined, share: 0 }
-  const sample = spread(national, SAMPLE)
+  const sample = spread(national.filter(cell => cell.length <= MAX_CELL_CHARACTERS), SAMPLE)
+  if (sample.length === 0) return { count, country: undefined, share: 0 }
   const [[usual] = ['']] = [...international].toSorted(([, one], [, other]) => other - one)
   const [share = 0] = (await shares([usual], sample, pause)).values()
   if (share >= MIN_SHARE) return { count, country: usual, share }
