@@ -160,7 +160,8 @@ describe('a key', () => {
 describe('a file', () => {
   it('has its country chosen by name, and its service follows its column and reverse', async () => {
     await page.goto('/live/upload')
-    const buffer = Buffer.from('name,phone,mail\nAnn,030 901820,ann@example.org\n')
+    const buffer = Buffer.from('name,phone,mail\nAnn,030 901820,ann@example.org\n' +
+      'Bob,+49 40 428280,bob@example.org\n')
     await page.getByLabel('File', { exact: true })
       .setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer })
     const [column, service, country] = ['Column', 'Service', 'Country']
@@ -168,18 +169,25 @@ describe('a file', () => {
     const chosen = () => Promise.all([column.locator('option:checked').textContent(),
       service.inputValue(), country.isDisabled()])
     await expect.poll(chosen).toEqual(['phone', 'phone-validation', false])
-    const warning = page.getByText('Some numbers do not start with +.')
+    const warning = page.getByText('1 of 2 numbers have no country code. 100 % of them fit the ' +
+      'numbering plan of Germany.')
     await warning.waitFor()
     await tabTo(page, 'Country')
     await page.keyboard.type('Germany')
     expect(await country.inputValue()).toBe('DE')
     await warning.waitFor({ state: 'hidden' })
+    await country.selectOption('')
+    await tabTo(page, 'Use Germany')
     expect(await violationsOf(page)).toEqual([])
+    await page.keyboard.press('Enter')
+    expect(await country.inputValue()).toBe('DE')
+    await warning.waitFor({ state: 'hidden' })
 
     await column.selectOption('mail')
-    expect(await chosen()).toEqual(['mail', 'email-validation', true])
+    await expect.poll(chosen).toEqual(['mail', 'email-validation', true])
+    await page.getByText('Column "mail": 2 of 2 cells look like e-mail addresses').waitFor()
     await service.selectOption('whatsapp')
-    expect(await chosen()).toEqual(['phone', 'whatsapp', false])
+    await expect.poll(chosen).toEqual(['phone', 'whatsapp', false])
   })
 
   it('is quoted, confirmed and watched to its end with the keyboard alone', async () => {
@@ -241,11 +249,16 @@ describe('a file', () => {
 
   it('may be a workbook, and the results too', async () => {
     await page.goto('/test/upload')
+    const people = rowOf(1, 'name', 'phone') + rowOf(2, 'Ann', '+16467301000') +
+      rowOf(3, 'Bob', '12')
     const buffer = workbookOf({
-      rows: rowOf(1, 'name', 'phone') + rowOf(2, 'Ann', '+16467301000') + rowOf(3, 'Bob', '12'),
+      sheets: ['Notes', 'People'],
+      rows: rowOf(1, 'note') + rowOf(2, 'x'),
+      more: { 'xl/worksheets/s1.xml': `<worksheet><sheetData>${people}</sheetData></worksheet>` },
     })
     await page.getByLabel('File', { exact: true })
       .setInputFiles({ name: 'people.xlsx', mimeType: 'application/octet-stream', buffer })
+    await page.getByRole('combobox', { name: 'Sheet' }).selectOption('People')
     const column = page.getByRole('combobox', { name: 'Column' })
     await expect.poll(() => column.locator('option:checked').textContent()).toBe('phone')
     await page.getByRole('button', { name: 'Show the price' }).click()

@@ -30,7 +30,8 @@ export function createFilePreviewRoute (settings: Settings, budget: FairPool): R
       sample: {
         curl: ['-F file=@contacts.csv'],
         client: () => [
-          "const { column, service, reason } = await client.previewFile(await readFile('a.csv'))",
+          "const file = Buffer.from('name,phone\\nAnn,+12127365000\\n')",
+          'const { column, service, reason } = await client.previewFile(file)',
           'console.log(column, service, reason)',
         ],
       },

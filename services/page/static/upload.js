@@ -55,6 +55,12 @@ async function readFile (sheet) {
     file = await headOf(given, sheet)
     if (file.rows.length === 0) return fail('The file is empty. Choose another one.')
     found = await look({})
+    // Of several that may be meant, the best one is chosen here, and the page says so.
+    const [first] = found.candidates
+    if (found.column === null && first !== undefined) {
+      const { country } = await look({ header: found.header, column: first.column })
+      found = { ...found, country }
+    }
   } catch (error) {
     return fail(`${error.message} Then choose it again.`)
   }
@@ -178,12 +184,8 @@ async function follow (name) {
   const service = () => fields.service.value
   ask.disabled = true
   try {
-    let found = await look({
-      header,
-      ...name === 'column'
-        ? { column: column() }
-        : { service: service() }
-    })
+    const asks = name === 'column' ? { column: column() } : { service: service() }
+    let found = await look({ header, ...asks })
     if (asked !== turn) return
     if (name === 'column') chooseService(found.service)
     else if (!found.candidates.some(candidate => candidate.column === column()) &&
