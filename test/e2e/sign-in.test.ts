@@ -226,9 +226,10 @@ describe('each role', () => {
 })
 
 const SECTIONS: Readonly<Record<Role, string[]>> = {
-  owner: ['account', 'overview', 'jobs', 'upload', 'balance', 'usage', 'keys', 'webhooks',
+  owner: ['account', 'overview', 'jobs', 'upload', 'lists', 'balance', 'usage', 'keys', 'webhooks',
     'settings', 'people', 'access-log'],
-  developer: ['account', 'overview', 'jobs', 'upload', 'usage', 'keys', 'webhooks', 'settings'],
+  developer: ['account', 'overview', 'jobs', 'upload', 'lists', 'usage', 'keys', 'webhooks',
+    'settings'],
   finance: ['account', 'overview', 'balance', 'usage'],
   'read-only': ['account', 'overview', 'jobs', 'usage'],
 }
