@@ -1,13 +1,13 @@
 import { type FilePreviewBody, PREVIEW_ROWS } from '../../../schemas/api/file-preview.ts'
-import { type CsvRecord, DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'
+import { DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'
 import { MAX_COLUMNS } from '../../../schemas/files/limits.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { bestOf, type Candidate, findColumns, looksLike, type Table } from './guess-column.ts'
 import { findNationalNumbers } from './guess-country.ts'
 import {
-  type CsvReadOptions, findColumn, type LineNames, LINES_OF_TEXT, noRows, POSITION, scanCsv,
-  sheetOfText, tooLong, tooManyColumns, unclosedQuote,
+  type CsvReadOptions, type FileRecord, findColumn, type LineNames, LINES_OF_TEXT, noRows, POSITION,
+  scanCsv, sheetOfText, tooManyColumns,
 } from './read-csv.ts'
 import { ROWS_OF_SHEET, scanSheet, type WorkbookReading } from './read-workbook.ts'
 
@@ -99,11 +99,9 @@ class FirstLines {
   }
 
   /** False once there are enough lines. */
-  add (record: CsvRecord): boolean {
+  add (record: FileRecord): boolean {
     const { kind, line } = record
     if (kind === 'blank') return true
-    if (kind === 'unclosed') throw unclosedQuote(line)
-    if (kind === 'long') throw tooLong(line)
     const { cells } = record
     if (cells.every(cell => cell.trim() === '')) return true
     if (this.#lines.length === 0 && cells.length > MAX_COLUMNS) {

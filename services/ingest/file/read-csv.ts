@@ -42,16 +42,19 @@ export async function readCsv (
   return rows.finish()
 }
 
+/** A line of a file, or of a sheet, that can be read; or blank ones. */
+export type FileRecord = Exclude<CsvRecord, { readonly kind: 'long' | 'unclosed' }>
+
 /**
  * Reads the lines of such a file. Resolves with their delimiter.
- * @throws ApiException for a file that is not text.
+ * @throws ApiException for a file that is not text, or has a line that cannot be read.
  */
 export async function scanCsv (
   bytes: Buffer, given: string | undefined,
   { pause, onRecord }: {
     readonly pause: () => Promise<void>,
     /** False ends the reading. */
-    readonly onRecord: (record: CsvRecord) => boolean | void,
+    readonly onRecord: (record: FileRecord) => boolean | void,
   }
 ): Promise<string> {
   await pause()
@@ -66,6 +69,8 @@ export async function scanCsv (
   })
   let pausedAt = 0
   for (let record = scanner.next(); record !== undefined; record = scanner.next()) {
+    if (record.kind === 'unclosed') throw unclosedQuote(record.line)
+    if (record.kind === 'long') throw tooLong(record.line)
     if (onRecord(record) === false) break
     if (scanner.position - pausedAt < SLICE_BYTES) continue
     pausedAt = scanner.position
@@ -130,14 +135,12 @@ export function createRows (options: ColumnOptions, names = LINES_OF_TEXT) {
       lines.push('')
     }
   }
-  const add = (record: CsvRecord): void => {
+  const add = (record: FileRecord): void => {
     const { kind, line } = record
     if (kind === 'blank') {
       blankLines += record.lines
       return
     }
-    if (kind === 'unclosed') throw unclosedQuote(line)
-    if (kind === 'long') throw tooLong(line)
     const { cells } = record
     if (cells.length === 1 && cells[0] === '') {
       blankLines++
@@ -226,13 +229,13 @@ function tooManyCells (
 }
 
 /** The answer to a file whose last cell never ends. */
-export function unclosedQuote (line: number): ApiException {
+function unclosedQuote (line: number): ApiException {
   return fileError(`Line ${line} of the file has a cell that begins with a double quote, and no ` +
     'quote that ends it. Close it, or put the cell between quotes and double the quotes in it.')
 }
 
 /** The answer to a file with a line beyond MAX_LINE_BYTES. */
-export function tooLong (line: number): ApiException {
+function tooLong (line: number): ApiException {
   return fileError(`Line ${line} of the file has more than ` +
     `${MAX_LINE_BYTES.toLocaleString('en-US')} bytes. Shorten it; if it is not that long, a ` +
     'double quote in it or in a line before is not closed.')

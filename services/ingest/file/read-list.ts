@@ -4,7 +4,7 @@ import {
 import { foldedName } from '../../../schemas/files/csv-format.ts'
 import type { ListChange } from '../../accounts/contact-lists.ts'
 import { type ApiException, SHOWN_CHARACTERS } from '../errors.ts'
-import { fileError, scanCsv, tooLong, unclosedQuote } from './read-csv.ts'
+import { fileError, scanCsv } from './read-csv.ts'
 
 /** A line of a file with entries of contact lists. */
 type ListLine = {
@@ -77,8 +77,6 @@ export async function readListFile (bytes: Buffer, pause: () => Promise<void>): 
     pause,
     onRecord: record => {
       if (record.kind === 'blank') return
-      if (record.kind === 'unclosed') throw unclosedQuote(record.line)
-      if (record.kind === 'long') throw tooLong(record.line)
       const { cells, line } = record
       if (cells.every(cell => cell.trim() === '')) return
       if (columns === undefined) {

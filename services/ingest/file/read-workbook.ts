@@ -1,10 +1,9 @@
 import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
-import type { CsvRecord } from '../../../schemas/files/csv-format.ts'
 import { MAX_LINE_BYTES } from '../../../schemas/files/limits.ts'
 import { readWorkbook, type SheetFacts, type SheetRow } from '../../../schemas/files/workbook.ts'
 import { ApiException } from '../errors.ts'
 import {
-  asApiException, createRows, type CsvFile, type CsvReadOptions, type LineNames,
+  asApiException, createRows, type CsvFile, type CsvReadOptions, type FileRecord, type LineNames,
 } from './read-csv.ts'
 
 /** A sheet of 100,000 rows and some twenty columns has 100 MiB as XML. */
@@ -41,7 +40,7 @@ type ScanOptions = Pick<CsvReadOptions, 'delimiter' | 'sheet'> & { readonly maxR
 /** Gives the rows of a sheet as records of a CSV file. @throws ApiException as `readSheet` does. */
 export async function scanSheet (
   bytes: Buffer, { delimiter, sheet, maxRows }: ScanOptions, reading: WorkbookReading,
-  add: (record: CsvRecord) => void
+  add: (record: FileRecord) => void
 ): Promise<SheetFacts> {
   if (delimiter !== undefined) throw delimiterOfWorkbook()
   let last = 0
