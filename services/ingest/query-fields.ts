@@ -33,15 +33,21 @@ function timeOf (
   if (typeof text !== 'string') return undefined
   const isDate = DATE.test(text)
   const ms = isDate || TIMESTAMP.test(text) ? Date.parse(text) : NaN
-  // JavaScript takes the 30th of February for a day in March.
-  const day = text.slice(0, 10)
-  const isReal = ms >= MIN_MS && ms < MAX_MS &&
-    !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day)
+  const isReal = ms >= MIN_MS && ms < MAX_MS && isDay(text.slice(0, DATE_CHARACTERS))
   if (!isReal) {
     throw invalidTime(name, 'must be a date like 2026-08-11, or a timestamp like ' +
       '2026-08-11T10:00:00Z; encode the + of an offset as %2B.')
   }
   return ms + (isDate ? dateLengthMs : 0)
+}
+
+/** The characters of YYYY-MM-DD. */
+export const DATE_CHARACTERS = 10
+
+/** Whether a text of the form YYYY-MM-DD is a day of the calendar. */
+export function isDay (text: string): boolean {
+  // JavaScript takes the 30th of February for a day in March.
+  return !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text)
 }
 
 /** The error for an invalid time; `what` is the rest of a sentence that begins with the field. */

@@ -16,6 +16,7 @@ import { asciiUrlOf, type WebhookRules, webhookUrlError } from '../webhooks/url.
 import type { Settings } from './config.ts'
 import type { ApiError } from './errors.ts'
 import { callerOf } from './guard.ts'
+import { DATE_CHARACTERS, isDay } from './query-fields.ts'
 
 /** The submission of a request for a job: with an Idempotency-Key, and the lines of a file. */
 export function readKeyedSubmission (
@@ -120,18 +121,10 @@ function optionsFault (
   if (new Set(names).size < names.length) return fault('has one twice. Send each once.')
   const today = new Date().toISOString().slice(0, DATE_CHARACTERS)
   const date = options.map(optionDate).find(date =>
-    date !== undefined && (date > today || !isDate(date)))
+    date !== undefined && (date > today || !isDay(date)))
   return date === undefined
     ? undefined
     : fault(`has ${date}, which is not a day of the past. Send one as YYYY-MM-DD.`)
-}
-
-const DATE_CHARACTERS = 10
-
-/** Whether a text of the form YYYY-MM-DD is a day of the calendar. */
-function isDate (text: string): boolean {
-  const date = new Date(`${text}T00:00:00Z`)
-  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text)
 }
 
 /** The error for a service that does not exist. */
