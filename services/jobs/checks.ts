@@ -94,8 +94,10 @@ export function checksOf (config: ChecksConfig): Checks {
     const first = config.PROVIDERS[service] ?? []
     if (first.length === 0) return []
     const providers = [...first, ...config.SECOND_OPINIONS[service] ?? []]
-    const active = ['syntax', ...providers.flatMap((name) => checksBy(name, withDns))]
-    return [[service, ALL_CHECKS.filter((check) => active.includes(check))]]
+    const active = ['syntax', ...providers.flatMap((name) =>
+      CHECKS_BY[name as BuiltInProvider] ?? VENDOR_PRESETS.get(name)?.checks ?? ['vendor'])]
+    return [[service, ALL_CHECKS.filter((check) =>
+      active.includes(check) && (withDns || check !== 'domain'))]]
   }))
 }
 
@@ -104,12 +106,6 @@ const CHECKS_BY: Readonly<Record<BuiltInProvider, readonly CheckName[]>> = {
   'email-domain': ['lists', 'domain'],
   'smtp-probe': ['lists', 'domain', 'mailbox', 'catch_all'],
   sandbox: [],
-}
-
-function checksBy (provider: ProviderName, withDns: boolean): readonly CheckName[] {
-  const checks = CHECKS_BY[provider as BuiltInProvider] ??
-    VENDOR_PRESETS.get(provider)?.checks ?? ['vendor']
-  return checks.filter((check) => withDns || check !== 'domain')
 }
 
 /** What the checks of a service cannot tell; empty if a vendor is used or nothing is checked. */

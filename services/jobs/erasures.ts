@@ -100,7 +100,10 @@ const DONE = 'done:'
  */
 export function createErasures (redis: RedisClient) {
   const membersOf = async (key: string, limit: number) =>
-    (await redis.zrange(key, '0', String(limit - 1))).map(requestOf)
+    (await redis.zrange(key, '0', String(limit - 1))).map((member): ErasureRequest => {
+      const [tenant = '', job = '', cache] = member.split(' ')
+      return { tenant, job, cache: cache === 'cache' }
+    })
   return {
     /** The erasures among these jobs of a tenant, by job. */
     find: async (
@@ -190,11 +193,6 @@ export async function queueErasure (
 const memberOf = ({ tenant, job, cache }: ErasureRequest): string =>
   [tenant, job, ...cache ? ['cache'] : []].join(' ')
 
-function requestOf (member: string): ErasureRequest {
-  const [tenant = '', job = '', cache] = member.split(' ')
-  return { tenant, job, cache: cache === 'cache' }
-}
-
 export type JobKeyEraser = ReturnType<typeof createJobKeyEraser>
 
 type Deps = {
@@ -253,7 +251,11 @@ export function createJobKeyEraser (deps: Deps) {
     complete: ({ tenant, jobs }: ErasedJobs): Promise<void> =>
       erasures.complete(jobs.map(job => ({ tenant, job, cache: false })), now()),
 
-    rewriteAof: () => rewriteAll(redis),
+    /** Rewrites the append-only file of every server, as any may have had keys of the jobs. */
+    rewriteAof: async (): Promise<'rewritten' | 'none'> => {
+      const done = await Promise.all((await mastersOf(redis)).map(rewriteAof))
+      return done.includes('rewritten') ? 'rewritten' : 'none'
+    },
 
     copiesInRedis: async ({ tenant, jobs }: ErasedJobs): Promise<KeyCopies> => {
       const found = await Promise.all(jobs.map(async job =>
@@ -337,12 +339,6 @@ async function valuesInTopic (
     }
   }, { sinceMs })
   return await Promise.all(found.map(async value => await codec.decode('job.keys', value) as Keys))
-}
-
-/** Rewrites the append-only file of every server, as any may have had keys of the jobs. */
-async function rewriteAll (redis: RedisClient): Promise<'rewritten' | 'none'> {
-  const done = await Promise.all((await mastersOf(redis)).map(rewriteAof))
-  return done.includes('rewritten') ? 'rewritten' : 'none'
 }
 
 /**

@@ -29,7 +29,9 @@ export function createJobKeyCopy (
 ) {
   const select = async function * (query: string, parameters: Record<string, unknown> = {}) {
     for await (const row of streamRows<StoredKey>(clickhouse, query, parameters)) {
-      if (mac.isAuthentic(row.mac, signedOf(row))) yield keyOf(row)
+      if (!mac.isAuthentic(row.mac, signedOf(row))) continue
+      const { tenant, job, wrapped_base64: wrapped, created_ms: createdMs } = row
+      yield { tenant, job, wrapped: Buffer.from(wrapped, 'base64'), createdMs: Number(createdMs) }
     }
   }
   const find = batchReads(async (wanted: readonly JobName[]) => {
@@ -47,7 +49,10 @@ export function createJobKeyCopy (
     /** Stores all keys in one insert; repeating the same insert has no effect. */
     append: async (keys: readonly CopiedKey[]): Promise<void> => {
       if (keys.length === 0) return
-      const values = keys.map(key => rowOf(key, mac))
+      const values = keys.map(({ tenant, job, wrapped, createdMs }) => {
+        const row = { tenant, job, wrapped_base64: wrapped.toString('base64') }
+        return { ...row, created: new Date(createdMs).toISOString(), mac: mac.sign(signedOf(row)) }
+      })
       // A digest of MACs: with a predictable token an attacker could make ClickHouse drop the
       // insert.
       const token = createHash('sha256').update(values.map(row => row.mac).join()).digest('hex')
@@ -117,12 +122,3 @@ const IS_WRAPPED = `startsWith(substring(wrapped, ${1 + JOB_KEY_HEAD_BYTES}),
 const isReplacedIn = (name: string) => `tenant IN {tenants:Array(String)} AND NOT ${IS_WRAPPED}
   AND (tenant, job) IN (SELECT tenant, job FROM ${name}
     WHERE tenant IN {tenants:Array(String)} AND ${IS_WRAPPED})`
-
-function rowOf ({ tenant, job, wrapped, createdMs }: CopiedKey, mac: RecordMac) {
-  const row = { tenant, job, wrapped_base64: wrapped.toString('base64') }
-  return { ...row, created: new Date(createdMs).toISOString(), mac: mac.sign(signedOf(row)) }
-}
-
-function keyOf ({ tenant, job, wrapped_base64: wrapped, created_ms: at }: StoredKey): CopiedKey {
-  return { tenant, job, wrapped: Buffer.from(wrapped, 'base64'), createdMs: Number(at) }
-}

@@ -55,7 +55,8 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     unitPriceMicros: number('unitPriceMicros'),
     chunks: number('chunks'),
     ...feedOf(fields['feed']),
-    ...apiKeyOf(fields['apiKey']),
+    // Jobs of feeds and of older releases have none.
+    ...fields['apiKey'] && { apiKey: fields['apiKey'] },
     ...deadlineIn(fields['deadlineMs']),
     forceFresh: fields['forceFresh'] === '1',
     header: Buffer.from(fields['header'] ?? '', 'base64'),
@@ -184,11 +185,6 @@ function feedOf (text: string | undefined): Pick<Job, 'feed'> {
   return { feed: { partner, partition: integer(partition) } }
 }
 
-/** Jobs of feeds and of older releases have none. */
-function apiKeyOf (apiKey = ''): Pick<Job, 'apiKey'> {
-  return apiKey === '' ? {} : { apiKey }
-}
-
 /** The deadline of a job, if it has one. */
 export function deadlineIn (text: string | null | undefined): Pick<Job, 'deadlineMs'> {
   return typeof text === 'string' ? { deadlineMs: integer(text) } : {}
@@ -285,14 +281,12 @@ function unpackEntry (
 export function unfinishedRowsOf (totalRows: number, manifest: readonly ManifestEntry[]): Buffer {
   const open = Buffer.alloc(Math.ceil(totalRows / 8))
   for (let row = 0; row < totalRows; row += 1) open[row >> 3]! |= 1 << (row & 7)
-  for (const { won, firstRow } of manifest) clear(open, won, firstRow)
-  return open
-}
-
-function clear (open: Buffer, won: Buffer, firstRow: number): void {
-  for (let index = 0; index < won.length * 8; index += 1) {
-    if ((won[index >> 3]! & (1 << (index & 7))) === 0) continue
-    const row = firstRow + index
-    open[row >> 3]! &= ~(1 << (row & 7))
+  for (const { won, firstRow } of manifest) {
+    for (let index = 0; index < won.length * 8; index += 1) {
+      if ((won[index >> 3]! & (1 << (index & 7))) === 0) continue
+      const row = firstRow + index
+      open[row >> 3]! &= ~(1 << (row & 7))
+    }
   }
+  return open
 }

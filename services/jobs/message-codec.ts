@@ -49,7 +49,8 @@ async function decode (options: MessageCodecOptions, raw: RawMessage): Promise<D
     return await decodeSealedValue(options, { topic, value: value as SealedValue, raw })
   } catch (error) {
     if (isInfrastructure(error) || error instanceof FatalError) throw error
-    return { kind: 'dead', reason: reasonOf(error) }
+    if (error instanceof JobKeyLostError) return { kind: 'dead', reason: 'job_key_lost' }
+    return { kind: 'dead', reason: error instanceof SealError ? 'seal_broken' : 'undecodable' }
   }
 }
 
@@ -154,8 +155,3 @@ const hasRows = (topic: TopicName): topic is RowsTopic => ROWS_TOPICS.has(topic)
 /** Casts: the codec validates each value by the schema of its topic. */
 const messageOf = (message: object): Decoded =>
   ({ kind: 'message', message: message as Incoming })
-
-function reasonOf (error: unknown): string {
-  if (error instanceof JobKeyLostError) return 'job_key_lost'
-  return error instanceof SealError ? 'seal_broken' : 'undecodable'
-}

@@ -92,8 +92,9 @@ async function produce (
   const { job, dataKey: { key, wrapped } } = claimed
   const header = sealHeader(headerKeyOf(key), { tenant, job }, submission)
   const { references } = submission
-  const chunks = splitInputs(
-    submission.inputs, references && (row => contactBytes(references, row)), chunkRows)
+  // A reference comes with its length, and with an offset of up to 2^53.
+  const contactBytes = references && ((row: number) => Buffer.byteLength(references[row] ?? '') + 12)
+  const chunks = splitInputs(submission.inputs, contactBytes, chunkRows)
   const lane = laneOf(submission.inputs.length)
   const sent: Promise<void>[] = []
   const start = (emissions: readonly Emission[]) => {
@@ -160,21 +161,13 @@ function emissionOf (
     header: chunk === 0 && header.length > 0 ? header : null,
     ...feed && { feed: feed.source },
   }
-  const contacts = contactsOf(submission, firstRow, inputs.length)
+  const { references } = submission
+  const end = firstRow + inputs.length
+  const contacts = references && {
+    offsets: feed?.offsets.slice(firstRow, end) ?? [], references: references.slice(firstRow, end),
+  }
   const rows = { inputs, ...contacts && { contacts } }
   return { topic: 'rows.submitted', lane: laneOf(totalRows), service, value, rows, partitions }
-}
-
-function contactsOf ({ references, feed }: Submission, firstRow: number, rows: number) {
-  if (references === undefined) return undefined
-  const end = firstRow + rows
-  const offsets = feed?.offsets.slice(firstRow, end) ?? []
-  return { offsets, references: references.slice(firstRow, end) }
-}
-
-/** Bytes of a contact: its reference with the length, and an offset of up to 2^53. */
-function contactBytes (references: readonly string[], row: number): number {
-  return Buffer.byteLength(references[row] ?? '') + 12
 }
 
 /** Consecutive inputs of a job that one message carries. */

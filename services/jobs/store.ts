@@ -2,7 +2,7 @@ import { moneyKeys } from '../money/redis-keys.ts'
 import { createActivation } from '../money/tenants.ts'
 import type {
   Job, ManifestEntry, AcceptRequest, Accepted, InlineResults, Cancelled, ClaimRequest, FailBlock,
-  IdempotencyClaim, OpenJob, Outcome, TallyBlock, Tallied, Refusal, Feed, BatchAction,
+  IdempotencyClaim, OpenJob, Outcome, TallyBlock, Tallied, Feed, BatchAction,
   WaitingBatch, WaitingRows,
 } from './job.ts'
 import {
@@ -299,7 +299,10 @@ function createJobScripts (redis: RedisClient) {
       return claim(tenant, claimKeys(tenant, job), [args, wrappedKey])
     },
     accept: (tenant: string, request: AcceptRequest) =>
-      accept(tenant, acceptKeys(tenant, request), [acceptArguments(tenant, request)]),
+      accept(tenant, [
+        ...claimKeys(tenant, request.id), cursorsKeyOf(tenant, request.feed ?? NO_FEED),
+        moneyKeys(siblingOf(tenant)).wallet,
+      ], [acceptArguments(tenant, request)]),
     refuse: (tenant: string, job: string, code: string) =>
       refuse(tenant, claimKeys(tenant, job), [job, code]),
     announce: (tenant: string, job: string, seq?: number) =>
@@ -346,10 +349,6 @@ function claimKeys (tenant: string, id: string) {
 /** Placeholder of a job without a feed: a hash of cursors that does not exist, and no cursor. */
 const NO_FEED: Feed = {
   partner: '', partition: -1, cursor: '', from: -1, to: -1, unitPriceMicros: null,
-}
-
-function acceptKeys (tenant: string, { id, feed = NO_FEED }: AcceptRequest) {
-  return [...claimKeys(tenant, id), cursorsKeyOf(tenant, feed), moneyKeys(siblingOf(tenant)).wallet]
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): string {
@@ -446,7 +445,11 @@ type JobOfTenant = { readonly tenant: string, readonly job: string }
 /** Decodes the reply of `accept`. */
 function acceptedOf ({ tenant, job }: JobOfTenant, reply: readonly string[]): Accepted {
   const [kind, entry] = reply
-  if (kind === 'refused') return { kind, refusal: refusalIn(job, reply) }
+  if (kind === 'refused') {
+    const refusal = refusalOf(job, fieldsOf(reply.slice(1)))
+    if (refusal === undefined) throw new Error(`reply for job ${job} lacks a refusal code`)
+    return { kind, refusal }
+  }
   return { kind: 'accepted', job: jobOf(tenant, fieldsOf(reply.slice(2))), entry: entryIn(entry) }
 }
 
@@ -485,9 +488,3 @@ function cancelledOf (tenant: string, reply: readonly string[]): Cancelled {
 }
 
 const entryIn = (json = '') => json === '' ? undefined : entryOf(json)
-
-function refusalIn (job: string, reply: readonly string[]): Refusal {
-  const refusal = refusalOf(job, fieldsOf(reply.slice(1)))
-  if (refusal === undefined) throw new Error(`reply for job ${job} lacks a refusal code`)
-  return refusal
-}

@@ -160,7 +160,8 @@ async function sendAndWait (
     const waiting = outcomes.wait({
       tenant, job, acceptByMs, isNew: true, signal: ends.signal,
     })
-    const outcome = await Promise.race([waiting, failureOf(sending)])
+    // Sending only ends the race if it fails.
+    const outcome = await Promise.race([waiting, sending.then(() => waiting)])
     if (outcome.kind === 'refused') ends.abort()
     // The data key must be in Kafka before the client gets the job.
     else await withTimeout(sending, acceptByMs - clock.now())
@@ -183,10 +184,4 @@ async function sendAndWait (
 function forgotten (job: string, cause: unknown): InfrastructureError {
   return new InfrastructureError(`Redis has no record of job ${job} after its claim; retry with ` +
     'the same Idempotency-Key', { cause })
-}
-
-/** Rejects with the work and never resolves, for use in Promise.race. */
-async function failureOf (work: Promise<void>): Promise<never> {
-  await work
-  return new Promise<never>(() => {})
 }

@@ -12,7 +12,7 @@ import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { createFairSlots } from '../runtime/platform/limits.ts'
 import { withTimeout } from '../runtime/platform/retry.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
-import { type ChunkCoordinates, coordinatesOf } from '../jobs/results/block.ts'
+import { coordinatesOf } from '../jobs/results/block.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import {
   type Chunk, type ChunkCounts, countRows, type Duplicates, type JobTerms, usableHit,
@@ -86,7 +86,12 @@ export async function readChunks (
     const { rows, records } = await loader.load(message)
     const coordinates = coordinatesOf(message.value)
     if (coordinates.firstRow !== counts.totalRows) {
-      throw discontinuityError(terms.job, coordinates, counts.totalRows)
+      const { chunk, firstRow } = coordinates
+      const expected = counts.totalRows
+      // Rows count from 0.
+      throw new InconsistencyError(firstRow > expected
+        ? `rows ${expected}-${firstRow - 1} of job ${terms.job} are missing before chunk ${chunk}`
+        : `chunk ${chunk} of job ${terms.job} starts at row ${firstRow}, expected ${expected}`)
     }
     const { orgId, mode } = partsOf(coordinates.tenant)
     const listed = await lists?.find(orgId, rows.canonicals) ?? []
@@ -112,15 +117,6 @@ export async function readChunks (
       `expected ${totalRows}`)
   }
   return { chunks, counts }
-}
-
-/** A chunk is missing, or one reaches into the next. Rows count from 0. */
-function discontinuityError (
-  job: string, { chunk, firstRow }: ChunkCoordinates, expected: number
-): Error {
-  return new InconsistencyError(firstRow > expected
-    ? `rows ${expected}-${firstRow - 1} of job ${job} are missing before chunk ${chunk}`
-    : `chunk ${chunk} of job ${job} starts at row ${firstRow}, expected ${expected}`)
 }
 
 /**

@@ -102,8 +102,11 @@ export function canonicalEmail (input: string): Canonical {
   const inputReason = inputFault(trimmed) ?? inputFault(text)
   if (inputReason !== undefined) return invalid(inputReason)
   const address = NEEDS_GRAMMAR.test(text) ? bareAddress(text) : text
-  const reason = characterFault(address)
-  if (address === undefined || reason !== undefined) return invalid(reason ?? 'not_an_email')
+  if (address?.includes('@') !== true) return invalid('not_an_email')
+  if (!ASCII_ONLY.test(address)) {
+    if (INVISIBLE.test(address)) return invalid('hidden_character')
+    if (OTHER_SPACE.test(address)) return invalid('not_an_email')
+  }
   const at = address.lastIndexOf('@')
   const local = canonicalLocal(address.slice(0, at).trim().normalize('NFC'))
   return local.ok ? joinAddress(local.canonical, address.slice(at + 1).trim()) : local
@@ -127,13 +130,6 @@ function withoutScheme (text: string): string {
   } catch {
     return encoded.trim()
   }
-}
-
-function characterFault (address = ''): PreflightReason | undefined {
-  if (!address.includes('@')) return 'not_an_email'
-  if (ASCII_ONLY.test(address)) return undefined
-  if (INVISIBLE.test(address)) return 'hidden_character'
-  return OTHER_SPACE.test(address) ? 'not_an_email' : undefined
 }
 
 /**

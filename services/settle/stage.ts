@@ -201,8 +201,15 @@ async function storeAll (
   const blocks = batches.flatMap(({ messages }) => messages.map(({ value }) => ({ block: value })))
   const ended = await Promise.all(batches.map(async batch => {
     const jobs = endedJobs(batch.tallied)
-    const records = await recordsOf(deps, jobs.filter(({ isNew }) => isNew))
-    return { batch, records, earlier: jobs.filter(({ isNew }) => !isNew) }
+    const records = await Promise.all(jobs.filter(({ isNew }) => isNew).map(async job =>
+      ({ ...job, archived: await recordOfEnd(deps, job) })))
+    return {
+      batch,
+      // A job that is closed meanwhile has none.
+      records: records.flatMap(({ archived, ...job }) =>
+        archived === undefined ? [] : [{ ...job, archived }]),
+      earlier: jobs.filter(({ isNew }) => !isNew),
+    }
   }))
   const archived = ended.flatMap(({ records }) => records.map(({ archived }) => ({ archived })))
   await deps.saveSettled([...blocks, ...archived])
@@ -250,14 +257,6 @@ function endedJobs (
     jobs.set(job.id, { job, entry, manifest, isNew })
   }
   return [...jobs.values()]
-}
-
-/** The jobs that are not closed, with their final records. */
-async function recordsOf (deps: SettleDeps, jobs: readonly EndedJob[]) {
-  const records = await Promise.all(jobs.map(async job =>
-    ({ ...job, archived: await recordOfEnd(deps, job) })))
-  return records.flatMap(({ archived, ...job }) =>
-    archived === undefined ? [] : [{ ...job, archived }])
 }
 
 /**

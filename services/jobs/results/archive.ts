@@ -84,8 +84,12 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     for await (const { job } of select(FIND_ALL, { tenants, jobs })) found.set(job.id, job)
     return found
   }
-  const findAllWithManifest = (tenant: string, jobs: readonly string[]) =>
-    allOf(select(FIND_ALL_WITH_MANIFEST, { tenants: [tenant], jobs }))
+  const findAllWithManifest = async (tenant: string, jobs: readonly string[]) => {
+    const found: ArchivedJob[] = []
+    const rows = select(FIND_ALL_WITH_MANIFEST, { tenants: [tenant], jobs })
+    for await (const archived of rows) found.push(archived)
+    return found
+  }
   const page = async (columns: string, tenant: string, options: ListOptions) => {
     const { limit, before = '', status = '', service = '', fromMs, toMs } = options
     const query = listOf(columns)
@@ -104,9 +108,15 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
   return {
     save,
     find,
-    createdBetween: (tenant, range) => createdIn(
-      select(SELECT_RANGE, { tenant, ...idRange(range.fromMs, range.toMs) }), range),
-    endedSince: endedMs => jobsIn(select(SELECT_ENDED, { endedMs })),
+    createdBetween: async function * (tenant, range) {
+      const ids = idRange(range.fromMs, range.toMs)
+      for await (const { job } of select(SELECT_RANGE, { tenant, ...ids })) {
+        if (isCreatedIn(job, range)) yield job
+      }
+    },
+    endedSince: async function * (endedMs) {
+      for await (const { job } of select(SELECT_ENDED, { endedMs })) yield job
+    },
     findAll,
     findAllWithManifest,
     list: async (...of) => (await page(RECORD, ...of)).map(({ job }) => job),
@@ -121,7 +131,11 @@ async function * latestOf (
   let last: ArchivedJob | undefined
   for await (const row of rows) {
     if (!isAuthentic(row)) continue
-    const next = archivedOf(row)
+    const { manifest } = row
+    const next = {
+      job: jobOf(row),
+      manifest: manifest === undefined ? [] : unpackManifest(Buffer.from(manifest, 'base64')),
+    }
     if (last !== undefined && last.job.id !== next.job.id) {
       yield last
       last = undefined
@@ -137,22 +151,6 @@ const isListed = (job: Job, options: ListOptions): boolean => {
   const { status = '', service = '' } = options
   return (status === '' || job.status === status) && (service === '' || job.service === service) &&
     isCreatedIn(job, options)
-}
-
-async function allOf<T> (found: AsyncIterable<T>): Promise<readonly T[]> {
-  const all: T[] = []
-  for await (const one of found) all.push(one)
-  return all
-}
-
-async function * jobsIn (archived: AsyncIterable<ArchivedJob>): AsyncIterable<Job> {
-  for await (const { job } of archived) yield job
-}
-
-async function * createdIn (
-  jobs: AsyncIterable<ArchivedJob>, range: Pick<ListOptions, 'fromMs' | 'toMs'>
-): AsyncIterable<Job> {
-  for await (const { job } of jobs) if (isCreatedIn(job, range)) yield job
 }
 
 function isCreatedIn (
@@ -297,11 +295,3 @@ type SignedFields = Omit<Job, 'header' | 'verdicts'> &
 const hasSignedManifest = ({ record, manifest }: StoredJob): boolean => manifest === undefined ||
   contentDigest(Buffer.from(manifest, 'base64')) ===
     (JSON.parse(record) as SignedFields).manifestDigest
-
-function archivedOf (row: StoredJob): ArchivedJob {
-  const { manifest } = row
-  return {
-    job: jobOf(row),
-    manifest: manifest === undefined ? [] : unpackManifest(Buffer.from(manifest, 'base64')),
-  }
-}

@@ -55,7 +55,8 @@ export const NO_BATCH = { lookup: -1, substitute: -2 } as const
 export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOptions): Block {
   const bitmaps = emptyBitmaps(coordinates.rows)
   const verdicts = createVerdictRows(coordinates.rows)
-  const cells = createDictionaryColumns(resultColumns(coordinates))
+  const cells = createDictionaryColumns(
+    rowFieldsOf(coordinates.service).filter((name) => !NOT_STORED.has(name)))
   const sharedOf = createSharedCells()
   const rows: number[] = []
   const originals: number[] = []
@@ -175,10 +176,6 @@ function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finishe
 
 /** Stored by row, or derived from what is. */
 const NOT_STORED = new Set(['row', 'input', 'duplicate_of', ...Object.keys(INPUT_COLUMNS)])
-
-function resultColumns (coordinates: ChunkCoordinates): readonly string[] {
-  return rowFieldsOf(coordinates.service).filter((name) => !NOT_STORED.has(name))
-}
 
 const DUPLICATE: SharedCells = { source: 'duplicate' }
 

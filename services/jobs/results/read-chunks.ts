@@ -68,11 +68,14 @@ export async function openChunks (
     id: job.id, chunks: job.chunks, totalRows: job.preflight.totalRows,
   })
   const wanted = plan.chunks.filter(({ firstRow, rows }) => firstRow + rows > range.from)
+  // If the first read is the whole job, it shows whether a block is missing.
+  const isWholeJob = !range.ahead && wanted.length === plan.chunks.length &&
+    wanted.length <= range.firstChunks
   // The first blocks are read concurrently with the digests and the key, and used only after these.
   const batches = readAhead(wanted, range, plans => readBlocks(deps, job, plans))
   const [key] = await Promise.all([
     deps.keys.get(job.tenant, job.id).catch(undefinedIfLost),
-    isOneRead(plan, wanted, range) ? undefined : checkBlocks(deps, job, plan),
+    isWholeJob ? undefined : checkBlocks(deps, job, plan),
   ])
   if (key === undefined) throw new LostResultsError(`the data key of job ${job.id} is lost`)
   const fields = rowFieldsOf(job.service)
@@ -93,11 +96,6 @@ export async function openChunks (
 /** The key of a job that has ended and is not closed yet may be lost as well. */
 export function undefinedIfLost (error: unknown): undefined {
   if (!(error instanceof JobKeyLostError)) throw error
-}
-
-/** Whether the first read of a page is the whole job: then it shows whether a block is missing. */
-function isOneRead (plan: JobPlan, wanted: readonly ChunkPlan[], range: ReadRange): boolean {
-  return !range.ahead && wanted.length === plan.chunks.length && wanted.length <= range.firstChunks
 }
 
 async function checkBlocks (

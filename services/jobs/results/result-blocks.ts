@@ -97,8 +97,11 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
     const found = await select<{ digest: string }>(SELECT_DIGESTS, { tenant, job, wanted })
     return new Set(found.map(({ digest }) => digest))
   }
-  const read = async (wanted: WantedBlocks) =>
-    (await select<ReadBlock>(SELECT_BLOCKS, wanted, settingsOf(wanted))).map(storedBlockIn)
+  const read = async (wanted: WantedBlocks) => {
+    // Starting several threads takes longer than reading one chunk.
+    const settings = wanted.firstChunk === wanted.lastChunk ? { max_threads: 1 } : {}
+    return (await select<ReadBlock>(SELECT_BLOCKS, wanted, settings)).map(storedBlockIn)
+  }
   return { insert, insertInlineResults, digests, read }
 }
 
@@ -153,11 +156,6 @@ function createSharedQuery<Row extends OfJob> (
 
 const storedBlockIn = ({ base64, ...block }: ReadBlock): StoredBlock =>
   ({ ...block, sealed: Buffer.from(base64, 'base64') })
-
-/** Starting several threads takes longer than reading one chunk. */
-function settingsOf ({ firstChunk, lastChunk }: WantedBlocks) {
-  return firstChunk === lastChunk ? { max_threads: 1 } : {}
-}
 
 /** The columns that an insert of a block names. */
 export const BLOCK_COLUMNS = [

@@ -30,11 +30,16 @@ function columnNames (job: Job, { columns, original, ...more }: CsvOptions): rea
   return columns ?? (original === undefined ? all : joinedColumns(all))
 }
 
-/** The first line of the file, as cells. */
+/**
+ * The first line of the file, as cells: in a joined file the customer's columns, then ours, with a
+ * prefix where the customer has a column of that name.
+ */
 export function csvHeader (job: Job, options: CsvOptions): readonly string[] {
   const columns = columnNames(job, options)
   const { original, safe = false } = options
-  return original === undefined ? columns : joinedHeader({ columns: original, safe }, columns)
+  if (original === undefined) return columns
+  const names = [...original, ...uniqueNames(columns, original)]
+  return safe ? names.map(guardCell) : names
 }
 
 /** Encodes rows of a chunk, from the row with index `from` until a piece is full. */
@@ -255,17 +260,6 @@ const OMITTED: ReadonlySet<string> = new Set(['row', 'input'])
 /** The columns that are joined unless others are selected. */
 export function joinedColumns (columns: readonly string[]): readonly string[] {
   return columns.filter(name => !OMITTED.has(name))
-}
-
-/**
- * The header of a joined file: the customer's columns, then ours, with a prefix where the customer
- * has a column of that name.
- */
-function joinedHeader (
-  { columns: customerColumns, safe }: Original, columns: readonly string[]
-): readonly string[] {
-  const names = [...customerColumns, ...uniqueNames(columns, customerColumns)]
-  return safe ? names.map(guardCell) : names
 }
 
 /**

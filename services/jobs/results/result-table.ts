@@ -1,4 +1,3 @@
-import type { ServiceSlug } from '../../topology.ts'
 import type { Job } from '../job.ts'
 import { rowFieldsOf } from './columns.ts'
 import { csvHeader, splitLine, uniqueKeys } from './result-csv.ts'
@@ -34,7 +33,8 @@ type TableOptions = {
 export function createTable (job: Job, { columns, original = [] }: TableOptions): ResultTable {
   const hasOriginal = original.length > 0
   const names = uniqueKeys(csvHeader(job, { columns, ...hasOriginal && { original } }))
-  const positions = positionsOf(job.service, columns)
+  const fields = rowFieldsOf(job.service, { ids: true })
+  const positions = columns.map(name => fields.indexOf(name))
   const kinds = [...original.map(() => 'text' as const), ...columns.map(kindOf)]
   return {
     columns: names.map((name, at) => ({
@@ -51,8 +51,3 @@ export function createTable (job: Job, { columns, original = [] }: TableOptions)
 
 const kindOf = (name: string): ResultColumn['kind'] =>
   NUMBER_COLUMNS.has(name) ? 'number' : TIME_COLUMNS.has(name) ? 'time' : 'text'
-
-function positionsOf (service: ServiceSlug, columns: readonly string[]): readonly number[] {
-  const fields = rowFieldsOf(service, { ids: true })
-  return columns.map(name => fields.indexOf(name))
-}

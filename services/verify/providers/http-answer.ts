@@ -53,8 +53,10 @@ export async function readAnswers (
   vendor: HttpVendor, body: unknown, { requested, service, options }: Requested
 ): Promise<readonly ProviderAnswer[]> {
   const { rows } = vendor.response
-  const entries: readonly Entry[] =
-    rows === undefined ? [['', body]] : entriesOf(at(body, rows))
+  const list = rows === undefined ? [body] : at(body, rows)
+  const entries: readonly (readonly [key: string, value: unknown])[] = Array.isArray(list)
+    ? list.map((row: unknown) => ['', row])
+    : typeof list === 'object' && list !== null ? Object.entries(list) : []
   if (entries.length > maxEntries(requested.length)) return []
   const find = finderOf(vendor, requested)
   const read = verdictReader(vendor, { service, options })
@@ -97,13 +99,6 @@ ProviderFailure | undefined {
   if (field === undefined || text === undefined || field.fine?.includes(text)) return undefined
   const named = wordFor(field.values, text)
   return named ?? (ok ? field.otherwise ?? 'bad_response' : undefined)
-}
-
-type Entry = readonly [key: string, value: unknown]
-
-function entriesOf (rows: unknown): readonly Entry[] {
-  if (Array.isArray(rows)) return rows.map((row) => ['', row])
-  return typeof rows === 'object' && rows !== null ? Object.entries(rows) : []
 }
 
 function finderOf ({ response: { match } }: HttpVendor, requested: readonly RequestedRow[]) {

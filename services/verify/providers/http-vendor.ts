@@ -273,9 +273,16 @@ export function readHttpProviders (
   const providers: HttpVendor[] = []
   for (const [index, value] of described.entries()) {
     const found = schemaFaults(value)
-    const all = found.length > 0 ? found : meaningFaults(value as HttpVendor)
+    const vendor = value as HttpVendor
+    const all = found.length > 0
+      ? found
+      : [
+          ...addressFaults(vendor.url), ...requestFaults(vendor), ...batchFaults(vendor),
+          ...fieldFaults(vendor), ...serviceFaults(vendor), ...valueFaults(vendor),
+          ...taskFaults(vendor),
+        ]
     faults.push(...all.map((fault) => `vendor ${index + 1}: ${fault}`))
-    if (all.length === 0) providers.push(value as HttpVendor)
+    if (all.length === 0) providers.push(vendor)
   }
   const ids = described.flatMap((value) =>
     typeof value === 'object' && value !== null && 'id' in value && typeof value.id === 'number'
@@ -324,14 +331,6 @@ function messageOf ({ instancePath, message, params }: Fault): string {
     return `${where}has unknown properties (${extra.length}); remove or rename them`
   }
   return where + message
-}
-
-/** The contradictions in a vendor that matches the schema, as messages without values. */
-function meaningFaults (vendor: HttpVendor): readonly string[] {
-  return [
-    ...addressFaults(vendor.url), ...requestFaults(vendor), ...batchFaults(vendor),
-    ...fieldFaults(vendor), ...serviceFaults(vendor), ...valueFaults(vendor), ...taskFaults(vendor),
-  ]
 }
 
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])

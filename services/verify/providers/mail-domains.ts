@@ -126,7 +126,10 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     if (stored !== undefined) return stored
     const { kind, names: [first] } = await found(domain)
     const ttlMs = ttlOf(kind, options)
-    const result = { kind, ttlMs, exchange: hasExchange(kind) ? maskedName(first, domain) : '' }
+    // Blank for what is no name of a host.
+    const host = hasExchange(kind) && first !== undefined ? exchangeName(first) : undefined
+    const exchange = host === undefined ? '' : maskExchange(host, domain)
+    const result = { kind, ttlMs, exchange }
     if (ttlMs > 0) await shared?.write(domain, result)
     return result
   })
@@ -154,12 +157,6 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
       return { exchange, ...isKnown && policies.known(domain) }
     },
   }
-}
-
-/** Blank for what is no name of a host. */
-function maskedName (host: string | undefined, domain: string): string {
-  const name = host === undefined ? undefined : exchangeName(host)
-  return name === undefined ? '' : maskExchange(name, domain)
 }
 
 const hasExchange = (kind: MailDomain) => kind === 'accepts' || kind === 'disposable'

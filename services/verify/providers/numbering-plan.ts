@@ -125,7 +125,11 @@ function assignedVerdict (
   put(fields, 'region', place.region)
   put(fields, 'locality', place.locality)
   put(fields, 'timezone', timezone)
-  if (isOfCarrier) Object.assign(fields, networkCodeOf(country, carrier))
+  if (isOfCarrier) {
+    codes ??= readCodes()
+    // Undefined unless the name, as brand or operator, has exactly one code in operation there.
+    Object.assign(fields, codes.get(nameIn(country ?? '', carrier)))
+  }
   return { status: 'valid', reason: 'assigned_range', confidence, evidence, fields }
 }
 
@@ -165,18 +169,7 @@ type NetworkCode = { readonly mcc: string, readonly mnc: string }
 
 let codes: ReadonlyMap<string, NetworkCode | undefined> | undefined
 
-/**
- * The network code of a carrier in a country (ISO 3166-1 alpha-2), from the public list of E.212
- * codes; undefined unless its name, as brand or operator, has exactly one code in operation there.
- */
-function networkCodeOf (
-  country: string | undefined, carrier: string
-): NetworkCode | undefined {
-  codes ??= readCodes()
-  return codes.get(nameIn(country ?? '', carrier))
-}
-
-/** The codes by country and name; undefined for a name with several. */
+/** The public E.212 codes by country (ISO 3166-1 alpha-2) and name; undefined for a name with several. */
 function readCodes () {
   const byName = new Map<string, NetworkCode | undefined>()
   for (const { countryCode, mcc, mnc, brand, operator, status } of all()) {

@@ -93,7 +93,8 @@ export function splitPlace (description: string, callingCode: string): RangeLoca
   const comma = description.lastIndexOf(', ')
   if (comma < 0) {
     return callingCode === NORTH_AMERICA
-      ? { region: stateCode(description), locality: '' }
+      // Any other name, such as that of an island, is unchanged.
+      ? { region: STATES[description] ?? description, locality: '' }
       : { region: '', locality: description }
   }
   const towns = description.slice(0, comma)
@@ -284,9 +285,4 @@ const STATES: Readonly<Record<string, string>> = {
   Saskatchewan: 'SK',
   'Nova Scotia/Prince Edward Island': '',
   'Northwest Territories/Nunavut/Yukon': '',
-}
-
-/** The code of a state or province; any other name, such as that of an island, is unchanged. */
-function stateCode (name: string): string {
-  return STATES[name] ?? name
 }
