@@ -223,14 +223,14 @@ function scoreDelimiter (sample: Uint8Array, delimiter: string) {
     if (next.cells.some(cell => cell.trim() !== '') && rows.push(next.cells) === SAMPLE_LINES) break
   }
   const width = rows[0]?.length ?? 0
+  const middle = rows.map(cells => cells.length).sort((a, b) => a - b)[rows.length >> 1]
   return {
     width,
     equal: rows.filter(cells => cells.length === width).length,
     /** More cells than the first line has, and not only blank ones. */
     wider: rows.filter(cells => cells.slice(width).some(cell => cell !== '')).length,
     /** Whether most lines have as many cells as each other. */
-    isRegular: [...Map.groupBy(rows, cells => cells.length).values()]
-      .some(({ length }) => length > rows.length / 2),
+    isRegular: rows.filter(cells => cells.length === middle).length > rows.length / 2,
     splits: rows.some(cells => cells.length > 1),
     splitsAll: width > 1 && rows.every(cells => cells.length > 1),
     /** As commas in text are. */
