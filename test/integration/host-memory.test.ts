@@ -281,7 +281,7 @@ describe('the rate of an owner', () => {
     expect(rates).toEqual([40, 50, 60, 160, 200])
   })
 
-  it('is halved by a reply that it is too high, and rests for the time of the reply', async () => {
+  it('falls by three tenths after a reply that it is too high, and rests for its time', async () => {
     const [memory, party] = [memoryOf(), newParty(slow)]
     const [first, second, third] = [
       await granted(memory, party), await granted(memory, party), await granted(memory, party),
@@ -290,17 +290,36 @@ describe('the rate of an owner', () => {
     expect(await rateOf(memory, party)).toBe(100)
     const limited = report({ ending: 'limited', restMs: 30_000, asked: 500 })
     expect(await memory.end(party, second.session, limited)).toBe(30_000)
-    expect(await rateOf(memory, party)).toBe(50)
+    expect(await rateOf(memory, party)).toBe(70)
     expect(await memory.begin(party, 1)).toEqual({ why: 'limited', waitMs: 30_000 })
     // A running session must end, and what it heard at the same time counts once.
     expect(await memory.more(party, third.session, 1)).toBeUndefined()
     expect(await memory.end(party, third.session, report({ ending: 'limited', restMs: 40_000 })))
       .toBe(40_000)
-    expect(await rateOf(memory, party)).toBe(50)
+    expect(await rateOf(memory, party)).toBe(70)
     await setClock(nowMs + 40_000)
     const fourth = await granted(memory, party)
-    await memory.end(party, fourth.session, report({ ending: 'limited', restMs: 1 }))
+    await memory.end(party, fourth.session, report({ ending: 'blocked', restMs: 1 }))
+    expect(await rateOf(memory, party)).toBe(35)
+    await setClock(nowMs + 1)
+    const fifth = await granted(memory, party)
+    await memory.end(party, fifth.session, report({ ending: 'limited', restMs: 1 }))
     expect(await rateOf(memory, party)).toBe(30)
+  })
+
+  it('grows slowly near the rate that was too high, and fast again beyond it', async () => {
+    const [memory, party] = [memoryOf(), newParty(slow)]
+    const grow = async (asked: number) => {
+      await setClock(nowMs + 60_000)
+      const { session } = await granted(memory, party)
+      await memory.end(party, session, report({ asked }))
+      return await rateOf(memory, party)
+    }
+    await grow(600)
+    const { session } = await granted(memory, party)
+    await memory.end(party, session, report({ ending: 'limited', restMs: 1 }))
+    expect([await grow(200), await grow(20), await grow(1_000)]).toEqual([90, 92, 97])
+    expect([await grow(2_800), await grow(100)]).toEqual([111, 121])
   })
 
   it('follows a policy whose bounds have changed', async () => {
@@ -444,7 +463,7 @@ describe('operators', () => {
     const { session } = await granted(memory, party)
     const counts = { asked: 9, verdicts: 5, blocked: 2 }
     await memory.end(party, session, report({ ...counts, ending: 'limited', restMs: 90_000 }))
-    const shown = { owner: party.policy.owner, egress: 'one', rate: 30 }
+    const shown = { owner: party.policy.owner, egress: 'one', rate: 42 }
     expect(await state()).toEqual({ ...shown, ...counts, sessions: 1, restMs: 90_000 })
     await setClock(nowMs + 90_000)
     expect(await state()).toEqual({ ...shown, ...counts, sessions: 0, restMs: 0 })

@@ -1,7 +1,9 @@
 -- Ends a session: returns the recipients that were not asked, adapts the rate and counts replies.
--- The rate grows by a twentieth of the maximum for 100 replies, and is halved by a reply that says
--- it is too high; every further block in a row rests twice as long. What several sessions hear at
--- the same time counts once, and what those say that began before a rest does not end it.
+-- The rate grows by a twentieth of the maximum for 100 replies, and falls by three tenths after a
+-- reply that says it is too high, by half after a block. Near the ceiling, the rate of the last such
+-- reply, it grows a twentieth as fast: so does CUBIC near the window of its last loss (RFC 9438).
+-- Every further block in a row rests twice as long. What several sessions hear at the same time
+-- counts once, and what those say that began before a rest does not end it.
 -- KEYS: party. ARGV: the JSON of what begin.lua gets, and unused, asked, verdicts, blocked, ending,
 -- restMs and maxRestMs.
 local key = KEYS[1]
@@ -20,7 +22,8 @@ local is_resting = party.rest > now
 local is_blocked = args.ending == 'blocked'
 if is_blocked or args.ending == 'limited' then
   if not is_resting or (is_blocked and party.ending ~= 'blocked') then
-    party.rate = math.max(least, party.rate / 2)
+    party.ceiling = party.rate
+    party.rate = math.max(least, party.rate * (is_blocked and 0.5 or 0.7))
     if is_blocked then
       party.blocks = party.blocks + 1
     end
@@ -34,7 +37,9 @@ if is_blocked or args.ending == 'limited' then
     party.ending = args.ending
   end
 elseif not is_resting then
-  party.rate = math.min(most, party.rate + most * number_of('asked') / 2000)
+  local is_near = math.abs(party.rate - party.ceiling) < party.ceiling / 10
+  local growth = most * number_of('asked') / (is_near and 40000 or 2000)
+  party.rate = math.min(most, party.rate + growth)
   if number_of('verdicts') > 0 then
     party.blocks = 0
   end

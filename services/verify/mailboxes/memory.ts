@@ -27,7 +27,7 @@ export type SessionReport = {
   readonly verdicts: number
   readonly blocked: number
   /**
-   * `limited`: the owner says that we ask too fast, so the rate is halved and rests for `restMs`.
+   * `limited`: the owner says that we ask too fast, so the rate falls and rests for `restMs`.
    * `blocked`: it refuses our address, which rests there, longer each time.
    */
   readonly ending: 'well' | 'limited' | 'blocked' | 'failed'

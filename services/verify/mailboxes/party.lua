@@ -1,7 +1,8 @@
 -- What all processes know of one egress at one owner of mail exchanges: a hash with `rate`
--- (recipients a minute), the levels `tokens` and `starts` at the time `at` (ms), `rest` (until when,
--- ms) after which `ending`, `blocks` in a row, `s:<session>` (end of its lease, ms), and counts by hour:
--- `asked:<hour>`, `verdicts:<hour>`, `blocked:<hour>`.
+-- (recipients a minute), `ceiling` (the rate that was last too high, 0 if none was), the levels
+-- `tokens` and `starts` at the time `at` (ms), `rest` (until when, ms) after which `ending`, `blocks`
+-- in a row, `s:<session>` (end of its lease, ms), and counts by hour: `asked:<hour>`,
+-- `verdicts:<hour>`, `blocked:<hour>`.
 
 local args = cjson.decode(ARGV[1])
 local HOUR_MS = 3600000
@@ -75,6 +76,7 @@ local function read_party(key)
   end
   local most, least = number_of('most'), number_of('least')
   party.rate = math.max(least, math.min(most, tonumber(fields.rate or args.first)))
+  party.ceiling = tonumber(fields.ceiling or 0)
   local elapsed = now - tonumber(fields.at or now)
   local starts_a_minute = number_of('startsAMinute')
   party.tokens = filled(
@@ -89,7 +91,8 @@ end
 
 local function write_party(key, party)
   redis.call('HSET', key,
-    'rate', string.format('%.6g', party.rate), 'tokens', string.format('%.17g', party.tokens),
+    'rate', string.format('%.6g', party.rate), 'ceiling', string.format('%.6g', party.ceiling),
+    'tokens', string.format('%.17g', party.tokens),
     'starts', string.format('%.17g', party.starts), 'at', string.format('%.0f', now),
     'rest', string.format('%.0f', party.rest), 'blocks', string.format('%.0f', party.blocks),
     'ending', party.ending)
