@@ -281,7 +281,7 @@ describe('the rate of an owner', () => {
     expect(rates).toEqual([40, 50, 60, 160, 200])
   })
 
-  it('falls by three tenths after a reply that it is too high, and rests for its time', async () => {
+  it('falls by three tenths when a reply calls it too high, and rests for its time', async () => {
     const [memory, party] = [memoryOf(), newParty(slow)]
     const [first, second, third] = [
       await granted(memory, party), await granted(memory, party), await granted(memory, party),
