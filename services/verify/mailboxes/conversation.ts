@@ -491,13 +491,13 @@ export class Conversation {
     this.#settleBlocked()
     if (meaning === 'accepted') {
       await this.#trust()
-    } else if (meaning === 'limited') {
+    } else if (meaning === 'limited' && (code !== CLOSING || counts.asked > 0)) {
       this.#unasked.push(row)
     } else if (code === CLOSING && counts.asked > 1 && row.losses++ < MAX_LOSSES) {
       // The reply is about the session, which has taken others before.
       if (counts.asked > MIN_LIMIT) await this.#noteDrop(counts.asked - 1)
       this.#unasked.push(row)
-    } else if (meaning === 'greylisted') {
+    } else if (meaning === 'greylisted' || meaning === 'limited') {
       row.settle({ mailbox: 'greylisted', retry: retryAfter(waitMs) })
     } else {
       const probed: Probed = { mailbox: meaning, ...(by === 'words' ? { byWords: true } : {}) }

@@ -89,7 +89,7 @@ export function waitOf ({ code, lines }: SmtpReply): number | undefined {
   const wait = count !== undefined
     ? Number(count) * (SECONDS_IN[unit.toLowerCase()] ?? 1)
     : Number(hours) * 3_600 + Number(minutes) * 60 + Number(seconds)
-  if (!(wait > 0)) return undefined
+  if (Number.isNaN(wait)) return undefined
   return Math.min(Math.max(wait, MIN_WAIT_SECONDS), MAX_WAIT_SECONDS) * 1_000
 }
 
@@ -825,6 +825,8 @@ const REPLY_RULES: readonly ReplyRule[] = [
   // Temporary: worth a retry, except lists of senders, which last longer than minutes.
   { means: 'limited', codes: ['452'], without: ['storage', 'space', 'resources'] },
   { means: 'limited', codes: ['4xx', '5xx'], enhanced: ['5.3'] },
+  // Refusals count as errors: Postfix ends a session after 20 of them (smtpd_hard_error_limit).
+  { means: 'limited', codes: ['421'], words: ['too many [bad] (errors|commands)'] },
   { means: 'blocked', codes: ['4xx'], words: LISTED },
   { means: 'greylisted', codes: ['4xx'] },
   // Permanent.
@@ -938,7 +940,7 @@ const RULES = REPLY_RULES.map((rule) => {
 })
 
 const TOO_FAST = compilePhrases([
-  'too many (messages|mails|emails|errors|requests|commands|invalid)',
+  'too many (messages|mails|emails|requests|invalid)',
   '(connection|connections|message|sending|sender|client|unusual) (rate|frequency)',
   'rate limit*', 'rate exceeded', 'throttl*', 'slow down', 'frequency limited',
   'too (quickly|fast|often|much)', 'unexpected volume', 'deferred due to',

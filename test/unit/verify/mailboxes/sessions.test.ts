@@ -103,6 +103,25 @@ it('a server that takes no recipient at all ends each session at once', async ()
   expect(heard('RCPT')).toHaveLength(1)
 })
 
+describe('a server that ends a session after its refusals, as Postfix does', () => {
+  const TOO_MANY = '421 4.7.0 mx.firm.org Error: too many errors'
+
+  it('is asked for the other rows in further sessions', async () => {
+    const { ask, heard } = await start((_, place) =>
+      place > 4 ? TOO_MANY : '450 4.2.0 Greylisted, try again in 20 seconds')
+    for (const answer of await ask(...people(40))) {
+      expect(answer).toEqual({ mailbox: 'greylisted', retry: { afterMs: 20_000 } })
+    }
+    expect(heard('EHLO')).toHaveLength(10)
+  })
+
+  it('is asked later if it does so at the first recipient', async () => {
+    const { ask, heard } = await start(() => TOO_MANY)
+    expect(await ask('jane@firm.org')).toEqual([{ mailbox: 'greylisted', retry: true }])
+    expect(heard('RCPT')).toHaveLength(1)
+  })
+})
+
 describe('an owner that says we ask too fast', () => {
   it.each([
     '421 4.7.28 Our system has detected an unusual rate of unsolicited mail from your IP',
