@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { MailHost } from '../providers/mail-domains.ts'
 import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { createFairQueue, createFairShares } from '../../runtime/platform/limits.ts'
@@ -298,6 +299,8 @@ const domainKey = (exchange: string, domain: string, egress: string) =>
 /** A further session is opened for so many waiting rows: a session is worth its greeting. */
 const ROWS_A_SESSION = 20
 const MAX_WITHDRAWN = 100
+/** A server counts a session until it has seen its end. */
+const COUNTED_MS = 100
 const MAX_WAIT_MS = 5_000
 const MIN_WAIT_MS = 20
 
@@ -451,6 +454,7 @@ export class ExchangeQueue {
       host, egress, party: this.#party, granted, rows: this,
     })
     const { report, exchange, refusing, unasked } = await conversation.run()
+    if (!this.#hosts.isStopped) await delay(COUNTED_MS)
     const restMs = await memory.end(this.#party, granted.session, report)
     // An exchange that talks to another session of ours is there: one more was too many.
     const isOneTooMany = exchange !== undefined && this.#sessions > 1
