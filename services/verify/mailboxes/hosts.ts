@@ -300,7 +300,7 @@ const domainKey = (exchange: string, domain: string, egress: string) =>
 const ROWS_A_SESSION = 20
 const MAX_WITHDRAWN = 100
 /** A server counts a session until it has seen its end. */
-const COUNTED_MS = 100
+const COUNTED_MS = 250
 const MAX_WAIT_MS = 5_000
 const MIN_WAIT_MS = 20
 
