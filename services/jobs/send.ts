@@ -93,7 +93,8 @@ async function produce (
   const header = sealHeader(headerKeyOf(key), { tenant, job }, submission)
   const { references } = submission
   // A reference comes with its length, and with an offset of up to 2^53.
-  const contactBytes = references && ((row: number) => Buffer.byteLength(references[row] ?? '') + 12)
+  const contactBytes = references &&
+    ((row: number) => Buffer.byteLength(references[row] ?? '') + 12)
   const chunks = splitInputs(submission.inputs, contactBytes, chunkRows)
   const lane = laneOf(submission.inputs.length)
   const sent: Promise<void>[] = []

@@ -18,7 +18,7 @@ import {
   type JobMessages, type BatchRows, type ChunkLoader, type ChunkMessage, type ReadableLists,
   jobTermsOf, type PreflightCounts, readChunks,
 } from './read.ts'
-import { chooseSample } from './sample.ts'
+import { chooseSample } from './row-kinds.ts'
 
 /** What `lookup` needs. */
 export type LookupDeps = {

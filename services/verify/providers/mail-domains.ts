@@ -128,8 +128,7 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     const ttlMs = ttlOf(kind, options)
     // Blank for what is no name of a host.
     const host = hasExchange(kind) && first !== undefined ? exchangeName(first) : undefined
-    const exchange = host === undefined ? '' : maskExchange(host, domain)
-    const result = { kind, ttlMs, exchange }
+    const result = { kind, ttlMs, exchange: host === undefined ? '' : maskExchange(host, domain) }
     if (ttlMs > 0) await shared?.write(domain, result)
     return result
   })

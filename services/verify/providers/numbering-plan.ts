@@ -169,7 +169,10 @@ type NetworkCode = { readonly mcc: string, readonly mnc: string }
 
 let codes: ReadonlyMap<string, NetworkCode | undefined> | undefined
 
-/** The public E.212 codes by country (ISO 3166-1 alpha-2) and name; undefined for a name with several. */
+/**
+ * The public E.212 codes by country (ISO 3166-1 alpha-2) and name; undefined for a name with
+ * several.
+ */
 function readCodes () {
   const byName = new Map<string, NetworkCode | undefined>()
   for (const { countryCode, mcc, mnc, brand, operator, status } of all()) {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ChunkLoader, jobTermsOf, readChunks } from '../../../services/lookup/read.ts'
-import { chooseSample } from '../../../services/lookup/sample.ts'
+import { chooseSample } from '../../../services/lookup/row-kinds.ts'
 import { chunksOf } from '../../support/stage-doubles.ts'
 
 const phone = (n: number) => `+1212${String(n).padStart(7, '0')}`
