@@ -16,8 +16,8 @@ const SAVED = join(root, 'test/mutation.json')
 const SIMULATION = 'test/mutate/simulation.ts'
 /** Integration tests that start a Redis of their own and need nothing else. */
 const ON_REDIS = [
-  'cache', 'cancel', 'compare-and-set', 'data-keys', 'jobs', 'key-of-job', 'lookup', 'money',
-  'settle',
+  'cache', 'cancel', 'compare-and-set', 'data-keys', 'erasures', 'jobs', 'key-of-job', 'lookup',
+  'money', 'settle',
 ]
 
 type Score = { readonly score: number, readonly mutants: number }

@@ -1,15 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import {
-  createErasures, queueErasure, requestErasure, type ErasureRequest,
-} from '../../../services/jobs/erasures.ts'
+import type { ErasureRequest } from '../../../services/jobs/erasures.ts'
 import { requestedAtMs } from '../../../services/jobs/job.ts'
 import { ResultsError } from '../../../services/jobs/results/merge.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import {
   createCachedErasure, type EraseJobsDeps, startErasing,
 } from '../../../services/ledger/erase-jobs.ts'
-import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
-import { createErasureRedis } from '../../support/redis/erasure-redis.ts'
 import { createManualClock, TENANT, JOB } from '../../support/stage-doubles.ts'
 import { createTokenizer } from '../../../services/cache/tokens.ts'
 import type { RecordCache } from '../../../services/cache/cache.ts'
@@ -148,53 +144,6 @@ describe('the loop of erasures', () => {
     await Promise.all([failed.promise, done.promise])
     await loop.stop()
     expect(rounds).toEqual(['as leader', 'as leader', 'as leader'])
-  })
-})
-
-/** The series of new metrics, as readings are cached for a while. */
-async function setUpMeters () {
-  const clock = createManualClock(NOW_MS)
-  const { redis } = createErasureRedis()
-  const erasures = createErasures(redis)
-  const series = async () => {
-    const metrics = createMetrics()
-    await startErasing({
-      ...setUp({}).deps, erasures, clock, metrics, isLeader: () => false,
-    }).stop()
-    return (await metrics.text()).split('\n').filter(line => line.startsWith('erasure'))
-  }
-  const erase = (job: string) => requestErasure(
-    { redis, clock, producer: { send: async () => {} } }, { tenant: TENANT, job, cache: false })
-  return { clock, redis, erasures, series, erase }
-}
-
-describe('the metrics of erasures', () => {
-  it('count erasures by phase until complete, with the age of the oldest', async () => {
-    const { clock, redis, erasures, series, erase } = await setUpMeters()
-    await erase('job_1')
-    clock.advance(60_000)
-    await erase('job_2')
-    const first = { tenant: TENANT, job: 'job_1', cache: false }
-    // Its score is the time of the next check from now on.
-    await erasures.await([first], NOW_MS + 600_000)
-    clock.advance(30_000)
-    expect(await series()).toEqual([
-      'erasures_pending{phase="requested"} 1',
-      'erasures_pending{phase="compacting"} 1',
-      'erasure_oldest_seconds 90',
-    ])
-    await erasures.complete([first], clock.now())
-    expect((await series()).at(-1)).toBe('erasure_oldest_seconds 30')
-    await erasures.await([{ ...first, job: 'job_2' }], clock.now())
-    await erasures.complete([{ ...first, job: 'job_2' }], clock.now())
-    expect(await series()).toEqual([
-      'erasures_pending{phase="requested"} 0',
-      'erasures_pending{phase="compacting"} 0',
-      'erasure_oldest_seconds 0',
-    ])
-    // Results that have expired have no mark.
-    await queueErasure(redis, { ...first, job: 'job_3' }, NOW_MS)
-    expect((await series()).slice(0, 1)).toEqual(['erasures_pending{phase="requested"} 1'])
   })
 })
 

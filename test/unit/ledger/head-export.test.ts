@@ -156,10 +156,6 @@ describe('a file', () => {
     await createHeadTarget(path)('three', signal)
     expect(readFileSync(path, 'utf8')).toBe('one\ntw\nthree\n')
   })
-
-  it('in a folder that does not exist is an error', async () => {
-    await expect(createHeadTarget(`${folder}/none/heads`)('one', signal)).rejects.toThrow('ENOENT')
-  })
 })
 
 describe('an address', () => {

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest'
 import type { Journal, Snapshot } from '../../../schemas/types.ts'
 import {
   chooseRetention, createJournalState, type JournalRetention, readJournal, reconcile, snapshotOf,
-  type TrackedJournal,
 } from '../../../services/ledger/journal-state.ts'
 import type { JobInRedis, WalletSnapshot } from '../../../services/ledger/recovery-store.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
@@ -90,39 +89,6 @@ describe('a journal that begins with a snapshot', () => {
   })
 })
 
-describe('readJournal', () => {
-  const topUps = (tenant: string) =>
-    journalOf([1, 2, 3, 4].map(() => ['topup', '', 10]), tenant) as
-      [Journal, Journal, Journal, Journal]
-  const [[a1, a2, a3, a4], [b1, b2]] = [topUps('a'), topUps('b')]
-
-  /** Tracks every tenant but `untracked`. */
-  function createTracker (retentions: Readonly<Record<string, JournalRetention>> = {}) {
-    const tracked = new Map<string, TrackedJournal>()
-    const applied: string[][] = []
-    return {
-      tracked,
-      applied,
-      onTenants: async (tenants: ReadonlySet<string>) => {
-        for (const tenant of tenants) {
-          if (tracked.has(tenant) || tenant === 'untracked') continue
-          const retention = retentions[tenant] ?? NOTHING
-          tracked.set(tenant, { retention, journal: createJournalState(retention) })
-        }
-      },
-      trackedOf: (tenant: string) => tracked.get(tenant),
-      onApplied: async (tenants: ReadonlySet<string>) => { applied.push([...tenants]) },
-      signal,
-    }
-  }
-
-  it.each([['a gap', [b1], 1n], ['none', [b1, a2], 6n]])(
-    'continues from the first entry after a gap if there is %s', async (_, last, from) => {
-      const reader = readerOf([[a1, a3, a4, b2], last])
-      expect((await readJournal({ reader, codec }, createTracker())).get(1)).toBe(from)
-    })
-})
-
 const entries = journalOf([
   ['topup', '', 100], ['reserve', 'a', 30], ['settle', 'a', 30, 10], ['reserve', 'b', 20],
 ])
@@ -140,14 +106,6 @@ const at = (seq: number): Partial<WalletSnapshot> =>
   ({ seq, amounts: entries[seq - 1] ?? ZERO_AMOUNTS, openJobs: seq === 4 ? [running('b')] : [] })
 
 describe('a tenant that is compared with its journal', () => {
-  it('is sound when both end alike, whatever came twice or out of order', async () => {
-    const [first, second, third, fourth] = entries as [Journal, Journal, Journal, Journal]
-    const { behind, faults, journal } =
-      await verdictOf([first, third, second, third, second, fourth, first], at(4))
-    expect([behind, faults, journal.seq]).toEqual([false, [], 4])
-    expect([[...journal.open.keys()], [...journal.ended.keys()]]).toEqual([['b'], []])
-  })
-
   it('is ahead of it by what its outbox has', async () => {
     const { behind, faults, journal } =
       await verdictOf(entries.slice(0, 2), { ...at(4), outbox: entries.slice(2) })

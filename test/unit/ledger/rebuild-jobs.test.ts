@@ -144,7 +144,6 @@ const accepted: Journal = {
   header: Buffer.from('sealed'),
   reason: JSON.stringify(terms),
 }
-const settled: Journal = { ...accepted, type: 'settle', seq: 9, chargeMicros: 24 }
 
 /** The job as it is rebuilt from an entry, by default at 2,000 ms. */
 async function openJob (entry: Journal, nowMs = 2_000): Promise<RebuiltJob> {
@@ -216,45 +215,5 @@ describe('a job from its reserve entry', () => {
       .toMatchObject({
         idempotencyKey: '', feed: { partner: '', partition: -1, cursor: '' },
       })
-  })
-})
-
-describe('a closed job from the archive', () => {
-  it('has the record it ended with', async () => {
-    const counts = {
-      finishedRows: 20,
-      inputBlocks: 2,
-      cacheHits: 5,
-      freshRecords: 6,
-      invalidRecords: 3,
-      duplicateRecords: 1,
-      unknownRecords: 1,
-      cancelledRecords: 4,
-      successRecords: 11,
-      failedRecords: 9,
-    }
-    const job = endedJob({
-      status: 'cancelled', counts, endedAtMs: 7_000, chargedMicros: 24, releasedMicros: 36,
-    })
-    const { parts, rebuilt } = setUp([], [job])
-    await rebuildEnded(parts, [{ reserve: accepted, end: settled, term, isOpen: false }])
-    const fields = fieldsOf(rebuilt[0]?.fields ?? [])
-    expect(rebuilt).toMatchObject([{
-      isClosed: true, settled: { seq: 9, chargeMicros: 24 }, idempotencyKey: 'k',
-    }])
-    expect(jobOf(TENANT, fields)).toMatchObject({
-      id: JOB,
-      status: 'cancelled',
-      announced: true,
-      ended: true,
-      closed: true,
-      endedAtMs: 7_000,
-      counts,
-      chargedMicros: 24,
-      releasedMicros: 36,
-      unitPriceMicros: job.unitPriceMicros,
-      preflight: job.preflight,
-    })
-    expect(fields).toMatchObject({ settleSeq: '9' })
   })
 })

@@ -1,4 +1,3 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { jobEmissions } from '../../../services/lookup/emit.ts'
 import type { Chunk, JobTerms } from '../../../services/lookup/row-kinds.ts'
@@ -91,28 +90,5 @@ describe('a chunk of an accepted job', () => {
       rows: { ...mails.rows, canonicals: ['jane@x.org', 'JANE@x.org'] },
     })
     expect(cellsIn(block.rows, 'email')).toEqual(['JANE@x.org'])
-  })
-
-  it('has every row in exactly one block or batch, with matching bitmaps', async () => {
-    const contacts = fc.array(fc.integer({ min: -1, max: 12 }), { minLength: 1, maxLength: 60 })
-    await fc.assert(fc.asyncProperty(contacts, fc.array(fc.integer({ min: 0, max: 12 })),
-      fc.integer({ min: 1, max: 70 }), async (numbers, hits, batchRows) => {
-        const canonicals = numbers.map(number => number < 0 ? '' : phone(number))
-        const { block: { value }, batches } =
-          await emissionsOf(chunkOf(canonicals, hits.map(phone)), batchRows)
-        const kinds = Map.groupBy(numbers.keys(), row => {
-          if (canonicals[row] === '') return 'invalid'
-          if (canonicals.indexOf(canonicals[row] ?? '') < row) return 'duplicate'
-          return hits.includes(numbers[row] ?? -1) ? 'cached' : 'toVerify'
-        })
-        const toVerify = batches.map(({ rows }) => rows.rows)
-        expect(toVerify.flat()).toEqual(kinds.get('toVerify') ?? [])
-        expect(toVerify.every(rows => rows.length <= batchRows)).toBe(true)
-        expect(rowsOf(value.finished))
-          .toEqual([...numbers.keys()].filter(row => !toVerify.flat().includes(row)))
-        expect([value.cached, value.invalid].map(rowsOf))
-          .toEqual([kinds.get('cached') ?? [], kinds.get('invalid') ?? []])
-        expect([value.live, value.unknown, value.cancelled].map(rowsOf)).toEqual([[], [], []])
-      }))
   })
 })

@@ -1,10 +1,7 @@
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  ChunkLoader, readChunks, jobTermsOf, type BatchRows,
-} from '../../../services/lookup/read.ts'
-import { eventually } from '../../support/eventually.ts'
+import { ChunkLoader, readChunks, jobTermsOf } from '../../../services/lookup/read.ts'
 import {
   cachedRecord, chunksOf, incoming, JOB, tokenFor, QUOTED_AT_MS,
 } from '../../support/stage-doubles.ts'
@@ -21,23 +18,6 @@ const cacheOf = (contacts: readonly string[] = []) => ({
 })
 
 describe('the loader of chunks', () => {
-  it('decrypts and looks up a chunk once, however often it is called', async () => {
-    const cache = cacheOf([PHONE])
-    const scopes: object[] = []
-    const loader = new ChunkLoader({
-      find: (scope, tokens) => {
-        scopes.push(scope)
-        return cache.find(scope, tokens)
-      },
-    })
-    const [chunk] = chunksOf([PHONE, '+12127365001'])
-    const [first, second] = await Promise.all([loader.load(chunk!), loader.load(chunk!)])
-    expect(first).toBe(second)
-    expect(first.records).toEqual([cachedRecord(), undefined])
-    expect(first.rows.canonicals).toEqual([PHONE, '+12127365001'])
-    expect(scopes).toEqual([{ tenant: 'org_1.live', service: 'phone-validation', version: '1' }])
-  })
-
   /** Chunks of 10 bytes each, and the numbers of those that were opened. */
   function counted (many: number) {
     const opened: number[] = []
@@ -118,16 +98,6 @@ describe('the loader of chunks', () => {
     }
     expect(await loaded).toHaveLength(4)
   })
-
-  it('waits for all lookups together if the cache hangs', async () => {
-    const { chunks } = counted(6)
-    const { ends, find } = slowCache()
-    const loader = new ChunkLoader({ find })
-    const loaded = Promise.all(chunks.map(chunk => loader.load(chunk)))
-    await eventually(() => expect(ends).toHaveLength(6))
-    for (const end of ends) end([undefined])
-    expect(await loaded).toHaveLength(6)
-  })
 })
 
 /** The duplicates and counts of a job by the canonical forms of its rows; '' is an invalid one. */
@@ -143,33 +113,6 @@ async function readJob (
 }
 
 describe('the chunks of a job', () => {
-  it('have the terms of the first envelope', () => {
-    const batchRows: BatchRows = (lane, service) => lane === 'small' ? 50 : service.length
-    const [small] = chunksOf([PHONE], { forceFresh: true })
-    const [bulk] = chunksOf(new Array<string>(1_001).fill(''))
-    expect(jobTermsOf(small!.value, 77, batchRows)).toEqual({
-      job: small!.value.job,
-      lane: 'small',
-      forceFresh: true,
-      quotedAtMs: QUOTED_AT_MS,
-      freshnessMs: 77,
-      batchRows: 50,
-    })
-    expect(jobTermsOf(bulk!.value, 77, batchRows))
-      .toMatchObject({ lane: 'bulk', batchRows: 'phone-validation'.length })
-  })
-
-  it('count every row as one kind, and are read in order', async () => {
-    const canonicals = [PHONE, '', '+12127365001', PHONE, '+12127365002']
-    const { chunks, counts } = await readJob(
-      canonicals, { chunkRows: 2, cached: ['+12127365002'] })
-    expect(counts).toEqual({
-      totalRows: 5, invalidRows: 1, duplicateRows: 1, cacheHits: 1, freshChecks: 2,
-    })
-    expect(chunks.map(({ coordinates }) => coordinates.firstRow)).toEqual([0, 2, 4])
-    expect(chunks[2]?.hits).toEqual([cachedRecord()])
-  })
-
   it.each([
     ['is of this job, which pays for it', { job: JOB }, {}],
     ['is older than the policy allows', { checkedAtMs: QUOTED_AT_MS - 86_400_001 }, {}],

@@ -1,20 +1,29 @@
-import { describe, expect, it } from 'vitest'
-import { createErasures, queueErasure, requestErasure } from '../../../services/jobs/erasures.ts'
-import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../../services/jobs/redis-keys.ts'
-import { tombstoneTermsOf } from '../../../services/jobs/wrapped-keys.ts'
-import type { OutgoingMessage } from '../../../services/runtime/kafka/bus.ts'
-import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
-import { createErasureRedis } from '../../support/redis/erasure-redis.ts'
-import { createManualClock, JOB, TENANT } from '../../support/stage-doubles.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { createErasures, queueErasure, requestErasure } from '../../services/jobs/erasures.ts'
+import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { tombstoneTermsOf } from '../../services/jobs/wrapped-keys.ts'
+import type { OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
+import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
+import { type EraseJobsDeps, startErasing } from '../../services/ledger/erase-jobs.ts'
+import { startRedis } from '../support/redis/redis.ts'
+import { createManualClock, JOB, TENANT } from '../support/stage-doubles.ts'
 
-const AT_MS = 1_800_000_000_000
+/** The real time, which decides when the mark of an erasure expires. */
+const AT_MS = Date.now()
 const { dataKey, erased } = jobKeys(TENANT, JOB)
 const request = { tenant: TENANT, job: JOB, cache: false }
+const { redis } = await startRedis()
+const erasures = createErasures(redis)
+
+beforeEach(async () => {
+  await redis.flushall()
+  await redis.set(dataKey, 'wrapped')
+})
 
 function setUp () {
   const clock = createManualClock(AT_MS)
-  const { redis, values, sets } = createErasureRedis()
   const sent: OutgoingMessage[] = []
   let isDown = false
   const producer = {
@@ -23,21 +32,17 @@ function setUp () {
       sent.push(...messages)
     },
   }
-  values.set(dataKey, { value: 'wrapped', expiresMs: -1 })
   const erase = (more = {}) =>
     requestErasure({ redis, producer, clock }, { ...request, ...more })
-  const erasures = createErasures(redis)
-  return {
-    clock, redis, values, sets, sent, erase, erasures, fail: (down: boolean) => { isDown = down },
-  }
+  return { clock, sent, erase, fail: (down: boolean) => { isDown = down } }
 }
 
 describe('the request to erase a job', () => {
   it('marks the job, writes a tombstone, deletes its key and queues the rest', async () => {
-    const { values, sent, erase, erasures } = setUp()
+    const { sent, erase } = setUp()
     expect(await erase({ cache: true })).toEqual({ erasedAtMs: AT_MS, completedAtMs: undefined })
-    expect(values.get(erased)).toEqual({ value: '1', expiresMs: AT_MS + ACCEPTED_KEY_MS })
-    expect(values.has(dataKey)).toBe(false)
+    expect([await redis.get(erased), await redis.pexpiretime(erased), await redis.exists(dataKey)])
+      .toEqual(['1', AT_MS + ACCEPTED_KEY_MS, 0])
     expect(sent).toMatchObject([{ topic: 'job.keys', key: JOB, value: null }])
     expect(tombstoneTermsOf({ headers: sent[0]?.headers ?? {}, timestampMs: 7 }))
       .toEqual({ atMs: AT_MS, cache: true })
@@ -52,19 +57,19 @@ describe('the request to erase a job', () => {
   })
 
   it('is not answered before the tombstone is safe, and completes when repeated', async () => {
-    const { values, erase, erasures, fail } = setUp()
+    const { erase, fail } = setUp()
     fail(true)
     await expect(erase()).rejects.toThrow('brokers')
-    expect(values.has(dataKey)).toBe(true)
+    expect(await redis.exists(dataKey)).toBe(1)
     // Queued before: ledger completes it, even if nobody repeats it.
     expect(await erasures.requested(10)).toEqual([request])
     fail(false)
     await erase()
-    expect(values.has(dataKey)).toBe(false)
+    expect(await redis.exists(dataKey)).toBe(0)
   })
 
   it('fails while the brokers do not respond', async () => {
-    const { redis, clock } = setUp()
+    const { clock } = setUp()
     const producer = {
       send: (_messages: unknown, signal?: AbortSignal) => new Promise<void>((_resolve, reject) => {
         signal?.addEventListener('abort', () => reject(new Error('aborted')))
@@ -75,7 +80,7 @@ describe('the request to erase a job', () => {
   })
 
   it('has no effect once the erasure is complete', async () => {
-    const { clock, sent, erase, erasures } = setUp()
+    const { clock, sent, erase } = setUp()
     await erase()
     await erasures.await([request], AT_MS)
     await erasures.complete([request], AT_MS + 9)
@@ -88,7 +93,7 @@ describe('the request to erase a job', () => {
 
 describe('the queue of erasures', () => {
   it('moves an erasure from request to brokers to its end', async () => {
-    const { erase, erasures } = setUp()
+    const { erase } = setUp()
     await erase()
     await erasures.await([request], AT_MS + 100)
     expect(await erasures.requested(10)).toEqual([])
@@ -105,7 +110,7 @@ describe('the queue of erasures', () => {
   })
 
   it('takes an erasure from the topic again, unless it is complete', async () => {
-    const { redis, erase, erasures } = setUp()
+    const { erase } = setUp()
     await queueErasure(redis, { ...request, cache: true }, 1)
     expect(await erasures.requested(10)).toEqual([{ ...request, cache: true }])
     await erase()
@@ -115,6 +120,45 @@ describe('the queue of erasures', () => {
     expect((await erasures.requested(10)).map(({ job, cache }) => [job, cache]))
       .toEqual([[JOB, true], ['job_2', false], [JOB, false]])
   })
+})
+
+/** The series of new metrics, as readings are cached for a while. */
+async function seriesAt (nowMs: number) {
+  const metrics = createMetrics()
+  const clock = createManualClock(nowMs)
+  const unused = { keys: {}, eraseCached: {} } as Pick<EraseJobsDeps, 'keys' | 'eraseCached'>
+  const log = { info: () => {}, warn: () => {}, error: () => {} }
+  await startErasing({
+    erasures, clock, metrics, log, isLeader: () => false, everyMs: 1_000, ...unused,
+  }).stop()
+  return (await metrics.text()).split('\n').filter(line => line.startsWith('erasure'))
+}
+
+it('the metrics count erasures by phase until complete, with the age of the oldest', async () => {
+  const { clock, erase } = setUp()
+  const [first, second] = [{ ...request, job: 'job_1' }, { ...request, job: 'job_2' }]
+  await erase(first)
+  clock.advance(60_000)
+  await erase(second)
+  // Its score is the time of the next check from now on.
+  await erasures.await([first], AT_MS + 600_000)
+  expect(await seriesAt(AT_MS + 90_000)).toEqual([
+    'erasures_pending{phase="requested"} 1',
+    'erasures_pending{phase="compacting"} 1',
+    'erasure_oldest_seconds 90',
+  ])
+  await erasures.complete([first], AT_MS)
+  expect((await seriesAt(AT_MS + 90_000)).at(-1)).toBe('erasure_oldest_seconds 30')
+  await erasures.await([second], AT_MS)
+  await erasures.complete([second], AT_MS)
+  expect(await seriesAt(AT_MS)).toEqual([
+    'erasures_pending{phase="requested"} 0',
+    'erasures_pending{phase="compacting"} 0',
+    'erasure_oldest_seconds 0',
+  ])
+  // Results that have expired have no mark.
+  await queueErasure(redis, { ...request, job: 'job_3' }, AT_MS)
+  expect((await seriesAt(AT_MS))[0]).toBe('erasures_pending{phase="requested"} 1')
 })
 
 it('a tombstone of an older release has the time of the brokers', () => {
