@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { DELIMITERS } from '../files/csv-format.ts'
 import { rowChecksSchema, type RowChecks } from './checks.ts'
 import { ROW_FIELDS } from './columns.ts'
 import { COUNTRY_PATTERN } from './country.ts'
@@ -57,6 +58,12 @@ export const ResultsQuerySchema = Type.Object({
     description: 'CSV only, for spreadsheets: guards cells that they would run as formulas, and ' +
       'begins with a byte order mark. The file is named after the label `file` of a job that ' +
       'was made from a file.',
+  })),
+  delimiter: Type.Optional(Type.Enum([
+    ...Object.keys(DELIMITERS) as (keyof typeof DELIMITERS)[], 'original',
+  ], {
+    description: 'CSV only: what separates cells. original: what the file has that the job was ' +
+      'made from, and a comma for other jobs and workbooks. comma by default.',
   })),
   join: Type.Optional(Type.Literal('original', {
     description: 'For a job created from a file: the columns of the file come back with each ' +

@@ -111,7 +111,7 @@ type ProvisionalRow = ResultRow & {
 }
 
 type PageQuery = RowSelection & Pick<ResultsQuery, 'limit' | 'cursor'>
-type ResultFileOptions = RowSelection & Pick<ResultsQuery, 'safe'>
+type ResultFileOptions = RowSelection & Pick<ResultsQuery, 'safe' | 'delimiter'>
 type ResultFileFormat = { readonly format?: 'csv' | 'xlsx' | 'parquet' }
 type Bytes = AsyncIterable<Uint8Array>
 

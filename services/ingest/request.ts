@@ -33,6 +33,7 @@ export function readKeyedSubmission (
     ...submission,
     idempotencyKey,
     ...file !== undefined && { columns: file.columns, references: file.lines },
+    ...file?.delimiter !== undefined && file.delimiter !== ',' && { delimiter: file.delimiter },
   }
 }
 

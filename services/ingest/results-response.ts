@@ -38,7 +38,7 @@ export type ResultForm = keyof typeof RESULT_TYPES
 
 /** Query fields that only one format supports. */
 const ONLY_IN = {
-  safe: 'csv', limit: 'json', cursor: 'json', provisional: 'jsonl', after: 'jsonl',
+  safe: 'csv', delimiter: 'csv', limit: 'json', cursor: 'json', provisional: 'jsonl', after: 'jsonl',
 } as const satisfies Partial<Record<keyof ResultsQuery, ResultForm>>
 
 /**
@@ -88,6 +88,8 @@ type FileExchange = {
   readonly form: Exclude<ResultForm, 'json'>
   /** CSV only: escapes cells that a spreadsheet would execute. */
   readonly safe: boolean
+  /** CSV only: what separates its cells. */
+  readonly delimiter: string
   /** What the file was called that the job was made of, if it is known. */
   readonly upload: string | undefined
   readonly selection: ResultSelection
@@ -100,12 +102,12 @@ const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 export async function sendResults (
   deps: IngestDeps, { job, manifest }: FoundResults, exchange: FileExchange
 ): Promise<FastifyReply> {
-  const { request, reply, form, safe, upload, selection } = exchange
+  const { request, reply, form, safe, delimiter, upload, selection } = exchange
   const coding = PACKED.includes(form) ? undefined : codingFor(request.headers['accept-encoding'])
   const isDefault = form === 'csv' && selection.isWhole && selection.original === undefined
   const forms = [
     ...(isDefault ? [] : [form, selection.word]), ...(safe ? ['safe'] : []),
-    ...(coding === undefined ? [] : [coding]),
+    ...(delimiter === ',' ? [] : [`by-${delimiter.charCodeAt(0)}`]), ...(coding === undefined ? [] : [coding]),
   ]
   const caching = cachingHeaders(manifest, forms)
   if (isUnchanged(request, reply, caching)) return reply.send()
@@ -126,11 +128,12 @@ export async function sendResults (
 const NO_HEADER = { metadata: {}, webhookUrl: '' }
 
 async function fileStream (
-  deps: IngestDeps, { job, manifest }: FoundResults, { form, safe, selection }: FileExchange
+  deps: IngestDeps, { job, manifest }: FoundResults,
+  { form, safe, delimiter, selection }: FileExchange
 ): Promise<Readable> {
   const { keep, columns, isWhole, original, ids, options: chosen } = selection
   if (form === 'csv') {
-    const whole = { safe, original, ids, options: chosen }
+    const whole = { safe, delimiter, original, ids, options: chosen }
     const options = isWhole ? whole : { ...whole, keep, columns }
     // The first piece is the header line, for which no row is read.
     const started = await startPieces(deps.csvStream(job, manifest, options), 2)

@@ -82,6 +82,8 @@ export type JobHeader = {
   readonly webhookUrl: string
   /** Names of the customer's own columns, which the references of the rows hold; only of a file. */
   readonly columns?: readonly string[]
+  /** By which the cells of that file were separated, unless it was a comma; not of a workbook. */
+  readonly delimiter?: string
   /** Whether the references of the rows are ids that the caller gave them. */
   readonly ids?: true
   /** The options that the job has chosen, sorted. */
@@ -92,11 +94,13 @@ export type JobHeader = {
 export function sealHeader (
   headerKey: Buffer, owner: { readonly tenant: string, readonly job: string }, header: JobHeader
 ): Buffer {
-  const { metadata, webhookUrl, columns, ids, options } = header
+  const { metadata, webhookUrl, columns, delimiter, ids, options } = header
   const isEmpty = webhookUrl === '' && Object.keys(metadata).length === 0 &&
     columns === undefined && ids === undefined && options === undefined
   if (isEmpty) return Buffer.alloc(0)
-  const plain = Buffer.from(JSON.stringify({ metadata, webhookUrl, columns, ids, options }))
+  const plain = Buffer.from(JSON.stringify({
+    metadata, webhookUrl, columns, delimiter, ids, options,
+  }))
   return seal(headerKey, headerAad(headerKey, owner), plain)
 }
 

@@ -10,12 +10,13 @@ import type { JobListBody } from '../../schemas/api/list-jobs.ts'
 import type { ResultRow, ResultsPage } from '../../schemas/api/results.ts'
 import { ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
 import { ApiError, type Client, type JobStatusResource } from '../client/client.ts'
+import { resultDisposition } from '../jobs/results/file-name.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { SERVICE_SLUGS } from '../topology.ts'
 import { VERDICTS } from './charts.ts'
 import {
-  customerRoutes, type Exchange, field, forCustomer, may, type PageDeps, sendCsv, type Visit,
+  customerRoutes, type Exchange, field, forCustomer, may, type PageDeps, type Visit,
 } from './context.ts'
 import { isStillSignedIn, requesterOf } from './guard.ts'
 import { count, html, type Html, time } from './html.ts'
@@ -184,29 +185,39 @@ async function previewOf (client: Client, id: string, status: RowStatus | undefi
   }
 }
 
-/** All rows, or the clean list: those that are valid, each contact once. */
+/**
+ * All rows, or the clean list: those that are valid, each contact once. As the upload was: under
+ * its name, and with its delimiter, which is the one that spreadsheets of its country expect.
+ */
 function sendFile (kind: 'all' | 'valid') {
   return async ({ visit, request, reply }: Exchange): Promise<FastifyReply> => {
-    const { id } = pathIds(request.params)
+    const job = await visit.client.job(pathIds(request.params).id)
     const { join } = request.query as Readonly<Record<string, unknown>>
-    const chunks = await visit.client.resultsFile(id, {
+    const chunks = await visit.client.resultsFile(job.id, {
       safe: 'spreadsheet',
+      delimiter: 'original',
       ...kind === 'valid' && { status: 'valid', duplicates: 'drop' },
       ...join === 'original' && { join },
     })
-    return sendCsv(reply, kind === 'all' ? `${id}.csv` : `${id}.valid.csv`, Readable.from(chunks))
+    return reply.type('text/csv; charset=utf-8')
+      .header('content-disposition', disposition(job, kind === 'all' ? '.csv' : '.valid.csv'))
+      .send(Readable.from(chunks))
   }
 }
 
+/** Names a result file after the file that the job was made from. */
+const disposition = ({ id, hasOriginalColumns, metadata }: JobStatusResource, end: string) =>
+  resultDisposition(id, { end, ...hasOriginalColumns && { upload: metadata['file'] } })
+
 /** All rows as a workbook. */
 async function sendWorkbook ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
-  const { id } = pathIds(request.params)
+  const job = await visit.client.job(pathIds(request.params).id)
   const { join } = request.query as Readonly<Record<string, unknown>>
-  const chunks = await visit.client.resultsFile(id, {
+  const chunks = await visit.client.resultsFile(job.id, {
     format: 'xlsx', ...join === 'original' && { join },
   })
   return reply.type(WORKBOOK_TYPE)
-    .header('content-disposition', `attachment; filename="${id}.xlsx"`)
+    .header('content-disposition', disposition(job, '.xlsx'))
     .send(Readable.from(chunks))
 }
 

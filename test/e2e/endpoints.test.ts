@@ -90,6 +90,8 @@ describe('a job from a file', () => {
     expect(lines.split('\n').map(line => JSON.parse(line).original)).toEqual(original)
     const safe = await test.results(id, { join: 'original', safe: 'spreadsheet' })
     expect(safe).toContain("\r\nCid,+1 212 736 5000,'=x,")
+    const asUploaded = await test.results(id, { join: 'original', delimiter: 'original' })
+    expect(asUploaded).toMatch(/^name;phone;status;.*\r\n.*\r\nBob;call me;;/)
     expect(parseCsv(await test.results(id)).map(it => it['input']))
       .toEqual(original.map(({ phone }) => phone))
   })

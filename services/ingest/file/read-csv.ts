@@ -23,6 +23,8 @@ export type CsvFile = {
   readonly columns: readonly string[]
   /** Each row as a CSV line of the service, with at most as many cells as there are columns. */
   readonly lines: readonly string[]
+  /** By which the cells of the file were separated; undefined for a sheet. */
+  readonly delimiter?: string
 }
 
 /** Takes at most a few milliseconds, whatever the bytes are. */
@@ -38,8 +40,8 @@ export async function readCsv (
 ): Promise<CsvFile> {
   if (options.sheet !== undefined) throw sheetOfText()
   const rows = createRows(options)
-  await scanCsv(bytes, options.delimiter, { pause, onRecord: rows.add })
-  return rows.finish()
+  const delimiter = await scanCsv(bytes, options.delimiter, { pause, onRecord: rows.add })
+  return { ...rows.finish(), delimiter }
 }
 
 /** A line of a file, or of a sheet, that can be read; or blank ones. */
@@ -164,7 +166,7 @@ export function createRows (options: ColumnOptions, names = LINES_OF_TEXT) {
     addBlankLines()
     if (inputs.length === MAX_INPUTS) throw tooManyRows()
     inputs.push(cells[chosen.at] ?? '')
-    lines.push(cells.slice(0, width).map(csvCell).join(','))
+    lines.push(cells.slice(0, width).map(cell => csvCell(cell)).join(','))
   }
   const finish = (): CsvFile => {
     if (chosen === undefined || inputs.length === 0) throw noRows(chosen !== undefined)

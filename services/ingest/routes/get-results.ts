@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { DELIMITERS } from '../../../schemas/files/csv-format.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { type JobPath, JobPathSchema } from '../../../schemas/api/job.ts'
 import {
@@ -95,7 +96,8 @@ async function send (
   deps: IngestDeps, found: FoundResults, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  const { columns, ids = false, options, metadata } = await deps.openHeader(found.job)
+  const header = await deps.openHeader(found.job)
+  const { columns, ids = false, options, metadata } = header
   const selected = selectionOf(query, { service: found.job.service, ids, options, form })
   if ('code' in selected) return sendError(reply, selected)
   if (query.join !== undefined && columns === undefined) return sendError(reply, NOT_FROM_A_FILE)
@@ -106,6 +108,11 @@ async function send (
   if (query.after !== undefined) return sendError(reply, NOT_PROVISIONAL)
   if (form === 'json') return sendResultsPage(deps, found, { request, reply, selection })
   const safe = query.safe === 'spreadsheet'
+  const delimiter = query.delimiter === 'original'
+    ? header.delimiter ?? DELIMITERS.comma
+    : DELIMITERS[query.delimiter ?? 'comma']
   const upload = columns && metadata['file']
-  return sendResults(deps, found, { request, reply, form, safe, upload, selection })
+  return sendResults(deps, found, {
+    request, reply, form, safe, delimiter, upload, selection,
+  })
 }

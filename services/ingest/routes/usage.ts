@@ -117,5 +117,5 @@ function csvOf ({ group_by: groupBy, data }: UsageBody): string {
     ...columns.map(name => String(group[name] ?? '')),
     ...ROW_STATUSES.map(status => String(group.verdicts[status])),
   ])
-  return [[...columns, ...ROW_STATUSES], ...lines].map(csvLine).join('')
+  return [[...columns, ...ROW_STATUSES], ...lines].map(cells => csvLine(cells)).join('')
 }

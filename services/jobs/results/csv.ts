@@ -1,43 +1,54 @@
 import { guardCell } from '../../../schemas/files/csv-format.ts'
 
-const [QUOTE, COMMA, CR, LF] = [0x22, 0x2c, 0x0d, 0x0a] as const
+const [QUOTE, CR, LF] = [0x22, 0x0d, 0x0a] as const
 const LAST_OF_ASCII = 0x7f
 
 /** UTF-8 needs at most three bytes per UTF-16 unit, plus quotes and separators. */
 const MAX_BYTES_PER_UNIT = 3
 const OVERHEAD_BYTES = 8
 
+type CsvWriterOptions = {
+  readonly safe: boolean
+  readonly sizeBytes: number
+  readonly delimiter?: string
+}
+
 /**
  * Writes CSV cells, `csvCell` of each, into one buffer. Nearly all cells are plain ASCII, which is
  * checked and written in one pass: a row of many cells takes half the time of building a string.
- * `safe` guards cells that a spreadsheet would run as formulas.
+ * `safe` guards cells that a spreadsheet would run as formulas; `delimiter` is a character of ASCII.
  */
 export class CsvWriter {
   readonly #safe: boolean
+  readonly #delimiter: string
+  readonly #delimiterCode: number
   #bytes: Buffer
   #at = 0
 
-  constructor ({ safe, sizeBytes }: { readonly safe: boolean, readonly sizeBytes: number }) {
+  constructor ({ safe, sizeBytes, delimiter = ',' }: CsvWriterOptions) {
     this.#safe = safe
+    this.#delimiter = delimiter
+    this.#delimiterCode = delimiter.charCodeAt(0)
     this.#bytes = Buffer.allocUnsafe(sizeBytes)
   }
 
   cell (text: string): void {
     this.#ensureCapacity(text.length)
     const bytes = this.#bytes
+    const delimiter = this.#delimiterCode
     let at = this.#at
     const isPlain = !this.#safe || guardCell(text) === text
     for (let index = 0; index < text.length; index++) {
       const code = text.charCodeAt(index)
-      const isSpecial = code === COMMA || code === QUOTE || code === CR || code === LF
+      const isSpecial = code === delimiter || code === QUOTE || code === CR || code === LF
       if (code > LAST_OF_ASCII || isSpecial || !isPlain) return this.#writeEncoded(text)
       bytes[at++] = code
     }
     this.#at = at
   }
 
-  comma (): void {
-    this.#bytes[this.#at++] = COMMA
+  delimit (): void {
+    this.#bytes[this.#at++] = this.#delimiterCode
   }
 
   endLine (): void {
@@ -45,7 +56,7 @@ export class CsvWriter {
     this.#bytes[this.#at++] = LF
   }
 
-  /** Appends encoded cells, including the commas between them. */
+  /** Appends encoded cells, including the delimiters between them. */
   cells (bytes: Uint8Array): void {
     this.#ensureCapacity(bytes.length)
     this.#bytes.set(bytes, this.#at)
@@ -63,7 +74,7 @@ export class CsvWriter {
   }
 
   #writeEncoded (plain: string): void {
-    const text = csvCell(this.#safe ? guardCell(plain) : plain)
+    const text = csvCell(this.#safe ? guardCell(plain) : plain, this.#delimiter)
     this.#ensureCapacity(text.length)
     this.#at += this.#bytes.write(text, this.#at)
   }
@@ -78,19 +89,21 @@ export class CsvWriter {
   }
 }
 
-const NEEDS_QUOTES = /[",\r\n]/
+const NEEDS_QUOTES = /["\r\n]/
 
 /**
- * Encodes a CSV cell by RFC 4180: doubles its quotes, and quotes it only if it contains a quote, a
- * comma, CR or LF.
+ * Encodes a CSV cell by RFC 4180: doubles its quotes, and quotes it only if it contains a quote,
+ * the delimiter, CR or LF.
  */
-export function csvCell (text: string): string {
-  return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+export function csvCell (text: string, delimiter = ','): string {
+  return NEEDS_QUOTES.test(text) || text.includes(delimiter)
+    ? `"${text.replaceAll('"', '""')}"`
+    : text
 }
 
 /** A line of a CSV file, ended by CRLF. */
-export function csvLine (cells: readonly string[]): string {
-  return `${cells.map(csvCell).join(',')}\r\n`
+export function csvLine (cells: readonly string[], delimiter = ','): string {
+  return `${cells.map(cell => csvCell(cell, delimiter)).join(delimiter)}\r\n`
 }
 
 /** A line of a CSV file that spreadsheets run no formula of, ended by CRLF. */

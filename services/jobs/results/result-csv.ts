@@ -13,10 +13,11 @@ import type { ReadChunk } from './read-chunks.ts'
 /**
  * `safe` guards cells against formulas; `columns` and `keep` select cells and rows; `original` puts
  * the customer's columns of these names before them; `ids` adds the ids of the inputs, `options`
- * the columns of the options of the job.
+ * the columns of the options of the job; `delimiter` separates cells, a comma by default.
  */
 export type CsvOptions = JobColumns & {
   readonly safe?: boolean
+  readonly delimiter?: string
   readonly columns?: readonly string[]
   readonly keep?: ((cells: readonly string[]) => boolean) | undefined
   readonly original?: readonly string[] | undefined
@@ -51,32 +52,30 @@ export function createCsv (job: Job, options: CsvOptions): EncodeChunk {
   if (columns !== undefined || keep !== undefined || chosen.length > 0) {
     return createSelectedCsv(job, options)
   }
-  const { safe = false, ids = false, original } = options
-  return createWholeCsv(columnsOf(job.service), {
-    safe, ids, ...original && { original: { columns: original, safe } },
-  })
+  const { safe = false, delimiter = ',', ids = false, original } = options
+  return createWholeCsv(columnsOf(job.service), { safe, delimiter, ids, original })
 }
 
 const SELECTED_SIZE_BYTES = 65_536
 
 function createSelectedCsv (job: Job, options: CsvOptions): EncodeChunk {
-  const { safe = false, keep = () => true, original } = options
+  const { safe = false, delimiter = ',', keep = () => true, original } = options
   const fields = rowFieldsOf(job.service)
   const cellsAt = createCellReader(fields)
   const names = columnNames(job, options)
   const idAt = names.indexOf(ID_COLUMN)
   const positions = names.map(name => fields.indexOf(name))
-  const begin = original && createOriginalWriter({ columns: original, safe })
+  const begin = original && createOriginalWriter(original, { safe, delimiter })
   return (chunk, from) => {
     const { merged, repeated } = chunk
-    const writer = new CsvWriter({ safe, sizeBytes: SELECTED_SIZE_BYTES })
+    const writer = new CsvWriter({ safe, delimiter, sizeBytes: SELECTED_SIZE_BYTES })
     let row = from
     for (; row < merged.rows && writer.length < PIECE_BYTES; row++) {
       const cells = repeated.get(row) ?? cellsAt(merged, row)
       if (!keep(cells)) continue
       begin?.(writer, merged, row)
       for (const [index, position] of positions.entries()) {
-        if (index > 0 || begin !== undefined) writer.comma()
+        if (index > 0 || begin !== undefined) writer.delimit()
         writer.cell(index === idAt ? referenceAt(merged, row) : cells[position] ?? '')
       }
       writer.endLine()
@@ -85,10 +84,12 @@ function createSelectedCsv (job: Job, options: CsvOptions): EncodeChunk {
   }
 }
 
-type WholeCsvOptions = {
-  readonly safe: boolean
+/** How cells are written; `safe` guards those that a spreadsheet would run. */
+type CellStyle = { readonly safe: boolean, readonly delimiter: string }
+
+type WholeCsvOptions = CellStyle & {
   readonly ids: boolean
-  readonly original?: Original
+  readonly original: readonly string[] | undefined
 }
 
 const FIRST_SIZE_BYTES = 65_536
@@ -104,16 +105,17 @@ const SPARE_BYTES = 16_384
  * run; `original` replaces row and input; `ids` adds the id to each line.
  */
 function createWholeCsv (
-  columns: readonly string[], { safe, ids, original }: WholeCsvOptions
+  columns: readonly string[], { safe, delimiter, ids, original }: WholeCsvOptions
 ): EncodeChunk {
-  const begin = original === undefined ? writeRowAndInput : createOriginalWriter(original)
+  const begin = original === undefined
+    ? writeRowAndInput
+    : createOriginalWriter(original, { safe, delimiter })
   const numberAt = createNumberReader()
   const names = columns.slice(2)
-  const encode = safe ? (text: string) => csvCell(guardCell(text)) : csvCell
-  const segmentsOf = oncePerBlock(rows => segmentsIn(rows, names, encode))
+  const segmentsOf = oncePerBlock(rows => segmentsIn(rows, names, { safe, delimiter }))
   let sizeBytes = FIRST_SIZE_BYTES
   return ({ merged: chunk, repeated }, from) => {
-    const writer = new CsvWriter({ safe, sizeBytes })
+    const writer = new CsvWriter({ safe, delimiter, sizeBytes })
     const segments = chunk.blocks.map(segmentsOf)
     let index = from
     for (; index < chunk.rows && writer.length < PIECE_BYTES; index++) {
@@ -140,13 +142,13 @@ type Begin = (writer: CsvWriter, chunk: MergedChunk, index: number) => void
 
 const writeRowAndInput: Begin = (writer, { firstRow, inputs }, index) => {
   writer.cell(String(firstRow + index + 1))
-  writer.comma()
+  writer.delimit()
   writer.cell(inputs[index] ?? '')
 }
 
 /** Writes the customer's part of a line. */
-function createOriginalWriter (original: Original): Begin {
-  const csvOf = createOriginalCsv(original)
+function createOriginalWriter (original: readonly string[], style: CellStyle): Begin {
+  const csvOf = createOriginalCsv(original, style)
   return (writer, chunk, index) => writer.cells(Buffer.from(csvOf(chunk, index)))
 }
 
@@ -156,7 +158,7 @@ function writeSegments (
   ofInput: (name: string) => string
 ): void {
   for (const segment of segments) {
-    writer.comma()
+    writer.delimit()
     if (segment.kind === 'values') writer.cell(segment.values[position] ?? '')
     else if (segment.kind === 'input') writer.cell(ofInput(segment.name))
     else writer.cells(segment.texts[segment.at[position] ?? 0] as Buffer)
@@ -165,7 +167,7 @@ function writeSegments (
 
 function writeCells (writer: CsvWriter, cells: readonly string[]): void {
   for (const cell of cells) {
-    writer.comma()
+    writer.delimit()
     writer.cell(cell)
   }
 }
@@ -188,15 +190,14 @@ type Segment = Values | JoinedColumns | InputColumn
 /** A column of few distinct values: its encoded cells, and the index of each row's cell. */
 type DictionaryColumn = { readonly cells: readonly string[], readonly at: readonly number[] }
 
-type Encode = (text: string) => string
-
 function segmentsIn (
-  rows: CompletedRows, names: readonly string[], encode: Encode
+  rows: CompletedRows, names: readonly string[], { safe, delimiter }: CellStyle
 ): readonly Segment[] {
+  const encode = (text: string) => csvCell(safe ? guardCell(text) : text, delimiter)
   const segments: Segment[] = []
   let dictionaries: DictionaryColumn[] = []
   const flush = () => {
-    if (dictionaries.length > 0) segments.push(joinColumns(dictionaries, rows.rows.length))
+    if (dictionaries.length > 0) segments.push(joinColumns(dictionaries, rows.rows.length, delimiter))
     dictionaries = []
   }
   for (const [at, column] of columnsIn(rows, names).entries()) {
@@ -218,14 +219,16 @@ function segmentsIn (
 
 /** Undefined for a column with one value per row; a missing column is blank. */
 function dictionaryOf (
-  column: StoredColumn | undefined, encode: Encode
+  column: StoredColumn | undefined, encode: (text: string) => string
 ): DictionaryColumn | undefined {
   if (column === undefined) return { cells: [''], at: [] }
   return column.at.length === 0 ? undefined : { cells: column.values.map(encode), at: column.at }
 }
 
 /** Numbers rows column by column: rows with one number agree in all columns so far. */
-function joinColumns (dictionaries: readonly DictionaryColumn[], rows: number): JoinedColumns {
+function joinColumns (
+  dictionaries: readonly DictionaryColumn[], rows: number, delimiter: string
+): JoinedColumns {
   const numbers = new Int32Array(rows)
   let firstRows = [0]
   for (const { cells, at } of dictionaries) {
@@ -242,16 +245,8 @@ function joinColumns (dictionaries: readonly DictionaryColumn[], rows: number): 
     firstRows = firsts
   }
   const texts = firstRows.map(row =>
-    Buffer.from(dictionaries.map(({ cells, at }) => cells[at[row] ?? 0]).join(',')))
+    Buffer.from(dictionaries.map(({ cells, at }) => cells[at[row] ?? 0]).join(delimiter)))
   return { kind: 'joined', texts, at: numbers }
-}
-
-/** The customer's own columns of a job from a file: the references of its rows are CSV lines. */
-type Original = {
-  /** Names of the columns, as the customer spells them; some may be blank or equal. */
-  readonly columns: readonly string[]
-  /** Guards cells that a spreadsheet would run. */
-  readonly safe: boolean
 }
 
 /** The joined file has these already: the column of the contacts, and the order of the lines. */
@@ -263,19 +258,22 @@ export function joinedColumns (columns: readonly string[]): readonly string[] {
 }
 
 /**
- * Creates a reader of the customer's part of a line, as CSV with one cell for each column: stored
- * lines may have fewer. It is blank if the block that held it is lost.
+ * Creates a reader of the customer's part of a line, as CSV with one cell for each of its columns:
+ * stored lines, which have commas, may have fewer. It is blank if the block that held it is lost.
  */
 function createOriginalCsv (
-  { columns, safe }: Original
+  columns: readonly string[], { safe, delimiter }: CellStyle
 ): (chunk: Pick<MergedChunk, 'contacts'>, index: number) => string {
-  const commas = ','.repeat(columns.length - 1)
+  const delimiters = delimiter.repeat(columns.length - 1)
+  const isAsStored = !safe && delimiter === ','
   return (chunk, index) => {
     const line = referenceAt(chunk, index)
-    const cells = safe || line.includes('"') ? splitLine(line) : undefined
+    const cells = isAsStored && !line.includes('"') ? undefined : splitLine(line)
     const count = cells?.length ?? countCommas(line) + 1
-    const text = safe ? cells?.map(cell => csvCell(guardCell(cell))).join(',') ?? '' : line
-    return count < columns.length ? text + commas.slice(0, columns.length - count) : text
+    const text = isAsStored || cells === undefined
+      ? line
+      : cells.map(cell => csvCell(safe ? guardCell(cell) : cell, delimiter)).join(delimiter)
+    return count < columns.length ? text + delimiters.slice(0, columns.length - count) : text
   }
 }
 

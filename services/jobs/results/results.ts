@@ -87,7 +87,7 @@ export function createResults (deps: ReadingDeps): Results {
     csvStream: async function * (job, manifest, options = {}) {
       const csvOf = createCsv(job, options)
       const chunks = await openChunks(deps, { job, manifest, range: WHOLE })
-      yield Buffer.from(csvLine(csvHeader(job, options)))
+      yield Buffer.from(csvLine(csvHeader(job, options), options.delimiter))
       for await (const chunk of chunks) {
         for (let row = 0; row < chunk.merged.rows;) {
           const { lines, nextRow } = csvOf(chunk, row)

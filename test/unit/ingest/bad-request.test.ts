@@ -199,6 +199,8 @@ describe('an invalid query gets an error that says what to do', () => {
     [`/jobs/${JOB_ID}/results?format=xml`,
       'format must be one of: csv, json, jsonl, xlsx, parquet.'],
     [`/jobs/${JOB_ID}/results?safe=yes`, 'safe must be "spreadsheet", or be left out.'],
+    [`/jobs/${JOB_ID}/results?delimiter=;`,
+      'delimiter must be one of: comma, semicolon, tab, pipe, original.'],
     [`/jobs/${JOB_ID}/results?cursor=`, 'cursor is empty. Send a text, or leave it out.'],
     [`/jobs/${JOB_ID}/results?status=vaild`,
       'status[0] must be one of: valid, invalid, risky, unknown.'],

@@ -70,6 +70,8 @@ describe('the form of results', () => {
       'format=json.'],
     ['?format=json&safe=spreadsheet', 'safe', 'safe is for the form csv only. Leave it out, or ' +
       'send format=csv.'],
+    ['?format=jsonl&delimiter=tab', 'delimiter', 'delimiter is for the form csv only. Leave it ' +
+      'out, or send format=csv.'],
     ['?format=json&cursor=7', 'cursor', /is not valid/],
     ['?format=json&cursor=djE6N3', 'cursor', /is not valid/],
     [`?format=json&cursor=${Buffer.from('v1:-7').toString('base64url')}`, 'cursor', /not valid/],
@@ -117,6 +119,25 @@ describe('a result file', () => {
     })
     expect(await tag()).not.toBe(await tag('?safe=spreadsheet'))
     expect(guards).toEqual([false, true])
+  })
+
+  it('has the delimiter that is asked for, which may be that of the upload', async () => {
+    const delimiters: (string | undefined)[] = []
+    const csvStream: IngestDeps['csvStream'] = async function * (_job, _manifest, { delimiter }) {
+      delimiters.push(delimiter)
+      yield 'row'
+    }
+    const tagsOf = async (uploaded: object) => {
+      const openHeader = async () => ({ metadata: {}, webhookUrl: '', ...uploaded })
+      const { tag } = ended({ csvStream, openHeader })
+      const queries = ['', '?delimiter=comma', '?delimiter=semicolon', '?delimiter=original']
+      const tags: unknown[] = []
+      for (const query of queries) tags.push(await tag(query))
+      return tags.map(text => tags.indexOf(text))
+    }
+    expect(await tagsOf({ delimiter: ';' })).toEqual([0, 0, 2, 2])
+    expect(await tagsOf({})).toEqual([0, 0, 2, 0])
+    expect(delimiters).toEqual([',', ',', ';', ';', ',', ',', ';', ','])
   })
 
   it('has all lines of JSON in pieces, with the wanted columns', async () => {
@@ -292,7 +313,7 @@ describe('results as a file that packs itself', () => {
 
   it.each(['xlsx', 'parquet'])('refuse as %s what only others have', async form => {
     for (const [query, param] of [
-      ['safe=spreadsheet', 'safe'], ['limit=5', 'limit'], ['columns=checks', 'columns'],
+      ['safe=spreadsheet', 'safe'], ['delimiter=comma', 'delimiter'], ['limit=5', 'limit'], ['columns=checks', 'columns'],
     ]) {
       const answer = await ended().read(`?format=${form}&${query}`)
       expect([answer.statusCode, answer.json().error.param]).toEqual([400, param])

@@ -50,6 +50,7 @@ const ACTIONS: Readonly<Record<string, readonly [target: string, details: object
 }
 
 const client = {
+  job: async () => jobLike(),
   resultsFile: async () => ['row\r\n'],
   cancel: async () => jobLike(),
   eraseJob: async () => jobLike(),

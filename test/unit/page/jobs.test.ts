@@ -266,7 +266,8 @@ describe('the page of a job', () => {
 
   it('has files of all rows, or of the valid ones without duplicates, safe for spreadsheets',
     async () => {
-      const { get, calls } = await browse({ resultsFile: () => [Buffer.from('row\r\n')] })
+      const client = { job: jobLike(ended), resultsFile: () => [Buffer.from('row\r\n')] }
+      const { get, calls } = await browse(client)
       const files = [
         await get(`${path}/results.csv`), await get(`${path}/valid.csv?join=original`),
       ]
@@ -274,10 +275,18 @@ describe('the page of a job', () => {
         ['row\r\n', 'attachment; filename="job_1.csv"'],
         ['row\r\n', 'attachment; filename="job_1.valid.csv"'],
       ])
-      expect(calls).toEqual([
-        ['resultsFile', 'job_1', { safe: 'spreadsheet' }],
-        ['resultsFile', 'job_1',
-          { safe: 'spreadsheet', status: 'valid', duplicates: 'drop', join: 'original' }],
+      const style = { safe: 'spreadsheet', delimiter: 'original' }
+      expect(calls.filter(([name]) => name === 'resultsFile')).toEqual([
+        ['resultsFile', 'job_1', style], ['resultsFile', 'job_1',
+          { ...style, status: 'valid', duplicates: 'drop', join: 'original' }],
+      ])
+      const job = jobLike({ ...ended, hasOriginalColumns: true, metadata: { file: 'Liste.csv' } })
+      const uploaded = await browse({ ...client, job })
+      const named = await Promise.all(['results.csv', 'valid.csv', 'results.xlsx'].map(file =>
+        uploaded.get(`${path}/${file}`)))
+      expect(named.map(({ headers }) => /filename="(.*?)"/.exec(
+        String(headers['content-disposition']))?.[1])).toEqual([
+        'Liste.verified.csv', 'Liste.verified.valid.csv', 'Liste.verified.xlsx',
       ])
     })
 })

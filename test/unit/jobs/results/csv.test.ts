@@ -5,7 +5,8 @@ import { guardCell } from '../../../../schemas/files/csv-format.ts'
 import { csvLine, CsvWriter } from '../../../../services/jobs/results/csv.ts'
 import { unicodeText } from '../../../support/texts.ts'
 
-const units = '",\r\n=+-@\t\'0a é漢😀\ud800\udc00\0\u007f\u0080'.split('')
+const units = '",;|\r\n=+-@\t\'0a é漢😀\ud800\udc00\0\u007f\u0080'.split('')
+const delimiters = fc.constantFrom(',', ';', '\t', '|')
 const cell = fc.oneof(unicodeText(), fc.string({ unit: fc.constantFrom(...units) }))
 
 describe('CSV', () => {
@@ -18,25 +19,27 @@ describe('CSV', () => {
   it('is read back by another parser, whatever the cells hold', () => {
     const wellFormed = cell.map(text => text.toWellFormed())
     const row = fc.tuple(fc.constant('x'), wellFormed, wellFormed, fc.constant('y'))
-    fc.assert(fc.property(fc.array(row, { minLength: 1 }), rows => {
-      const text = rows.map(cells => csvLine(cells)).join('')
-      expect(parse(text, { record_delimiter: '\r\n' })).toEqual(rows)
+    fc.assert(fc.property(fc.array(row, { minLength: 1 }), delimiters, (rows, delimiter) => {
+      const text = rows.map(cells => csvLine(cells, delimiter)).join('')
+      expect(parse(text, { delimiter, record_delimiter: '\r\n' })).toEqual(rows)
     }))
   })
 
   it('of a writer has the bytes of the lines, for any cells and any initial capacity', () => {
     const rows = fc.array(fc.array(cell, { minLength: 1 }))
-    fc.assert(fc.property(rows, fc.boolean(), fc.nat(200), (lines, safe, sizeBytes) => {
-      const writer = new CsvWriter({ safe, sizeBytes })
+    const options = fc.record({ safe: fc.boolean(), sizeBytes: fc.nat(200), delimiter: delimiters })
+    fc.assert(fc.property(rows, options, (lines, { safe, sizeBytes, delimiter }) => {
+      const writer = new CsvWriter({ safe, sizeBytes, delimiter })
       for (const [first = '', ...others] of lines) {
         writer.cell(first)
         for (const other of others) {
-          writer.comma()
+          writer.delimit()
           writer.cell(other)
         }
         writer.endLine()
       }
-      const expected = lines.map(cells => csvLine(safe ? cells.map(guardCell) : cells)).join('')
+      const expected = lines.map(cells =>
+        csvLine(safe ? cells.map(guardCell) : cells, delimiter)).join('')
       expect(writer.bytes().equals(Buffer.from(expected))).toBe(true)
     }))
   })

@@ -5,6 +5,7 @@ const of = (upload?: string) => resultDisposition('job_1', { upload, end: '.csv'
 
 describe('the name of a result file', () => {
   it.each([
+    ['list.csv (1 of 2)', 'list (1 of 2).verified.csv', 'list%20%281%20of%202%29.verified.csv'],
     ['list.csv', 'list.verified.csv', 'list.verified.csv'],
     ['Über uns.xlsx', 'Uber uns.verified.csv', '%C3%9Cber%20uns.verified.csv'],
     ['../../etc/passwd', '_.._etc_passwd.verified.csv', '_.._etc_passwd.verified.csv'],

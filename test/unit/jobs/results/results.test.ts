@@ -180,11 +180,13 @@ const contentOfFile = fc.record({
   safe: fc.boolean(),
   isJoined: fc.boolean(),
   ids: fc.boolean(),
+  delimiter: fc.constantFrom(',', ';', '\t', '|'),
 })
 
 describe('results as CSV', () => {
   it('are the lines of their rows, with any content, guarded and joined on request', async () => {
-    await fc.assert(fc.asyncProperty(contentOfFile, async ({ rows, safe, isJoined, ids }) => {
+    await fc.assert(fc.asyncProperty(contentOfFile, async ({ rows, isJoined, ids, ...style }) => {
+      const { safe, delimiter } = style
       const names = ['name', 'phone', 'c']
       const lineOf = (row: number) =>
         csvLine((rows[row]?.line ?? []).slice(0, names.length)).slice(0, -2)
@@ -201,19 +203,22 @@ describe('results as CSV', () => {
       const guarded = (cells: readonly string[]) => safe ? cells.map(guardCell) : cells
       const expected = all.map((cells, row) => {
         const ours = cells.slice(0, columns.length)
-        if (!isJoined) return csvLine(guarded(ours))
+        if (!isJoined) return csvLine(guarded(ours), delimiter)
         const line = (rows[row % rows.length]?.line ?? []).slice(0, names.length)
-        return csvLine(guarded([...names.map((_, cell) => line[cell] ?? ''), ...ours.slice(2)]))
+        const joined = [...names.map((_, cell) => line[cell] ?? ''), ...ours.slice(2)]
+        return csvLine(guarded(joined), delimiter)
       })
       const original = isJoined ? { original: names } : {}
-      const text = await textOf(results.csvStream(job, manifest, { safe, ...original }))
+      const text = await textOf(results.csvStream(job, manifest, { ...style, ...original }))
       expect(text.slice(text.indexOf('\r\n') + 2)).toBe(expected.join(''))
+      const selected = { ...style, ...original, keep: () => true }
+      expect(await textOf(results.csvStream(job, manifest, selected))).toBe(text)
       if (!ids) return
       const withIds = await readAll(results.rows(job, manifest, { withReference: true }))
       const lines = withIds.map(cells =>
-        csvLine(guarded([...cells.slice(0, columns.length), cells.at(-1) ?? ''])))
-      const csv = await textOf(results.csvStream(job, manifest, { safe, ids }))
-      expect(csv).toBe([csvLine([...columns, 'id']), ...lines].join(''))
+        csvLine(guarded([...cells.slice(0, columns.length), cells.at(-1) ?? '']), delimiter))
+      const csv = await textOf(results.csvStream(job, manifest, { ...style, ids }))
+      expect(csv).toBe([csvLine([...columns, 'id'], delimiter), ...lines].join(''))
       expect(withIds.map(cells => cells.at(-1))).toEqual(withIds.map((_, row) =>
         lineOf(row % rows.length)))
     }), { numRuns: 30 })
@@ -245,7 +250,7 @@ describe('results as CSV', () => {
           filters.source?.includes(at(cells, 'source') ?? '') !== false &&
           (filters.duplicates === undefined || at(cells, 'source') !== 'duplicate'))
         expect(csv).toBe([wanted, ...kept.map(cells => wanted.map(name => at(cells, name) ?? ''))]
-          .map(csvLine).join(''))
+          .map(cells => csvLine(cells)).join(''))
       }), { numRuns: 25 })
   })
 
