@@ -98,7 +98,11 @@ export async function readChunks (
     // Only `verify` knows the mail server of a domain, so it answers these rows from the cache.
     const needsMailServer = coordinates.service === 'email-validation' && mode === 'live' &&
       await lists?.hasMailServers(orgId) === true
-    const tokens = isMixed ? digestContacts(rows.canonicals) : rows.tokens
+    // A rotation of the cache secret meanwhile: digests identify the contacts of all versions.
+    const tokens = isMixed
+      ? Buffer.concat(rows.canonicals.map(canonical =>
+          hash('sha256', canonical, 'buffer').subarray(0, TOKEN_BYTES)))
+      : rows.tokens
     dedupe.add(tokens, row => rows.canonicals[row] === '')
     const hits = needsMailServer ? [] : records.map(record => usableHit(record, terms))
     const { tokenVersion } = message.value
@@ -117,15 +121,6 @@ export async function readChunks (
       `expected ${totalRows}`)
   }
   return { chunks, counts }
-}
-
-/**
- * Digests that identify contacts if chunks have tokens of different versions, because the cache
- * secret was rotated while the job was normalized.
- */
-function digestContacts (canonicals: readonly string[]): Buffer {
-  return Buffer.concat(canonicals.map(canonical =>
-    hash('sha256', canonical, 'buffer').subarray(0, TOKEN_BYTES)))
 }
 
 /** The rows of a chunk and its cached records; no records when the job bypasses the cache. */

@@ -375,7 +375,10 @@ function createColumn () {
   /** Adds blank cells for skipped rows. */
   const padTo = (row: number) => {
     if (indexes === undefined) while (values.length < row) values.push('')
-    else if (at.length < row) at = padded(at, row, indexOf('', indexes))
+    else if (at.length < row) {
+      const blank = indexOf('', indexes)
+      while (at.length < row) at.push(blank)
+    }
   }
   const put = (row: number, value: string) => {
     if (value === '' && values.length === 0) return
@@ -393,11 +396,6 @@ function createColumn () {
     return { values, at }
   }
   return { put, stored }
-}
-
-function padded (numbers: number[], length: number, filler: number): number[] {
-  while (numbers.length < length) numbers.push(filler)
-  return numbers
 }
 
 /** Formats ISO 8601 in UTC with milliseconds; reuses the last text, as rows mostly share a time. */
