@@ -11,15 +11,17 @@ import {
   type Client, hasEnded, type JobRequest, type JobStatusResource, type ResultRow,
 } from './client.ts'
 import type { Account } from './connection.ts'
-import { OutputFolder, resolveBelow } from './files.ts'
+import { openInput, OutputFolder, resolveBelow } from './files.ts'
 import type { Reservation, Spending } from './mcp-spending.ts'
 import {
   parseWaitMs, type ToolInput, type ToolKey, type ToolOutput, TOOLS,
 } from './mcp-tools.ts'
-import { detectService } from './plan.ts'
+import {
+  detectService, planJobs, previewHead, readContacts, readFacts, readHead, type RowRange,
+} from './plan.ts'
 import { stateFileName, type SubmitSettings } from './run.ts'
 import { submitFile, type SubmitSummary } from './submit.ts'
-import { CommandError, failureMessage, money } from './terminal.ts'
+import { CommandError, failureMessage, money, UsageError } from './terminal.ts'
 import { ApiError, createdNoJob } from './transport.ts'
 
 /** What the tools of a session work with. */
@@ -133,13 +135,14 @@ function createSession (deps: SessionDeps): Session {
   return {
     verifyContacts: async args => {
       const { service, contacts, country, force_fresh: forceFresh } = args
-      const { deadline_seconds: deadline } = args
+      const { deadline_seconds: deadline, options } = args
       await jobs.refresh()
       const id = await jobs.create({
         service,
         inputs: contacts,
         ...country !== undefined && { countryCode: country },
         ...forceFresh !== undefined && { forceFresh },
+        ...options !== undefined && { options },
         ...deadline !== undefined && { deadline },
       })
       const job = await jobs.wait(id, parseWaitMs(args))
@@ -147,6 +150,8 @@ function createSession (deps: SessionDeps): Session {
       const rows = ended ? (await client.resultsPage(id, { limit: contacts.length })).data : []
       return withSpending({ ended, job: toJob(job), rows: rows.map(withoutBlanks) })
     },
+
+    estimateFile: async args => await estimateFile(deps, args),
 
     verifyFile: async (args, report) => {
       await jobs.refresh()
@@ -278,6 +283,52 @@ async function coverOrCancel (
   } catch (error) {
     await client.cancel(id)
     throw error
+  }
+}
+
+/**
+ * Quotes the contacts of a file, or of one that needs several jobs those of the first, with an
+ * estimate of their verdicts. Throws CommandError unless the file exists below the folder.
+ */
+async function estimateFile (
+  { client, folder: root }: SessionDeps, args: ToolInput<'estimateFile'>
+): Promise<ToolOutput<'estimateFile'>> {
+  const folder = realpathSync(root)
+  const file = openInput(relative(folder, resolveBelow(root, args.file)) || '.', folder)
+  try {
+    const facts = await readFacts(file)
+    const { column: named, country, options } = args
+    const { column, service, reason } = await previewHead(client, await readHead(file, facts), {
+      column: named, ...args.service !== undefined && { service: args.service },
+    })
+    if (column === undefined || service === null) {
+      throw new UsageError(`${reason} Name the column with --column, or the service with --service.`)
+    }
+    const { rows, ranges } = await planJobs(file, facts, { column })
+    const { preflight, estimate } = await client.quote({
+      service,
+      inputs: await readContacts(file, facts, { range: ranges[0] as RowRange, column }),
+      sample: true,
+      ...country !== undefined && { countryCode: country.toUpperCase() },
+      ...options !== undefined && { options },
+    })
+    const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks } = preflight
+    const { maxQuoteMicros } = preflight
+    if (estimate === undefined) throw new CommandError('The service makes no estimates.')
+    const { status, reason: without, contacts, checkedContacts, shares } = estimate
+    return {
+      service,
+      rows,
+      quotedRows: totalRows,
+      invalidRows,
+      duplicateRows,
+      cacheHits,
+      freshChecks,
+      maxQuoteMicros,
+      estimate: { status, reason: without, contacts, checkedContacts, shares },
+    }
+  } finally {
+    file.close()
   }
 }
 
@@ -423,6 +474,7 @@ async function toSettings (
     country: country?.toUpperCase(),
     metadata: {},
     forceFresh: args.force_fresh === true,
+    ...args.options !== undefined && { options: args.options },
     deadline: args.deadline_seconds,
     guarded: false,
     rowsPerJob: ROWS_PER_JOB,

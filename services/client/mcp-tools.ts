@@ -35,6 +35,22 @@ const DeadlineSeconds = Type.Integer({
   description: 'When rows that still wait for a slow mail server end as unknown, free. Left out, ' +
     'usually six hours.',
 })
+const Options = Type.Array(Type.String({ maxLength: 40 }), {
+  minItems: 1,
+  maxItems: 10,
+  description: 'What else to find out about each number, at a further price: line_status, ' +
+    'sim_swap, call_forwarding, sms_pumping_risk, or reassigned_number with the date of the last ' +
+    'contact (reassigned_number:2026-01-31), if the service sells them.',
+})
+const File = Type.String({
+  minLength: 1, maxLength: 4_096, description: 'Path of a CSV file with a header line.',
+})
+const Column = Type.String({
+  minLength: 1,
+  maxLength: 1_000,
+  description: 'Column of the contacts, by name or position (#3). By default the only ' +
+    'plausible one.',
+})
 const WaitSeconds = Type.Integer({
   minimum: 0,
   maximum: MAX_WAIT_SECONDS,
@@ -109,6 +125,7 @@ export const TOOLS = {
       }),
       country: Type.Optional(Country),
       force_fresh: Type.Optional(ForceFresh),
+      options: Type.Optional(Options),
       deadline_seconds: Type.Optional(DeadlineSeconds),
       wait_seconds: Type.Optional(WaitSeconds),
     }),
@@ -119,6 +136,46 @@ export const TOOLS = {
       spending: Spending,
     }),
   },
+  estimateFile: {
+    name: 'estimate_file',
+    title: 'Estimate a CSV file',
+    description: 'Says what a file may cost and which verdicts to expect, free: a sample of up ' +
+      'to 100 contacts is verified, once a day. Of a file with more than 100,000 rows it is ' +
+      'about those first. Creates no job.',
+    annotations: { readOnlyHint: true, openWorldHint: true },
+    input: input({
+      file: File,
+      service: Type.Optional(Service),
+      column: Type.Optional(Column),
+      country: Type.Optional(Country),
+      options: Type.Optional(Options),
+    }),
+    output: Type.Object({
+      service: Type.String(),
+      rows: Type.Integer({ description: 'Rows of the file.' }),
+      quotedRows: Type.Integer({ description: 'The first rows, which all else is about.' }),
+      invalidRows: Count,
+      duplicateRows: Count,
+      cacheHits: Count,
+      freshChecks: Count,
+      maxQuoteMicros: Micros,
+      estimate: Type.Object({
+        status: Type.String({
+          description: 'running: some contacts have no answer yet; call estimate_file again later.',
+        }),
+        reason: Type.Union([Type.String(), Type.Null()], {
+          description: 'Why there is no estimate; null if there is one.',
+        }),
+        contacts: Type.Integer({ description: 'The contacts that the shares are of.' }),
+        checkedContacts: Count,
+        shares: Type.Union([Type.Record(Type.String(), Type.Object({
+          share: Type.Number(), low: Type.Number(), high: Type.Number(),
+        })), Type.Null()], {
+          description: 'The expected share of each verdict, from 0 to 1, with its 95 % interval.',
+        }),
+      }),
+    }),
+  },
   verifyFile: {
     name: 'verify_file',
     title: 'Verify a CSV file',
@@ -127,18 +184,12 @@ export const TOOLS = {
       'call it with the same arguments until ended is true.',
     annotations: SPENDS,
     input: input({
-      file: Type.String({
-        minLength: 1, maxLength: 4_096, description: 'Path of a CSV file with a header line.',
-      }),
+      file: File,
       service: Type.Optional(Service),
-      column: Type.Optional(Type.String({
-        minLength: 1,
-        maxLength: 1_000,
-        description: 'Column of the contacts, by name or position (#3). By default the only ' +
-          'plausible one.',
-      })),
+      column: Type.Optional(Column),
       country: Type.Optional(Country),
       force_fresh: Type.Optional(ForceFresh),
+      options: Type.Optional(Options),
       deadline_seconds: Type.Optional(DeadlineSeconds),
       replace: Type.Optional(Type.Boolean({
         description: 'Discards an unfinished run and replaces the results file. May pay again.',

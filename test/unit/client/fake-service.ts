@@ -51,6 +51,8 @@ const SERVICES = [
 export class FakeService {
   readonly jobs: FakeJob[] = []
   readonly requests: string[] = []
+  /** The bodies of quotes. */
+  readonly quotes: Body[] = []
   readonly client: Client
   readonly #times = new Map<Moment, number>()
   #options: FakeOptions
@@ -100,6 +102,7 @@ export class FakeService {
     const { inputs: items = [] } = body as { readonly inputs?: readonly JobInput[] }
     const inputs = items.map(item => typeof item === 'string' ? item : item.input)
     if (line === 'POST /quotes') {
+      this.quotes.push(body)
       const { estimate } = this.#options
       const quote = {
         preflight: this.#preflight(inputs),

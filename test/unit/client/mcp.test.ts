@@ -37,8 +37,8 @@ describe('the MCP server', () => {
     const { host } = await connect(100)
     const { tools } = await host.listTools()
     expect(tools.map(({ name, annotations }) => [name, annotations?.readOnlyHint])).toEqual([
-      ['verify_contacts', false], ['verify_file', false], ['get_job', true], ['get_results', true],
-      ['get_balance', true],
+      ['verify_contacts', false], ['estimate_file', true], ['verify_file', false],
+      ['get_job', true], ['get_results', true], ['get_balance', true],
     ])
     for (const { inputSchema, outputSchema, description } of tools) {
       expect([inputSchema.type, outputSchema?.['type']]).toEqual(['object', 'object'])
@@ -50,7 +50,8 @@ describe('the MCP server', () => {
 
   it('verifies contacts and returns their rows, job and price', async () => {
     const { call, service } = await connect(100)
-    const args = { ...PHONES, country: 'DE', force_fresh: true, deadline_seconds: 60 }
+    const options = ['sim_swap']
+    const args = { ...PHONES, country: 'DE', force_fresh: true, deadline_seconds: 60, options }
     const { text, output } = await call('verifyContacts', args)
     expect(output).toMatchObject({
       ended: true,
@@ -61,7 +62,7 @@ describe('the MCP server', () => {
       { row: 2, input: '+12127365001', e164: verdictOf('+12127365001'), status: 'valid' })
     expect(JSON.parse(text)).toEqual(output)
     expect(service.jobs[0]?.body)
-      .toMatchObject({ countryCode: 'DE', forceFresh: true, deadline: 60 })
+      .toMatchObject({ countryCode: 'DE', forceFresh: true, deadline: 60, options })
     expect((await call('getJob', { job_id: 'job_1' })).output)
       .toMatchObject({ ended: true, job: { id: 'job_1', status: 'completed' } })
     expect((await call('getResults', { job_id: 'job_1', limit: 2 })).output)
@@ -77,6 +78,8 @@ describe('the MCP server', () => {
     ['an unknown argument', 'verifyContacts', { ...PHONES, countryCode: 'DE' }],
     ['a country in words', 'verifyContacts', { ...PHONES, country: 'Germany' }],
     ['a deadline of 59 s', 'verifyContacts', { ...PHONES, deadline_seconds: 59 }],
+    ['an option that is no text', 'verifyContacts', { ...PHONES, options: [1] }],
+    ['no file to estimate', 'estimateFile', { service: 'phone-validation' }],
     ['a wait of an hour', 'verifyContacts', { ...PHONES, wait_seconds: 3_600 }],
     ['a job id that is a path', 'getJob', { job_id: '../balance' }],
     ['201 rows', 'getResults', { job_id: 'job_1', limit: 201 }],
@@ -85,7 +88,8 @@ describe('the MCP server', () => {
     const { call, service } = await connect(100)
     const { isError, text } = await call(tool, args)
     expect([isError, service.requests]).toEqual([true, []])
-    expect(text).toMatch(/contacts|service|countryCode|country|_seconds|job_id|limit|status/)
+    expect(text).toMatch(
+      /contacts|service|countryCode|country|options|file|_seconds|job_id|limit|status/)
   })
 
   it('is served by the command on its streams until the host ends the input', async () => {
@@ -284,6 +288,34 @@ describe('a file of a session', () => {
     expect(refused.text).toContain('set replace to true')
     expect((await call('verifyFile', { file: 'in.csv', replace: true })).isError).toBe(false)
     expect(readFileSync(output, 'utf8')).toMatch(/^phone,/)
+  })
+
+  it('is estimated free, without a job', async () => {
+    const interval = { share: 0.5, low: 0.3, high: 0.7 }
+    const sampled = { contacts: 2, sampledContacts: 2, checkedContacts: 2 }
+    const shares = { valid: interval, risky: interval, invalid: interval, unknown: interval }
+    const estimate = { status: 'completed', reason: null, ...sampled, shares }
+    const session = await connect(0, { estimate })
+    const args = { file: 'in.csv', options: ['line_status'] }
+    const { output: answer } = await session.call('estimateFile', args)
+    const { sampledContacts: _, ...shown } = estimate
+    expect(answer).toMatchObject({
+      service: 'phone-validation', rows: 2, quotedRows: 2, maxQuoteMicros: 10, estimate: shown,
+    })
+    expect(session.service.jobs).toEqual([])
+    expect(session.service.quotes.at(-1)).toEqual({
+      service: 'phone-validation',
+      inputs: ['+12127365000', '+12127365001'],
+      sample: true,
+      options: ['line_status'],
+    })
+    expect(await spendingOf(session)).toMatchObject({ spentMicros: 0, reservedMicros: 0 })
+    for (const file of ['../in.csv', '/etc/passwd', 'none.csv']) {
+      expect((await session.call('estimateFile', { file })).isError).toBe(true)
+    }
+    writeFileSync(join(folder, 'two.csv'), 'a,b\n+12127365000,+12127365001\n')
+    expect((await session.call('estimateFile', { file: 'two.csv' })).text)
+      .toMatch(/Name the column with --column.+arguments of this tool/)
   })
 
   it('has errors that name the arguments of the tool', async () => {
