@@ -11,20 +11,22 @@ export function tenantOf (orgId: string, mode: Mode): string {
   return `${orgId}.${mode}`
 }
 
-/** Ends the name of a tenant of samples. */
+/** Follows the organization in the name of a tenant of samples. */
 const SAMPLE = '-sample'
 
 /**
  * The tenant in which samples of another one are verified, free: no API key has it, so their rows
- * can be read by nobody, and its cache answers no job of the customer.
+ * can be read by nobody, and its cache answers no job of the customer. Releases that know no
+ * samples read its name as that of an organization without keys, of which they open nothing.
  */
 export function sampleTenantOf (tenant: string): string {
-  return `${tenant}${SAMPLE}`
+  const dot = tenant.lastIndexOf('.')
+  return `${tenant.slice(0, dot)}${SAMPLE}${tenant.slice(dot)}`
 }
 
 /** Whether a tenant is one of samples. */
 export function isSampleTenant (tenant: string): boolean {
-  return tenant.endsWith(SAMPLE)
+  return nameIn(tenant).endsWith(SAMPLE)
 }
 
 /** All tenants of an organization, those of samples included. */
@@ -38,18 +40,19 @@ export function partsOf (tenant: string): TenantParts {
   if (!isTenant(tenant)) {
     throw new Error(`"${tenant}" names no tenant; use <organization id>.<mode>`)
   }
-  const dot = tenant.lastIndexOf('.')
-  return { orgId: tenant.slice(0, dot), mode: modeIn(tenant) as Mode }
+  const name = nameIn(tenant)
+  const orgId = isSampleTenant(tenant) ? name.slice(0, -SAMPLE.length) : name
+  return { orgId, mode: modeIn(tenant) as Mode }
 }
 
 /**
  * The tenant that shares its slots for jobs with this one: of the same organization, in the other
- * mode. Samples share those of their own mode.
+ * mode. Samples have slots of their own.
  */
 export function siblingOf (tenant: string): string {
   const { orgId, mode } = partsOf(tenant)
-  if (isSampleTenant(tenant)) return tenantOf(orgId, mode)
-  return tenantOf(orgId, mode === 'live' ? 'test' : 'live')
+  const sibling = tenantOf(orgId, mode === 'live' ? 'test' : 'live')
+  return isSampleTenant(tenant) ? sampleTenantOf(sibling) : sibling
 }
 
 /** Whether a text names a tenant. */
@@ -57,10 +60,8 @@ export function isTenant (text: string): boolean {
   return text.lastIndexOf('.') > 0 && isMode(modeIn(text))
 }
 
-function modeIn (tenant: string): string {
-  const end = isSampleTenant(tenant) ? -SAMPLE.length : undefined
-  return tenant.slice(tenant.lastIndexOf('.') + 1, end)
-}
+const nameIn = (tenant: string) => tenant.slice(0, tenant.lastIndexOf('.'))
+const modeIn = (tenant: string) => tenant.slice(tenant.lastIndexOf('.') + 1)
 
 /** Whether a text is one of the modes. */
 export function isMode (text: string): text is Mode {

@@ -6,7 +6,7 @@ import {
 } from '../accounts/access-log/access-log.ts'
 import type { Organization } from '../accounts/organizations.ts'
 import type { AccountRecords } from '../accounts/records.ts'
-import { isMode, type Mode, MODES, tenantOf } from '../accounts/tenant.ts'
+import { isMode, isTenant, type Mode, MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
 import type { Streams } from '../client/terminal.ts'
 import {
   commandEnvironment, type Environment, operatorName, refuseMissingStack,
@@ -155,7 +155,9 @@ function toEvent (
     const value = options[name]
     return value === undefined ? undefined : String(value)
   }
-  const [tenantOrganization] = text('tenant')?.split('.') ?? []
+  const tenant = text('tenant')
+  const tenantOrganization =
+    tenant !== undefined && isTenant(tenant) ? partsOf(tenant).orgId : tenant
   const named = [command.args.join(' '), ...TARGETS.map(text)].find(id => id) ?? ''
   const repeated = DETAILS.flatMap(name => {
     const value = text(name)

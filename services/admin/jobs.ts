@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { createOrganizations } from '../accounts/organizations.ts'
-import { tenantOf } from '../accounts/tenant.ts'
+import { isTenant, partsOf, tenantOf } from '../accounts/tenant.ts'
 import { count, counted, createProgressLine, duration } from '../client/terminal.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createTenants } from '../money/tenants.ts'
@@ -89,7 +89,8 @@ async function listOpenJobs (
   const isIdle = (sinceMs: number) => nowMs - sinceMs >= idleForSeconds * 1_000
   const secondsSince = (thenMs: number) => Math.max(0, Math.floor((nowMs - thenMs) / 1_000))
   const tenants = (await createTenants(redis).all()).filter(name =>
-    tenant === undefined || name === tenant || name.startsWith(`${tenant}.`))
+    tenant === undefined || name === tenant ||
+    (isTenant(name) && partsOf(name).orgId === tenant))
   const old = (await readOpenJobs(redis, tenants)).filter(({ sinceMs }) => isIdle(sinceMs))
   const open = (await inBatches(old, async ({ tenant, job: id, sinceMs }) => {
     const job = await store.read(tenant, id)

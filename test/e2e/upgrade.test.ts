@@ -2,11 +2,13 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Client } from '../../services/client/client.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { messagesOf } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
+import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import {
   createRelease, idsOf, type Field, type RecordSchema, type Release, type ReleasedService,
 } from '../support/stacks/old-release.ts'
@@ -75,14 +77,18 @@ const isOld = ({ name, default: value }: Field) => value === undefined || !YOUNG
 const withField = (schema: RecordSchema, field: Field): RecordSchema =>
   ({ ...schema, fields: [field, ...schema.fields] })
 
-/** What came before: messages lack the fields that are young. */
+/** What came before: messages lack the fields that are young, and no tenant is one of samples. */
 const previous = createRelease('previous', schema =>
-  ({ ...schema, fields: schema.fields.filter(isOld) }))
+  ({ ...schema, fields: schema.fields.filter(isOld) }), {
+  code: [['services/accounts/tenant.ts', 'nameIn(tenant).endsWith(SAMPLE)', 'false']],
+})
 /** What comes next: every message and every row says more, and that first of all. */
 const next = createRelease('next', (schema, file) => INNER.test(file)
   ? withField(schema, { name: 'inNextRelease', type: 'string', default: 'a text in all messages' })
-  : schema, ['result_blocks', 'jobs', 'journal', 'deliveries', 'job_keys'].map(table =>
-  `ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS in_next_release String FIRST;\n`).join(''))
+  : schema, {
+  migration: ['result_blocks', 'jobs', 'journal', 'deliveries', 'job_keys'].map(table =>
+    `ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS in_next_release String FIRST;\n`).join(''),
+})
 /** A release that is incompatible with the old one: a field that older writers do not send. */
 const breaking = createRelease('breaking', (schema, file) => file === 'rows.to-verify'
   ? withField(schema, { name: 'priority', type: 'int' })
@@ -93,8 +99,8 @@ let settle: RunningServices
 let client: Client
 let registry: LaggingRegistry
 const released: ReleasedService[] = []
-const start = async (release: Release, stage: StageName) => {
-  const service = await release.start(stage, env)
+const start = async (release: Release, stage: StageName, overrides = {}) => {
+  const service = await release.start(stage, { ...env, ...overrides })
   released.push(service)
   await service.untilReady()
   return service
@@ -200,6 +206,37 @@ describe('two releases side by side', () => {
     const job = await expectWhole(begin(last), last.inputs)
     expect(await writersOf([job], 'rows.normalized')).toEqual(new Set([after]))
     expect(released.map(one => one.restarts())).toEqual(released.map(() => 0))
+    expect(await environment.breaches()).toEqual([])
+  })
+
+  it('that knows no samples of lists leads after one that does', async () => {
+    await Promise.all(released.map(service => service.stop()))
+    await environment.services.setScale({})
+    const inputs = mixedPhones(300, 23_000_000)
+    const estimateOf = async () => (await client.quote({
+      service: 'phone-validation', inputs, countryCode: 'US', sample: true,
+    })).estimate
+    const estimate = await estimateOf()
+    expect(estimate).toMatchObject({ status: 'completed', reason: null })
+
+    const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+    const keys = organizationKeysKey(environment.orgId)
+    const names = (await redis.hkeys(keys)).toSorted()
+    await environment.services.setScale({ ledger: 0 })
+    const ledger = await start(previous, 'ledger', { CHECK_EVERY_MS: '500' })
+    // Each of its checks passes over the tenants of samples, and goes on to those of others.
+    await redis.del(keys)
+    await eventually(async () => {
+      expect((await redis.hkeys(keys)).toSorted()).toEqual(names)
+    })
+    const last = requestOf(1_500, 24_000_000)
+    await expectWhole(begin(last), last.inputs)
+    expect(await ledger.metrics()).toMatch(/^tenants_frozen 0$/m)
+    expect(ledger.restarts()).toBe(0)
+    await ledger.stop()
+    await environment.services.setScale({})
+    expect(await estimateOf()).toEqual(estimate)
+    redis.disconnect()
     expect(await environment.breaches()).toEqual([])
   })
 })

@@ -33,13 +33,20 @@ export type Release = {
 const root = join(import.meta.dirname, '..', '..', '..')
 const COPIED = ['services', 'schemas', 'deploy', 'package.json']
 
+type Differences = {
+  /** A further migration of its own. */
+  readonly migration?: string
+  /** Its code where that differs: a file, a text of it that must be there, and its replacement. */
+  readonly code?: readonly (readonly [file: string, text: string, replacement: string])[]
+}
+
 /**
  * Another release of the product: the same programs in a folder of their own, with other schemas.
- * `change` is given every schema by its file's name, without the ending; `migration` is a further
- * one of its own.
+ * `change` is given every schema by its file's name, without the ending.
  */
 export function createRelease (
-  name: string, change: (schema: RecordSchema, file: string) => RecordSchema, migration?: string
+  name: string, change: (schema: RecordSchema, file: string) => RecordSchema,
+  { migration, code = [] }: Differences = {}
 ): Release {
   const folder = mkdtempSync(join(tmpdir(), `verification-jobs-${name}-`))
   for (const entry of COPIED) cpSync(join(root, entry), join(folder, entry), { recursive: true })
@@ -49,6 +56,12 @@ export function createRelease (
     const path = join(folder, 'schemas', file)
     const schema = JSON.parse(readFileSync(path, 'utf8')) as RecordSchema
     writeFileSync(path, JSON.stringify(change(schema, file.slice(0, -'.avsc'.length))))
+  }
+  for (const [file, text, replacement] of code) {
+    const path = join(folder, file)
+    const source = readFileSync(path, 'utf8')
+    if (!source.includes(text)) throw new Error(`${file} has no "${text}" to replace`)
+    writeFileSync(path, source.replace(text, replacement))
   }
   if (migration !== undefined) {
     const tables = join(folder, 'schemas', 'clickhouse')

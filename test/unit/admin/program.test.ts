@@ -36,7 +36,7 @@ it('commands print JSON, wherever --json is in the command line', async () => {
   const created = JSON.parse(await outputOf('--json org create --name Example'))
   expect(created).toMatchObject({ name: 'Example' })
   expect(unlocked.toSorted()).toEqual(
-    ['.live', '.live-sample', '.test', '.test-sample'].map(end => `${created.id}${end}`))
+    ['-sample.live', '-sample.test', '.live', '.test'].map(end => `${created.id}${end}`))
   const policy = await outputOf(`policy --org ${created.id} --freshness-days 7 --json`)
   expect(JSON.parse(policy)).toMatchObject({ orgId: created.id, freshnessDays: 7 })
 })
