@@ -1,3 +1,4 @@
+import type { EstimateBody } from '../../schemas/api/quote.ts'
 import { createAccessLog } from '../accounts/access-log/access-log.ts'
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
@@ -88,7 +89,12 @@ async function startIngest (
     loadShedding,
     submit,
     quote,
-    takeSample: createSampleRows(state, settings.SAMPLE_ROWS_PER_DAY),
+    takeSample: createSampleRows(state, {
+      maxRows: settings.SAMPLE_ROWS_PER_DAY,
+      onTaken: rows => metrics.count('sample_rows_total', {}, rows),
+    }),
+    onEstimate: ({ status, reason }: EstimateBody) =>
+      metrics.count('estimates_total', { outcome: reason ?? status }),
     readJob: store.read,
     waitingRows: store.waitingRows,
     waitForJob: waiter.wait,

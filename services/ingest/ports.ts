@@ -1,3 +1,4 @@
+import type { EstimateBody } from '../../schemas/api/quote.ts'
 import type { AccessLog } from '../accounts/access-log/access-log.ts'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { ErasureRequest, Erasures, JobErasure } from '../jobs/erasures.ts'
@@ -36,6 +37,8 @@ export type IngestDeps = {
   readonly quote: (submission: Submission) => Promise<Quoted>
   /** Whether a sample of a list may be verified, free. */
   readonly takeSample: SampleRows
+  /** Counts an estimate that was answered. */
+  readonly onEstimate: (estimate: EstimateBody) => void
   /** The lists of LISTS_DIR in use; undefined without it. */
   readonly lists: () => ListsManifest | undefined
   /** A running or recently ended job. */

@@ -67,16 +67,17 @@ export function createQuoteRoute (
       const quoted = await deps.quote(submission)
       if (quoted.kind === 'refused') return sendError(reply, refusalError(quoted))
       const { preflight, expiresAtMs } = quoted
+      const estimated = sample
+        ? await whileConnected(request, signal => estimate(deps, { submission, quoted, signal }))
+        : undefined
+      if (estimated !== undefined) deps.onEstimate(estimated)
       return reply.send({
         preflight,
         service,
         ...checks,
         redeemable: false,
         expiresAt: new Date(expiresAtMs).toISOString(),
-        ...sample && {
-          estimate: await whileConnected(request, signal =>
-            estimate(deps, { submission, quoted, signal })),
-        },
+        ...estimated && { estimate: estimated },
       })
     },
   }

@@ -484,6 +484,29 @@ export const METRICS = [
     panel: { board: 'intake', section: 'Preflights', title: 'Refused requests', by: ['lane'] },
   },
   {
+    name: 'estimates_total',
+    type: 'counter',
+    labels: ['outcome'],
+    help: 'Quotes with a sample, by the outcome of their estimate: completed, running, or why ' +
+      'there is none.',
+    by: ['ingest'],
+    values: {
+      outcome: [
+        'completed', 'running', 'too_few_contacts', 'daily_limit', 'temporarily_unavailable',
+      ],
+    },
+    panel: { board: 'intake', section: 'Preflights', title: 'Estimates', by: ['outcome'] },
+  },
+  {
+    name: 'sample_rows_total',
+    type: 'counter',
+    labels: [],
+    help: 'Rows of samples that are verified free; providers may charge for them.',
+    by: ['ingest'],
+    values: {},
+    panel: { board: 'intake', section: 'Preflights', title: 'Rows verified free' },
+  },
+  {
     name: 'requests_waiting',
     type: 'gauge',
     labels: [],

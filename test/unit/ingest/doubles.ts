@@ -134,6 +134,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
       return { kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS + 85_000 }
     },
     takeSample: async () => true,
+    onEstimate: () => {},
     contactLists: SOME_LISTS,
     openJobs: async () => [],
     listArchived: async () => [],

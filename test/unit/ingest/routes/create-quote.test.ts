@@ -13,6 +13,7 @@ const ended = closedJob({ counts, verdicts: { 'valid assigned_range': 9, 'risky 
 async function quote (body: object = { ...good, sample: true }, more: Partial<IngestDeps> = {}) {
   const taken: unknown[] = []
   const waits: JobWait[] = []
+  const counted: string[] = []
   const { app, calls } = application({
     quote: async submission => {
       calls.submissions.push(submission)
@@ -23,6 +24,7 @@ async function quote (body: object = { ...good, sample: true }, more: Partial<In
       taken.push(sample)
       return true
     },
+    onEstimate: ({ reason, status }) => { counted.push(reason ?? status) },
     waitForJob: async wait => {
       waits.push(wait)
       return ended
@@ -35,12 +37,13 @@ async function quote (body: object = { ...good, sample: true }, more: Partial<In
     headers: { authorization: 'Bearer live', 'content-type': 'application/json' },
     payload: JSON.stringify(body),
   })
-  return { statusCode, body: json(), taken, waits, calls }
+  return { statusCode, body: json(), taken, waits, calls, counted }
 }
 
 describe('a quote with a sample', () => {
   it('has the shares of verdicts of a job that nobody can read, with their intervals', async () => {
-    const { body, taken, waits, calls } = await quote()
+    const { body, taken, waits, calls, counted } = await quote()
+    expect(counted).toEqual(['completed'])
     expect(body.estimate).toEqual({
       status: 'completed',
       reason: null,
@@ -55,7 +58,7 @@ describe('a quote with a sample', () => {
         unknown: { share: 0, low: 0, high: 0.2775 },
       },
     })
-    const tenant = 'org_01.live-sample'
+    const tenant = 'org_01-sample.live'
     expect(taken).toEqual([[tenant, sample.digest, 2]])
     expect(waits.map(({ tenant, timeoutMs }) => [tenant, timeoutMs > 0])).toEqual([[tenant, true]])
     expect(calls.submissions).toMatchObject([{ tenant: 'org_01.live', sample: true }, {
@@ -71,8 +74,8 @@ describe('a quote with a sample', () => {
 
   it('verifies nothing unless it is asked to', async () => {
     for (const body of [good, { ...good, sample: false }]) {
-      const { body: { estimate }, calls, taken } = await quote(body)
-      expect([estimate, taken, calls.submissions.length]).toEqual([undefined, [], 1])
+      const { body: { estimate }, calls, taken, counted } = await quote(body)
+      expect([estimate, taken, calls.submissions.length, counted]).toEqual([undefined, [], 1, []])
     }
   })
 
@@ -99,8 +102,8 @@ describe('a quote with a sample', () => {
       waitForJob: async () => closedJob({ ...ended, status: 'failed' }),
     }],
   ])('is still a quote, without an estimate: %s, for %s', async (reason, _, more) => {
-    const { statusCode, body } = await quote(undefined, more)
-    expect([statusCode, body.preflight]).toEqual([200, jobOf().preflight])
+    const { statusCode, body, counted } = await quote(undefined, more)
+    expect([statusCode, body.preflight, counted]).toEqual([200, jobOf().preflight, [reason]])
     expect(body.estimate)
       .toMatchObject({ status: 'unavailable', reason, contacts, checkedContacts: 0, shares: null })
   })
