@@ -5,6 +5,7 @@ import './fields.ts'
 import './contacts.ts'
 import './money.ts'
 import './files.ts'
+import './readings.ts'
 import './addresses.ts'
 import { heard, start, stop, undocumented } from './support.ts'
 

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { row } from './rows.ts'
 import { parseCsv } from '../../support/stacks/environment.ts'
-import { ask, free, good, newCustomer, postHead, raw, refusal, service } from './support.ts'
+import {
+  ask, free, good, newCustomer, postHead, raw, refusal, service, shared,
+} from './support.ts'
 
 const invalid = (param?: string) => [400, 'invalid_request', param]
 const labels = (count: number) =>
@@ -97,6 +99,54 @@ describe('another field', () => {
         { body: 'phone\n+12127365000\n', headers: { 'content-type': 'text/csv' } })
       expect([deadline, status, code, json.error.param])
         .toEqual([deadline, 400, 'invalid_request', 'deadline'])
+    }
+  })
+
+  it(row(56), async () => {
+    for (const sample of ['true', 1, 0, null, [], {}]) {
+      const { status, code, json } = await ask('/quotes', { body: { ...good, sample } })
+      expect([sample, status, code, json.error.param]).toEqual([sample, ...invalid('sample')])
+    }
+    for (const sample of ['1', 'yes', 'TRUE', ' true']) {
+      const { status, code, json } = await ask(
+        `/quotes?${new URLSearchParams({ service, sample })}`,
+        { body: 'phone\n+12127365000\n', headers: { 'content-type': 'text/csv' } })
+      expect([sample, status, code, json.error.param]).toEqual([sample, ...invalid('sample')])
+    }
+    for (const path of ['/jobs', '/verifications']) {
+      const { status, code, json } = await ask(path, { body: { ...free, sample: true } })
+      expect([path, status, code, json.error.param]).toEqual([path, ...invalid('sample')])
+    }
+  })
+
+  it(row(57), async () => {
+    const key = shared().environment.keys.test
+    const dated = (date: string) => [`reassigned_number:${date}`]
+    const shapes = ['line_status', 1, true, {}, [1], [null], [['line_status']]]
+    const texts = ['', 'LINE_STATUS', ' line_status', 'line_status\u0000', '__proto__',
+      'constructor', 'x'.repeat(100_000), 'line_status:2026-01-31', 'reassigned_number',
+      'reassigned_number:', 'reassigned_number:2026-1-31', 'reassigned_number:٢٠٢٦-٠١-٣١',
+      'reassigned_number:2026-01-31\n'].map(text => [text])
+    const days = ['9999-12-31', '2026-02-30', '2026-13-01', '0000-00-00', '2025-02-29'].map(dated)
+    const twice = [['sim_swap', 'sim_swap'], [...dated('2026-01-01'), ...dated('2026-01-02')],
+      Array(1_000).fill('sim_swap')]
+    for (const options of [...shapes, ...texts, ...days, ...twice]) {
+      const [status, code, param] = await refusal({ ...good, options }, { key })
+      expect([options, status, code, String(param).replace(/\[\d+\]$/, '')])
+        .toEqual([options, ...invalid('options')])
+    }
+    // Without a price there is none, and other services have none.
+    expect(await refusal({ ...good, options: ['sim_swap'] })).toEqual(invalid('options'))
+    const mail = { service: 'email-validation', inputs: ['x'], options: ['sim_swap'] }
+    expect(await refusal(mail, { key })).toEqual(invalid('options'))
+    const file = async (options: string) => {
+      const { status, code, json } = await ask(
+        `/jobs?${new URLSearchParams({ service, options })}`,
+        { key, body: 'phone\n+12127365000\n', headers: { 'content-type': 'text/csv' } })
+      return [status, code, String(json.error.param).replace(/\[\d+\]$/, '')]
+    }
+    for (const options of [',', 'sim_swap,', 'sim_swap;line_status', 'sim_swap,sim_swap']) {
+      expect([options, ...await file(options)]).toEqual([options, ...invalid('options')])
     }
   })
 

@@ -98,6 +98,10 @@ export const ROWS: Readonly<Record<number, Row>> = {
   53: here('a deadline that is no whole number of seconds from a minute to two days is 400'),
   54: here('an id that is no text, over 128 characters or with control characters is 400, named'),
   55: here('100,000 ids of 128 characters are accepted, and objects of many shapes 400 at once'),
+  56: here('a sample that is no boolean is 400, and is for quotes only'),
+  57: here('options that are no list, of another service, twice, or of a day to come are 400'),
+  58: here('a preview of no file, of a file that is no text, or with options of jobs is refused'),
+  59: here('provisional but true, and a cursor or event id that was never given out, are 400'),
 }
 
 /** The name of a test, of the row that it proves. */
