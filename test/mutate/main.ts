@@ -20,6 +20,9 @@ const ON_REDIS = [
   'money', 'settle',
 ]
 
+/** JSON has no infinity. */
+const UNLIMITED_MS = Number.MAX_SAFE_INTEGER
+
 type Score = { readonly score: number, readonly mutants: number }
 
 const command = new Command('mutate')
@@ -106,7 +109,7 @@ async function mutate (
   const mutants = all.filter(({ id }) => reached.has(id) || !fixed.has(id))
   for (const file of slowFiles) {
     const only = missedOf({ mutants, tests }).map(({ id }) => id).filter(id => reached.has(id))
-    const again = await runTestFile(folder, file, { maxMs: Infinity, only },
+    const again = await runTestFile(folder, file, { maxMs: UNLIMITED_MS, only },
       line => console.error(line))
     for (const [index, test] of tests.entries()) {
       if (test.file !== file || !test.isSlow) continue
