@@ -267,7 +267,7 @@ describe('a file', () => {
     const [download] = await Promise.all([
       page.waitForEvent('download'), page.getByRole('link', { name: 'Download Excel' }).click(),
     ])
-    expect(download.suggestedFilename()).toMatch(/^job_\w+\.xlsx$/)
+    expect(download.suggestedFilename()).toBe('people.verified.xlsx')
     expect(readFileSync(await download.path()).subarray(0, 2).toString()).toBe('PK')
     await page.goto('/test/upload')
     await page.getByLabel('File', { exact: true }).setInputFiles({
@@ -310,9 +310,11 @@ describe('a file', () => {
     const [download] = await Promise.all([
       page.waitForEvent('download'), page.keyboard.press('Enter'),
     ])
-    expect(download.suggestedFilename()).toBe(`${jobId}.csv`)
+    expect(download.suggestedFilename()).toBe('people.verified.csv')
     const file = readFileSync(await download.path(), 'utf8')
-    const text = await environment.live.results(jobId, { safe: 'spreadsheet' })
+    const text = await environment.live.results(jobId, {
+      safe: 'spreadsheet', delimiter: 'semicolon',
+    })
     expect(file).toBe(`\ufeff${text}`)
     expect(file).toContain("'=1+1")
   })
@@ -327,13 +329,13 @@ describe('a file', () => {
     await expect.poll(() => rows('Results').count()).toBe(2)
     await choices.getByRole('link', { name: 'All' }).click()
     await expect.poll(() => rows('Results').count()).toBe(100)
-    const sort = page.getByRole('button', { name: 'row', exact: true })
+    const sort = page.getByRole('button', { name: 'Row', exact: true })
     await sort.press('Enter')
     await sort.press('Enter')
     expect(await rows('Results').first().locator('td').first().textContent()).toBe('100')
     expect(await violationsOf(page)).toEqual([])
     // The first press sorts up, the second down.
-    expect(await page.locator('th[aria-sort=descending]').textContent()).toBe('row')
+    expect(await page.locator('th[aria-sort=descending]').textContent()).toBe('Row')
   })
 
   it('has its event resent', async () => {
