@@ -413,18 +413,23 @@ function previewTable (
 }
 
 function rowTable (rows: readonly ResultRow[], options: { readonly isSortable?: boolean } = {}) {
-  // Omits columns that are blank in every row.
-  const columns = PREVIEW_COLUMNS.filter(name => rows.some(row => (row[name] ?? '') !== ''))
+  // Omits columns that are blank in every row, or as the input.
+  const columns = PREVIEW_COLUMNS.filter(name => name === 'input' ||
+    rows.some(row => (row[name] ?? '') !== '' && row[name] !== row['input']))
   return table('Results', rows, columns.map(name => ({
-    text: name.replace('_', ' '),
+    text: `${name.charAt(0).toUpperCase()}${name.slice(1).replace('_', ' ')}`,
     isNumber: name === 'row' || name === 'confidence',
     cell: (row: ResultRow) => {
       const text = String(row[name] ?? '')
       if (name === 'source' && isByPlan(row)) return PLAN_SOURCES[text] ?? text
-      return name === 'status' ? badge(text, TONES[text] ?? 'muted') : text
+      if (name === 'status') return badge(text, TONES[text] ?? 'muted')
+      return IN_WORDS.has(name) ? text.replaceAll('_', ' ') : text
     },
   })), options)
 }
+
+/** Columns of codes, which people read as words. */
+const IN_WORDS: ReadonlySet<string> = new Set(['reason', 'line_type'])
 
 const PLAN_SOURCES: Readonly<Record<string, string>> = {
   live: 'by numbering plan', cache: 'by numbering plan (cache)',

@@ -20,7 +20,7 @@ type Change = NonNullable<ListFileQuery['action']>
 
 /** What people may do with entries. */
 const CHANGES: readonly (readonly [action: Change, text: string])[] = [
-  ['suppress', 'Suppress: never return them as valid'],
+  ['suppress', 'Suppress: never as valid'],
   ['block', 'Block: treat them as invalid'],
   ['allow', 'Allow: treat them as valid'],
   ['remove', 'Remove them from the lists'],

@@ -247,10 +247,10 @@ function choices (services: readonly Service[]): Html {
       <label>Service <select name="service">${services.map(({ slug, inputKind, priceMicros }) =>
         html`<option value="${slug}" data-kind="${inputKind}">${slug} (${money(priceMicros)} per
           row)</option>`)}</select></label>
-      <label>Country ${select('country', '', COUNTRIES)}</label>
+      <div><label>Country ${select('country', '', COUNTRIES)}</label>
+        <p class="hint">Of the numbers that have no country code.</p></div>
     </div>
     <p class="hint" id="reason" role="status"></p>
-    <p class="hint">The country of numbers that have no country code.</p>
     ${services.filter(({ options }) => options.length > 0).map(optionChoices)}
     <p class="notice warn" id="national" role="status" hidden><span></span> Choose their country:
       without it they end as not readable. <button class="button quiet" type="button"

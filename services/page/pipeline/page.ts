@@ -143,7 +143,7 @@ function healthText (
       ? 'No metrics endpoint is configured: set METRICS_TARGETS or METRICS_TARGETS_FILE.'
       : unreachable > 0
         ? `${unreachable} of ${targets} processes do not answer.`
-        : `All ${targets} processes answer.`,
+        : targets === 1 ? 'The process answers.' : `All ${targets} processes answer.`,
     paused.length > 0 && `Paused by operators: ${paused.join(', ')}.`,
     tenantsWaiting > 0 &&
       `The money of ${waiting} is locked until ledger has compared it with the journal.`,

@@ -7,6 +7,11 @@ const root = document.documentElement
 const charts = []
 
 const integers = new Intl.NumberFormat('en-US')
+const shortDay = new Intl.DateTimeFormat('en-GB', {
+  day: 'numeric', month: 'short', timeZone: 'UTC',
+})
+/** Pixels of the width of a day's name, with space around it. */
+const DAY_WIDTH = 64
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact' })
 const dollars = new Intl.NumberFormat('en-US', {
   style: 'currency', currency: 'USD', minimumFractionDigits: 4,
@@ -28,6 +33,7 @@ function drawAll () {
 }
 
 function draw (canvas) {
+  Chart.defaults.font.family = getComputedStyle(document.body).fontFamily
   const { unit, days, series } = JSON.parse(canvas.dataset.chart)
   const { whole, axis } = FORMATS[unit]
   return new Chart(canvas, {
@@ -43,12 +49,22 @@ function draw (canvas) {
       maintainAspectRatio: false,
       interaction: { mode: 'index', intersect: false },
       color: () => color('--text'),
-      font: { family: getComputedStyle(document.body).fontFamily },
       scales: {
         x: {
           stacked: true,
           grid: { display: false },
-          ticks: { color: () => color('--text-soft'), maxRotation: 0, autoSkipPadding: 16 },
+          ticks: {
+            color: () => color('--text-soft'),
+            maxRotation: 0,
+            autoSkip: false,
+            // Counted from the last day, which is always named.
+            callback (value, index) {
+              const step = Math.ceil(days.length * DAY_WIDTH / this.chart.width)
+              return (days.length - 1 - index) % step === 0
+                ? shortDay.format(new Date(days[index]))
+                : ''
+            },
+          },
         },
         y: {
           stacked: true,

@@ -182,9 +182,9 @@ describe('the page of a job', () => {
     const { body } = await get(path)
     expect(body).toContain('&lt;i&gt;')
     expect(body).toContain('<span class="badge good">valid</span>')
-    expect(body).toMatch(/<th scope="col" class="number"><button [^>]+>confidence</)
-    expect(body).toContain('>carrier<')
-    expect(body).not.toContain('>reason<')
+    expect(body).toMatch(/<th scope="col" class="number"><button [^>]+>Confidence</)
+    expect(body).toContain('>Carrier<')
+    expect(body).not.toMatch(/<button [^>]+>Reason</)
     const files = (text: string) =>
       [...text.matchAll(/href="\/live\/jobs\/job_1\/(\w+\.(?:csv|xlsx)[^"]*)"/g)]
         .map(([, file]) => file)
@@ -195,6 +195,16 @@ describe('the page of a job', () => {
         'valid.csv?join=original', 'results.csv?join=original', 'results.xlsx?join=original',
         'results.csv',
       ])
+  })
+
+  it('shows codes as words, and no column that only repeats the input', async () => {
+    const data = ['+4930901820', '030 901820'].map((input, at) => ({
+      row: at + 1, input, e164: '+4930901820', email: input, reason: 'assigned_range',
+    }))
+    const { body } = await (await browse({ ...done(), resultsPage: { data } })).get(path)
+    expect(body).toContain('>E164<')
+    expect(body).toContain('<td>assigned range</td>')
+    expect(body).not.toContain('>Email<')
   })
 
   it('is shown without results when these are deleted or erased', async () => {

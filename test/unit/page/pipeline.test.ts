@@ -98,7 +98,7 @@ describe('the figures of the pipeline', () => {
   it('count no work for a process whose counters restarted', async () => {
     const { after } = await watch({ a: metrics({ rows: 900 }) })
     expect((await after(2_000, { a: metrics({ rows: 3 }) })).texts)
-      .toMatchObject({ health: 'All 1 processes answer.', 'done-normalize': '0 rows/s' })
+      .toMatchObject({ health: 'The process answers.', 'done-normalize': '0 rows/s' })
   })
 
   it('are read at most every two seconds, and are averages of the last twenty', async () => {
