@@ -71,7 +71,7 @@ export const LONGEST = [
 ]
 const BROWSER = [
   'test/e2e/page.test.ts', 'test/e2e/lists-page.test.ts', 'test/e2e/sign-in-page.test.ts',
-  'test/e2e/reference-page.test.ts',
+  'test/e2e/journeys-page.test.ts', 'test/e2e/reference-page.test.ts',
 ]
 const SCHEMATHESIS = ['test/e2e/schemathesis.test.ts']
 const AWS_KMS = ['test/integration/root-keys/aws-kms.test.ts']
