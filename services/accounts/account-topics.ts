@@ -136,8 +136,12 @@ export async function shipAccounts (
   })
   for (;;) {
     const names = await redis.srandmember(ACCOUNTS_OUTBOX_KEY, BATCH_RECORDS)
-    const accounts = await Promise.all(names.map(async name =>
-      toAccount(name, await redis.hgetall(accountKey(name)))))
+    const accounts = await Promise.all(names.map(async (name): Promise<Account> => {
+      const stored = await redis.hgetall(accountKey(name))
+      const fields = Object.entries(stored).filter(([field]) => !LOCAL_FIELDS.has(field))
+        .map(([field, value]) => ({ name: field, value }))
+      return { name, revision: Number(stored['revision'] ?? 0), fields }
+    }))
     // After they were read: no account in the topic lacks a key there that it has in Redis.
     await shipOrganizationKeys(deps, signal)
     if (names.length === 0) break
@@ -201,12 +205,6 @@ async function withoutKeys (
     lacking.push(...missing.flat())
   }
   return lacking
-}
-
-function toAccount (name: string, stored: Readonly<Record<string, string>>): Account {
-  const fields = Object.entries(stored).filter(([field]) => !LOCAL_FIELDS.has(field))
-    .map(([field, value]) => ({ name: field, value }))
-  return { name, revision: Number(stored['revision'] ?? 0), fields }
 }
 
 /**

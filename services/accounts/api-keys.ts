@@ -111,7 +111,15 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
     revoke: (orgId: string, keyId: string) => revokeKey(deps, orgId, keyId),
 
     /** Revokes all keys of an erased organization, and forgets their names and creators. */
-    revokeAll: (orgId: string) => revokeAllKeys(deps, orgId),
+    async revokeAll (orgId: string): Promise<void> {
+      const { store, records } = deps
+      for (const { hash, revokedAtMs, name, createdBy } of await store.list(orgId)) {
+        if (revokedAtMs !== 0 && name === '' && createdBy === '') continue
+        const revokedAt = String(revokedAtMs || now())
+        await store.change(hash, { revokedAt, name: '', createdBy: '' })
+        records.delete(hash)
+      }
+    },
 
     /**
      * Finds the owner of a secret that came from an address. All keys of an erased organization are
@@ -288,14 +296,6 @@ async function rollKey (
   })
   deps.records.delete(old.hash)
   return { ...fresh, oldExpiresAtMs }
-}
-
-async function revokeAllKeys ({ store, records, now }: KeyDeps, orgId: string): Promise<void> {
-  for (const { hash, revokedAtMs, name, createdBy } of await store.list(orgId)) {
-    if (revokedAtMs !== 0 && name === '' && createdBy === '') continue
-    await store.change(hash, { revokedAt: String(revokedAtMs || now()), name: '', createdBy: '' })
-    records.delete(hash)
-  }
 }
 
 function recordUse (

@@ -30,15 +30,14 @@ export function createDeliverStage (deps: DeliverDeps): Stage<'deliver'> {
     name: 'deliver',
     batch: deps.batch,
     decide: async messages => {
-      const found = await Promise.all(messages.map(async message => {
+      const deliveries = (await Promise.all(messages.map(async message => {
         const { traceparent } = message.raw.headers
-        const deliveries = await deliveriesOf(deps, message)
-        return deliveries.map(it => ({ ...it, ...traceparent && { traceparent } }))
-      }))
-      const wanted = found.flat()
-      await Promise.all(wanted.map(delivery => deps.deliveries.put(delivery)))
+        const ofMessage = await deliveriesOf(deps, message)
+        return ofMessage.map(delivery => ({ ...delivery, ...traceparent && { traceparent } }))
+      }))).flat()
+      await Promise.all(deliveries.map(delivery => deps.deliveries.put(delivery)))
       failpoint('deliver.put')
-      if (wanted.length > 0) deps.wake()
+      if (deliveries.length > 0) deps.wake()
       return [{ completes: messages, emits: [] }]
     },
     resolveDead: async () => [],
@@ -80,15 +79,10 @@ async function deliveriesOfEnd (
       `the status "${status}"; check which stage wrote this message`)
   }
   const event = { tenant, job, type }
-  const webhookUrl = await webhookUrlOf(deps, { tenant, job, header })
-  const own = webhookUrl === '' ? [] : [{ ...event, to: { webhookUrl } }]
-  return [...own, ...await toEndpoints(deps, event, endedAt)]
-}
-
-async function webhookUrlOf (
-  { keys }: DeliverDeps, { tenant, job, header }: Pick<Settled, 'tenant' | 'job' | 'header'>
-): Promise<string> {
-  if (header === null) return ''
-  const key = await keys.get(tenant, job)
-  return key === undefined ? '' : openHeader(key, { tenant, job }, header).webhookUrl
+  const key = header === null ? undefined : await deps.keys.get(tenant, job)
+  const webhookUrl = header === null || key === undefined
+    ? ''
+    : openHeader(key, { tenant, job }, header).webhookUrl
+  const toJob = webhookUrl === '' ? [] : [{ ...event, to: { webhookUrl } }]
+  return [...toJob, ...await toEndpoints(deps, event, endedAt)]
 }

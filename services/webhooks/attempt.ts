@@ -124,9 +124,7 @@ async function sendEvent (
     ? { metadata: {}, webhookUrl: '' }
     : openHeader(key, { tenant: claim.tenant, job: claim.job }, job.header)
   const { event: id, endpoint } = partsOfDelivery(claim.event)
-  const target = endpoint === ''
-    ? await targetOfJob(deps, claim, header)
-    : await targetOfEndpoint(deps, claim, endpoint)
+  const target = await findTarget(deps, claim, { endpoint, header })
   if ('answer' in target) return target
   const waitMs = deps.takeToken(target.url)
   if (waitMs > 0) return { waitMs }
@@ -148,19 +146,19 @@ async function sendEvent (
 /** Where an event goes, and the secrets that sign it. */
 type Target = { readonly url: string, readonly secrets: readonly string[] }
 
-async function targetOfJob (
-  { secrets }: AttemptDeps, { tenant }: DeliveryClaim, { webhookUrl: url }: JobHeader
+/** The endpoint of an event, or the address of its job if it has none. */
+async function findTarget (
+  deps: AttemptDeps, { tenant }: DeliveryClaim,
+  { endpoint: id, header }: { readonly endpoint: string, readonly header: JobHeader }
 ): Promise<Target | Sent> {
-  if (url === '') return ERASED
-  return { url, secrets: await activeOrFirst(secrets, partsOf(tenant).orgId) }
-}
-
-async function targetOfEndpoint (
-  { endpoints, clock }: AttemptDeps, { tenant }: DeliveryClaim, id: string
-): Promise<Target | Sent> {
-  const endpoint = await endpoints.current(tenant, id)
+  if (id === '') {
+    const url = header.webhookUrl
+    if (url === '') return ERASED
+    return { url, secrets: await activeOrFirst(deps.secrets, partsOf(tenant).orgId) }
+  }
+  const endpoint = await deps.endpoints.current(tenant, id)
   if (endpoint?.enabled !== true) return REMOVED
-  return { url: endpoint.url, secrets: activeSecrets(endpoint, clock.now()) }
+  return { url: endpoint.url, secrets: activeSecrets(endpoint, deps.clock.now()) }
 }
 
 /** Records the attempt as a span; the receiver gets no trace headers. */

@@ -232,14 +232,10 @@ function claimOf (fields: readonly string[], token: string): DeliveryClaim {
 function argumentsOf (delivery: WebhookDelivery) {
   const { tenant, job, type, tenth, to } = delivery
   const event = deliveryIdOf(eventIdOf(job, type, tenth), 'endpoint' in to ? to.endpoint : '')
-  return { event, tenant, job, type, receiver: receiverOf(delivery) }
-}
-
-/**
- * Receivers are the hosts of each tenant, and its endpoints; a digest, so that Redis has no
- * readable host.
- */
-function receiverOf ({ tenant, to }: WebhookDelivery): string {
+  // Receivers are the hosts of each tenant, and its endpoints; a digest, so that Redis has no
+  // readable host.
   const name = 'endpoint' in to ? to.endpoint : new URL(to.webhookUrl).host
-  return createHash('sha256').update(`${tenant}\n${name}`).digest('base64url').slice(0, 22)
+  const receiver =
+    createHash('sha256').update(`${tenant}\n${name}`).digest('base64url').slice(0, 22)
+  return { event, tenant, job, type, receiver }
 }

@@ -134,14 +134,6 @@ export function activeSecrets (
   return secretBeforeUntilMs > nowMs ? [secret, secretBefore] : [secret]
 }
 
-/** The subscriptions of endpoints: the types that each enabled one receives. */
-function eventSubscriptionsOf (list: List): readonly EventSubscription[] {
-  return list.filter(({ enabled }) => enabled).map(({ id, events }) => ({
-    endpoint: id,
-    events: EVENT_TYPES.filter(type => events.includes('*') || events.includes(type)),
-  }))
-}
-
 /** The same reads; a result is used for as long as an account may be, from before its read on. */
 function cachedReads<T> (
   read: (name: string) => Promise<T>,
@@ -187,9 +179,14 @@ function createEdit ({ records, keys, sleep }: EditDeps) {
       if (edited === undefined) return undefined
       const content = Buffer.from(JSON.stringify(edited.list))
       const wrapped = await keys.wrap(orgId, content, bindingOf(tenant))
+      const subscriptions: readonly EventSubscription[] = edited.list
+        .filter(({ enabled }) => enabled).map(({ id, events }) => ({
+          endpoint: id,
+          events: EVENT_TYPES.filter(type => events.includes('*') || events.includes(type)),
+        }))
       const fields = {
         [endpointsField(mode)]: wrapped.toString('base64'),
-        [subscriptionsField(mode)]: JSON.stringify(eventSubscriptionsOf(edited.list)),
+        [subscriptionsField(mode)]: JSON.stringify(subscriptions),
       }
       if (!await records.change({ name: keyOf(orgId), from: revision, fields })) continue
       await sleep(ACCOUNTS_CACHE_MS)

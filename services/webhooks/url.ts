@@ -31,8 +31,11 @@ const PRIVATE_SUFFIXES = [
  */
 export function webhookUrlError (text: string, rules: WebhookRules): string | undefined {
   if (text.length > MAX_CHARACTERS) return `It is longer than ${MAX_CHARACTERS} characters.`
-  // URL parsers drop or encode such characters, so two parsers might see two addresses.
-  if (/[^!-~]/.test(withoutLetters(text)) || text.includes('\\')) {
+  // URL parsers drop or encode such characters, so two parsers might see two addresses. Only an
+  // internationalized host may have other letters.
+  const host = authorityOf(text)
+  const withoutLetters = text.replace(host, host.replace(/[^\P{L}!-~]|[^\P{M}!-~]/gu, ''))
+  if (/[^!-~]/.test(withoutLetters) || text.includes('\\')) {
     return 'It has characters that must be encoded.'
   }
   // Parsers disagree about `https:example.com` and `https:///example.com`.
@@ -41,7 +44,7 @@ export function webhookUrlError (text: string, rules: WebhookRules): string | un
   if (url === undefined) return 'It is not an absolute URL.'
   const schemes = rules.allowHttp ? ['https:', 'http:'] : ['https:']
   if (!schemes.includes(url.protocol)) return 'It does not begin with https://.'
-  if (url.username !== '' || url.password !== '' || authorityOf(text).includes('@')) {
+  if (url.username !== '' || url.password !== '' || host.includes('@')) {
     return 'It holds a user name or password.'
   }
   if (!isAllowedHost(url.hostname, rules)) {
@@ -57,12 +60,6 @@ export function webhookUrlError (text: string, rules: WebhookRules): string | un
 /** The same URL in ASCII, with the host as punycode (RFC 3492). */
 export function asciiUrlOf (text: string): string {
   return /[^!-~]/.test(text) ? new URL(text).href : text
-}
-
-/** The text without the letters of an internationalized host. */
-function withoutLetters (text: string): string {
-  const host = authorityOf(text)
-  return text.replace(host, host.replace(/[^\P{L}!-~]|[^\P{M}!-~]/gu, ''))
 }
 
 /** A receiver on this machine, which only development allows, may have any port. */

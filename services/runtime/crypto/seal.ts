@@ -33,7 +33,13 @@ const BUFFER_BYTES = { compressed: 48 * 1024, plain: 96 * 1024 } as const
  * ciphertext. The nonce is never derived, because a redelivered message may contain other rows.
  */
 export function seal (key: Buffer, binding: Binding, plain: Buffer): Buffer {
-  const compressed = pack(plain)
+  // A compressor takes more time to create than to encrypt a small content, which shrinks little.
+  const compressed = plain.length < COMPRESSED_FROM_BYTES
+    ? rawFrame(plain)
+    : zstdCompressSync(plain, {
+      params: { [constants.ZSTD_c_compressionLevel]: COMPRESSION_LEVEL },
+      chunkSize: BUFFER_BYTES.compressed,
+    })
   const sealed = sealPlain(key, binding, compressed)
   detachBuffer(compressed)
   return sealed
@@ -72,13 +78,6 @@ export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buff
     throw new SealError('decryption failed: wrong key, wrong additional authenticated data, or ' +
       'modified bytes', { cause })
   }
-}
-
-/** A compressor takes more time to create than to encrypt a small content, which shrinks little. */
-function pack (plain: Buffer): Buffer {
-  if (plain.length < COMPRESSED_FROM_BYTES) return rawFrame(plain)
-  const params = { [constants.ZSTD_c_compressionLevel]: COMPRESSION_LEVEL }
-  return zstdCompressSync(plain, { params, chunkSize: BUFFER_BYTES.compressed })
 }
 
 /**

@@ -147,8 +147,13 @@ async function boundsOf (
 ): Promise<readonly Bounds[]> {
   const all = await admin.fetchTopicOffsets(topic)
   const wanted = await only?.(admin) ?? new Set(all.map(({ partition }) => partition))
-  const offsetsFrom = (ms: number | undefined) =>
-    ms === undefined ? undefined : offsetsAt(admin, topic, ms)
+  /** By partition, the offset of the first message with this timestamp or a later one, if any. */
+  const offsetsFrom = async (ms: number | undefined) => {
+    if (ms === undefined) return undefined
+    const offsets = await admin.fetchTopicOffsetsByTimestamp(topic, ms)
+    return new Map(offsets.map(({ partition, offset }) => [partition, BigInt(offset)] as const)
+      .filter(([, offset]) => offset >= 0n))
+  }
   const starts = await offsetsFrom(sinceMs && sinceMs - CLOCK_SKEW_MS)
   const ends = await offsetsFrom(untilMs)
   return all.filter(({ partition }) => wanted.has(partition)).map(({ partition, low, high }) => {
@@ -159,15 +164,6 @@ async function boundsOf (
       (lowest, offset) => offset < lowest ? offset : lowest, requested[0] ?? 0n)
     return { partition, start: start < BigInt(low) ? BigInt(low) : start, end }
   })
-}
-
-/** By partition, the offset of the first message with this timestamp or a later one, if any. */
-async function offsetsAt (
-  admin: Admin, topic: string, ms: number
-): Promise<ReadonlyMap<number, bigint>> {
-  const found = await admin.fetchTopicOffsetsByTimestamp(topic, ms)
-  return new Map(found.map(({ partition, offset }) => [partition, BigInt(offset)] as const)
-    .filter(([, offset]) => offset >= 0n))
 }
 
 /** Reads with a consumer of a temporary group: kafkajs has no other way to read a topic. */

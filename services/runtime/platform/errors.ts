@@ -88,7 +88,7 @@ export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean
   const isKafka = name.startsWith('KafkaJS') &&
     (name === 'KafkaJSNumberOfRetriesExceeded' || KAFKA_NAMES.has(name) || isDenial(type) ||
       KAFKA_SIGN_IN.test(type) || ('retriable' in error && error.retriable === true))
-  const isClickhouse = 'type' in error && isStoreFailure(code)
+  const isClickhouse = 'type' in error && /^\d+$/.test(code) && !STATEMENT_ERROR_CODES.has(Number(code))
   if (isNetwork || isRedis || isKafka || isClickhouse) return true
   const inner: readonly unknown[] = error instanceof AggregateError ? error.errors : []
   return [error.cause, ...inner].some(cause => isInfrastructure(cause, depth - 1))
@@ -238,13 +238,9 @@ const STATEMENT_ERRORS = {
   UNKNOWN_ELEMENT_OF_ENUM: 691,
 } as const
 
-const STATEMENT_ERROR_CODES: ReadonlySet<number> = new Set(Object.values(STATEMENT_ERRORS))
-
 /**
- * Whether a code means that the store is broken, full, overloaded or not ready. Every code does
- * that is not known as an error of the statement, codes of future versions included: retrying until
- * the store works loses nothing, while a statement dropped for a failure of the store is lost.
+ * Every other code, those of future versions included, means that the store is broken, full,
+ * overloaded or not ready: retrying until it works loses nothing, while a statement dropped for a
+ * failure of the store is lost.
  */
-function isStoreFailure (code: string): boolean {
-  return /^\d+$/.test(code) && !STATEMENT_ERROR_CODES.has(Number(code))
-}
+const STATEMENT_ERROR_CODES: ReadonlySet<number> = new Set(Object.values(STATEMENT_ERRORS))

@@ -24,9 +24,12 @@ export function createTokenBuckets (
   const fill = (name: string, buckets: readonly Bucket[]): Filled => {
     const atMs = now()
     const last = filled.get(name)
+    const elapsedMs = atMs - (last?.atMs ?? atMs)
     const levels = buckets.map((bucket, at) => {
-      const { tokens = bucket.capacity } = last?.levels[at] ?? {}
-      return flowIn({ bucket, tokens }, atMs - (last?.atMs ?? atMs))
+      const { capacity, seconds } = bucket
+      const { tokens = capacity } = last?.levels[at] ?? {}
+      const perMicro = capacity / (seconds * 1_000_000)
+      return { bucket, tokens: Math.min(tokens + elapsedMs * 1_000 * perMicro, capacity) }
     })
     return { atMs, levels }
   }
@@ -49,12 +52,6 @@ export function createTokenBuckets (
     },
     levels: (name: string, buckets: readonly Bucket[]) => fill(name, buckets).levels,
   }
-}
-
-function flowIn ({ bucket, tokens }: Level, elapsedMs: number): Level {
-  const { capacity, seconds } = bucket
-  const perMicro = capacity / (seconds * 1_000_000)
-  return { bucket, tokens: Math.min(tokens + elapsedMs * 1_000 * perMicro, capacity) }
 }
 
 /** Seconds until a bucket has so many tokens. */

@@ -23,7 +23,12 @@ const FAILED = 2
 
 /** Runs a command. A failure that the user can fix is shown without a stack. */
 export async function runCommand (program: Pick<Command, 'parseAsync'>): Promise<void> {
-  ignoreClosedPipe()
+  // A program ends its work when the reader of its output, such as `head`, closes the pipe.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error
+    })
+  }
   try {
     await program.parseAsync()
   } catch (error) {
@@ -31,15 +36,6 @@ export async function runCommand (program: Pick<Command, 'parseAsync'>): Promise
     const isPrinted = error instanceof CommanderError
     if (!isPrinted) process.stderr.write(`${explanationOf(error)}\n`)
     process.exitCode = isPrinted && error.exitCode === 0 ? 0 : FAILED
-  }
-}
-
-/** Lets a program end its work when the reader of its output, such as `head`, closes the pipe. */
-function ignoreClosedPipe (): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
-    })
   }
 }
 

@@ -86,7 +86,11 @@ export async function runServices<F extends TProperties> (
   const server = await serveHealth({
     host: HOST_METRICS, port: PORT_METRICS, ready, metrics, log,
   })
-  closers.push(() => closeServer(server))
+  closers.push(() => new Promise<void>(resolve => {
+    server.close(() => resolve())
+    // Idle connections too, so that a keep-alive scraper does not delay the stop.
+    server.closeAllConnections()
+  }))
   const onStop = (close: () => unknown) => { closers.push(close) }
   const context = { name, log, metrics, fatal, hasFailed: () => hasFailed, onStop }
   const share = createShare(context)
@@ -237,12 +241,4 @@ async function serveHealth (
   log.info({ port: await listenAt(server, { host, port }, 'PORT_METRICS') },
     'health server started')
   return server
-}
-
-/** Closes idle connections too, so that a keep-alive scraper does not delay the stop. */
-function closeServer (server: Server): Promise<void> {
-  return new Promise(resolve => {
-    server.close(() => resolve())
-    server.closeAllConnections()
-  })
 }

@@ -29,7 +29,8 @@ export function awsKmsRootKey (entry: RootKeyEntry, timeoutMs: number): RootKey 
     const abortSignal = AbortSignal.timeout(timeoutMs)
     try {
       const sent = connected.then(kms => call(kms, { abortSignal }))
-      return await Promise.race([sent, rejectWith(abortSignal)])
+      const timeout = once(abortSignal, 'abort').then(() => abortSignal.throwIfAborted() as never)
+      return await Promise.race([sent, timeout])
     } catch (error) {
       // The SDK waits forever for credentials whose source hangs, in later calls too.
       if (abortSignal.aborted) connected = undefined
@@ -54,11 +55,6 @@ export function awsKmsRootKey (entry: RootKeyEntry, timeoutMs: number): RootKey 
 
 type Call<T> = (kms: KMS, options: { readonly abortSignal: AbortSignal }) => Promise<T>
 type Failing = RootKeyEntry & { readonly timeoutMs: number }
-
-async function rejectWith (signal: AbortSignal): Promise<never> {
-  await once(signal, 'abort')
-  return signal.throwIfAborted() as never
-}
 
 /** The same memory, so that clearing the result leaves no copy of a key. */
 function bytesOf (bytes: Uint8Array | undefined, entry: RootKeyEntry): Buffer {
