@@ -1,10 +1,11 @@
-import { createHmac, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { domainToASCII } from 'node:url'
 import { LRUCache } from 'lru-cache'
 import {
   ENTRY_KINDS, LIST_ACTIONS, type ListAction, MAX_LIST_ENTRIES,
 } from '../../schemas/api/contact-lists.ts'
 import type { ContactListChange } from '../../schemas/types.ts'
+import { createShortMac, type ShortMac } from '../runtime/crypto/short-mac.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
@@ -109,7 +110,7 @@ async function parseEntries (
   const faults: EntryFault[] = []
   let faultCount = 0
   for (const [index, { text, kind }] of texts.entries()) {
-    if (index % ENTRIES_OF_CHANGE === 0) await yieldToEventLoop('bulk', orgId)
+    if (index % ENTRIES_OF_CALL === 0) await yieldToEventLoop('bulk', orgId)
     const entry = parseEntry(kind === undefined ? text : completed(text.trim(), kind))
     const isWanted = kind === undefined || (entry !== undefined && kindOf(entry) === kind)
     if (entry !== undefined && isWanted) {
@@ -165,22 +166,29 @@ function entryOfContact (contact: string): Entry {
   return { shape: 'address', value: addressOf(contact.slice(0, at), contact.slice(at + 1)) }
 }
 
-/** The entries that decide about one, the most specific first, of the shapes that lists have. */
-function entriesFor ({ shape, value }: Entry, shapes: ReadonlySet<string>): readonly Entry[] {
-  const [kind = ''] = shape.split(':')
+/** The names of the entries that decide about one, the most specific first. */
+function namesFor ({ shape, value }: Entry, { shapes, lengths }: Lists): readonly string[] {
+  if (value === '') return []
+  const [kind = ''] = shape.split(':', 1)
   const isPhone = kind === 'number' || kind === 'prefix'
-  const isWhole = kind === 'number' || kind === 'address'
-  const labels = isPhone ? [] : value.slice(value.lastIndexOf('@') + 1).split('.')
   const general = isPhone ? 'prefix' : kind === 'mx' ? 'mx' : 'domain'
-  const entries = isWhole && shapes.has(shape) ? [{ shape, value }] : []
-  for (let length = isPhone ? value.length : labels.length; length > 0; length--) {
-    const wider = `${general}:${length}`
-    if (!shapes.has(wider)) continue
-    entries.push({
-      shape: wider, value: isPhone ? value.slice(0, length) : labels.slice(-length).join('.'),
-    })
+  const names = kind === shape && shapes.has(shape) ? [nameOf({ shape, value })] : []
+  const wider = lengths.get(general) ?? []
+  if (wider.length === 0) return names
+  const labels = isPhone ? [] : value.slice(value.lastIndexOf('@') + 1).split('.')
+  for (const length of wider) {
+    if (length > (isPhone ? value.length : labels.length)) continue
+    const part = isPhone ? value.slice(0, length) : labels.slice(-length).join('.')
+    names.push(nameOf({ shape: `${general}:${length}`, value: part }))
   }
-  return entries
+  return names
+}
+
+/** The numbers of characters or labels in shapes, by kind, the most specific first. */
+function lengthsIn (shapes: ReadonlySet<string>): ReadonlyMap<string, readonly number[]> {
+  const general = [...shapes].filter(shape => shape.includes(':')).map(shape => shape.split(':'))
+  return new Map([...Map.groupBy(general, ([kind = '']) => kind)].map(([kind, same]) =>
+    [kind, same.map(([, length]) => Number(length)).sort((a, b) => b - a)]))
 }
 
 /** The name of the record with the key of an organization's lists and the shapes of its entries. */
@@ -192,15 +200,12 @@ const DIGEST_BYTES = 12
 /** Digests are spread over so many hashes, so that Redis stores each in its compact form. */
 const BUCKETS = 4_096
 const bucketsOf = (orgId: string) => globalKey(`list:${orgId}:`)
-/** By the first 12 bits, as in APPLY. */
-const bucketOf = (orgId: string, digest: Buffer) =>
-  `${bucketsOf(orgId)}${digest.readUInt16BE() >> 4}`
 /** Hash: the version of the last change, by organization. */
 const VERSIONS_KEY = globalKey('lists:versions')
 /** Stream: changes that the topic `contact.lists` has not acknowledged. */
 export const LISTS_OUTBOX_KEY = globalKey('lists:outbox')
 /** A script blocks Redis for a few milliseconds. */
-const ENTRIES_OF_CHANGE = 2_000
+const ENTRIES_OF_CALL = 2_000
 const CACHED_ORGANIZATIONS = 10_000
 const SHIPPED_WITHIN_MS = 10_000
 const POLL_MS = 50
@@ -211,15 +216,33 @@ const changedKey = (orgId: string) => globalKey(`lists:changed:${orgId}`)
 /** Hash: how many entries an organization has, by the first letter of their action. */
 const countsKey = (orgId: string) => globalKey(`lists:counts:${orgId}`)
 
+/** The hash with a digest, by its first 12 bits. */
+const BUCKET_OF = `
+local function bucket_of(buckets, digest)
+  local first, second = string.byte(digest, 1, 2)
+  return buckets .. (first * 16 + math.floor(second / 16))
+end`
+
+/**
+ * KEYS: buckets. ARGV: digests. Returns what is wanted for each, a letter, or a dash. A command for
+ * each bucket would cost the caller several times the CPU: 2,000 digests need most of the buckets.
+ */
+const FIND = `${BUCKET_OF}
+local letters = {}
+for at = 1, #ARGV[1], ${DIGEST_BYTES} do
+  local digest = string.sub(ARGV[1], at, at + ${DIGEST_BYTES - 1})
+  letters[#letters + 1] = redis.call('HGET', bucket_of(KEYS[1], digest), digest) or '-'
+end
+return table.concat(letters)`
+
 /** Entries have the first letter of their action. */
-const APPLY = `
+const APPLY = `${BUCKET_OF}
 local function apply(buckets, counts, action, digests)
   local letter = action ~= 'remove' and string.sub(action, 1, 1)
   local changes = { a = 0, b = 0, s = 0 }
   for at = 1, #digests, ${DIGEST_BYTES} do
     local digest = string.sub(digests, at, at + ${DIGEST_BYTES - 1})
-    local first, second = string.byte(digest, 1, 2)
-    local bucket = buckets .. (first * 16 + math.floor(second / 16))
+    local bucket = bucket_of(buckets, digest)
     local before = redis.call('HGET', bucket, digest)
     if before then
       changes[before] = changes[before] - 1
@@ -273,8 +296,9 @@ return 1`
 /** `run` is the run of Redis in which they were read. */
 type Lists = {
   readonly run: string
-  readonly key: Buffer
+  readonly mac: ShortMac
   readonly shapes: ReadonlySet<string>
+  readonly lengths: ReturnType<typeof lengthsIn>
 }
 
 type CachedLists = { readonly run: string, readonly lists: Lists | undefined }
@@ -301,6 +325,7 @@ export class ContactLists {
   readonly #maxEntries: number
   readonly #records: AccountRecords
   readonly #apply: ReturnType<typeof script>
+  readonly #findDigests: ReturnType<typeof script>
   readonly #isShipped: ReturnType<typeof script>
   readonly #lists = new LRUCache<string, CachedLists>({
     max: CACHED_ORGANIZATIONS, ttl: ACCOUNTS_CACHE_MS,
@@ -312,6 +337,7 @@ export class ContactLists {
     this.#keys = keys
     this.#records = createAccountRecords(redis)
     this.#apply = script(redis, { name: 'change-lists', source: CHANGE, numberOfKeys: 5 })
+    this.#findDigests = script(redis, { name: 'find-lists', source: FIND, numberOfKeys: 1 })
     this.#isShipped = script(redis, {
       name: 'is-list-shipped', source: IS_SHIPPED, numberOfKeys: 1,
     })
@@ -350,11 +376,10 @@ export class ContactLists {
       VERSIONS_KEY, LISTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, bucketsOf(orgId), countsKey(orgId),
     ]
     let change: string | undefined
-    for (let from = 0; from < names.length; from += ENTRIES_OF_CHANGE) {
+    for (let from = 0; from < names.length; from += ENTRIES_OF_CALL) {
       await yieldToEventLoop('bulk', orgId)
-      const digests = names.slice(from, from + ENTRIES_OF_CHANGE)
-        .map(name => digestOf(lists, name))
-      const text = [orgId, action, Buffer.concat(digests), lists.run]
+      const digests = digestsOf(lists, names.slice(from, from + ENTRIES_OF_CALL))
+      const text = [orgId, action, digests, lists.run]
       change = await this.#apply(keys, text) as string
     }
     if (change === undefined) return
@@ -381,7 +406,7 @@ export class ContactLists {
   async find (
     orgId: string, contacts: readonly string[]
   ): Promise<readonly (ListAction | undefined)[] | undefined> {
-    return await this.#find(orgId, contacts.map(entryOfContact))
+    return await this.#find(orgId, () => contacts.map(entryOfContact))
   }
 
   /** Whether mail servers may be among the entries. */
@@ -394,7 +419,8 @@ export class ContactLists {
   async findMailServers (
     orgId: string, hosts: readonly string[]
   ): Promise<readonly (ListAction | undefined)[] | undefined> {
-    return await this.#find(orgId, hosts.map(value => ({ shape: `mx:${labelsIn(value)}`, value })))
+    return await this.#find(orgId, () =>
+      hosts.map(value => ({ shape: `mx:${labelsIn(value)}`, value })))
   }
 
   /**
@@ -404,48 +430,42 @@ export class ContactLists {
   async lookUp (
     orgId: string, texts: readonly string[]
   ): Promise<readonly (ListAction | undefined)[]> {
-    return await this.#find(
-      orgId, await parseEntries(texts.map(text => ({ text })), orgId)) ?? []
+    const entries = await parseEntries(texts.map(text => ({ text })), orgId)
+    return await this.#find(orgId, () => entries) ?? []
   }
 
   async #find (
-    orgId: string, entries: readonly Entry[]
+    orgId: string, readEntries: () => readonly Entry[]
   ): Promise<readonly (ListAction | undefined)[] | undefined> {
     for (;;) {
       const { run, lists } = await this.#read(orgId)
       if (lists === undefined) return undefined
-      const candidates = entries.map(entry => entriesFor(entry, lists.shapes).map(nameOf))
+      const candidates = readEntries().map(entry => namesFor(entry, lists))
       const actions = await this.#actions(orgId, lists, new Set(candidates.flat()))
       // A later run may have lost entries, until the topic restored them.
       if (await this.#records.currentRun(listsOf(orgId)) !== run) {
         this.#lists.delete(orgId)
         continue
       }
-      return candidates.map(names =>
-        names.map(name => actions.get(name)).find(action => action !== undefined))
+      return candidates.map(names => {
+        const decisive = names.find(name => actions.has(name))
+        return decisive === undefined ? undefined : actions.get(decisive)
+      })
     }
   }
 
+  /** The names that are entries, with what is wanted for them. */
   async #actions (
     orgId: string, lists: Lists, names: ReadonlySet<string>
   ): Promise<ReadonlyMap<string, ListAction>> {
-    const buckets = new Map<string, { readonly names: string[], readonly digests: Buffer[] }>()
-    for (const name of names) {
-      const digest = digestOf(lists, name)
-      const key = bucketOf(orgId, digest)
-      const bucket = buckets.get(key) ?? { names: [], digests: [] }
-      bucket.names.push(name)
-      bucket.digests.push(digest)
-      buckets.set(key, bucket)
-    }
-    const pipeline = this.#redis.pipeline()
-    for (const [key, { digests }] of buckets) pipeline.hmget(key, ...digests)
-    const replies = await resultsOf(pipeline) as (string | null)[][]
+    const all = [...names]
     const actions = new Map<string, ListAction>()
-    for (const [index, { names: inBucket }] of [...buckets.values()].entries()) {
-      for (const [at, letter] of replies[index]?.entries() ?? []) {
+    for (let from = 0; from < all.length; from += ENTRIES_OF_CALL) {
+      const some = all.slice(from, from + ENTRIES_OF_CALL)
+      const letters = await this.#findDigests([bucketsOf(orgId)], [digestsOf(lists, some)])
+      for (const [at, letter] of [...String(letters)].entries()) {
         const action = LIST_ACTIONS.find(([first]) => first === letter)
-        if (action !== undefined) actions.set(inBucket[at] ?? '', action)
+        if (action !== undefined) actions.set(some[at]!, action)
       }
     }
     return actions
@@ -468,7 +488,7 @@ export class ContactLists {
     const { [KEY_FIELD]: wrapped = '', [SHAPES_FIELD]: shapes = '' } = record?.fields ?? {}
     if (wrapped === '') return { run, record, lists: undefined }
     const key = await this.#keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), bindingOf(orgId))
-    return { run, record, lists: { run, key, shapes: new Set(shapes.split(' ')) } }
+    return { run, record, key, lists: listsWith(run, key, new Set(shapes.split(' '))) }
   }
 
   /**
@@ -477,17 +497,16 @@ export class ContactLists {
    */
   async #widen (orgId: string, shapes: readonly string[]): Promise<Lists | undefined> {
     for (;;) {
-      const { run, record, lists } = await this.#open(orgId)
+      const { run, record, lists, key = randomBytes(KEY_BYTES) } = await this.#open(orgId)
       const all = new Set([...lists?.shapes ?? [], ...shapes])
       if (all.size === (lists?.shapes.size ?? 0)) return lists
-      const key = lists?.key ?? randomBytes(KEY_BYTES)
       const wrapped = record?.fields[KEY_FIELD] ??
         (await this.#keys.wrap(orgId, key, bindingOf(orgId))).toString('base64')
       const fields = { [KEY_FIELD]: wrapped, [SHAPES_FIELD]: [...all].join(' ') }
       const name = listsOf(orgId)
       if (!await this.#records.change({ name, from: record?.revision ?? 0, fields })) continue
       this.#lists.delete(orgId)
-      return { run, key, shapes: all }
+      return listsWith(run, key, all)
     }
   }
 
@@ -525,8 +544,16 @@ const bindingOf = (orgId: string) => ['contact-lists', orgId]
 
 const nameOf = ({ shape, value }: Entry) => `${shape} ${value}`
 
-function digestOf ({ key }: Lists, name: string): Buffer {
-  return createHmac('sha256', key).update(name).digest().subarray(0, DIGEST_BYTES)
+function listsWith (run: string, key: Buffer, shapes: ReadonlySet<string>): Lists {
+  return { run, mac: createShortMac(key, DIGEST_BYTES), shapes, lengths: lengthsIn(shapes) }
+}
+
+/** The digests of names, one after another. */
+function digestsOf ({ mac }: Lists, names: readonly string[]): Buffer {
+  const digests = Buffer.alloc(names.length * DIGEST_BYTES)
+  const write = mac('')
+  for (const [index, name] of names.entries()) write(name, digests, index * DIGEST_BYTES)
+  return digests
 }
 
 /** The wrapped key of an organization's lists, if it has any. */
