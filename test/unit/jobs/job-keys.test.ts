@@ -52,11 +52,6 @@ describe('the wrapped key of a job that Redis has forgotten', () => {
     return { key, state, get: () => get('t.live', job) }
   }
 
-  it('is found for readers of closed jobs', async () => {
-    const { key, get } = await scene()
-    expect(await get()).toEqual(key)
-  })
-
   it('is not searched for once the job is erased, nor returned if that just happened', async () => {
     const { state, get } = await scene()
     state.erased = [1]

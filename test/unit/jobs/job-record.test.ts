@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import {
-  fieldsOf, jobOf, RECORD_FIELDS, recordFields, recordOf, refusalOf, unfinishedRowsOf,
+  fieldsOf, jobOf, RECORD_FIELDS, recordFields, recordOf, refusalOf,
 } from '../../../services/jobs/job-record.ts'
 
 const numbers = [
@@ -102,12 +102,4 @@ it('a feed job says where its contacts came from', () => {
     .toEqual({ partner: 'acme', partition: 12 })
   expect(jobOf('org_1.live', fieldsOf(pairs))).not.toHaveProperty('feed')
   expect(refusalOf('job_1', { refusal: 'cursor_moved' })).toEqual({ code: 'cursor_moved' })
-})
-
-it('the rows that no block has won stay open, across chunks that end within a byte', () => {
-  const entry = (firstRow: number, ...won: number[]) =>
-    ({ chunk: 0, digest: '', inputs: false, firstRow, won: Buffer.from(won) })
-  expect(unfinishedRowsOf(11, [])).toEqual(Buffer.from([0xff, 0b111]))
-  expect(unfinishedRowsOf(11, [entry(0, 0b10), entry(3, 0b10000001), entry(10, 1)]))
-    .toEqual(Buffer.from([0b11110101, 0b011]))
 })

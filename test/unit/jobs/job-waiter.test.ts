@@ -34,25 +34,6 @@ afterEach(() => { vi.useRealTimers() })
 const tick = () => new Promise<void>(resolve => setImmediate(resolve))
 
 describe('a wait for a job', () => {
-  it('ends at once if the job is done, or unknown', async () => {
-    const { state, wait } = await setUp()
-    state.job = closed
-    expect(await wait()).toBe(closed)
-    state.job = undefined
-    expect(await wait()).toBeUndefined()
-    expect(state.reads).toBe(2)
-  })
-
-  it('reads again on a notification for its job, even one that arrives during a read', async () => {
-    const { state, notify, wait } = await setUp()
-    state.onRead = () => {
-      if (state.reads === 2) state.job = closed
-      notify()
-    }
-    expect(await wait()).toBe(closed)
-    expect(state.reads).toBe(3)
-  })
-
   it('keeps the inline results of a job, also before anybody waits', async () => {
     const { channel, inlineResultsOf, wait } = await setUp()
     channel.emit('message', 'outcomes', 'job_1 {}\n[some blocks]')
@@ -78,17 +59,6 @@ describe('a wait for a job', () => {
     notify(record({ ended: '1', closed: '1', status: 'failed' }))
     expect(await waiting).toMatchObject({ id: endedJob().id, status: 'failed', closed: true })
     expect(state.reads).toBe(2)
-  })
-
-  it('is not disturbed by notifications of other jobs', async () => {
-    const { state, waiter, notify, wait } = await setUp()
-    const waiting = wait()
-    await tick()
-    notify('job_2')
-    await tick()
-    expect(state.reads).toBe(1)
-    waiter.stop()
-    await waiting
   })
 
   it('does without notifications', async () => {

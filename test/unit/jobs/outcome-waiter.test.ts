@@ -41,15 +41,6 @@ async function setUp ({ pollMs = 60_000 } = {}) {
 const claim = { tenant: 'org_1.live', job: 'job_1', acceptByMs: 50_000 }
 
 describe('a wait for an outcome', () => {
-  it('ends with what is stored already', async () => {
-    const { state, outcomes } = await setUp()
-    state.outcome = accepted(true)
-    expect(await outcomes.wait(claim)).toBe(state.outcome)
-    state.outcome = { kind: 'refused', refusal: { code: 'concurrent_jobs_limit' } }
-    expect(await outcomes.wait(claim)).toBe(state.outcome)
-    expect(state.refusals).toBe(0)
-  })
-
   it('reads again on a notification for its job, even one that arrives during a read', async () => {
     const { state, outcomes, notify } = await setUp()
     state.onRead = () => {
@@ -69,15 +60,6 @@ describe('a wait for an outcome', () => {
     notify('job_1 {"refusal":"frozen"}')
     expect(await waiting).toEqual({ kind: 'refused', refusal: { code: 'frozen' } })
     expect(state.reads).toBe(1)
-  })
-
-  it('does without notifications', async () => {
-    const { state, outcomes } = await setUp({ pollMs: 1 })
-    state.onRead = () => {
-      if (state.reads === 3) state.outcome = accepted(true)
-    }
-    expect(await outcomes.wait(claim)).toEqual(accepted(true))
-    expect(state.reads).toBe(4)
   })
 
   it('ends at acceptBy with the refusal it stores, or the job that is there by then', async () => {
@@ -115,17 +97,6 @@ describe('a wait for an outcome', () => {
     await expect(never).rejects.toThrow('job_1 is in Redis but not confirmed in wallet.journal')
     const closed = { kind: 'accepted', job: { announced: false, closed: true }, entry: {} } as never
     expect([isSafe(pending as never), isSafe(closed)]).toEqual([false, true])
-  })
-
-  it('asks again when Redis says that acceptBy is still to come', async () => {
-    const { state, outcomes } = await setUp()
-    state.nowMs = 50_000
-    state.refused = open
-    const waiting = outcomes.wait(claim)
-    await new Promise<void>(resolve => setImmediate(resolve))
-    state.refused = expired
-    expect(await waiting).toBe(expired)
-    expect(state.refusals).toBe(2)
   })
 
   it('ends when the service stops, and when its caller aborts', async () => {

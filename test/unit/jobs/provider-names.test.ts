@@ -26,8 +26,4 @@ describe('PROVIDERS', () => {
       expect(() => read({ whatsapp: [name] })).toThrow(
         `PROVIDERS at "whatsapp/0" must be one of ${BUILT_IN_PROVIDERS.join(', ')}, http:<id>`)
     })
-
-  it('names no service that there is not', () => {
-    expect(() => read({ fax: ['http:1'] })).toThrow('PROVIDERS')
-  })
 })

@@ -135,16 +135,6 @@ describe('a submission', () => {
       .toEqual(Array.from({ length: 7 }, () => ({ 'partitions.rows.normalized': '5' })))
   })
 
-  it('repeated waits for the same job and sends nothing', async () => {
-    const claim = {
-      kind: 'same', job: 'job_1', acceptByMs: 26_000, owner: '',
-    } as const
-    const { submitter, emitted } = setUp({ claim })
-    expect(await submitter.submit(submission))
-      .toEqual({ kind: 'accepted', job, replayed: true })
-    expect(emitted).toEqual([])
-  })
-
   describe('whose key a process has', () => {
     const claim = {
       kind: 'same', job: 'job_0', acceptByMs: 26_000, owner: 'one',

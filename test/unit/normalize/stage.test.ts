@@ -97,14 +97,6 @@ describe('normalize', () => {
     expect([new Set(names.slice(0, 3)).size, new Set(names).size]).toEqual([1, 3])
   })
 
-  it('parses only international numbers for a country without a numbering plan', async () => {
-    const [emission] = await setUp().normalize(
-      chunkOf(['+12127365000', '2127365000'], { country: 'AQ' }))
-    expect(emission?.rows).toMatchObject({
-      canonicals: ['+12127365000', ''], reasons: ['', 'no_calling_code'],
-    })
-  })
-
   it('yields to a small job within a chunk of expensive inputs', async () => {
     const { stage } = setUp()
     const ended: string[] = []

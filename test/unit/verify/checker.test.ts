@@ -69,23 +69,11 @@ describe('the checker of live rows', () => {
     expect(counted).toEqual(['provider_checks_total whatsapp 1 valid 1'])
   })
 
-  it('calls the next provider of the list after a failure', async () => {
-    const { checker, counted } =
-      checkerOf(failing(1, new ProviderError('auth')), answering(2, [3, 4]))
-    expect(await checker(rows, live)).toMatchObject({ kind: 'answered' })
-    expect(counted[0]).toBe('provider_checks_total whatsapp 1 auth 2')
-  })
-
   it('is down if every provider is, or there is none', async () => {
     const down = failing(1, new ProviderError('unavailable'))
     const rejecting = failing(2, new ProviderError('rejected_input'))
     expect(await checkerOf(down, rejecting).checker(rows, live)).toMatchObject({ kind: 'down' })
     expect(await checkerOf(down, rejecting, {}).checker(rows, live)).toMatchObject({ kind: 'down' })
-  })
-
-  it('rejects rows that every provider rejects', async () => {
-    const rejecting = failing(1, new ProviderError('rejected_input'))
-    expect(await checkerOf(rejecting, rejecting).checker(rows, live)).toEqual({ kind: 'rejected' })
   })
 
   it('rethrows an error that is no ProviderError', async () => {
@@ -99,12 +87,6 @@ describe('the checker of live rows', () => {
     const answer = await checker(rows, { ...live, mode: 'test' })
     expect(answer).toMatchObject({ kind: 'answered' })
     expect(answer.kind === 'answered' && answer.verdicts.get(4)?.status).toBe('invalid')
-  })
-
-  it('refuses a list with a provider that does not serve the service', () => {
-    const plan = answering(1, [])
-    expect(() => checkerOf(plan, plan, { telegram: ['numbering-plan'] }))
-      .toThrow('PROVIDERS names the provider numbering-plan for telegram')
   })
 })
 

@@ -84,11 +84,6 @@ describe('the providers of a verify configuration', () => {
     expect(() => load({ PROVIDERS, ...more })).toThrow(fault)
   })
 
-  it('refuse to call a preset without its key', () => {
-    expect(() => factoriesOf(load({}))['http:twilio']?.()).toThrow('http:twilio needs ' +
-      'VENDOR_TWILIO_KEY, which is empty; set it, or remove http:twilio from PROVIDERS')
-  })
-
   it.each([...BUILT_IN_PROVIDERS, ...VENDOR_PRESETS.keys()])(
     '%s is described in the documentation of providers', name => {
       expect(PROVIDERS_PAGE).toContain(`\`${name}\``)
@@ -165,11 +160,6 @@ describe('the configuration of verify', () => {
       metrics: createMetrics(),
     })
   }
-
-  it('has the concurrency of single services', () => {
-    const { concurrencyOf } = depsFor({ VERIFY_CONCURRENCY_BY_SERVICE: '{"whatsapp":4}' })
-    expect([concurrencyOf('whatsapp'), concurrencyOf('telegram')]).toEqual([4, 32])
-  })
 
   it('refuses unknown providers, and those that do not serve the service', () => {
     expect(() => load({ PROVIDERS: '{"whatsapp":["sandbox"]}' })).not.toThrow()

@@ -92,21 +92,6 @@ describe('a second opinion', () => {
     expect(calls).toEqual(['2: 1 2 3', '4: 2 3'])
   })
 
-  it('without a verdict adds only its checks', async () => {
-    const blocked = { ...greylisted, reason: 'blocked' } as const
-    const { check } = checkerOf(answers, { 2: { verdict: blocked } })
-    expect(await check(rows.slice(0, 2), live)).toEqual({
-      kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, tried]]),
-    })
-  })
-
-  it('that is unavailable changes nothing and causes no retry', async () => {
-    const { check } = checkerOf(answers, new ProviderError('unavailable'))
-    expect(await check(rows.slice(0, 2), live)).toEqual({
-      kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, unknown]]),
-    })
-  })
-
   it('can request a retry until the retry deadline', async () => {
     const { check } = checkerOf(answers, { 2: { verdict: greylisted, retry: true } })
     const waiting = { reason: 'domain_accepts_mail', afterMs: 0, forHost: false }

@@ -33,12 +33,6 @@ describe('the archive', () => {
     }
   })
 
-  it('reads records of older releases, which have no verdicts', async () => {
-    const { verdicts: _, ...older } = first
-    const { archive } = archiveOn([rowOf(older as Job)])
-    expect((await archive.find(TENANT, 'job_1'))?.job).toEqual({ ...first, verdicts: {} })
-  })
-
   it('gives back the manifest of a job as it was saved', async () => {
     const entry = fc.record({
       chunk: fc.nat(1_000),

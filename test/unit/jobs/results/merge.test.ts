@@ -1,4 +1,3 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ManifestEntry } from '../../../../services/jobs/job.ts'
 import {
@@ -103,37 +102,11 @@ describe('mergeChunk', () => {
     ])
   })
 
-  it('says which contacts the rows are, as far as a block does', () => {
-    const all = open({ firstRow: 10, won: [0, 1, 2, 3], holds: [0, 1, 2, 3], name: 'a' })
-    const contacts = { offsets: [3, 4, 6, 9], references: ['a', 'b', 'c', 'd'] }
-    const named = { ...all, rows: { ...all.rows, contacts } }
-    expect(mergeChunk('job_1', plan, [named]).contacts).toEqual(contacts)
-    expect(mergeChunk('job_1', plan, [all]).contacts).toBeUndefined()
-  })
-
   it('rejects a row that no block won, and one that two won', () => {
     const all = open({ firstRow: 10, won: [0, 1, 2, 3], holds: [0, 1, 2, 3], name: 'a' })
     const some = open({ firstRow: 10, won: [0, 1, 3], holds: [0, 1, 2, 3], name: 'b' })
     expect(() => mergeChunk('job_1', plan, [some])).toThrow('row 13 of job job_1 has no result')
     expect(() => mergeChunk('job_1', plan, [all, some]))
       .toThrow('row 11 of job job_1 has two results')
-  })
-
-  it('gives each row once in order, however blocks overlap and repeat', () => {
-    const holdings = fc.array(fc.uniqueArray(fc.nat(19)), { maxLength: 12 })
-    fc.assert(fc.property(holdings, (lists) => {
-      const taken = new Set<number>()
-      const blocks = [...lists, Array.from({ length: 20 }, (_, row) => row)].map((rows, index) => {
-        const holds = rows.toSorted((a, b) => a - b)
-        const won = holds.filter(row => !taken.has(row))
-        for (const row of won) taken.add(row)
-        return open({ width: 20, won, holds, name: `${index}:` })
-      })
-      const winnerOf = (row: number) => blocks.findIndex(({ rows }) => rows.rows.includes(row))
-      const all = { chunk: 0, firstRow: 0, rows: 20, entries: [] }
-      const cells = mergedCells(all, blocks)
-      expect(cells.map(row => [row[0], row[2]])).toEqual(
-        Array.from({ length: 20 }, (_, row) => [`${row + 1}`, `${winnerOf(row)}:${row}`]))
-    }))
   })
 })

@@ -69,12 +69,6 @@ describe('the outcome of a record', () => {
       .toThrow('needs a canonical E.164 number')
   })
 
-  it('has the evidence of the record, none from a release that stored none', () => {
-    const evidences = [{ evidence: 9 }, {}].map(evidence =>
-      rowOutcomeOf(cachedRecord(evidence), subject, terms).evidence)
-    expect(evidences).toEqual([9, undefined])
-  })
-
   it('expires at once and has no source when there is no verdict', () => {
     const record = cachedRecord({ status: 'unknown', reason: 'no_answer', checkedAtMs: 100 })
     expect(rowOutcomeOf(record, subject, { ...terms, source: 'live' }))

@@ -36,10 +36,4 @@ describe('a filter of rows', () => {
   ] as const)('of %j keeps the rows %j', (wanted, rows) => {
     expect(kept(wanted)).toEqual(rows)
   })
-
-  it('of a column that the service lacks keeps nothing', () => {
-    const email = rowFieldsOf('email-validation').map(name => name === 'status' ? 'valid' : '')
-    const keep = createRowFilter('email-validation', { status: ['valid'], line_type: ['mobile'] })
-    expect(keep?.(email)).toBe(false)
-  })
 })

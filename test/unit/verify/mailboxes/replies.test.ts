@@ -220,15 +220,6 @@ describe('the reader of replies', () => {
     expect(readAll(...text)).toEqual(whole)
   })
 
-  it('is empty between replies', () => {
-    const reader = new ReplyReader()
-    const states = ['25', '0-first\r\n', '250 last\r\n'].map((piece) => {
-      reader.push(Buffer.from(piece))
-      return reader.isEmpty
-    })
-    expect(states).toEqual([false, false, true])
-  })
-
   it.each([
     ['text without a code', 'hello\r\n'],
     ['a code of another protocol', '150 ok\r\n'],

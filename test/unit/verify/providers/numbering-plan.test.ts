@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { packChecks, unpackChecks } from '../../../../services/cache/evidence.ts'
+import { unpackChecks } from '../../../../services/cache/evidence.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
 import {
   createNumberingPlanProvider,
@@ -75,16 +75,6 @@ describe('the verdict of a phone number', () => {
       expect({ carrier, mcc, mnc }).toEqual({ carrier: undefined, ...fields })
     }
     expect((await verdictOf(e164)).fields).not.toHaveProperty('mcc')
-  })
-
-  it('is invalid for a possible number of an unassigned range', async () => {
-    expect(await verdictOf('+15000000000')).toEqual({
-      status: 'invalid',
-      reason: 'unassigned_range',
-      confidence: 60,
-      evidence: packChecks({ numbering_plan: 'failed' }),
-      fields: { line_type: 'unknown' },
-    })
   })
 
   it('is one object for numbers with equal verdicts', async () => {
