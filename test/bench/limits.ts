@@ -96,6 +96,14 @@ export const LIMITS: readonly Limit[] = [
     report => report.lists?.bytesPerEntry, 'lists'),
   atMost('preflight with 1,000,000 entries / without', 'ratio', [2],
     report => report.lists?.ratio, 'lists'),
+  atMost('CPU of ingest, a job from a workbook / from CSV', 'ratio', [6],
+    report => report.workbooks?.ratioIn, 'workbooks'),
+  atMost('the same, its results as a workbook / as CSV', 'ratio', [5.5],
+    report => report.workbooks?.ratioOut, 'workbooks'),
+  atMost('peak memory of ingest, a workbook in and out', 'MB', [320],
+    report => report.workbooks?.xlsx.peakMb, 'workbooks'),
+  atMost('the same / with the rows as CSV', 'ratio', [1.3],
+    ({ workbooks }) => workbooks && workbooks.xlsx.peakMb / workbooks.csv.peakMb, 'workbooks'),
 ]
 
 type LimitStatus = 'target met' | 'limit met' | 'limit missed' | 'not measured'

@@ -41,19 +41,34 @@ describe('a report', () => {
     const recovery = Array(6).fill('recovery: not measured')
     const small = Array(5).fill('small: not measured')
     const lists = Array(2).fill('lists: not measured')
+    const workbooks = Array(4).fill('workbooks: not measured')
     expect(statusesOf(checkLimits(CORE_REPORT))).toEqual([
       'limit met', 'limit met', 'limit missed', 'target met', 'peers: not measured',
       'growth: not measured', 'target met', 'limit missed', 'crowd: not measured', 'limit met',
       'crowd: not measured', 'soak: not measured', 'limit met', 'email: not measured',
       ...verifications, 'provisional: not measured', ...fairness, ...recovery, ...small, ...lists,
+      ...workbooks,
     ])
     expect(statusesOf(checkLimits(FULL_REPORT)).filter(status => status.includes(': '))).toEqual([
       'peers: not measured', 'growth: target met', 'crowd: not measured', 'crowd: not measured',
       'soak: limit met', 'email: limit missed', 'verifications: limit met',
       'verifications: limit met', 'provisional: limit met', ...fairness, ...recovery,
       'small: limit missed', 'small: limit met', 'small: limit met', 'small: target met',
-      'small: limit missed', ...lists,
+      'small: limit missed', ...lists, ...workbooks,
     ])
+  })
+
+  it('compares workbooks with CSV, and their peak memory with that of CSV before', () => {
+    const csv = {
+      megabytes: 4, acceptMs: 900, acceptCpuMs: 300, downloadMs: 400, downloadCpuMs: 300,
+      peakMb: 200,
+    }
+    const workbooks = {
+      rows: 100_000, csv, xlsx: { ...csv, peakMb: 310 }, ratioIn: 5, ratioOut: 6,
+    }
+    const checks = checkLimits({ ...CORE_REPORT, workbooks })
+    expect(checks.filter(({ scenario }) => scenario === 'workbooks').map(({ status }) => status))
+      .toEqual(['limit met', 'limit missed', 'limit met', 'limit missed'])
   })
 
   it('misses the limits of small jobs if no rate of them is sustained', () => {
