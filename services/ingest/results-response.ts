@@ -38,7 +38,12 @@ export type ResultForm = keyof typeof RESULT_TYPES
 
 /** Query fields that only one format supports. */
 const ONLY_IN = {
-  safe: 'csv', delimiter: 'csv', limit: 'json', cursor: 'json', provisional: 'jsonl', after: 'jsonl',
+  safe: 'csv',
+  delimiter: 'csv',
+  limit: 'json',
+  cursor: 'json',
+  provisional: 'jsonl',
+  after: 'jsonl',
 } as const satisfies Partial<Record<keyof ResultsQuery, ResultForm>>
 
 /**
@@ -107,7 +112,8 @@ export async function sendResults (
   const isDefault = form === 'csv' && selection.isWhole && selection.original === undefined
   const forms = [
     ...(isDefault ? [] : [form, selection.word]), ...(safe ? ['safe'] : []),
-    ...(delimiter === ',' ? [] : [`by-${delimiter.charCodeAt(0)}`]), ...(coding === undefined ? [] : [coding]),
+    ...(delimiter === ',' ? [] : [`by-${delimiter.charCodeAt(0)}`]),
+    ...(coding === undefined ? [] : [coding]),
   ]
   const caching = cachingHeaders(manifest, forms)
   if (isUnchanged(request, reply, caching)) return reply.send()

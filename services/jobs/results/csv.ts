@@ -16,7 +16,7 @@ type CsvWriterOptions = {
 /**
  * Writes CSV cells, `csvCell` of each, into one buffer. Nearly all cells are plain ASCII, which is
  * checked and written in one pass: a row of many cells takes half the time of building a string.
- * `safe` guards cells that a spreadsheet would run as formulas; `delimiter` is a character of ASCII.
+ * `safe` guards cells that a spreadsheet would run as formulas; `delimiter` is of ASCII.
  */
 export class CsvWriter {
   readonly #safe: boolean

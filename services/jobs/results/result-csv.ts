@@ -197,7 +197,9 @@ function segmentsIn (
   const segments: Segment[] = []
   let dictionaries: DictionaryColumn[] = []
   const flush = () => {
-    if (dictionaries.length > 0) segments.push(joinColumns(dictionaries, rows.rows.length, delimiter))
+    if (dictionaries.length > 0) {
+      segments.push(joinColumns(dictionaries, rows.rows.length, delimiter))
+    }
     dictionaries = []
   }
   for (const [at, column] of columnsIn(rows, names).entries()) {

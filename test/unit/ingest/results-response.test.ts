@@ -313,7 +313,8 @@ describe('results as a file that packs itself', () => {
 
   it.each(['xlsx', 'parquet'])('refuse as %s what only others have', async form => {
     for (const [query, param] of [
-      ['safe=spreadsheet', 'safe'], ['delimiter=comma', 'delimiter'], ['limit=5', 'limit'], ['columns=checks', 'columns'],
+      ['safe=spreadsheet', 'safe'], ['delimiter=comma', 'delimiter'], ['limit=5', 'limit'],
+      ['columns=checks', 'columns'],
     ]) {
       const answer = await ended().read(`?format=${form}&${query}`)
       expect([answer.statusCode, answer.json().error.param]).toEqual([400, param])
