@@ -66,7 +66,12 @@ export function createPage (options: Options): FastifyInstance {
   }) as unknown as FastifyInstance
   guardConnections(app.server, connection, proxies)
   readClientAddresses(app, proxies)
-  addBodyParsers(app)
+  // Forms, and files, which the REST interface reads.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('text/csv', { parseAs: 'buffer' },
+    (_request, body, done) => done(null, body))
+  app.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' },
+    (_request, body, done) => done(null, new URLSearchParams(String(body))))
   guardPages(app, deps, rules)
   recordPageRequests(app, deps.accessLog)
   const routes = pageRoutes(deps, {
@@ -131,15 +136,6 @@ const assetRoutes: readonly RouteOptions[] = [...assets.values()].map(
       }),
     }
   })
-
-/** Accepts forms, and files, which the REST interface reads. */
-function addBodyParsers (app: FastifyInstance): void {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('text/csv', { parseAs: 'buffer' },
-    (_request, body, done) => done(null, body))
-  app.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' },
-    (_request, body, done) => done(null, new URLSearchParams(String(body))))
-}
 
 function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply) {
   const content = explainError(error)

@@ -79,7 +79,15 @@ Html {
             ${table('Egresses', egresses, [
               { text: 'Owner', isHeader: true, cell: ({ owner }) => nameOwner(owner) },
               { text: 'Egress', cell: ({ egress }) => html`<code>${egress}</code>` },
-              { text: 'State', cell: egressState },
+              {
+                text: 'State',
+                cell: ({ restingSeconds, sessions }) => {
+                  if (restingSeconds > 0) {
+                    return badge(`rests for ${durationText(restingSeconds)}`, 'bad')
+                  }
+                  return sessions > 0 ? badge('asks', 'running') : badge('idle', 'muted')
+                },
+              },
               number('Recipients a minute', ({ recipientsAMinute }) =>
                 count(Math.round(recipientsAMinute))),
               number('Sessions', ({ sessions }) => count(sessions)),
@@ -94,11 +102,6 @@ const NO_VALUE = '–'
 const OTHER_OWNERS = 'other'
 
 const nameOwner = (owner: string) => owner === OTHER_OWNERS ? 'all others' : owner
-
-function egressState ({ restingSeconds, sessions }: EgressFigures): Html {
-  if (restingSeconds > 0) return badge(`rests for ${durationText(restingSeconds)}`, 'bad')
-  return sessions > 0 ? badge('asks', 'running') : badge('idle', 'muted')
-}
 
 const MINUTE_S = 60
 const HOUR_S = 3_600

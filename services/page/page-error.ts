@@ -121,7 +121,10 @@ export function explainError (error: unknown): ErrorContent {
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return PAGE_ERRORS.too_large
   // A root key is missing: the log names it.
   if (error instanceof FatalError) return PAGE_ERRORS.unavailable
-  if (isInfrastructure(error) || isConnectionError(error)) return PAGE_ERRORS.unavailable
+  // `fetch` throws a TypeError with a cause when the connection fails.
+  const isDisconnected = error instanceof Error &&
+    (error.name === 'TimeoutError' || (error instanceof TypeError && error.cause !== undefined))
+  if (isInfrastructure(error) || isDisconnected) return PAGE_ERRORS.unavailable
   if (statusCode === 404) return PAGE_ERRORS.not_found
   return statusCode !== undefined && statusCode < 500 ? PAGE_ERRORS.bad_form : PAGE_ERRORS.internal
 }
@@ -137,10 +140,4 @@ function apiErrorContent ({ status, message }: ApiError): ErrorContent {
     // Without the status and the code in front of it.
     message: message.replace(/^\d+ [a-z_]+: /, ''),
   }
-}
-
-/** `fetch` throws a TypeError with a cause when the connection fails. */
-function isConnectionError (error: unknown): boolean {
-  return error instanceof Error &&
-    (error.name === 'TimeoutError' || (error instanceof TypeError && error.cause !== undefined))
 }

@@ -53,7 +53,9 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       const priceMicros = rowPriceMicros(services, options)
       const { availableMicros } = balance
       const { earlier } = request.query as UploadQuery
-      const preflight = addUp(quote.preflight, readCounts(earlier))
+      const counts = readCounts(earlier)
+      const sums = COUNTED.map(name => [name, quote.preflight[name] + counts[name]])
+      const preflight = { ...quote.preflight, ...Object.fromEntries(sums) as Counts }
       const { html } = quoteView({
         quote: { ...quote, preflight }, availableMicros, priceMicros, jobs: countParts(request),
       })
@@ -126,7 +128,6 @@ function rowPriceMicros (services: readonly Service[], chosen: FileOptions): num
   return more.reduce((sum, { priceMicros }) => sum + priceMicros, service?.priceMicros ?? 0)
 }
 
-type Preflight = QuoteBody['preflight']
 type Counts = Readonly<Record<typeof COUNTED[number], number>>
 
 const COUNTED = [
@@ -145,12 +146,6 @@ function readCounts (text: unknown): Counts {
     const number = Number(sent?.[name])
     return [name, Number.isSafeInteger(number) && number >= 0 ? number : 0]
   })) as Counts
-}
-
-/** The counts of several parts of a file. */
-function addUp (preflight: Preflight, earlier: Counts): Preflight {
-  const sums = COUNTED.map(name => [name, preflight[name] + earlier[name]])
-  return { ...preflight, ...Object.fromEntries(sums) as Counts }
 }
 
 type Upload = { readonly file: Buffer, readonly options: FileOptions }
@@ -220,16 +215,14 @@ function uploadView (visit: Visit, services: readonly Service[]): Html {
   })
 }
 
+const regions = new Intl.DisplayNames('en', { type: 'region' })
+
 /** Countries by their names: browsers find one by the letters that are typed. */
 const COUNTRIES: readonly (readonly [code: string, name: string])[] = [
-  ['', 'None: all numbers start with +'], ...nameCountries(),
+  ['', 'None: all numbers start with +'],
+  ...COUNTRY_CODES.map(code => [code, regions.of(code) ?? code] as const)
+    .toSorted(([, one], [, other]) => one.localeCompare(other, 'en')),
 ]
-
-function nameCountries (): readonly (readonly [code: string, name: string])[] {
-  const names = new Intl.DisplayNames('en', { type: 'region' })
-  return COUNTRY_CODES.map(code => [code, names.of(code) ?? code] as const)
-    .toSorted(([, one], [, other]) => one.localeCompare(other, 'en'))
-}
 
 /** Deadlines to choose from, in seconds. */
 const DEADLINES = [
