@@ -282,16 +282,13 @@ export async function jobBodies (
   return await Promise.all(jobs.map(async job => {
     const erasure = erasures.get(job.id)
     if (erasure !== undefined) return erasedBody(job, erasure)
+    // The rows of a job that is cancelled end without another check.
+    const mayWait = !job.ended && job.status !== 'cancelling' && job.preflight.freshChecks > 0
     const [header, waiting] = await Promise.all([
-      deps.openHeader(job), mayWait(job) ? deps.waitingRows(tenant, job.id) : undefined,
+      deps.openHeader(job), mayWait ? deps.waitingRows(tenant, job.id) : undefined,
     ])
     return jobBody(job, header, { waiting })
   }))
-}
-
-/** Whether rows of a job may wait: the rows of one that is cancelled end without another check. */
-function mayWait ({ ended, status, preflight }: Job): boolean {
-  return !ended && status !== 'cancelling' && preflight.freshChecks > 0
 }
 
 /** The body of an erased job, whose metadata is gone. */

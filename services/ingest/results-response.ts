@@ -23,6 +23,10 @@ import { parquetPieces } from '../jobs/results/result-parquet.ts'
 import { createTable, NUMBER_COLUMNS } from '../jobs/results/result-table.ts'
 import { workbookStream } from '../jobs/results/result-workbook.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import {
+  checkCursor, countedBlocks, cursorAfter, decodeResultCursor, encodeResultCursor,
+  type ProvisionalRows,
+} from '../jobs/results/provisional.ts'
 import type { Job } from '../jobs/job.ts'
 
 /** Formats of the results by media type; the first one is the default. */
@@ -164,7 +168,7 @@ type StartedPieces<T> = {
  * Fetches the first pieces before any header is sent, so that a failing store gives a clean error.
  * A later failure truncates the response, which the client detects by its framing.
  */
-export async function startPieces<T> (
+async function startPieces<T> (
   pieces: AsyncIterable<T>, count: number
 ): Promise<StartedPieces<T>> {
   const rest = pieces[Symbol.asyncIterator]()
@@ -178,7 +182,7 @@ export async function startPieces<T> (
 }
 
 /** Reads a piece when the client has taken those before. */
-export function streamFrom (pieces: StartedPieces<Piece>): Readable {
+function streamFrom (pieces: StartedPieces<Piece>): Readable {
   return Readable.from(allPieces(pieces), { objectMode: false })
 }
 
@@ -195,7 +199,7 @@ async function * allPieces<T> ({ first, rest }: StartedPieces<T>): AsyncGenerato
 }
 
 /** A compressed stream. */
-export function zipped (rows: Readable, coding: Coding): Readable {
+function zipped (rows: Readable, coding: Coding): Readable {
   const compressor = createCompressor(coding)
   // A failure of one stream closes both; the reply gets the error of this one.
   pipeline(rows, compressor, () => {})
@@ -206,7 +210,7 @@ type PageExchange = Pick<FileExchange, 'request' | 'reply' | 'selection'>
 
 /** Sends a page of rows as JSON, after the cursor and by the filters of the request. */
 export async function sendResultsPage (
-  deps: Pick<IngestDeps, 'rows'>, { job, manifest }: FoundResults,
+  deps: IngestDeps, { job, manifest }: FoundResults,
   { request, reply, selection }: PageExchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
@@ -253,7 +257,7 @@ function pageRange (
 /** A page ends before a row that would follow so many bytes: see `deploy/docs/results.md`. */
 const MAX_PAGE_BYTES = 8 * 1_024 * 1_024
 /** Few milliseconds of work. */
-export const PIECE_CHARACTERS = 65_536
+const PIECE_CHARACTERS = 65_536
 
 type Page = { readonly limit: number, readonly selection: ResultSelection }
 
@@ -338,7 +342,7 @@ export type ResultSelection = {
 }
 
 /** Whether the last cell of a row is what its sender gave with it: an id, or the line of a file. */
-export const needsReference = ({ original, ids }: ResultSelection): boolean =>
+const needsReference = ({ original, ids }: ResultSelection): boolean =>
   ids || original !== undefined
 
 /**
@@ -432,7 +436,7 @@ export function createRowShape (
 }
 
 /** The same as JSON. With the customer's columns, the last cell of a row is their line. */
-export function createRowText (
+function createRowText (
   service: ServiceSlug, { columns, original }: ResultSelection
 ): (cells: readonly string[]) => string {
   const shape = createRowShape(service, columns)
@@ -447,4 +451,70 @@ export function createRowText (
 function toValue (name: string, text = ''): string | number | null {
   if (text === '' && name !== 'input') return null
   return NUMBER_COLUMNS.has(name) ? Number(text) : text
+}
+
+/** The answer to a cursor that cannot be checked while the blocks of its job are counted again. */
+const RECOUNTED: ApiError = {
+  code: 'temporarily_unavailable',
+  message: 'The rows of this job are being counted again after a fault. Send the request again ' +
+    'after the seconds in Retry-After.',
+  retryAfterSeconds: 5,
+}
+
+const INVALID_CURSOR: ApiError = {
+  code: 'invalid_request',
+  param: 'after',
+  message: 'after is not valid. Send the cursor of a line or of Next-Cursor unchanged.',
+}
+
+/** Answers with the rows that are complete and come after the cursor of the request. */
+export async function sendProvisional (
+  deps: IngestDeps, { job, manifest }: FoundResults,
+  { request, reply, selection }: PageExchange
+): Promise<FastifyReply> {
+  const { after: text } = request.query as ResultsQuery
+  const blocks = countedBlocks(manifest)
+  const after = text === undefined ? cursorAfter(blocks, 0) : decodeResultCursor(text)
+  if (after === undefined) return sendError(reply, INVALID_CURSOR)
+  const fit = checkCursor(job, blocks, after)
+  if (fit !== 'fits') {
+    return sendError(reply, fit === 'moved' ? { code: 'cursor_moved' } : RECOUNTED)
+  }
+  const { rows, next, isComplete } = await deps.provisionalRows({ job, blocks, after }, {
+    keep: selection.keep, withReference: needsReference(selection),
+  })
+  const coding = codingFor(request.headers['accept-encoding'])
+  reply.headers({
+    'content-type': 'application/x-ndjson; charset=utf-8',
+    'next-cursor': encodeResultCursor(next),
+    'results-complete': String(isComplete),
+    vary: 'Accept, Accept-Encoding',
+    ...coding !== undefined && { 'content-encoding': coding },
+  })
+  const lines = request.method === 'HEAD'
+    ? Readable.from([])
+    : streamFrom(await startPieces(provisionalLines(job, rows, selection), 1))
+  return reply.send(coding === undefined || request.method === 'HEAD'
+    ? lines
+    : zipped(lines, coding))
+}
+
+/** The rows as JSON Lines, in pieces of whole lines, each with the cursor after it. */
+async function * provisionalLines (
+  { service, tenant, ended }: Job, rows: AsyncIterable<ProvisionalRows>, selection: ResultSelection
+): AsyncIterable<string> {
+  const toText = createRowText(service, selection)
+  for await (const { rows: some, window } of rows) {
+    let text = ''
+    for (const cells of some) {
+      const row = toText(cells).slice(0, -1)
+      const cursor = encodeResultCursor({ ...window, row: Number(cells[0]) })
+      text += `${row}${row === '{' ? '' : ','}"provisional":${!ended},"cursor":"${cursor}"}\n`
+      if (text.length < PIECE_CHARACTERS) continue
+      yield text
+      text = ''
+      await yieldToEventLoop('bulk', tenant)
+    }
+    if (text !== '') yield text
+  }
 }

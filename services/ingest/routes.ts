@@ -1,6 +1,5 @@
 import type { RouteOptions } from 'fastify'
 import { createBodyBudget } from './body.ts'
-import type { FairPool } from '../runtime/platform/limits.ts'
 import { describeRoutes, openapiText } from './openapi/describe.ts'
 import type { OpenApiDocument } from './openapi/document.ts'
 import type { IngestDeps } from './ports.ts'
@@ -33,29 +32,6 @@ import {
 export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteOptions[] {
   // Jobs and quotes share one memory budget for request bodies.
   const budget = createBodyBudget(settings.bodyBudgetBytes)
-  const routes: readonly RouteOptions[] = [
-    ...jobRoutes(deps, settings, budget),
-    createQuoteRoute(deps, settings, budget),
-    createFilePreviewRoute(settings, budget),
-    changeListsRoute(deps, settings, budget),
-    changeListsFromFileRoute(deps, settings, budget),
-    getListsRoute(deps),
-    lookUpRoute(deps),
-    ...webhookEndpointRoutes(deps, settings),
-    getBalanceRoute(deps),
-    listTransactionsRoute(deps),
-    getUsageRoute(deps),
-    getServicesRoute(deps, settings),
-    rootRoute(),
-    ...docsRoutes(apiDocuments),
-  ]
-  return routes
-}
-
-/** The routes of jobs, in the order of the description. */
-export function jobRoutes (
-  deps: IngestDeps, settings: Settings, budget: FairPool
-): RouteOptions[] {
   return [
     createJobRoute(deps, settings, budget),
     createVerificationRoute(deps, settings),
@@ -67,12 +43,12 @@ export function jobRoutes (
     jobEventsRoute(deps),
     listDeliveriesRoute(deps),
     resendDeliveryRoute(deps),
-  ]
-}
-
-/** The routes of webhook endpoints, in the order of the description. */
-function webhookEndpointRoutes (deps: IngestDeps, settings: Settings): RouteOptions[] {
-  return [
+    createQuoteRoute(deps, settings, budget),
+    createFilePreviewRoute(settings, budget),
+    changeListsRoute(deps, settings, budget),
+    changeListsFromFileRoute(deps, settings, budget),
+    getListsRoute(deps),
+    lookUpRoute(deps),
     createEndpointRoute(deps, settings),
     listEndpointsRoute(deps),
     getEndpointRoute(deps),
@@ -81,6 +57,12 @@ function webhookEndpointRoutes (deps: IngestDeps, settings: Settings): RouteOpti
     rotateEndpointSecretRoute(deps),
     listEndpointDeliveriesRoute(deps),
     listWebhookKeysRoute(deps),
+    getBalanceRoute(deps),
+    listTransactionsRoute(deps),
+    getUsageRoute(deps),
+    getServicesRoute(deps, settings),
+    rootRoute(),
+    ...docsRoutes(apiDocuments),
   ]
 }
 

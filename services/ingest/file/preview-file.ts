@@ -1,9 +1,8 @@
 import { type FilePreviewBody, PREVIEW_ROWS } from '../../../schemas/api/file-preview.ts'
-import { DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'
+import { DELIMITERS, foldedName, isArchive } from '../../../schemas/files/csv-format.ts'
 import { MAX_COLUMNS } from '../../../schemas/files/limits.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import type { ServiceSlug } from '../../topology.ts'
-import { bestOf, type Candidate, findColumns, looksLike, type Table } from './guess-column.ts'
 import { findNationalNumbers } from './guess-country.ts'
 import {
   type CsvReadOptions, type FileRecord, findColumn, type LineNames, LINES_OF_TEXT, noRows, POSITION,
@@ -17,6 +16,25 @@ type PreviewOptions = CsvReadOptions & {
   readonly services: readonly ServiceSlug[]
 }
 
+/** A column that may have the contacts. */
+type Candidate = {
+  /** Position from 0. */
+  readonly at: number
+  readonly kind: ContactKind
+  /** Cells that are not blank, and those of them that look like contacts. */
+  readonly filled: number
+  readonly matching: number
+  /** Whether its name is a usual one. */
+  readonly isNamed: boolean
+}
+
+/** The lines of a table below its header; without a header it has no names. */
+type Table = {
+  readonly names: readonly string[] | undefined
+  readonly width: number
+  readonly rows: readonly (readonly string[])[]
+}
+
 const KINDS: readonly ContactKind[] = ['phone', 'email']
 const NOUNS: Readonly<Record<ContactKind, string>> = {
   phone: 'phone numbers', email: 'e-mail addresses',
@@ -25,6 +43,18 @@ const MAX_CANDIDATES = 20
 const MAX_SHEETS = 100
 const SHOWN_NAMES = 5
 const SHOWN_NAME_CHARACTERS = 60
+const USUAL_NAMES: Readonly<Record<ContactKind, RegExp>> = {
+  phone: /^(contact|input|cell|msisdn|number|whatsapp|telegram|tel)$|phone|mobile?|telefon|handy/,
+  email: /^(contact|input)$|e-?mail|^mail$/,
+}
+/** A longer cell is no contact, and could take a pattern long. */
+const MAX_CELL_CHARACTERS = 320
+const EMAIL_PATTERN = /^[^\s@]+@[^\s@]+\.[^\s@]+$/
+const PHONE_PATTERN = /^\+?[\d\s().\-/]+$/
+const DATE_PATTERN = /^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b/
+const PHONE_DIGITS = { min: 7, max: 15 }
+/** Real lists contain typing errors. */
+const MIN_MATCHING_SHARE = 0.6
 
 /**
  * Reads the first lines of a CSV file or a workbook, and finds the column with the contacts, the
@@ -124,6 +154,43 @@ class FirstLines {
 /** A first line names the columns unless it has a contact. */
 const mayBeRow = (cell: string) => KINDS.some(kind => looksLike(kind, cell))
 
+/** Whether a cell could be a contact. Distinguishes columns only; it does not verify anything. */
+function looksLike (kind: ContactKind, text: string): boolean {
+  if (text.length > MAX_CELL_CHARACTERS) return false
+  const cell = text.trim()
+  if (kind === 'email') return EMAIL_PATTERN.test(cell)
+  const digits = cell.replace(/\D/g, '').length
+  return PHONE_PATTERN.test(cell) && !DATE_PATTERN.test(cell) &&
+    digits >= PHONE_DIGITS.min && digits <= PHONE_DIGITS.max
+}
+
+/**
+ * The columns that may have contacts of these kinds, the best first: by cells and name, by cells,
+ * by name. Awaits `pause` before each column.
+ */
+async function findColumns (
+  { names, width, rows }: Table, kinds: readonly ContactKind[], pause: () => Promise<void>
+): Promise<readonly Candidate[]> {
+  const candidates: Candidate[] = []
+  for (let at = 0; at < width; at++) {
+    await pause()
+    const cells = rows.map(row => row[at] ?? '').filter(cell => cell.trim() !== '')
+    for (const kind of kinds) {
+      const matching = cells.filter(cell => looksLike(kind, cell)).length
+      const isNamed = USUAL_NAMES[kind].test(foldedName(names?.[at] ?? ''))
+      const candidate = { at, kind, filled: cells.length, matching, isNamed }
+      if (rankOf(candidate) > 0) candidates.push(candidate)
+    }
+  }
+  return candidates.toSorted((one, other) =>
+    rankOf(other) - rankOf(one) || other.matching - one.matching)
+}
+
+function rankOf ({ filled, matching, isNamed }: Candidate): number {
+  const hasContacts = filled > 0 && matching >= MIN_MATCHING_SHARE * filled
+  return (hasContacts ? 2 : 0) + (isNamed ? 1 : 0)
+}
+
 const namesOf = ({ names, width }: Table): readonly string[] =>
   names ?? Array.from({ length: width }, (_, at) => `column_${at + 1}`)
 
@@ -137,10 +204,16 @@ function chooseColumn (
   const title = (at: number) =>
     JSON.stringify((names[at] ?? '').slice(0, SHOWN_NAME_CHARACTERS) || `#${at + 1}`)
   const some = named === undefined ? all : all.filter(({ at }) => at === named)
-  const best = bestOf(some)
-  const [column] = best
+  const [column] = some
+  // Only a single one can be chosen: not one of several that are as good.
+  const best = some.filter(other => column !== undefined && rankOf(other) === rankOf(column))
   if (column !== undefined && best.length === 1) {
-    return { column, reason: reasonFor(column, title(column.at)) }
+    const { at, kind, filled, matching, isNamed } = column
+    const share = `${number(matching)} of ${number(filled)} cells look like ${NOUNS[kind]}`
+    const reason = matching === 0
+      ? `Column ${title(at)} is named as one of ${NOUNS[kind]} is.`
+      : `Column ${title(at)}: ${share}${isNamed ? ', and it is named so' : ''}.`
+    return { column, reason }
   }
   const columns = new Set(best.map(({ at }) => at))
   if (columns.size > 1) {
@@ -160,12 +233,6 @@ function chooseColumn (
 }
 
 const number = (value: number) => value.toLocaleString('en-US')
-
-function reasonFor ({ kind, filled, matching, isNamed }: Candidate, title: string): string {
-  const share = `${number(matching)} of ${number(filled)} cells look like ${NOUNS[kind]}`
-  if (matching === 0) return `Column ${title} is named as one of ${NOUNS[kind]} is.`
-  return `Column ${title}: ${share}${isNamed ? ', and it is named so' : ''}.`
-}
 
 async function previewCountry (
   { rows }: Table, at: number, pause: () => Promise<void>

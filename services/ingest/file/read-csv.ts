@@ -71,8 +71,16 @@ export async function scanCsv (
   })
   let pausedAt = 0
   for (let record = scanner.next(); record !== undefined; record = scanner.next()) {
-    if (record.kind === 'unclosed') throw unclosedQuote(record.line)
-    if (record.kind === 'long') throw tooLong(record.line)
+    if (record.kind === 'unclosed') {
+      throw fileError(`Line ${record.line} of the file has a cell that begins with a double ` +
+        'quote, and no quote that ends it. Close it, or put the cell between quotes and double ' +
+        'the quotes in it.')
+    }
+    if (record.kind === 'long') {
+      throw fileError(`Line ${record.line} of the file has more than ` +
+        `${MAX_LINE_BYTES.toLocaleString('en-US')} bytes. Shorten it; if it is not that long, a ` +
+        'double quote in it or in a line before is not closed.')
+    }
     if (onRecord(record) === false) break
     if (scanner.position - pausedAt < SLICE_BYTES) continue
     pausedAt = scanner.position
@@ -90,7 +98,10 @@ function readFormat (bytes: Buffer, delimiter: string | undefined): FileFormat {
     checkReadable(bytes)
     const format = detectFormat(sample, delimiter)
     const encoding = isUtf8(bytes) ? 'utf-8' : 'windows-1252'
-    if (format.hasMark && encoding !== 'utf-8') throw damagedText()
+    if (format.hasMark && encoding !== 'utf-8') {
+      throw fileError('The file begins with the byte order mark of UTF-8, but is not text in ' +
+        'UTF-8. Save it as "CSV UTF-8".', { code: 'invalid_encoding' })
+    }
     return { ...format, encoding }
   } catch (error) {
     throw asApiException(error)
@@ -161,7 +172,8 @@ export function createRows (options: ColumnOptions, names = LINES_OF_TEXT) {
     let blankTo = width
     while (blankTo < cells.length && cells[blankTo] === '') blankTo += 1
     if (blankTo < cells.length) {
-      throw tooManyCells(cells.length, width, names.at(line), names.advice)
+      throw fileError(`${names.at(line)} has ${cells.length} cells, but its first line has ` +
+        `${width}. ${names.advice}`)
     }
     addBlankLines()
     if (inputs.length === MAX_INPUTS) throw tooManyRows()
@@ -187,11 +199,6 @@ function requireShortNames (names: readonly string[]): void {
 /** The answer to a file that violates a rule. */
 export function fileError (message: string, more: Partial<ApiError> = {}): ApiException {
   return new ApiException({ code: 'invalid_file', param: 'file', message, ...more })
-}
-
-function damagedText (): ApiException {
-  return fileError('The file begins with the byte order mark of UTF-8, but is not text in UTF-8. ' +
-    'Save it as "CSV UTF-8".', { code: 'invalid_encoding' })
 }
 
 /** The error of text for which a sheet is named. */
@@ -222,25 +229,6 @@ export function tooManyColumns (cells: number, line: string): ApiException {
   const count = cells.toLocaleString('en-US')
   return fileError(`${line} has ${count} columns. A file has at most ` +
     `${MAX_COLUMNS}. Remove some, or send the right delimiter.`)
-}
-
-function tooManyCells (
-  cells: number, columns: number, line: string, advice: string
-): ApiException {
-  return fileError(`${line} has ${cells} cells, but its first line has ${columns}. ${advice}`)
-}
-
-/** The answer to a file whose last cell never ends. */
-function unclosedQuote (line: number): ApiException {
-  return fileError(`Line ${line} of the file has a cell that begins with a double quote, and no ` +
-    'quote that ends it. Close it, or put the cell between quotes and double the quotes in it.')
-}
-
-/** The answer to a file with a line beyond MAX_LINE_BYTES. */
-function tooLong (line: number): ApiException {
-  return fileError(`Line ${line} of the file has more than ` +
-    `${MAX_LINE_BYTES.toLocaleString('en-US')} bytes. Shorten it; if it is not that long, a ` +
-    'double quote in it or in a line before is not closed.')
 }
 
 type ColumnOptions = {

@@ -42,7 +42,9 @@ export async function readForm (
     // A part that ends too early fails the form as well.
     stream.on('error', () => {})
     stream.on('data', (piece: Buffer) => { pieces.push(piece) })
-    if (name !== FILE) reject(unexpectedFile(name))
+    const param = (name ?? '').slice(0, SHOWN_CHARACTERS)
+    const message = `The part ${param} is a file. Name the file "${FILE}".`
+    if (name !== FILE) reject({ code: 'invalid_file', param, message })
     else if (files.push(pieces) > 1) reject(fileCountError(files.length))
   }
   const addField = (...[name, value, , isTruncated]: Parameters<BusboyEvents['field']>) => {
@@ -94,13 +96,6 @@ function fileCountError (count: number): ApiError {
     message: count === 0
       ? 'The form has no part named file. Send the file as one, for example: -F file=@contacts.csv'
       : `The form has ${count} files. Send one job for each.`,
-  }
-}
-
-function unexpectedFile (name: string | undefined): ApiError {
-  const param = (name ?? '').slice(0, SHOWN_CHARACTERS)
-  return {
-    code: 'invalid_file', param, message: `The part ${param} is a file. Name the file "${FILE}".`,
   }
 }
 
@@ -200,7 +195,14 @@ async function parsed (
 ): Promise<object> {
   const use = request.routeOptions.config.takesFile === 'preview' ? 'preview' : 'contacts'
   const { csv, fields } = readFileOptions(entries, use)
-  const reading = { pause, reserve: (more: number) => reserveMore(request, bytes, more) }
+  const reading = {
+    pause,
+    // A workbook takes memory beside its own bytes.
+    reserve: (more: number) => {
+      if (request.growMemory(bytes.length + more)) return
+      throw new ApiException({ code: 'temporarily_unavailable' })
+    },
+  }
   if (use === 'preview') {
     request.previewed = { bytes, csv, reading }
     return fields
@@ -211,12 +213,6 @@ async function parsed (
   detachBuffer(bytes)
   request.file = file
   return { ...fields, inputs: file.inputs }
-}
-
-/** A workbook takes memory beside its own bytes. */
-function reserveMore (request: FastifyRequest, { length }: Buffer, more: number): void {
-  if (request.growMemory(length + more)) return
-  throw new ApiException({ code: 'temporarily_unavailable' })
 }
 
 /** Names and values of options, in the order of the request. */

@@ -84,7 +84,10 @@ export async function readListFile (bytes: Buffer, pause: () => Promise<void>): 
         if (columns.isHeader) return
       }
       const { entry, kind, list } = columns
-      if (lines.length === MAX_CHANGED_ENTRIES) throw tooManyLines()
+      if (lines.length === MAX_CHANGED_ENTRIES) {
+        throw fileError(`The file has more than ${MAX_CHANGED_ENTRIES.toLocaleString('en-US')} ` +
+          'entries. Send it in parts.')
+      }
       lines.push({
         line,
         entry: cells[entry] ?? '',
@@ -106,9 +109,4 @@ function columnsIn (first: readonly string[]) {
   if (first.length === 1) return { isHeader: false, entry: 0, kind, list }
   throw fileError('The first line of the file names no column "entry". Name the columns entry, ' +
     'list and kind, of which the last two may be left out, or send one column without a name.')
-}
-
-function tooManyLines (): ApiException {
-  return fileError(`The file has more than ${MAX_CHANGED_ENTRIES.toLocaleString('en-US')} ` +
-    'entries. Send it in parts.')
 }

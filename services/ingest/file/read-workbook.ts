@@ -42,7 +42,13 @@ export async function scanSheet (
   bytes: Buffer, { delimiter, sheet, maxRows }: ScanOptions, reading: WorkbookReading,
   add: (record: FileRecord) => void
 ): Promise<SheetFacts> {
-  if (delimiter !== undefined) throw delimiterOfWorkbook()
+  if (delimiter !== undefined) {
+    throw new ApiException({
+      code: 'invalid_request',
+      param: 'delimiter',
+      message: 'delimiter is for text, and the file is a workbook. Leave delimiter out.',
+    })
+  }
   let last = 0
   let textBytes = 0
   const addRow = ({ row, cells }: SheetRow) => {
@@ -64,14 +70,6 @@ export async function scanSheet (
   } catch (error) {
     throw asApiException(error)
   }
-}
-
-function delimiterOfWorkbook (): ApiException {
-  return new ApiException({
-    code: 'invalid_request',
-    param: 'delimiter',
-    message: 'delimiter is for text, and the file is a workbook. Leave delimiter out.',
-  })
 }
 
 function tooLongRow (row: number): ApiException {

@@ -126,7 +126,11 @@ function errorsOf (route: RouteOptions): readonly ErrorCode[] {
 /** The responses of an operation: successes, and errors by status. */
 function answersOf (route: RouteOptions): Answers {
   const { produces = 'application/json' } = route.config ?? {}
-  const headers = commonHeaders(route)
+  const headers = {
+    ...COMMON_HEADERS,
+    ...(route.config?.scope === undefined ? {} : LIMIT_HEADERS),
+    ...(route.schema?.deprecated === true ? DEPRECATION_HEADERS : {}),
+  }
   const types = [produces].flat()
   const own = (route.schema?.response ?? {}) as Readonly<Record<string, object>>
   const successes = Object.entries(own).filter(([status]) => /^[23]\d\d$/.test(status))
@@ -134,7 +138,9 @@ function answersOf (route: RouteOptions): Answers {
   const answers = described.map(([status, schema]) => [status, {
     description: DESCRIPTIONS[status] ?? 'Success',
     headers: { ...headers, ...answerHeaders(route.config?.sends?.[Number(status)]) },
-    ...contentOf(schema, types),
+    ...('content' in schema || ('type' in schema && schema.type === 'null')
+      ? schema
+      : { content: Object.fromEntries(types.map(type => [type, { schema }])) }),
   }] as const)
   return Object.fromEntries([...answers, ...faultsOf(errorsOf(route), headers)])
 }
@@ -149,11 +155,6 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
 
 const plainOf = (types: readonly string[]) =>
   ({ type: types[0] === 'application/json' ? 'object' : 'string' })
-
-function contentOf (schema: object, types: readonly string[]): object {
-  if ('content' in schema || ('type' in schema && schema.type === 'null')) return schema
-  return { content: Object.fromEntries(types.map(type => [type, { schema }])) }
-}
 
 function faultsOf (codes: readonly ErrorCode[], headers: Headers) {
   const byStatus = Map.groupBy(codes, statusOf)
@@ -252,14 +253,6 @@ const answerHeaders = (names: readonly AnswerHeader[] = []): Headers =>
   Object.fromEntries(names.map(name => [name, ANSWER_HEADERS[name]]))
 
 /** Headers of all responses of an operation. */
-function commonHeaders (route: RouteOptions): Headers {
-  return {
-    ...COMMON_HEADERS,
-    ...(route.config?.scope === undefined ? {} : LIMIT_HEADERS),
-    ...(route.schema?.deprecated === true ? DEPRECATION_HEADERS : {}),
-  }
-}
-
 const WAITS: ReadonlySet<ErrorCode> = new Set([
   'rate_limited', 'concurrent_jobs_limit', 'temporarily_unavailable', 'too_many_preflights',
   'wallet_unavailable', 'job_not_completed', 'too_many_streams',

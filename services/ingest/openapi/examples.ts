@@ -170,8 +170,10 @@ function curlSource (
   const address = path.replace('/api/v1', '$BASE')
     .replaceAll(/\{(\w+)\}/g, (_, name: string) => variableOf(path, name))
   const body = bodyOf(operation)
+  // Of curl: GET, or POST if there is a body.
+  const isDefault = method === 'get' || (method === 'post' && body !== undefined)
   const options = [
-    `curl ${methodOption(method, body)}"${address}${query}"`,
+    `curl ${isDefault ? '' : `-X ${method.toUpperCase()} `}"${address}${query}"`,
     '-H "Authorization: Bearer $KEY"',
     ...more,
     ...(body === undefined
@@ -179,12 +181,6 @@ function curlSource (
       : ['-H \'Content-Type: application/json\'', `-d '${JSON.stringify(body, null, 2)}'`]),
   ]
   return options.join(' \\\n  ')
-}
-
-/** Nothing for the default of curl: GET, or POST if there is a body. */
-function methodOption (method: string, body: unknown): string {
-  const isDefault = method === 'get' || (method === 'post' && body !== undefined)
-  return isDefault ? '' : `-X ${method.toUpperCase()} `
 }
 
 /** The first example of the request body. */

@@ -18,7 +18,10 @@ export const PAGE_POLICY = `default-src 'none'; script-src ${hashOf(SCRIPT)}; ` 
 export function documentPage (document: OpenApiDocument): string {
   const { info, tags = [], paths, webhooks = {} } = document
   const operations = [...operationsIn(paths), ...operationsIn(webhooks)]
-  const shared = sharedCodes(operations)
+  const [first, ...others] = operations.filter(({ described }) => described.security?.length === 1)
+    .map(({ described }) => faultsOf(described).map(({ code }) => code))
+  // The error codes of all operations with a key.
+  const shared = new Set(first?.filter(code => others.every(codes => codes.includes(code))))
   const groups = tags.map(({ name, description = '' }) => ({
     name, description, own: operations.filter(({ described }) => described.tags?.includes(name)),
   }))
@@ -26,6 +29,9 @@ export function documentPage (document: OpenApiDocument): string {
     `<h2 id="${slugOf(name)}">${escaped(name)}</h2><div class="prose">` +
     `${markdownHtml(description)}</div>` +
     own.map(operation => operationHtml(operation, shared)).join('\n'))
+  // Each chapter is a separate element, so that the search can hide it.
+  const chapters = (info.description ?? '').split(/^(?=## )/m).map(chapter =>
+    `<section class="chapter">${markdownHtml(chapter)}</section>`)
   return `<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${escaped(info.title)}: reference</title><style>${STYLE}</style></head><body>
@@ -38,7 +44,7 @@ export function documentPage (document: OpenApiDocument): string {
 <input id="search" type="search" autocomplete="off"><span role="status" class="found"></span></p>
 ${contentsHtml(info.description ?? '', groups)}</nav>
 <main id="content" tabindex="-1"><h1>${escaped(info.title)} API</h1>
-<div class="prose">${introductionHtml(info.description ?? '')}</div>
+<div class="prose">${chapters.join('\n')}</div>
 ${sections.join('\n')}
 </main><script>${SCRIPT}</script></body></html>
 `
@@ -47,12 +53,6 @@ ${sections.join('\n')}
 function operationsIn (paths: Paths): readonly Placed[] {
   return Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, described]) => ({ method, path, described })))
-}
-
-/** Each chapter is a separate element, so that the search can hide it. */
-function introductionHtml (description: string): string {
-  return description.split(/^(?=## )/m).map(chapter =>
-    `<section class="chapter">${markdownHtml(chapter)}</section>`).join('\n')
 }
 
 type Group = { readonly name: string, readonly own: readonly Placed[] }
@@ -90,13 +90,15 @@ function operationHtml (placed: Placed, shared: ReadonlySet<string>): string {
   const { method, path, described } = placed
   const { summary = '', description = '', parameters = [], responses } = described
   const id = escaped(described.operationId ?? '')
+  const [body] = Object.values(described.requestBody?.content ?? {})
+  const sentFields = body === undefined ? '' : fieldsHtml(body.schema, { isRequest: true })
   return `<section class="operation" id="${id}" aria-labelledby="${id}-title">
 <h3 id="${id}-title"><a href="#${id}">${escaped(summary)}</a></h3>
 <p class="address"><span class="method ${escaped(method)}">${escaped(method.toUpperCase())}</span>
 <code class="${described.deprecated === true ? 'deprecated' : ''}">${escaped(path)}</code></p>
 <div class="columns"><div class="text">
 ${markdownHtml(description)}
-${sectionHtml('Parameters', parametersHtml(parameters))}${requestHtml(described)}
+${sectionHtml('Parameters', parametersHtml(parameters))}${sectionHtml('Body', sentFields)}
 ${successesOf(responses).map(successHtml).join('')}
 ${faultsHtml(faultsOf(described), shared)}
 </div><div class="samples">
@@ -104,21 +106,8 @@ ${samplesHtml(id, described['x-codeSamples'] ?? [])}${examplesHtml(described)}
 </div></div></section>`
 }
 
-/** The error codes that all operations with a key share. */
-function sharedCodes (operations: readonly Placed[]): ReadonlySet<string> {
-  const [first, ...rest] = operations.filter(({ described }) => described.security?.length === 1)
-    .map(({ described }) => faultsOf(described).map(({ code }) => code))
-  return new Set(first?.filter(code => rest.every(codes => codes.includes(code))))
-}
-
 const sectionHtml = (title: string, content: string) =>
   content === '' ? '' : `<h4>${title}</h4>${content}`
-
-function requestHtml ({ requestBody }: Operation): string {
-  const [media] = Object.values(requestBody?.content ?? {})
-  if (media === undefined) return ''
-  return sectionHtml('Body', fieldsHtml(media.schema, { isRequest: true }))
-}
 
 const successesOf = (responses: Operation['responses']) =>
   Object.entries(responses).filter(([status]) => /^[23]/.test(status))
@@ -174,14 +163,12 @@ function examplesHtml ({ requestBody, responses, ...operation }: Operation): str
 }
 
 function contentHtml (content: Content, title: string): string {
-  return Object.entries(content).map(([type, { example }]) => example === undefined
-    ? ''
-    : `<p class="caption">${escaped(title)}, <code>${escaped(type)}</code></p>` +
-      codeHtml(textOf(example), `${title}, ${type}`)).join('')
-}
-
-function textOf (example: unknown): string {
-  return typeof example === 'string' ? example.trimEnd() : JSON.stringify(example, null, 2)
+  return Object.entries(content).map(([type, { example }]) => {
+    if (example === undefined) return ''
+    const text = typeof example === 'string' ? example.trimEnd() : JSON.stringify(example, null, 2)
+    return `<p class="caption">${escaped(title)}, <code>${escaped(type)}</code></p>` +
+      codeHtml(text, `${title}, ${type}`)
+  }).join('')
 }
 
 /** Wide code scrolls by itself, also with the keyboard. */
@@ -320,7 +307,12 @@ function blockHtml (lines: readonly string[]): string {
   if (heading !== null) return headingHtml(heading, lines.slice(1))
   if (lines.every(line => line.startsWith('|'))) return tableHtml(lines)
   if (lines.every(line => line.startsWith('    '))) return blockCodeHtml(lines)
-  if (first.startsWith('- ')) return `<ul>${itemsOf(lines).map(item).join('')}</ul>`
+  if (first.startsWith('- ')) {
+    // Other lines continue the item before them.
+    const items = lines.join('\n').split(/^- /m).slice(1)
+      .map(text => `<li>${lineHtml(text.trim().replace(/\n\s*/g, ' '))}</li>`)
+    return `<ul>${items.join('')}</ul>`
+  }
   return `<p>${lineHtml(lines.join(' '))}</p>`
 }
 
@@ -339,15 +331,9 @@ const blockCodeHtml = (lines: readonly string[]) =>
   `<pre class="code" tabindex="0"><code>${escaped(lines.map(line => line.slice(4)).join('\n'))}` +
   '</code></pre>'
 
-const item = (text: string) => `<li>${lineHtml(text)}</li>`
-
-/** The items of a list; other lines continue the item before them. */
-function itemsOf (lines: readonly string[]): readonly string[] {
-  return lines.join('\n').split(/^- /m).slice(1).map(text => text.trim().replace(/\n\s*/g, ' '))
-}
-
 function tableHtml (lines: readonly string[]): string {
-  const [head = [], , ...rows] = lines.map(cellsOf)
+  const [head = [], , ...rows] = lines.map(line =>
+    line.split(/(?<!\\)\|/).slice(1, -1).map(cell => cell.trim().replaceAll('\\|', '|')))
   // A wide table scrolls by itself in a small window, also with the keyboard.
   return `<div class="scroll" tabindex="0" role="group" aria-label="${escaped(head.join(', '))}">` +
     `<table><thead>${rowHtml('th', head)}</thead>` +
@@ -356,8 +342,4 @@ function tableHtml (lines: readonly string[]): string {
 
 function rowHtml (tag: 'th' | 'td', cells: readonly string[]): string {
   return `<tr>${cells.map(cell => `<${tag}>${lineHtml(cell)}</${tag}>`).join('')}</tr>`
-}
-
-function cellsOf (line: string): readonly string[] {
-  return line.split(/(?<!\\)\|/).slice(1, -1).map(cell => cell.trim().replaceAll('\\|', '|'))
 }

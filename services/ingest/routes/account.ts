@@ -83,7 +83,7 @@ export function getServicesRoute (deps: IngestDeps, settings: Settings): RouteOp
 }
 
 /** All services, as keys of this mode may use them. */
-export function servicesBody (
+function servicesBody (
   settings: Pick<Settings, 'prices' | 'checks' | 'optionPrices' | 'providers'>, mode: Mode,
   lists?: ListsManifest
 ): ServicesBody {

@@ -2,14 +2,20 @@ import type { RouteOptions } from 'fastify'
 import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
-  type CreateQuoteBody, CreateQuoteSchema, MAX_SAMPLE_ROWS, QuoteSchema,
+  type CreateQuoteBody, CreateQuoteSchema, type EstimateBody, MAX_SAMPLE_ROWS, QuoteSchema,
 } from '../../../schemas/api/quote.ts'
+import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
+import { sampleTenantOf } from '../../accounts/tenant.ts'
+import { verdictsBody } from '../../jobs/job-view.ts'
+import type { Job } from '../../jobs/job.ts'
+import type { Submission } from '../../jobs/send.ts'
+import type { Quoted } from '../../jobs/submit.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
 import { callerOf } from '../guard.ts'
 import { reserveMemory } from '../body.ts'
 import type { IngestDeps } from '../ports.ts'
 import type { Settings } from '../config.ts'
-import { estimate } from '../estimate.ts'
+import { ApiException } from '../errors.ts'
 import { whileConnected } from '../find-jobs.ts'
 import { readSubmission } from '../request.ts'
 import { sendError, refusalError } from '../response.ts'
@@ -82,3 +88,113 @@ export function createQuoteRoute (
     },
   }
 }
+
+/** How long a request waits for its estimate; one that takes longer is read by repeating it. */
+const WAIT_MS = 15_000
+/** Contacts of a sample whose mail servers have not answered by then are unknown. */
+const DEADLINE_SECONDS = 900
+
+type Unavailable = NonNullable<EstimateBody['reason']>
+
+/** A submission of a quote and what it was answered with. */
+type QuotedList = {
+  readonly submission: Submission
+  readonly quoted: Extract<Quoted, { kind: 'quoted' }>
+  /** Aborted when nobody waits any longer. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * The expected verdicts of a list, from its sample. That is verified by a job of a tenant of its
+ * own: its price is 0, nobody can read its rows, and they answer no job of the customer. The digest
+ * of the sample is its idempotency key, so that it is verified once in 24 hours. Never fails: a
+ * quote without an estimate is a quote.
+ */
+async function estimate (deps: IngestDeps, list: QuotedList): Promise<EstimateBody> {
+  const { submission, quoted: { preflight, sample } } = list
+  const contacts = preflight.freshChecks + preflight.cacheHits
+  const sampledContacts = sample?.rows.length ?? 0
+  const without = (reason: Unavailable): EstimateBody => ({
+    status: 'unavailable', reason, contacts, sampledContacts, checkedContacts: 0, shares: null,
+  })
+  if (sample === undefined) return without('too_few_contacts')
+  const tenant = sampleTenantOf(submission.tenant)
+  try {
+    const isFree = await deps.takeSample(tenant, sample.digest, sampledContacts)
+    if (!isFree) return without('daily_limit')
+    const job = await runSample(deps, {
+      tenant,
+      service: submission.service,
+      inputs: sample.rows.map(row => submission.inputs[row] ?? ''),
+      country: submission.country,
+      forceFresh: false,
+      deadlineSeconds: DEADLINE_SECONDS,
+      idempotencyKey: sample.digest,
+      fingerprint: sample.digest,
+      metadata: {},
+      webhookUrl: '',
+    }, list.signal)
+    if (job === undefined) return without('temporarily_unavailable')
+    const checkedContacts = job.counts.finishedRows
+    const shares = job.ended ? sharesOf(job) : null
+    if (job.ended && shares === null) return without('temporarily_unavailable')
+    const status = job.ended ? 'completed' : 'running'
+    return { status, reason: null, contacts, sampledContacts, checkedContacts, shares }
+  } catch (error) {
+    if (!(error instanceof ApiException) && !deps.isInfrastructure(error)) throw error
+    return without('temporarily_unavailable')
+  }
+}
+
+/** The job of a sample, if possible once it has ended; undefined if it cannot be verified now. */
+async function runSample (
+  deps: IngestDeps, submission: Submission, signal: AbortSignal
+): Promise<Job | undefined> {
+  const endsAt = performance.now() + WAIT_MS
+  const submitted = await deps.submit(submission)
+  if (submitted.kind !== 'accepted') return undefined
+  const { job } = submitted
+  if (job.ended) return job
+  return await deps.waitForJob({
+    tenant: submission.tenant,
+    job: job.id,
+    isDone: ({ ended }) => ended,
+    timeoutMs: endsAt - performance.now(),
+    signal,
+  }) ?? job
+}
+
+/** Null for a job that was not completed, or whose verdicts are not known. */
+function sharesOf (job: Job): EstimateBody['shares'] {
+  const { verdicts } = verdictsBody(job)
+  if (job.status !== 'completed' || verdicts === null) return null
+  const rows = ROW_STATUSES.reduce((sum, status) => sum + verdicts[status], 0)
+  const of = (part: number) => ({ share: rounded(part / rows), ...wilsonInterval(part, rows) })
+  return {
+    valid: of(verdicts.valid),
+    risky: of(verdicts.risky),
+    invalid: of(verdicts.invalid),
+    unknown: of(verdicts.unknown),
+  }
+}
+
+/** The quantile of the normal distribution for 95 %. */
+const Z = 1.959964
+
+/**
+ * The Wilson score interval of a share with a confidence of 95 % (Wilson 1927): unlike the normal
+ * approximation it stays within 0 and 1 and is right for shares close to them.
+ */
+function wilsonInterval (part: number, whole: number): { low: number, high: number } {
+  const share = part / whole
+  const center = (share + Z * Z / (2 * whole)) / (1 + Z * Z / whole)
+  const half = Z / (1 + Z * Z / whole) *
+    Math.sqrt(share * (1 - share) / whole + Z * Z / (4 * whole * whole))
+  return {
+    low: part === 0 ? 0 : rounded(center - half),
+    high: part === whole ? 1 : rounded(center + half),
+  }
+}
+
+const DECIMALS = 10_000
+const rounded = (share: number) => Math.round(share * DECIMALS) / DECIMALS

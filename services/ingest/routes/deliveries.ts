@@ -53,13 +53,10 @@ export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
       const job = await findJob(deps, tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       const attempts = await deps.listAttempts(tenant, job.id)
-      return reply.send({ data: attempts.toSorted(newestFirst).map(attemptBody) })
+      const newestFirst = attempts.toSorted((a, b) => b.atMs - a.atMs || b.attempt - a.attempt)
+      return reply.send({ data: newestFirst.map(attemptBody) })
     },
   }
-}
-
-function newestFirst (a: Attempt, b: Attempt): number {
-  return b.atMs - a.atMs || b.attempt - a.attempt
 }
 
 function attemptBody (one: Attempt): AttemptBody {
@@ -192,9 +189,13 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
       if (await findEndpoint(deps, tenant, id) === undefined) {
         return sendError(reply, { code: 'webhook_endpoint_not_found' })
       }
+      const [job = '', event = '', attempt] = after?.split('.') ?? []
       const found = await deps.listEndpointAttempts(tenant, id, {
         // One more shows whether there is a next page.
-        limit: limit + 1, ...after !== undefined && { after: positionOf(after, id) },
+        limit: limit + 1,
+        ...after !== undefined && {
+          after: { job, event: deliveryIdOf(event, id), attempt: Number(attempt) },
+        },
       })
       const page = found.slice(0, limit)
       const hasMore = found.length > limit
@@ -211,8 +212,3 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
 /** The cursor after an attempt: its job, event and number. */
 const cursorOf = ({ job, event, attempt }: Attempt): string =>
   `${job}.${partsOfDelivery(event).event}.${attempt}`
-
-function positionOf (cursor: string, endpoint: string): Pick<Attempt, 'job' | 'event' | 'attempt'> {
-  const [job = '', event = '', attempt] = cursor.split('.')
-  return { job, event: deliveryIdOf(event, endpoint), attempt: Number(attempt) }
-}

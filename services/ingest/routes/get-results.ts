@@ -9,11 +9,10 @@ import type { ApiError } from '../errors.ts'
 import { findCounted, findReadable, type ResultRetention } from '../find-jobs.ts'
 import { callerOf } from '../guard.ts'
 import type { FoundResults, IngestDeps } from '../ports.ts'
-import { sendProvisional } from '../provisional-response.ts'
 import { numbersInQuery } from '../query-fields.ts'
 import {
-  formError, listsInQuery, RESULT_TYPES, resultForm, type ResultForm, selectionOf, sendResults,
-  sendResultsPage,
+  formError, listsInQuery, RESULT_TYPES, resultForm, type ResultForm, selectionOf,
+  sendProvisional, sendResults, sendResultsPage,
 } from '../results-response.ts'
 import { sendError } from '../response.ts'
 

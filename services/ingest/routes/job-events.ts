@@ -162,7 +162,12 @@ async function * streamEvents (
     if (fit === 'fits' && (!job.ended || job.closed)) {
       for (const event of eventsAfter(position, { job, blocks })) {
         position = event.position
-        yield await eventText(deps, job, event)
+        const [body] = await jobBodies(deps, job.tenant, [job])
+        const { type, finished } = event
+        const cursor = encodeResultCursor(event.position.cursor)
+        // https://html.spec.whatwg.org/multipage/server-sent-events.html
+        yield `id: ${eventId(event.position)}\nevent: ${type}\n` +
+          `data: ${JSON.stringify({ ...body, finished, cursor })}\n\n`
         wroteAtMs = performance.now()
       }
       if (position.status === END) return
@@ -213,13 +218,4 @@ function * eventsAfter (
   if (!job.closed) return
   const position = { cursor: cursorAfter(blocks, blocks.length), status: END }
   yield { type: 'end', position, finished: [] }
-}
-
-/** Lines of the format: https://html.spec.whatwg.org/multipage/server-sent-events.html */
-async function eventText (
-  deps: IngestDeps, job: Job, { type, position, finished }: ProgressEvent
-): Promise<string> {
-  const [body] = await jobBodies(deps, job.tenant, [job])
-  const data = { ...body, finished, cursor: encodeResultCursor(position.cursor) }
-  return `id: ${eventId(position)}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`
 }

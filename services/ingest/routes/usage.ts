@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyRequest, RouteOptions } from 'fastify'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS, USAGE_COUNTERS, type UsageBody,
@@ -65,13 +65,18 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
       }
       const { groups, total } = usage
       const { fromMs, toMs, groupBy } = options
-      return sendUsage(reply, form, {
+      const body: UsageBody = {
         from: new Date(fromMs).toISOString(),
         to: new Date(toMs).toISOString(),
         group_by: [...groupBy],
         data: [...groups],
         total,
-      })
+      }
+      reply.header('vary', 'Accept')
+      if (form === 'json') return reply.send(body)
+      return reply.type('text/csv; charset=utf-8; header=present')
+        .header('content-disposition', 'attachment; filename="usage.csv"')
+        .send(csvOf(body))
     },
   }
 }
@@ -98,14 +103,6 @@ function optionsOf (query: UsageQuery, nowMs: number): UsageOptions {
 }
 
 const startOfDay = (ms: number) => ms - ms % DAY_MS
-
-function sendUsage (reply: FastifyReply, form: Form, usage: UsageBody): FastifyReply {
-  reply.header('vary', 'Accept')
-  if (form === 'json') return reply.send(usage)
-  return reply.type('text/csv; charset=utf-8; header=present')
-    .header('content-disposition', 'attachment; filename="usage.csv"')
-    .send(csvOf(usage))
-}
 
 const CSV_COUNTS = [
   'jobs', 'totalRows', ...USAGE_COUNTERS, 'successRecords', 'failedRecords', 'chargedMicros',
