@@ -384,6 +384,7 @@ describe('money and services', () => {
       .toEqual([true, false, false, true, true, true])
     expect(new Set(test.map((it: { priceMicros: number }) => it.priceMicros))).toEqual(new Set([0]))
     expect(test.every((it: { configured: boolean }) => it.configured)).toBe(true)
+    expect(test[5]).toMatchObject({ checks: [], limitations: [] })
   })
 
   it('quotes what a job would be quoted, and makes none', async () => {

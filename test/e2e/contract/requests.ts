@@ -153,7 +153,8 @@ describe('a success', () => {
     const { live } = await newCustomer()
     const inputs = [...newNumbers(2), 'no number']
     const { status, headers, json } = await live.ask('/jobs', { body: { service, inputs } })
-    expect(status).toBe(202)
+    expect([status, headers.get('content-type')])
+      .toEqual([202, 'application/json; charset=utf-8'])
     expect(json).toEqual({
       id: expect.stringMatching(/^job_[0-9a-z]{26}$/),
       status: 'queued',

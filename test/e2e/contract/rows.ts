@@ -9,7 +9,7 @@ export const ROWS = {
   // Requests
   'a body is taken as it is: what is not in the description is refused': HERE,
   'a body that is no JSON, no UTF-8 or of another type is refused':
-    'test/unit/ingest/bad-request.test.ts: invalid UTF-8',
+    'test/e2e/bad-input/bodies.ts: a byte no text has',
   'a job has 1 to 100,000 inputs':
     'test/e2e/bad-input/rows.ts: 100,000 inputs of 320 characters are accepted',
   'an input over 320 characters is a free invalid row, however long': HERE,

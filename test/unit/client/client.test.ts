@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { ApiError, type Client, createClient } from '../../../services/client/client.ts'
+import { type Client, createClient } from '../../../services/client/client.ts'
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const job = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
@@ -73,13 +73,6 @@ describe('the wait for a job', () => {
       { status: 'queued' }, { status: 'cancelling' }, { status: 'cancelled' })
     expect(await client.waitForEnd(job, options)).toEqual({ status: 'cancelled' })
     expect(lines()).toEqual(Array(3).fill(`GET /jobs/${job}${query}`))
-  })
-
-  it('reports each status', async () => {
-    const seen: string[] = []
-    const { client } = serving({ status: 'queued' }, { status: 'failed' })
-    await client.waitForEnd(job, { onProgress: ({ status }) => { seen.push(status) } })
-    expect(seen).toEqual(['queued', 'failed'])
   })
 
   it('has the fields that the client does not know as well', async () => {
@@ -159,14 +152,6 @@ describe('a method of the API client', () => {
   it('reads the keys that verify webhooks', async () => {
     expect(await serving({ data: [{ key: 'whpk_1' }] }).client.webhookKeys()).toEqual(['whpk_1'])
   })
-
-  it('throws the error of the service', async () => {
-    const error = { code: 'job_not_found', message: 'No.' }
-    const { client } = serving(new Response(JSON.stringify({ error }), { status: 404 }))
-    const thrown = await client.job(job).catch((thrown: unknown) => thrown)
-    expect(thrown).toBeInstanceOf(ApiError)
-    expect(thrown).toMatchObject({ status: 404, code: 'job_not_found' })
-  })
 })
 
 describe('a list of the API client', () => {
@@ -221,13 +206,6 @@ describe('the result file of the API client', () => {
   const setUndici = (value: string | undefined) =>
     Object.defineProperty(process.versions, 'undici', { value, configurable: true })
   afterEach(() => { setUndici(undici) })
-
-  it('is a stream of bytes', async () => {
-    const { client, lines } = serving('row\r\n1\r\n')
-    const pieces = await all(await client.resultsFile(job))
-    expect(Buffer.concat(pieces).toString()).toBe('row\r\n1\r\n')
-    expect(lines()).toEqual([`GET /jobs/${job}/results?format=csv`])
-  })
 
   it('is a stream of rows that can be split at any byte', async () => {
     const bytes = Buffer.from('{"input":"é"}\n{"input":"b"}')

@@ -16,25 +16,10 @@ type Case = readonly [what: string, body: unknown, code: string, param?: string,
 const labels = (count: number, length = 1) =>
   Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, 'v'.repeat(length)]))
 
+/** With the texts of their errors: other bodies are those of `test/e2e/bad-input/`. */
 const CASES: readonly Case[] = [
-  ['no JSON', '{"service":', 'invalid_json'],
-  ['an empty body', '', 'invalid_json'],
-  ['NaN', '{"service":NaN}', 'invalid_json'],
   ['an array', [], 'invalid_request', undefined, 'The body must be a JSON object in braces.'],
-  ['null', 'null', 'invalid_request'],
-  ['a text', '"service"', 'invalid_request'],
-  ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 'invalid_encoding'],
-  ['a field twice', '{"service":"a","inputs":["1"],"service":"b"}', 'invalid_request', 'service'],
-  ['a field twice, once escaped', '{"service":"a","servic\\u0065":"b"}',
-    'invalid_request', 'service'],
-  ['__proto__', '{"__proto__":{"a":1},"service":"a"}', 'invalid_request'],
-  ['an escaped __proto__', '{"\\u005f_proto__":{"a":1},"service":"a"}', 'invalid_request'],
-  ['a label __proto__', '{"service":"a","inputs":["1"],"metadata":{"__proto__":"x"}}',
-    'invalid_request'],
-  ['constructor.prototype', '{"constructor":{"prototype":{"a":1}}}', 'invalid_request'],
-  ['deep nesting', '['.repeat(100_000) + ']'.repeat(100_000), 'invalid_request'],
   ['no service', { inputs: ['1'] }, 'invalid_request', 'service', 'service is missing. Send it.'],
-  ['no inputs', { service: 'phone-validation' }, 'invalid_request', 'inputs'],
   ['an empty list', { ...good, inputs: [] }, 'invalid_request', 'inputs',
     'inputs is empty. Send at least 1.'],
   ['a text for inputs', { ...good, inputs: '+1' }, 'invalid_request', 'inputs',
@@ -46,8 +31,6 @@ const CASES: readonly Case[] = [
   ['an id of 129', { ...good, inputs: [{ input: '1', id: '\u{1f600}'.repeat(129) }] },
     'invalid_request', 'inputs[0].id',
     'inputs[0].id is too long. It can have at most 128 characters.'],
-  ['an id with a control character', { ...good, inputs: [{ input: '1', id: 'a\u0007' }] },
-    'invalid_request', 'inputs[0].id'],
   ['an object without id', { ...good, inputs: [{ input: '1' }] },
     'invalid_request', 'inputs[0].id', 'inputs[0].id is missing. Send it.'],
   ['an unknown field beside an id', { ...good, inputs: ['1', { input: '1', id: '1', x: '' }] },
@@ -59,28 +42,18 @@ const CASES: readonly Case[] = [
   ['inputs of five fields', { ...good, inputs: [{ input: '1', id: '', a: 1, b: 1, c: 1 }] },
     'invalid_request', 'inputs[0]', 'The objects up to inputs[0] have more than 4 different ' +
     'fields. Leave out those that the request does not have.'],
-  ['an id twice', '{"service":"phone-validation","inputs":[{"input":"1","id":"1","id":"2"}]}',
-    'invalid_request', 'id'],
-  ['a list among inputs', { ...good, inputs: ['1', '2', '3', ['4']] },
-    'invalid_request', 'inputs[3]'],
   ['100,001 inputs', { ...good, inputs: Array(100_001).fill('1') }, 'too_many_inputs', 'inputs',
     'A job has at most 100,000 inputs. Split it into several jobs.'],
   ['an unknown slug', { ...good, service: 'fax' }, 'unknown_service', 'service',
     `service must be one of: ${SLUGS}.`],
-  ['a slug in capitals', { ...good, service: 'Phone-Validation' }, 'unknown_service', 'service'],
   ['no provider', { ...good, service: 'whatsapp' }, 'service_not_configured', 'service'],
-  ['a three-letter country', { ...good, countryCode: 'USA' },
-    'invalid_country_code', 'countryCode'],
   ['country XX', { ...good, countryCode: 'XX' }, 'invalid_country_code', 'countryCode', COUNTRY],
-  ['no country', { ...good, countryCode: '' }, 'invalid_country_code', 'countryCode'],
-  ['null as country', { ...good, countryCode: null }, 'invalid_request', 'countryCode'],
   ['forceFresh as text', { ...good, forceFresh: 'true' }, 'invalid_request', 'forceFresh',
     'forceFresh must be true or false, without quotes.'],
   ['a deadline below a minute', { ...good, deadline: 59 }, 'invalid_request', 'deadline',
     'deadline must be a whole number from 60 to 172,800.'],
   ['a deadline over two days', { ...good, deadline: 172_801 }, 'invalid_request', 'deadline',
     'deadline must be a whole number from 60 to 172,800.'],
-  ['a deadline as text', { ...good, deadline: '3600' }, 'invalid_request', 'deadline'],
   ['an unknown field', { ...good, force_fresh: true }, 'invalid_request', 'force_fresh',
     `force_fresh is not a field of this request. Leave it out; there are: ${FIELDS}.`],
   ['51 labels', { ...good, metadata: labels(51) }, 'invalid_request', 'metadata',
@@ -89,7 +62,6 @@ const CASES: readonly Case[] = [
     'metadata.k0 is too long. It can have at most 500 characters.'],
   ['a name of 41', { ...good, metadata: { ['k'.repeat(41)]: 'v' } }, 'invalid_request', 'metadata',
     'metadata has a key of more than 40 characters. Shorten it.'],
-  ['a number as label', { ...good, metadata: { team: 1 } }, 'invalid_request', 'metadata.team'],
   ['a line end in a name', { ...good, metadata: { 'a\nb': 1 } },
     'invalid_request', 'metadata.a\nb'],
   ['a list of labels', { ...good, metadata: [] }, 'invalid_request', 'metadata',
@@ -104,7 +76,7 @@ const CASES: readonly Case[] = [
 ]
 
 describe('a body that cannot be a job', () => {
-  const { app, post, calls } = application({}, { bodyBudgetBytes: 40_000_000 })
+  const { post, calls } = application({}, { bodyBudgetBytes: 40_000_000 })
 
   it.each(CASES)('%s', async (...[, body, code, param, message]) => {
     const answer = await post(body)
@@ -118,28 +90,11 @@ describe('a body that cannot be a job', () => {
     expect(calls.submissions).toEqual([])
   })
 
-  it('shows at most 100 characters of a field it does not know', async () => {
-    const { error } = (await post({ ...good, ['x'.repeat(9_000)]: 1 })).json()
-    expect(error.param).toBe('x'.repeat(100))
-  })
-
-  it.each([
-    'text/plain', 'application/x-www-form-urlencoded', 'application/json; charset=utf-16',
-    'application/json; charset=', 'application/jsonp', 'nonsense', undefined,
-  ])('is not read because of its content type %s', async type => {
-    const answer = await app.inject({
-      method: 'POST',
-      url: '/api/v1/jobs',
-      headers: { authorization: 'Bearer live', ...type !== undefined && { 'content-type': type } },
-      ...type !== undefined && { payload: JSON.stringify(good) },
+  it.each(['application/json; charset=', 'nonsense'])(
+    'is not read because of its content type %s', async type => {
+      const answer = await post(good, { headers: { 'content-type': type } })
+      expect([answer.statusCode, answer.json().error.code]).toEqual([415, 'unsupported_media_type'])
     })
-    expect([answer.statusCode, answer.json().error.code]).toEqual([415, 'unsupported_media_type'])
-  })
-
-  it('is not read because it is too large', async () => {
-    const answer = await post(`"${'x'.repeat(34 * 1_024 * 1_024)}"`)
-    expect([answer.statusCode, answer.json().error.code]).toEqual([413, 'body_too_large'])
-  })
 })
 
 describe('a body at the limits', () => {

@@ -212,14 +212,18 @@ export type Sent = {
   readonly key?: string
   readonly headers?: Record<string, string>
   readonly remoteAddress?: string
+  /** Of a POST; `jobs` if left out. */
+  readonly path?: string
 }
 
 function poster (app: FastifyInstance) {
-  return (body: unknown, { key = 'live', headers = {}, remoteAddress }: Sent = {}) => {
+  return (
+    body: unknown, { key = 'live', headers = {}, remoteAddress, path = 'jobs' }: Sent = {}
+  ) => {
     const isRaw = typeof body === 'string' || Buffer.isBuffer(body)
     return app.inject({
       method: 'POST',
-      url: '/api/v1/jobs',
+      url: `/api/v1/${path}`,
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
       payload: isRaw ? body : JSON.stringify(body),
       ...(remoteAddress === undefined ? {} : { remoteAddress }),

@@ -159,11 +159,10 @@ describe('a sandbox input', () => {
   })
 
   it('refuses a quote as it refuses the job, and nothing is submitted', async () => {
-    const { app, calls } = application()
-    const headers = { authorization: 'Bearer test' }
-    const payload = { ...good, inputs: ['+15005550402'] }
+    const { post, calls } = application()
+    const body = { ...good, inputs: ['+15005550402'] }
     for (const path of ['jobs', 'quotes']) {
-      const answer = await app.inject({ method: 'POST', url: `/api/v1/${path}`, headers, payload })
+      const answer = await post(body, { key: 'test', path })
       expect([answer.statusCode, answer.json().error]).toMatchObject([402, {
         type: 'payment', code: 'insufficient_balance', requiredMicros: 2_000, availableMicros: 0,
       }])

@@ -1,4 +1,4 @@
-import { EventEmitter, once } from 'node:events'
+import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
 import { describe, expect, it, type Mock, vi } from 'vitest'
 import { createUploadLimits } from '../../../services/page/upload.ts'
@@ -30,34 +30,6 @@ describe('concurrent uploads', () => {
     await onRequest(requestOf('org_b'), replyOf() as never)
     replies[0]?.raw.emit('close')
     await onRequest(requestOf('org_a'), replyOf() as never)
-  })
-
-  it('are limited to six in all, of which each organization gets its share', async () => {
-    const { onRequest } = createUploadLimits(pace)
-    for (const org of ['a', 'b', 'c']) {
-      await onRequest(requestOf(org), replyOf() as never)
-      await onRequest(requestOf(org), replyOf() as never)
-    }
-    await onRequest(requestOf('d'), replyOf() as never)
-    const cut = ['a', 'b', 'c'].filter(org => bodies.get(org)?.socket.destroy.mock.calls.length)
-    expect(cut).toHaveLength(1)
-    await expect(onRequest(requestOf('d'), replyOf() as never)).rejects.toMatchObject(UNAVAILABLE)
-  })
-
-  it('that have arrived are not cut for others', async () => {
-    const limits = createUploadLimits(pace)
-    const { onRequest } = limits
-    for (const org of ['a', 'b', 'c']) {
-      for (let upload = 0; upload < 2; upload++) {
-        const [request, reply] = [requestOf(org), replyOf() as never]
-        await onRequest(request, reply)
-        const body = bodies.get(org)
-        parse(limits, request, reply, body, () => {})
-        body?.end()
-        if (body !== undefined) await once(body, 'end')
-      }
-    }
-    await expect(onRequest(requestOf('d'), replyOf() as never)).rejects.toMatchObject(UNAVAILABLE)
   })
 
   it.each([

@@ -13,14 +13,12 @@ type Sent = {
 
 /** Sends bodies of files to an application of doubles. */
 export function fileSender (more: Partial<IngestDeps> = {}, settings: Partial<Settings> = {}) {
-  const { app, calls } = application(more, settings)
+  const { app, calls, post } = application(more, settings)
   const send = (
     type: string, body: string | Buffer, { query, headers, path = 'jobs' }: Sent = {}
-  ) => app.inject({
-    method: 'POST',
-    url: `/api/v1/${path}${query === undefined ? '' : `?${query}`}`,
-    headers: { authorization: 'Bearer live', 'content-type': type, ...headers },
-    payload: body,
+  ) => post(body, {
+    path: `${path}${query === undefined ? '' : `?${query}`}`,
+    headers: { 'content-type': type, ...headers },
   })
   return {
     app,

@@ -1,25 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { referenceDataFor } from '../../../../services/jobs/reference-data.ts'
-import { createBodyBudget } from '../../../../services/ingest/body.ts'
-import {
-  getBalanceRoute, getServicesRoute, servicesBody,
-} from '../../../../services/ingest/routes/account.ts'
-import { createQuoteRoute } from '../../../../services/ingest/routes/create-quote.ts'
-import { application, doubles, good, jobOf, settings } from '../doubles.ts'
-
-describe('the balance', () => {
-  it('is what is available and what is reserved', async () => {
-    expect(getBalanceRoute(doubles()).config).toMatchObject({ scope: 'usage:read' })
-    const { get } = application()
-    expect((await get('/balance')).json()).toEqual({
-      balanceMicros: 10, reservedMicros: 3, availableMicros: 7, currency: 'USD',
-    })
-  })
-})
+import { application, good, jobOf } from '../doubles.ts'
 
 describe('the services', () => {
   it('have the prices and providers of live keys', async () => {
-    expect(getServicesRoute(doubles(), settings).config).toMatchObject({ scope: 'jobs:read' })
     const { get } = application()
     const { data } = (await get('/services')).json()
     expect(data[1]).toEqual({
@@ -51,30 +35,16 @@ describe('the services', () => {
       used.find(({ name }) => name === 'free_mail_domains')?.version)
     expect(versions).toEqual([undefined, undefined, undefined, undefined, undefined, '9'])
   })
-
-  it('are free and all there for test keys', () => {
-    const { data } = servicesBody(settings, 'test')
-    expect(data.map(one => [one.priceMicros, one.configured, one.checks, one.limitations]))
-      .toEqual(Array(6).fill([0, true, [], []]))
-  })
 })
 
 describe('a quote', () => {
   const quote = async (body: object, more = {}) => {
-    const { app, calls } = application(more)
-    const answer = await app.inject({
-      method: 'POST',
-      url: '/api/v1/quotes',
-      payload: body,
-      headers: { authorization: 'Bearer live' },
-    })
+    const { post, calls } = application(more)
+    const answer = await post(body, { path: 'quotes' })
     return { answer, calls }
   }
 
   it('is the preflight, and can not be redeemed', async () => {
-    const budget = createBodyBudget(1)
-    expect(createQuoteRoute(doubles(), settings, budget).config)
-      .toMatchObject({ scope: 'jobs:write', preflight: 'keyless' })
     const { answer, calls } = await quote(good)
     expect([answer.statusCode, answer.json()]).toEqual([200, {
       preflight: jobOf().preflight,

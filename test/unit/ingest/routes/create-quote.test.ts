@@ -14,7 +14,7 @@ async function quote (body: object = { ...good, sample: true }, more: Partial<In
   const taken: unknown[] = []
   const waits: JobWait[] = []
   const counted: string[] = []
-  const { app, calls } = application({
+  const { post, calls } = application({
     quote: async submission => {
       calls.submissions.push(submission)
       const { preflight } = jobOf()
@@ -31,12 +31,7 @@ async function quote (body: object = { ...good, sample: true }, more: Partial<In
     },
     ...more,
   })
-  const { statusCode, json } = await app.inject({
-    method: 'POST',
-    url: '/api/v1/quotes',
-    headers: { authorization: 'Bearer live', 'content-type': 'application/json' },
-    payload: JSON.stringify(body),
-  })
+  const { statusCode, json } = await post(body, { path: 'quotes' })
   return { statusCode, body: json(), taken, waits, calls, counted }
 }
 

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { rootRoute } from '../../../../services/ingest/routes/docs.ts'
 import { application } from '../doubles.ts'
 
 const ask = (accept?: string) => application().app.inject({
@@ -8,7 +7,6 @@ const ask = (accept?: string) => application().app.inject({
 
 describe('the root', () => {
   it('lists the addresses of the API for programs', async () => {
-    expect(rootRoute()).toMatchObject({ method: 'GET', url: '/' })
     const answer = await ask()
     expect([answer.statusCode, answer.json()]).toEqual([200, {
       name: 'Verification Jobs',

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ErasureRequest } from '../../../../services/jobs/erasures.ts'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
-import { eraseJobRoute } from '../../../../services/ingest/routes/jobs.ts'
 import { application, closedJob, doubles, JOB_ID, NOW_MS } from '../doubles.ts'
 
 async function erase (
@@ -25,12 +24,6 @@ async function erase (
 }
 
 describe('the route that erases a job', () => {
-  it('needs the scope to write', async () => {
-    expect(eraseJobRoute(doubles()).config).toMatchObject({ scope: 'jobs:write' })
-    const { outcome, requests } = await erase({ key: 'reader' })
-    expect([outcome, requests]).toEqual([[403, 'insufficient_scope'], []])
-  })
-
   it('answers with the job, when it was erased, and no labels', async () => {
     const { outcome, requests, body } = await erase()
     expect(outcome).toEqual([202, 'completed'])

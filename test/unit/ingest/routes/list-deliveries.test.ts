@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
-import { listDeliveriesRoute } from '../../../../services/ingest/routes/deliveries.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
-import { application, closedJob, doubles, JOB_ID, NOW_MS } from '../doubles.ts'
+import { application, closedJob, JOB_ID, NOW_MS } from '../doubles.ts'
 
 const EVENT = 'evt_0123456789abcdef0123456789abcdef'
 const attemptOf = (more: Partial<Attempt>): Attempt => ({
@@ -38,10 +37,6 @@ const code = async (...parameters: Parameters<typeof list>) => {
 }
 
 describe('the route of deliveries', () => {
-  it('needs the scope to read', () => {
-    expect(listDeliveriesRoute(doubles()).config).toMatchObject({ scope: 'jobs:read' })
-  })
-
   it('shows every attempt, newest first, and nothing else of it', async () => {
     const calls: string[][] = []
     const { status, body } = await list({

@@ -1,19 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { listJobs, type ListFilter } from '../../../../services/ingest/find-jobs.ts'
-import { getJobRoute, listJobsRoute } from '../../../../services/ingest/routes/jobs.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import type { ListOptions } from '../../../../services/jobs/results/archive.ts'
-import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'
+import { application, closedJob, JOB_ID, jobOf } from '../doubles.ts'
 
 describe('the route of a job', () => {
-  it('needs the scope to read', () => {
-    expect(getJobRoute(doubles())).toMatchObject({
-      method: 'GET',
-      url: '/api/v1/jobs/:id',
-      config: { scope: 'jobs:read', produces: 'application/json' },
-    })
-  })
-
   it('opens the labels of the job it found, and of none it did not find', async () => {
     const opened: Job[] = []
     const openHeader = async (job: Job) => {
@@ -27,20 +18,6 @@ describe('the route of a job', () => {
     await get(`/jobs/${JOB_ID.slice(0, -1)}4`)
     expect(opened).toEqual([jobOf()])
   })
-})
-
-it('the route of the list answers with status resources and a cursor', async () => {
-  expect(listJobsRoute(doubles()).config).toMatchObject({ scope: 'jobs:read' })
-  const older = closedJob({ id: `${JOB_ID.slice(0, -1)}0` })
-  const { get } = application({
-    openJobs: async () => [jobOf()], listArchived: async () => [older],
-  })
-  const single = (await get(`/jobs/${JOB_ID}`)).json()
-  const first = await get('/jobs?limit=1')
-  expect([first.statusCode, first.json()])
-    .toEqual([200, { data: [single], has_more: true, next_cursor: JOB_ID }])
-  const second = (await get(`/jobs?after=${JOB_ID}`)).json()
-  expect(second).toMatchObject({ data: [{ id: older.id }], has_more: false, next_cursor: null })
 })
 
 const idOf = (last: number) => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
-import { resendDeliveryRoute } from '../../../../services/ingest/routes/deliveries.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../../../services/webhooks/event.ts'
-import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'
+import { application, closedJob, JOB_ID, jobOf } from '../doubles.ts'
 
 const EVENT = eventIdOf(JOB_ID, 'job.completed')
 const webhookUrl = 'https://hooks.example.com/in'
@@ -35,16 +34,6 @@ const delivery = { tenant: 'org_01.live', job: JOB_ID, type: 'job.completed', to
 const refused = (code: string) => ({ answer: [404, code], sent: [] })
 
 describe('the route of resending', () => {
-  it('needs the scope to write', () => {
-    expect(resendDeliveryRoute(doubles()).config).toMatchObject({ scope: 'webhooks:write' })
-  })
-
-  it('continues from the last attempt of the history', async () => {
-    expect(await resend()).toEqual({
-      answer: [202, { deliveryId: EVENT, status: 'queued' }], sent: [[delivery, 2]],
-    })
-  })
-
   it('reports an attempt under way', async () => {
     const { answer } = await resend({ resend: async () => 'trying' })
     expect(answer).toEqual([202, { deliveryId: EVENT, status: 'trying' }])

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
-import { listTransactionsRoute } from '../../../../services/ingest/routes/account.ts'
-import { application, doubles, JOB_ID, NOW_MS } from '../doubles.ts'
+import { application, JOB_ID, NOW_MS } from '../doubles.ts'
 
 const entryOf = (seq: number, more: Partial<Journal> = {}): Journal => ({
   tenant: 'org_01.live',
@@ -33,10 +32,6 @@ async function ask (query: string, entries: readonly Journal[]) {
 }
 
 describe('the list of transactions', () => {
-  it('needs the scope to read', () => {
-    expect(listTransactionsRoute(doubles()).config).toMatchObject({ scope: 'usage:read' })
-  })
-
   it('shows amounts, balances, job and time of each, and nothing internal', async () => {
     const topup = entryOf(1, { type: 'topup', job: '', reason: 'paid by invoice', chargeMicros: 0 })
     const { answer, asked } = await ask('', [entryOf(2), topup])

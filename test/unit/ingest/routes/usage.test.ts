@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { getUsageRoute } from '../../../../services/ingest/routes/usage.ts'
 import type { UsageOptions } from '../../../../services/jobs/results/usage.ts'
-import { application, doubles, KEY_ID, NO_USAGE, NOW_MS } from '../doubles.ts'
+import { application, KEY_ID, NO_USAGE, NOW_MS } from '../doubles.ts'
 
 const counts = {
   ...NO_USAGE,
@@ -30,10 +29,6 @@ async function ask (query = '', headers: Record<string, string> = {}) {
 }
 
 describe('the usage', () => {
-  it('needs the scope to read', () => {
-    expect(getUsageRoute(doubles()).config).toMatchObject({ scope: 'usage:read' })
-  })
-
   it('is that of the last 30 days by day, today included', async () => {
     const { answer, asked } = await ask()
     expect(asked).toEqual({
