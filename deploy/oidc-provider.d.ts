@@ -1,6 +1,6 @@
-/** The parts of the library that openid-provider.ts uses; it has no types of its own. */
+/** The parts of the library that are used here; it has no types of its own. */
 declare module 'oidc-provider' {
-  import type { Server } from 'node:http'
+  import type { RequestListener, Server } from 'node:http'
 
   type Grant = {
     readonly addOIDCScope: (scope: string) => void
@@ -19,18 +19,21 @@ declare module 'oidc-provider' {
     readonly adapter: object
     /** In seconds. */
     readonly ttl: Readonly<Record<string, number>>
-    readonly cookies: { readonly keys: readonly string[] }
-    readonly claims: Readonly<Record<string, readonly string[]>>
-    readonly findAccount: (context: unknown, id: string) => {
+    readonly features?: Readonly<Record<string, object>>
+    readonly cookies?: { readonly keys: readonly string[] }
+    readonly claims?: Readonly<Record<string, readonly string[]>>
+    readonly findAccount?: (context: unknown, id: string) => {
       readonly accountId: string
       readonly claims: () => object
     }
-    readonly loadExistingGrant: (context: Context) => Promise<Grant>
+    readonly loadExistingGrant?: (context: Context) => Promise<Grant>
   }
 
   export class Provider {
     constructor (issuer: string, configuration: Configuration)
     readonly Grant: new (of: { readonly clientId: string, readonly accountId: string }) => Grant
+    callback (): RequestListener
+    on (event: 'client_credentials.issued', listener: () => void): this
     listen (port: number, host: string, listening: () => void): Server
   }
 }

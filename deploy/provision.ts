@@ -8,8 +8,10 @@ import {
 } from '../services/runtime/platform/config.ts'
 import { stageRules } from '../services/runtime/kafka/access-rules.ts'
 import {
-  createAccessRules, deleteOtherAccessRules, withAdmin,
+  compareAccessRules, createAccessRules, deleteOtherAccessRules, NO_AUTHORIZER, withAdmin,
 } from '../services/runtime/kafka/admin.ts'
+import { kafkaTypeOf } from '../services/runtime/kafka/errors.ts'
+import { isDenial } from '../services/runtime/platform/errors.ts'
 import { kafkaConnectionOf } from '../services/runtime/kafka/connection.ts'
 import {
   connectRegistry, registryFailureOf, ownSchemas,
@@ -23,6 +25,10 @@ export const provisionConfig = Type.Object({
   ...pick(commonConfig, [
     ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL', 'JOBS_KEEP_MONTHS',
   ]),
+  KAFKA_ACCESS_RULES: Type.Enum(['manage', 'check', 'off'], {
+    default: 'manage',
+    description: 'Whether the ACLs of the stages are set, only compared, or left to others.',
+  }),
   TOPIC_REPLICATION: Type.Optional(Type.Integer({
     minimum: 1, description: 'Copies of every topic; as the brokers are set up when left out.',
   })),
@@ -64,7 +70,7 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
       partitions,
       say,
     }),
-    withAdmin(connection, admin => alignAccess(admin, say)),
+    withAdmin(connection, admin => alignAccess(admin, config.KAFKA_ACCESS_RULES, say)),
     registerSchemas(config.SCHEMA_REGISTRY_URL, say),
     applyMigrations({
       url: config.CLICKHOUSE_URL,
@@ -83,17 +89,42 @@ function partitionsOf (text = ''): TopicPartitions {
 }
 
 /**
- * Sets the ACLs of all stages to those of the topology. Creates new ACLs before it deletes others,
- * so that running services keep their access. Reports brokers without an authorizer, which store
- * none.
+ * Sets the ACLs of all stages to those of the topology, or compares them. Creates new ACLs before
+ * it deletes others, so that running services keep their access. Says what to do where brokers do
+ * not let it: many managed ones have rules that only their operator sets.
  */
-export async function alignAccess (admin: Admin, say: Say): Promise<void> {
+export async function alignAccess (
+  admin: Admin, mode: 'manage' | 'check' | 'off', say: Say
+): Promise<void> {
+  if (mode === 'off') return say('ACLs: left as they are, KAFKA_ACCESS_RULES is off')
   const rules = stageRules()
-  if (!await createAccessRules(admin, rules)) {
-    return say('ACLs: not created, the brokers have no authorizer, so every client has full access')
+  try {
+    if (mode === 'check') return sayDifferences(await compareAccessRules(admin, rules), say)
+    if (!await createAccessRules(admin, rules)) return say(WITHOUT_AUTHORIZER)
+    const removed = await deleteOtherAccessRules(admin, rules)
+    say(`ACLs: ${rules.length} in place for the stages, ${removed} others deleted`)
+  } catch (error) {
+    const type = kafkaTypeOf(error)
+    if (type === NO_AUTHORIZER) return say(WITHOUT_AUTHORIZER)
+    if (!isDenial(type)) throw error
+    say(`warning: ACLs: the brokers refuse them to this user (${type}). Set those of ` +
+      'deploy/docs/security.md yourself, and KAFKA_ACCESS_RULES=check or off')
   }
-  const removed = await deleteOtherAccessRules(admin, rules)
-  say(`ACLs: ${rules.length} in place for the stages, ${removed} others deleted`)
+}
+
+const WITHOUT_AUTHORIZER =
+  'ACLs: none, the brokers have no authorizer, so every client has full access'
+
+function sayDifferences (
+  { missing, surplus }: Awaited<ReturnType<typeof compareAccessRules>>, say: Say
+): void {
+  for (const { principal, operation, kind, name, prefix } of missing) {
+    say(`warning: ACLs: ${principal} lacks ${operation} on ${kind} ${name}${prefix ? '*' : ''}`)
+  }
+  for (const { principal, resourceName } of surplus) {
+    say(`warning: ACLs: ${principal} has a rule on ${resourceName} that no stage needs`)
+  }
+  say(`ACLs: compared, ${missing.length} missing, ${surplus.length} others of the stages`)
 }
 
 /**

@@ -102,12 +102,20 @@ async function sent (connection: KafkaConnection, topic: string): Promise<string
 
 describe('the broker of compose.yaml', () => {
   it('allows each stage what provision grants, and nothing without a password', async () => {
-    const say = () => {}
+    const said: string[] = []
+    const say = (line: string) => { said.push(line) }
     const connection = broker.as('admin')
-    await createTopics({ connection, say })
+    await createTopics({ connection, say: () => {} })
     const denied = 'TOPIC_AUTHORIZATION_FAILED'
     expect(await sent(broker.as('verify'), 'verify.dead')).toBe(denied)
-    await withAdmin(connection, admin => alignAccess(admin, say))
+    await withAdmin(broker.as('verify'), admin => alignAccess(admin, 'manage', say))
+    expect(said.splice(0)).toEqual([expect.stringMatching(
+      /^warning: ACLs: the brokers refuse them to this user \(CLUSTER_AUTHORIZATION_FAILED\)/)])
+    await withAdmin(connection, admin => alignAccess(admin, 'check', say))
+    expect(said.splice(0)).toContain('warning: ACLs: User:verify lacks write on topic verify.dead')
+    await withAdmin(connection, admin => alignAccess(admin, 'manage', say))
+    await withAdmin(connection, admin => alignAccess(admin, 'check', say))
+    expect(said.at(-1)).toBe('ACLs: compared, 0 missing, 0 others of the stages')
     // A broker receives new rules from its controller.
     await eventually(async () => {
       expect(await sent(broker.as('verify'), 'verify.dead')).toBe('done')

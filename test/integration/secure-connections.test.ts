@@ -10,6 +10,7 @@ import { startRedisServer, type RedisServer } from '../support/redis/server.ts'
 import { startSecureBroker, type SecureBroker } from '../support/stacks/secure-broker.ts'
 import { startSecureChild, type SecureChild } from '../support/stacks/secure-child.ts'
 import type { MemberNews } from '../support/stacks/secure-member.ts'
+import { startTokenProvider, type TokenProvider } from '../support/stacks/token-provider.ts'
 import { MESSAGE_KEY_ENV } from '../support/keys/signed.ts'
 import type { StoreNews } from '../support/stacks/secure-stores.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
@@ -21,6 +22,7 @@ const IN_ADDRESS = `${USER.username}:${encodeURIComponent(USER.password)}`
 const REVOKED = { username: 'revoked', password: 'r+w@d' }
 const DENIED = { username: 'denied', password: 'd+n@d' }
 const SCRAM = 'scram-sha-512'
+const CLIENT = { id: 'jobs', secret: 'a-secret-of-32-characters-or-more' }
 const folder = newFolder('secure-connections-')
 const certificate = selfSigned('secure')
 const files = { cert: `${folder}/cert.pem`, key: `${folder}/key.pem` }
@@ -44,23 +46,41 @@ const within = async <News>(
 
 describe.concurrent('Kafka over TLS with authentication', () => {
   let broker: SecureBroker
+  let tokens: TokenProvider
   beforeAll(async () => {
-    broker = await startSecureBroker([USER, REVOKED, DENIED], certificate)
+    tokens = await startTokenProvider(CLIENT)
+    broker = await startSecureBroker([USER, REVOKED, DENIED], certificate, tokens.jwksUrl)
   })
-  afterAll(() => broker?.close())
+  afterAll(async () => {
+    await broker?.close()
+    tokens?.close()
+  })
   const member = (
     mechanism: string, { username, password } = USER,
-    more: Readonly<Record<string, string>> = trusting
+    more: Readonly<Record<string, string>> = {}
   ) =>
-    startSecureChild<MemberNews>('secure-member.ts', {
-      ...MESSAGE_KEY_ENV,
-      KAFKA_BROKERS: broker.address,
-      KAFKA_TLS: 'true',
+    memberWith({
       KAFKA_SASL_MECHANISM: mechanism,
       KAFKA_SASL_USERNAME: username,
       KAFKA_SASL_PASSWORD: password,
       ...more,
     })
+  const memberWith = (more: Readonly<Record<string, string>>) =>
+    startSecureChild<MemberNews>('secure-member.ts', {
+      ...MESSAGE_KEY_ENV, ...trusting, KAFKA_BROKERS: broker.address, KAFKA_TLS: 'true', ...more,
+    })
+  const byToken = (secret = CLIENT.secret) => memberWith({
+    KAFKA_SASL_MECHANISM: 'oauthbearer',
+    KAFKA_OAUTH_TOKEN_URL: tokens.tokenUrl,
+    KAFKA_OAUTH_CLIENT_ID: CLIENT.id,
+    KAFKA_OAUTH_CLIENT_SECRET: secret,
+    KAFKA_OAUTH_SCOPE: 'kafka',
+  })
+  const byCertificate = () => memberWith({
+    KAFKA_BROKERS: broker.addressOfCertificates,
+    KAFKA_TLS_CERT_FILE: files.cert,
+    KAFKA_TLS_KEY_FILE: files.key,
+  })
   const readiness = async (log: SecureChild<MemberNews>['log']) => {
     const port = String(log.find(({ port }) => port !== undefined)?.['port'])
     return (await fetch(`http://127.0.0.1:${port}/readyz`)).status
@@ -72,7 +92,7 @@ describe.concurrent('Kafka over TLS with authentication', () => {
   it.each([
     {
       what: 'no authority',
-      child: () => member('plain', USER, {}),
+      child: () => member('plain', USER, { NODE_EXTRA_CA_CERTS: '' }),
       fault: /^The certificate of Kafka is not trusted: /,
     },
     {
@@ -81,6 +101,11 @@ describe.concurrent('Kafka over TLS with authentication', () => {
       fault: refused,
     },
     { what: 'a wrong password by plain', child: () => member('plain', wrong), fault: refused },
+    {
+      what: 'a wrong secret of its client',
+      child: () => byToken('wrong'),
+      fault: /^no token from KAFKA_OAUTH_TOKEN_URL \(invalid_client\): check it, /,
+    },
   ])('with $what is logged once, and retried without being ready', async ({ child, fault }) => {
     await within(child(), async ({ news, log, exitCode }) => {
       await eventually(() => expect(news).toEqual([
@@ -130,15 +155,20 @@ describe.concurrent('Kafka over TLS with authentication', () => {
       { withdraw: broker.deny, giveBack: broker.permit })
   })
 
-  it.each(['plain', 'scram-sha-512'])('creates, writes and reads a topic by %s',
-    async mechanism => {
-      await within(member(mechanism), async ({ news, log }) => {
-        await eventually(() => expect(news).toEqual([
-          { kind: 'made' }, { kind: 'read', text: 'hello' },
-        ]))
-        expect(await readiness(log)).toBe(200)
-      })
+  it.each([
+    ['plain', () => member('plain')],
+    [SCRAM, () => member(SCRAM)],
+    ['a token, which all its connections share', () => byToken()],
+    ['its certificate', () => byCertificate()],
+  ])('creates, writes and reads a topic by %s', async (_, child) => {
+    await within(child(), async ({ news, log }) => {
+      await eventually(() => expect(news).toEqual([
+        { kind: 'made' }, { kind: 'read', text: 'hello' },
+      ]))
+      expect(await readiness(log)).toBe(200)
     })
+    expect(tokens.issued()).toBeLessThanOrEqual(2)
+  })
 })
 
 describe.concurrent('stores over TLS, with a user and a password in the address', () => {

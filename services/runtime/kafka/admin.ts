@@ -25,6 +25,8 @@ export type TopicsOptions = {
 
 // Node detects only some exports of a CommonJS library; the others are on its default export.
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs
+/** The error of brokers that store no rules. */
+export const NO_AUTHORIZER = 'SECURITY_DISABLED'
 /** How long tombstones stay where messages are kept forever. */
 const TOMBSTONE_HOURS = 2_184
 const HOUR_MS = 3_600_000
@@ -131,7 +133,7 @@ export async function createAccessRules (
     await admin.createAcls({ acl: rules.map(aclOf) })
     return true
   } catch (error) {
-    if ((error as { type?: unknown }).type === 'SECURITY_DISABLED') return false
+    if ((error as { type?: unknown }).type === NO_AUTHORIZER) return false
     throw error
   }
 }
@@ -143,17 +145,27 @@ export async function createAccessRules (
 export async function deleteOtherAccessRules (
   admin: Admin, rules: readonly AccessRule[]
 ): Promise<number> {
+  const { surplus } = await compareAccessRules(admin, rules)
+  if (surplus.length > 0) await admin.deleteAcls({ filters: [...surplus] })
+  return surplus.length
+}
+
+/** The rules that the brokers lack, and other ALLOW rules that they have for the same principals. */
+export async function compareAccessRules (admin: Admin, rules: readonly AccessRule[]) {
   const wanted = new Set(rules.map(rule => textOf(aclOf(rule))))
   const principals = new Set(rules.map(({ principal }) => principal))
   const { resources } = await admin.describeAcls(ALLOWED)
-  const surplus = resources.flatMap(({ acls, ...resource }) => acls.map(acl => ({
+  const stored = resources.flatMap(({ acls, ...resource }) => acls.map(acl => ({
     ...acl,
     resourceType: resource.resourceType,
     resourceName: resource.resourceName,
     resourcePatternType: resource.resourcePatternType,
-  }))).filter(acl => principals.has(acl.principal) && !wanted.has(textOf(acl)))
-  if (surplus.length > 0) await admin.deleteAcls({ filters: surplus })
-  return surplus.length
+  })))
+  const texts = new Set(stored.map(textOf))
+  return {
+    missing: rules.filter(rule => !texts.has(textOf(aclOf(rule)))),
+    surplus: stored.filter(acl => principals.has(acl.principal) && !wanted.has(textOf(acl))),
+  }
 }
 
 const textOf = (acl: AclEntry): string => [

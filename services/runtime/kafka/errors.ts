@@ -1,4 +1,13 @@
+import kafkajs from 'kafkajs'
 import { isDenial, isUntrusted } from '../platform/errors.ts'
+
+/** The OpenID provider gave no token; kafkajs retries it as a broker that does not answer. */
+export class TokenError extends kafkajs.KafkaJSConnectionError {
+  constructor (reason: string) {
+    super(`no token from KAFKA_OAUTH_TOKEN_URL (${reason}): check it, KAFKA_OAUTH_CLIENT_ID and ` +
+      'KAFKA_OAUTH_CLIENT_SECRET')
+  }
+}
 
 /** The protocol error name, such as `MESSAGE_TOO_LARGE`, of an error or its causes; '' without. */
 export function kafkaTypeOf (error: unknown): string {
@@ -29,9 +38,10 @@ export function isTransient (error: unknown): boolean {
  */
 export function accessErrorOf (error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined
+  if (error instanceof TokenError) return error.message
   if (error.name === 'KafkaJSSASLAuthenticationError') {
-    return 'Kafka authentication failed: check KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME ' +
-      'and KAFKA_SASL_PASSWORD'
+    return 'Kafka authentication failed: check KAFKA_SASL_MECHANISM, the client at ' +
+      'KAFKA_OAUTH_TOKEN_URL if it is oauthbearer, else KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD'
   }
   if (isUntrusted(error)) {
     return 'The certificate of Kafka is not trusted: set NODE_EXTRA_CA_CERTS to the file of its ' +
@@ -39,7 +49,7 @@ export function accessErrorOf (error: unknown): string | undefined {
   }
   if ('type' in error && isDenial(String(error.type))) {
     return `Kafka authorization failed (${String(error.type)}): grant the missing ACL to ` +
-      'KAFKA_SASL_USERNAME'
+      'the user of this service'
   }
   return accessErrorOf(error.cause)
 }

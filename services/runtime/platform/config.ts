@@ -271,11 +271,19 @@ export const rootKeys = {
   partners: ['PARTNERS_ROOT_KEYS', 'PARTNERS_ROOT_KEY_ACTIVE'],
 } as const satisfies Readonly<Record<KeyClass, readonly string[]>>
 
-const saslKeys = ['KAFKA_SASL_MECHANISM', 'KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'] as const
-const saslField = (index: number) => ({ needs: saslKeys.filter((_, other) => other !== index) })
+const passwordKeys = ['KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'] as const
+const tokenKeys =
+  ['KAFKA_OAUTH_TOKEN_URL', 'KAFKA_OAUTH_CLIENT_ID', 'KAFKA_OAUTH_CLIENT_SECRET'] as const
+/** What a user needs, or a client of an OpenID provider: the mechanism, and all the others. */
+const signInField = (keys: readonly string[], key: string) =>
+  ({ needs: ['KAFKA_SASL_MECHANISM', ...keys.filter(other => other !== key)] })
+const certificateKeys = ['KAFKA_TLS_CERT_FILE', 'KAFKA_TLS_KEY_FILE'] as const
 
 /** Settings of every client of Kafka. */
-export const kafkaKeys = ['KAFKA_BROKERS', 'KAFKA_TLS', ...saslKeys] as const
+export const kafkaKeys = [
+  'KAFKA_BROKERS', 'KAFKA_TLS', ...certificateKeys, 'KAFKA_SASL_MECHANISM', ...passwordKeys,
+  ...tokenKeys, 'KAFKA_OAUTH_SCOPE',
+] as const
 
 /** Settings of every service that produces or consumes messages. */
 export const messageKeys = [
@@ -290,14 +298,45 @@ export const commonConfig = {
   KAFKA_TLS: Type.Boolean({
     default: false, description: 'Connect to the brokers over TLS.',
   }),
-  KAFKA_SASL_MECHANISM: Type.Optional(Type.Enum(['plain', 'scram-sha-256', 'scram-sha-512'], {
-    ...saslField(0), description: 'SASL mechanism; no authentication by default.',
+  KAFKA_TLS_CERT_FILE: Type.Optional(Type.String({
+    needs: ['KAFKA_TLS', 'KAFKA_TLS_KEY_FILE'],
+    description: 'PEM file with the certificate and its chain by which the brokers know this ' +
+      'client; read again for each connection.',
   })),
+  KAFKA_TLS_KEY_FILE: Type.Optional(Type.String({
+    needs: ['KAFKA_TLS_CERT_FILE'], description: 'PEM file with the key of that certificate.',
+  })),
+  KAFKA_SASL_MECHANISM: Type.Optional(Type.Enum(
+    ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer'], {
+      needs: (text: string) => text === 'oauthbearer' ? tokenKeys : passwordKeys,
+      description: 'SASL mechanism; no authentication by default.',
+    })),
   KAFKA_SASL_USERNAME: Type.Optional(Type.String({
-    ...saslField(1), description: 'SASL user.',
+    ...signInField(passwordKeys, 'KAFKA_SASL_USERNAME'), description: 'SASL user.',
   })),
   KAFKA_SASL_PASSWORD: Type.Optional(Type.String({
-    ...saslField(2), secret: true, description: 'Password of the SASL user.',
+    ...signInField(passwordKeys, 'KAFKA_SASL_PASSWORD'),
+    secret: true,
+    description: 'Password of the SASL user.',
+  })),
+  KAFKA_OAUTH_TOKEN_URL: Type.Optional(Type.String({
+    ...signInField(tokenKeys, 'KAFKA_OAUTH_TOKEN_URL'),
+    pattern: '^https://.+|^http://(localhost|127\\.0\\.0\\.1)[:/].*',
+    description: 'Where the OpenID provider of the brokers issues tokens to clients, for ' +
+      'oauthbearer.',
+    examples: ['https://id.example.com/oauth2/token'],
+  })),
+  KAFKA_OAUTH_CLIENT_ID: Type.Optional(Type.String({
+    ...signInField(tokenKeys, 'KAFKA_OAUTH_CLIENT_ID'),
+    description: 'Client at that OpenID provider.',
+  })),
+  KAFKA_OAUTH_CLIENT_SECRET: Type.Optional(Type.String({
+    ...signInField(tokenKeys, 'KAFKA_OAUTH_CLIENT_SECRET'),
+    secret: true,
+    description: 'Secret of that client.',
+  })),
+  KAFKA_OAUTH_SCOPE: Type.Optional(Type.String({
+    needs: ['KAFKA_OAUTH_TOKEN_URL'], description: 'Scope of the tokens, if the brokers want one.',
   })),
   METADATA_MAX_AGE_MS: Type.Integer({
     default: 30_000,

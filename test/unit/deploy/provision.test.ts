@@ -100,7 +100,7 @@ describe('rules of access', () => {
         done.push(`removed ${filters.map(({ resourceName }) => resourceName).join()}`)
       },
     } as unknown as Admin
-    await alignAccess(admin, line => output.push(line))
+    await alignAccess(admin, 'manage', line => output.push(line))
     expect(done).toEqual([`created ${stageRules().length}`, 'removed wallet.journal'])
     expect(output)
       .toEqual([`ACLs: ${stageRules().length} in place for the stages, 1 others deleted`])
@@ -110,9 +110,9 @@ describe('rules of access', () => {
     const output: string[] = []
     const createAcls = () =>
       Promise.reject(Object.assign(new Error('disabled'), { type: 'SECURITY_DISABLED' }))
-    await alignAccess({ createAcls } as unknown as Admin, line => output.push(line))
+    await alignAccess({ createAcls } as unknown as Admin, 'manage', line => output.push(line))
     expect(output).toEqual([
-      'ACLs: not created, the brokers have no authorizer, so every client has full access',
+      'ACLs: none, the brokers have no authorizer, so every client has full access',
     ])
   })
 })

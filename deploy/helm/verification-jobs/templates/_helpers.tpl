@@ -92,7 +92,7 @@ brokers that want users it signs in as `user`, with that user's password from th
 {{- end -}}
 {{- range $key, $value := .given -}}{{- $_ := set $plain $key $value -}}{{- end -}}
 {{- $user := $plain.KAFKA_SASL_USERNAME | default .user -}}
-{{- if hasKey $plain "KAFKA_SASL_MECHANISM" -}}{{- $_ := set $plain "KAFKA_SASL_USERNAME" $user -}}{{- end -}}
+{{- if ne ($plain.KAFKA_SASL_MECHANISM | default "oauthbearer") "oauthbearer" -}}{{- $_ := set $plain "KAFKA_SASL_USERNAME" $user -}}{{- end -}}
 {{- range $key, $value := $plain }}
 - name: {{ $key }}
   value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}

@@ -59,7 +59,7 @@ describe('an access error of Kafka', () => {
       .toMatch(/NODE_EXTRA_CA_CERTS/)
     expect(accessErrorOf(givenUp(refusal('GROUP_AUTHORIZATION_FAILED', false)))).toBe(
       'Kafka authorization failed (GROUP_AUTHORIZATION_FAILED): grant the missing ACL to ' +
-      'KAFKA_SASL_USERNAME')
+      'the user of this service')
   })
 
   it('is not a transient error', () => {

@@ -1,0 +1,61 @@
+import { generateKeyPairSync } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
+import { Provider } from 'oidc-provider'
+import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
+
+/** The audience of its tokens, which brokers expect. */
+export const TOKEN_AUDIENCE = 'urn:kafka'
+
+export type TokenProvider = {
+  readonly tokenUrl: string
+  readonly jwksUrl: string
+  /** How many tokens it has issued. */
+  readonly issued: () => number
+  readonly close: () => void
+}
+
+/** An OpenID provider on this machine that issues signed tokens to one client. */
+export async function startTokenProvider (
+  client: { readonly id: string, readonly secret: string }
+): Promise<TokenProvider> {
+  const server = createServer((request, response) => { provider.callback()(request, response) })
+  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 })
+  let issued = 0
+  const provider = new Provider(issuer, {
+    clients: [{
+      client_id: client.id,
+      client_secret: client.secret,
+      grant_types: ['client_credentials'],
+      redirect_uris: [],
+      response_types: [],
+      token_endpoint_auth_method: 'client_secret_post',
+    }],
+    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), use: 'sig', alg: 'RS256' }] },
+    adapter: createMemoryAdapter(),
+    ttl: { ClientCredentials: 600 },
+    features: {
+      clientCredentials: { enabled: true },
+      devInteractions: { enabled: false },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => TOKEN_AUDIENCE,
+        getResourceServerInfo: () => ({
+          scope: 'kafka', audience: TOKEN_AUDIENCE, accessTokenFormat: 'jwt' as const,
+        }),
+      },
+    },
+  })
+  provider.on('client_credentials.issued', () => { issued += 1 })
+  return {
+    tokenUrl: `${issuer}/token`,
+    jwksUrl: `${issuer}/jwks`,
+    issued: () => issued,
+    close: () => {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
