@@ -59,7 +59,7 @@ type ExchangeNotes = {
 }
 
 /** For operators. Counts are those since the beginning of the last full hour. */
-export type OwnerState = {
+type OwnerState = {
   readonly owner: string
   readonly egress: string
   /** Recipients a minute. */

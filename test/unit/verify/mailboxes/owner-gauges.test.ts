@@ -1,6 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
-import { type OwnerState, reportOwners } from '../../../../services/verify/mailboxes/memory.ts'
+import { type HostMemory, reportOwners } from '../../../../services/verify/mailboxes/memory.ts'
+
+type OwnerState = Awaited<ReturnType<HostMemory['owners']>>[number]
 
 const state = (owner: string, more: Partial<OwnerState> = {}): OwnerState => ({
   owner, egress: 'a', rate: 60, sessions: 1, restMs: 0, asked: 0, verdicts: 0, blocked: 0, ...more,
