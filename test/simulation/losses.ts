@@ -103,7 +103,9 @@ export function checkCounts (
   const names = Object.keys(found) as (keyof typeof found)[]
   complain(`${id} rows by source`, found,
     Object.fromEntries(names.map(name => [name, counts[name]])))
-  const verdicts = cells.filter(row => row[STATUS] !== 'unknown' && row[SOURCE] !== 'preflight')
+  const originalOf = (row: Cells[number]) => cells[Number(row[ORIGINAL]) - 1] ?? row
+  const verdicts = cells.filter(row =>
+    row[STATUS] !== 'unknown' && originalOf(row)[SOURCE] !== 'preflight')
   // Whether a lost row was a duplicate is unknown.
   const unexplained = counts.successRecords - verdicts.length
   complain(`${id} verdicts`, true, unexplained >= 0 && unexplained <= internal.length)

@@ -14,12 +14,14 @@ import {
 } from './losses.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
+import { hasLists, isSuppressed } from './contact-lists.ts'
 import { checkFollowed } from './followers.ts'
 import { countedRows } from './observer.ts'
 import { checkVerified } from './verifications.ts'
 
 const column = (name: string) => columnsOf('phone-validation').indexOf(name)
-const [ROW, STATUS, SOURCE] = ['row', 'status', 'source'].map(column) as [number, number, number]
+const [ROW, STATUS, SOURCE, E164] = ['row', 'status', 'source', 'e164'].map(column) as
+  [number, number, number, number]
 
 /** Every violation of an invariant by a finished run; an empty list is a good run. */
 export async function breachesOf (evidence: Evidence, redis: Redis): Promise<readonly string[]> {
@@ -71,6 +73,10 @@ async function checkJob (
   checkInputs(sent.inputs, { cells, job: id, poisoned }, complain)
   checkCounts(job, { cells, poisoned }, complain)
   checkVerdicts(job, cells, complain)
+  if (hasLists(evidence.seed)) {
+    complain(`${id} suppressed rows with a verdict`, [], cells.filter(row =>
+      isSuppressed(row[E164] ?? '') && (row[STATUS] === 'valid' || row[SOURCE] === 'live')).map(row => row[ROW]))
+  }
   const live = cells.filter(row => row[SOURCE] === 'live')
   const billable = live.filter(row => row[STATUS] !== 'unknown')
   const explained = billable.length * unitPriceMicros
@@ -85,7 +91,10 @@ async function checkJob (
   await checkFollowed(pipeline, { archived, followed: sent.followed }, {
     cells, isBroken, isLost: evidence.losses.length > 0,
   }, complain)
-  if (sent.forceFresh) complain(`${id} hits of a fresh job`, 0, cacheHits)
+  // Rows that lists allow are hits as well.
+  if (sent.forceFresh && !hasLists(evidence.seed)) {
+    complain(`${id} hits of a fresh job`, 0, cacheHits)
+  }
   return job.chargedMicros
 }
 

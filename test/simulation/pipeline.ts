@@ -5,6 +5,7 @@ import type { OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
 import { whyFixed } from '../../services/runtime/platform/topics.ts'
 import { createMemoryBus, type MemoryBus } from '../support/kafka/memory-bus.ts'
 import type { Chaos } from './chaos.ts'
+import { changingLists, hasLists } from './contact-lists.ts'
 import { createSupervisor } from './supervisor.ts'
 import { createPoison } from './poison.ts'
 import { jobsOf } from './stubs.ts'
@@ -43,12 +44,15 @@ export type PipelineOptions = {
   readonly losses: Pick<Environment['losses'], 'lost'>
   readonly chaos: Chaos
   readonly faults: Faults
+  readonly seed: number
 }
 
 export type Pipeline = Awaited<ReturnType<typeof startPipeline>>
 
 /** All stages of the pipeline in one process, joined by a broker in memory that behaves badly. */
-export async function startPipeline ({ redis, connect, losses, chaos, faults }: PipelineOptions) {
+export async function startPipeline (
+  { redis, connect, losses, chaos, faults, seed }: PipelineOptions
+) {
   const stores = createStores()
   const codec = createCodec(localSource())
   const memory = faultyBus(chaos, faults)
@@ -60,7 +64,8 @@ export async function startPipeline ({ redis, connect, losses, chaos, faults }: 
   })
   const observer = createObserver({ redis, bus: memory, codec, losses })
   const time = { aheadMs: 0 }
-  const shared = { connect, stores, codec, messageCodec, chaos, faults, observer, time }
+  const lists = hasLists(seed) ? changingLists(chaos, faults.providerDown) : undefined
+  const shared = { connect, stores, codec, messageCodec, chaos, faults, observer, lists, time }
   const makers = stageMakers(shared)
   const supervisor = createSupervisor({ bus, messageCodec, chaos, makers, crash: faults.crash })
   await supervisor.startAll()

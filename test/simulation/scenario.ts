@@ -45,7 +45,7 @@ export async function runScenario (
   await Promise.all([redis.flushall(), cache.flushall()])
   const tenants = [`org_a${seed}.live`, `org_b${seed}.live`]
   const funded = await fund(redis, tenants, chaos)
-  const pipeline = await startPipeline({ ...setting, chaos, faults })
+  const pipeline = await startPipeline({ ...setting, chaos, faults, seed })
   const recovery = faults.stateLosses === 0
     ? undefined
     : await expectLosses({ ...setting, chaos, funded, pipeline }, seed, faults.stateLosses)

@@ -12,7 +12,7 @@ import { systemClock as clock } from '../../services/runtime/platform/clock.ts'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { batchRowsOf, lookupConfig } from '../../services/lookup/config.ts'
 import { connectPolicies } from '../../services/lookup/decide.ts'
-import { ChunkLoader } from '../../services/lookup/read.ts'
+import { ChunkLoader, type ReadableLists } from '../../services/lookup/read.ts'
 import { LookupStage } from '../../services/lookup/stage.ts'
 import { readPrices, unitPriceMicros } from '../../services/money/prices.ts'
 import { createNormalizeStage } from '../../services/normalize/stage.ts'
@@ -37,6 +37,8 @@ export type Shared = {
   readonly chaos: Chaos
   readonly faults: Faults
   readonly observer: Observer
+  /** Of runs whose organizations have some. */
+  readonly lists: ReadableLists | undefined
   /** How far the clock of stages that hold messages is ahead. */
   readonly time: { readonly aheadMs: number }
 }
@@ -81,11 +83,12 @@ const policiesOf = oncePer((state: Redis) => connectPolicies(state, 4))
 const cacheOf = oncePer((cache: Redis) => redisRecordCache(cache))
 
 /** The stage `lookup`, with parts of few rows, so that jobs have many. */
-function lookupStage ({ redis, cache, chaos, time }: Shared) {
+function lookupStage ({ redis, cache, chaos, time, lists }: Shared) {
   const smallPart = 1 + chaos.below(12)
   return new LookupStage({
     store: jobsOf(redis),
     loader: new ChunkLoader(cacheOf(cache)),
+    ...lists && { lists },
     policy: policiesOf(redis),
     unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
     batchRows: (lane, service) => lane === 'small' ? smallPart : bulkRowsOf(lane, service),
