@@ -15,9 +15,9 @@ const MAX_SHORT_TEXT = 64
 const LAST_ASCII = 0x7f
 
 /**
- * HMAC-SHA256 (RFC 2104) of short UTF-8 texts with a key of at most 64 bytes, truncated to this many
- * bytes; all texts of one call have its prefix. Computes two digests directly: the HMAC of Node
- * creates objects for every text, which cost three times as much as the digests.
+ * HMAC-SHA256 (RFC 2104) of short UTF-8 texts with a key of at most 64 bytes, truncated to this
+ * many bytes; all texts of one call have its prefix. Computes two digests directly: the HMAC of
+ * Node creates objects for every text, which cost three times as much as the digests.
  */
 export function createShortMac (key: Buffer, bytes: number): ShortMac {
   const outer = paddedKey(key, OUTER, DIGEST_BYTES)
