@@ -88,7 +88,8 @@ export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean
   const isKafka = name.startsWith('KafkaJS') &&
     (name === 'KafkaJSNumberOfRetriesExceeded' || KAFKA_NAMES.has(name) || isDenial(type) ||
       KAFKA_SIGN_IN.test(type) || ('retriable' in error && error.retriable === true))
-  const isClickhouse = 'type' in error && /^\d+$/.test(code) && !STATEMENT_ERROR_CODES.has(Number(code))
+  const isClickhouse =
+    'type' in error && /^\d+$/.test(code) && !STATEMENT_ERROR_CODES.has(Number(code))
   if (isNetwork || isRedis || isKafka || isClickhouse) return true
   const inner: readonly unknown[] = error instanceof AggregateError ? error.errors : []
   return [error.cause, ...inner].some(cause => isInfrastructure(cause, depth - 1))
