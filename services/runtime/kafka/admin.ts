@@ -150,7 +150,7 @@ export async function deleteOtherAccessRules (
   return surplus.length
 }
 
-/** The rules that the brokers lack, and other ALLOW rules that they have for the same principals. */
+/** The rules that the brokers lack, and other ALLOW rules that they have for these principals. */
 export async function compareAccessRules (admin: Admin, rules: readonly AccessRule[]) {
   const wanted = new Set(rules.map(rule => textOf(aclOf(rule))))
   const principals = new Set(rules.map(({ principal }) => principal))
