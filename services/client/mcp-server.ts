@@ -302,7 +302,8 @@ async function estimateFile (
       column: named, ...args.service !== undefined && { service: args.service },
     })
     if (column === undefined || service === null) {
-      throw new UsageError(`${reason} Name the column with --column, or the service with --service.`)
+      throw new UsageError(`${reason} Name the column with --column, or the service with ` +
+        '--service.')
     }
     const { rows, ranges } = await planJobs(file, facts, { column })
     const { preflight, estimate } = await client.quote({

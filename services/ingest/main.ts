@@ -45,6 +45,18 @@ import { apiDocuments } from './routes.ts'
 import { createTenantGate, queuePreflights } from './tenant-queues.ts'
 import { listenTls } from './tls.ts'
 
+/** What estimates need, with their metrics. */
+const estimating = (
+  state: Connections['state'], { SAMPLE_ROWS_PER_DAY: maxRows }: Config,
+  metrics: ServiceContext['metrics']
+) => ({
+  takeSample: createSampleRows(state, {
+    maxRows, onTaken: rows => metrics.count('sample_rows_total', {}, rows),
+  }),
+  onEstimate: ({ status, reason }: EstimateBody) =>
+    metrics.count('estimates_total', { outcome: reason ?? status }),
+})
+
 /** Connects all dependencies of the interface and listens. */
 async function startIngest (
   settings: Config, context: ServiceContext, connect = connectDeps
@@ -89,12 +101,7 @@ async function startIngest (
     loadShedding,
     submit,
     quote,
-    takeSample: createSampleRows(state, {
-      maxRows: settings.SAMPLE_ROWS_PER_DAY,
-      onTaken: rows => metrics.count('sample_rows_total', {}, rows),
-    }),
-    onEstimate: ({ status, reason }: EstimateBody) =>
-      metrics.count('estimates_total', { outcome: reason ?? status }),
+    ...estimating(state, settings, metrics),
     readJob: store.read,
     waitingRows: store.waitingRows,
     waitForJob: waiter.wait,

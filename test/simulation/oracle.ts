@@ -74,8 +74,9 @@ async function checkJob (
   checkCounts(job, { cells, poisoned }, complain)
   checkVerdicts(job, cells, complain)
   if (hasLists(evidence.seed)) {
-    complain(`${id} suppressed rows with a verdict`, [], cells.filter(row =>
-      isSuppressed(row[E164] ?? '') && (row[STATUS] === 'valid' || row[SOURCE] === 'live')).map(row => row[ROW]))
+    const suppressed = cells.filter(row => isSuppressed(row[E164] ?? ''))
+    complain(`${id} suppressed rows with a verdict`, [], suppressed.filter(row =>
+      row[STATUS] === 'valid' || row[SOURCE] === 'live').map(row => row[ROW]))
   }
   const live = cells.filter(row => row[SOURCE] === 'live')
   const billable = live.filter(row => row[STATUS] !== 'unknown')

@@ -6,7 +6,8 @@ import { ask, newCustomer, newNumbers, service } from './support.ts'
 describe('a preview', () => {
   it(row(58), async () => {
     const preview = async (body: Uint8Array | string, query: object = {}, type = 'text/csv') => {
-      const { status, code, json } = await ask(`/file-previews?${new URLSearchParams({ ...query })}`,
+      const { status, code, json } = await ask(
+        `/file-previews?${new URLSearchParams({ ...query })}`,
         { body, headers: { 'content-type': type } })
       return [status, code, json.error?.param ?? json.service]
     }

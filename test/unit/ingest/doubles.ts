@@ -102,6 +102,10 @@ const SOME_LISTS = {
   lookUp: async () => [],
 }
 
+const BALANCE = {
+  availableMicros: 7, reservedMicros: 3, chargedMicros: 5, fundedMicros: 15, seq: 4,
+}
+
 /** Dependencies that accept every job; `calls` records what they are called with. */
 export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonly calls: Calls } {
   const calls: Calls = { submissions: [], lookups: [], recorded: [] }
@@ -139,9 +143,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     openJobs: async () => [],
     listArchived: async () => [],
     cancel: async () => ({ kind: 'unknown' }),
-    balance: async () => ({
-      availableMicros: 7, reservedMicros: 3, chargedMicros: 5, fundedMicros: 15, seq: 4,
-    }),
+    balance: async () => BALANCE,
     rows: async function * () { yield [] },
     readJob,
     readWithManifest: async (tenant, job) => {
