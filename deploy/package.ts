@@ -21,7 +21,7 @@ type Manifest = {
  * it. Resolves with the path of the tarball. Rejects with the errors of the compiler: a function
  * that the oldest supported Node lacks is one of them.
  */
-export async function buildPackage (folder: string): Promise<string> {
+async function buildPackage (folder: string): Promise<string> {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   const content = join(folder, 'content')
@@ -73,7 +73,7 @@ function manifestOf (folder: string): object {
 }
 
 /** Names of the packages that compiled files import, types included, sorted. */
-export function importedPackages (folder: string): readonly string[] {
+function importedPackages (folder: string): readonly string[] {
   const files = globSync('**/*.{js,d.ts}', { cwd: folder })
   const names = files.flatMap(file => {
     const specifiers = readFileSync(join(folder, file), 'utf8')
@@ -87,6 +87,5 @@ export function importedPackages (folder: string): readonly string[] {
 const packageOf = (specifier: string) =>
   specifier.split('/').slice(0, specifier.startsWith('@') ? 2 : 1).join('/')
 
-if (import.meta.main) {
-  console.log(await buildPackage(join(root, '.local/package')))
-}
+const [folder = join(root, '.local/package')] = process.argv.slice(2)
+console.log(await buildPackage(folder))

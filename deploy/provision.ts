@@ -1,23 +1,18 @@
 import { pathToFileURL } from 'node:url'
 import { COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { Command } from 'commander'
-import type { Admin } from 'kafkajs'
 import Type from 'typebox'
 import {
   ConfigError, describeConfig, loadConfig, pick, commonConfig, kafkaKeys,
 } from '../services/runtime/platform/config.ts'
-import { stageRules } from '../services/runtime/kafka/access-rules.ts'
-import {
-  compareAccessRules, createAccessRules, deleteOtherAccessRules, NO_AUTHORIZER, withAdmin,
-} from '../services/runtime/kafka/admin.ts'
-import { kafkaTypeOf } from '../services/runtime/kafka/errors.ts'
-import { isDenial } from '../services/runtime/platform/errors.ts'
+import { withAdmin } from '../services/runtime/kafka/admin.ts'
 import { kafkaConnectionOf } from '../services/runtime/kafka/connection.ts'
 import {
   connectRegistry, registryFailureOf, ownSchemas,
 } from '../services/runtime/kafka/registry.ts'
 import { parseTopicPartitions, type TopicPartitions } from '../services/runtime/platform/topics.ts'
-import { applyMigrations } from './provision/migrations.ts'
+import { alignAccess } from './provision/access.ts'
+import { applyMigrations } from './provision/tables.ts'
 import { createTopics } from './provision/topics.ts'
 
 /** Addresses of the infrastructure, and the replication of topics. */
@@ -86,45 +81,6 @@ function partitionsOf (text = ''): TopicPartitions {
   } catch (error) {
     throw new ConfigError([`TOPIC_PARTITIONS: ${(error as Error).message}.`])
   }
-}
-
-/**
- * Sets the ACLs of all stages to those of the topology, or compares them. Creates new ACLs before
- * it deletes others, so that running services keep their access. Says what to do where brokers do
- * not let it: many managed ones have rules that only their operator sets.
- */
-export async function alignAccess (
-  admin: Admin, mode: 'manage' | 'check' | 'off', say: Say
-): Promise<void> {
-  if (mode === 'off') return say('ACLs: left as they are, KAFKA_ACCESS_RULES is off')
-  const rules = stageRules()
-  try {
-    if (mode === 'check') return sayDifferences(await compareAccessRules(admin, rules), say)
-    if (!await createAccessRules(admin, rules)) return say(WITHOUT_AUTHORIZER)
-    const removed = await deleteOtherAccessRules(admin, rules)
-    say(`ACLs: ${rules.length} in place for the stages, ${removed} others deleted`)
-  } catch (error) {
-    const type = kafkaTypeOf(error)
-    if (type === NO_AUTHORIZER) return say(WITHOUT_AUTHORIZER)
-    if (!isDenial(type)) throw error
-    say(`warning: ACLs: the brokers refuse them to this user (${type}). Set those of ` +
-      'deploy/docs/security.md yourself, and KAFKA_ACCESS_RULES=check or off')
-  }
-}
-
-const WITHOUT_AUTHORIZER =
-  'ACLs: none, the brokers have no authorizer, so every client has full access'
-
-function sayDifferences (
-  { missing, surplus }: Awaited<ReturnType<typeof compareAccessRules>>, say: Say
-): void {
-  for (const { principal, operation, kind, name, prefix } of missing) {
-    say(`warning: ACLs: ${principal} lacks ${operation} on ${kind} ${name}${prefix ? '*' : ''}`)
-  }
-  for (const { principal, resourceName } of surplus) {
-    say(`warning: ACLs: ${principal} has a rule on ${resourceName} that no stage needs`)
-  }
-  say(`ACLs: compared, ${missing.length} missing, ${surplus.length} others of the stages`)
 }
 
 /**

@@ -1,5 +1,4 @@
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
-import { pathToFileURL } from 'node:url'
+import { globSync, readFileSync } from 'node:fs'
 import type { TObject } from 'typebox'
 import { OUTCOME_MEANINGS } from '../schemas/api/checks.ts'
 import { CHECKS } from '../schemas/api/services.ts'
@@ -15,6 +14,7 @@ import {
 import { pageDefinitions } from '../services/page/app.ts'
 import { renderPicture } from '../services/page/pipeline/drawing.ts'
 import { roleTable } from '../services/page/roles.ts'
+import { writeGenerated } from './generated.ts'
 
 const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
 const services = new URL('../services/', import.meta.url)
@@ -183,11 +183,8 @@ function keyClasses (): string {
   return [...tableHead(['process', ...KEY_CLASSES]), ...rows].join('\n')
 }
 
-/**
- * All pages with generated sections and the picture of the pipeline, up to date; a test compares
- * them with the files.
- */
-export async function documents (): Promise<ReadonlyMap<URL, string>> {
+/** All pages with generated sections and the picture of the pipeline, up to date. */
+async function documents (): Promise<ReadonlyMap<URL, string>> {
   const [head = [], ...permissions] = roleTable()
   const parts = {
     architecture: { drawing: drawing(), topics: topics() },
@@ -226,6 +223,5 @@ function filled (file: URL, parts: Readonly<Record<string, string>>): string {
   return text
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  for (const [file, text] of await documents()) writeFileSync(file, text)
-}
+writeGenerated('readme', 'Generates what pages of the documentation repeat from the code.',
+  await documents())

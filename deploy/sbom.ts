@@ -17,7 +17,7 @@ const LICENCE_IN_FILE: ReadonlySet<string> = new Set(['@kafkajs/confluent-schema
 type Licence = { readonly license?: { readonly id?: string, readonly name?: string } } &
   { readonly expression?: string }
 
-export type Component = {
+type Component = {
   readonly type: string
   readonly name: string
   readonly version: string
@@ -29,7 +29,7 @@ export type Component = {
 }
 
 /** A software bill of materials in the format CycloneDX 1.5, as far as it is read here. */
-export type Bom = {
+type Bom = {
   readonly metadata: { readonly component: Pick<Component, 'name' | 'bom-ref'> }
   readonly components: readonly Component[]
   readonly dependencies: readonly { readonly ref: string, readonly dependsOn: readonly string[] }[]
@@ -42,7 +42,7 @@ const root = join(import.meta.dirname, '..')
  * line for each package of the system: name, version and architecture, separated by spaces.
  * Rejects with the message of npm, for example for packages that the lock file does not have.
  */
-export async function billOfMaterials (system = ''): Promise<Bom> {
+async function billOfMaterials (system = ''): Promise<Bom> {
   const { stdout } = await promisify(execFile)('npm', ARGUMENTS, {
     cwd: root, maxBuffer: 64 * 1_024 * 1_024,
   })
@@ -102,7 +102,7 @@ function systemComponents (system: string): readonly Component[] {
  * What is wrong with the licences of a bill: a line for each npm package that has none, or none
  * that is allowed. Packages of the system come under those of the distribution.
  */
-export function licenceErrors (bom: Pick<Bom, 'components'>): readonly string[] {
+function licenceErrors (bom: Pick<Bom, 'components'>): readonly string[] {
   return bom.components.filter(({ purl }) => purl.startsWith('pkg:npm/')).flatMap((component) => {
     const found = (component.licenses ?? []).map(({ license, expression }) =>
       expression ?? license?.id ?? license?.name ?? '')

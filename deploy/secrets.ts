@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { KEY_CLASSES, STAGES } from '../services/topology.ts'
 
@@ -8,7 +8,7 @@ import { KEY_CLASSES, STAGES } from '../services/topology.ts'
 const FILE = fileURLToPath(new URL('.env', import.meta.url))
 
 /** Random secrets of a deployment, by the variable names of `compose.yaml`. */
-export function makeSecrets (): Readonly<Record<string, string>> {
+function makeSecrets (): Readonly<Record<string, string>> {
   const key = () => randomBytes(32).toString('base64')
   // Passwords are part of URLs, so they contain nothing that needs escaping.
   const password = () => randomBytes(24).toString('base64url')
@@ -36,7 +36,7 @@ export function makeSecrets (): Readonly<Record<string, string>> {
  * existing secrets: data that is sealed with their keys would become unreadable. Returns the added
  * names.
  */
-export function writeSecrets (file: string): readonly string[] {
+function writeSecrets (file: string): readonly string[] {
   const found = existsSync(file) ? readFileSync(file, 'utf8') : ''
   const known = new Set([...found.matchAll(/^(?:export\s+)?(\w+)\s*=/gm)].map(([, name]) => name))
   const missing = Object.entries(makeSecrets()).filter(([name]) => !known.has(name))
@@ -47,13 +47,11 @@ export function writeSecrets (file: string): readonly string[] {
   return missing.map(([name]) => name)
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  const { file } = new Command('secrets')
-    .description('Creates the secrets of compose.yaml; existing ones do not change.')
-    .option('--file <file>', 'where to', FILE)
-    .parse().opts<{ file: string }>()
-  const added = writeSecrets(file)
-  console.log(added.length > 0
-    ? `${file} has new secrets (${added.join(', ')}): keep a copy in a safe place`
-    : `${file} has all secrets already`)
-}
+const { file } = new Command('secrets')
+  .description('Creates the secrets of compose.yaml; existing ones do not change.')
+  .option('--file <file>', 'where to', FILE)
+  .parse().opts<{ file: string }>()
+const added = writeSecrets(file)
+console.log(added.length > 0
+  ? `${file} has new secrets (${added.join(', ')}): keep a copy in a safe place`
+  : `${file} has all secrets already`)

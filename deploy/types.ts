@@ -1,5 +1,5 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { pathToFileURL } from 'node:url'
+import { readdirSync, readFileSync } from 'node:fs'
+import { writeGenerated } from './generated.ts'
 
 type Avro = string | readonly Avro[] | {
   readonly type: Avro
@@ -57,8 +57,7 @@ function mapOf (name: string, doc: string, entries: readonly string[]): string {
   return `/** ${doc} */\nexport type ${name} = {\n${entries.join('\n')}\n}\n`
 }
 
-/** Generates `schemas/types.ts` from all .avsc files; a test compares the result with the file. */
-export function typesSource (): string {
+function typesSource (): string {
   const files = readdirSync(folder).filter(file => file.endsWith('.avsc')).sort()
   const schemas = files.map(file => ({
     topic: file.replace('.avsc', ''),
@@ -78,6 +77,5 @@ export function typesSource (): string {
   ].join('\n')
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  writeFileSync(new URL('types.ts', folder), typesSource())
-}
+writeGenerated('types', 'Generates schemas/types.ts from all .avsc files.',
+  new Map([[new URL('types.ts', folder), typesSource()]]))

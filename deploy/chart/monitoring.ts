@@ -1,9 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Placeholder that the chart replaces by its namespace. */
-export const NAMESPACE = '<namespace>'
-
-const SCOPE = `namespace="${NAMESPACE}"`
+/** With a placeholder that the chart replaces by its namespace. */
+const SCOPE = 'namespace="<namespace>"'
 const TEXT = String.raw`"(?:[^"\\]|\\.)*"`
 const RANGE = String.raw`\[[^\]]*\]`
 const LABELS =
@@ -19,7 +17,7 @@ const EXPRESSION = /^( *)expr: (?:[|>]-?\n(?:\1 +.*(?:\n|$))+|.*)/gm
  * Restricts a query to the namespace of the chart: the Prometheus of a cluster has the processes,
  * memory and HTTP requests of all namespaces.
  */
-export function scoped (query: string): string {
+function scoped (query: string): string {
   return query.replace(TOKENS, (token, name?: string, rest = '') => {
     if (name === undefined || WORDS.includes(name) || rest.endsWith('(')) return token
     const labels = rest.slice(1, -1)

@@ -23,6 +23,10 @@ const USERS = {
   clickhouse: 'services',
 } as const
 
+/** What `ingest` may do at the cache, of which it needs the limits of requests alone. */
+export const LIMITS_RIGHTS = 'resetchannels ~limit:* -@all +@connection -@dangerous +info ' +
+  '+cluster|slots +cluster|info +eval +evalsha +hmget +hset +pexpire +time'
+
 type Accounts = Readonly<Record<keyof typeof USERS | StageName, Account>>
 
 /** More environment for the services of each stage. */

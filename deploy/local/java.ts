@@ -1,33 +1,7 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 import { promisify } from 'node:util'
-
-/**
- * Options of every Java part: a small heap, the quick compiler only and the collector with the
- * least overhead, because a part starts often and works little; out of memory ends it, since a
- * restarted part is better than one that limps. `jars` is the folder with its programs.
- */
-export async function javaArgs (heapMegabytes: number, jars: string): Promise<readonly string[]> {
-  return [
-    `-Xmx${heapMegabytes}m`, '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC',
-    '-XX:+ExitOnOutOfMemoryError', '-Djava.awt.headless=true',
-    ...sharingArgs(await archiveOf(jars)),
-  ]
-}
-
-/**
- * Maps the loaded classes of an earlier start, which halves the next one. Java compares the archive
- * with its own version, the jars and a checksum, and starts without it if anything differs; only
- * a file that is too short would end it, so its name has its size.
- */
-function sharingArgs (folder: string): readonly string[] {
-  if (!existsSync(folder)) return []
-  const name = readdirSync(folder).find(name => name.endsWith('.jsa')) ?? ''
-  const archive = `${folder}/${name}`
-  if (name !== archiveName(archive)) return []
-  return [`-XX:SharedArchiveFile=${archive}`, '-Xshare:auto', '-XX:+VerifySharedSpaces']
-}
 
 /** The name that a complete archive has. */
 export const archiveName = (file: string): string => `${statSync(file).size}.jsa`

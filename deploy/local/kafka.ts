@@ -4,75 +4,13 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { promisify } from 'node:util'
 import { Kafka, logLevel } from 'kafkajs'
 import { kafkaOptionsOf, type KafkaConnection } from '../../services/runtime/kafka/connection.ts'
-import { javaArgs, requireJava } from './java.ts'
+import { requireJava } from './java.ts'
 import {
-  argumentsFile, clientConnection, openListeners, scramArguments, secureListeners,
-} from './kafka-access.ts'
+  argumentsFile, clientConnection, kafkaProperties, scramArguments, type KafkaNode,
+} from './kafka-settings.ts'
 import { installKafka } from './parts.ts'
-import type { Access } from './access.ts'
-import type { PartOptions } from './part.ts'
+import { javaArgs, type PartOptions } from './part.ts'
 import type { ProcessSpec } from './process.ts'
-
-/** Largest batch of records the broker takes; a sealed chunk has at most 256 KiB of it. */
-const MESSAGE_MAX_BYTES = 2 * 1024 * 1024
-const MAX_COPIES = 3
-
-type KafkaPorts = { readonly broker: number, readonly controller: number }
-
-/**
- * The settings of a broker that is a controller too, the `id`-th (from 1) of a cluster: as many of
- * three copies as there are brokers, and all but one of them have to acknowledge a write.
- */
-export function kafkaProperties (
-  ports: KafkaPorts, dataDir: string,
-  { id, cluster, access }: Pick<Node, 'id' | 'cluster' | 'access'> = { id: 1, cluster: [ports] }
-): string {
-  const voters = cluster.map(({ controller }, index) => `${index + 1}@127.0.0.1:${controller}`)
-  const copies = Math.min(cluster.length, MAX_COPIES)
-  const inSync = Math.max(1, copies - 1)
-  const settings = {
-    'process.roles': 'broker,controller',
-    'node.id': id,
-    'controller.quorum.voters': voters.join(),
-    ...access === undefined ? openListeners(ports) : secureListeners(ports, access),
-    'controller.listener.names': 'CONTROLLER',
-    'log.dirs': `${dataDir}/log`,
-    'auto.create.topics.enable': false,
-    'default.replication.factor': copies,
-    'min.insync.replicas': inSync,
-    'offsets.topic.num.partitions': 4,
-    'offsets.topic.replication.factor': copies,
-    'transaction.state.log.num.partitions': 2,
-    'transaction.state.log.replication.factor': copies,
-    'transaction.state.log.min.isr': inSync,
-    'share.coordinator.state.topic.num.partitions': 1,
-    'share.coordinator.state.topic.replication.factor': copies,
-    'share.coordinator.state.topic.min.isr': inSync,
-    // A killed broker may register again only when its last session has expired. Where others take
-    // its place, one that is merely slow must not be taken for dead.
-    'broker.session.timeout.ms': cluster.length === 1 ? 2_000 : 4_000,
-    'broker.heartbeat.interval.ms': 500,
-    'group.initial.rebalance.delay.ms': 0,
-    'message.max.bytes': MESSAGE_MAX_BYTES,
-    'replica.fetch.max.bytes': MESSAGE_MAX_BYTES,
-    // An index file is mapped in its full size for every partition: small ones keep a stack with
-    // a hundred topics cheap.
-    'log.index.size.max.bytes': 1024 * 1024,
-    'log.cleaner.dedupe.buffer.size': 16 * 1024 * 1024,
-    'num.network.threads': 2,
-    'num.io.threads': 4,
-    'num.recovery.threads.per.data.dir': 2,
-  }
-  return Object.entries(settings).map(([key, value]) => `${key}=${value}\n`).join('')
-}
-
-/** One Kafka node in KRaft mode; formats its folder at the first start. */
-export async function kafkaPart (
-  options: PartOptions
-): Promise<{ spec: ProcessSpec, brokers: string }> {
-  const { specs: [spec], brokers } = await kafkaParts(options, 1)
-  return { spec: spec as ProcessSpec, brokers }
-}
 
 /**
  * A cluster of brokers `kafka`, `kafka-2`, `kafka-3`, ...: with three of them every topic has three
@@ -86,7 +24,7 @@ export async function kafkaParts (
   const names = Array.from({ length: count }, (_, index) =>
     index === 0 ? 'kafka' : `kafka-${index + 1}`)
   checkNumber(options.dataDir, names)
-  const cluster: KafkaPorts[] = []
+  const cluster: KafkaNode['cluster'][number][] = []
   for (const name of names) {
     cluster.push({
       broker: await options.ports.port(name),
@@ -99,20 +37,13 @@ export async function kafkaParts (
   return { specs, brokers: cluster.map(({ broker }) => `127.0.0.1:${broker}`).join() }
 }
 
-type Node = {
-  readonly dataDir: string
-  readonly jars: string
-  readonly clusterId: string
-  readonly cluster: readonly KafkaPorts[]
-  readonly id: number
-  readonly access?: Access | undefined
-}
+type Node = KafkaNode & Readonly<Record<'dataDir' | 'jars' | 'clusterId', string>>
 
 async function nodePart (
   name: string, { dataDir, jars, clusterId, cluster, id, access }: Node
 ): Promise<ProcessSpec> {
   const folder = `${dataDir}/${name}`
-  const ports = cluster[id - 1] as KafkaPorts
+  const ports = cluster[id - 1] as KafkaNode['cluster'][number]
   const properties = `${folder}/server.properties`
   mkdirSync(folder, { recursive: true })
   writeFileSync(properties, kafkaProperties(ports, folder, { id, cluster, access }), {

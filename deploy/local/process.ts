@@ -39,7 +39,7 @@ const setprivExists = (process.env.PATH ?? '').split(delimiter)
   .some((folder) => existsSync(`${folder}/setpriv`))
 
 /** What to spawn so that the kernel kills the program when the process that spawned it dies. */
-export function endingWithParent (
+function endingWithParent (
   command: string, args: readonly string[]
 ): [string, readonly string[]] {
   return setprivExists
@@ -86,6 +86,16 @@ export async function stopChild (child: Child, graceMs: number): Promise<void> {
   await child.exited
   patience.abort()
   await insist
+}
+
+const FIRST_DELAY_MS = 100
+const MAX_DELAY_MS = 5_000
+const STEADY_AFTER_MS = 10_000
+
+/** The wait before the next start: doubles up to 5 s, and is 100 ms again after a steady run. */
+export function nextDelayMs (previousMs: number, ranForMs: number): number {
+  if (previousMs === 0 || ranForMs >= STEADY_AFTER_MS) return FIRST_DELAY_MS
+  return Math.min(previousMs * 2, MAX_DELAY_MS)
 }
 
 /** The last 15 lines that a program wrote, for error messages. */

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { connect as connectSecurely } from 'node:tls'
-import type { Access, Account } from './access.ts'
+import { LIMITS_RIGHTS, type Access, type Account } from './access.ts'
 import { installRedis } from './parts.ts'
 import type { PartOptions } from './part.ts'
 import type { ProcessSpec } from './process.ts'
@@ -23,10 +23,6 @@ const cacheSettings = [
   '--save', '3600 1', '--appendonly', 'no', '--maxmemory', '512mb',
   '--maxmemory-policy', 'allkeys-lru',
 ] as const
-
-/** What `ingest` may do at the cache, of which it needs the limits of requests alone. */
-export const LIMITS_RIGHTS = 'resetchannels ~limit:* -@all +@connection -@dangerous +info ' +
-  '+cluster|slots +cluster|info +eval +evalsha +hmget +hset +pexpire +time'
 
 const settingsOf = { state: stateSettings, cache: cacheSettings } as const
 

@@ -1,10 +1,10 @@
 import { mkdirSync, readdirSync } from 'node:fs'
-import { javaArgs, requireJava } from './java.ts'
+import { requireJava } from './java.ts'
 import { installRegistry } from './parts.ts'
 import { answersOk } from './process.ts'
 import type { Access } from './access.ts'
 import { basicOf } from './sign-in.ts'
-import type { PartOptions } from './part.ts'
+import { javaArgs, type PartOptions } from './part.ts'
 import type { ProcessSpec } from './process.ts'
 
 const PATH = '/apis/ccompat/v7'

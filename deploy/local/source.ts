@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import type { Say } from './parts.ts'
 
 /** The five addresses of the infrastructure, under the names services read them by. */
-export const ADDRESS_NAMES = [
+const ADDRESS_NAMES = [
   'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'CLICKHOUSE_URL',
 ] as const
 

@@ -1,10 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { logFileOf, startChild, stopChild, tailOf } from './process.ts'
+import { logFileOf, nextDelayMs, startChild, stopChild, tailOf } from './process.ts'
 import type { Child, ProcessSpec } from './process.ts'
 
-const FIRST_DELAY_MS = 100
-const MAX_DELAY_MS = 5_000
-const STEADY_AFTER_MS = 10_000
 const POLL_MS = 100
 const HOPELESS_STARTS = 6
 
@@ -21,13 +18,6 @@ export type Supervised = {
   readonly untilReady: (timeoutMs: number) => Promise<void>
   readonly kill: (signal: NodeJS.Signals) => void
   readonly stop: () => Promise<void>
-}
-
-/** The wait before the next start: from 100 ms doubling to 5 s, and from 100 ms again after a
- * steady run. */
-export function nextDelayMs (previousMs: number, ranForMs: number): number {
-  if (previousMs === 0 || ranForMs >= STEADY_AFTER_MS) return FIRST_DELAY_MS
-  return Math.min(previousMs * 2, MAX_DELAY_MS)
 }
 
 /**

@@ -1,11 +1,5 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import type { ClickHouseClient } from '@clickhouse/client'
-import {
-  connectClickhouse, COMMAND_TIMEOUT_MS,
-} from '../../services/runtime/platform/clickhouse.ts'
-import { migrationsOnCluster, onCluster } from './cluster.ts'
-import { keepRecords } from './retention.ts'
 
 const folder = new URL('../../schemas/clickhouse/', import.meta.url)
 
@@ -14,7 +8,7 @@ const folder = new URL('../../schemas/clickhouse/', import.meta.url)
  * so that the previous release keeps working. A migration that removes something is named after the
  * release that stopped using it, as `0012_old_columns_unused_since_1.4.0.sql`.
  */
-type Migration = {
+export type Migration = {
   readonly number: number
   readonly name: string
   /** Hex SHA-256 of the file. */
@@ -22,7 +16,8 @@ type Migration = {
   readonly statements: readonly string[]
 }
 
-type Applied = { readonly number: number, readonly name: string, readonly digest: string }
+/** A migration that a database has. */
+export type Applied = { readonly number: number, readonly name: string, readonly digest: string }
 
 /** All migrations in order. Throws if the numbers are not 1, 2, 3 and so on. */
 export function migrations (): readonly Migration[] {
@@ -37,13 +32,13 @@ export function migrations (): readonly Migration[] {
 }
 
 /** The statements of a file, each ended by a semicolon at the end of a line. */
-export function statementsOf (text: string): readonly string[] {
+function statementsOf (text: string): readonly string[] {
   return text.split(/;\s*$/m).map(statement => statement.trim())
     .filter(statement => statement.replace(/^\s*--.*$/gm, '').trim() !== '')
 }
 
 /** The release that stopped using what the migration removes; undefined if it only adds. */
-export function unusedSince (name: string): string | undefined {
+function unusedSince (name: string): string | undefined {
   return /_unused_since_(\d+\.\d+\.\d+)\.sql$/.exec(name)?.[1]
 }
 
@@ -73,89 +68,4 @@ export function pending (
 
 function compareReleases (one: string, other: string): number {
   return one.localeCompare(other, 'en', { numeric: true })
-}
-
-function ownRelease (): string {
-  const file = new URL('../../package.json', import.meta.url)
-  return (JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string }).version
-}
-
-export type Target = {
-  readonly url: string
-  /** A cluster of the configuration of the servers; undefined for tables of one server. */
-  readonly cluster?: string | undefined
-  /** How long final records are kept; undefined for ever. */
-  readonly keepMonths?: number | undefined
-}
-
-/**
- * Applies missing migrations in order, and the retention. All statements are idempotent.
- * @throws Error if the database has tables of one server, and a cluster is wanted, or conversely.
- */
-export async function applyMigrations (
-  { url, cluster, keepMonths }: Target, say: (line: string) => void
-): Promise<void> {
-  const clickhouse = connectClickhouse(url, COMMAND_TIMEOUT_MS)
-  try {
-    const database = await databaseOf(clickhouse, cluster)
-    const target = cluster === undefined ? undefined : { cluster, database }
-    const create = target === undefined ? CREATE_TABLE : migrationsOnCluster(CREATE_TABLE, target)
-    await clickhouse.command({ query: create })
-    const convert = (statement: string) =>
-      target === undefined ? [statement] : onCluster(statement, target)
-    const missing = pending(migrations(), await appliedIn(clickhouse), ownRelease())
-    for (const { statements, ...migration } of missing) {
-      await apply(clickhouse, { ...migration, statements: statements.flatMap(convert) })
-    }
-    say(`tables: ${missing.length} migrations applied`)
-    const changed = await keepRecords(clickhouse, { months: keepMonths, convert })
-    if (changed !== undefined) say(`tables: ${changed}`)
-  } finally {
-    await clickhouse.close()
-  }
-}
-
-/** The name of the database, once its tables are of the wanted kind. */
-async function databaseOf (
-  clickhouse: ClickHouseClient, cluster: string | undefined
-): Promise<string> {
-  const answer = await clickhouse.query({
-    query: `
-      SELECT currentDatabase() AS database,
-        (SELECT any(engine) FROM system.tables
-          WHERE database = currentDatabase() AND name = 'jobs') AS engine`,
-    format: 'JSONEachRow',
-  })
-  const [found] = await answer.json<{ readonly database: string, readonly engine: string | null }>()
-  const { database = '', engine } = found ?? {}
-  if (!engine || (engine === 'Distributed') === (cluster !== undefined)) return database
-  throw new Error(`the tables of database ${database} are ` + (cluster === undefined
-    ? 'those of a cluster: set CLICKHOUSE_CLUSTER'
-    : 'those of one server: unset CLICKHOUSE_CLUSTER, or use an empty database and copy the rows'))
-}
-
-const CREATE_TABLE = `
-  CREATE TABLE IF NOT EXISTS applied_migrations
-  (number UInt32, name String, digest String, applied DateTime64(3, 'UTC') DEFAULT now64(3))
-  ENGINE = ReplacingMergeTree ORDER BY number`
-
-async function appliedIn (clickhouse: ClickHouseClient): Promise<readonly Applied[]> {
-  const answer = await clickhouse.query({
-    query: 'SELECT DISTINCT number, name, digest FROM applied_migrations ORDER BY number',
-    format: 'JSONEachRow',
-  })
-  return await answer.json<Applied>()
-}
-
-async function apply (
-  clickhouse: ClickHouseClient, { number, name, digest, statements }: Migration
-): Promise<void> {
-  for (const query of statements) {
-    await clickhouse.command({ query }).catch(cause => {
-      throw new Error(`migration ${name} failed: ${String(cause.message)}`, { cause })
-    })
-  }
-  await clickhouse.insert({
-    table: 'applied_migrations', values: [{ number, name, digest }], format: 'JSONEachRow',
-  })
 }

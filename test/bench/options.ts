@@ -1,7 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander'
-import {
-  DEFAULT_PROCESSES, processesOption, type Processes,
-} from '../../deploy/local/launcher/layout.ts'
+import { processesOption, type Processes } from '../../deploy/local/launcher/layout.ts'
 
 /** The scenarios that run only on request. */
 export const SCENARIOS = [
@@ -84,7 +82,7 @@ function createProgram (): Command {
     .option('--rows <number>', 'rows of a large job; fewer for a quick run', positiveInteger,
       100_000)
     .option('--scale <number>', 'instances of normalize and of verify', positiveInteger, 1)
-    .addOption(processesOption().default(String(DEFAULT_PROCESSES)))
+    .addOption(processesOption().default('2'))
     .option('--profile <folder>', 'write a CPU profile of every service to this folder')
     .option('--growth', 'fresh jobs of 1, 3, 10, 30 and 100 % of the rows (about 1 min)')
     .option('--crowd', 'ten large jobs at once, and each second a small job of another ' +

@@ -2,12 +2,12 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
-import { cacheDir } from '../../deploy/local/parts.ts'
-import { writeSecrets } from '../../deploy/secrets.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
+import { writeSecrets } from '../support/deploy/compose.ts'
 import { root } from '../support/sources.ts'
 import { blocksOf } from '../support/guides/guide.ts'
 import type { Engine } from './engine.ts'
+import { cacheFolder } from '../support/deploy/system-tools.ts'
 
 const PAGE = 'deploy/docs/deployment.md'
 const DOCUMENTED_IMAGE = 'verification-jobs:0.1.0'
@@ -53,7 +53,7 @@ export type Ports = Readonly<Record<'interface' | 'page' | 'prometheus' | 'grafa
 /** Beside a deployment of the same machine: a project, secrets, ports and image of its own. */
 export function createDeployment (engine: Engine, ports: Ports): Deployment {
   // Where a started engine sees it, too.
-  const folder = `${cacheDir()}/containers`
+  const folder = `${cacheFolder()}/containers`
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { mode: 0o700 })
   writeSecrets(`${folder}/secrets.env`)

@@ -3,9 +3,10 @@ import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { cacheDir, installOnce, type Say } from '../../deploy/local/parts.ts'
+import { installOnce } from '../../deploy/local/install.ts'
+import type { Say } from '../../deploy/local/parts.ts'
 import { dockerAnswers } from '../../deploy/local/source.ts'
-import { installPackages } from '../support/deploy/system-tools.ts'
+import { cacheFolder, installPackages } from '../support/deploy/system-tools.ts'
 import { root } from '../support/sources.ts'
 
 const run = promisify(execFile)
@@ -49,11 +50,11 @@ export async function startEngine (
   { ports, say }: { readonly ports: readonly number[], readonly say: Say }
 ): Promise<Engine> {
   const system = await installSystem(say)
-  const data = `${cacheDir()}/container-engine`
+  const data = `${cacheFolder()}/container-engine`
   mkdirSync(data, { recursive: true })
   const log = openSync(`${data}/log`, 'w')
   const script = `${import.meta.dirname}/engine.sh`
-  const folders = [...new Set([root, cacheDir(), dirname(process.execPath)])]
+  const folders = [...new Set([root, cacheFolder(), dirname(process.execPath)])]
   const child = spawn('unshare', ['--mount', '--pid', '--fork', '--kill-child',
     'sh', script, system, data, ports.join(), ...folders], {
     // Ctrl-C reaches the tests alone. However they end, the input ends, and then the engine.

@@ -1,11 +1,12 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { cacheDir, installKafka, installOnce, installRegistry, type Say }
-  from '../../deploy/local/parts.ts'
+import { installOnce } from '../../deploy/local/install.ts'
+import { installKafka, installRegistry, type Say } from '../../deploy/local/parts.ts'
 import { composeModel, newSecrets } from '../support/deploy/compose.ts'
 import { buildStages } from '../support/deploy/dockerfile.ts'
 import { root } from '../support/sources.ts'
 import { bootstrap, runProgram, type Engine } from './engine.ts'
+import { cacheFolder } from '../support/deploy/system-tools.ts'
 
 const NPM = 'npm@11'
 const BASE = 'debian:bookworm-slim'
@@ -70,7 +71,7 @@ const NAMING = ['deploy/Dockerfile', 'deploy/compose.yaml']
  * so that they find the stand-ins.
  */
 export function withStandIns (engine: Engine): Engine {
-  const copy = `${cacheDir()}/container-checkout`
+  const copy = `${cacheFolder()}/container-checkout`
   rmSync(copy, { recursive: true, force: true })
   const left = ['node_modules', '.git', '.local'].map(name => join(root, name))
   cpSync(root, copy, {

@@ -2,7 +2,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { scoped } from '../../deploy/chart/monitoring.ts'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
 import {
   minimal, render, type Manifest, type Rule, type RuleGroup,
@@ -44,6 +43,11 @@ function unscoped (query: string): readonly string[] {
   const name = `(?:${known.join('|')}|(?:process|nodejs)_\\w+?)(?:_bucket|_sum|_count)?`
   return query.match(new RegExp(`(?<![\\w:])${name}(?![\\w:])(?!\\{${HERE})`, 'g')) ?? []
 }
+
+/** `up{job="a"}` or `up`, as a series of a namespace. */
+const inNamespace = (series: string, namespace: string) =>
+  series.replace(/^([\w:]+)\{?/, `$1{namespace="${namespace}",`) +
+  (series.includes('{') ? '' : '}')
 
 async function written (name: string): Promise<readonly RuleGroup[]> {
   const text = readFileSync(join(root, 'deploy/prometheus', name), 'utf8')
@@ -110,7 +114,7 @@ describe('the rules of the chart', () => {
       tests: chosen.map(test => ({
         ...test,
         input_series: test.input_series.map(one =>
-          ({ ...one, series: scoped(one.series).replace('<namespace>', namespace) })),
+          ({ ...one, series: inNamespace(one.series, namespace) })),
         promql_expr_test: test.promql_expr_test.map(wanted =>
           firing === 'never' ? { ...wanted, exp_samples: [] } : wanted),
       })),

@@ -2,9 +2,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { writeSecrets } from '../../deploy/secrets.ts'
 import {
-  composeFile, composeModel, envOf, type Model, type Service,
+  composeFile, composeModel, envOf, writeSecrets, type Model, type Service,
 } from '../support/deploy/compose.ts'
 import { installCompose, runTool } from '../support/deploy/deploy-tools.ts'
 

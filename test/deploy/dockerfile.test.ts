@@ -6,8 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
-import { HEAP } from '../../deploy/local/launcher/services.ts'
-import type { Bom, Component } from '../../deploy/sbom.ts'
+import { heapArguments } from '../../deploy/local/launcher/layout.ts'
 import { withoutForeignRootKeys } from '../support/keys/foreign-root-keys.ts'
 import { STAGES } from '../../services/topology.ts'
 import { runTool } from '../support/deploy/deploy-tools.ts'
@@ -52,7 +51,7 @@ describe('the Dockerfile', () => {
   it('starts Node as the local stack does', () => {
     const [, ...collection] = JSON.parse(last('ENTRYPOINT')?.text ?? '') as string[]
     const limit = /NODE_OPTIONS=(\S+)/.exec(last('ENV')?.text ?? '')?.[1]
-    expect({ limit, collection }).toEqual(HEAP.one)
+    expect([limit, ...collection]).toEqual(heapArguments({}, ['verify']))
   })
 
   it('takes along the changelog that ingest reads when it starts', () => {
@@ -146,10 +145,12 @@ describe('what the Dockerfile builds', () => {
 
   it('names every package that it holds in its software bill of materials', () => {
     const app = join(folder, 'service')
-    const { components } = JSON.parse(readFileSync(join(app, 'sbom.json'), 'utf8')) as Bom
+    const { components } = JSON.parse(readFileSync(join(app, 'sbom.json'), 'utf8')) as {
+      readonly components: readonly Record<'name' | 'version' | 'purl', string>[]
+    }
     const named = new Set(components.map(({ name, version }) => `${name} ${version}`))
     const held = globSync('node_modules/{*,@*/*}/package.json', { cwd: app })
-      .map(path => JSON.parse(readFileSync(join(app, path), 'utf8')) as Component)
+      .map(path => JSON.parse(readFileSync(join(app, path), 'utf8')) as Record<string, string>)
       .map(({ name, version }) => `${name} ${version}`)
     expect(held.length).toBeGreaterThan(50)
     expect(held.filter(one => !named.has(one))).toEqual([])

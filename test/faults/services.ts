@@ -1,9 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openPortBook } from '../../deploy/local/ports.ts'
-import { answersOk, startChild, stopChild, type Child, type ProcessSpec }
+import { answersOk, nextDelayMs, startChild, stopChild, type Child, type ProcessSpec }
   from '../../deploy/local/process.ts'
-import { nextDelayMs } from '../../deploy/local/supervise.ts'
 import type { Failpoint } from '../../services/runtime/platform/failpoint.ts'
 import { withoutForeignRootKeys } from '../support/keys/foreign-root-keys.ts'
 import { STAGES } from '../../services/topology.ts'

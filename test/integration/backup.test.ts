@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { applyMigrations } from '../../deploy/provision/migrations.ts'
+import { applyMigrations } from '../../deploy/provision/tables.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { ownDatabase } from '../support/clickhouse/database.ts'

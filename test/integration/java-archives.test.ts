@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { installArchives } from '../../deploy/local/archives.ts'
-import { archiveOf, javaArgs } from '../../deploy/local/java.ts'
+import { archiveOf } from '../../deploy/local/java.ts'
+import { javaArgs } from '../../deploy/local/part.ts'
 import { installKafka } from '../../deploy/local/parts.ts'
+import { installArchives } from '../runner/archives.ts'
 import { newFolder } from '../support/folder.ts'
 
 const folder = newFolder('java-archives-')

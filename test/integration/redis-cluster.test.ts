@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
+import { LIMITS_RIGHTS } from '../../deploy/local/access.ts'
 import { RequestLimiter } from '../../services/ingest/limits/limiter.ts'
 import { redisRecordCache } from '../../services/cache/cache.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'

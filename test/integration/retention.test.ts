@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { applyMigrations } from '../../deploy/provision/migrations.ts'
+import { applyMigrations } from '../../deploy/provision/tables.ts'
 import { audit, recordsSince } from '../../services/admin/audit/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { ownDatabase } from '../support/clickhouse/database.ts'

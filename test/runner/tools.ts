@@ -2,7 +2,6 @@ import { requireBrowser } from '../support/page/browser.ts'
 import {
   installCompose, installDefinitions, installHelm, installValidator,
 } from '../support/deploy/deploy-tools.ts'
-import { installArchives } from '../../deploy/local/archives.ts'
 import { requireJava } from '../../deploy/local/java.ts'
 import { installRedis, type Say } from '../../deploy/local/parts.ts'
 import { installPrometheus } from '../support/deploy/prometheus-install.ts'
@@ -17,6 +16,7 @@ import { installTransit } from '../integration/root-keys/vault.ts'
 import { installSchemathesis } from '../e2e/schemathesis/install.ts'
 import { installEngine } from '../containers/open.ts'
 import { installMailServers } from '../accuracy/servers/install.ts'
+import { installArchives } from './archives.ts'
 
 /** Each makes sure that its tool can be started, and throws with what to do where it can't. */
 const TOOLS = {

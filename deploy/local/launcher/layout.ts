@@ -1,5 +1,6 @@
 import { Option } from 'commander'
 import { STAGES } from '../../../services/topology.ts'
+import type { Stack } from '../stack.ts'
 import type { Scale } from './scale.ts'
 
 /** The workspace page, a service beside the stages. */
@@ -26,7 +27,7 @@ const HOSTS = {
 /** Into how many processes the stages are divided. */
 export type Processes = keyof typeof HOSTS
 
-export const DEFAULT_PROCESSES = 2 satisfies Processes
+const DEFAULT_PROCESSES = 2 satisfies Processes
 
 const PROCESSES = Object.keys(HOSTS)
 
@@ -68,3 +69,65 @@ export function planOf (
     return [...host.services[0] === service ? [host] : [], ...own.slice(1)]
   })
 }
+
+/**
+ * The layout on a stack. On a secure one each stage has a process of its own, as it has a user.
+ * @throws Error for another number of processes on a secure stack.
+ */
+export function layoutOn (
+  { envOf }: Pick<Stack, 'envOf'>, { processes, ...layout }: Layout
+): Layout {
+  const isSecure = Object.keys(envOf).length > 0
+  if (isSecure && (processes ?? 9) !== 9) {
+    throw new Error(`--processes ${processes} is not possible with --secure, where each stage ` +
+      'has a user of its own: leave it out')
+  }
+  return { ...layout, processes: isSecure ? 9 : processes ?? DEFAULT_PROCESSES }
+}
+
+/**
+ * What a chunk needs is short-lived: room for one of them, or for those of several stages in one
+ * process, spares copies of it. Other services need the cores on which several threads of one would
+ * collect at once. `growing` is by how many percent a heap may grow before a major collection: with
+ * the default of V8, about 50, a large job takes 13 % longer than with 80.
+ */
+const collectionOf = ({ youngMb, growing }: Record<'youngMb' | 'growing', number>) => [
+  `--min-semi-space-size=${youngMb}`, `--max-semi-space-size=${youngMb}`, '--no-parallel-scavenge',
+  `--heap-growing-percent=${growing}`,
+]
+/**
+ * Arguments of Node by the stages in a process: room for several jobs of the largest size in each
+ * stage that holds rows. `ledger` has no chunks. What it knows of all tenants lasts, and as little
+ * else as possible.
+ */
+const HEAP = {
+  one: {
+    limit: '--max-old-space-size=768', collection: collectionOf({ youngMb: 8, growing: 80 }),
+  },
+  several: {
+    limit: '--max-old-space-size=1536', collection: collectionOf({ youngMb: 32, growing: 80 }),
+  },
+  ledger: {
+    limit: '--max-old-space-size=768', collection: collectionOf({ youngMb: 4, growing: 25 }),
+  },
+}
+
+/**
+ * Arguments of Node for a process that hosts services. A limit in NODE_OPTIONS counts; Node would
+ * prefer the argument.
+ */
+export function heapArguments (
+  env: Readonly<Record<string, string>>, services: readonly string[]
+): readonly string[] {
+  const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
+  const { limit, collection } = heapOf(services)
+  return isSet ? collection : [limit, ...collection]
+}
+
+function heapOf (services: readonly string[]) {
+  if (isLedger(services)) return HEAP.ledger
+  return services.filter(service => service !== PAGE).length > 1 ? HEAP.several : HEAP.one
+}
+
+/** Whether a process runs `ledger` alone. */
+export const isLedger = (services: readonly string[]) => services.join() === 'ledger'

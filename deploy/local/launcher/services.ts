@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { answersOk } from '../process.ts'
 import { supervise } from '../supervise.ts'
-import { PAGE, planOf, type Layout, type Planned } from './layout.ts'
-import { unreadSettings } from './unread-settings.ts'
+import { heapArguments, isLedger, PAGE, planOf, type Layout, type Planned } from './layout.ts'
+import { unreadSettings } from './settings.ts'
 import type { PortBook } from '../ports.ts'
 import type { ProcessSpec } from '../process.ts'
 import type { Supervised } from '../supervise.ts'
@@ -11,32 +11,6 @@ type Env = Readonly<Record<string, string>>
 
 const root = `${import.meta.dirname}/../../..`
 const READY_WITHIN_MS = 60_000
-/**
- * What a chunk needs is short-lived: room for one of them, or for those of several stages in one
- * process, spares copies of it. Other services need the cores on which several threads of one would
- * collect at once. `growing` is by how many percent a heap may grow before a major collection: with
- * the default of V8, about 50, a large job takes 13 % longer than with 80.
- */
-const collectionOf = ({ youngMb, growing }: Record<'youngMb' | 'growing', number>) => [
-  `--min-semi-space-size=${youngMb}`, `--max-semi-space-size=${youngMb}`, '--no-parallel-scavenge',
-  `--heap-growing-percent=${growing}`,
-]
-/**
- * Arguments of Node by the stages in a process: room for several jobs of the largest size in each
- * stage that holds rows. `ledger` has no chunks. What it knows of all tenants lasts, and as little
- * else as possible.
- */
-export const HEAP = {
-  one: {
-    limit: '--max-old-space-size=768', collection: collectionOf({ youngMb: 8, growing: 80 }),
-  },
-  several: {
-    limit: '--max-old-space-size=1536', collection: collectionOf({ youngMb: 32, growing: 80 }),
-  },
-  ledger: {
-    limit: '--max-old-space-size=768', collection: collectionOf({ youngMb: 4, growing: 25 }),
-  },
-}
 /**
  * The C library keeps memory for each thread otherwise, and ever more of it at the end of what it
  * has the more is used at once: a service gives little back then.
@@ -181,20 +155,6 @@ async function applyLayout (
   writeFileSync(targetsFile(options), JSON.stringify(targets))
   options.onChange?.()
 }
-
-/** A limit in NODE_OPTIONS counts; Node would prefer the argument. */
-function heapArguments (env: Env, services: readonly string[]): readonly string[] {
-  const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
-  const { limit, collection } = heapOf(services)
-  return isSet ? collection : [limit, ...collection]
-}
-
-function heapOf (services: readonly string[]) {
-  if (isLedger(services)) return HEAP.ledger
-  return services.filter(service => service !== PAGE).length > 1 ? HEAP.several : HEAP.one
-}
-
-const isLedger = (services: readonly string[]) => services.join() === 'ledger'
 
 /** Where a process listens, what the page knows of the others, and what a host hosts. */
 async function ownEnv (options: ServicesOptions, { name, services }: Planned): Promise<Env> {

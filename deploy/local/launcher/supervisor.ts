@@ -1,20 +1,18 @@
 import { rmSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { secretsFile } from '../../../services/runtime/platform/command-environment.ts'
-import { createDns } from '../../../services/verify/providers/mail-domains.ts'
 import { openPortBook, type PortBook } from '../ports.ts'
 import { startStack, type Stack } from '../stack.ts'
 import { loadSecrets, type Secrets } from './secrets.ts'
+import { dnsEnvironment, receiverEnvironment } from './settings.ts'
 import { startServices, type Services } from './services.ts'
 import {
   demoFile, type Demo, type ReceiverSettings, stackState, writePrivately,
 } from './state.ts'
 import type { Say } from '../parts.ts'
 import type { Prepare } from './prepare.ts'
-import { DEFAULT_PROCESSES, type Layout, type Processes } from './layout.ts'
+import { layoutOn, type Layout, type Processes } from './layout.ts'
 import type { Scale } from './scale.ts'
-
-const DNS_TIMEOUT_MS = 1_000
 
 export type SupervisorOptions = {
   readonly dataDir: string
@@ -152,42 +150,4 @@ async function startAll (options: StartOptions): Promise<Running> {
     await stack.stop()
     throw error
   }
-}
-
-/**
- * The layout on a stack. On a secure one each stage has a process of its own, as it has a user.
- * @throws Error for another number of processes on a secure stack.
- */
-export function layoutOn (
-  { envOf }: Pick<Stack, 'envOf'>, { processes, ...layout }: Layout
-): Layout {
-  const isSecure = Object.keys(envOf).length > 0
-  if (isSecure && (processes ?? 9) !== 9) {
-    throw new Error(`--processes ${processes} is not possible with --secure, where each stage ` +
-      'has a user of its own: leave it out')
-  }
-  return { ...layout, processes: isSecure ? 9 : processes ?? DEFAULT_PROCESSES }
-}
-
-/** More environment for services on this machine: receivers of webhooks may run here, too. */
-export function receiverEnvironment (env: NodeJS.ProcessEnv): ReceiverSettings {
-  const { WEBHOOK_ALLOW_HTTP = 'true', WEBHOOK_ALLOW_LOOPBACK = 'true' } = env
-  return { WEBHOOK_ALLOW_HTTP, WEBHOOK_ALLOW_LOOPBACK }
-}
-
-/**
- * More environment for services on this machine: without `DNS_SERVERS` and with no access to the
- * DNS, domains of e-mail addresses are not checked, which `GET /services` then shows.
- */
-export async function dnsEnvironment (
-  env: NodeJS.ProcessEnv, say: Say, hasDns: () => Promise<boolean> = systemHasDns
-): Promise<{ readonly DNS_SERVERS?: string }> {
-  if (env.DNS_SERVERS !== undefined || await hasDns()) return {}
-  say('the resolvers of this machine do not answer for the root zone of the DNS: domains of ' +
-    'e-mail addresses are not checked (DNS_SERVERS names other resolvers)')
-  return { DNS_SERVERS: '' }
-}
-
-async function systemHasDns (): Promise<boolean> {
-  return (await createDns({ timeoutMs: DNS_TIMEOUT_MS, concurrency: 1 }).root()).kind === 'found'
 }

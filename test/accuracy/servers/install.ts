@@ -2,7 +2,8 @@ import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
-import { installOnce, type Say } from '../../../deploy/local/parts.ts'
+import { installOnce } from '../../../deploy/local/install.ts'
+import type { Say } from '../../../deploy/local/parts.ts'
 
 const run = promisify(execFile)
 

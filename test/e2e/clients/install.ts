@@ -1,4 +1,5 @@
-import { installOnce, maven, type Say } from '../../../deploy/local/parts.ts'
+import { installOnce, maven } from '../../../deploy/local/install.ts'
+import type { Say } from '../../../deploy/local/parts.ts'
 import { installPython } from '../../support/deploy/python-install.ts'
 import { findGo } from '../../support/deploy/system-tools.ts'
 

@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
-import { installOnce, type Say } from '../../../deploy/local/parts.ts'
+import { installOnce } from '../../../deploy/local/install.ts'
+import type { Say } from '../../../deploy/local/parts.ts'
 import { requireGo } from '../../support/deploy/deploy-tools.ts'
 
 const SOURCES = `${import.meta.dirname}/transit`

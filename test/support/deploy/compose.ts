@@ -1,6 +1,7 @@
-import { readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { readFileSync, rmSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { makeSecrets } from '../../../deploy/secrets.ts'
+import { newFolder } from '../folder.ts'
 import { root } from '../sources.ts'
 import { yamlOf } from './yaml.ts'
 
@@ -59,9 +60,23 @@ export function envOf (text: string): Env {
   }))
 }
 
+/** Adds missing secrets to a file by `deploy/secrets.ts`, and returns what that prints. */
+export function writeSecrets (file: string): string {
+  return execFileSync(process.execPath, [join(root, 'deploy/secrets.ts'), '--file', file], {
+    encoding: 'utf8',
+  })
+}
+
 /** New secrets, as compose reads them from the file that `deploy/secrets.ts` makes. */
-export const newSecrets = (): Env =>
-  envOf(Object.entries(makeSecrets()).map(([name, value]) => `${name}=${value}\n`).join(''))
+export function newSecrets (): Env {
+  const folder = newFolder('secrets-')
+  try {
+    writeSecrets(join(folder, '.env'))
+    return envOf(readFileSync(join(folder, '.env'), 'utf8'))
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
 
 /** Replaces `${NAME}`, `${NAME:-default}` and `${NAME:?message}` in every text of a value. */
 function filled (value: unknown, env: Env): unknown {

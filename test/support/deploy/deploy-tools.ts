@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { promisify } from 'node:util'
-import { cacheDir, installOnce, type Say } from '../../../deploy/local/parts.ts'
-import { findGo } from './system-tools.ts'
+import { installOnce } from '../../../deploy/local/install.ts'
+import type { Say } from '../../../deploy/local/parts.ts'
+import { cacheFolder, findGo } from './system-tools.ts'
 
 const run = promisify(execFile)
 const BUILD_TIMEOUT_MS = 1_200_000
@@ -68,7 +69,7 @@ export async function installDefinitions (say: Say): Promise<string> {
 
 /** The `bin` folder of a Python with kubernetes-validate. */
 export async function installValidator (say: Say): Promise<string> {
-  const home = `${cacheDir()}/${nameOf(KUBERNETES_VALIDATE)}`
+  const home = `${cacheFolder()}/${nameOf(KUBERNETES_VALIDATE)}`
   if (existsSync(`${home}/done`)) return `${home}/bin`
   say(`installing ${KUBERNETES_VALIDATE} with pip (once)`)
   // A virtual environment knows its own place, so it can't be made aside and moved.

@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { promisify } from 'node:util'
-import { cacheDir, type Say } from '../../../deploy/local/parts.ts'
-import { installPackages } from './system-tools.ts'
+import type { Say } from '../../../deploy/local/parts.ts'
+import { cacheFolder, installPackages } from './system-tools.ts'
 
 const run = promisify(execFile)
 const PACKAGES = ['python3', 'python3-venv']
@@ -27,10 +27,10 @@ export async function installPython (
   const python = await requirePython(purpose, say)
   const text = readFileSync(requirements, 'utf8')
   const digest = createHash('sha256').update(`${python}\n${text}`).digest('hex')
-  const home = `${cacheDir()}/${name}-${digest.slice(0, 16)}`
+  const home = `${cacheFolder()}/${name}-${digest.slice(0, 16)}`
   if (existsSync(home)) return `${home}/bin/python`
   say(`installing ${name} with pip (once)`)
-  mkdirSync(cacheDir(), { recursive: true })
+  mkdirSync(cacheFolder(), { recursive: true })
   // Made aside and moved into place, so that an interrupted installation leaves nothing half done.
   const folder = mkdtempSync(`${home}.partial-`)
   try {

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { homedir } from 'node:os'
 import { promisify } from 'node:util'
 import type { Say } from '../../../deploy/local/parts.ts'
 
@@ -36,4 +37,10 @@ export async function findGo (oldestMinor: number): Promise<string | undefined> 
     if (Number(major) > 1 || Number(minor) >= oldestMinor) return place
   }
   return undefined
+}
+
+/** The folder of `installOnce`, for what must be in a certain place in it. */
+export function cacheFolder (): string {
+  const { XDG_CACHE_HOME = '' } = process.env
+  return `${XDG_CACHE_HOME === '' ? `${homedir()}/.cache` : XDG_CACHE_HOME}/verification-jobs`
 }

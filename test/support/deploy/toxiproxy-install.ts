@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { installOnce, type Say } from '../../../deploy/local/parts.ts'
+import { installOnce } from '../../../deploy/local/install.ts'
+import type { Say } from '../../../deploy/local/parts.ts'
 import { findGo, installPackages } from './system-tools.ts'
 
 const run = promisify(execFile)

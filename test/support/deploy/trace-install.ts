@@ -2,7 +2,8 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { promisify } from 'node:util'
-import { installOnce, type Say } from '../../../deploy/local/parts.ts'
+import { installOnce } from '../../../deploy/local/install.ts'
+import type { Say } from '../../../deploy/local/parts.ts'
 import { requireGo } from './deploy-tools.ts'
 
 const run = promisify(execFile)

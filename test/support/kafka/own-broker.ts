@@ -1,8 +1,9 @@
 import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { kafkaPart } from '../../../deploy/local/kafka.ts'
+import { kafkaParts } from '../../../deploy/local/kafka.ts'
+import type { PartOptions } from '../../../deploy/local/part.ts'
 import { openPortBook } from '../../../deploy/local/ports.ts'
-import { startChild } from '../../../deploy/local/process.ts'
+import { startChild, type ProcessSpec } from '../../../deploy/local/process.ts'
 import { newFolder } from '../folder.ts'
 
 export type OwnBroker = {
@@ -10,6 +11,14 @@ export type OwnBroker = {
   /** Ends the broker as a failing machine does, and starts it again on the same data. */
   readonly crash: () => Promise<void>
   readonly close: () => Promise<void>
+}
+
+/** A node of Kafka that is a cluster by itself. */
+export async function kafkaPart (
+  options: PartOptions
+): Promise<{ readonly spec: ProcessSpec, readonly brokers: string }> {
+  const { specs: [spec], brokers } = await kafkaParts(options, 1)
+  return { spec: spec!, brokers }
 }
 
 /** A broker that a test may kill, because no other test uses it. */

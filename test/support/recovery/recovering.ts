@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { kafkaPart } from '../../../deploy/local/kafka.ts'
+import { kafkaPart } from '../kafka/own-broker.ts'
 import { openPortBook } from '../../../deploy/local/ports.ts'
 import { redisPart } from '../../../deploy/local/redis.ts'
 import { provision } from '../../../deploy/provision.ts'

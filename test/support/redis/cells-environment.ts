@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import type { Cluster } from 'ioredis'
-import { kafkaPart } from '../../../deploy/local/kafka.ts'
+import { kafkaPart } from '../kafka/own-broker.ts'
 import { openPortBook } from '../../../deploy/local/ports.ts'
 import { provision } from '../../../deploy/provision.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'

@@ -1,11 +1,9 @@
-import { execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from '../../../deploy/local/ports.ts'
-import { endingWithParent } from '../../../deploy/local/process.ts'
 import { retry } from '../../../services/runtime/platform/retry.ts'
-import { startRedisServer, type RedisServer } from './server.ts'
+import { startRedis, startRedisServer, type RedisServer } from './server.ts'
 import { newFolder } from '../folder.ts'
 
 export type WatchedRedis = {
@@ -81,23 +79,9 @@ async function startSentinel (port: number, masterPort: number): Promise<RedisSe
     // A master that is only slow keeps its place, and a replica that was cut off may follow it.
     `sentinel down-after-milliseconds ${GROUP} 10000`,
   ].join('\n'))
-  const server = spawn(...endingWithParent('redis-server', [file, '--sentinel']), {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  const gone = once(server, 'exit')
-  const kill = () => {
-    server.kill('SIGKILL')
-    rmSync(folder, { recursive: true, force: true })
-  }
+  const server = await startRedis(folder, [file, '--sentinel'])
   await untilSays(port, ['PING'], 'PONG')
-  return {
-    socket: '',
-    kill,
-    stop: async () => {
-      kill()
-      await gone
-    },
-  }
+  return server
 }
 
 function untilSays (port: number, command: readonly string[], words: string): Promise<void> {

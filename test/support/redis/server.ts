@@ -1,9 +1,7 @@
-import { spawn } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { endingWithParent } from '../../../deploy/local/process.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { logFileOf, startChild } from '../../../deploy/local/process.ts'
 import { newFolder } from '../folder.ts'
 
 export type RedisServer = {
@@ -15,36 +13,43 @@ export type RedisServer = {
 }
 
 /**
- * A redis-server of one's own on a unix socket in a temporary folder: no port to collide, nothing
- * kept. The caller stops it.
+ * A redis-server on a unix socket in a temporary folder: no port to collide, nothing kept. The
+ * caller stops it.
  */
 export async function startRedisServer (settings: readonly string[] = []): Promise<RedisServer> {
   const folder = newFolder('redis-')
   const socket = join(folder, 's')
-  const server = spawn(...endingWithParent('redis-server', [
+  return await startRedis(folder, [
     '--port', '0', '--unixsocket', socket, '--dir', folder, '--save', '', '--appendonly', 'no',
     '--maxmemory-policy', 'noeviction', ...settings,
-  ]), { stdio: ['ignore', 'pipe', 'inherit'] })
-  const kill = () => {
-    server.kill('SIGKILL')
-    rmSync(folder, { recursive: true, force: true })
-  }
-  const stop = async () => {
-    if (server.exitCode === null && server.signalCode === null) {
-      const gone = once(server, 'exit')
-      server.kill('SIGKILL')
-      await gone
-    }
-    rmSync(folder, { recursive: true, force: true })
-  }
-  await accepting(server)
-  return { socket, stop, kill }
+  ])
 }
 
-async function accepting (server: ChildProcess): Promise<void> {
-  for await (const text of server.stdout!) {
-    if (String(text).includes('ready to accept connections')) break
+/**
+ * Starts redis-server with a folder that is removed when it ends.
+ * @throws Error with its output if it ends instead.
+ */
+export async function startRedis (folder: string, args: readonly string[]): Promise<RedisServer> {
+  const spec = { name: 'redis', command: 'redis-server', args, dataDir: folder }
+  const server = startChild({ ...spec, ready: async () => true, graceMs: 0 })
+  const output = () => readFileSync(logFileOf(spec), 'utf8')
+  let end = ''
+  const ended = server.exited.then(how => { end = how })
+  while (!/[Rr]eady to accept connections|Sentinel ID is/.test(output())) {
+    await Promise.race([sleep(5), ended])
+    if (end !== '') throw new Error(`redis-server ended (${end}):\n${output()}`)
   }
-  // Its output from now on is not read, but must not fill the pipe either.
-  server.stdout!.resume()
+  const kill = () => {
+    server.kill('SIGKILL')
+    rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
+  }
+  return {
+    socket: join(folder, 's'),
+    kill,
+    stop: async () => {
+      server.kill('SIGKILL')
+      await server.exited
+      kill()
+    },
+  }
 }

@@ -1,7 +1,7 @@
 import { appendFileSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import kafkajs, { type AclEntry } from 'kafkajs'
-import { kafkaPart } from '../../../deploy/local/kafka.ts'
+import { kafkaPart } from '../kafka/own-broker.ts'
 import { openPortBook } from '../../../deploy/local/ports.ts'
 import { startChild } from '../../../deploy/local/process.ts'
 import { withAdmin } from '../../../services/runtime/kafka/admin.ts'

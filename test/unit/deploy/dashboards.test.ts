@@ -1,20 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { dashboardSources } from '../../../deploy/dashboards.ts'
 import { askFor } from '../../../deploy/grafana/metric-query.ts'
 import { METRICS } from '../../../services/runtime/platform/metric-list.ts'
-import {
-  dashboardFiles, dashboards, panelQueries, type GridPosition,
-} from '../../support/deploy/dashboards.ts'
+import { dashboards, panelQueries, type GridPosition } from '../../support/deploy/dashboards.ts'
 
 const overlap = (one: GridPosition, other: GridPosition) =>
   one.x < other.x + other.w && other.x < one.x + one.w &&
   one.y < other.y + other.h && other.y < one.y + one.h
 
 describe('dashboards', () => {
-  it('are made of the metric list', () => {
-    expect(dashboardFiles(), 'run npm run dashboards').toEqual(dashboardSources())
-  })
-
   it('show every metric there is', () => {
     const shown = panelQueries().map(({ expr }) => expr).join('\n')
     // Lag is shown by partition, and as recorded for each group.

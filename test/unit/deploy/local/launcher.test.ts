@@ -8,7 +8,7 @@ import { endLeftovers, readJson, stackState, writePrivately }
   from '../../../../deploy/local/launcher/state.ts'
 import { socketOf } from '../../../../deploy/local/launcher/control.ts'
 import { dnsEnvironment, receiverEnvironment }
-  from '../../../../deploy/local/launcher/supervisor.ts'
+  from '../../../../deploy/local/launcher/settings.ts'
 
 const shape = 'is not <stage>=<number from 0 to 64>; an example: normalize=2,verify=3'
 const stages = ['ingest', 'normalize', 'verify']

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
-  planOf, processesOption, SERVICES, type Layout,
+  layoutOn, planOf, processesOption, SERVICES, type Layout,
 } from '../../../../deploy/local/launcher/layout.ts'
-import { layoutOn } from '../../../../deploy/local/launcher/supervisor.ts'
 import { HOSTED_NAMES } from '../../../../services/pipeline/config.ts'
 import { STAGES } from '../../../../services/topology.ts'
 

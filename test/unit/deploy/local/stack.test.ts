@@ -1,13 +1,14 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { afterAll, describe, expect, it } from 'vitest'
-import { kafkaProperties } from '../../../../deploy/local/kafka.ts'
-import { cacheDir, versionOf } from '../../../../deploy/local/parts.ts'
+import { afterAll, describe, expect, it, vi } from 'vitest'
+import { kafkaProperties } from '../../../../deploy/local/kafka-settings.ts'
+import { installOnce } from '../../../../deploy/local/install.ts'
+import { versionOf } from '../../../../deploy/local/parts.ts'
 import { openPortBook } from '../../../../deploy/local/ports.ts'
 import { chooseSource } from '../../../../deploy/local/source.ts'
-import { tailOf } from '../../../../deploy/local/process.ts'
-import { nextDelayMs, supervise } from '../../../../deploy/local/supervise.ts'
+import { nextDelayMs, tailOf } from '../../../../deploy/local/process.ts'
+import { supervise } from '../../../../deploy/local/supervise.ts'
 import { eventually } from '../../../support/eventually.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/stack-unit-`)
@@ -47,9 +48,17 @@ describe('source of the stack', () => {
 })
 
 describe('parts', () => {
-  it('are cached where the system keeps caches', () => {
-    expect(cacheDir({ XDG_CACHE_HOME: '/c' })).toBe('/c/verification-jobs')
-    expect(cacheDir({})).toMatch(/\/\.cache\/verification-jobs$/)
+  it('are installed once, whole, where the system keeps caches', async () => {
+    vi.stubEnv('XDG_CACHE_HOME', `${folder}/cache`)
+    const install = (text: string) => installOnce('part', async partial => {
+      writeFileSync(`${partial}/text`, text)
+      if (text === '') throw new Error('interrupted')
+    })
+    await expect(install('')).rejects.toThrow('interrupted')
+    expect([await install('a'), await install('b')])
+      .toEqual(Array(2).fill(`${folder}/cache/verification-jobs/part`))
+    expect(readFileSync(`${folder}/cache/verification-jobs/part/text`, 'utf8')).toBe('a')
+    vi.unstubAllEnvs()
   })
 
   it('have their versions in the pom', () => {

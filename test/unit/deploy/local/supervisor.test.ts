@@ -7,7 +7,7 @@ import {
   demoFile, readJson, type StackState, writePrivately,
 } from '../../../../deploy/local/launcher/state.ts'
 import { createSupervisor } from '../../../../deploy/local/launcher/supervisor.ts'
-import { ADDRESS_NAMES, type Addresses, type Source } from '../../../../deploy/local/source.ts'
+import type { Source } from '../../../../deploy/local/source.ts'
 import type { Stack } from '../../../../deploy/local/stack.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/supervisor-unit-`)
@@ -18,7 +18,13 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 const stackOf = (source: Source['kind']): Stack => ({
   source,
-  addresses: Object.fromEntries(ADDRESS_NAMES.map(name => [name, name])) as Addresses,
+  addresses: {
+    KAFKA_BROKERS: 'k',
+    SCHEMA_REGISTRY_URL: 'r',
+    REDIS_STATE_URL: 's',
+    REDIS_CACHE_URL: 'c',
+    CLICKHOUSE_URL: 'h',
+  },
   trust: {},
   envOf: {},
   parts: [],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { SERVICES } from '../../../../deploy/local/launcher/layout.ts'
-import { unreadSettings } from '../../../../deploy/local/launcher/unread-settings.ts'
+import { unreadSettings } from '../../../../deploy/local/launcher/settings.ts'
 import { HOSTED } from '../../../../services/pipeline/config.ts'
 import { commonConfig } from '../../../../services/runtime/platform/config.ts'
 import { withoutForeignRootKeys } from '../../../support/keys/foreign-root-keys.ts'

@@ -1,14 +1,15 @@
 import { mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename } from 'node:path'
-import { archiveName, archiveOf } from './java.ts'
-import { kafkaPart } from './kafka.ts'
-import { installKafka, installOnce, installRegistry, type Say } from './parts.ts'
-import { openPortBook } from './ports.ts'
-import { registryPart } from './registry.ts'
-import { supervise } from './supervise.ts'
-import type { PartOptions } from './part.ts'
-import type { ProcessSpec } from './process.ts'
+import { archiveName, archiveOf } from '../../deploy/local/java.ts'
+import { installOnce } from '../../deploy/local/install.ts'
+import { installKafka, installRegistry, type Say } from '../../deploy/local/parts.ts'
+import { openPortBook } from '../../deploy/local/ports.ts'
+import { registryPart } from '../../deploy/local/registry.ts'
+import { supervise } from '../../deploy/local/supervise.ts'
+import type { PartOptions } from '../../deploy/local/part.ts'
+import type { ProcessSpec } from '../../deploy/local/process.ts'
+import { kafkaPart } from '../support/kafka/own-broker.ts'
 
 const READY_WITHIN_MS = 240_000
 /** Java writes the archive when it ends. */

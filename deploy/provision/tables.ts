@@ -1,0 +1,93 @@
+import { readFileSync } from 'node:fs'
+import type { ClickHouseClient } from '@clickhouse/client'
+import {
+  connectClickhouse, COMMAND_TIMEOUT_MS,
+} from '../../services/runtime/platform/clickhouse.ts'
+import { migrationsOnCluster, onCluster } from './cluster.ts'
+import { migrations, pending, type Applied, type Migration } from './migrations.ts'
+import { keepRecords } from './retention.ts'
+
+export type Target = {
+  readonly url: string
+  /** A cluster of the configuration of the servers; undefined for tables of one server. */
+  readonly cluster?: string | undefined
+  /** How long final records are kept; undefined for ever. */
+  readonly keepMonths?: number | undefined
+}
+
+/**
+ * Applies missing migrations in order, and the retention. All statements are idempotent.
+ * @throws Error if the database has tables of one server, and a cluster is wanted, or conversely.
+ */
+export async function applyMigrations (
+  { url, cluster, keepMonths }: Target, say: (line: string) => void
+): Promise<void> {
+  const clickhouse = connectClickhouse(url, COMMAND_TIMEOUT_MS)
+  try {
+    const database = await databaseOf(clickhouse, cluster)
+    const target = cluster === undefined ? undefined : { cluster, database }
+    const create = target === undefined ? CREATE_TABLE : migrationsOnCluster(CREATE_TABLE, target)
+    await clickhouse.command({ query: create })
+    const convert = (statement: string) =>
+      target === undefined ? [statement] : onCluster(statement, target)
+    const missing = pending(migrations(), await appliedIn(clickhouse), ownRelease())
+    for (const { statements, ...migration } of missing) {
+      await apply(clickhouse, { ...migration, statements: statements.flatMap(convert) })
+    }
+    say(`tables: ${missing.length} migrations applied`)
+    const changed = await keepRecords(clickhouse, { months: keepMonths, convert })
+    if (changed !== undefined) say(`tables: ${changed}`)
+  } finally {
+    await clickhouse.close()
+  }
+}
+
+/** The name of the database, once its tables are of the wanted kind. */
+async function databaseOf (
+  clickhouse: ClickHouseClient, cluster: string | undefined
+): Promise<string> {
+  const answer = await clickhouse.query({
+    query: `
+      SELECT currentDatabase() AS database,
+        (SELECT any(engine) FROM system.tables
+          WHERE database = currentDatabase() AND name = 'jobs') AS engine`,
+    format: 'JSONEachRow',
+  })
+  const [found] = await answer.json<{ readonly database: string, readonly engine: string | null }>()
+  const { database = '', engine } = found ?? {}
+  if (!engine || (engine === 'Distributed') === (cluster !== undefined)) return database
+  throw new Error(`the tables of database ${database} are ` + (cluster === undefined
+    ? 'those of a cluster: set CLICKHOUSE_CLUSTER'
+    : 'those of one server: unset CLICKHOUSE_CLUSTER, or use an empty database and copy the rows'))
+}
+
+const CREATE_TABLE = `
+  CREATE TABLE IF NOT EXISTS applied_migrations
+  (number UInt32, name String, digest String, applied DateTime64(3, 'UTC') DEFAULT now64(3))
+  ENGINE = ReplacingMergeTree ORDER BY number`
+
+async function appliedIn (clickhouse: ClickHouseClient): Promise<readonly Applied[]> {
+  const answer = await clickhouse.query({
+    query: 'SELECT DISTINCT number, name, digest FROM applied_migrations ORDER BY number',
+    format: 'JSONEachRow',
+  })
+  return await answer.json<Applied>()
+}
+
+async function apply (
+  clickhouse: ClickHouseClient, { number, name, digest, statements }: Migration
+): Promise<void> {
+  for (const query of statements) {
+    await clickhouse.command({ query }).catch(cause => {
+      throw new Error(`migration ${name} failed: ${String(cause.message)}`, { cause })
+    })
+  }
+  await clickhouse.insert({
+    table: 'applied_migrations', values: [{ number, name, digest }], format: 'JSONEachRow',
+  })
+}
+
+function ownRelease (): string {
+  const file = new URL('../../package.json', import.meta.url)
+  return (JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string }).version
+}
