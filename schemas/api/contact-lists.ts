@@ -14,7 +14,7 @@ export const MAX_LIST_ENTRIES = 1_000_000
 export const MAX_CHANGED_ENTRIES = 100_000
 const MAX_LOOKED_UP = 1_000
 
-const MAX_ENTRY_CHARACTERS = 320
+export const MAX_ENTRY_CHARACTERS = 320
 
 /** The body of POST /api/v1/contact-lists. */
 export const ChangeListsSchema = Type.Object({

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { domainToASCII } from 'node:url'
 import { LRUCache } from 'lru-cache'
 import {
-  ENTRY_KINDS, LIST_ACTIONS, type ListAction, MAX_LIST_ENTRIES,
+  ENTRY_KINDS, LIST_ACTIONS, type ListAction, MAX_ENTRY_CHARACTERS, MAX_LIST_ENTRIES,
 } from '../../schemas/api/contact-lists.ts'
 import type { ContactListChange } from '../../schemas/types.ts'
 import { createShortMac, type ShortMac } from '../runtime/crypto/short-mac.ts'
@@ -79,6 +79,8 @@ const DOMAIN = /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z]
  */
 function parseEntry (text: string): Entry | undefined {
   const compact = text.trim()
+  // The ASCII form of a long name would take seconds.
+  if (compact.length > MAX_ENTRY_CHARACTERS) return undefined
   if (MAIL_SERVER.test(compact)) {
     const host = asciiDomain(compact.replace(MAIL_SERVER, ''))
     if (host === undefined || labelsIn(host) === 1) return undefined
@@ -274,6 +276,19 @@ local version = redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
 return redis.call('XADD', KEYS[2], '*', 'organization', ARGV[1], 'version', version,
   'action', ARGV[2], 'digests', ARGV[3])`
 
+/**
+ * KEYS: changed. ARGV: entries, the most in 24 hours, seconds. Returns 0, or after how many seconds
+ * there is room for them: what is refused does not count.
+ */
+const COUNT_CHANGED = `
+local changed = tonumber(redis.call('GET', KEYS[1]) or '0') + tonumber(ARGV[1])
+if changed > tonumber(ARGV[2]) then
+  return math.max(1, redis.call('TTL', KEYS[1]))
+end
+redis.call('INCRBY', KEYS[1], ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[3], 'NX')
+return 0`
+
 /** KEYS: outbox. ARGV: a change, its run. Whether the topic has it; what is gone may be lost. */
 const IS_SHIPPED = `
 if ${RUN_ID_LUA} ~= ARGV[2] then
@@ -327,6 +342,7 @@ export class ContactLists {
   readonly #apply: ReturnType<typeof script>
   readonly #findDigests: ReturnType<typeof script>
   readonly #isShipped: ReturnType<typeof script>
+  readonly #countChanged: ReturnType<typeof script>
   readonly #lists = new LRUCache<string, CachedLists>({
     max: CACHED_ORGANIZATIONS, ttl: ACCOUNTS_CACHE_MS,
   })
@@ -340,6 +356,9 @@ export class ContactLists {
     this.#findDigests = script(redis, { name: 'find-lists', source: FIND, numberOfKeys: 1 })
     this.#isShipped = script(redis, {
       name: 'is-list-shipped', source: IS_SHIPPED, numberOfKeys: 1,
+    })
+    this.#countChanged = script(redis, {
+      name: 'count-list-changes', source: COUNT_CHANGED, numberOfKeys: 1,
     })
   }
 
@@ -518,13 +537,12 @@ export class ContactLists {
   }
 
   async #countChanges (orgId: string, entries: number): Promise<void> {
-    const key = changedKey(orgId)
-    await this.#redis.set(key, 0, 'EX', DAY_SECONDS, 'NX')
-    const changed = await this.#redis.incrby(key, entries)
-    if (changed <= this.#maxEntries) return
+    const limits = [entries, this.#maxEntries, DAY_SECONDS]
+    const waitSeconds = Number(await this.#countChanged([changedKey(orgId)], limits))
+    if (waitSeconds === 0) return
     throw new ListChangesError(
       `${this.#maxEntries} entries may be changed in 24 hours, and these ${entries} would exceed ` +
-      'that. Send them later.', Math.max(1, await this.#redis.ttl(key)))
+      'that. Send fewer, or send them later.', waitSeconds)
   }
 }
 

@@ -34,11 +34,14 @@ const changesOf = (texts: readonly string[], action: ListAction | 'remove') =>
   texts.map(text => ({ text, action }))
 
 /** Changes lists while a ledger ships. */
-async function change (texts: readonly string[], action: ListAction | 'remove', org = ORG) {
+async function change (
+  texts: readonly string[], action: ListAction | 'remove',
+  { org = ORG, maxEntries }: { readonly org?: string, readonly maxEntries?: number } = {}
+) {
   const shipping = startRepeating(5,
     async () => await shipAccounts(environment.deps, signal), fault => { throw fault })
   try {
-    await lists().change(org, changesOf(texts, action))
+    await lists(maxEntries).change(org, changesOf(texts, action))
     return sumOf(await lists().count(org))
   } finally {
     await shipping.stop()
@@ -69,6 +72,7 @@ describe('the most specific entry', () => {
 it.each([
   '', ' ', 'jane', 'jane@', 'jane doe@example.com', 'exam ple.com', '123', '+12', '4930*', '+49*30',
   '*', '+*', `${'a'.repeat(64)}.com`, 'jane@exa_mple..com', '"jane"@example.com', 'a@b@c.com',
+  `jane@exam${'\u00AD'.repeat(320)}ple.com`,
 ])('%j is no entry, and nothing is changed', async text => {
   await expect(change(['good.example', text], 'block')).rejects.toMatchObject({
     faults: [{ index: 1 }], count: 1,
@@ -82,7 +86,7 @@ it('entries can be counted and repeated, and belong to one organization', async 
   expect(await change(['a.example', 'b.example', 'a.example'], 'block')).toBe(2)
   expect(await change(['b.example', 'c@d.example'], 'allow')).toBe(3)
   expect(await change(['b.example', 'unknown.example'], 'remove')).toBe(2)
-  expect(await change(['a.example'], 'allow', 'org_other')).toBe(1)
+  expect(await change(['a.example'], 'allow', { org: 'org_other' })).toBe(1)
   expect(await lists().find(ORG, ['x@a.example', 'x@b.example', 'c@d.example']))
     .toEqual(['block', undefined, 'allow'])
   expect(await lists().count(ORG)).toEqual({ allow: 1, block: 1, suppress: 0 })
@@ -149,6 +153,8 @@ it('as many entries as there may be are changed in 24 hours', async () => {
   await expect(lists(5).change(ORG, changesOf(['c.example', 'd.example'], 'block')))
     .rejects.toMatchObject({ name: 'ListChangesError', retryAfterSeconds: expect.any(Number) })
   expect(await lists().find(ORG, ['x@c.example'])).toEqual([undefined])
+  // What was refused leaves room for fewer.
+  expect(await change(['c.example'], 'block', { maxEntries: 5 })).toBe(1)
 })
 
 it('the stores have nothing of an entry, and nothing at all after the erasure', async () => {
@@ -207,7 +213,7 @@ it('what Redis loses is restored from the topic, in the order of the changes', a
       let keptKeys: string[] = []
       for (const [index, { texts, action }] of changes.entries()) {
         if (index === keptChanges) [keptKeys, kept] = [await keys(), await dump() as Buffer[]]
-        await change(texts, action, org)
+        await change(texts, action, { org })
         for (const text of texts) {
           if (action === 'remove') wanted.delete(text)
           else wanted.set(text, action)
