@@ -146,6 +146,8 @@ export class Conversation {
   #limit: number
   #sinceMail = 0
   #isFull = false
+  /** The server has said that it closes the session. */
+  #isClosing = false
   /** The server is not one that refuses everybody, so its refusals count. */
   #isTrusted: boolean
   #acceptsAny = false
@@ -248,13 +250,14 @@ export class Conversation {
    */
   async #askPostmasters (signal: AbortSignal): Promise<void> {
     // A server that refuses us, or wants less of us, is asked for nobody any more.
-    if (this.#ending !== 'well') return
+    if (this.#ending !== 'well' || this.#isClosing) return
     for (const domain of new Set(this.#doubtful.map(({ row }) => row.domain))) {
       const key = `${this.#parts.host.name} ${domain}`
       if (this.#isTrusted || this.#options.stopping.aborted) return
       if (this.#counts.asked >= Math.max(2, this.#limit)) return
       if (this.#postmasters.has(domain) || this.#options.noPostmaster.has(key)) continue
       if (!await this.#hasTurns(1, true, signal)) return
+      this.#postmasters.set(domain, true)
       const reading = await this.#askPostmaster(`${POSTMASTER}@${domain}`, signal)
       this.#postmasters.set(domain, retryAfter(reading?.waitMs))
       if (reading?.meaning === 'accepted') await this.#trust()
@@ -278,14 +281,17 @@ export class Conversation {
 
   /**
    * Nobody was accepted in the whole session: as far as we can see the server refuses everybody,
-   * which may be its way to refuse us. Where its postmaster gave no answer, a later session asks.
+   * which may be its way to refuse us. Where its postmaster gave no answer, a later session asks;
+   * the next one, if this one ended before he could be asked for.
    */
   #settleDoubtful (): void {
     const { noPostmaster, stopping } = this.#options
     for (const { row } of this.#doubtful.splice(0)) {
+      const asked = this.#postmasters.get(row.domain)
       if (stopping.aborted) this.#unasked.push(row)
       else if (noPostmaster.has(`${this.#parts.host.name} ${row.domain}`)) row.settle(UNTRUTHFUL)
-      else row.settle({ ...UNTRUTHFUL, retry: this.#postmasters.get(row.domain) ?? true })
+      else if (asked === undefined && row.losses++ < MAX_LOSSES) this.#unasked.push(row)
+      else row.settle({ ...UNTRUTHFUL, retry: asked ?? true })
     }
   }
 
@@ -475,7 +481,7 @@ export class Conversation {
   async #judge (row: MailboxRow, reading: StepReading): Promise<void> {
     const { meaning, by, code, waitMs, isTooFast, isOfDomain } = reading
     const counts = this.#counts
-    if (code === CLOSING) this.#isFull = true
+    if (code === CLOSING) this.#isFull = this.#isClosing = true
     if (VERDICTS.has(meaning)) counts.verdicts += 1
     if (meaning === 'blocked' && isOfDomain) {
       this.#refusing.set(row.domain, this.#options.restMs)

@@ -115,6 +115,16 @@ describe('a server that ends a session after its refusals, as Postfix does', () 
     expect(heard('EHLO')).toHaveLength(10)
   })
 
+  it('is asked for its postmaster in the next session', async () => {
+    const LATER = '450 4.2.0 Greylisted, try again in 20 seconds'
+    const { ask, heard } = await start((address, place) => address.startsWith('postmaster')
+      ? undefined
+      : place > 4 ? TOO_MANY : address.startsWith('p') ? NO_MAILBOX : LATER)
+    const rows = ['a', 'b', 'c', 'p', 'd'].map(name => `${name}@firm.org`)
+    expect((await ask(...rows))[3]).toEqual({ mailbox: 'no_mailbox' })
+    expect(heard('EHLO')).toHaveLength(2)
+  })
+
   it('is asked later if it does so at the first recipient', async () => {
     const { ask, heard } = await start(() => TOO_MANY)
     expect(await ask('jane@firm.org')).toEqual([{ mailbox: 'greylisted', retry: true }])
