@@ -90,9 +90,15 @@ async function quoteAndAccept (
   const acceptance = await accept(head, { ...counts, ...sample && { sample } }, policy, deps)
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
   failpoint('lookup.accepted')
+  const { announced, preflight: { freshChecks, cacheHits } } = acceptance.job
   return {
     completes: unit.members,
-    emits: await jobEmissions(chunks, { terms, entry: acceptance.entry }),
+    emits: await jobEmissions(chunks, {
+      terms,
+      entry: acceptance.entry,
+      // All rows of an announced job are in Kafka already, and what came first counts.
+      reservedRows: announced ? Infinity : freshChecks + cacheHits,
+    }),
     afterProduced: () => announce(head, acceptance.entry, deps),
   }
 }

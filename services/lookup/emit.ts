@@ -5,49 +5,64 @@ import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { NO_BATCH, createBlock, type DuplicateOutcome } from '../jobs/results/block.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
-import { listedOutcome, NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../jobs/results/outcome.ts'
+import {
+  listedOutcome, NO_FIELDS, type RowOutcome, rowOutcomeOf, withoutVerdict,
+} from '../jobs/results/outcome.ts'
 import type { Lane } from '../topology.ts'
 import { type Chunk, classifyRow, type JobTerms, originalOf } from './row-kinds.ts'
 
-type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefined }
+type EmitOptions = {
+  readonly terms: JobTerms
+  readonly entry: Journal | undefined
+  /** Rows that the reservation of the job pays for. */
+  readonly reservedRows: number
+}
 
 /**
  * The emissions for an accepted job: blocks and verification batches of every chunk, then the
  * journal entry of its reservation if it is not shipped yet. Yields to other jobs between chunks.
  */
 export async function jobEmissions (
-  chunks: readonly Chunk[], { terms, entry }: EmitOptions
+  chunks: readonly Chunk[], { terms, entry, reservedRows }: EmitOptions
 ): Promise<readonly Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[]> {
   const emits: Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[] = []
+  let payable = reservedRows
   for (const chunk of chunks) {
     await yieldToEventLoop(terms.lane, chunk.coordinates.tenant)
+    const { toVerify, block } = chunkEmissions(chunk, terms, payable)
+    payable -= toVerify.length
     // The block with the inputs of a chunk goes first, then its verification batches.
-    emits.push(...chunkEmissions(chunk, terms))
+    emits.push(block, ...batchesOf(chunk, toVerify, terms))
   }
   return entry === undefined ? emits : [...emits, journalEmission(entry, terms.lane)]
 }
 
 /**
- * The emissions for one chunk: the block with all inputs and all completed rows
- * (invalid, duplicate, hit), and verification batches with the other rows. Every row is in exactly
- * one of them.
+ * The block with all inputs of a chunk and all completed rows (invalid, duplicate, hit), and the
+ * other rows, which are to be verified. Every row is in exactly one of them. There are more rows to
+ * verify than are reserved for only if entries of the organization's lists were removed after the
+ * job was accepted: what nothing is reserved for ends without a verdict.
  */
 function chunkEmissions (
-  chunk: Chunk, terms: JobTerms
-): readonly Emission<'rows.completed' | 'rows.to-verify'>[] {
+  chunk: Chunk, terms: JobTerms, payable: number
+): { readonly block: Emission<'rows.completed'>, readonly toVerify: readonly number[] } {
   const { coordinates, rows } = chunk
   const { inputs, contacts } = rows
   const block = createBlock({ coordinates, batch: NO_BATCH.lookup, inputs, contacts })
   const toVerify: number[] = []
   for (let row = 0; row < coordinates.rows; row++) {
     const kind = classifyRow(chunk, row)
-    if (kind === 'toVerify') toVerify.push(row)
+    if (kind === 'toVerify' && toVerify.length < payable) toVerify.push(row)
+    else if (kind === 'toVerify') block.add(row, unpaidOutcome(chunk, row, terms))
     else if (kind === 'invalid') block.add(row, invalidOutcome(rows, row, terms))
     else if (kind === 'duplicate') block.add(row, duplicateOutcome(chunk, row))
     else block.add(row, answeredOutcome(chunk, row, terms))
   }
-  return [block.emission(terms.lane), ...batchesOf(chunk, toVerify, terms)]
+  return { block: block.emission(terms.lane), toVerify }
 }
+
+const unpaidOutcome = (chunk: Chunk, row: number, { quotedAtMs: atMs }: JobTerms): RowOutcome =>
+  withoutVerdict('internal', { atMs, subject: contactAt(chunk, row) })
 
 /** The emission of the journal entry of a reservation. */
 export function journalEmission (entry: Journal, lane: Lane): Emission<'wallet.journal'> {

@@ -101,7 +101,7 @@ export async function readChunks (
     // A rotation of the cache secret meanwhile: digests identify the contacts of all versions.
     const tokens = isMixed
       ? Buffer.concat(rows.canonicals.map(canonical =>
-          hash('sha256', canonical, 'buffer').subarray(0, TOKEN_BYTES)))
+        hash('sha256', canonical, 'buffer').subarray(0, TOKEN_BYTES)))
       : rows.tokens
     dedupe.add(tokens, row => rows.canonicals[row] === '')
     const hits = needsMailServer ? [] : records.map(record => usableHit(record, terms))

@@ -106,11 +106,11 @@ function groupTable (name: string, sums: ReadonlyMap<string, Sum>): Html {
     ({ text, isNumber: true, cell: ([, sum]: readonly [string, Sum]) => of(sum) })
   return table(`Usage by ${name}`, sums, [
     {
- text: name,
-isHeader: true,
-cell: ([group]) => group === '' ? 'Unknown' : group,
-      ...name === 'Day' && { look: 'day' } 
-},
+      text: name,
+      isHeader: true,
+      cell: ([group]) => group === '' ? 'Unknown' : group,
+      ...name === 'Day' && { look: 'day' }
+    },
     number('Jobs', ({ jobs }) => count(jobs)),
     number('Rows', ({ totalRows }) => count(totalRows)),
     ...Object.entries(VERDICTS).map(([status, [text]]) =>

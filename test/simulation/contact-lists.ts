@@ -6,25 +6,25 @@ import type { Chaos } from './chaos.ts'
 /** Every other run has organizations with lists. */
 export const hasLists = (seed: number): boolean => seed % 2 === 1
 
-/** Contacts that are suppressed before the first job; the provider would find them valid. */
+/** Contacts that are always suppressed; the provider would find them valid. */
 export const isSuppressed = (contact: string): boolean => contact.endsWith('4')
+/** Contacts that are suppressed at times. */
+export const isReleasedAtTimes = (contact: string): boolean => /[1567]\D*$/.test(contact)
 
 /**
- * Lists that change between any two reads of `lookup`, also of one job: contacts are suppressed one
- * ending after another, and those of other endings are allowed at times. Redis may have lost them
- * for a while. What the store itself does is the subject of its own tests.
+ * Lists that change between any two reads of `lookup`, also of one job: contacts of some endings
+ * are suppressed at times, and those of others allowed. Redis may have lost them for a while. What
+ * the store itself does is the subject of its own tests.
  */
 export function changingLists (chaos: Chaos, lost: number): ReadableLists {
-  const next = ['7', '5', '1', '6']
-  const added: string[] = []
   return {
     find: async (_orgId, contacts) => {
       await sleep(chaos.below(3))
       if (chaos.happens(lost)) throw new InfrastructureError('RECOVERING lists are locked')
-      if (chaos.happens(0.2)) added.push(...next.splice(0, 1))
+      const suppresses = chaos.happens(0.5)
       const allows = chaos.happens(0.3)
       return contacts.map(contact => {
-        if (isSuppressed(contact) || added.includes(contact.slice(-1))) return 'suppress'
+        if (isSuppressed(contact) || (suppresses && isReleasedAtTimes(contact))) return 'suppress'
         return allows && /[09]$/.test(contact) ? 'allow' : undefined
       })
     },

@@ -79,16 +79,23 @@ export function checkInputs (
     row.at(-1) === '' && lost.has(index) ? ids[index] : row.at(-1)))
 }
 
-/** Rows without a verdict because of an internal fault are those of broken messages and copies. */
+/**
+ * Rows without a verdict because of an internal fault are those of broken messages and copies. When
+ * lists change between two decisions of a job, nothing is reserved for as many rows as are not
+ * suppressed any more.
+ */
 export function checkCounts (
   { id, counts }: Job,
-  { cells, poisoned }: { readonly cells: Cells, readonly poisoned: readonly Poisoned[] },
+  { cells, poisoned, released }: {
+    readonly cells: Cells, readonly poisoned: readonly Poisoned[], readonly released: number,
+  },
   complain: Complain
 ): void {
   const lost = new Set(lossesOf(id, poisoned).flatMap(({ rows }) => rows))
   const internal = [...cells.entries()].filter(([, row]) => row[REASON] === 'internal')
-  complain(`${id} rows lost without a reason`, [], internal.map(([index]) => index).filter(index =>
-    !lost.has(index) && !lost.has(Number(cells[index]?.[ORIGINAL]) - 1)))
+  const withoutCause = internal.map(([index]) => index).filter(index =>
+    !lost.has(index) && !lost.has(Number(cells[index]?.[ORIGINAL]) - 1))
+  complain(`${id} rows lost without a reason`, [], withoutCause.slice(released))
   const of = (source: string) => cells.filter(row => row[SOURCE] === source)
   const none = of('none')
   const cancelled = none.filter(row => row[REASON] === 'cancelled').length

@@ -14,7 +14,7 @@ import {
 } from './losses.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
-import { hasLists, isSuppressed } from './contact-lists.ts'
+import { hasLists, isReleasedAtTimes, isSuppressed } from './contact-lists.ts'
 import { checkFollowed } from './followers.ts'
 import { countedRows } from './observer.ts'
 import { checkVerified } from './verifications.ts'
@@ -71,7 +71,8 @@ async function checkJob (
   complain(`${id} rows`, sent.inputs.map((_, row) => String(row + 1)), cells.map(row => row[ROW]))
   const poisoned = [...pipeline.poisoned, ...wholeJobs(evidence, sent)]
   checkInputs(sent.inputs, { cells, job: id, poisoned }, complain)
-  checkCounts(job, { cells, poisoned }, complain)
+  const released = hasLists(evidence.seed) ? sent.inputs.filter(isReleasedAtTimes).length : 0
+  checkCounts(job, { cells, poisoned, released }, complain)
   checkVerdicts(job, cells, complain)
   if (hasLists(evidence.seed)) {
     const suppressed = cells.filter(row => isSuppressed(row[E164] ?? ''))

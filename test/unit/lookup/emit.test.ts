@@ -37,8 +37,8 @@ function chunkOf (canonicals: readonly string[], cached: readonly string[] = [])
   }
 }
 
-async function emissionsOf (chunk: Chunk, batchRows = terms.batchRows) {
-  const emits = await jobEmissions([chunk], { terms: { ...terms, batchRows }, entry: undefined })
+async function emissionsOf (chunk: Chunk, reservedRows = 100) {
+  const emits = await jobEmissions([chunk], { terms, entry: undefined, reservedRows })
   const [block, ...others] = emitted([{ emits }], 'rows.completed')
   if (block === undefined || others.length > 0) throw new Error('a chunk has one block')
   return { block, batches: emitted([{ emits }], 'rows.to-verify') }
@@ -80,6 +80,13 @@ describe('a chunk of an accepted job', () => {
         retryDeadline: 0,
       },
     })
+  })
+
+  it('verifies no more rows than are reserved for, and ends the others free', async () => {
+    const { block, batches } = await emissionsOf(chunk, 2)
+    expect(batches.flatMap(({ rows }) => rows.rows)).toEqual([0, 2])
+    expect(rowsOf(block.value.finished)).toEqual([1, 3, 4, 5, 6, 7])
+    expect(cellsIn(block.rows, 'confidence')?.[3]).toBe('0')
   })
 
   it('keeps the spelling of a duplicate e-mail address', async () => {
