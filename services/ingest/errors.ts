@@ -72,8 +72,8 @@ export const ERRORS = {
     'contact lists, and ' +
     `${SMALL_BODY_BYTES / KIB} KiB for other requests. Split the job.`],
   unsupported_media_type: [415, 'invalid_request',
-    'Send the body as application/json in UTF-8; jobs and quotes can also be text/csv, a ' +
-    'workbook (.xlsx) or multipart/form-data, and be compressed.'],
+    'Send the body as application/json in UTF-8, or a file, where one is taken, as text/csv or ' +
+    'multipart/form-data; a file of contacts can also be a workbook (.xlsx).'],
   idempotency_key_reused: [422, 'idempotency',
     'This Idempotency-Key was used with another request in the last 24 hours. Use a new one.'],
   rate_limited: [429, 'rate_limit',

@@ -92,11 +92,23 @@ it('a CSV file changes all lists at once, or names its lines and changes nothing
   // The same file removes what it has added.
   expect(await client.changeContactListsFromFile(file, { action: 'remove' }))
     .toMatchObject({ entries: 0 })
-  const answer = await fetch(`${environment.baseUrl}/contact-lists/file`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-    body: '{}',
-  })
-  expect([answer.status, (await answer.json() as { error: { code: string } }).error.code])
-    .toEqual([415, 'unsupported_media_type'])
+  const post = async (body: FormData | string) => {
+    const answer = await fetch(`${environment.baseUrl}/contact-lists/file`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${apiKey}`,
+        ...typeof body === 'string' && { 'content-type': 'application/json' },
+      },
+      body,
+    })
+    const { entries, error } = await answer.json() as
+      { entries?: number, error?: { code: string, param?: string } }
+    return [answer.status, entries ?? error?.code, error?.param]
+  }
+  expect(await post('{}')).toEqual([415, 'unsupported_media_type', undefined])
+  const form = new FormData()
+  form.append('file', new Blob([file]), 'entries.csv')
+  expect(await post(form)).toEqual([200, 4, undefined])
+  form.append('action', 'remove')
+  expect(await post(form)).toEqual([400, 'invalid_request', 'action'])
 })

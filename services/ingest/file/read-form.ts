@@ -131,8 +131,8 @@ declare module 'fastify' {
  * Accepts a CSV file or a workbook (.xlsx) as body of routes that take contacts: as `text/csv` or
  * the type of workbooks with its options in the query, or as a part of `multipart/form-data`. Which
  * it is, its bytes say. The parsed body is that of the equivalent JSON request, so it is validated
- * and fingerprinted as such. Entries of contact lists are `text/csv`, whose parsed body is a
- * `ListFile`.
+ * and fingerprinted as such. Entries of contact lists are CSV, in a form too, whose parsed body is
+ * a `ListFile`.
  */
 export function acceptFiles (app: FastifyInstance): void {
   app.decorateRequest('file', undefined)
@@ -154,10 +154,17 @@ export function acceptFiles (app: FastifyInstance): void {
   app.addContentTypeParser('multipart/form-data', options, async (
     request: FastifyRequest, body: Buffer
   ) => {
-    requireFileRoute(request)
+    const isList = request.routeOptions.config.takesFile === 'entries'
+    if (!isList) requireFileRoute(request)
     const pause = pausesOf(request, body)
     const { file, entries } = await readForm(body, request.headers['content-type'] ?? '', pause)
     detachBuffer(body)
+    if (isList) {
+      const [field] = entries
+      if (field === undefined) return await readListFile(file, pause)
+      throw optionError(field[0], 'is no field of this form. Send the file only, and action in ' +
+        'the query.')
+    }
     return await parsed(request, file, { entries: [...queryOf(request), ...entries], pause })
   })
 }

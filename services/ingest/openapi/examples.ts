@@ -243,19 +243,29 @@ const contentOf = (options: FileFields): Content => ({
   },
 })
 
+const ENTRIES = 'entry,list\r\nexample.org,suppress\r\n+4930*,block\r\n'
+
+const LIST_PART = {
+  type: 'string',
+  description: 'A CSV file in UTF-8 of at most 100,000 lines below its header, with the ' +
+    'columns entry (as in JSON), list (allow, block, suppress, or remove) and perhaps kind ' +
+    `(${ENTRY_KINDS.join(', ')}); or one column of entries without a name, with action in ` +
+    'the query.',
+}
+
 /** The body with entries of contact lists. */
 const LIST_FILE = {
   required: true,
   content: {
-    'text/csv': {
+    'text/csv': { schema: LIST_PART, examples: { entries: { value: ENTRIES } } },
+    'multipart/form-data': {
       schema: {
-        type: 'string',
-        description: 'A CSV file in UTF-8 of at most 100,000 lines below its header, with the ' +
-          'columns entry (as in JSON), list (allow, block, suppress, or remove) and perhaps kind ' +
-          `(${ENTRY_KINDS.join(', ')}); or one column of entries without a name, with action in ` +
-          'the query.',
+        type: 'object',
+        required: ['file'],
+        properties: { file: { ...LIST_PART, contentMediaType: 'text/csv' } },
+        additionalProperties: false,
       },
-      examples: { entries: { value: 'entry,list\r\nexample.org,suppress\r\n+4930*,block\r\n' } },
+      examples: { entries: { value: { file: ENTRIES } } },
     },
   },
 } as const

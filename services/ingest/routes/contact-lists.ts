@@ -120,8 +120,7 @@ export function changeListsFromFileRoute (
       records: 'contact_lists.changed',
       sample: {
         curl: [
-          "-H 'Content-Type: text/csv'",
-          "--data-binary 'entry,list\njane@example.com,suppress\nexample.org,block\n'",
+          '-F file=@entries.csv',
         ],
         client: () => [
           "const file = Buffer.from('entry,list\\njane@example.com,suppress\\n')",
