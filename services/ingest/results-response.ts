@@ -277,7 +277,7 @@ async function * pagePieces (
         next = afterRow
         break
       }
-      const row = toText(cells)
+      const row = `{${toText(cells)}}`
       text += count === 0 ? row : `,${row}`
       count += 1
       bytes += Buffer.byteLength(row)
@@ -303,7 +303,7 @@ async function * jsonLines (
   for await (const some of rows) {
     let text = ''
     for (const cells of some) {
-      text += `${toText(cells)}\n`
+      text += `{${toText(cells)}}\n`
       if (text.length < PIECE_CHARACTERS) continue
       yield text
       text = ''
@@ -435,18 +435,48 @@ export function createRowShape (
     : toValue(name, cells[at])]))
 }
 
-/** The same as JSON. With the customer's columns, the last cell of a row is their line. */
+/**
+ * The same as JSON, without the braces. With the customer's columns, the last cell of a row is their
+ * line.
+ */
 function createRowText (
   service: ServiceSlug, { columns, original }: ResultSelection
 ): (cells: readonly string[]) => string {
-  const shape = createRowShape(service, columns)
-  if (original === undefined) return cells => JSON.stringify(shape(cells))
-  const toOriginal = createOriginalJson(original)
+  const fields = columns.map(name => createFieldText(service, name))
+  if (original !== undefined) {
+    const toOriginal = createOriginalJson(original)
+    fields.push(cells => `"original":${toOriginal(cells.at(-1) ?? '')}`)
+  }
   return cells => {
-    const row = JSON.stringify(shape(cells)).slice(0, -1)
-    return `${row}${row === '{' ? '' : ','}"original":${toOriginal(cells.at(-1) ?? '')}}`
+    let text = ''
+    for (const field of fields) text += text === '' ? field(cells) : `,${field(cells)}`
+    return text
   }
 }
+
+/** The name and value of a column as JSON. Most columns have few values, so their text is kept. */
+function createFieldText (
+  service: ServiceSlug, name: string
+): (cells: readonly string[]) => string {
+  const fields = rowFieldsOf(service, { ids: true })
+  const [at, sourceAt] = [fields.indexOf(name), fields.indexOf('source')]
+  const isChecks = name === 'checks'
+  const texts = new Map<string, string>()
+  return cells => {
+    const source = isChecks ? cells[sourceAt] : undefined
+    const cell = cells[at] ?? ''
+    const key = source === 'preflight' ? source : cell
+    const before = texts.get(key)
+    if (before !== undefined) return before
+    const value = isChecks ? rowChecksOf(source, cell) : toValue(name, cell)
+    const text = `"${name}":${JSON.stringify(value)}`
+    if (texts.size < MAX_TEXTS) texts.set(key, text)
+    return text
+  }
+}
+
+/** Per column and answer. */
+const MAX_TEXTS = 1_000
 
 function toValue (name: string, text = ''): string | number | null {
   if (text === '' && name !== 'input') return null
@@ -507,9 +537,9 @@ async function * provisionalLines (
   for await (const { rows: some, window } of rows) {
     let text = ''
     for (const cells of some) {
-      const row = toText(cells).slice(0, -1)
+      const row = toText(cells)
       const cursor = encodeResultCursor({ ...window, row: Number(cells[0]) })
-      text += `${row}${row === '{' ? '' : ','}"provisional":${!ended},"cursor":"${cursor}"}\n`
+      text += `{${row}${row === '' ? '' : ','}"provisional":${!ended},"cursor":"${cursor}"}\n`
       if (text.length < PIECE_CHARACTERS) continue
       yield text
       text = ''

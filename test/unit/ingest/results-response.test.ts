@@ -8,7 +8,7 @@ import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import {
   createRowShape, RESULT_TYPES, type ResultForm, type ResultSelection, selectionOf,
 } from '../../../services/ingest/results-response.ts'
-import { columnsOf, rowFieldsOf } from '../../../services/jobs/results/columns.ts'
+import { columnsOf, jsonFieldsOf, rowFieldsOf } from '../../../services/jobs/results/columns.ts'
 import type { RowOptions, Rows } from '../../../services/jobs/results/results.ts'
 import { application, closedJob, JOB_ID, jobOf, MANIFEST, NOW_MS, outage } from './doubles.ts'
 
@@ -289,6 +289,23 @@ describe('a row as JSON', () => {
       { syntax: 'passed', domain: 'caution', vendor: 'passed' }, { syntax: 'passed' },
       { syntax: 'failed' }, null,
     ])
+  })
+
+  it('is the same in a stream, however many values a column has', async () => {
+    const names = rowFieldsOf('phone-validation')
+    const sources = ['live', 'preflight', 'none', 'duplicate']
+    const rows = Array.from({ length: 2_500 }, (_, at) => {
+      const values: Readonly<Record<string, string | undefined>> = {
+        row: String(at + 1),
+        input: at % 7 === 0 ? '' : `"${at % 1_700}\n"`,
+        source: sources[at % 4],
+        checks: at % 3 === 0 ? '' : String(packChecks({ vendor: at % 2 ? 'passed' : 'failed' })),
+      }
+      return names.map(name => values[name] ?? '')
+    })
+    const shape = createRowShape('phone-validation', jsonFieldsOf('phone-validation'))
+    const { body } = await ended({}, rows).read('?format=jsonl')
+    expect(body).toBe(rows.map(row => `${JSON.stringify(shape(row))}\n`).join(''))
   })
 })
 
