@@ -84,6 +84,13 @@ export function callerOf (request: FastifyRequest): Caller {
   return request.caller
 }
 
+/** Whether the key of a request that lasts may still be used; it can be revoked meanwhile. */
+export async function isKeyValid (
+  request: FastifyRequest, { findKey }: Pick<IngestDeps, 'findKey'>
+): Promise<boolean> {
+  return (await findKey(readSecret(request), request.clientAddress)).kind === 'ok'
+}
+
 /** Headers of every response, even to an invalid request. */
 export function setCommonHeaders (reply: FastifyReply): void {
   reply.headers({

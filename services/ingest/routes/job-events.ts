@@ -14,7 +14,7 @@ import { countBits } from '../../runtime/platform/bitmap.ts'
 import type { ApiError } from '../errors.ts'
 import { EVENT_STREAM } from '../event-streams.ts'
 import { JOB_ID, jobBodies } from '../find-jobs.ts'
-import { callerOf } from '../guard.ts'
+import { callerOf, isKeyValid } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'
 import { sendError } from '../response.ts'
 
@@ -92,7 +92,11 @@ export function jobEventsRoute (deps: IngestDeps): RouteOptions {
       })
       const signal = AbortSignal.any([stream.signal, closed.signal])
       return reply.send(Readable.from(
-        request.method === 'HEAD' ? [] : streamEvents(deps, { state, last, signal }),
+        request.method === 'HEAD'
+          ? []
+          : streamEvents(deps, {
+            state, last, signal, mayContinue: () => isKeyValid(request, deps),
+          }),
         { objectMode: false }))
     },
   }
@@ -139,6 +143,8 @@ type Stream = {
   readonly state: State
   readonly last: EventPosition
   readonly signal: AbortSignal
+  /** Whether the key that opened it is still valid. */
+  readonly mayContinue: () => Promise<boolean>
 }
 
 /**
@@ -146,7 +152,7 @@ type Stream = {
  * is announced when all rows can be read.
  */
 async function * streamEvents (
-  deps: IngestDeps, { state, last, signal }: Stream
+  deps: IngestDeps, { state, last, signal, mayContinue }: Stream
 ): AsyncGenerator<string, void> {
   const { tenant, id } = state.job
   // Sends the headers as well.
@@ -189,7 +195,7 @@ async function * streamEvents (
       const pauseMs = readAtMs + EVERY_MS - performance.now()
       await delay(Math.max(0, pauseMs), undefined, { signal }).catch(() => {})
     }
-    if (signal.aborted) return
+    if (signal.aborted || !await mayContinue()) return
     now = await readState(deps, tenant, id)
   }
 }

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { EventStreams } from '../../../../services/ingest/event-streams.ts'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import type { Job, ManifestEntry } from '../../../../services/jobs/job.ts'
-import { application, closedJob, JOB_ID, jobOf, MANIFEST } from '../doubles.ts'
+import { application, closedJob, doubles, JOB_ID, jobOf, MANIFEST } from '../doubles.ts'
 
 afterEach(() => { vi.restoreAllMocks() })
 
@@ -87,6 +87,21 @@ describe('the events of a job', () => {
     expect(events.map(({ type }) => type)).toEqual(['progress'])
     const answer = await get(path, { headers: { 'last-event-id': events[0]!.id } })
     expect([answer.statusCode, answer.json().error.code]).toEqual([409, 'cursor_moved'])
+  })
+
+  it('end when the key is revoked, and are refused then', async () => {
+    let isRevoked = false
+    const { findKey } = doubles()
+    const { get } = application({
+      ...following({ job: jobOf(), manifest: [] }, { job: closedJob(), manifest: blocks(1) }),
+      findKey: async (...key) => isRevoked ? { kind: 'revoked' } : await findKey(...key),
+      waitForJob: async () => {
+        isRevoked = true
+        return undefined
+      },
+    })
+    expect(finishedIn(eventsIn((await get(path)).body))).toEqual([[]])
+    expect((await get(path)).json().error.code).toBe('revoked_key')
   })
 
   it('end when the service stops, and their place is free', async () => {
