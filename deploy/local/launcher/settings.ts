@@ -2,9 +2,12 @@ import type { TObject } from 'typebox'
 import { commonConfig } from '../../../services/runtime/platform/config.ts'
 import { createDns } from '../../../services/verify/providers/mail-domains.ts'
 import type { Say } from '../parts.ts'
-import type { ReceiverSettings } from './state.ts'
 
 const DNS_TIMEOUT_MS = 1_000
+
+/** Which addresses webhooks may have, as services and commands read it. */
+export type ReceiverSettings = Readonly<Record<
+  'WEBHOOK_ALLOW_HTTP' | 'WEBHOOK_ALLOW_LOOPBACK', string>>
 
 /**
  * The settings that services share, as far as none of these reads them, unset: a process of the

@@ -2,6 +2,7 @@ import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, w
   from 'node:fs'
 import { execFileSync } from 'node:child_process'
 import type { RunningService } from './services.ts'
+import type { ReceiverSettings } from './settings.ts'
 import type { Addresses } from '../source.ts'
 
 /** The demonstration organization and how to use it. */
@@ -12,10 +13,6 @@ export type Demo = {
   /** Its partner of bulk feeds; missing in folders of earlier releases. */
   readonly feed?: { readonly partner: string, readonly key: string }
 }
-
-/** Which addresses webhooks may have, as services and commands read it. */
-export type ReceiverSettings = Readonly<Record<
-  'WEBHOOK_ALLOW_HTTP' | 'WEBHOOK_ALLOW_LOOPBACK', string>>
 
 /** What `.local/stack.json` says about the running stack. */
 export type StackState = Demo & {

@@ -4,11 +4,9 @@ import { secretsFile } from '../../../services/runtime/platform/command-environm
 import { openPortBook, type PortBook } from '../ports.ts'
 import { startStack, type Stack } from '../stack.ts'
 import { loadSecrets, type Secrets } from './secrets.ts'
-import { dnsEnvironment, receiverEnvironment } from './settings.ts'
+import { dnsEnvironment, receiverEnvironment, type ReceiverSettings } from './settings.ts'
 import { startServices, type Services } from './services.ts'
-import {
-  demoFile, type Demo, type ReceiverSettings, stackState, writePrivately,
-} from './state.ts'
+import { demoFile, type Demo, stackState, writePrivately } from './state.ts'
 import type { Say } from '../parts.ts'
 import type { Prepare } from './prepare.ts'
 import { layoutOn, type Layout, type Processes } from './layout.ts'

@@ -96,7 +96,8 @@ describe('a configuration', () => {
     expect(secrets.map(({ key, fallback }) => [key, fallback]))
       .toEqual([
         ['OTEL_EXPORTER_OTLP_HEADERS', undefined],
-        ['KAFKA_SASL_PASSWORD', undefined], ['MESSAGE_KEYS', undefined],
+        ['KAFKA_SASL_PASSWORD', undefined], ['KAFKA_OAUTH_CLIENT_SECRET', undefined],
+        ['MESSAGE_KEYS', undefined],
         ['RESULTS_ROOT_KEYS', undefined], ['WEBHOOKS_ROOT_KEYS', undefined],
         ['PARTNERS_ROOT_KEYS', undefined], ['CACHE_SECRETS', undefined],
       ])
@@ -132,8 +133,15 @@ describe('the Kafka connection', () => {
   })
 
   it('accepts known mechanisms only', () => {
-    expect(faultsOf({ ...brokers, ...account, KAFKA_SASL_MECHANISM: 'oauthbearer' }, ofKafka))
+    expect(faultsOf({ ...brokers, ...account, KAFKA_SASL_MECHANISM: 'gssapi' }, ofKafka))
       .toEqual([expect.stringMatching(
-        /^KAFKA_SASL_MECHANISM must be one of plain, scram-sha-256, scram-sha-512\./)])
+        /^KAFKA_SASL_MECHANISM must be one of plain, scram-sha-256, scram-sha-512, oauthbearer\./)])
+  })
+
+  it('needs a client of the OpenID provider for oauthbearer', () => {
+    expect(faultsOf({ ...brokers, KAFKA_SASL_MECHANISM: 'oauthbearer' }, ofKafka)
+      .map(fault => fault.split(' ')[0])).toEqual([
+      'KAFKA_OAUTH_TOKEN_URL', 'KAFKA_OAUTH_CLIENT_ID', 'KAFKA_OAUTH_CLIENT_SECRET',
+    ])
   })
 })
