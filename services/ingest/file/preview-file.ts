@@ -49,7 +49,8 @@ const USUAL_NAMES: Readonly<Record<ContactKind, RegExp>> = {
 }
 /** A longer cell is no contact, and could take a pattern long. */
 const MAX_CELL_CHARACTERS = 320
-const EMAIL_PATTERN = /^[^\s@]+@[^\s@]+\.[^\s@]+$/
+/** Names the first dot that can divide a domain, so that it is never tried with another one. */
+const EMAIL_PATTERN = /^[^\s@]+@[^\s@][^\s@.]*\.[^\s@]+$/
 const PHONE_PATTERN = /^\+?[\d\s().\-/]+$/
 const DATE_PATTERN = /^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b/
 const PHONE_DIGITS = { min: 7, max: 15 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { lowestCost } from '../../../support/lowest-cost.ts'
 import { rowOf, workbookOf } from '../../../support/workbooks.ts'
 import { errorOf, field, filePart, fileSender } from './support.ts'
 
@@ -122,6 +123,20 @@ describe('numbers without a country code', () => {
       country: { numbers: 1, guess: null, matching: 0 },
     })
   })
+})
+
+it('a cell costs what its characters cost, whatever they are', async () => {
+  const costOf = async (cell: string) => {
+    const line = (text: string) => Array(100).fill(text).join(',')
+    const file = table(line('a'), ...Array<string>(50).fill(line(cell)))
+    const before = process.threadCpuUsage()
+    await preview(file)
+    const { user, system } = process.threadCpuUsage(before)
+    return user + system
+  }
+  const most = 5 * await lowestCost(() => costOf(`${'a'.repeat(312)}@b.org`), 0)
+  const dots = `a@${'.'.repeat(315)}@`
+  expect(await lowestCost(() => costOf(dots), most)).toBeLessThanOrEqual(most)
 })
 
 describe('a file that cannot be looked at', () => {
