@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import type { CompletedRows } from '../../../schemas/types.ts'
 import { has, indexes } from '../../runtime/platform/bitmap.ts'
 import type { Job, ManifestEntry } from '../job.ts'
 import { unfinishedRowsOf } from '../job-record.ts'
@@ -95,6 +96,18 @@ type Duplicates = Int32Array
 
 /** Four bytes each. */
 const MAX_DUPLICATES = 4_000_000
+/** Characters: several large jobs. */
+const MAX_OPENED = 32_000_000
+/** Contacts are not kept in memory for long. */
+const OPENED_MS = 5_000
+
+/** Its characters, and a few for each value and row. */
+function sizeOf ({ rows, inputs, columns, contacts }: CompletedRows): number {
+  const texts = [inputs ?? [], contacts?.references ?? [], ...columns.map(({ values }) => values)]
+  return texts.flat().reduce((sum, text) => sum + text.length + PER_VALUE, PER_VALUE * rows.length)
+}
+
+const PER_VALUE = 16
 
 /**
  * Reads the rows of a job while it runs, each once. A row is complete with a step: the highest
@@ -110,6 +123,11 @@ export class ProvisionalResults {
   /** The duplicates of blocks that were opened, by digest: each call needs those of all before. */
   readonly #duplicates = new LRUCache<string, Duplicates>({
     maxSize: MAX_DUPLICATES, sizeCalculation: ({ length }) => length + 1,
+  })
+
+  /** Blocks with inputs that were opened lately, by digest: a job is read again each second. */
+  readonly #opened = new LRUCache<string, CompletedRows>({
+    maxSize: MAX_OPENED, sizeCalculation: sizeOf, ttl: OPENED_MS, ttlAutopurge: true,
   })
 
   constructor (deps: ReadingDeps) {
@@ -175,7 +193,7 @@ export class ProvisionalResults {
     for await (const [batch, blocks] of this.#readAhead(job, plans)) {
       const stored = byDigest(blocks)
       for (const plan of batch) {
-        const open = await openEntries(this.#deps, { job, key }, { entries: plan.entries, stored })
+        const open = await this.#openAll({ job, key }, { entries: plan.entries, stored })
         const merged = mergeBlocks(job.id, plan, [...open, ...jobWide])
         const rows: (readonly string[])[] = []
         for (let index = 0, row = plan.firstRow; index < plan.rows; index += 1, row += 1) {
@@ -191,6 +209,19 @@ export class ProvisionalResults {
         if (rows.length > 0) yield rows
       }
     }
+  }
+
+  async #openAll (
+    reading: Pick<Reading, 'job' | 'key'>, { entries, stored }: Parameters<typeof openEntries>[2]
+  ): Promise<readonly OpenBlock[]> {
+    const open = entries.map(async (entry): Promise<readonly OpenBlock[]> => {
+      const before = this.#opened.get(entry.digest)
+      if (before !== undefined) return [{ entry, rows: before }]
+      const opened = await openEntries(this.#deps, reading, { entries: [entry], stored })
+      for (const { rows } of entry.inputs ? opened : []) this.#opened.set(entry.digest, rows)
+      return opened
+    })
+    return (await Promise.all(open)).flat()
   }
 
   #readAhead (job: Job, plans: readonly ChunkPlan[]) {
@@ -222,8 +253,7 @@ export class ProvisionalResults {
       .map(([chunk, entries]) => ({ chunk, firstRow: 0, rows: 0, entries }))
     for await (const [batch, stored] of this.#readAhead(job, plans)) {
       for (const { entries } of batch) {
-        const open = await openEntries(
-          this.#deps, { job, key }, { entries, stored: byDigest(stored) })
+        const open = await this.#openAll({ job, key }, { entries, stored: byDigest(stored) })
         for (const { entry, rows } of open) {
           const pairs = Int32Array.from(rows.duplicateOf.flatMap((original, position) =>
             original === 0 ? [] : [rows.rows[position]!, original]))
