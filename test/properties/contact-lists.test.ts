@@ -72,6 +72,7 @@ describe('the most specific entry', () => {
 it.each([
   '', ' ', 'jane', 'jane@', 'jane doe@example.com', 'exam ple.com', '123', '+12', '4930*', '+49*30',
   '*', '+*', `${'a'.repeat(64)}.com`, 'jane@exa_mple..com', '"jane"@example.com', 'a@b@c.com',
+  `${'a.'.repeat(10)}com`, `mx:${'a.'.repeat(10)}com`,
   `jane@exam${'\u00AD'.repeat(320)}ple.com`,
 ])('%j is no entry, and nothing is changed', async text => {
   await expect(change(['good.example', text], 'block')).rejects.toMatchObject({
