@@ -198,7 +198,8 @@ describe('a block with inputs', () => {
       await store.tally(tenant, tallyBlockOf(value))
       await blocks.insert([value])
       const { job, manifest } = (await store.readWithManifest(tenant, JOB))!
-      const { rows } = await provisional.open({ job, blocks: countedBlocks(manifest), after: START })
+      const ordered = countedBlocks(manifest)
+      const { rows } = await provisional.open({ job, blocks: ordered, after: START })
       for await (const { rows: some } of rows) got.push(...some)
     }
     expect([counted.length, opened, got.length]).toEqual([2, 2, 9])
