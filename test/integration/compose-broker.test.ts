@@ -115,12 +115,12 @@ describe('the broker of compose.yaml', () => {
     await withAdmin(connection, admin => alignAccess(admin, 'check', say))
     expect(said.splice(0)).toContain('warning: ACLs: User:verify lacks write on topic verify.dead')
     await withAdmin(connection, admin => alignAccess(admin, 'manage', say))
-    await withAdmin(connection, admin => alignAccess(admin, 'check', say))
-    expect(said.at(-1)).toBe('ACLs: compared, 0 missing, 0 others of the stages')
     // A broker receives new rules from its controller.
     await eventually(async () => {
       expect(await sent(broker.as('verify'), 'verify.dead')).toBe('done')
       expect(await sent(broker.as('ledger'), 'wallet.journal')).toBe('done')
+      await withAdmin(connection, admin => alignAccess(admin, 'check', say))
+      expect(said.at(-1)).toBe('ACLs: compared, 0 missing, 0 others of the stages')
     })
     expect(await sent(broker.as('verify'), 'wallet.journal')).toBe(denied)
     const wrong = { mechanism: 'plain', username: 'verify', password: 'wrong' } as const
