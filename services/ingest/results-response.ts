@@ -436,8 +436,8 @@ export function createRowShape (
 }
 
 /**
- * The same as JSON, without the braces. With the customer's columns, the last cell of a row is their
- * line.
+ * The same as JSON, without the braces. With the customer's columns, the last cell of a row is
+ * their line.
  */
 function createRowText (
   service: ServiceSlug, { columns, original }: ResultSelection

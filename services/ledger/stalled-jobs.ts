@@ -134,7 +134,7 @@ async function failStalled (
 
 /** The digest of the stored block that ends these rows; empty if it cannot be sealed. */
 async function digestOfStored (
-  { storeBlock, clock, log }: StalledJobsDeps, job: Job, rows: Buffer
+  { storeBlock, log }: StalledJobsDeps, job: Job, rows: Buffer
 ): Promise<string> {
   const { tenant, id, service, chunks, preflight: { totalRows } } = job
   const emission = unresolvableBlock({
@@ -144,7 +144,7 @@ async function digestOfStored (
     },
     lane: job.lane,
     rows,
-  }, { atMs: clock.now(), inputs: false })
+  }, { atMs: job.createdAtMs, inputs: false })
   try {
     return blockDigest(await storeBlock(emission))
   } catch (error) {

@@ -174,18 +174,18 @@ async function announce (
  * progress: its rows are left to them, and `ledger` ends what stays open. The job is announced only
  * after its reservation is in the journal, because a Redis that loses its last writes would lose
  * the acceptance too. After such a loss the rows may have verdicts that are still to be recounted,
- * so the blocks replace lost ones (`NO_BATCH.substitute`), which waits for the recount.
+ * so the blocks replace lost ones (`NO_BATCH.substitute`), which waits for the recount. They have
+ * the time of the request, so that a replay stores the same rows again.
  */
 export async function failJob (
   unit: JobMessages, deps: LookupDeps
 ): Promise<Decision<'lookup'>> {
-  const { store, clock } = deps
-  const { tenant, job, totalRows } = firstEnvelope(unit)
+  const { store } = deps
+  const { tenant, job, totalRows, submittedAt: atMs } = firstEnvelope(unit)
   const refused = { completes: unit.members, emits: [], dead: 'undecidable' }
   const outcome = await store.refuse(tenant, job, 'internal')
   if (outcome.kind !== 'accepted' || outcome.job.closed) return refused
   const { entry, job: { rebuilt } } = outcome
-  const atMs = clock.now()
   const blocks = unit.messages.map(message => unknownBlock(message, { atMs, withRows: !rebuilt }))
   return {
     ...refused,

@@ -200,11 +200,11 @@ function waitingOf (
 
 /** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */
 async function unresolvableRows (
-  headers: Parameters<Stage['resolveDead']>[0], { store, clock }: VerifyDeps
+  headers: Parameters<Stage['resolveDead']>[0], { store }: VerifyDeps
 ) {
   const lost = coordinatesOfHeaders(headers)
   if (lost === undefined) return []
   const outcome = await store.outcome(lost.coordinates.tenant, lost.coordinates.job)
   if (outcome.kind !== 'accepted' || outcome.job.closed) return []
-  return [unresolvableBlock(lost, { atMs: clock.now(), inputs: false })]
+  return [unresolvableBlock(lost, { atMs: outcome.job.createdAtMs, inputs: false })]
 }

@@ -35,15 +35,7 @@ export function jobEventsRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'jobs:read',
       produces: EVENT_STREAM,
-      headers: {
-        type: 'object',
-        properties: {
-          'Last-Event-ID': {
-            type: 'string',
-            description: 'The id of the last event that was received: only later ones follow.',
-          },
-        },
-      },
+      headers: { type: 'object', properties: { 'Last-Event-ID': LAST_EVENT_ID } },
       errors: ['job_not_found', 'invalid_request', 'cursor_moved', 'too_many_streams'],
       sample: {
         curl: ['-N'],
@@ -100,6 +92,11 @@ export function jobEventsRoute (deps: IngestDeps): RouteOptions {
         { objectMode: false }))
     },
   }
+}
+
+const LAST_EVENT_ID = {
+  type: 'string',
+  description: 'The id of the last event that was received: only later ones follow.',
 }
 
 const INVALID_ID: ApiError = {
