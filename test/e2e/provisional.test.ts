@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ResultRow } from '../../schemas/api/results.ts'
 import type { JobRequest } from '../../services/client/client.ts'
+import { eventually } from '../support/eventually.ts'
 import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 const MAX_STREAMS = 4
@@ -118,10 +119,13 @@ describe('provisional results', () => {
     for await (const row of environment.test.provisionalResults(id)) {
       got.push(row as Line)
       if (got.length !== EARLY.length) continue
-      for (const { name } of environment.services.list()) {
-        if (name.startsWith('ingest-')) environment.services.kill(name, 'SIGTERM')
-      }
-      await environment.services.untilReady()
+      const { services } = environment
+      const instances = () => services.list().filter(({ name }) => name.startsWith('ingest-'))
+      const stopped = instances()
+      for (const { name } of stopped) services.kill(name, 'SIGTERM')
+      const pids = new Set(stopped.map(({ pid }) => pid))
+      await eventually(() => expect(instances().filter(({ pid }) => pids.has(pid))).toEqual([]))
+      await services.untilReady()
       await environment.test.cancel(id)
     }
     expect(got.map(withoutCursor).toSorted(byRow)).toEqual(await finalRows(id))

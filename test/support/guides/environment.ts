@@ -76,6 +76,7 @@ function writeStack (
   writeFileSync(join(folder, '.local/stack.json'), JSON.stringify(state))
   writeFileSync(join(folder, '.local/secrets.json'), JSON.stringify(env))
   writeFileSync(join(folder, 'contacts.csv'), CONTACTS)
+  writeFileSync(join(folder, 'entries.csv'), 'entry,list\njane@example.com,suppress\n')
 }
 
 /** Only what every shell has is given: commands find all else in the folder, as for a person. */
