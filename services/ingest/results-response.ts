@@ -428,11 +428,10 @@ export function createRowShape (
   service: ServiceSlug, columns: readonly string[]
 ): (cells: readonly string[]) => ResultRow {
   const fields = rowFieldsOf(service, { ids: true })
-  const [sourceAt, checksAt] = [fields.indexOf('source'), fields.indexOf('checks')]
+  const sourceAt = fields.indexOf('source')
   const positions = columns.map(name => [name, fields.indexOf(name)] as const)
-  return cells => Object.fromEntries(positions.map(([name, at]) => [name, at === checksAt
-    ? rowChecksOf(cells[sourceAt], cells[checksAt])
-    : toValue(name, cells[at])]))
+  return cells => Object.fromEntries(positions.map(([name, at]) =>
+    [name, toValue(name, cells[at], cells[sourceAt])]))
 }
 
 /**
@@ -460,6 +459,7 @@ function createFieldText (
 ): (cells: readonly string[]) => string {
   const fields = rowFieldsOf(service, { ids: true })
   const [at, sourceAt] = [fields.indexOf(name), fields.indexOf('source')]
+  // Only the checks of a row depend on its source.
   const isChecks = name === 'checks'
   const texts = new Map<string, string>()
   return cells => {
@@ -468,8 +468,7 @@ function createFieldText (
     const key = source === 'preflight' ? source : cell
     const before = texts.get(key)
     if (before !== undefined) return before
-    const value = isChecks ? rowChecksOf(source, cell) : toValue(name, cell)
-    const text = `"${name}":${JSON.stringify(value)}`
+    const text = `"${name}":${JSON.stringify(toValue(name, cell, source))}`
     if (texts.size < MAX_TEXTS) texts.set(key, text)
     return text
   }
@@ -478,7 +477,10 @@ function createFieldText (
 /** Per column and answer. */
 const MAX_TEXTS = 1_000
 
-function toValue (name: string, text = ''): string | number | null {
+function toValue (
+  name: string, text = '', source: string | undefined
+): string | number | ReturnType<typeof rowChecksOf> {
+  if (name === 'checks') return rowChecksOf(source, text)
   if (text === '' && name !== 'input') return null
   return NUMBER_COLUMNS.has(name) ? Number(text) : text
 }
