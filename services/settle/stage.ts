@@ -272,7 +272,6 @@ async function finishUnresolvableRows (
   const job = await deps.store.read(rows.coordinates.tenant, rows.coordinates.job)
   if (job === undefined || job.ended) return
   const inputs = headers['inputs'] !== 'false'
-  // The time of the job, so that a replay stores the same rows again.
   const block = await storeBlock(deps, unresolvableBlock(rows, { atMs: job.createdAtMs, inputs }))
   await tally(deps, [block])
 }

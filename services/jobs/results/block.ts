@@ -110,7 +110,8 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
 /**
  * A block for rows of an unprocessable message, known by its headers only: all of them `unknown`,
  * reason `internal`, not charged. With `inputs` it replaces the input block of the chunk, without
- * which the job would not end; its inputs are blank.
+ * which the job would not end; its inputs are blank. `atMs` is the time of the job, so that a
+ * replay stores the same rows again.
  */
 export function unresolvableBlock (
   { coordinates, lane, rows }: HeaderCoordinates,
