@@ -1,34 +1,17 @@
 import { readFileSync } from 'node:fs'
 import { parse } from 'csv-parse/sync'
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { Page } from 'playwright-core'
+import { expect, it } from 'vitest'
 import { readWorkbook } from '../../schemas/files/workbook.ts'
-import { openBrowser } from '../support/page/browser.ts'
-import {
-  signIn, startPageEnvironment, tabTo, unrestOf, violationsOf,
-} from '../support/page/page.ts'
+import { tabTo, unrestOf, violationsOf } from '../support/page/page.ts'
+import { type Look, usePage } from '../support/page/window.ts'
 import { rowOf, workbookOf } from '../support/workbooks.ts'
 
-let environment: Awaited<ReturnType<typeof startPageEnvironment>>
-let browser: Browser
-beforeAll(async () => {
-  [environment, browser] = await Promise.all([startPageEnvironment(), openBrowser()])
-})
-afterAll(async () => {
-  await browser?.close()
-  await environment?.stop()
-})
+const { environment, open } = usePage()
 
-type Look = { readonly colorScheme: 'light' | 'dark', readonly width: number }
-
-/** A signed-in browser window of test mode, whose contacts the sandbox answers. */
-async function openTestMode ({ colorScheme, width }: Look): Promise<Page> {
-  const context = await browser.newContext({
-    baseURL: environment.pageUrl, colorScheme, viewport: { width, height: 800 },
-  })
-  const page = await context.newPage()
-  page.on('filechooser', () => {})
-  await signIn(page, await environment.linkFor({ org: environment.demo.orgId }))
+/** A window of test mode, whose contacts the sandbox answers. */
+async function openTestMode (look: Look): Promise<Page> {
+  const page = await open(look)
   await page.goto('/test/overview')
   return page
 }
@@ -165,7 +148,7 @@ it.each(LOOKS)('a running job is watched and cancelled, $colorScheme, $width pix
     const ends = ['2000', '0001', '0005', '0006']
     const inputs = ['no number', ...ends.map(end => rangeOf(look) + end)]
     const label = `campaign ${look.colorScheme} ${look.width}`
-    const { id } = await environment.test.createJob({
+    const { id } = await environment().test.createJob({
       service: 'phone-validation', inputs, metadata: { name: label },
     })
     await openSection(page, look, 'Jobs')

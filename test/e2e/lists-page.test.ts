@@ -1,36 +1,14 @@
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { openBrowser } from '../support/page/browser.ts'
-import {
-  signIn, startPageEnvironment, tabTo, unrestOf, violationsOf,
-} from '../support/page/page.ts'
+import { expect, it } from 'vitest'
+import { tabTo, unrestOf, violationsOf } from '../support/page/page.ts'
+import { usePage } from '../support/page/window.ts'
 
-let environment: Awaited<ReturnType<typeof startPageEnvironment>>
-let browser: Browser
-beforeAll(async () => {
-  [environment, browser] = await Promise.all([startPageEnvironment(), openBrowser()])
-})
-afterAll(async () => {
-  await browser?.close()
-  await environment?.stop()
-})
-
-/** A page of the lists, in colors and a width. */
-async function openLists (colorScheme: 'light' | 'dark', width: number): Promise<Page> {
-  const context = await browser.newContext({
-    baseURL: environment.pageUrl, colorScheme, viewport: { width, height: 800 },
-  })
-  const page = await context.newPage()
-  page.on('filechooser', () => {})
-  await signIn(page, await environment.linkFor({ org: environment.demo.orgId }))
-  return page
-}
+const { environment, open } = usePage()
 
 it.each([
   ['light', 1_280], ['dark', 1_280], ['light', 390], ['dark', 390],
 ] as const)('a domain is suppressed with the keyboard alone, %s, %d pixels wide',
   async (colorScheme, width) => {
-    const page = await openLists(colorScheme, width)
+    const page = await open({ colorScheme, width })
     const domain = `${colorScheme}-${width}.example.org`
     if (width === 390) {
       await tabTo(page, 'Menu')
@@ -51,7 +29,7 @@ it.each([
     await page.getByRole('alert').getByText('"no entry" is no entry').waitFor()
     expect(await violationsOf(page)).toEqual([])
     expect(await entries.inputValue()).toBe(`${domain}\nno entry`)
-    expect((await environment.live.lookUpContacts({ contacts: [domain] }))[0]?.action).toBe(null)
+    expect((await environment().live.lookUpContacts({ contacts: [domain] }))[0]?.action).toBe(null)
 
     await tabTo(page, 'Entries, one a line')
     await page.keyboard.press('Control+End')
@@ -67,10 +45,10 @@ it.each([
     await answer.getByText('Suppress', { exact: true }).first().waitFor()
     expect(await violationsOf(page)).toEqual([])
     expect(page.url()).not.toContain('jane')
-    const { id } = await environment.test.createJob({
+    const { id } = await environment().test.createJob({
       service: 'email-validation', inputs: [`jane@${domain}`, 'joe@other.example.org'],
     })
-    const job = await environment.test.waitForEnd(id)
+    const job = await environment().test.waitForEnd(id)
     expect(job.reasons?.['suppressed']).toBe(1)
 
     // Taken back from the answer of a look-up.
@@ -82,12 +60,12 @@ it.each([
     await tabTo(page, 'Remove')
     await page.keyboard.press('Enter')
     await page.getByText('The lists are changed.').waitFor()
-    expect((await environment.live.lookUpContacts({ contacts: [domain] }))[0]?.action).toBe(null)
+    expect((await environment().live.lookUpContacts({ contacts: [domain] }))[0]?.action).toBe(null)
     await page.context().close()
   })
 
 it('a file of entries is uploaded with the keyboard alone, and its slips are named', async () => {
-  const page = await openLists('light', 1_280)
+  const page = await open({ colorScheme: 'light', width: 1_280 })
   await page.goto('/live/lists')
   const upload = async (text: string) => {
     await tabTo(page, 'CSV file')
@@ -105,7 +83,7 @@ it('a file of entries is uploaded with the keyboard alone, and its slips are nam
   await upload('entry,list\nfile.example.org,suppress\n+4930*,block\n')
   await page.getByText('The lists are changed.').waitFor()
   const contacts = ['a@file.example.org', '+493012345678']
-  expect((await environment.live.lookUpContacts({ contacts })).map(({ action }) => action))
+  expect((await environment().live.lookUpContacts({ contacts })).map(({ action }) => action))
     .toEqual(['suppress', 'block'])
   const counts = await page.locator('#counts .amount').allTextContents()
   expect(counts).toEqual(['1', '1', '0'])
