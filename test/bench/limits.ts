@@ -36,7 +36,7 @@ const atMost = limitOf('upper')
 const atLeast = limitOf('lower')
 
 /** A ratio without a denominator in its name is divided by the bare loop of the same run. */
-export const LIMITS: readonly Limit[] = [
+const LIMITS: readonly Limit[] = [
   atMost('ratio_bare: fresh large job, POST to completed', 'ratio', [0.75, 0.6],
     report => report.ratioBare),
   atMost('the same with the CSV downloaded', 'ratio', [0.95, 0.8], report => report.ratioWithCsv),

@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError } from 'commander'
 import { processesOption, type Processes } from '../../deploy/local/launcher/layout.ts'
 
 /** The scenarios that run only on request. */
-export const SCENARIOS = [
+const SCENARIOS = [
   'growth', 'crowd', 'scaling', 'webhooks', 'email', 'verifications', 'provisional', 'fairness',
   'recovery', 'small', 'partners', 'soak', 'peers', 'state', 'mailboxes', 'lists', 'workbooks',
 ] as const

@@ -59,7 +59,7 @@ function renderPanel ({ height, option }: Panel): string {
 const MIN_LABELED_SECONDS = 0.1
 
 /** CPU seconds of a fresh large job, stacked by process, above those of the bare loop. */
-export function cpuPanel ({ processes, bareLoopMs, rows }: Report): Panel {
+function cpuPanel ({ processes, bareLoopMs, rows }: Report): Panel {
   const jobOnly = (seconds: number) => ['-', seconds.toFixed(3)]
   const series = processes.map(({ name, cpuSeconds }) => ({
     name,
@@ -153,7 +153,7 @@ const AXIS_TITLE =
 const PLAIN_AXIS = { axisLine: { show: false }, axisTick: { show: false } }
 
 /** Every measured figure as a share of its limit, so that all share one axis; targets as marks. */
-export function limitsPanel (checks: readonly LimitCheck[]): Panel | undefined {
+function limitsPanel (checks: readonly LimitCheck[]): Panel | undefined {
   // The category axis starts at the bottom.
   const measured = checks.filter(({ value }) => value !== undefined).toReversed()
   if (measured.length === 0) return undefined

@@ -89,7 +89,7 @@ function statusText ({ status, missedByPercent, scenario }: LimitCheck): string 
 }
 
 /** Formats the figures of the scenarios that ran. */
-export function scenarioLines (report: Report): readonly Line[] {
+function scenarioLines (report: Report): readonly Line[] {
   const { growth, crowd, scaling, webhooks, email, verifications, provisional } = report
   const { fairness, recovery, small, partners, soak, peers, state, lists, mailboxes } = report
   const { workbooks } = report
@@ -331,7 +331,7 @@ function stateLines (
 }
 
 /** A figure and its formatted value. */
-export type Line = readonly [figure: string, value: string]
+type Line = readonly [figure: string, value: string]
 
 const fixed = (value: number, digits = 0) => value.toFixed(digits)
 

@@ -1,179 +1,102 @@
 import type { Block } from './guide.ts'
 
-/** Blocks that are not run with the guides: where they stand, how they begin, and why. */
-type Exception = { readonly page: string, readonly begins: string, readonly reason: string }
+/** Blocks that are not run with the guides, by page: how they begin, and why. */
+const EXCEPTIONS: Readonly<Record<string, readonly (readonly [begins: string, why: string])[]>> = {
+  'README.md': [
+    ['npm start', 'brings up a stack of its own and stays'],
+    ['npm test', 'runs this very test'],
+  ],
+  'CONTRIBUTING.md': [['', 'changes the clone, and runs this very test']],
+  'deploy/docs/providers.md': [
+    ['export HTTP_PROVIDERS=',
+      'its settings are tried with a vendor by test/guide/providers.test.ts'],
+    ['export VENDOR_BOUNCER_KEY=',
+      'needs an account of a vendor; test/unit/verify/batches.test.ts has a double of it'],
+    ['{\n  "id": 2', 'is no command; test/guide/providers.test.ts reads the description'],
+    ['[{', 'is no command; test/guide/providers.test.ts reads it'],
+  ],
+  'deploy/docs/mailboxes.md': [
+    ['[', 'is no command; test/guide/mailboxes.test.ts reads the setting'],
+  ],
+  'deploy/docs/results.md': [
+    ['id: 1.2.2.0', 'needs a running job: test/e2e/provisional.test.ts reads such a stream'],
+  ],
+  'deploy/docs/dead-letters.md': [
+    ['npm run admin -- dead show verify',
+      'needs a dead letter: test/integration/dead.test.ts has some'],
+  ],
+  'deploy/docs/recovery.md': [
+    ['BACKUP DATABASE', 'test/integration/backup.test.ts runs it on a file'],
+    ['RESTORE DATABASE', 'test/integration/backup.test.ts runs it on a file'],
+    ['npm run drill', 'starts a stack of its own: the suite drill of npm run test:full runs it'],
+  ],
+  'deploy/docs/dependencies.md': [
+    ['npm run lists', 'asks the registry: test/unit/deploy/email-lists.test.ts gives it packages'],
+    ['{\n  "renewedAt"',
+      'is part of a folder; test/unit/jobs/lists-folder.test.ts reads such a one'],
+  ],
+  'deploy/docs/deployment.md': [
+    ['npm run lists', 'needs a cluster; test/deploy/chart.test.ts renders what mounts the lists'],
+    ['docker build', 'needs a container engine'],
+    ['node deploy/secrets.ts', 'needs a container engine, and writes secrets into the clone'],
+    ['kubectl', 'needs a cluster'],
+    ['CREATE DATABASE', 'needs a ClickHouse cluster'],
+  ],
+  'deploy/docs/keys.md': [
+    ['npm run admin -- job erase',
+      'waits for compaction, up to half an hour: test/e2e/erasure.test.ts makes it short'],
+    ['npm run admin -- org erase',
+      'leaves nothing for other guides: test/e2e/erase-organization.test.ts erases one'],
+    ['"RESULTS_ROOT_KEYS"',
+      'is part of a file; test/unit/runtime/platform/command-environment.test.ts reads one'],
+    ['npm run down',
+      'ends the stack: test/unit/deploy/local/supervisor.test.ts starts one after an edit'],
+  ],
+  'deploy/docs/people.md': [
+    ['npm run oidc',
+      'restarts the stack of other guides: test/e2e/sign-in.test.ts uses this provider'],
+    ['npm run down\nexport OIDC_ISSUER',
+      'restarts the stack of other guides: test/e2e/sign-in.test.ts uses this provider'],
+  ],
+  'deploy/docs/webhooks.md': [
+    ['import { createPublicKey',
+      'is no command; test/guide/webhook-receivers.test.ts runs it with signed events'],
+    ['import base64',
+      'is no command; test/guide/webhook-receivers.test.ts runs it with signed events'],
+    ['func isGenuine',
+      'is no command; test/guide/webhook-receivers.test.ts runs it with signed events'],
+  ],
+  'deploy/docs/root-keys.md': [
+    ['{', 'is a policy; test/integration/root-keys/aws-kms.test.ts attaches it'],
+    ['path "transit', 'is a policy; test/integration/root-keys/vault.test.ts checks by it'],
+    ['rootKeys:',
+      'are values of the chart; test/deploy/chart-root-keys.test.ts renders it with them'],
+  ],
+  'deploy/docs/money.md': [
+    ['{"version":1,"at"',
+      'is no command; test/unit/money/journal-heads.test.ts reads such a document'],
+    ['npm run admin -- audit --journal-head',
+      'needs an exported file: test/integration/journal-heads.test.ts has one'],
+  ],
+  'deploy/docs/scaling.md': [
+    ['TOPIC_PARTITIONS=',
+      'changes the topics of other tests: test/e2e/partitions.test.ts adds partitions'],
+    ['redis-cli --cluster reshard', 'needs a cluster as state: test/e2e/cells.test.ts has one'],
+    ['redis-cli -h HOST', 'needs a cluster as state: test/e2e/cells.test.ts has one'],
+  ],
+  'deploy/docs/clients.md': [
+    ['npm run package',
+      'installs for the account: test/e2e/clients/package.test.ts installs into a folder'],
+    ['curl -o openapi.json', 'needs a generator: test/e2e/clients/generated.test.ts has one'],
+    ['import os, uuid', 'needs a generated client: test/e2e/clients/generated.test.ts has one'],
+    ['configuration :=', 'needs a generated client: test/e2e/clients/generated.test.ts has one'],
+    ['{\n  "mcpServers"', 'needs a host: test/e2e/mcp.test.ts is one'],
+    ['claude mcp add', 'needs a host: test/e2e/mcp.test.ts is one'],
+  ],
+}
 
-export const NOT_RUN: readonly Exception[] = [
-  {
-    page: 'README.md', begins: 'npm start', reason: 'brings up a stack of its own and stays',
-  },
-  {
-    page: 'README.md', begins: 'npm test', reason: 'runs this very test',
-  },
-  {
-    page: 'CONTRIBUTING.md', begins: '', reason: 'changes the clone, and runs this very test',
-  },
-  {
-    page: 'deploy/docs/providers.md',
-    begins: 'export HTTP_PROVIDERS=',
-    reason: 'its settings are tried with a vendor by test/guide/providers.test.ts',
-  },
-  {
-    page: 'deploy/docs/providers.md',
-    begins: 'export VENDOR_BOUNCER_KEY=',
-    reason: 'needs an account of a vendor; test/unit/verify/batches.test.ts has a double of it',
-  },
-  {
-    page: 'deploy/docs/providers.md',
-    begins: '{\n  "id": 2',
-    reason: 'is no command; test/guide/providers.test.ts reads the description',
-  },
-  {
-    page: 'deploy/docs/mailboxes.md',
-    begins: '[',
-    reason: 'is no command; test/guide/mailboxes.test.ts reads the setting',
-  },
-  {
-    page: 'deploy/docs/results.md',
-    begins: 'id: 1.2.2.0',
-    reason: 'needs a running job: test/e2e/provisional.test.ts reads such a stream',
-  },
-  {
-    page: 'deploy/docs/dead-letters.md',
-    begins: 'npm run admin -- dead show verify',
-    reason: 'needs a dead letter: test/integration/dead.test.ts has some',
-  },
-  {
-    page: 'deploy/docs/recovery.md',
-    begins: 'BACKUP DATABASE',
-    reason: 'test/integration/backup.test.ts runs it on a file',
-  },
-  {
-    page: 'deploy/docs/recovery.md',
-    begins: 'RESTORE DATABASE',
-    reason: 'test/integration/backup.test.ts runs it on a file',
-  },
-  {
-    page: 'deploy/docs/dependencies.md',
-    begins: 'npm run lists',
-    reason: 'asks the registry: test/unit/deploy/email-lists.test.ts gives it packages',
-  },
-  {
-    page: 'deploy/docs/dependencies.md',
-    begins: '{\n  "renewedAt"',
-    reason: 'is part of a folder; test/unit/jobs/lists-folder.test.ts reads such a one',
-  },
-  {
-    page: 'deploy/docs/deployment.md',
-    begins: 'npm run lists',
-    reason: 'needs a cluster; test/deploy/chart.test.ts renders what mounts the lists',
-  },
-  {
-    page: 'deploy/docs/keys.md',
-    begins: 'npm run admin -- job erase',
-    reason: 'waits for compaction, up to half an hour: test/e2e/erasure.test.ts makes it short',
-  },
-  {
-    page: 'deploy/docs/keys.md',
-    begins: 'npm run admin -- org erase',
-    reason: 'leaves nothing for other guides: test/e2e/erase-organization.test.ts erases one',
-  },
-  {
-    page: 'deploy/docs/keys.md',
-    begins: '"RESULTS_ROOT_KEYS"',
-    reason: 'is part of a file; test/unit/runtime/platform/command-environment.test.ts reads one',
-  },
-  {
-    page: 'deploy/docs/keys.md',
-    begins: 'npm run down',
-    reason: 'ends the stack: test/unit/deploy/local/supervisor.test.ts starts one after an edit',
-  },
-  ...['npm run oidc', 'npm run down\nexport OIDC_ISSUER'].map(begins => ({
-    page: 'deploy/docs/people.md',
-    begins,
-    reason: 'restarts the stack of other guides: test/e2e/sign-in.test.ts uses this provider',
-  })),
-  ...['import { createPublicKey', 'import base64', 'func isGenuine'].map(begins => ({
-    page: 'deploy/docs/webhooks.md',
-    begins,
-    reason: 'is no command; test/guide/webhook-receivers.test.ts runs it with signed events',
-  })),
-  {
-    page: 'deploy/docs/root-keys.md',
-    begins: '{',
-    reason: 'is a policy; test/integration/root-keys/aws-kms.test.ts attaches it',
-  },
-  {
-    page: 'deploy/docs/root-keys.md',
-    begins: 'path "transit',
-    reason: 'is a policy; test/integration/root-keys/vault.test.ts checks by it',
-  },
-  {
-    page: 'deploy/docs/root-keys.md',
-    begins: 'rootKeys:',
-    reason: 'are values of the chart; test/deploy/chart-root-keys.test.ts renders it with them',
-  },
-  {
-    page: 'deploy/docs/money.md',
-    begins: '{"version":1,"at"',
-    reason: 'is no command; test/unit/money/journal-heads.test.ts reads such a document',
-  },
-  {
-    page: 'deploy/docs/money.md',
-    begins: 'npm run admin -- audit --journal-head',
-    reason: 'needs an exported file: test/integration/journal-heads.test.ts has one',
-  },
-  {
-    page: 'deploy/docs/scaling.md',
-    begins: 'TOPIC_PARTITIONS=',
-    reason: 'changes the topics of other tests: test/e2e/partitions.test.ts adds partitions',
-  },
-  ...['redis-cli --cluster reshard', 'redis-cli -h HOST'].map(begins => ({
-    page: 'deploy/docs/scaling.md',
-    begins,
-    reason: 'needs a cluster as state: test/e2e/cells.test.ts has one',
-  })),
-  {
-    page: 'deploy/docs/recovery.md',
-    begins: 'npm run drill',
-    reason: 'starts a stack of its own: the suite drill of npm run test:full runs it',
-  },
-  {
-    page: 'deploy/docs/providers.md',
-    begins: '[{',
-    reason: 'is no command; test/guide/providers.test.ts reads it',
-  },
-  {
-    page: 'deploy/docs/clients.md',
-    begins: 'npm run package',
-    reason: 'installs for the account: test/e2e/clients/package.test.ts installs into a folder',
-  },
-  {
-    page: 'deploy/docs/clients.md',
-    begins: 'curl -o openapi.json',
-    reason: 'needs a generator: test/e2e/clients/generated.test.ts has one',
-  },
-  ...['import os, uuid', 'configuration :='].map(begins => ({
-    page: 'deploy/docs/clients.md',
-    begins,
-    reason: 'needs a generated client: test/e2e/clients/generated.test.ts has one',
-  })),
-  ...['{\n  "mcpServers"', 'claude mcp add'].map(begins => ({
-    page: 'deploy/docs/clients.md', begins, reason: 'needs a host: test/e2e/mcp.test.ts is one',
-  })),
-  { page: 'deploy/docs/deployment.md', begins: 'docker build', reason: 'needs a container engine' },
-  {
-    page: 'deploy/docs/deployment.md',
-    begins: 'node deploy/secrets.ts',
-    reason: 'needs a container engine, and writes secrets into the clone',
-  },
-  { page: 'deploy/docs/deployment.md', begins: 'kubectl', reason: 'needs a cluster' },
-  {
-    page: 'deploy/docs/deployment.md',
-    begins: 'CREATE DATABASE',
-    reason: 'needs a ClickHouse cluster',
-  },
-]
+export const NOT_RUN = Object.entries(EXCEPTIONS).flatMap(([page, blocks]) =>
+  blocks.map(([begins, why]) => ({ page, begins, why })))
 
 /** Pages whose blocks are run one after another, as a reader does. */
 export const RUN_PAGES: readonly string[] = [
