@@ -136,6 +136,8 @@ export class Conversation {
   /** Rows of domains that refuse us here. */
   readonly #elsewhere: MailboxRow[] = []
   readonly #counts = { asked: 0, verdicts: 0, blocked: 0 }
+  /** Aborted when the time of the session is over, or soon after the process stops. */
+  #signal = new AbortController().signal
   #channel: SmtpChannel | undefined
   #hello: Hello | undefined
   /** Once the server has accepted MAIL. */
@@ -170,7 +172,7 @@ export class Conversation {
     const { memory, sessionTimeoutMs, stopping } = this.#options
     const { host, egress, rows } = this.#parts
     const stop = new AbortController()
-    const signal = AbortSignal.any([AbortSignal.timeout(sessionTimeoutMs), stop.signal])
+    this.#signal = AbortSignal.any([AbortSignal.timeout(sessionTimeoutMs), stop.signal])
     const endSoon = () => setTimeout(() => stop.abort(), LAST_REPLY_MS).unref()
     stopping.addEventListener('abort', endSoon, { once: true })
     const state = await memory.exchange(host.name, egress.name)
@@ -179,16 +181,16 @@ export class Conversation {
     this.#acceptsAny = state?.acceptsAny === true
     const renewal = setInterval(() => { this.#renew().catch(failLoudly) }, RENEW_MS)
     try {
-      if (!stopping.aborted) await this.#open(signal)
-      while (this.#goesOn(signal)) {
+      if (!stopping.aborted) await this.#open()
+      while (this.#goesOn()) {
         const isIdle = rows.size + this.#unasked.length === 0
-        if (isIdle || this.#doubtful.length >= GROUP) await this.#askPostmasters(signal)
+        if (isIdle || this.#doubtful.length >= GROUP) await this.#askPostmasters()
         if (isIdle) await rows.untilRow(this.#options.idleMs)
-        const group = this.#goesOn(signal) ? await this.#takeGroup(signal) : []
+        const group = this.#goesOn() ? await this.#takeGroup() : []
         if (group.length === 0) break
         await this.#ask(group)
       }
-      await this.#askPostmasters(signal)
+      await this.#askPostmasters()
     } catch (error) {
       if (error instanceof Refusal) await this.#refused(error.reading)
       else if (error instanceof SmtpFault) this.#failed(error.kind)
@@ -213,9 +215,9 @@ export class Conversation {
     }
   }
 
-  #goesOn (signal: AbortSignal): boolean {
+  #goesOn (): boolean {
     return !this.#isFull && this.#counts.asked < this.#limit &&
-      !signal.aborted && !this.#options.stopping.aborted
+      !this.#signal.aborted && !this.#options.stopping.aborted
   }
 
   async #renew (): Promise<void> {
@@ -248,7 +250,7 @@ export class Conversation {
    * Asks a server that has accepted nobody for the postmasters of those domains whose rows it has
    * refused, until it accepts one.
    */
-  async #askPostmasters (signal: AbortSignal): Promise<void> {
+  async #askPostmasters (): Promise<void> {
     // A server that refuses us, or wants less of us, is asked for nobody any more.
     if (this.#ending !== 'well' || this.#isClosing) return
     for (const domain of new Set(this.#doubtful.map(({ row }) => row.domain))) {
@@ -256,9 +258,9 @@ export class Conversation {
       if (this.#isTrusted || this.#options.stopping.aborted) return
       if (this.#counts.asked >= Math.max(2, this.#limit)) return
       if (this.#postmasters.has(domain) || this.#options.noPostmaster.has(key)) continue
-      if (!await this.#hasTurns(1, true, signal)) return
+      if (!await this.#hasTurns(1, true)) return
       this.#postmasters.set(domain, true)
-      const reading = await this.#askPostmaster(`${POSTMASTER}@${domain}`, signal)
+      const reading = await this.#askPostmaster(`${POSTMASTER}@${domain}`)
       this.#postmasters.set(domain, retryAfter(reading?.waitMs))
       if (reading?.meaning === 'accepted') await this.#trust()
       else if (reading !== undefined && reading.code >= 500) {
@@ -267,12 +269,10 @@ export class Conversation {
     }
   }
 
-  async #askPostmaster (
-    address: string, signal: AbortSignal
-  ): Promise<StepReading | undefined> {
+  async #askPostmaster (address: string): Promise<StepReading | undefined> {
     const readings: StepReading[] = []
     await this.#recipients([address], readings)
-    if (readings[0]?.meaning === 'limited' && await this.#hasTurns(1, true, signal)) {
+    if (readings[0]?.meaning === 'limited' && await this.#hasTurns(1, true)) {
       await this.#restartMail(this.#hasUtf8)
       await this.#recipients([address], readings)
     }
@@ -296,25 +296,27 @@ export class Conversation {
   }
 
   /** Opens the session; if TLS fails, another one without it. */
-  async #open (signal: AbortSignal): Promise<void> {
+  async #open (): Promise<void> {
     const { startTls, unencrypted } = this.#options
     const { host } = this.#parts
     const usesTls = startTls && !unencrypted.has(host.name)
     try {
-      await this.#connect(usesTls, signal)
+      await this.#connect(usesTls)
     } catch (error) {
       if (!usesTls || !(error instanceof SmtpFault) || error.kind !== 'no_tls') throw error
       unencrypted.set(host.name, true)
       await this.#channel?.close()
-      await this.#connect(false, signal)
+      await this.#connect(false)
     }
   }
 
-  async #connect (startTls: boolean, signal: AbortSignal): Promise<void> {
+  async #connect (startTls: boolean): Promise<void> {
     const { replyTimeoutMs, greetingTimeoutMs } = this.#options
     const { host, egress } = this.#parts
-    const socket = await connectToHost(egress.connect, host, signal)
-    this.#channel = new SmtpChannel(socket, { signal, replyTimeoutMs, greetingTimeoutMs })
+    const socket = await connectToHost(egress.connect, host, this.#signal)
+    this.#channel = new SmtpChannel(socket, {
+      signal: this.#signal, replyTimeoutMs, greetingTimeoutMs,
+    })
     const hello = await greet(this.#channel, egress.caller, { host: host.name, startTls })
     if ('meaning' in hello) throw new Refusal(hello)
     this.#hello = hello
@@ -344,7 +346,7 @@ export class Conversation {
    * Rows that may be asked at once, with room for the tests of their domains; none if it is not our
    * turn for a while.
    */
-  async #takeGroup (signal: AbortSignal): Promise<readonly MailboxRow[]> {
+  async #takeGroup (): Promise<readonly MailboxRow[]> {
     const { rows } = this.#parts
     const size = this.#hello?.extensions.has('PIPELINING') === true ? GROUP : 1
     const group: MailboxRow[] = []
@@ -365,7 +367,7 @@ export class Conversation {
         break
       }
       const needed = await this.#needsTest(row, group) ? 1 : 0
-      if (!await this.#hasTurns(group.length + tests + 1 + needed, group.length === 0, signal)) {
+      if (!await this.#hasTurns(group.length + tests + 1 + needed, group.length === 0)) {
         this.#unasked.unshift(row)
         break
       }
@@ -384,10 +386,10 @@ export class Conversation {
   }
 
   /** Takes further recipients until there are `count`; false if they would take too long. */
-  async #hasTurns (count: number, mayWait: boolean, signal: AbortSignal): Promise<boolean> {
+  async #hasTurns (count: number, mayWait: boolean): Promise<boolean> {
     const { memory, stopping } = this.#options
     const { party, granted, rows } = this.#parts
-    const within = AbortSignal.any([signal, stopping])
+    const within = AbortSignal.any([this.#signal, stopping])
     while (this.#left < count) {
       const wanted = Math.max(count - this.#left, Math.min(rows.size, GROUP))
       const more = await memory.more(party, granted.session, wanted)
@@ -672,10 +674,12 @@ export class Conversation {
     const { asked } = this.#counts
     const isLimit = kind === 'dropped' && asked >= MIN_LIMIT
     if (isLimit) this.#noteDrop(asked).catch(failLoudly)
+    // We ended the session, which the server had no time to answer.
+    const isOurs = this.#signal.aborted && (asked > 0 || this.#options.stopping.aborted)
     for (const row of rows) {
       // The server took others before, or ended the session for another one of the group, so that
       // another session may be all that this row needs.
-      const isAnothers = kind === 'dropped' && (asked > 0 || rows.length > 1)
+      const isAnothers = isOurs || (kind === 'dropped' && (asked > 0 || rows.length > 1))
       if (this.#isFull || (isAnothers && row.losses++ < MAX_LOSSES)) this.#unasked.push(row)
       else row.settle({ mailbox: BY_FAULT[kind], retry: true })
     }

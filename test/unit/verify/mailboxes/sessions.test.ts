@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createEgressPool } from '../../../../services/verify/mailboxes/egress.ts'
 import { MailHosts } from '../../../../services/verify/mailboxes/hosts.ts'
 import type { HostMemory } from '../../../../services/verify/mailboxes/memory.ts'
@@ -6,6 +6,7 @@ import { startMailServers, type MailServers } from '../../../support/mail/mail-s
 import { createOpenMemory } from '../../../support/mail/open-memory.ts'
 
 const MX = 'mx.firm.org'
+const SESSION_MS = 300_000
 const started: MailServers[] = []
 afterEach(async () => { await Promise.all(started.splice(0).map(mail => mail.stop())) })
 
@@ -39,7 +40,7 @@ async function start (
     connections: 1,
     startTls: false,
     replyTimeoutMs: 120_000,
-    sessionTimeoutMs: 300_000,
+    sessionTimeoutMs: SESSION_MS,
     idleMs: 5,
     restMs: 60_000,
   })
@@ -212,6 +213,23 @@ it('a session waits for its turn instead of ending', async () => {
   })
   await ask(...people(10))
   expect(heard('EHLO')).toHaveLength(1)
+})
+
+it('a row that has no reply when the time of its session is over is asked in another', async () => {
+  const over = new AbortController()
+  const signals = [over.signal]
+  const { timeout } = AbortSignal
+  vi.spyOn(AbortSignal, 'timeout').mockImplementation(ms =>
+    (ms === SESSION_MS ? signals.shift() : undefined) ?? timeout(ms))
+  onTestFinished(() => { vi.restoreAllMocks() })
+  // Without PIPELINING, so that the answers to the first two have come.
+  const { ask, heard } = await start((_, place) => {
+    if (place !== 3) return NO_MAILBOX
+    over.abort()
+    return 'silent'
+  }, createOpenMemory(), { EHLO: () => '250 hello' })
+  expect(await ask(...people(3))).toEqual(people(3).map(() => ({ mailbox: 'no_mailbox' })))
+  expect(heard('EHLO')).toHaveLength(2)
 })
 
 it('an address with a command in it is refused before any session', async () => {
