@@ -52,7 +52,8 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
         'workbook or in Parquet. Filters apply to rows as they are returned: a duplicate has ' +
         'the verdict of its original. With ' +
         '`provisional=true` the rows that are complete while the job runs, each once: send ' +
-        '`Next-Cursor` as `after` for those that follow, until `Results-Complete` is true.',
+        '`Next-Cursor` as `after` for those that follow, until `Results-Complete` is true. An ' +
+        'answer of many rows has pauses until the job ends, so that reading hardly slows it.',
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: ResultsQuerySchema,

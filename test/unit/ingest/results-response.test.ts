@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { ResultsQuery } from '../../../schemas/api/results.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
@@ -10,6 +10,7 @@ import {
 } from '../../../services/ingest/results-response.ts'
 import { columnsOf, jsonFieldsOf, rowFieldsOf } from '../../../services/jobs/results/columns.ts'
 import type { RowOptions, Rows } from '../../../services/jobs/results/results.ts'
+import { cursorAfter } from '../../../services/jobs/results/provisional.ts'
 import { application, closedJob, JOB_ID, jobOf, MANIFEST, NOW_MS, outage } from './doubles.ts'
 
 const CSV = 'row,input\r\n1,+12127365000\r\n'
@@ -450,5 +451,48 @@ describe('results that are not there', () => {
     const statusAt = async (endedAtMs: number) =>
       (await ended({ readJob: async () => closedJob({ endedAtMs }) }).read()).statusCode
     expect([await statusAt(endedAtMs), await statusAt(endedAtMs + 1)]).toEqual([410, 200])
+  })
+})
+
+describe('the rows of a running job', () => {
+  /** Reads five pieces of a job, the third of which takes a second; returns the pauses between. */
+  async function readPieces (isEnded: (pauses: number) => boolean) {
+    const state = () => isEnded(pauses.length) ? closedJob() : jobOf({ status: 'verifying' })
+    const pauses: number[] = []
+    let nowMs = 0
+    vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+    const { get } = application({
+      readJob: async () => state(),
+      findArchived: async () => ({ job, manifest: MANIFEST }),
+      provisionalRows: async ({ blocks }) => ({
+        rows: (async function * () {
+          for (const row of ['1', '2', '3', '4', '5']) {
+            nowMs += row === '3' ? 1_000 : 10
+            yield { rows: [cellsOf({ row })], window: cursorAfter(blocks, 0) }
+          }
+        })(),
+        next: cursorAfter(blocks, 0),
+        isComplete: false,
+      }),
+      waitForJob: async ({ isDone, timeoutMs }) => {
+        pauses.push(timeoutMs)
+        nowMs += timeoutMs
+        expect([isDone(jobOf()), isDone(closedJob())]).toEqual([false, true])
+        return state()
+      },
+    })
+    const { body } = await get(`/jobs/${JOB_ID}/results?format=jsonl&provisional=true&columns=row`)
+    vi.restoreAllMocks()
+    expect(body.trim().split('\n').map(line => JSON.parse(line).row)).toEqual([1, 2, 3, 4, 5])
+    return pauses
+  }
+
+  it('come with pauses of nine times the work for them, at most five seconds', async () => {
+    expect(await readPieces(() => false)).toEqual([90, 90, 5_000, 90])
+  })
+
+  it('come without pauses once it has ended', async () => {
+    expect(await readPieces(() => true)).toEqual([])
+    expect(await readPieces(pauses => pauses > 1)).toEqual([90, 90])
   })
 })
