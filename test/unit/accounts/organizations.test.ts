@@ -49,25 +49,24 @@ describe('an organization', () => {
   })
 
   it('is erased once, seen elsewhere within a second', async () => {
-    const { id } = await organizations.create('Example')
+    const { id, createdAtMs } = await organizations.create('Example')
     const elsewhere = createOrganizations(memory.redis, () => nowMs)
     expect(await elsewhere.isErased(id)).toBe(false)
-    const atMs = nowMs
     await organizations.markErased(id)
     expect(await organizations.isErased(id)).toBe(true)
     nowMs += 1_000
     expect([await elsewhere.isErased(id), elsewhere.cachedPolicy(`${id}.live`)])
       .toEqual([true, DEFAULT_POLICY])
     await organizations.markErased(id)
-    expect(await organizations.find(id)).toMatchObject({ erasedAtMs: atMs })
+    expect(await organizations.find(id)).toMatchObject({ erasedAtMs: createdAtMs })
   })
 
   it('changes what it may, seen elsewhere within a second', async () => {
     const { id } = await organizations.create('Example')
     const elsewhere = createOrganizations(memory.redis, () => nowMs)
     expect(await elsewhere.policy(`${id}.live`)).toEqual(DEFAULT_POLICY)
-    await organizations.setPolicy(id, { freshnessDays: 7, weight: 3 })
     const changed = { freshnessDays: 7, weight: 3 }
+    await organizations.setPolicy(id, changed)
     expect(await organizations.policy(`${id}.test`)).toEqual(changed)
     expect(await elsewhere.policy(`${id}.live`)).toEqual(DEFAULT_POLICY)
     nowMs += 1_000
@@ -81,10 +80,6 @@ describe('an organization', () => {
     expect(organizations.cachedPolicy(`${id}.live`)).toEqual(DEFAULT_POLICY)
     await vi.waitFor(() =>
       expect(organizations.cachedPolicy(`${id}.live`)).toEqual({ ...DEFAULT_POLICY, gets: 5 }))
-  })
-
-  it.each(['', 'org_1', 'org_1.LIVE', '.live'])('is none of "%s", which may what all may', text => {
-    expect(organizations.cachedPolicy(text)).toEqual(DEFAULT_POLICY)
   })
 
   it('goes back to what is configured', async () => {

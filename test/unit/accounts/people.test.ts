@@ -237,17 +237,6 @@ describe('the record of an organization', () => {
 })
 
 describe('the index of people', () => {
-  it('lists organizations by address, and by account once it is bound', async () => {
-    await add('ann@example.com')
-    const [address] = indexed()
-    await people.membershipsOf(ann)
-    const [same, account = '', ...others] = indexed()
-    expect([same, others]).toEqual([address, []])
-    expect(account).toMatch(/^\{global\}:people:[0-9a-f]{64}$/)
-    expect([...memory.sets.get(account) ?? []]).toEqual([orgId])
-    expect(indexKeysIn(undefined)).toEqual([])
-  })
-
   it('depends on a message key, and finds people after a rotation to any id', async () => {
     const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
     const peopleWith = (messageKeys: Readonly<Record<string, string>>) =>

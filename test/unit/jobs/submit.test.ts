@@ -112,27 +112,20 @@ describe('a submission', () => {
     expect(claims).toEqual([60_000])
   })
 
-  it('of many rows travels in chunks, the header in the first alone', async () => {
-    const { submitter, emitted } = setUp()
-    await submitter.submit({ ...submission, inputs: Array.from({ length: 12_500 }, () => '1') })
+  it('of many rows travels in chunks of the same partitions, the header in the first', async () => {
+    let count = 4
+    // Though some are added meanwhile.
+    const partitionsOf = () => ({ 'partitions.rows.normalized': String(++count) })
+    const { submitter, emitted } = setUp({ partitionsOf })
+    await submitter.submit({ ...submission, inputs: Array<string>(12_500).fill('1') })
     const chunks = emitted
       .filter(({ topic }) => topic === 'rows.submitted') as Emission<'rows.submitted'>[]
-    expect(chunks.map(({ value }) => value.chunk))
-      .toEqual(Array.from({ length: 7 }, (_, chunk) => chunk))
-    expect(chunks.map(({ lane }) => lane)).toEqual(Array.from({ length: 7 }, () => 'bulk'))
+    expect(chunks.map(({ lane, partitions, value }) => [lane, partitions, value.chunk]))
+      .toEqual([...Array(7).keys()].map(chunk =>
+        ['bulk', { 'partitions.rows.normalized': '5' }, chunk]))
     expect(chunks.filter(({ value }) => value.header !== null)).toHaveLength(1)
     expect(chunks.at(-1)!.value)
       .toMatchObject({ firstRow: 12_000, rows: 500, chunks: 7, totalRows: 12_500 })
-  })
-
-  it('has the same partitions in all chunks, though some are added meanwhile', async () => {
-    let count = 4
-    const partitionsOf = () => ({ 'partitions.rows.normalized': String(++count) })
-    const { submitter, emitted } = setUp({ partitionsOf })
-    await submitter.submit({ ...submission, inputs: Array.from({ length: 12_500 }, () => '1') })
-    expect(emitted.filter(({ topic }) => topic === 'rows.submitted')
-      .map(({ partitions }) => partitions))
-      .toEqual(Array.from({ length: 7 }, () => ({ 'partitions.rows.normalized': '5' })))
   })
 
   describe('whose key a process has', () => {
@@ -184,36 +177,35 @@ describe('a submission', () => {
   })
 
   it('is answered only when the copy of its data key is acknowledged', async () => {
-    let acknowledge = () => {}
-    const acknowledged = new Promise<void>(resolve => { acknowledge = resolve })
-    const { submitter, emitted } = setUp({ emit: () => acknowledged })
+    const acknowledged = Promise.withResolvers<void>()
+    const { submitter, emitted } = setUp({ emit: () => acknowledged.promise })
     let answered = false
     const answer = submitter.submit(submission).then(() => { answered = true })
     await eventually(() => expect(emitted).toHaveLength(2))
     await turn()
     expect(answered).toBe(false)
-    acknowledge()
+    acknowledged.resolve()
     await answer
   })
 
   it('that can not be sent is refused, unless its job is there already', async () => {
-    const broken = {
-      outcome: () => new Promise<never>(() => {}),
-      emit: () => Promise.reject(new Error('too large')),
+    const submitted = async (refuse?: () => Promise<Outcome>) => {
+      const { submitter, refused } = setUp({
+        outcome: () => new Promise(() => {}),
+        emit: () => Promise.reject(new Error('too large')),
+        refuse,
+      })
+      const answer = await submitter.submit(submission)
+      expect(refused).toEqual(['internal'])
+      return answer
     }
-    const one = setUp(broken)
-    expect(await one.submitter.submit(submission))
-      .toEqual({ kind: 'refused', refusal: { code: 'internal' } })
-    const other = setUp({ ...broken, refuse: async () => accepted })
-    expect((await other.submitter.submit(submission)).kind).toBe('accepted')
-    expect(other.refused).toEqual(['internal'])
+    const internal: Outcome = { kind: 'refused', refusal: { code: 'internal' } }
+    expect(await submitted()).toEqual(internal)
+    expect((await submitted(async () => accepted)).kind).toBe('accepted')
     const pending = { kind: 'accepted', job: { id: 'job_1', announced: false }, entry: {} }
-    const unsafe = setUp({ ...broken, refuse: async () => pending as Outcome })
-    await expect(unsafe.submitter.submit(submission)).rejects.toThrow(InfrastructureError)
-    const forgotten: Outcome = { kind: 'refused', refusal: { code: 'internal' }, forgotten: true }
-    const late = setUp({ ...broken, refuse: async () => forgotten })
-    await expect(late.submitter.submit(submission))
-      .rejects.toThrow(/^Redis has no record of job job_\w+ after its claim; retry with the same/)
+    await expect(submitted(async () => pending as Outcome)).rejects.toThrow(InfrastructureError)
+    await expect(submitted(async () => ({ ...internal, forgotten: true }))).rejects
+      .toThrow(/^Redis has no record of job job_\w+ after its claim; retry with the same/)
   })
 
   it.each([
@@ -271,17 +263,29 @@ describe('an id', () => {
 })
 
 describe('sending', () => {
+  async function sendAll (
+    change: Partial<Submission>, chunkRows?: number, answer?: () => Promise<void>
+  ) {
+    const emitted: Emission[] = []
+    const emit = async (emissions: readonly Emission[]) => {
+      emitted.push(...emissions)
+      await answer?.()
+    }
+    await send({ emitter: { emit }, tokenVersion: 'v1', chunkRows }, {
+      submission: { ...submission, ...change },
+      claimed: {
+        job: 'job_1', dataKey, nowMs: 1_000, acceptByMs: 26_000, quoteOnly: answer === undefined,
+      },
+      signal: new AbortController().signal,
+    })
+    return emitted
+  }
+
   it('ends only with the last acknowledgement', async () => {
     const waiting: (() => void)[] = []
-    const emit = () => new Promise<void>(resolve => waiting.push(resolve))
-    const claimed = { job: 'job_1', dataKey, nowMs: 1_000, acceptByMs: 26_000 }
-    const { signal } = new AbortController()
     let sent = false
-    const sending = send(
-      { emitter: { emit }, tokenVersion: 'v1', chunkRows: 1 },
-      { submission: { ...submission, inputs: ['1', '2', '3', '4', '5'] }, claimed, signal }
-    )
-      .then(() => { sent = true })
+    const sending = sendAll({ inputs: ['1', '2', '3', '4', '5'] }, 1,
+      () => new Promise(resolve => waiting.push(resolve))).then(() => { sent = true })
     await eventually(() => expect(waiting).toHaveLength(2))
     waiting[0]!()
     await turn()
@@ -291,14 +295,8 @@ describe('sending', () => {
   })
 
   it('keeps the line of a file with its row, and its columns in the sealed header', async () => {
-    const emitted: Emission[] = []
-    const emit = async (emissions: readonly Emission[]) => { emitted.push(...emissions) }
     const file = { columns: ['name', 'phone'], references: ['a,+1', 'b,+2', 'c,+3'] }
-    await send({ emitter: { emit }, tokenVersion: 'v1', chunkRows: 2 }, {
-      submission: { ...submission, inputs: ['+1', '+2', '+3'], ...file },
-      claimed: { job: 'job_1', dataKey, nowMs: 1_000, acceptByMs: 26_000, quoteOnly: true },
-      signal: new AbortController().signal,
-    })
+    const emitted = await sendAll({ inputs: ['+1', '+2', '+3'], ...file }, 2)
     expect(emitted.map(({ rows }) => rows)).toEqual([
       { inputs: ['+1', '+2'], contacts: { offsets: [], references: ['a,+1', 'b,+2'] } },
       { inputs: ['+3'], contacts: { offsets: [], references: ['c,+3'] } },
@@ -309,14 +307,8 @@ describe('sending', () => {
   })
 
   it('of long lines makes chunks that fit into a message', async () => {
-    const emitted: Emission[] = []
-    const emit = async (emissions: readonly Emission[]) => { emitted.push(...emissions) }
     const references = Array<string>(20).fill('x'.repeat(65_536))
-    await send({ emitter: { emit }, tokenVersion: 'v1' }, {
-      submission: { ...submission, inputs: references.map(() => '+1'), references },
-      claimed: { job: 'job_1', dataKey, nowMs: 1_000, acceptByMs: 26_000, quoteOnly: true },
-      signal: new AbortController().signal,
-    })
+    const emitted = await sendAll({ inputs: references.map(() => '+1'), references })
     expect(emitted.map(({ rows }) => (rows as SubmittedRows).inputs.length))
       .toEqual([3, 3, 3, 3, 3, 3, 2])
   })

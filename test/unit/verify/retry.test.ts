@@ -16,11 +16,17 @@ import {
 const signal = new AbortController().signal
 const MINUTE_MS = 60_000
 
-function setUp (provider?: Provider) {
+const DELIVERABLE = {
+  status: 'valid', reason: 'deliverable', confidence: 95, fields: {},
+} as const
+const GREYLISTED = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
+
+/** A verify stage whose only provider answers so, by default that of the sandbox. */
+function setUp (check?: Provider['check']) {
   const clock = createManualClock()
   const store = createStoreDouble({ clock })
   store.jobs.set(JOB, acceptedJob())
-  const check = createChecker({
+  const checker = createChecker({
     lists: { 'email-validation': ['email-domain'] },
     limits: {
       timeoutMs: 300_000,
@@ -29,55 +35,53 @@ function setUp (provider?: Provider) {
       breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
     },
     factories: {
-      sandbox: createSandboxProvider, 'email-domain': () => provider ?? createSandboxProvider(),
+      sandbox: createSandboxProvider,
+      'email-domain': () => check === undefined
+        ? createSandboxProvider()
+        : { id: 2, services: ['email-validation'], check },
     },
   })
   const counted: string[] = []
   const stage = createVerifyStage({
     store,
     cache: createCacheDouble(),
-    check,
+    check: checker,
     clock,
     sleep: clock.sleep,
     metrics: { count: (name: string) => { counted.push(name) } },
     ...VERIFY_SETTINGS,
   })
-  return { clock, stage, store, counted }
-}
-
-type Decisions = Parameters<typeof emitted>[0]
-
-/** All blocks of a batch until its last row is finished, with the number of retries. */
-async function finish (
-  first: Decisions, { clock, stage }: Pick<ReturnType<typeof setUp>, 'clock' | 'stage'>
-) {
-  let decisions = first
-  const blocks: Emission<'rows.completed'>[] = []
-  let retries = 0
-  for (;;) {
-    for (const decision of decisions) {
-      if ('afterProduced' in decision) await (decision as Decision).afterProduced?.()
-    }
-    blocks.push(...emitted(decisions, 'rows.completed'))
-    const [retry] = emitted(decisions, 'rows.retry')
-    if (retry === undefined) return { blocks, retries, waitedMs: clock.now() - QUOTED_AT_MS }
-    retries++
-    clock.advance(retry.value.notBefore - clock.now())
-    decisions = await stage.decide([delivered(retry)], signal)
+  const decide = async (message: Parameters<typeof stage.decide>[0][number]) => {
+    const decisions = await stage.decide([message], signal)
+    for (const decision of decisions) await (decision as Decision).afterProduced?.()
+    return decisions
   }
+  /** The blocks of these addresses until the last row is finished, with the number of retries. */
+  const run = async (addresses: readonly string[], change: Parameters<typeof batchOf>[1] = {}) => {
+    let decisions = await decide(batchOf(addresses, { service: 'email-validation', ...change }))
+    const blocks: Emission<'rows.completed'>[] = []
+    for (let retries = 0; ; retries++) {
+      blocks.push(...emitted(decisions, 'rows.completed'))
+      const [retry] = emitted(decisions, 'rows.retry')
+      if (retry === undefined) {
+        const summary = blocks.map(({ value, rows }) =>
+          [rowsOf(value.finished), cellsIn(rows, 'reason'), rowsOf(value.live)])
+        return { summary, retries, waitedMs: clock.now() - QUOTED_AT_MS }
+      }
+      clock.advance(retry.value.notBefore - clock.now())
+      decisions = await decide(delivered(retry))
+    }
+  }
+  return { clock, decide, run, store, counted }
 }
-
-const summaryOf = (blocks: readonly Emission<'rows.completed'>[]) => blocks.map((block) =>
-  [rowsOf(block.value.finished), cellsIn(block.rows, 'reason'), rowsOf(block.value.live)])
 
 describe('a row that its provider wants to retry', () => {
+  const sandbox = { tenant: 'org_1.test', service: 'email-validation' }
+
   it('does not delay the other rows of its batch', async () => {
-    const scenario = setUp()
-    const batch = batchOf(['jane@x.org', 'unavailable@x.org', 'invalid@x.org', 'timeout@x.org'],
-      { tenant: 'org_1.test', service: 'email-validation' })
-    const first = await scenario.stage.decide([batch], signal)
-    const { blocks, retries, waitedMs } = await finish(first, scenario)
-    expect(summaryOf(blocks)).toEqual([
+    const { summary, retries, waitedMs } = await setUp()
+      .run(['jane@x.org', 'unavailable@x.org', 'invalid@x.org', 'timeout@x.org'], sandbox)
+    expect(summary).toEqual([
       [[0, 2], ['deliverable', 'mailbox_not_found'], [0, 2]],
       [[1, 3], ['unavailable', 'timeout'], []],
     ])
@@ -85,76 +89,35 @@ describe('a row that its provider wants to retry', () => {
   })
 
   it('waits for the reason that it would have if it ended', async () => {
-    const { stage, store } = setUp()
-    const batch = batchOf(['jane@x.org', 'unavailable@x.org', 'timeout@x.org'],
-      { tenant: 'org_1.test', service: 'email-validation' })
-    for (const decision of await stage.decide([batch], signal)) {
-      await (decision as Decision).afterProduced?.()
-    }
+    const { decide, store } = setUp()
+    await decide(batchOf(['jane@x.org', 'unavailable@x.org', 'timeout@x.org'], sandbox))
     expect([...store.waiting.values()])
       .toMatchObject([{ reasons: { unavailable: 1, timeout: 1 }, dueRows: 2 }])
   })
 
   it('is billed once, after the retry with a verdict', async () => {
     let calls = 0
-    const verdict = { status: 'valid', reason: 'deliverable', confidence: 95, fields: {} } as const
-    const greylisted = {
-      status: 'unknown', reason: 'greylisted', confidence: 0, fields: {},
-    } as const
-    const scenario = setUp({
-      id: 2,
-      services: ['email-validation'],
-      check: async (rows) => {
-        calls++
-        return rows.map(({ row, canonical }) => canonical === 'grey@x.org' && calls < 6
-          ? { row, verdict: greylisted, retry: true }
-          : { row, verdict })
-      },
-    })
-    const batch = batchOf(['jane@x.org', 'grey@x.org'], { service: 'email-validation' })
-    const { blocks, retries } = await finish(await scenario.stage.decide([batch], signal), scenario)
-    expect(summaryOf(blocks)).toEqual([
-      [[0], ['deliverable'], [0]],
-      [[1], ['deliverable'], [1]],
-    ])
+    const { summary, retries } = await setUp(async rows => {
+      calls++
+      return rows.map(({ row, canonical }) => canonical === 'grey@x.org' && calls < 6
+        ? { row, verdict: GREYLISTED, retry: true }
+        : { row, verdict: DELIVERABLE })
+    }).run(['jane@x.org', 'grey@x.org'])
+    expect(summary).toEqual([[[0], ['deliverable'], [0]], [[1], ['deliverable'], [1]]])
     expect([retries, calls]).toEqual([5, 6])
   })
 
-  it('is marked, unlike rows that were not checked before', async () => {
+  it('is marked, and ends with its last reason, free, at the retry deadline', async () => {
     const seen: (readonly [boolean | undefined, boolean | undefined])[] = []
-    const verdict = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
-    const scenario = setUp({
-      id: 2,
-      services: ['email-validation'],
-      check: async (rows, { isFirst, isLast }) => {
-        seen.push([isFirst, isLast])
-        return rows.map(({ row }) => ({ row, verdict, retry: true }))
-      },
-    })
-    const batch = batchOf(['grey@x.org'], { service: 'email-validation' })
-    await finish(await scenario.stage.decide([batch], signal), scenario)
-    expect(seen.slice(0, 2)).toEqual([[true, false], [false, false]])
-    expect(seen.at(-1)).toEqual([false, true])
-  })
-
-  it('ends with the reason of the last answer, free, at the retry deadline', async () => {
-    const verdict = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
-    const scenario = setUp({
-      id: 2,
-      services: ['email-validation'],
-      check: async (rows) => rows.map(({ row }) => ({ row, verdict, retry: true })),
-    })
-    const batch = batchOf(['grey@x.org'], { service: 'email-validation' })
-    const { blocks, retries } = await finish(await scenario.stage.decide([batch], signal), scenario)
-    expect(summaryOf(blocks)).toEqual([[[0], ['greylisted'], []]])
-    expect(retries).toBe(15)
+    const { summary, retries } = await setUp(async (rows, { isFirst, isLast }) => {
+      seen.push([isFirst, isLast])
+      return rows.map(({ row }) => ({ row, verdict: GREYLISTED, retry: true }))
+    }).run(['grey@x.org'])
+    expect(seen).toEqual([[true, false], ...Array(14).fill([false, false]), [false, true]])
+    expect([summary, retries]).toEqual([[[[0], ['greylisted'], []]], 15])
   })
 })
 
-const DELIVERABLE = {
-  status: 'valid', reason: 'deliverable', confidence: 95, fields: {},
-} as const
-const GREYLISTED = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
 const LATE = { status: 'unknown', reason: 'timeout', confidence: 0, fields: {} } as const
 
 type Answer = Omit<ProviderAnswer, 'row'> | 'down'
@@ -162,21 +125,15 @@ type Answer = Omit<ProviderAnswer, 'row'> | 'down'
 /** A host that says so of its only address; `asked` has the minute and tries of each question. */
 function hostThat (answers: (asked: number) => Answer) {
   const asked: (readonly [minute: number, tries: number | undefined, isLast: boolean])[] = []
-  const scenario = setUp({
-    id: 2,
-    services: ['email-validation'],
-    check: async (rows, { isLast = false }) => rows.map(({ row, canonical, tries }) => {
+  const scenario = setUp(async (rows, { isLast = false }) =>
+    rows.map(({ row, canonical, tries }) => {
       if (canonical !== 'grey@x.org') return { row, verdict: DELIVERABLE }
       asked.push([(scenario.clock.now() - QUOTED_AT_MS) / MINUTE_MS, tries, isLast])
       const answer = answers(asked.length)
       if (answer === 'down') throw new ProviderError('unavailable')
       return { row, ...answer }
-    }),
-  })
-  const run = async (change: Parameters<typeof batchOf>[1] = {}) => {
-    const batch = batchOf(['jane@x.org', 'grey@x.org'], { service: 'email-validation', ...change })
-    return await finish(await scenario.stage.decide([batch], signal), scenario)
-  }
+    }))
+  const run = () => scenario.run(['jane@x.org', 'grey@x.org'], { batch: 3 })
   return { ...scenario, asked, run }
 }
 
@@ -187,13 +144,10 @@ describe('a row that waits for a host', () => {
   it('is asked once for each time that it is due, and carried on until then', async () => {
     const { asked, run } = hostThat((at) =>
       [putOffFor(5), putOffFor(90)][at - 1] ?? { verdict: DELIVERABLE })
-    const { blocks, retries } = await run()
+    const { summary, retries } = await run()
     expect(asked).toEqual([[0, 0, false], [5, 1, false], [95, 2, false]])
     expect(retries).toBe(95)
-    expect(summaryOf(blocks)).toEqual([
-      [[0], ['deliverable'], [0]],
-      [[1], ['deliverable'], [1]],
-    ])
+    expect(summary).toEqual([[[0], ['deliverable'], [0]], [[1], ['deliverable'], [1]]])
   })
 
   it('in the queue of its host is asked at every retry, and was not put off', async () => {
@@ -214,17 +168,17 @@ describe('a row that waits for a host', () => {
 
   it('is asked a last time when hosts have been waited for long enough', async () => {
     const { asked, run } = hostThat(() => putOffFor(600))
-    const { blocks } = await run()
+    const { summary } = await run()
     expect(asked).toEqual([[0, 0, false], [360, 1, true]])
-    expect(summaryOf(blocks).at(-1)).toEqual([[1], ['greylisted'], []])
+    expect(summary.at(-1)).toEqual([[1], ['greylisted'], []])
   })
 
   it('outlives an outage of its provider', async () => {
     const { asked, run } = hostThat((at) =>
       at === 1 ? putOffFor(120) : at < 9 ? 'down' : { verdict: DELIVERABLE })
-    const { blocks } = await run()
+    const { summary } = await run()
     expect(asked.map(([minute]) => minute)).toEqual([0, 120, 121, 122, 123, 124, 125, 126, 127])
-    expect(summaryOf(blocks).at(-1)).toEqual([[1], ['deliverable'], [1]])
+    expect(summary.at(-1)).toEqual([[1], ['deliverable'], [1]])
   })
 
   it.each([
@@ -244,9 +198,9 @@ describe('a row that waits for a host', () => {
       return putOffFor(5)
     })
     scenario.store.change(JOB, { deadlineMs: QUOTED_AT_MS + MINUTE_MS })
-    const { blocks } = await scenario.run()
+    const { summary } = await scenario.run()
     expect(scenario.asked).toHaveLength(1)
-    expect(summaryOf(blocks)).toEqual([[[0, 1], ['deliverable', 'greylisted'], [0]]])
+    expect(summary).toEqual([[[0, 1], ['deliverable', 'greylisted'], [0]]])
   })
 
   it('of a job whose deadline has passed is asked once', async () => {
@@ -257,11 +211,13 @@ describe('a row that waits for a host', () => {
   })
 
   it('is on the record of its job until its batch ends', async () => {
-    const scenario = hostThat((at) => at === 1 ? putOffFor(5) : { verdict: DELIVERABLE })
-    const batch = batchOf(['jane@x.org', 'grey@x.org'], { service: 'email-validation', batch: 3 })
-    const decisions = await scenario.stage.decide([batch], signal)
-    for (const decision of decisions) await (decision as Decision).afterProduced?.()
-    expect([...scenario.store.waiting]).toEqual([
+    const waiting: unknown[] = []
+    const { store, run } = hostThat((at) => {
+      waiting.push(...store.waiting)
+      return at === 1 ? putOffFor(5) : { verdict: DELIVERABLE }
+    })
+    await run()
+    expect(waiting).toEqual([
       ['0:3', {
         reasons: { greylisted: 1 },
         lastDueMs: QUOTED_AT_MS + 5 * MINUTE_MS,
@@ -269,8 +225,7 @@ describe('a row that waits for a host', () => {
         deadlineMs: QUOTED_AT_MS + 360 * MINUTE_MS,
       }],
     ])
-    await finish(decisions, scenario)
-    expect(scenario.store.waiting.size).toBe(0)
+    expect(store.waiting.size).toBe(0)
   })
 
   it('ends free when its job is cancelled, and what is there stays', async () => {
@@ -278,12 +233,9 @@ describe('a row that waits for a host', () => {
       scenario.store.change(JOB, { status: 'cancelling' })
       return putOffFor(5)
     })
-    const { blocks } = await scenario.run()
+    const { summary } = await scenario.run()
     expect(scenario.asked).toHaveLength(1)
-    expect(summaryOf(blocks)).toEqual([
-      [[0], ['deliverable'], [0]],
-      [[1], ['cancelled'], []],
-    ])
+    expect(summary).toEqual([[[0], ['deliverable'], [0]], [[1], ['cancelled'], []]])
     expect(scenario.store.waiting.size).toBe(0)
   })
 

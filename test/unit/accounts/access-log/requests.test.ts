@@ -119,28 +119,21 @@ describe('requests', () => {
     expect(log.at(-1)).toMatchObject({ outcome: 'failed' })
   })
 
-  it('are answered though their result is not stored', async () => {
+  it.each([
+    ['are answered though their result is not stored', 1, 200],
+    ['are not handled when their entry is not stored', 0, 500],
+  ])('%s', async (_, stored, status) => {
     const { log, send, failAfter } = createApp()
-    failAfter(1)
-    expect(await send('POST', '/keys/key_1')).toBe(200)
-    expect(log).toEqual(handled('key.revoked', 'key_1').slice(0, 2))
+    failAfter(stored)
+    expect(await send('POST', '/keys/key_1')).toBe(status)
+    expect(log).toEqual(handled('key.revoked', 'key_1').slice(0, 2 * stored))
   })
 
-  it('are not handled when their entry is not stored', async () => {
+  it('that lack the right are refused, recorded or not', async () => {
     const { log, send, failAfter } = createApp()
     failAfter(0)
-    expect(await send('POST', '/keys/key_1')).toBe(500)
+    expect(await send('GET', '/file/job_1', { 'x-user': 'ann', 'x-refused': '1' })).toBe(500)
     expect(log).toEqual([])
-  })
-
-  it('are recorded as refused when the right is missing, and refused in any case', async () => {
-    const { log, send, failAfter } = createApp()
-    const headers = { 'x-user': 'ann', 'x-refused': '1' }
-    expect(await send('POST', '/keys/key_1', headers)).toBe(500)
-    expect(log).toEqual([refused('key.revoked', 'key_1')])
-    failAfter(0)
-    expect(await send('GET', '/file/job_1', headers)).toBe(500)
-    expect(log).toHaveLength(1)
   })
 
   it('that are refused are recorded once a minute for each actor and action', async () => {

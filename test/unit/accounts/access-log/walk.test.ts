@@ -59,10 +59,6 @@ describe('the check of the access log', () => {
     expect(new Set(passed.values()).size).toBe(5_000)
   })
 
-  it('finds nothing in an empty log', async () => {
-    expect(await walk({ topic: [], stored: [] })).toEqual({ head: CHAIN_START, findings: [] })
-  })
-
   it('names entries that were removed from one store', async () => {
     expect(await detailsOf({ stored: without(1, 4_000, 4_001) })).toEqual([
       'entry 1 is missing in ClickHouse', 'entries 4000 to 4001 are missing in ClickHouse',

@@ -77,6 +77,10 @@ export function echoStage (more: Partial<NormalizeStage> = {}): NormalizeStage {
   }
 }
 
+/** A stage under the engine that only decides. */
+export const deciding = (decide: NormalizeStage['decide'], deps?: Partial<EngineDeps>) =>
+  benchOf(echoStage({ decide }), deps)
+
 /** A bus that records every effect and fails on demand. */
 export function notingBus () {
   const effects: string[] = []

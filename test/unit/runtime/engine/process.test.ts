@@ -4,7 +4,7 @@ import type { Emission, MessageCodec } from '../../../../services/runtime/engine
 import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
 import { FatalError } from '../../../../services/runtime/platform/errors.ts'
 import {
-  benchOf, decisionFor, echo, echoStage, plainCodec, rawMessage, textOf, type Read,
+  benchOf, deciding, decisionFor, echo, echoStage, plainCodec, rawMessage, textOf, type Read,
 } from './engine-bench.ts'
 
 /** Resolves the rows of a dead letter. */
@@ -59,12 +59,10 @@ describe('a message whose decision fails', () => {
 
   it('is decided if a retry succeeds', async () => {
     let calls = 0
-    const bench = await benchOf(echoStage({
-      decide: async messages => {
-        if (++calls < 3) throw new Error('at times')
-        return echo(messages)
-      },
-    }))
+    const bench = await deciding(async messages => {
+      if (++calls < 3) throw new Error('at times')
+      return echo(messages)
+    })
     await bench.deliver([rawMessage(0)])
     expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
     expect(await bench.metrics.text())
@@ -73,10 +71,9 @@ describe('a message whose decision fails', () => {
 
   it('completes nothing and sends nothing after its dead letter if afterProduced fails',
     async () => {
-      const bench = await benchOf(echoStage({
-        decide: async messages =>
-          echo(messages, { afterProduced: async () => { throw new TypeError('a bug') } }),
-      }), { deadLimit: 1 })
+      const bench = await deciding(async messages =>
+        echo(messages, { afterProduced: async () => { throw new TypeError('a bug') } }),
+      { deadLimit: 1 })
       await expect(bench.deliver([rawMessage(0)])).rejects.toThrow(FatalError)
       expect(bench.effects).toEqual(Array(3).fill('rows.normalized m0'))
     })
@@ -112,9 +109,8 @@ describe('a message is a dead letter', () => {
   })
 
   it('with its headers, and those of its source, if the stage decides so', async () => {
-    const bench = await benchOf(echoStage({
-      decide: async messages => [decisionFor(messages, 'rows', { dead: 'no way' })],
-    }))
+    const bench =
+      await deciding(async messages => [decisionFor(messages, 'rows', { dead: 'no way' })])
     await bench.deliver([rawMessage(4), { ...rawMessage(5), key: Buffer.alloc(0), value: null }])
     expect(bench.effects.at(-1)).toBe('commit 6')
     expect(bench.letters[0]).toMatchObject({
@@ -140,26 +136,22 @@ describe('a message of an organization that lacks a key', () => {
     'is a dead letter if %s needs it, its rows stay open, and the stage goes on', async when => {
       const bench = await benchOf(poisonedBy('').stage,
         { deadLimit: 2, messageCodec: failingCodec(when, 'lost', lacksKey) })
-      const lost = [0, 1, 2].map(offset => rawMessage(offset, `lost${offset}`))
-      await bench.deliver([...lost, rawMessage(3)])
-      expect(bench.effects).toEqual([
-        'normalize.dead lost0', 'normalize.dead lost1', 'normalize.dead lost2',
-        'rows.normalized m3', 'commit 4',
-      ])
+      const lost = ['lost0', 'lost1', 'lost2']
+      await bench.deliver([...lost, 'm3'].map((text, offset) => rawMessage(offset, text)))
+      expect(bench.effects).toEqual(
+        [...lost.map(text => `normalize.dead ${text}`), 'rows.normalized m3', 'commit 4'])
       expect(bench.letters.map(({ headers }) => headers.dead_reason))
-        .toEqual(['missing_key', 'missing_key', 'missing_key'])
+        .toEqual(lost.map(() => 'missing_key'))
       expect(await bench.metrics.text())
         .toContain('stage_dead_letters_total{stage="normalize",cause="missing_key"} 3')
     })
 
   it('does not become one after the end of its delivery', async () => {
     const ending = new AbortController()
-    const bench = await benchOf(echoStage({
-      decide: async () => {
-        ending.abort()
-        throw lacksKey
-      },
-    }))
+    const bench = await deciding(async () => {
+      ending.abort()
+      throw lacksKey
+    })
     await bench.deliver([rawMessage(0)], { signal: ending.signal })
     expect(bench.effects).toEqual([])
   })
@@ -208,14 +200,12 @@ describe('the replay of a dead letter', () => {
   })
 
   it('is reported before its message is complete, by what became of it', async () => {
-    const bench = await benchOf(echoStage({
-      decide: async messages => messages.map(message => ({
-        completes: [message],
-        emits: [],
-        ...textOf(message) === 'again' && { dead: 'why' },
-        ...textOf(message) === 'none' && { ignored: 'nothing to do' },
-      })),
-    }))
+    const bench = await deciding(async messages => messages.map(message => ({
+      completes: [message],
+      emits: [],
+      ...textOf(message) === 'again' && { dead: 'why' },
+      ...textOf(message) === 'none' && { ignored: 'nothing to do' },
+    })))
     await bench.deliver([
       replayOf(0, 'taken'), replayOf(1, 'again'), replayOf(2, 'none'), replayOf(3, 'skip'),
       replayOf(4, 'dead'), replayOf(5, 'forged', { forged: true }), rawMessage(6),
@@ -233,22 +223,6 @@ describe('the replay of a dead letter', () => {
 describe('the partitions of a job', () => {
   const headers = { 'partitions.rows.completed': '8' }
 
-  async function sealed (messages: readonly RawMessage[]) {
-    const partitions: unknown[] = []
-    const stage = echoStage({ resolveDead: async ({ job = '' }) => decisionFor([], job).emits })
-    const bench = await benchOf(stage, {
-      messageCodec: {
-        ...plainCodec,
-        encode: async emission => {
-          partitions.push(emission.partitions)
-          return await plainCodec.encode(emission)
-        },
-      },
-    })
-    await bench.deliver(messages)
-    return partitions
-  }
-
   it.each([
     ['are passed on to the messages about it', [
       { ...rawMessage(0, 'a'), headers: { job: 'a', ...headers } },
@@ -259,6 +233,13 @@ describe('the partitions of a job', () => {
     ['are those of the topology without such headers',
       [{ ...rawMessage(0, 'a'), headers: { job: 'a' } }], [undefined]],
   ])('%s', async (_, messages, expected) => {
-    expect(await sealed(messages)).toEqual(expected)
+    const partitions: unknown[] = []
+    const stage = echoStage({ resolveDead: async ({ job = '' }) => decisionFor([], job).emits })
+    const encode: MessageCodec['encode'] = async emission => {
+      partitions.push(emission.partitions)
+      return await plainCodec.encode(emission)
+    }
+    await (await benchOf(stage, { messageCodec: { ...plainCodec, encode } })).deliver(messages)
+    expect(partitions).toEqual(expected)
   })
 })

@@ -1,19 +1,17 @@
 import { EventEmitter, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { EachBatchPayload, Kafka, Offsets } from 'kafkajs'
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import type { ConsumeOptions } from '../../../../services/runtime/kafka/bus.ts'
 import {
   consumerDefaults, startConsumer, type ConsumerSettings,
 } from '../../../../services/runtime/kafka/consumer.ts'
 
 const events = {
-  GROUP_JOIN: 'join',
-  HEARTBEAT: 'heartbeat',
-  REBALANCING: 'rebalancing',
-  STOP: 'stop',
-  CRASH: 'crash',
+  GROUP_JOIN: 'join', HEARTBEAT: 'heartbeat', REBALANCING: 'rebalancing', STOP: 'stop', CRASH: 'crash',
 }
+const consumptions: Awaited<ReturnType<typeof startConsumer>>[] = []
+afterEach(() => Promise.all(consumptions.splice(0).map(consumption => consumption.stop())))
 
 type Run = { readonly eachBatch: (payload: EachBatchPayload) => Promise<void> }
 
@@ -113,6 +111,7 @@ async function setUp ({ connect, settings, commitFailures = [], ...consume }: Op
     onCommitFailed: error => { reported.commits.push(error) },
     sleep: async ms => { reported.pausesMs.push(ms) },
   })
+  consumptions.push(consumption)
   await running
   const payloadOf = payloads(noted, commitFailures)
   const fetch = (offsets: readonly number[], more?: Fetch) =>
@@ -138,7 +137,7 @@ describe('a consumer', () => {
     [{ bytes: 9_000, maxWaitMs: 50 }, { maxWaitTimeInMs: 50, minBytes: 9_000 }],
   ])('configures the client by its settings, without automatic commits: %j', async (...given) => {
     const [fetchBatching, expected] = given
-    const { calls, consumption } = await setUp({ settings: consumerDefaults, fetchBatching })
+    const { calls } = await setUp({ settings: consumerDefaults, fetchBatching })
     expect(calls.consumer).toMatchObject({
       groupId: 'settle.small',
       sessionTimeout: 6_000,
@@ -149,7 +148,6 @@ describe('a consumer', () => {
     })
     expect(calls.subscribe).toEqual({ topics: ['rows'], fromBeginning: true })
     expect(calls.run).toMatchObject({ autoCommit: false, eachBatchAutoResolve: false })
-    await consumption.stop()
   })
 
   it('joins as soon as the brokers are available, and is ready while it is a member', async () => {
@@ -173,16 +171,14 @@ describe('a consumer', () => {
     await join()
     client.emit(events.HEARTBEAT)
     expect(consumption.ready()).toBe(false)
-    await consumption.stop()
   })
 
   it('fails only after a crash without a restart of the client', async () => {
-    const { reported, consumption, crash } = await setUp()
+    const { reported, crash } = await setUp()
     crash(new Error('again'), true)
     expect(reported.fatal).toEqual([])
     crash(new Error('for good'))
     expect(reported.fatal).toEqual([new Error('for good')])
-    await consumption.stop()
   })
 
   it.each([
@@ -203,12 +199,11 @@ describe('a consumer', () => {
 
   it('with onFailed does not stop the process', async () => {
     const failed: unknown[] = []
-    const { reported, consumption, crash } =
+    const { reported, crash } =
       await setUp({ onFailed: error => { failed.push(error) } })
     const error = new Error('Snappy compression not implemented')
     crash(error)
     expect([failed, reported.fatal]).toEqual([[error], []])
-    await consumption.stop()
   })
 
   it('stops once and in time even if a handler never returns', async () => {
@@ -255,18 +250,16 @@ describe('a generation of a group', () => {
     await turn()
     expect(delivered(noted)).toEqual(['assigned', '0: 0', 'assigned', '1: 7'])
     expect(consumption.ready()).toBe(true)
-    await consumption.stop()
   })
 
   it('that ends before it starts assigns and delivers nothing', async () => {
-    const { client, consumption, noted, reported, join, take, free } = await setUpHeld()
+    const { client, noted, reported, join, take, free } = await setUpHeld()
     await join()
     await take([7], { partition: 1 })
     client.emit(events.REBALANCING)
     free()
     await turn()
     expect([delivered(noted), reported.fatal]).toEqual([['assigned', '0: 0'], []])
-    await consumption.stop()
   })
 
   it('ends when its handlers have returned, and resumes its partitions', async () => {
@@ -297,7 +290,7 @@ describe('a generation of a group', () => {
   })
 
   it('ignores a rejection of a handler after its end', async () => {
-    const { client, reported, consumption, join, take } = await setUp({
+    const { client, reported, join, take } = await setUp({
       onDelivery: async ({ signal }) => {
         client.emit(events.REBALANCING)
         throw signal.reason
@@ -307,24 +300,22 @@ describe('a generation of a group', () => {
     await take([0])
     await turn()
     expect(reported.fatal).toEqual([])
-    await consumption.stop()
   })
 })
 
 describe('a partition', () => {
   it('accepts an initial position when two fetches have it', async () => {
-    const { consumption, noted, join, fetch, take } = await setUp()
+    const { noted, join, fetch, take } = await setUp()
     await join()
     await Promise.all([fetch([70, 71]), take([50, 51]), fetch([52])])
     await turn()
     expect(noted).toEqual(['assigned', 'resolve 51', 'resolve 52', '0: 50,51,52'])
-    await consumption.stop()
   })
 
   it('seeks back for a redelivery and drops the fetch in flight', async () => {
     const over = Promise.withResolvers<void>()
     const all: bigint[][] = []
-    const { consumption, noted, join, fetch, take } = await setUp({
+    const { noted, join, fetch, take } = await setUp({
       onDelivery: async ({ messages, redeliver }) => {
         all.push(messages.map(({ offset }) => offset))
         if (all.length === 1) redeliver(1n, over.promise)
@@ -343,13 +334,12 @@ describe('a partition', () => {
     await turn()
     expect(all).toEqual([[0n, 1n, 2n], [1n, 2n], [3n, 4n]])
     expect(noted.slice(0, 5)).toEqual(['assigned', 'resolve 2', 'resolve 0', 'pause', 'resume'])
-    await consumption.stop()
   })
 
   it('pauses before an undecodable batch and delivers the messages before it', async () => {
     const errors: unknown[] = []
     const over = Promise.withResolvers<void>()
-    const { consumption, noted, reported, join, fetch, take } = await setUp({
+    const { noted, reported, join, fetch, take } = await setUp({
       onUndecodable: (error, { retry }) => {
         errors.push(error)
         retry(over.promise)
@@ -366,16 +356,14 @@ describe('a partition', () => {
     await fetch([1])
     await turn()
     expect(noted.slice(4)).toEqual(['resume', 'resolve 1', '0: 1'])
-    await consumption.stop()
   })
 
   it('fails at an undecodable batch that nobody handles', async () => {
-    const { consumption, reported, join, take } = await setUp()
+    const { reported, join, take } = await setUp()
     await join()
     const error = new Error('Snappy compression not implemented')
     await take([], { error })
     expect(reported.fatal).toEqual([error])
-    await consumption.stop()
   })
 })
 
@@ -404,24 +392,22 @@ describe('the commits of a generation', () => {
   }
 
   it('share a request, with the newest offset of each partition', async () => {
-    const { consumption, commits, committed, fetch } = await committing()
+    const { commits, committed, fetch } = await committing()
     await committed(1)
     expect(commits()).toEqual(['commit 0:2 1:6'])
     await fetch([6], { partition: 1 })
     await committed(2)
     expect(commits()).toEqual(['commit 0:2 1:6', 'commit 1:7'])
-    await consumption.stop()
   })
 
   it('are repeated after a failure, unless a newer offset has replaced them', async () => {
-    const { consumption, reported, commits, committed, fetch } =
+    const { reported, commits, committed, fetch } =
       await committing({ commitFailures: [lost, new Error('refused')] })
     while (commits().length < 1) await turn()
     await fetch([2])
     await committed(3)
     expect(commits()).toEqual(['commit 0:2 1:6', 'commit 0:3 1:6', 'commit 0:3 1:6'])
     expect(reported.commits).toEqual([lost, new Error('refused')])
-    await consumption.stop()
   })
 
   it('are sent at once when the generation ends, and none is added afterwards', async () => {
@@ -446,6 +432,5 @@ describe('the commits of a generation', () => {
       await committing({ commitFailures: [illegal] })
     await committed(1)
     expect([commits().length, reported.commits, consumption.ready()]).toEqual([1, [], false])
-    await consumption.stop()
   })
 })

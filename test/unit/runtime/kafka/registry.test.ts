@@ -1,5 +1,6 @@
 import avro from 'avsc'
-import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
@@ -85,6 +86,22 @@ describe('a codec', () => {
   })
 })
 
+/** The address of a registry that answers so, until the test ends. */
+async function startRegistry (
+  answer: (request: IncomingMessage) => readonly [status: number, body: object]
+) {
+  const server = createServer((request, response) => {
+    const [status, body] = answer(request)
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
 describe('schema sources', () => {
   const answers: Readonly<Record<string, readonly [status: number, body: object]>> = {
     1: [200, { schema: JSON.stringify(keySchema.json) }],
@@ -100,15 +117,11 @@ describe('schema sources', () => {
   }
 
   it('distinguish permanent from transient errors', async () => {
-    const server = createServer((request, response) => {
-      const id = (request.url ?? '').split('/').at(-1) ?? ''
-      const [status, body] = answers[id] ?? [404, {}]
-      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
-    })
-    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const address = await startRegistry(({ url = '' }) =>
+      answers[url.split('/').at(-1) ?? ''] ?? [404, {}])
     const clock = { ms: 0 }
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const source = registrySource(url, { unknownIdTimeoutMs: 1_000, now: () => clock.ms })
+    const source =
+      registrySource(`http://${address}`, { unknownIdTimeoutMs: 1_000, now: () => clock.ms })
     expect((await source.schemaOf(1)).equals(keySchema.type)).toBe(true)
     const errorOf = (id: number) => source.schemaOf(id).then(() => undefined, error => error)
     // A schema that the registry lacks may be under way to it, but not forever.
@@ -122,26 +135,20 @@ describe('schema sources', () => {
       expect(await errorOf(id)).toBeInstanceOf(Error)
     }
     for (const id of [9, 10]) expect([id, isInfrastructure(await errorOf(id))]).toEqual([id, true])
-    server.closeAllConnections()
-    await new Promise(resolve => server.close(resolve))
   })
 
   it('send user and password of the URL, and never show them in errors', async () => {
     const sent: (string | undefined)[] = []
-    const server = createServer((request, response) => {
-      sent.push(request.headers.authorization)
-      response.writeHead(401, { 'content-type': 'application/json' }).end('{"message":"no"}')
+    const address = await startRegistry(({ headers }) => {
+      sent.push(headers.authorization)
+      return [401, { message: 'no' }]
     })
-    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as AddressInfo
-    const source = registrySource(`http://user:p%40ss@127.0.0.1:${port}/path`)
+    const source = registrySource(`http://user:p%40ss@${address}/path`)
     const error = await source.schemaOf(1).catch((thrown: unknown) => thrown)
     expect(sent).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`])
     expect(isInfrastructure(error)).toBe(true)
     expect(String(error)).toMatch(/check user and password in SCHEMA_REGISTRY_URL$/)
     expect(inspect(error, { depth: 9 })).not.toMatch(/p%40ss|p@ss/)
-    server.closeAllConnections()
-    await new Promise(resolve => server.close(resolve))
   })
 
   it('name the setting and the address of a registry that is unavailable', async () => {
@@ -166,16 +173,10 @@ describe('schema sources', () => {
   })
 
   it('say how to register a schema that the registry lacks', async () => {
-    const server = createServer((_request, response) => {
-      response.writeHead(404, { 'content-type': 'application/json' })
-        .end('{"error_code":40401,"message":"Subject not found"}')
-    })
-    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as AddressInfo
-    await expect(registrySource(`http://127.0.0.1:${port}`).idOf('job.keys-value')).rejects.toThrow(
-      `no id for schema job.keys-value: The schema registry (SCHEMA_REGISTRY_URL, 127.0.0.1:${
-        port}) failed: Subject not found; run "npm run provision"`)
-    server.closeAllConnections()
-    await new Promise(resolve => server.close(resolve))
+    const address =
+      await startRegistry(() => [404, { error_code: 40401, message: 'Subject not found' }])
+    await expect(registrySource(`http://${address}`).idOf('job.keys-value')).rejects.toThrow(
+      `no id for schema job.keys-value: The schema registry (SCHEMA_REGISTRY_URL, ${address
+      }) failed: Subject not found; run "npm run provision"`)
   })
 })
