@@ -45,7 +45,7 @@ const SharesSchema = Type.Object({
 } satisfies Record<typeof ROW_STATUSES[number], unknown>, { title: 'VerdictShares' })
 
 /** What a list is worth, by a sample of it. */
-export const EstimateSchema = Type.Object({
+const EstimateSchema = Type.Object({
   status: Type.Enum(['completed', 'running', 'unavailable'], {
     description: '`running`: some contacts of the sample still wait for an answer; send the same ' +
       'request again. It verifies nothing again.',

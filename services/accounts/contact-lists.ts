@@ -7,7 +7,7 @@ import {
 import type { ContactListChange } from '../../schemas/types.ts'
 import { createShortMac, type ShortMac } from '../runtime/crypto/short-mac.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
@@ -118,7 +118,7 @@ async function parseEntries (
   const faults: EntryFault[] = []
   let faultCount = 0
   for (const [index, { text, kind }] of texts.entries()) {
-    if (index % ENTRIES_PER_STEP === 0) await yieldToEventLoop('bulk', orgId)
+    if (index % ENTRIES_PER_STEP === 0) await eventLoop.yield('bulk', orgId)
     const entry = parseEntry(kind === undefined ? text : completed(text.trim(), kind))
     const isWanted = kind === undefined || (entry !== undefined && kindOf(entry) === kind)
     if (entry !== undefined && isWanted) {
@@ -403,7 +403,7 @@ export class ContactLists {
     ]
     let change: string | undefined
     for (let from = 0; from < names.length; from += ENTRIES_OF_CALL) {
-      await yieldToEventLoop('bulk', orgId)
+      await eventLoop.yield('bulk', orgId)
       const digests = digestsOf(lists, names.slice(from, from + ENTRIES_OF_CALL))
       const text = [orgId, action, digests, lists.run]
       change = await this.#apply(keys, text) as string

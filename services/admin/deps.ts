@@ -30,7 +30,7 @@ import {
 } from '../runtime/platform/config.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import {
-  connectCommandRedis, connectRedisOrCluster, type RedisClient,
+  connectCommandRedis, connectRedis, type RedisClient,
 } from '../runtime/platform/redis.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
@@ -241,7 +241,7 @@ export async function withOptionalState<T> (
   const url = env['REDIS_STATE_URL'] ?? ''
   if (url === '') return await work(async () => undefined)
   // What is optional must not delay the command.
-  const redis = await connectRedisOrCluster(url, { commandTimeout: 1_000, connectTimeout: 1_000 })
+  const redis = await connectRedis(url, { commandTimeout: 1_000, connectTimeout: 1_000 })
   try {
     return await work(read => read(redis).catch(() => undefined))
   } finally {

@@ -43,7 +43,7 @@ Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'options' | 'metadata'>> & {
 }
 
 /** The body of POST /api/v1/quotes: `sample` asks for the expected verdicts as well. */
-export type QuoteRequest = JobRequest & Pick<CreateQuoteBody, 'sample'>
+type QuoteRequest = JobRequest & Pick<CreateQuoteBody, 'sample'>
 
 /** How a CSV file or a workbook (.xlsx) becomes a job. The API reference describes each option. */
 export type FileOptions = Omit<JobRequest, 'inputs'> & {

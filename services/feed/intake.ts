@@ -11,7 +11,7 @@ import { REPLAY_OF, type MessageMac } from '../runtime/kafka/message-mac.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { createCapacity, type Capacity } from '../runtime/platform/limits.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
@@ -96,7 +96,7 @@ export function createIntake (deps: IntakeDeps): ConsumeOptions['onDelivery'] {
       signal.throwIfAborted()
       const some = messages.slice(from, from + MESSAGES_PER_TURN)
       await takeIn(deps, some, { partition, signal })
-      await yieldToEventLoop('bulk')
+      await eventLoop.yield('bulk')
     }
     await partition.commit()
   }

@@ -7,7 +7,7 @@ import {
   BodyGuard, contentLength, type MinimumThroughput, SMALL_BODY_BYTES,
 } from '../runtime/platform/body-guard.ts'
 import { detachBuffer } from '../runtime/platform/detach-buffer.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { findJsonError, inspectJson, type Finding } from '../runtime/platform/json-text.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import { ApiException, type ApiError, SHOWN_CHARACTERS } from './errors.ts'
@@ -77,7 +77,7 @@ export function acceptJson (app: FastifyInstance): void {
     // Some clients send a media type without a body.
     const isNothing = body.length === 0 && request.routeOptions.config.takesBody !== true
     if (isNothing) return undefined
-    if (body.length > SMALL_BODY_BYTES) await yieldToEventLoop('bulk', request.caller?.tenant)
+    if (body.length > SMALL_BODY_BYTES) await eventLoop.yield('bulk', request.caller?.tenant)
     const text = readText(body)
     return await new Promise((resolve, reject) => parse(request, text, (error, value) =>
       error ? reject(new ApiException(findSyntaxError(text))) : resolve(value)))

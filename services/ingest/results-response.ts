@@ -22,7 +22,7 @@ import { createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts
 import { parquetPieces } from '../jobs/results/result-parquet.ts'
 import { createTable, NUMBER_COLUMNS } from '../jobs/results/result-table.ts'
 import { workbookStream } from '../jobs/results/result-workbook.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import {
   checkCursor, countedBlocks, cursorAfter, decodeResultCursor, encodeResultCursor,
   type ProvisionalRows,
@@ -285,7 +285,7 @@ async function * pagePieces (
       if (text.length < PIECE_CHARACTERS) continue
       yield text
       text = ''
-      await yieldToEventLoop('bulk', tenant)
+      await eventLoop.yield('bulk', tenant)
     }
     if (next !== undefined) break
   }
@@ -307,7 +307,7 @@ async function * jsonLines (
       if (text.length < PIECE_CHARACTERS) continue
       yield text
       text = ''
-      await yieldToEventLoop('bulk', tenant)
+      await eventLoop.yield('bulk', tenant)
     }
     if (text !== '') yield text
   }
@@ -579,7 +579,7 @@ async function * provisionalLines (
       if (text.length < PIECE_CHARACTERS) continue
       yield text
       text = ''
-      await yieldToEventLoop('bulk', tenant)
+      await eventLoop.yield('bulk', tenant)
     }
     if (text !== '') yield text
   }

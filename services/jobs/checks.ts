@@ -5,7 +5,7 @@ import { serverAddress } from '../runtime/platform/networks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 
 /** Built-in providers; the others are vendors, `http:<id>` of HTTP_PROVIDERS or `http:<preset>`. */
-export const BUILT_IN_PROVIDERS = [
+const BUILT_IN_PROVIDERS = [
   'numbering-plan', 'email-domain', 'smtp-probe', 'sandbox',
 ] as const
 

@@ -5,7 +5,7 @@ import type { Emitter } from '../runtime/engine/emit.ts'
 import type { PartitionHeaders } from '../runtime/kafka/partitioning.ts'
 import type { Emission } from '../runtime/engine/stage.ts'
 import { inSpan, SpanKind } from '../runtime/platform/tracing.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import { sealHeader, type JobHeader } from './rows-seal.ts'
@@ -116,7 +116,7 @@ async function produce (
     const batch = chunks.slice(from, from + CHUNKS_PER_YIELD)
     const emissions = batch.map((chunk, index) => emissionOf(context, chunk, from + index))
     start(from === 0 ? [...keyEmissions, ...emissions] : emissions)
-    await yieldToEventLoop(lane, tenant)
+    await eventLoop.yield(lane, tenant)
     failpoint('submit.sealed')
   }
   await Promise.all(sent)

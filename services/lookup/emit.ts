@@ -1,7 +1,7 @@
 import type { Journal, NormalizedRows, ToVerifyRows } from '../../schemas/types.ts'
 import { isUndecided, type Reason } from '../../schemas/api/verdicts.ts'
 import type { Emission } from '../runtime/engine/stage.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { NO_BATCH, createBlock, type DuplicateOutcome } from '../jobs/results/block.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
@@ -28,7 +28,7 @@ export async function jobEmissions (
   const emits: Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[] = []
   let payable = reservedRows
   for (const chunk of chunks) {
-    await yieldToEventLoop(terms.lane, chunk.coordinates.tenant)
+    await eventLoop.yield(terms.lane, chunk.coordinates.tenant)
     const { toVerify, block } = chunkEmissions(chunk, terms, payable)
     payable -= toVerify.length
     // The block with the inputs of a chunk goes first, then its verification batches.

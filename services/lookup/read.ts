@@ -8,7 +8,7 @@ import type { CachedRecord } from '../cache/entries.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { Incoming } from '../runtime/engine/stage.ts'
 import { InconsistencyError } from '../runtime/platform/errors.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { createFairSlots } from '../runtime/platform/limits.ts'
 import { withTimeout } from '../runtime/platform/retry.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
@@ -114,7 +114,7 @@ export async function readChunks (
     counts.cacheHits += counted.cacheHits
     counts.freshChecks += counted.freshChecks
     chunks.push(chunk)
-    await yieldToEventLoop(terms.lane, coordinates.tenant)
+    await eventLoop.yield(terms.lane, coordinates.tenant)
   }
   if (counts.totalRows !== totalRows) {
     throw new InconsistencyError(`the chunks of job ${terms.job} have ${counts.totalRows} rows, ` +
@@ -166,7 +166,7 @@ export class ChunkLoader {
     const loading = this.#loading.get(message)
     if (loading !== undefined) return loading
     const { tenant, totalRows } = message.value
-    const started = yieldToEventLoop(laneOf(totalRows), tenant)
+    const started = eventLoop.yield(laneOf(totalRows), tenant)
       .then(() => openChunk(message, this.#find))
     // The later call sees the failure; until then it may be unhandled.
     started.catch(() => {})

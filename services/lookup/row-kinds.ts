@@ -7,7 +7,7 @@ import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { QuoteSample } from '../jobs/job.ts'
 import { hasOptions } from '../jobs/options.ts'
 import type { ChunkCoordinates } from '../jobs/results/block.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import type { Lane } from '../topology.ts'
 
 /** Terms common to all chunks of a job. */
@@ -109,7 +109,7 @@ export async function chooseSample (
   let contacts = 0
   for (const chunk of chunks) {
     contacts += addSmallest(smallest, chunk)
-    await yieldToEventLoop(lane, chunk.coordinates.tenant)
+    await eventLoop.yield(lane, chunk.coordinates.tenant)
   }
   const size = Math.min(MAX_SAMPLE_ROWS, Math.floor(contacts / ROWS_PER_SAMPLE_ROW))
   if (size < MIN_SAMPLE_ROWS) return undefined

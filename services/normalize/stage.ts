@@ -3,7 +3,7 @@ import type { JobStore } from '../jobs/store.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stage.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import { isKnownCountry } from '../phone/library.ts'
 import type { Tokenizer } from '../cache/tokens.ts'
@@ -46,7 +46,7 @@ export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
     decide: async (messages) => {
       const decisions: Decision<'normalize'>[] = []
       for (const message of messages) {
-        await yieldToEventLoop(laneOf(message.value.totalRows), message.value.tenant)
+        await eventLoop.yield(laneOf(message.value.totalRows), message.value.tenant)
         decisions.push(await decideChunk(message))
       }
       return decisions
@@ -86,7 +86,7 @@ async function normalizeRows (
     characters += input.length
     if (characters > MAX_CHARACTERS_PER_SLOT) {
       characters = 0
-      await yieldToEventLoop(laneOf(value.totalRows), value.tenant)
+      await eventLoop.yield(laneOf(value.totalRows), value.tenant)
     }
     const result = canonicalize(input, country)
     if (result.ok) canonicals[row] = result.canonical

@@ -9,7 +9,7 @@ import { UnreadableFile } from '../../schemas/files/csv-format.ts'
 import { sheetAsCsv, type SheetFacts } from '../../schemas/files/workbook.ts'
 import type { Client, FileOptions } from '../client/client.ts'
 import { BodyGuard, type MinimumThroughput } from '../runtime/platform/body-guard.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import { shareBar, swatch, VERDICTS } from './charts.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
@@ -111,7 +111,7 @@ async function readSheet (
       sheet: wanted,
       maxInflatedBytes: MAX_INFLATED_BYTES,
       maxBytes: MAX_CSV_BYTES,
-      pause: () => yieldToEventLoop('bulk', tenant),
+      pause: () => eventLoop.yield('bulk', tenant),
     })
     return { ...facts, csv: csv.toString() }
   } catch (error) {

@@ -6,7 +6,7 @@ import { boundedCache } from '../runtime/platform/bounded-cache.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stage.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
-import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
@@ -139,7 +139,7 @@ Promise<BatchDecision> {
   }
   failpoint('verify.begun')
   const lane = laneOf(value.totalRows)
-  await yieldToEventLoop(lane, value.tenant)
+  await eventLoop.yield(lane, value.tenant)
   const read = { value, rows: message.rows(), deadlineMs }
   const batch: VerificationBatch = deps.check.takesBatches?.(kindOf(value)) === true
     ? { ...read, submissions: await deps.submissionsOf?.(read) }
@@ -148,7 +148,7 @@ Promise<BatchDecision> {
     ? { outcomes: allWithout(batch, 'cancelled', deps.clock.now()), waiting: new Map() }
     : await inMessageSpan('verify', message.raw, () => inSlot(batch, slots, () =>
       checkBatch(batch, deps, signal)))
-  await yieldToEventLoop(lane, value.tenant)
+  await eventLoop.yield(lane, value.tenant)
   signal.throwIfAborted()
   const emits = batchEmissions(batch, checked, deps)
   const retry = emits.find((emission) => emission.topic === 'rows.retry')

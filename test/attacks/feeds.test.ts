@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { FeedResult } from '../../schemas/types.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { createCodec, registrySource } from '../../services/runtime/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
@@ -19,7 +19,7 @@ const inputs = mixedPhones(20, 8_000_000)
 let environment: Environment
 let adversary: Adversary
 let partner: TestPartner
-let redis: ReturnType<typeof connectRedis>
+let redis: ReturnType<typeof openRedis>
 let codec: ReturnType<typeof createCodec>
 let captured: readonly RawMessage[]
 beforeAll(async () => {
@@ -27,7 +27,7 @@ beforeAll(async () => {
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', REDIS_STATE_URL = '' } = environment.env
   codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
   adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)
-  redis = connectRedis(REDIS_STATE_URL)
+  redis = openRedis(REDIS_STATE_URL)
   partner = await createTestPartner(environment.env, { usd: '10', partitions: String(PARTITIONS) })
   await feed(inputs)
   const all = await adversary.capture(`feeds.${partner.name}.submitted`)

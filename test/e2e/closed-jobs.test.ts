@@ -4,7 +4,7 @@ import { tenantOf } from '../../services/accounts/tenant.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 import { recordMacOf } from '../support/keys/signed.ts'
@@ -15,7 +15,7 @@ import {
 } from '../support/stacks/environment.ts'
 
 const env = stackEnv() as Record<string, string>
-const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
+const redis = openRedis(env['REDIS_STATE_URL'] ?? '')
 const clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
 const copy = createJobKeyCopy(clickhouse, recordMacOf(env))
 const receiver = await startReceiver()

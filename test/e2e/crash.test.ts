@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import { STAGES } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/jobs.ts'
@@ -15,10 +15,10 @@ import { parseCsv, startEnvironment, type Environment } from '../support/stacks/
 const ROWS = 12_000
 
 let environment: Environment
-let redis: ReturnType<typeof connectRedis>
+let redis: ReturnType<typeof openRedis>
 beforeAll(async () => {
   environment = await startEnvironment({}, { apart: STAGES })
-  redis = connectRedis(environment.env.REDIS_STATE_URL ?? '')
+  redis = openRedis(environment.env.REDIS_STATE_URL ?? '')
 })
 afterAll(async () => {
   redis.disconnect()

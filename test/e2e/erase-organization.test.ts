@@ -6,7 +6,7 @@ import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
 import { countTenantRecords } from '../../services/cache/cache.ts'
 import { createClient } from '../../services/client/client.ts'
 import { closedKeys, connectJobKeys } from '../../services/jobs/connect-keys.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import type { OrganizationErasure } from '../../services/admin/erasure.ts'
 import { runAudit } from '../support/audit.ts'
 import { filesOfStores } from '../support/bytes.ts'
@@ -20,7 +20,7 @@ import { testStack } from '../support/stacks/stack.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 
 const { env, connected, state } = connectAll()
-const cache = connectRedis(env.REDIS_CACHE_URL ?? '')
+const cache = openRedis(env.REDIS_CACHE_URL ?? '')
 const folder = testStack().dataDir
 const { workspace, close } = openWorkspaceCommands(env)
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { runAudit } from '../support/audit.ts'
 import { filesOfStores } from '../support/bytes.ts'
 import { compactAtOnce } from '../support/kafka/compaction.ts'
@@ -14,7 +14,7 @@ import { stackEnv, testStack } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const folder = testStack().dataDir
-const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+const redis = openRedis(env.REDIS_STATE_URL ?? '')
 const { workspace, close } = openWorkspaceCommands(env)
 const receiver = await startReceiver()
 

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sampleTenantOf, tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { connectRedis, type RedisClient } from '../../services/runtime/platform/redis.ts'
+import type { RedisClient } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { breachesOf, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
@@ -10,7 +11,7 @@ let environment: Environment
 let redis: RedisClient
 beforeAll(async () => {
   environment = await startEnvironment()
-  redis = connectRedis(environment.env['REDIS_STATE_URL'] ?? '')
+  redis = openRedis(environment.env['REDIS_STATE_URL'] ?? '')
 })
 afterAll(async () => {
   redis.disconnect()

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { SERVICES } from '../../deploy/local/launcher/layout.ts'
 import { createClient, type Client, type JobStatusResource } from '../../services/client/client.ts'
 import { PAUSED_KEY } from '../../services/runtime/engine/pause.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { readRootKeyHolders } from '../../services/runtime/platform/root-key-holders.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { mixedPhones } from '../bench/jobs.ts'
@@ -103,7 +103,7 @@ describe('one process that hosts every stage and the page', () => {
   })
 
   it('publishes the root keys that it has under its name', async () => {
-    const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
+    const redis = openRedis(env['REDIS_STATE_URL'] ?? '')
     try {
       await eventually(async () =>
         expect((await readRootKeyHolders(redis)).map(holder => holder.process)).toContain('all-1'))
@@ -113,7 +113,7 @@ describe('one process that hosts every stage and the page', () => {
   })
 
   it('pauses one stage and goes on with the others', async () => {
-    const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
+    const redis = openRedis(env['REDIS_STATE_URL'] ?? '')
     try {
       await redis.hset(PAUSED_KEY, 'verify', '{}')
       const pausedOf = (stage: string) => sumOf(services.list(), 'stage_paused', { stage })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import type { PolicyChange } from '../../services/accounts/organizations.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { startRedisServer, type RedisServer } from '../support/redis/server.ts'
@@ -20,16 +20,16 @@ let environment: Environment
 let startCache: () => Promise<RedisServer>
 /** Of `ingest` alone, so that it can end. */
 let cache: RedisServer
-let redis: ReturnType<typeof connectRedis>
-let cached: ReturnType<typeof connectRedis>
+let redis: ReturnType<typeof openRedis>
+let cached: ReturnType<typeof openRedis>
 beforeAll(async () => {
   const port = String(await freePort())
   startCache = () => startRedisServer(['--port', port, '--bind', '127.0.0.1'])
   cache = await startCache()
   const own = { REDIS_CACHE_URL: `redis://127.0.0.1:${port}` }
   environment = await startEnvironment({ ...LONG_WINDOWS, ...own }, { stages: ['ingest'] })
-  redis = connectRedis(environment.env.REDIS_STATE_URL ?? '')
-  cached = connectRedis(own.REDIS_CACHE_URL)
+  redis = openRedis(environment.env.REDIS_STATE_URL ?? '')
+  cached = openRedis(own.REDIS_CACHE_URL)
 })
 afterAll(async () => {
   for (const connection of [redis, cached]) connection?.disconnect()

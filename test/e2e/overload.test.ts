@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { bindingOf } from '../support/idempotency.ts'
 import { createRichDemo } from '../support/page/rich-demo.ts'
@@ -96,7 +96,7 @@ describe('a lane without a consumer', () => {
       expect(await metricsOf(instance)).toContain('preflight_refusals_total{lane="bulk"} 1')
       expect(await metricsOf(instance)).toContain('preflight_overloaded{lane="small"} 0')
     }
-    const state = connectRedis(env.REDIS_STATE_URL ?? '')
+    const state = openRedis(env.REDIS_STATE_URL ?? '')
     expect(await bindingOf(state, tenant, idempotencyKey)).toBeUndefined()
     state.disconnect()
     // All that came while those before them still waited.

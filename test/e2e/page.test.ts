@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { STAGES } from '../../services/topology.ts'
 import { openBrowser } from '../support/page/browser.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
@@ -565,7 +565,7 @@ describe('the sign-out', () => {
     const viewer = await newContext()
     const at = await viewer.newPage()
     await signInAsCustomer(at)
-    const redis = connectRedis(environment.env.REDIS_STATE_URL ?? '')
+    const redis = openRedis(environment.env.REDIS_STATE_URL ?? '')
     const id = (await viewer.cookies()).find(({ name }) => name === 'session')?.value ?? ''
     const key = `page:session:${createHash('sha256').update(id).digest('hex')}`
     expect(await redis.pttl(key)).toBeGreaterThan(3_500_000)

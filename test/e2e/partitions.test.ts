@@ -4,7 +4,7 @@ import { createClient } from '../../services/client/client.ts'
 import { PAUSED_KEY } from '../../services/runtime/engine/pause.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import { LANES } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/jobs.ts'
@@ -23,7 +23,7 @@ const TOPICS = topicsOf('rows.submitted', 'rows.normalized', 'rows.completed')
 /** A job of several chunks, and one of the lane for small jobs. */
 const ROWS = [5_000, 20]
 
-const redis = connectRedis(stackEnv()['REDIS_STATE_URL'] ?? '')
+const redis = openRedis(stackEnv()['REDIS_STATE_URL'] ?? '')
 let environment: Environment
 beforeAll(async () => {
   // New partitions are found after that time, and used after three times as long.

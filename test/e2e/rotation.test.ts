@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import type { KeyReport, RewrapReport } from '../../services/admin/key-rotation.ts'
 import { eventually } from '../support/eventually.ts'
@@ -47,7 +47,7 @@ function rotationOf (env: Settings) {
  * The version that wraps the data key of a job, and the id of the root key that wraps that version.
  */
 async function keysOfJob (
-  redis: ReturnType<typeof connectRedis>, orgId: string, job: string
+  redis: ReturnType<typeof openRedis>, orgId: string, job: string
 ): Promise<readonly [version: string, root: string]> {
   const wrapped = await redis.getBuffer(jobKeys(`${orgId}.live`, job).dataKey)
   const id = wrappingKeyId(splitJobKey(wrapped ?? Buffer.alloc(0)).results)
@@ -57,7 +57,7 @@ async function keysOfJob (
 }
 
 const env = stackEnv() as Settings
-const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
+const redis = openRedis(env['REDIS_STATE_URL'] ?? '')
 const { workspace, close } = openWorkspaceCommands(env)
 /** Every process gets new keys, and activates them in its own time; then the old ones go. */
 const { before, after, alone } = rotationOf(env)
@@ -221,7 +221,7 @@ describe('old root keys', () => {
     expect(fed.results).toHaveLength(contacts.length)
 
     // Once their copies for jobs under way have gone, too, the old records are misses, no worse.
-    const cache = connectRedis(env['REDIS_CACHE_URL'] ?? '')
+    const cache = openRedis(env['REDIS_CACHE_URL'] ?? '')
     const copies = await cache.keysBuffer(environment.cacheNames('2'))
     expect(await cache.del(...copies)).toBe(20)
     expect(await cache.keysBuffer(environment.cacheNames('1'))).toHaveLength(20)

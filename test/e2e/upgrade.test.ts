@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Client } from '../../services/client/client.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/jobs.ts'
@@ -219,7 +219,7 @@ describe('two releases side by side', () => {
     const estimate = await estimateOf()
     expect(estimate).toMatchObject({ status: 'completed', reason: null })
 
-    const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+    const redis = openRedis(env.REDIS_STATE_URL ?? '')
     const keys = organizationKeysKey(environment.orgId)
     const names = (await redis.hkeys(keys)).toSorted()
     await environment.services.setScale({ ledger: 0 })

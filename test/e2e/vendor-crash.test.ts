@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import {
@@ -33,7 +33,7 @@ it('a job buys nothing twice if verify is killed while a vendor has its rows', a
   const job = await environment.live.waitForEnd(id)
   expect([job.status, job.freshRecords]).toEqual(['completed', inputs.length])
   expect(vendors.purchases).toEqual([inputs])
-  const redis = connectRedis(environment.env.REDIS_STATE_URL ?? '')
+  const redis = openRedis(environment.env.REDIS_STATE_URL ?? '')
   const [key = ''] = await redis.keys(`submissions:*${id}*`)
   const values = Object.values(await redis.hgetallBuffer(key)).map(String).join()
   redis.disconnect()

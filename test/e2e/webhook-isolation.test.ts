@@ -3,7 +3,7 @@ import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { createDeliveryHistory, type Attempt } from '../../services/webhooks/delivery-history.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { startOddReceivers } from '../support/webhooks/odd-receivers.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
@@ -23,7 +23,7 @@ const HEALTHY = 12
 const QUICK_SLOTS = 30
 
 const env = stackEnv()
-const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+const redis = openRedis(env.REDIS_STATE_URL ?? '')
 const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
 const history = createDeliveryHistory(clickhouse, recordMacOf(env))
 

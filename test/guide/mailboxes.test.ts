@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { describedEgresses } from '../../services/verify/mailboxes/egress.ts'
-import { OWNER_POLICIES } from '../../services/verify/mailboxes/policies.ts'
+import { ownerPolicies } from '../support/mail/owner-policies.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 
 const guide = readFileSync(new URL('../../deploy/docs/mailboxes.md', import.meta.url), 'utf8')
@@ -13,14 +13,14 @@ it('the egresses of the guide are a valid setting, of owners that exist', () => 
   const config = loadConfig(verifyConfig, { ...STAGE_ENVIRONMENT, SMTP_EGRESS: example })
   const all = describedEgresses(config)
   expect(all.map(({ name }) => name)).toEqual(['fra-1', 'fra-2', 'nyc-1', 'sin-1'])
-  const known = OWNER_POLICIES.map(({ owner }) => owner)
-  expect(all.flatMap(({ owners = [] }) => owners).filter(it => !known.includes(it))).toEqual([])
+  const owners = ownerPolicies().map(({ owner }) => owner)
+  expect(all.flatMap(({ owners: named = [] }) => named).filter(it => !owners.includes(it))).toEqual([])
 })
 
 it('the limits of owners in the guide are those of the policies', () => {
   const rows = [...guide.matchAll(/^(\| `[a-z][\w.-]*` \| \d+ .*?) \|[^|]*\|$/gm)]
     .map(([, cells = '']) => cells)
-  expect(rows).toEqual(OWNER_POLICIES.map(policy => {
+  expect(rows).toEqual(ownerPolicies().map(policy => {
     const { first, least, most } = policy.recipientsAMinute
     return `| \`${policy.owner}\` | ${policy.sessions} | ${policy.sessionsAMinute} | ` +
       `${first}, ${least}, ${most} | ${policy.recipientsASession}`

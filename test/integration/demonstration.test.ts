@@ -4,7 +4,7 @@ import { prepareStack } from '../../deploy/local/launcher/prepare.ts'
 import { demoFile, readJson } from '../../deploy/local/launcher/state.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { newFolder } from '../support/folder.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
@@ -13,7 +13,7 @@ const folder = newFolder('demonstration-')
 const lines: string[] = []
 const prepare = (changed: Readonly<Record<string, string>> = {}) =>
   prepareStack({ ...env, ...changed }, folder, line => { lines.push(line) })
-const redis = connectRedis(env['REDIS_STATE_URL']!)
+const redis = openRedis(env['REDIS_STATE_URL']!)
 afterAll(() => {
   redis.disconnect()
   rmSync(folder, { recursive: true })

@@ -6,7 +6,7 @@ import { LIMITS_RIGHTS } from '../../deploy/local/access.ts'
 import { freePort } from '../../deploy/local/ports.ts'
 import { RequestLimiter } from '../../services/ingest/limits/limiter.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { startRedisServer } from '../support/redis/server.ts'
 import { newFolder } from '../support/folder.ts'
@@ -17,7 +17,7 @@ const start = () => startRedisServer(['--unixsocket', path])
 let server = await start()
 const connections: Redis[] = []
 const connect = () => {
-  const connection = connectRedis(path)
+  const connection = openRedis(path)
   connections.push(connection)
   return connection
 }
@@ -112,7 +112,7 @@ describe('the user of ingest at the cache Redis', () => {
       '--port', port, '--bind', '127.0.0.1',
       '--user', 'ingest', 'on', '>secret', ...LIMITS_RIGHTS.split(' '),
     ])
-    const redis = connectRedis(`redis://ingest:secret@127.0.0.1:${port}`)
+    const redis = openRedis(`redis://ingest:secret@127.0.0.1:${port}`)
     onTestFinished(async () => {
       redis.disconnect()
       await own.stop()

@@ -3,14 +3,14 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { startAlone, type RunningServices } from '../support/stacks/services.ts'
 import { testStack } from '../support/stacks/stack.ts'
 import { parseCsv } from '../support/stacks/environment.ts'
 
 const { env, servicesDir } = testStack()
-const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+const redis = openRedis(env.REDIS_STATE_URL ?? '')
 /** They hand rows out, to which nothing happens then. */
 const EARLY = ['ingest', 'normalize', 'lookup', 'ledger']
 const start = (stages: readonly string[]) => startAlone({ env, stages, servicesDir })

@@ -5,7 +5,7 @@ import { createClient, type Client } from '../../services/client/client.ts'
 import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
 import { fetchSamples } from '../../services/runtime/platform/metrics-reader.ts'
 import { createPauses } from '../../services/admin/pause.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { runJob } from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
@@ -15,7 +15,7 @@ import { testStack } from '../support/stacks/stack.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 
 const { env, servicesDir } = testStack()
-const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+const redis = openRedis(env.REDIS_STATE_URL ?? '')
 const { workspace, close } = openWorkspaceCommands(env)
 const request = { service: 'phone-validation', inputs: ['+12127365001', 'nonsense'] } as const
 

@@ -10,7 +10,7 @@ import { moneyKeys, TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { PAUSED_KEY } from '../../services/runtime/engine/pause.ts'
 import { homeOf } from '../../services/runtime/platform/cells.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { PAUSABLE_STAGES } from '../../services/topology.ts'
 import type { Context } from '../../services/admin/command-line.ts'
 import { withDeadLetters } from '../../services/admin/dead/letters.ts'
@@ -26,8 +26,8 @@ import { keepUnlocked, MARK_COMPARED_LUA } from '../support/redis/unlock.ts'
 const port = await freePort()
 const url = `redis://127.0.0.1:${port}`
 const server = await startRedisServer(['--port', String(port)])
-const connections = Array.from({ length: 3 }, () => connectRedis(url))
-const [redis] = connections as [ReturnType<typeof connectRedis>]
+const connections = Array.from({ length: 3 }, () => openRedis(url))
+const [redis] = connections as [ReturnType<typeof openRedis>]
 await keepUnlocked(connections[1]!, connections[2]!)
 afterAll(async () => {
   connections.forEach(connection => connection.disconnect())

@@ -3,7 +3,7 @@ import { createAdminClient } from '../../services/runtime/kafka/connection.ts'
 import { watchStores } from '../../services/ledger/meters.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { watchRedis } from '../../services/runtime/platform/redis-meters.ts'
-import { connectRedisOrCluster } from '../../services/runtime/platform/redis.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
 import { startRedisCluster } from '../support/redis/cluster.ts'
@@ -34,7 +34,7 @@ async function storesOf (): Promise<ReadonlyMap<string, number>> {
 
 it('metrics show memory and persistence of both Redis', async () => {
   const metrics = createMetrics()
-  const cache = await connectRedisOrCluster(env.REDIS_CACHE_URL ?? '')
+  const cache = await connectRedis(env.REDIS_CACHE_URL ?? '')
   // A file that was just made is empty.
   await state.multi().set(TABLE, '').del(TABLE).exec()
   watchRedis({ store: 'cache', redis: cache, metrics, log })

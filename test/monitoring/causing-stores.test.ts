@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { causing, WITHIN_MS } from '../support/deploy/causing.ts'
 import { whileFrozen } from '../support/stacks/processes.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
-const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+const redis = openRedis(env.REDIS_STATE_URL ?? '')
 const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
 const { parts, untilFiring, untilOver, partOf } = causing()
 /** Of a table and of a key. */

@@ -6,7 +6,7 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createKafkaBus } from '../../services/runtime/kafka/kafka-bus.ts'
 import type { MessageMac } from '../../services/runtime/kafka/message-mac.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { causing, WITHIN_MS } from '../support/deploy/causing.ts'
 import { openDeadCommands } from '../support/dead.ts'
 import { newFolder } from '../support/folder.ts'
@@ -19,7 +19,7 @@ import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')
-const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+const redis = openRedis(env.REDIS_STATE_URL ?? '')
 const commands = openWorkspaceCommands(env)
 const letters = openDeadCommands(env)
 const lists = newFolder('lists-')

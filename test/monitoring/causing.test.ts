@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
 import { createAccessLog } from '../../services/accounts/access-log/access-log.ts'
 import { SCOPES } from '../../services/accounts/api-keys.ts'
-import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
 import { createPauses } from '../../services/admin/pause.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
@@ -14,7 +14,7 @@ import { openWorkspaceCommands } from '../support/workspace.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
-const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+const redis = openRedis(env.REDIS_STATE_URL ?? '')
 const commands = openWorkspaceCommands(env)
 const { parts, untilFiring, untilOver, query, job, serviceOf, partOf } = causing()
 

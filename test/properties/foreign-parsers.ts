@@ -7,7 +7,6 @@ import { openInput } from '../../services/client/files.ts'
 import { readCsv, type CsvReadOptions } from '../../services/ingest/file/read-csv.ts'
 import { findNationalNumbers } from '../../services/ingest/file/guess-country.ts'
 import { previewFile } from '../../services/ingest/file/preview-file.ts'
-import { readFileOptions, readForm } from '../../services/ingest/file/read-form.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/negotiation.ts'
 import { inspectJson } from '../../services/runtime/platform/json-text.ts'
 import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/results/result-csv.ts'
@@ -19,6 +18,7 @@ import { SenderPolicies } from '../../services/verify/providers/sender-policies.
 import { spfPolicy } from '../../services/verify/mailboxes/spf.ts'
 import { ReplyReader } from '../../services/verify/mailboxes/replies.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
+import { parseUpload } from '../support/parse-upload.ts'
 import { workbookOf } from '../support/workbooks.ts'
 import { zipOf } from '../support/zip.ts'
 
@@ -214,12 +214,13 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
   {
     name: 'a form',
     parse: async bytes =>
-      await readForm(bytes, `multipart/form-data; boundary=${BOUNDARY}`, noPause),
+      await parseUpload(`multipart/form-data; boundary=${BOUNDARY}`, bytes),
     shapes: FORM_SHAPES,
   },
   {
     name: 'the options of a file',
-    parse: bytes => readFileOptions([...new URLSearchParams(bytes.toString())]),
+    parse: async bytes => await parseUpload('text/csv', Buffer.from('+12127365000'),
+      { query: bytes.toString(), takesFile: 'contacts' }),
     shapes: {
       'one option': fill('column=1&'),
       'many options': fill('&a'),

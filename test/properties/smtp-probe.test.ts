@@ -4,7 +4,7 @@ import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { factoriesOf } from '../../services/verify/main.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'
-import { createConnect } from '../../services/verify/mailboxes/egress.ts'
+import { createEgress } from '../../services/verify/mailboxes/egress.ts'
 import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { startMailServers, type MailServer } from '../support/mail/mail-servers.ts'
@@ -422,7 +422,8 @@ describe('connections to mail servers', () => {
     const { provider, mail } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } })
     const proxy = await startProxy('socks5', () => mail.portOf('mx.mail.org'))
     stops.push(proxy.stop)
-    const connect = createConnect({ port: 25, timeoutMs: 120_000, proxy: proxy.address })
+    const { connect } = createEgress({ name: 'test', helo: 'a.org', proxy: proxy.address },
+      { port: 25, timeoutMs: 120_000 })
     const answers = await provider({ connect }).check(...request(['jane@mail.org']))
     expect(said(answers)).toEqual(['valid deliverable'])
     expect(proxy.requests).toEqual(['93.184.200.1:25'])

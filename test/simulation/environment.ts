@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { OUTCOMES_CHANNEL } from '../../services/jobs/redis-keys.ts'
-import { resetScheduler } from '../../services/runtime/platform/event-loop.ts'
+import { eventLoop } from '../../services/runtime/platform/event-loop.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 import { openChannels, type Channels } from './channels.ts'
 import { Loop, type Question, type Timer } from './loop.ts'
@@ -42,7 +42,7 @@ export async function openEnvironment (sockets: Sockets): Promise<Environment> {
   return {
     run: async (seed, action) => {
       begin(servers)
-      resetScheduler()
+      eventLoop.clear()
       return await loop.run(seed, action)
     },
     connect: connector(servers, loop.ask),

@@ -1,6 +1,7 @@
 import { createApiKeys, SCOPES, type Scope } from '../../services/accounts/api-keys.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { connectRedis, type RedisClient } from '../../services/runtime/platform/redis.ts'
+import type { RedisClient } from '../../services/runtime/platform/redis.ts'
+import { openRedis } from './redis/open-redis.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { addOrganization } from '../../services/admin/organizations.ts'
@@ -10,7 +11,7 @@ type Wish = { readonly availableMicros: number, readonly scopes?: readonly Scope
 
 /** The live wallet of an organization, read by a connection of its own. */
 export async function balanceOf (env: Env, orgId: string) {
-  const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+  const redis = openRedis(env.REDIS_STATE_URL ?? '')
   try {
     return await createWallet(redis).balance(tenantOf(orgId, 'live'))
   } finally {

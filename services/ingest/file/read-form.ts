@@ -3,7 +3,7 @@ import { Busboy, type BusboyEvents, type BusboyInstance } from '@fastify/busboy'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type ApiError, ApiException, SHOWN_CHARACTERS } from '../errors.ts'
 import { detachBuffer } from '../../runtime/platform/detach-buffer.ts'
-import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import { SMALL_BODY_BYTES } from '../../runtime/platform/body-guard.ts'
 import { type CsvFile, type CsvReadOptions, readCsv } from './read-csv.ts'
 import { readListFile } from './read-list.ts'
@@ -29,7 +29,7 @@ const SLICE_BYTES = 16_384
  * in slices, awaits `pause` before each, and stops at the first violation.
  * @throws ApiException if it is damaged or cut, has no file or two, or too many or too long fields.
  */
-export async function readForm (
+async function readForm (
   body: Buffer, contentType: string, pause: () => Promise<void>
 ): Promise<FileForm> {
   const files: Buffer[][] = []
@@ -185,7 +185,7 @@ type Pause = () => Promise<void>
 /** Waits for the next slot of the event loop, shared fairly with other tenants. */
 function pausesOf ({ caller }: FastifyRequest, body: Buffer): Pause {
   const lane = body.length <= SMALL_BODY_BYTES ? 'small' : 'bulk'
-  return () => yieldToEventLoop(lane, caller?.tenant)
+  return () => eventLoop.yield(lane, caller?.tenant)
 }
 
 /** A file that is read by its route. */
@@ -246,7 +246,7 @@ const BOOLEANS: ReadonlyMap<string, boolean> = new Map([['true', true], ['false'
  * Reads the options of a file. An empty value counts as left out, as forms send one for each field.
  * @throws ApiException for an option that is unknown, sent twice or not valid.
  */
-export function readFileOptions (
+function readFileOptions (
   entries: OptionEntries, use: FileUse = 'contacts'
 ): FileRequest {
   const allowed = NAMES[use]

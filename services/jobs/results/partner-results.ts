@@ -1,7 +1,7 @@
 import { resultIdOf, sealResult, type FeedCells } from '../../../schemas/feeds/seal.ts'
 import type { Bus, OutgoingMessage, Producer } from '../../runtime/kafka/bus.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
-import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import { topicName } from '../../runtime/platform/topics.ts'
 import { rowChecksOf } from './columns.ts'
 
@@ -71,7 +71,7 @@ function createPartnerResults ({ codec, producerOf }: Deps): PartnerResults {
         // Awaited below, all together.
         sent.catch(() => {})
         sending.push(sent)
-        await yieldToEventLoop('bulk', of.partner)
+        await eventLoop.yield('bulk', of.partner)
       }
       await Promise.all(sending)
     },

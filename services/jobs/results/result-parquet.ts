@@ -1,5 +1,5 @@
 import { ByteWriter, ParquetWriter, type ColumnSource } from 'hyparquet-writer'
-import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import type { ResultTable, ResultColumn } from './result-table.ts'
 import type { Rows } from './results.ts'
 
@@ -43,7 +43,7 @@ export async function * parquetPieces (
       for (const [at, column] of columns.entries()) values[at]?.push(valueOf(column, cells[at]))
       count += 1
       if (count < GROUP_ROWS) continue
-      await yieldToEventLoop('bulk', tenant)
+      await eventLoop.yield('bulk', tenant)
       yield await write()
     }
   }

@@ -2,7 +2,7 @@ import { PassThrough, Readable } from 'node:stream'
 import { ZipFile } from 'yazl'
 import type { JobBody } from '../../../schemas/api/job.ts'
 import { usdOf } from '../../money/usd.ts'
-import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import type { ResultTable } from './result-table.ts'
 import type { Rows } from './results.ts'
 
@@ -75,7 +75,7 @@ async function * sheetPieces (
       if (text.length < PIECE_CHARACTERS) continue
       yield text
       text = ''
-      await yieldToEventLoop('bulk', tenant)
+      await eventLoop.yield('bulk', tenant)
     }
   }
   const range = `A1:${letters.at(-1)}${row}`

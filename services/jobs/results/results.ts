@@ -1,5 +1,5 @@
 import type { Job, ManifestEntry } from '../job.ts'
-import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import { type StoredBlock, withInlineResults } from './result-blocks.ts'
 import { rowFieldsOf } from './columns.ts'
 import { createCsv, csvHeader, type CsvOptions } from './result-csv.ts'
@@ -93,7 +93,7 @@ export function createResults (deps: ReadingDeps): Results {
           const { lines, nextRow } = csvOf(chunk, row)
           if (lines.length > 0) yield lines
           // Further pieces of a chunk are made only for many columns.
-          if (nextRow < chunk.merged.rows) await yieldToEventLoop('bulk', job.tenant)
+          if (nextRow < chunk.merged.rows) await eventLoop.yield('bulk', job.tenant)
           row = nextRow
         }
       }

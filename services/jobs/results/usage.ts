@@ -2,7 +2,7 @@ import type { UsageGroup } from '../../../schemas/api/usage.ts'
 import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import type { Job } from '../job.ts'
 import { verdictsBody } from '../job-view.ts'
-import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import type { Archive } from './archive.ts'
 
 type GroupName = 'day' | 'service' | 'key'
@@ -39,7 +39,7 @@ export async function readUsage (
   const groups = new Map<string, UsageGroup>()
   for await (const job of archive.createdBetween(tenant, options)) {
     if (total.jobs === maxJobs) return { kind: 'too_many', maxJobs }
-    if (total.jobs % JOBS_PER_SLOT === 0) await yieldToEventLoop('bulk', tenant)
+    if (total.jobs % JOBS_PER_SLOT === 0) await eventLoop.yield('bulk', tenant)
     const name = nameOf(job, options.groupBy)
     const key = JSON.stringify(Object.values(name))
     const group = groups.get(key) ?? { ...name, ...noCounts() }

@@ -10,7 +10,7 @@ import {
 } from '../crypto/mac.ts'
 import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
 import {
-  connectRedisOrCluster, logAccessErrors, redisClock, type RedisClient, type RedisClock,
+  connectRedis, logAccessErrors, redisClock, type RedisClient, type RedisClock,
 } from '../platform/redis.ts'
 import { publishRootKeyIds } from '../platform/root-key-holders.ts'
 import { type Codec, createCodec, registrySource } from '../kafka/registry.ts'
@@ -101,7 +101,7 @@ async function openGate (
   { REDIS_STATE_URL }: DepsConfig['gate'], context: ServiceContext
 ): Promise<Gate> {
   const redis = await shared(context, 'gates', async ({ onStop }) => {
-    const connection = await connectRedisOrCluster(REDIS_STATE_URL)
+    const connection = await connectRedis(REDIS_STATE_URL)
     onStop(() => connection.disconnect())
     return connection
   })
@@ -135,14 +135,14 @@ const openers: Openers = {
   },
   codec: async ({ SCHEMA_REGISTRY_URL }) => createCodec(registrySource(SCHEMA_REGISTRY_URL)),
   state: async (settings, { onStop, log }) => {
-    const redis = await connectRedisOrCluster(settings.REDIS_STATE_URL)
+    const redis = await connectRedis(settings.REDIS_STATE_URL)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
     publishRootKeyIds(redis, { process: settings.INSTANCE, settings, onStop })
     return redis
   },
   cache: async ({ REDIS_CACHE_URL }, { onStop, log }) => {
-    const cache = await connectRedisOrCluster(REDIS_CACHE_URL)
+    const cache = await connectRedis(REDIS_CACHE_URL)
     logAccessErrors(cache, 'REDIS_CACHE_URL', refusal => log.error(refusal))
     onStop(() => cache.disconnect())
     return cache
@@ -155,7 +155,7 @@ const openers: Openers = {
   recordMac: async (config, { log, metrics }) =>
     createRecordMac(config, reportForgedRecords({ log, metrics })),
   clock: async ({ REDIS_STATE_URL }, { onStop, log, metrics }) => {
-    const redis = await connectRedisOrCluster(REDIS_STATE_URL)
+    const redis = await connectRedis(REDIS_STATE_URL)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
     const onRetry = (error: unknown) =>
@@ -167,7 +167,7 @@ const openers: Openers = {
   },
   gate: openGate,
   attempts: async ({ REDIS_STATE_URL }, { onStop, log, hasFailed = () => false }) => {
-    const redis = await connectRedisOrCluster(REDIS_STATE_URL)
+    const redis = await connectRedis(REDIS_STATE_URL)
     onStop(() => redis.disconnect())
     const keyOf = (partition: string) => `attempts:${partition}`
     return createAttempts({

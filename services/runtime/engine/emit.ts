@@ -1,7 +1,7 @@
 import type { Lane } from '../../topology.ts'
 import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
 import { isTracing, traceHeaders } from '../platform/tracing.ts'
-import { yieldToEventLoop } from '../platform/event-loop.ts'
+import { eventLoop } from '../platform/event-loop.ts'
 import type { Emission, MessageCodec } from './stage.ts'
 
 /** Encoded messages by lane. Each lane has a producer, so that lanes do not block others. */
@@ -30,7 +30,7 @@ export function createEmitter (
     for (let from = 0; from < emissions.length; from += SEALED_AT_ONCE) {
       const some = emissions.slice(from, from + SEALED_AT_ONCE)
       const { lane = 'bulk', value } = some[0] ?? {}
-      if (from > 0 || lane === 'bulk') await yieldToEventLoop(lane, value?.tenant)
+      if (from > 0 || lane === 'bulk') await eventLoop.yield(lane, value?.tenant)
       const messages = await Promise.all(some.map(async emission => {
         const message = await messageCodec.encode(emission)
         const trace = isTracing() ? emission.trace ?? traceHeaders() : undefined

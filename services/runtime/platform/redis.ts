@@ -32,24 +32,30 @@ const SLOTS_REFRESH_MS = 10_000
 const CLOCK_REFRESH_MS = 10_000
 const CLOCK_SAMPLES = 3
 
+type Timeouts = Partial<typeof TIMEOUTS>
+
 /**
- * A connection that reconnects automatically, to one Redis (`redis://`, over TLS `rediss://`) or to
- * the current master of a Sentinel group:
- * `redis-sentinel://user:password@host:port,host:port/<group>`, `rediss-sentinel://`.
+ * A connection that reconnects automatically: to one Redis (`redis://`, over TLS `rediss://`), to
+ * the current master of a Sentinel group
+ * (`redis-sentinel://user:password@host:port,host:port/<group>`, `rediss-sentinel://`), or to a
+ * cluster (`redis-cluster://`, `rediss-cluster://`, then `user:password@` and some of its nodes).
  * Sentinels and servers have the same user and password. A command fails after one reconnection or
- * five seconds, so the caller decides whether to retry.
- * @throws TypeError for the URL of a cluster, or of sentinels without a group.
+ * five seconds, so the caller decides whether to retry. In a cluster it may only use keys of one
+ * slot, is redirected and retried while slots move, and fails at once while no node responds; the
+ * promise resolves once the cluster is connected, or after five seconds.
+ * @throws TypeError for the URL of sentinels without a group.
  */
-export function connectRedis (url: string, options: RedisOptions = {}): Redis {
+export async function connectRedis (url: string, options: Timeouts = {}): Promise<RedisClient> {
+  const timeouts = { ...TIMEOUTS, ...options }
+  const address = parseHosts(url)
+  if (address?.kind === 'cluster') return await connectCluster(address, timeouts)
   const settings = {
     maxRetriesPerRequest: 1,
-    ...TIMEOUTS,
+    ...timeouts,
     retryStrategy: reconnectDelayMs,
     // A former master that returns as a replica refuses writes until the client reconnects.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
-    ...options,
   }
-  const address = parseHosts(url)
   const redis = address === undefined
     ? new Redis(url, settings)
     : new Redis({ ...sentinelOptions(address), ...settings })
@@ -58,10 +64,10 @@ export function connectRedis (url: string, options: RedisOptions = {}): Redis {
   return redis
 }
 
-function sentinelOptions ({ kind, nodes, group, access }: HostList): RedisOptions {
-  if (kind !== 'sentinel' || group === undefined) {
-    throw new TypeError(`redis-${kind}:// without a group is not a URL of one Redis: use ` +
-      'redis://host:port or redis-sentinel://host:port,host:port/<group>')
+function sentinelOptions ({ nodes, group, access }: HostList): RedisOptions {
+  if (group === undefined) {
+    throw new TypeError('redis-sentinel:// without a group is not a URL of one Redis: use ' +
+      'redis-sentinel://host:port,host:port/<group>')
   }
   const { username, password, tls } = access
   return {
@@ -146,28 +152,13 @@ function parseHosts (url: string): HostList | undefined {
 }
 
 /**
- * A connection as of `connectRedis`, or to a cluster: `redis-cluster://` or, over TLS,
- * `rediss-cluster://`, then `user:password@` and some of its nodes, joined by commas. A command
- * may only use keys of one slot. It is redirected and retried while slots move or a server fails,
- * for at most five seconds; while no node responds, commands fail at once. Resolves once the
- * cluster is connected, or after five seconds.
- */
-export async function connectRedisOrCluster (
-  url: string, options: Pick<RedisOptions, 'commandTimeout' | 'connectTimeout'> = {}
-): Promise<RedisClient> {
-  const address = parseHosts(url)
-  if (address?.kind !== 'cluster') return connectRedis(url, options)
-  return await connectCluster(address, { ...TIMEOUTS, ...options })
-}
-
-/**
  * The connection of a setting for a command, whose user gets the errors: they name the setting and
  * its address.
  */
 export async function connectCommandRedis<Name extends 'REDIS_STATE_URL' | 'REDIS_CACHE_URL'> (
   setting: Name, { [setting]: url }: Readonly<Record<Name, string>>
 ): Promise<RedisClient> {
-  const redis = await connectRedisOrCluster(url, { commandTimeout: ONE_TRY_TIMEOUT_MS })
+  const redis = await connectRedis(url, { commandTimeout: ONE_TRY_TIMEOUT_MS })
   const store = storeText(setting, url)
   const clients: readonly Pick<Cluster, 'sendCommand'>[] =
     redis instanceof Cluster ? [redis, ...redis.nodes()] : [redis]

@@ -65,7 +65,7 @@ function parseProxy (text: string): Proxy | undefined {
 }
 
 /** Connects to mail servers, directly or by a proxy, and only by address: names can change. */
-export function createConnect ({ port, timeoutMs, proxy: text, from }: ConnectOptions): Connect {
+function createConnect ({ port, timeoutMs, proxy: text, from }: ConnectOptions): Connect {
   const proxy = text === undefined || text === '' ? undefined : parseProxy(text)
   return async (address, signal) => {
     const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])

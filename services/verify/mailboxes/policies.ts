@@ -35,7 +35,7 @@ function mailOwner (name: string): MailOwner {
 }
 
 /** An owner moves to `truthful` when tests of real and of unknown names have shown that it is. */
-export const OWNER_POLICIES: readonly OwnerPolicy[] = [
+const OWNER_POLICIES: readonly OwnerPolicy[] = [
   {
     // 100 recipients a message; 421 4.7.28 for an "unusual rate" of an address without reputation.
     ...mailOwner('google'),
@@ -277,7 +277,7 @@ export function ownerLabel (owner: string): string {
  * The probable owner of a mail server: the last two labels of its name, or three if the second last
  * is as short as in `co.uk`. Different owners that count as one only share a limit.
  */
-export function ownerOf (host: string): string {
+function ownerOf (host: string): string {
   const labels = host.replace(/\.$/, '').split('.')
   const [country = '', second = ''] = labels.toReversed()
   return labels.slice(country.length === 2 && second.length <= 3 ? -3 : -2).join('.')

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { columnsOf } from '../../jobs/results/columns.ts'
-import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import type { CheckOptions, ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
 import { type HttpVendor, VENDOR_COLUMNS, vendorWordsOf } from './http-vendor.ts'
@@ -62,7 +62,7 @@ export async function readAnswers (
   const read = verdictReader(vendor, { service, options })
   const verdicts = new Map<number, ProviderVerdict>()
   for (const [index, [key, entry]] of entries.entries()) {
-    if (index % SLICE_ENTRIES === SLICE_ENTRIES - 1) await yieldToEventLoop('bulk')
+    if (index % SLICE_ENTRIES === SLICE_ENTRIES - 1) await eventLoop.yield('bulk')
     const row = find(key, entry)
     if (row === undefined) continue
     const verdict = read(entry)

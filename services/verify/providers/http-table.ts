@@ -3,7 +3,7 @@ import { parse } from 'csv-parse'
 import { fromBufferPromise, type Entry, type ZipFile } from 'yauzl'
 import { isArchive } from '../../../schemas/files/csv-format.ts'
 import { readWorkbook } from '../../../schemas/files/workbook.ts'
-import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/event-loop.ts'
 
 /** What a table is read for; everything else in it is skipped, and bounded. */
 export type TableQuery = {
@@ -138,7 +138,7 @@ async function * checkLines (
   let bytes = 0
   let before = 0
   for await (const slice of slices) {
-    await yieldToEventLoop('bulk')
+    await eventLoop.yield('bulk')
     signal.throwIfAborted()
     let lines = 0
     for (const byte of slice) {
@@ -205,7 +205,7 @@ async function readSheet (
   await readWorkbook(bytes, {
     maxInflatedBytes: budget.left,
     pause: async () => {
-      await yieldToEventLoop('bulk')
+      await eventLoop.yield('bulk')
       signal.throwIfAborted()
     },
   }, ({ cells }) => {
@@ -223,7 +223,7 @@ async function * inflate (
     const bytes = chunk as Buffer
     budget.take(bytes.length)
     for await (const slice of slicesOf(bytes)) {
-      await yieldToEventLoop('bulk')
+      await eventLoop.yield('bulk')
       signal.throwIfAborted()
       yield slice
     }

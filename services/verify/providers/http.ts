@@ -6,7 +6,7 @@ import {
 } from '../provider.ts'
 import { OPTION_NAMES, optionDate, optionName } from '../../jobs/options.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
-import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import { readBody } from '../../runtime/platform/response-body.ts'
 import {
   at, failureIn, maxEntries, readAnswers, type Requested, tableColumns, textOf, wordFor,
@@ -299,7 +299,7 @@ async function readBytes (
 
 async function parseJson (bytes: Buffer | undefined): Promise<unknown> {
   if (bytes === undefined) return undefined
-  if (bytes.length > MAX_UNSCHEDULED_BYTES) await yieldToEventLoop('bulk')
+  if (bytes.length > MAX_UNSCHEDULED_BYTES) await eventLoop.yield('bulk')
   try {
     return isDeep(bytes) ? undefined : JSON.parse(bytes.toString('utf8')) as unknown
   } catch {

@@ -5,7 +5,7 @@ import { describePhone } from '../../phone/format.ts'
 import type { AssignedType } from '../../phone/library.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
 import type { ServiceSlug } from '../../topology.ts'
-import { type RangeData, type RangeLocation, UNKNOWN_PLACE } from './range-data.ts'
+import { type RangeData, splitPlace } from './range-data.ts'
 
 const LINE_TYPE_OF = {
   MOBILE: 'mobile',
@@ -57,7 +57,9 @@ export function createNumberingPlanProvider (ranges: RangeData): Provider {
 /** The range of an assigned number. */
 type Range = {
   readonly type: AssignedType
-  readonly place: RangeLocation
+  readonly callingCode: string
+  /** As the range data describe it, blank if unknown. */
+  readonly place: string
   readonly carrier: string
   readonly timezone: string
   /** ISO 3166-1 alpha-2; undefined for numbers of no country. */
@@ -70,7 +72,7 @@ const MAX_SHARED = 10_000
 /** Returns equal verdicts as one object, so that the cache serializes each only once. */
 function createSharedVerdicts () {
   const known = new Map<ServiceSlug, Map<string | undefined,
-    Map<AssignedType, Map<string, Map<string, Map<RangeLocation, ProviderVerdict>>>>>>()
+    Map<AssignedType, Map<string, Map<string, Map<string, ProviderVerdict>>>>>>()
   let verdicts = 0
   return (range: Range | undefined, service: ServiceSlug): ProviderVerdict => {
     if (range === undefined) return UNASSIGNED
@@ -110,7 +112,8 @@ const UNASSIGNED: ProviderVerdict = {
 function assignedVerdict (
   range: Range, service: ServiceSlug
 ): ProviderVerdict {
-  const { country, type, place, carrier, timezone } = range
+  const { country, callingCode, type, carrier, timezone } = range
+  const { region, locality } = splitPlace(range.place, callingCode)
   const isOfCarrier = service !== 'phone-validation'
   const holder = PORTABLE.has(country) ? 'caution' : 'passed'
   const evidence = packChecks({
@@ -122,8 +125,8 @@ function assignedVerdict (
   const confidence = confidenceOf(isOfCarrier ? 'carrier' : 'assigned_range', evidence)
   const fields: Record<string, string> = { line_type: LINE_TYPE_OF[type] }
   put(fields, 'carrier', carrier)
-  put(fields, 'region', place.region)
-  put(fields, 'locality', place.locality)
+  put(fields, 'region', region)
+  put(fields, 'locality', locality)
   put(fields, 'timezone', timezone)
   if (isOfCarrier) {
     codes ??= readCodes()
@@ -150,14 +153,14 @@ function rangeOf (e164: string, ranges: RangeData): Range | undefined {
     (isMobile && GEOGRAPHIC_MOBILE.has(callingCode))
   if (!isGeographic) {
     const timezone = ranges.timezoneOf(callingCode)
-    return { type, place: UNKNOWN_PLACE, carrier, timezone, country }
+    return { type, place: '', carrier, timezone, country, callingCode }
   }
   // Argentine mobile numbers have a 9 before the area code, which the place data omits.
   const hasToken = isMobile && callingCode === ARGENTINA &&
     national.startsWith(ARGENTINE_MOBILE_TOKEN)
   const place = ranges.placeOf(callingCode + (hasToken ? national.slice(1) : national))
   const timezone = ranges.timezoneOf(callingCode + national)
-  return { type, place, carrier, timezone, country }
+  return { type, place, carrier, timezone, country, callingCode }
 }
 
 function put (fields: Record<string, string>, column: string, value: string): void {

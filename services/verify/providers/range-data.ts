@@ -1,11 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { brotliDecompressSync } from 'node:zlib'
 
-/**
- * Where a number range is: its town and its state or province, blank if unknown. Ranges at equal
- * places share one object.
- */
-export type RangeLocation = { readonly region: string, readonly locality: string }
+/** Where a number range is: its town and its state or province, blank if unknown. */
+type RangeLocation = { readonly region: string, readonly locality: string }
 
 /** All numbers are digits with their calling code: an E.164 number without its plus. */
 export type RangeData = {
@@ -13,7 +10,8 @@ export type RangeData = {
   readonly release: RangeRelease
   /** The carrier that the range is assigned to, blank if not published. */
   carrierOf (digits: string): string
-  placeOf (digits: string): RangeLocation
+  /** The description of its place for `splitPlace`, blank if unknown. */
+  placeOf (digits: string): string
   /** IANA zone of a number or calling code, blank if there are several. */
   timezoneOf (digits: string): string
 }
@@ -29,13 +27,13 @@ type RangeRelease = {
  * so they are flattened: from `starts[n]` up to the next start, `prefixes[n]` is the longest
  * prefix, or -1 if there is none. A lookup is one binary search.
  */
-type PrefixTable<T> = {
+type PrefixTable = {
   readonly starts: Float64Array
   readonly prefixes: Int32Array
   /** By prefix: its number of digits, the prefix that contains it (-1 for none) and its value. */
   readonly digits: Uint8Array
   readonly parents: Int32Array
-  readonly values: readonly T[]
+  readonly values: readonly string[]
 }
 
 /** All prefixes are filled up to so many digits; with a 1 before, they fit exactly into a float. */
@@ -45,7 +43,6 @@ const TAB = '\t'.charCodeAt(0)
 const LINE_END = '\n'.charCodeAt(0)
 /** Written by `npm run phones`. */
 const FILE = new URL('range-data.br', import.meta.url)
-export const UNKNOWN_PLACE: RangeLocation = { region: '', locality: '' }
 const NORTH_AMERICA = '1'
 
 let loaded: RangeData | undefined
@@ -72,15 +69,15 @@ function readRangeData (file: Buffer): RangeData {
     const next = file.indexOf('\n= ', from)
     return file.subarray(from, next < 0 ? file.length : next + 1)
   }
-  const places = readTable(sectionOf('places'), createPlaces())
+  const places = readTable(sectionOf('places'), description => description)
   const carriers = readTable(sectionOf('carriers'), name => name)
   // A range over several zones, such as a whole country, says nothing about one contact.
   const zones = readTable(sectionOf('timezones'), names => names.includes('&') ? '' : names)
   return {
     release: JSON.parse(file.toString('utf8', 0, file.indexOf(LINE_END))) as RangeRelease,
-    carrierOf: digits => longestMatch(carriers, digits) ?? '',
-    placeOf: digits => longestMatch(places, digits) ?? UNKNOWN_PLACE,
-    timezoneOf: digits => longestMatch(zones, digits) ?? '',
+    carrierOf: digits => longestMatch(carriers, digits),
+    placeOf: digits => longestMatch(places, digits),
+    timezoneOf: digits => longestMatch(zones, digits),
   }
 }
 
@@ -102,42 +99,26 @@ export function splitPlace (description: string, callingCode: string): RangeLoca
   return { region: description.slice(comma + 2), locality }
 }
 
-/** The place of a description of ranges that begin with a prefix. */
-function createPlaces (): (description: string, prefix: string) => RangeLocation {
-  const nameOf = ({ region, locality }: RangeLocation) => `${region}\n${locality}`
-  const known = new Map([[nameOf(UNKNOWN_PLACE), UNKNOWN_PLACE]])
-  return (description, prefix) => {
-    const place = splitPlace(description, prefix.startsWith(NORTH_AMERICA) ? NORTH_AMERICA : '')
-    const found = known.get(nameOf(place)) ?? place
-    known.set(nameOf(found), found)
-    return found
-  }
-}
-
 /** Reads lines of a prefix, a tab and a name, in the order of the prefixes. */
-function readTable<T> (
-  lines: Buffer, read: (name: string, prefix: string) => T
-): PrefixTable<T> {
-  // Equal names share one value: there are ten times fewer names than prefixes. In North America
-  // they are split in another way.
-  const known = new Map<string, T>()
-  const valueOf = (name: string, prefix: string) => {
-    const key = `${prefix.startsWith(NORTH_AMERICA) ? NORTH_AMERICA : ''}\n${name}`
-    const value = known.get(key) ?? read(name, prefix)
-    known.set(key, value)
+function readTable (lines: Buffer, read: (name: string) => string): PrefixTable {
+  // Equal names share one value: there are ten times fewer names than prefixes.
+  const values = new Map<string, string>()
+  const valueOf = (name: string) => {
+    const value = values.get(name) ?? read(name)
+    values.set(name, value)
     return value
   }
   const ranges = new FlatRanges()
-  const values: T[] = []
+  const all: string[] = []
   for (let from = 0; from < lines.length;) {
     const tab = lines.indexOf(TAB, from)
     const end = lines.indexOf(LINE_END, from)
     const prefix = lines.toString('latin1', from, tab)
     ranges.add(prefix)
-    values.push(valueOf(lines.toString('utf8', tab + 1, end), prefix))
+    all.push(valueOf(lines.toString('utf8', tab + 1, end)))
     from = end + 1
   }
-  return { ...ranges.end(), values }
+  return { ...ranges.end(), values: all }
 }
 
 /**
@@ -176,7 +157,7 @@ class FlatRanges {
     this.#begin(start, number)
   }
 
-  end (): Omit<PrefixTable<never>, 'values'> {
+  end (): Omit<PrefixTable, 'values'> {
     this.#close(Infinity)
     return {
       starts: Float64Array.from(this.#starts),
@@ -201,8 +182,7 @@ class FlatRanges {
   }
 }
 
-function longestMatch<T> (table: PrefixTable<T> | undefined, number: string): T | undefined {
-  if (table === undefined) return undefined
+function longestMatch (table: PrefixTable, number: string): string {
   const { starts, prefixes, digits, parents, values } = table
   const wanted = startOf(number)
   let from = 0
@@ -215,7 +195,7 @@ function longestMatch<T> (table: PrefixTable<T> | undefined, number: string): T 
   // A short number is padded with zeros, which must not count as digits of a longer prefix.
   let prefix = prefixes[from - 1] ?? -1
   while (prefix >= 0 && (digits[prefix] ?? 0) > number.length) prefix = parents[prefix] ?? -1
-  return values[prefix]
+  return values[prefix] ?? ''
 }
 
 /**

@@ -9,7 +9,7 @@ import {
 import { createEmitter, type Emitter } from '../../../services/runtime/engine/emit.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { createMessageMac } from '../../../services/runtime/kafka/message-mac.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../../support/redis/open-redis.ts'
 import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
 import { laneOf, topicName } from '../../../services/runtime/platform/topics.ts'
 import { newOrganization } from '../../support/organizations.ts'
@@ -35,7 +35,7 @@ const config = defineConfig(pick(commonConfig, [
  */
 export async function connectSealedHop (env: Env, inputs: readonly string[]): Promise<Hop> {
   const settings = loadConfig(config, env)
-  const redis = connectRedis(settings.REDIS_STATE_URL)
+  const redis = openRedis(settings.REDIS_STATE_URL)
   const bus = createKafkaBus({
     brokers: settings.KAFKA_BROKERS,
     clientId: 'bench',

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { openPortBook } from '../../../deploy/local/ports.ts'
 import { redisPart } from '../../../deploy/local/redis.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../../support/redis/open-redis.ts'
 import { moneyKeys, LEADER_KEY } from '../../../services/money/redis-keys.ts'
 import { createPart, type Part } from '../../faults/part.ts'
 import { sumOf } from '../../support/metrics.ts'
@@ -80,7 +80,7 @@ type Environment = {
   readonly env: BenchStack['env']
   readonly redisProcess: Part
   readonly redisFolder: string
-  readonly redis: ReturnType<typeof connectRedis>
+  readonly redis: ReturnType<typeof openRedis>
   readonly jobs: RealJobs
   readonly journals: JournalGenerator
 }
@@ -240,7 +240,7 @@ async function withEnvironment<T> (
     dataDir, ports: openPortBook(dataDir), say: () => {}, role: 'state',
   })
   const env = { ...stackEnv, REDIS_STATE_URL: url }
-  const [redisProcess, redis] = [createPart(spec), connectRedis(url)]
+  const [redisProcess, redis] = [createPart(spec), openRedis(url)]
   const cleanups: (() => unknown)[] = [
     () => rmSync(dataDir, { recursive: true }), () => redisProcess.stop(),
   ]

@@ -3,7 +3,7 @@ import { newJobId } from '../../../services/jobs/job.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { createJobStore, type JobStore } from '../../../services/jobs/store.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../../support/redis/open-redis.ts'
 import { acceptRequest, blockOf } from '../../support/jobs.ts'
 import { keepUnlockedAt } from '../../support/redis/unlock.ts'
 import { TOP_UP, type BenchStack } from '../services.ts'
@@ -41,7 +41,7 @@ export async function measureState (
   if (pid === undefined) throw new Error('the state Redis is not a process of this machine')
   log(`state: ${MEASURED_MS / 1_000} s of one-row jobs against the state Redis alone`)
   const stopUnlocking = await keepUnlockedAt(url)
-  const redis = connectRedis(url)
+  const redis = openRedis(url)
   try {
     const tenants = Array.from({ length: TENANTS }, () => `org_${randomUUID()}.live`)
     const wallet = createWallet(redis)
@@ -68,7 +68,7 @@ export async function measureState (
   }
 }
 
-type Redis = ReturnType<typeof connectRedis>
+type Redis = ReturnType<typeof openRedis>
 
 /** Clients that run one job after another until the time is over; resolves to their number. */
 async function runJobs (

@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import { createClient, type Client } from '../../../services/client/client.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../../support/redis/open-redis.ts'
 import { startReceiver, type Receiver } from '../../support/webhooks/receiver.ts'
 import { startDnsServer, type DnsServer } from '../../support/mail/dns-server.ts'
 import { createOrganizationWith } from '../../support/organizations.ts'
@@ -14,8 +14,8 @@ type Running = {
   readonly strict: RunningServices
   readonly dns: DnsServer
   readonly canary: Receiver
-  readonly redis: ReturnType<typeof connectRedis>
-  readonly cache: ReturnType<typeof connectRedis>
+  readonly redis: ReturnType<typeof openRedis>
+  readonly cache: ReturnType<typeof openRedis>
 }
 
 const STRICT = {
@@ -64,8 +64,8 @@ export async function start (): Promise<void> {
       BODY_GRACE_MS: String(STRICT.bodyGraceMs),
     },
   })
-  const redis = connectRedis(environment.env.REDIS_STATE_URL ?? '')
-  const cache = connectRedis(environment.env.REDIS_CACHE_URL ?? '')
+  const redis = openRedis(environment.env.REDIS_STATE_URL ?? '')
+  const cache = openRedis(environment.env.REDIS_CACHE_URL ?? '')
   running = { environment, strict, dns, canary, redis, cache }
 }
 

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { tenantOf, type Mode } from '../../../services/accounts/tenant.ts'
 import { SCOPES } from '../../../services/accounts/api-keys.ts'
 import { createClient, type Client, type JobRequest } from '../../../services/client/client.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../../support/redis/open-redis.ts'
 import { withWorkspace, type WorkspaceDeps } from '../../../services/admin/deps.ts'
 import { newOrganization } from '../../support/organizations.ts'
 import { startReceiver } from '../../support/webhooks/receiver.ts'
@@ -32,7 +32,7 @@ type Running = {
   /** A second API process with a short wait for a preflight. */
   readonly impatient: RunningServices
   readonly vendor: Vendor
-  readonly redis: ReturnType<typeof connectRedis>
+  readonly redis: ReturnType<typeof openRedis>
 }
 
 let running: Running | undefined
@@ -65,7 +65,7 @@ export async function start (): Promise<void> {
     overrides: { ...settings, ACCEPT_WITHIN_MS: String(ACCEPT_WITHIN_MS) },
   })
   running = {
-    environment, impatient, vendor, redis: connectRedis(environment.env.REDIS_STATE_URL ?? ''),
+    environment, impatient, vendor, redis: openRedis(environment.env.REDIS_STATE_URL ?? ''),
   }
 }
 

@@ -1,4 +1,4 @@
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../../support/redis/open-redis.ts'
 import { startReceiver } from '../../support/webhooks/receiver.ts'
 import {
   startSecureEnvironment, type SecureEnvironment,
@@ -7,13 +7,13 @@ import {
 export const receiver = await startReceiver()
 
 let started: SecureEnvironment | undefined
-let state: ReturnType<typeof connectRedis> | undefined
+let state: ReturnType<typeof openRedis> | undefined
 
 export async function start (): Promise<void> {
   started = await startSecureEnvironment({
     WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true',
   })
-  state = connectRedis(String(started.env['REDIS_STATE_URL']))
+  state = openRedis(String(started.env['REDIS_STATE_URL']))
 }
 
 export async function stop (): Promise<void> {
@@ -22,7 +22,7 @@ export async function stop (): Promise<void> {
 }
 
 /** The stack, once it is started. */
-export function secure (): SecureEnvironment & { readonly redis: ReturnType<typeof connectRedis> } {
+export function secure (): SecureEnvironment & { readonly redis: ReturnType<typeof openRedis> } {
   if (started === undefined || state === undefined) throw new Error('the stack is not started')
   return { ...started, redis: state }
 }

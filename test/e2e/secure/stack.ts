@@ -4,7 +4,7 @@ import { Kafka, logLevel } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import { provision } from '../../../deploy/provision.ts'
 import { createClient } from '../../../services/client/client.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../../support/redis/open-redis.ts'
 import { STAGES } from '../../../services/topology.ts'
 import type { AuditReport } from '../../../services/admin/audit/report.ts'
 import { findings, formsOf } from '../../support/keys/canaries.ts'
@@ -52,7 +52,7 @@ describe('a stack with TLS and passwords everywhere', () => {
   it('keeps the limits of the interface in the cache Redis, of which it sees no more', async () => {
     const { env, stack } = secure()
     const [all, own] = [env, stack.envOf.ingest]
-      .map(it => connectRedis(String(it?.REDIS_CACHE_URL)))
+      .map(it => openRedis(String(it?.REDIS_CACHE_URL)))
     expect(await all?.keys('limit:*')).toContain(`limit:{${secure().demo.orgId}}:post`)
     await expect(own?.keys('*')).rejects.toThrow('NOPERM')
     for (const redis of [all, own]) redis?.disconnect()

@@ -5,7 +5,7 @@ import { provision } from '../../../deploy/provision.ts'
 import {
   COMMAND_TIMEOUT_MS, connectClickhouse,
 } from '../../../services/runtime/platform/clickhouse.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../../support/redis/open-redis.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
 import { withBrokers } from '../../../services/admin/deps.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
@@ -54,7 +54,7 @@ const redis: Loss = {
     'alone: top-ups of the last seconds, changes of accounts whose command warned of it',
   gone: [],
   lose: async (environment, tenant) => {
-    const state = connectRedis(environment.stack.env['REDIS_STATE_URL'] ?? '')
+    const state = openRedis(environment.stack.env['REDIS_STATE_URL'] ?? '')
     try {
       const outbox = createOutbox(state)
       await until('an empty outbox', async () => (await outbox.pending(tenant)).length === 0)

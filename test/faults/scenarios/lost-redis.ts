@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from '
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../../support/redis/open-redis.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
@@ -19,9 +19,9 @@ const filesOf = ({ environment }: Scene) => `${environment.stack.dataDir}/redis-
 
 /** Asks the state Redis again and again, past an outage, until the answer is what is waited for. */
 async function untilRedis<T> (
-  { environment }: Scene, read: (redis: ReturnType<typeof connectRedis>) => Promise<T | undefined>
+  { environment }: Scene, read: (redis: ReturnType<typeof openRedis>) => Promise<T | undefined>
 ): Promise<T | undefined> {
-  const redis = connectRedis(environment.stack.env['REDIS_STATE_URL'] ?? '')
+  const redis = openRedis(environment.stack.env['REDIS_STATE_URL'] ?? '')
   try {
     for (const giveUpAt = Date.now() + WITHIN_MS; Date.now() < giveUpAt;) {
       const found = await read(redis).catch(() => undefined)

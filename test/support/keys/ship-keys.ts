@@ -1,7 +1,7 @@
 import { shipAccounts } from '../../../services/accounts/account-topics.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../redis/open-redis.ts'
 import { sleep } from '../../../services/runtime/platform/retry.ts'
 import { messageMacOf } from './signed.ts'
 
@@ -14,7 +14,7 @@ const SHIP_EVERY_MS = 20
 export function keepShippingKeys (
   env: Readonly<Record<string, string | undefined>>
 ): () => Promise<void> {
-  const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+  const redis = openRedis(env.REDIS_STATE_URL ?? '')
   const bus = createKafkaBus({
     brokers: (env.KAFKA_BROKERS ?? '').split(','),
     clientId: 'test-keys',

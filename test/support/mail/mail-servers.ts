@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
-import { createConnect, type Connect } from '../../../services/verify/mailboxes/egress.ts'
+import { createEgress, type Connect } from '../../../services/verify/mailboxes/egress.ts'
 import type { Zone } from './dns-server.ts'
 
 /** The reply of a server to a recipient it refuses, such as `550 5.1.1 No such user`. */
@@ -56,9 +56,9 @@ export async function startMailServers (
     zones,
     heard,
     portOf: (host) => portAt(zones[host]?.a?.[0]),
-    connect: (address, signal) => createConnect({
+    connect: (address, signal) => createEgress({ name: 'test', helo: 'a.org' }, {
       port: portAt(address), timeoutMs: CONNECT_TIMEOUT_MS,
-    })('127.0.0.1', signal),
+    }).connect('127.0.0.1', signal),
     stop: async () => { await Promise.all(stops.map((stop) => stop())) },
   }
 }

@@ -1,6 +1,6 @@
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import type { Role } from '../../../services/accounts/people.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../redis/open-redis.ts'
 import { secretDigest, type Session } from '../../../services/accounts/sessions.ts'
 import { createOrganizationWith, newOrganization } from '../organizations.ts'
 import { reserveProvider } from './openid-provider.ts'
@@ -20,7 +20,7 @@ export async function startPeopleEnvironment () {
   const services = await startAlone({
     env, stages: ['ingest', 'page'], overrides: provider.settings, servicesDir,
   })
-  const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+  const redis = openRedis(env.REDIS_STATE_URL ?? '')
   const [people, apiKeys] = [peopleIn(env, redis), createApiKeys(redis)]
   const { orgId } = await createOrganizationWith(env, { availableMicros: 1_000_000 })
   let started: Awaited<ReturnType<typeof provider.start>> | undefined

@@ -6,7 +6,7 @@ import { redisPart } from '../../../deploy/local/redis.ts'
 import { provision } from '../../../deploy/provision.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { createClient, type Client, type ClientOptions } from '../../../services/client/client.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../redis/open-redis.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { createDemo, type Demo } from '../../../services/admin/demo.ts'
@@ -41,7 +41,7 @@ export type Recovering = {
   readonly demo: Demo
   /** A further organization. */
   readonly anotherDemo: () => Promise<Demo>
-  readonly redis: ReturnType<typeof connectRedis>
+  readonly redis: ReturnType<typeof openRedis>
   readonly client: (options?: Partial<ClientOptions>) => Client
   readonly tenant: string
   /** An empty folder that is removed at the end. */
@@ -71,7 +71,7 @@ export async function startRecovering (
       env, overrides: { ...OVERRIDES, ...settings }, stages, apart, servicesDir,
     })
     closing.push(services.stop)
-    const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
+    const redis = openRedis(env['REDIS_STATE_URL'] ?? '')
     closing.push(() => redis.disconnect())
     const demo = await createDemo(env)
     const tenant = tenantOf(demo.orgId, 'live')

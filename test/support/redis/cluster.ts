@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Cluster, Redis } from 'ioredis'
 import { freePort } from '../../../deploy/local/ports.ts'
-import { connectRedisOrCluster } from '../../../services/runtime/platform/redis.ts'
+import { connectRedis } from '../../../services/runtime/platform/redis.ts'
 import { retry } from '../../../services/runtime/platform/retry.ts'
 import { startRedisServer, type RedisServer } from './server.ts'
 import { newFolder } from '../folder.ts'
@@ -94,7 +94,7 @@ export async function startRedisCluster (
     loseNode: async () => { await killNode(ports.at(-1) ?? 0) },
     restartNode: async (port, change) => (await killNode(port))(change),
     connect: async account => {
-      const connected = await connectRedisOrCluster(addressFor(account))
+      const connected = await connectRedis(addressFor(account))
       if (!(connected instanceof Cluster)) throw new Error('the connection is to no cluster')
       opened.push(connected)
       return connected

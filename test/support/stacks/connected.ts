@@ -5,7 +5,7 @@ import { createJobKeys } from '../../../services/jobs/job-keys.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../redis/open-redis.ts'
 import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
 import { createJobKeyCopy } from '../../../services/jobs/job-key-copy.ts'
@@ -18,7 +18,7 @@ import { stackEnv } from './stack.ts'
 /** Everything a stage is connected to, on the suite's stack; closed along with the test file. */
 export function connectAll (env = stackEnv()) {
   const brokers = (env.KAFKA_BROKERS ?? '').split(',')
-  const state = connectRedis(env.REDIS_STATE_URL ?? '')
+  const state = openRedis(env.REDIS_STATE_URL ?? '')
   const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
   const bus = createKafkaBus({
     brokers, clientId: 'test', mac: messageMacOf(env), onFatal: () => {},

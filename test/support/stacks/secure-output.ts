@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import { connectDeps } from '../../../services/runtime/engine/connections.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
-import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { openRedis } from '../redis/open-redis.ts'
 import { eventually } from '../eventually.ts'
 
 export type StoreAddresses = {
@@ -54,7 +54,7 @@ export async function storeOutput (
 export async function withPassword (
   url: string, password: string, work: (allow: () => Promise<unknown>) => Promise<void>
 ): Promise<void> {
-  const redis = connectRedis(url)
+  const redis = openRedis(url)
   const { username } = new URL(url)
   try {
     await work(() => redis.call('ACL', 'SETUSER', username, `>${password}`))

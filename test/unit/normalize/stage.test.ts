@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Submitted } from '../../../schemas/types.ts'
-import { yieldToEventLoop } from '../../../services/runtime/platform/event-loop.ts'
+import { eventLoop } from '../../../services/runtime/platform/event-loop.ts'
 import { createNormalizeStage } from '../../../services/normalize/stage.ts'
 import { createTokenizer } from '../../../services/cache/tokens.ts'
 import { decideAll } from '../../support/decide-all.ts'
@@ -103,7 +103,7 @@ describe('normalize', () => {
     const inputs = Array.from({ length: 1_001 }, () => `${'"'.repeat(60)}@x.com`)
     const big = stage.decide([chunkOf(inputs, { service: 'email-validation' })], signal)
       .then(() => { ended.push('big') })
-    await yieldToEventLoop('bulk')
+    await eventLoop.yield('bulk')
     await stage.decide([chunkOf(['+12127365000'])], signal)
     ended.push('small')
     await big

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Failpoint } from '../../../services/runtime/platform/failpoint.ts'
+import type { Failpoint } from '../../../services/runtime/platform/failpoint-list.ts'
 import { createBatchEnvironment, follow } from '../../support/batch-stage.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
 import type { FakeMode } from '../../support/vendors/fake-vendor.ts'

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
 import { createLog, type Log } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
-import { BUILT_IN_PROVIDERS, VENDOR_PRESETS } from '../../../services/jobs/checks.ts'
+import { VENDOR_PRESETS } from '../../../services/jobs/checks.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { MailHosts } from '../../../services/verify/mailboxes/hosts.ts'
 import { factoriesOf, logDns, mailDomainsOf, verifyDeps } from '../../../services/verify/main.ts'
@@ -15,6 +15,8 @@ import { batchDescription } from '../../support/vendors/vendor.ts'
 
 const PROVIDERS_PAGE = readFileSync(
   new URL('../../../deploy/docs/providers.md', import.meta.url), 'utf8')
+
+const BUILT_IN_PROVIDERS = ['email-domain', 'numbering-plan', 'sandbox', 'smtp-probe'] as const
 
 const load = (more: Record<string, string>) =>
   loadConfig(verifyConfig, { ...STAGE_ENVIRONMENT, ...more })

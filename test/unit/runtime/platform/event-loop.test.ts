@@ -1,8 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { afterAll, describe, expect, it, vi } from 'vitest'
-import {
-  resetScheduler, yieldToEventLoop,
-} from '../../../../services/runtime/platform/event-loop.ts'
+import { eventLoop } from '../../../../services/runtime/platform/event-loop.ts'
 
 let nowMs = 0
 const clock = vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
@@ -13,7 +11,7 @@ function createTaker () {
   const given: string[] = []
   const take = async (name: string, count = 1, { lane = 'bulk', workMs = 0 }: Work = {}) => {
     await Promise.all(Array.from({ length: count }, async () => {
-      await yieldToEventLoop(lane, name)
+      await eventLoop.yield(lane, name)
       given.push(name)
       nowMs += workMs
     }))
@@ -59,9 +57,9 @@ describe('slots of the event loop', () => {
 
   it('are granted again after a reset', async () => {
     let isGiven = false
-    yieldToEventLoop('bulk').then(() => { isGiven = true }, () => {})
-    resetScheduler()
-    await yieldToEventLoop('bulk')
+    eventLoop.yield('bulk').then(() => { isGiven = true }, () => {})
+    eventLoop.clear()
+    await eventLoop.yield('bulk')
     await setImmediate()
     expect(isGiven).toBe(false)
   })

@@ -3,7 +3,7 @@ import { Cluster, Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { isInfrastructure, failedStoreOf } from '../../../../services/runtime/platform/errors.ts'
 import {
-  connectCommandRedis, connectRedis, connectRedisOrCluster, redisClock, script,
+  connectCommandRedis, connectRedis, redisClock, script,
 } from '../../../../services/runtime/platform/redis.ts'
 
 /** Just enough of Redis: scripts known by digest, and a TIME. */
@@ -75,16 +75,16 @@ describe('the clock of Redis', () => {
 
 describe('a Redis connection', () => {
   it('fails commands instead of queueing them forever', async () => {
-    const redis = connectRedis('redis://127.0.0.1:1', { maxRetriesPerRequest: 0 })
+    const redis = await connectRedis('redis://127.0.0.1:1')
     await expect(redis.get('x')).rejects.toThrow()
     redis.disconnect()
   })
 })
 
 describe('a Redis connection through Sentinel', () => {
-  it('gets sentinels, group, TLS, user and password from the URL', () => {
-    const redis = connectRedis(
-      'rediss-sentinel://me:a%2Fb%40c@127.0.0.1:1,[::1]/state', { lazyConnect: true })
+  it('gets sentinels, group, TLS, user and password from the URL', async () => {
+    const redis = await connectRedis('rediss-sentinel://me:a%2Fb%40c@127.0.0.1:1,[::1]/state')
+    redis.disconnect()
     expect(redis.options).toMatchObject({
       sentinels: [{ host: '127.0.0.1', port: 1 }, { host: '::1', port: 26_379 }],
       name: 'state',
@@ -99,10 +99,9 @@ describe('a Redis connection through Sentinel', () => {
     })
   })
 
-  it.each(['redis-sentinel://127.0.0.1:1', 'redis-cluster://127.0.0.1:1'])(
-    'is refused for %s, which names no single server', address => {
-      expect(() => connectRedis(address)).toThrow(/without a group/)
-    })
+  it('is refused without a group', async () => {
+    await expect(connectRedis('redis-sentinel://127.0.0.1:1')).rejects.toThrow(/without a group/)
+  })
 })
 
 describe('the Redis connection of a command', () => {
@@ -118,13 +117,13 @@ describe('the Redis connection of a command', () => {
 
 describe('a connection to one Redis or a cluster', () => {
   it('goes to one Redis for a URL of one', async () => {
-    const redis = await connectRedisOrCluster('redis://127.0.0.1:1')
+    const redis = await connectRedis('redis://127.0.0.1:1')
     redis.disconnect()
     expect(redis).toBeInstanceOf(Redis)
   })
 
   it('gets nodes, TLS, user and password from the URL, and fails at once', async () => {
-    const cluster = await connectRedisOrCluster(
+    const cluster = await connectRedis(
       'rediss-cluster://me:a%2Fb%40c@127.0.0.1:1,[::1]:2')
     if (!(cluster instanceof Cluster)) throw new Error('it is no cluster')
     expect(cluster.options.redisOptions)
