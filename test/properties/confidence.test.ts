@@ -10,8 +10,7 @@ import { builtInLists } from '../../services/verify/providers/email-lists.ts'
 import type { Probed } from '../../services/verify/mailboxes/probed.ts'
 import { emailVerdict, type EmailFindings } from '../support/mail/email-verdict.ts'
 
-const NAMES = Object.keys(CHECKS)
-  .filter(name => name !== 'syntax') as readonly (keyof MadeChecks)[]
+const NAMES = Object.keys(CHECKS).filter(name => name !== 'syntax') as readonly (keyof MadeChecks)[]
 const CLAIMS = [...new Set([...REASONS, ...Object.keys(SUPPORT)])] as readonly Claim[]
 
 const claim = fc.constantFrom(...CLAIMS)
@@ -84,8 +83,7 @@ function extendsFinding (less: EmailFindings, more: EmailFindings): boolean {
 const isWithdrawn = (address: string, { probed }: EmailFindings) =>
   builtInLists.lookUp(domainOf(address)).free && probed?.catchAll === true
 
-const CONCLUSIVE: ReadonlySet<string> =
-  new Set(['accepted', 'no_mailbox', 'no_mail', 'full'])
+const CONCLUSIVE: ReadonlySet<string> = new Set(['accepted', 'no_mailbox', 'no_mail', 'full'])
 
 describe('the confidence of an e-mail verdict', () => {
   const verdictsOf = async (address: string) => new Map(await Promise.all(findingsOf(address)

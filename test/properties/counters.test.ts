@@ -26,8 +26,7 @@ const steps = fc.array(fc.tuple(
 const stories = fc.record({
   given: randomJob,
   steps,
-  dead: fc.oneof(
-    fc.constant([]), fc.array(fc.boolean(), { minLength: 36, maxLength: 36 })),
+  dead: fc.oneof(fc.constant([]), fc.array(fc.boolean(), { minLength: 36, maxLength: 36 })),
 })
 
 /** The only job of a tenant, with what its result file has. */

@@ -101,8 +101,7 @@ async function run ({ seed, log, replies, crashes, limit, isUpgraded }: Plan) {
       return member
     }
     const { topicNames } = bus
-    const feed = runFeed(
-      partner, { consume, topicNames }, feedDeps(redis, { limit, submitter }))
+    const feed = runFeed(partner, { consume, topicNames }, feedDeps(redis, { limit, submitter }))
     return { feed, crash: () => { for (const member of members) bus.crash(member) } }
   }
   const former = isUpgraded ? start({ group: `feed.${partner.name}` }) : undefined

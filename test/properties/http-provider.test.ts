@@ -174,9 +174,7 @@ describe('the policies around it', () => {
     const checked = await checkerOf({ described }).run(4)
     expect(seen(checked)).toEqual(FOUR.slice(0, 2))
     const down = { reason: 'unavailable' }
-    expect(checked).toMatchObject({
-      kind: 'answered', open: new Map([[102, down], [103, down]]),
-    })
+    expect(checked).toMatchObject({ kind: 'answered', open: new Map([[102, down], [103, down]]) })
   })
 
   it('stop calling a vendor whose calls keep failing', async () => {

@@ -52,8 +52,7 @@ async function flood (
   const startedAt = await redisSeconds()
   let admitted = 0
   for (let sent = 0; sent < requests; sent += 50) {
-    const answers = await Promise.all(Array.from({ length: 50 }, () =>
-      limiter.admit(request)))
+    const answers = await Promise.all(Array.from({ length: 50 }, () => limiter.admit(request)))
     admitted += answers.filter(answer => answer.kind === 'admitted').length
   }
   return { admitted, seconds: await redisSeconds() - startedAt }

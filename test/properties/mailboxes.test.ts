@@ -327,8 +327,7 @@ function seen ({ verdict, retry }: ProviderAnswer): readonly [string, string] {
   const { suggestion, ...flags } = fields
   const blank = ['disposable', 'role', 'free']
   const facts = ['mx_record', 'spf', 'dmarc']
-  const columns = Object.entries(flags)
-    .filter(([name]) => !facts.includes(name))
+  const columns = Object.entries(flags).filter(([name]) => !facts.includes(name))
     .filter(([name, value]) => value === 'true' || !blank.includes(name))
     .map(([name, value]) => value === 'true' ? name : `-${name}`)
   if (suggestion !== undefined) columns.push(`suggestion=${suggestion}`)

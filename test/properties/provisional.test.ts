@@ -32,8 +32,7 @@ const randomJob = fc.record({
   batches: fc.array(fc.nat({ max: 3 }), { minLength: 36, maxLength: 36 }),
   repeated: fc.array(fc.nat({ max: 9 }), { maxLength: 3 }),
   /** Blocks of rows of a chunk whose own block is lost, duplicates as well. */
-  lost: fc.array(
-    fc.array(fc.boolean(), { minLength: 12, maxLength: 12 }), { maxLength: 2 }),
+  lost: fc.array(fc.array(fc.boolean(), { minLength: 12, maxLength: 12 }), { maxLength: 2 }),
   order: fc.array(fc.nat({ max: 99 }), { minLength: 20, maxLength: 20 }),
   /** Blocks are stored so many steps after they were counted. */
   lags: fc.array(fc.nat({ max: 3 }), { minLength: 20, maxLength: 20 }),

@@ -43,6 +43,13 @@ async function live (scenario: Scenario): Promise<void> {
   await scenario.ship(false)
 }
 
+/** Has the ledger trust the journal of the damaged tenant at its next start, which this is. */
+async function trust (deps: LedgerDeps = environment.deps): Promise<void> {
+  await redis.hset(moneyKeys(DAMAGED).wallet, { trust: 'journal' })
+  await redis.hdel(moneyKeys(DAMAGED).wallet, 'run', 'frozen')
+  await runLedger(deps)
+}
+
 const isFrozen = async (tenant: string) => await redis.hget(moneyKeys(tenant).wallet, 'frozen')
 const balances = { availableMicros: 7_400, reservedMicros: 2_000, chargedMicros: 600 }
 
@@ -101,9 +108,7 @@ describe('a contradiction', () => {
     await redis.hincrby(wallet, 'available', 5)
     await endRun(redis)
     await runLedger(environment.deps)
-    await redis.hset(moneyKeys(DAMAGED).wallet, { trust: 'journal' })
-    await redis.hdel(moneyKeys(DAMAGED).wallet, 'run', 'frozen')
-    await runLedger(environment.deps)
+    await trust()
     expect(await redis.hkeys(moneyKeys(DAMAGED).wallet)).not.toContain('trust')
     expect(await damaged.wallet.balance(DAMAGED))
       .toEqual({ ...balances, fundedMicros: 10_000, seq: 6 })
@@ -159,9 +164,7 @@ describe('a contradiction', () => {
     await endRun(redis)
     await runLedger(deps())
     const before = await damaged.wallet.balance(DAMAGED)
-    await redis.hset(moneyKeys(DAMAGED).wallet, { trust: 'journal' })
-    await redis.hdel(moneyKeys(DAMAGED).wallet, 'run', 'frozen')
-    await runLedger(deps())
+    await trust(deps())
     expect(await isFrozen(DAMAGED)).toBe(why)
     expect(await damaged.wallet.balance(DAMAGED)).toEqual(before)
   })
@@ -177,11 +180,6 @@ describe('a contradiction', () => {
     await putBack(redis, old)
     await runLedger(environment.deps)
     return balance
-  }
-  const trust = async () => {
-    await redis.hset(moneyKeys(DAMAGED).wallet, { trust: 'journal' })
-    await redis.hdel(moneyKeys(DAMAGED).wallet, 'run', 'frozen')
-    await runLedger(environment.deps)
   }
   const topUp = (id: number, micros: number) => damaged.act({ do: 'topUp', id, micros })
 

@@ -59,8 +59,7 @@ function stagesOf (scenario: Scenario) {
     const silent = new Set(scenario.unanswered.map(phone))
     return {
       kind: 'answered',
-      verdicts: new Map(rows
-        .filter(({ canonical }) => !silent.has(canonical))
+      verdicts: new Map(rows.filter(({ canonical }) => !silent.has(canonical))
         .map(({ row }) =>
           [row, { status: 'valid', reason: 'assigned_range', confidence: 90, fields: {} }])),
     }

@@ -47,9 +47,7 @@ async function setUp (
 ) {
   const mail = await startMailServers(servers)
   const own = Object.keys(servers).map((host) => [host.slice(3), { mx: [[10, host]] }] as const)
-  const dns: DnsServer = await startDnsServer({
-    ...mail.zones, ...Object.fromEntries(own), ...zones,
-  })
+  const dns: DnsServer = await startDnsServer({ ...mail.zones, ...Object.fromEntries(own), ...zones })
   stops.push(mail.stop, dns.stop)
   const dialled: string[] = []
   const connect: typeof mail.connect = (address, signal) => {
@@ -67,8 +65,7 @@ const words = ({ verdict, retry }: ProviderAnswer) =>
 const said = (answers: readonly ProviderAnswer[]) => answers.map(words)
 const janes = (count: number, domain: string) =>
   Array.from({ length: count }, (_, n) => `jane${n}@${domain}`)
-const onlyJanes = (address: string) =>
-  address.startsWith('jane') ? undefined : '550 5.1.1 unknown'
+const onlyJanes = (address: string) => address.startsWith('jane') ? undefined : '550 5.1.1 unknown'
 
 describe('a mail server that greylists', () => {
   it('is retried when its time has come, by its word or by ours, and then trusted', async () => {
@@ -124,8 +121,7 @@ describe('a mail server that greylists', () => {
     })
     const { check } = provider()
     const [early] = await check(...request(['jane@grey.org']))
-    expect([early?.retry, early?.verdict.confidence])
-      .toEqual([{ afterMs: expect.any(Number) }, 70])
+    expect([early?.retry, early?.verdict.confidence]).toEqual([{ afterMs: expect.any(Number) }, 70])
     patient = true
     const [late] = await check(...request(['jane@grey.org']))
     expect([late?.retry, late?.verdict.confidence]).toEqual([undefined, 95])
@@ -164,8 +160,7 @@ describe('a slow mail server', () => {
   })
 
   it('that does not greet in time rests, and its rows are tried twice more', async () => {
-    const { provider, dialled } =
-      await setUp({ 'mx.slow.org': { script: { GREETING: 'silent' } } })
+    const { provider, dialled } = await setUp({ 'mx.slow.org': { script: { GREETING: 'silent' } } })
     const { check } = provider({ greetingTimeoutMs: 100, restMs: 600_000 })
     const all = janes(5, 'slow.org')
     expect(said(await check(...request(all)))).toEqual(Array(5).fill('unknown no_answer later'))
@@ -325,8 +320,7 @@ describe('the end of a call', () => {
   })
 
   it('by its signal ends the wait at once', async () => {
-    const { provider, dialled } =
-      await setUp({ 'mx.slow.org': { script: { GREETING: 'silent' } } })
+    const { provider, dialled } = await setUp({ 'mx.slow.org': { script: { GREETING: 'silent' } } })
     const stop = new AbortController()
     const [rows, options] = request(['jane@slow.org'])
     const running = provider().check(rows, { ...options, signal: stop.signal })
@@ -380,9 +374,7 @@ it('a row for which a server ends the session costs no other row its answer', as
   const [first, ...others] = await provider().check(
     ...request(['joe@picky.org', ...janes(3, 'picky.org'), 'x@picky.org']))
   expect(words(first!)).toBe('unknown mail_server_unreachable later')
-  expect(said(others)).toEqual([
-    ...Array(3).fill('valid deliverable'), 'invalid mailbox_not_found',
-  ])
+  expect(said(others)).toEqual([...Array(3).fill('valid deliverable'), 'invalid mailbox_not_found'])
 })
 
 describe('connections to mail servers', () => {

@@ -56,5 +56,4 @@ function isAlive (pid: number): boolean {
   }
 }
 
-const remove = (folder: string) =>
-  rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
+const remove = (folder: string) => rmSync(folder, { recursive: true, force: true, maxRetries: 3 })

@@ -6,8 +6,7 @@ const specifiers = new Map<Source, readonly string[]>()
 
 /** Paths, relative to the root, of the project's own files that a file imports. */
 export function importsOf (source: Source): readonly string[] {
-  return importSpecifiers(source)
-    .filter(specifier => specifier.startsWith('.'))
+  return importSpecifiers(source).filter(specifier => specifier.startsWith('.'))
     .map(specifier => relative(root, join(root, dirname(source.path), specifier)))
 }
 

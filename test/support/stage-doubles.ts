@@ -265,8 +265,7 @@ export function delivered<T extends TopicName> (emission: Emission<T>, offset = 
 export function emitted<T extends TopicName> (
   decisions: readonly object[], topic: T
 ): Emission<T>[] {
-  return decisions
-    .flatMap((it) => 'emits' in it ? (it as Decision<StageName>).emits : [])
+  return decisions.flatMap((it) => 'emits' in it ? (it as Decision<StageName>).emits : [])
     .filter((emission) => emission.topic === topic) as unknown as Emission<T>[]
 }
 

@@ -97,8 +97,7 @@ function writtenBy (stage: StageName): readonly string[] {
     if (split === 'none') return [topicName(topic)]
     if (split === 'lane') return LANES.map(lane => topicName(topic, { lane }))
     if (split === 'partner') return []
-    return LANES.flatMap(lane =>
-      SERVICE_SLUGS.map(service => topicName(topic, { lane, service })))
+    return LANES.flatMap(lane => SERVICE_SLUGS.map(service => topicName(topic, { lane, service })))
   })
 }
 

@@ -81,9 +81,7 @@ export async function startCollector (): Promise<Collector> {
 
 /** JSON is YAML as well. */
 function configOf (endpoint: string, port: number): object {
-  const onward = {
-    endpoint: `http://127.0.0.1:${port}`, encoding: 'json', compression: 'none',
-  }
+  const onward = { endpoint: `http://127.0.0.1:${port}`, encoding: 'json', compression: 'none' }
   return {
     receivers: { otlp: { protocols: { http: { endpoint } } } },
     exporters: { otlp_http: onward },

@@ -83,8 +83,7 @@ export async function fill (
     const contact = sealedContact(
       partnerKey, `input ${index}`, { partner, service, sequence: index })
     const value = await codec.encode('feeds.submitted-value', contact)
-    await bus.producer('partner').send(
-      [{ topic, key: contact.reference, value, headers: {} }])
+    await bus.producer('partner').send([{ topic, key: contact.reference, value, headers: {} }])
   }
 }
 

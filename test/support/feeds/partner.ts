@@ -39,8 +39,7 @@ export async function createTestPartner (
   } = {}
 ): Promise<TestPartner> {
   const { beside } = options
-  const isBeside = (one: string) =>
-    beside === undefined || feedGroupOf(one) === feedGroupOf(beside)
+  const isBeside = (one: string) => beside === undefined || feedGroupOf(one) === feedGroupOf(beside)
   let name: string
   do name = `acme-${process.pid}-${made++}`
   while (!isBeside(name))
@@ -49,9 +48,7 @@ export async function createTestPartner (
     const own = { org: id, mode: 'live' }
     const { usd, prices = '', partitions = '4' } = options
     if (usd !== undefined) await topUp(parts, { ...own, usd })
-    const created = await createPartner(parts, {
-      ...own, name, prices, partitions, trial: 'yes',
-    })
+    const created = await createPartner(parts, { ...own, name, prices, partitions, trial: 'yes' })
     const key = partnerKeyOf(String(created['key']))
     return {
       name,

@@ -100,9 +100,7 @@ const shellIn = (folder: string): GuideEnvironment['shell'] => async (script, en
 /** Replaces placeholders by the names of this run. */
 export function filled (commands: string, { environment, job }: GuideEnvironment): string {
   const partner = `acme-${randomBytes(4).toString('hex')}`
-  return commands
-    .replaceAll('ORG_ID', environment.orgId)
-    .replaceAll('JOB_ID', job)
+  return commands.replaceAll('ORG_ID', environment.orgId).replaceAll('JOB_ID', job)
     .replaceAll('--name acme', `--name ${partner}`)
     // No user is here to confirm the price.
     .replaceAll(/^npm run (submit|feed -- send) .*$/gm, '$& --yes')

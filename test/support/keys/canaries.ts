@@ -37,8 +37,7 @@ const KEPT_APART = /\/secrets\.json$/
 export function findings (
   folders: readonly string[], wanted: readonly Buffer[]
 ): readonly string[] {
-  return folders.flatMap(folder => filesWith(folder, wanted))
-    .filter(path => !KEPT_APART.test(path))
+  return folders.flatMap(folder => filesWith(folder, wanted)).filter(path => !KEPT_APART.test(path))
 }
 
 /** The amount of data to search, so that an empty search is noticed. */

@@ -34,8 +34,7 @@ const read: ReadTopic = async (topic, onMessages) => { await onMessages(bus.mess
 export const sending = { codec, accountsProducer: producer }
 
 /** Ships accounts and new keys of organizations, as ledger does. */
-export const ship = () =>
-  shipAccounts({ ...sending, redis }, new AbortController().signal)
+export const ship = () => shipAccounts({ ...sending, redis }, new AbortController().signal)
 
 /** Restores keys of organizations and accounts from their topics, as ledger does. */
 export const restore = () => restoreAccounts({

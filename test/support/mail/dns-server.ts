@@ -146,9 +146,7 @@ function readQuestion (message: Buffer): Question {
 function record (name: string, type: number, data: Buffer): Buffer {
   const ttl = Buffer.alloc(4)
   ttl.writeUInt32BE(TTL_SECONDS)
-  return Buffer.concat([
-    encodeName(name), uint16(type), uint16(1), ttl, uint16(data.length), data,
-  ])
+  return Buffer.concat([encodeName(name), uint16(type), uint16(1), ttl, uint16(data.length), data])
 }
 
 /** The empty name is the root. */

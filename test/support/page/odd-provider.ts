@@ -101,7 +101,6 @@ function idTokenOf (claims: object, key: KeyObject | undefined): string {
   const content = `${encode(header)}.${encode(claims)}`
   const signature = key === undefined
     ? ''
-    : sign('sha256', Buffer.from(content), key)
-      .toString('base64url')
+    : sign('sha256', Buffer.from(content), key).toString('base64url')
   return `${content}.${signature}`
 }

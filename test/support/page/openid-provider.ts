@@ -16,17 +16,13 @@ export async function reserveProvider () {
   const issuer = `http://localhost:${port}`
   return {
     /** The settings of the page for it. */
-    settings: {
-      OIDC_ISSUER: issuer, OIDC_CLIENT_ID: 'page', OIDC_CLIENT_SECRET: SECRET,
-    },
+    settings: { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: 'page', OIDC_CLIENT_SECRET: SECRET },
 
     /** Starts the provider as a process of its own. */
     start: async (pageUrl: string) => {
       const program = new URL('../../../deploy/openid-provider.ts', import.meta.url)
       const args = ['--port', String(port), '--secret', SECRET, '--page', pageUrl]
-      const child = fork(program, args, {
-        execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-      })
+      const child = fork(program, args, { execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
       const output: string[] = []
       for (const stream of [child.stdout, child.stderr]) {
         stream?.on('data', chunk => { output.push(String(chunk)) })

@@ -80,10 +80,7 @@ export function layOut ({ chunks, parts, order }: RandomJob): {
       copies,
       inputs: label === 'inputs',
       verdictOf: (end, row) => verdictOf(end, firstRow + row),
-    }, {
-      ...Object.fromEntries(ENDS.map(one => [one, of(one)])),
-      duplicates: of('duplicate'),
-    })
+    }, { ...Object.fromEntries(ENDS.map(one => [one, of(one)])), duplicates: of('duplicate') })
   }
   const early = (chunk: number) => (index: number) =>
     ['cached', 'invalid', 'duplicate'].includes(rows[firstRows[chunk]! + index]!.end)

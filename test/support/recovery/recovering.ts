@@ -118,9 +118,7 @@ async function openDeps (dataDir: string): Promise<Deps> {
   }
   try {
     await Promise.all(parts.map(part => part.up()))
-    const env = {
-      ...database.env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: redis.url,
-    }
+    const env = { ...database.env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: redis.url }
     await provision(env)
     return { env, redisPart: parts[1] as Part, end }
   } catch (error) {

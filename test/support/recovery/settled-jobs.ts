@@ -15,8 +15,7 @@ const { signal } = new AbortController()
 const coordinates = { chunks: 2, rows: 4, totalRows: 8 }
 
 /** The inputs of a chunk. */
-export const inputsOf = (chunk: number) =>
-  [0, 1, 2, 3].map(row => `raw ${chunk}.${row}, "x"`)
+export const inputsOf = (chunk: number) => [0, 1, 2, 3].map(row => `raw ${chunk}.${row}, "x"`)
 
 /** Seconds pass between two looks at it, so that everything is stored at once. */
 function hurriedClock () {

@@ -59,9 +59,7 @@ export async function startCells (): Promise<CellsEnvironment> {
     closing.push(servers.stop)
     const database = await createDatabase(testStack().env)
     closing.push(database.drop)
-    const env = {
-      ...database.env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: servers.url,
-    }
+    const env = { ...database.env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: servers.url }
     await provision(env)
     const { servicesDir } = testStack()
     const services = await startAlone({

@@ -10,9 +10,7 @@ type Item = { readonly ref: string, readonly number: string }
 
 const state: {
   mode: VendorMode, calls: number, callsAtMs: number[], rows: number, numbers: string[]
-} = {
-  mode: 'well', calls: 0, callsAtMs: [], rows: 0, numbers: [],
-}
+} = { mode: 'well', calls: 0, callsAtMs: [], rows: 0, numbers: [] }
 
 const boast = { 'x-served-by': VENDOR_HOST, 'x-zyxoria-trace': TRACE, server: VENDOR_NAME }
 
@@ -89,8 +87,7 @@ async function answer (request: IncomingMessage, response: ServerResponse): Prom
   const { mode } = state
   const single = url.pathname === '/single'
   const body = single ? undefined : await json(request) as { items: readonly Item[] }
-  const requested = body?.items ??
-    [{ ref: '', number: url.searchParams.get('number') ?? '' }]
+  const requested = body?.items ?? [{ ref: '', number: url.searchParams.get('number') ?? '' }]
   state.calls++
   state.callsAtMs.push(Date.now())
   state.rows += requested.length

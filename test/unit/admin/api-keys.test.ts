@@ -23,8 +23,7 @@ beforeEach(async () => {
 })
 
 describe('an API key', () => {
-  const create = (options: Options) =>
-    createKey(deps, { org, mode: 'live', ...options })
+  const create = (options: Options) => createKey(deps, { org, mode: 'live', ...options })
 
   it('is listed without its secret', async () => {
     const { id, secret } = await create({ mode: 'test', scopes: 'jobs:read' })

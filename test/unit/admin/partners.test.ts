@@ -86,9 +86,9 @@ describe('a partner of bulk feeds', () => {
       'User:verify is the Kafka user of a stage. Pass another principal for the partner: ' +
       '--principal <name>.')
     expect(created).toEqual([])
-    await create({ name: 'verify', principal: 'User:partner-verify' })
+    await create({ name: 'verify', principal: 'User:partner-verify', trial: 'yes' })
     const rules = Array.from({ length: 5 }, () => ({ principal: 'User:partner-verify' }))
-    expect(created).toMatchObject([{ rules }])
+    expect(created).toMatchObject([{ rules, trial: true }])
   })
 
   it('keeps its name for itself after it was revoked', async () => {
@@ -136,11 +136,6 @@ describe('a partner of bulk feeds', () => {
     await revokePartner(deps, { name: 'acme' })
     await expect(rotatePartner(deps, { name: 'acme', graceHours: '1' }))
       .rejects.toThrow('the partner "acme" was revoked at 1970-01-01T00:00:00.001Z')
-  })
-
-  it('passes --trial on to the creation of its topics', async () => {
-    await create({ trial: 'yes' })
-    expect(created).toMatchObject([{ trial: true }])
   })
 
   it.each<Options>([

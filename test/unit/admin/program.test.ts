@@ -69,9 +69,7 @@ it('commands print lists of records as tables', async () => {
 it('org create is recorded in the log of the new organization', async () => {
   const entries: AccessEvent[] = []
   const lines: string[] = []
-  const program = createAdminProgram({
-    print: line => { lines.push(line) }, open: openOn(deps),
-  })
+  const program = createAdminProgram({ print: line => { lines.push(line) }, open: openOn(deps) })
   await recordCommands(program, async (_env, event) => { entries.push(event) })
     .parseAsync(['--json', 'org', 'create', '--name', 'Example'], { from: 'user' })
   const { id: organization } = JSON.parse(lines.join())
@@ -178,22 +176,9 @@ it.each<readonly [string, string]>([
   await expect(run).rejects.toThrow(message)
 })
 
-it('the program has these commands, each with a description', () => {
+it('every command has a description', () => {
   const commands = createAdminProgram().commands.flatMap(command => [command, ...command.commands])
   expect(commands.filter(command => command.description() === '')).toEqual([])
-  expect(leavesOf(createAdminProgram()).map(({ words }) => words)).toEqual([
-    'org create', 'org list', 'org erase',
-    'person add', 'person list', 'person change', 'person sign-out', 'person remove',
-    'key create', 'key list', 'key revoke', 'key roll',
-    'topup', 'adjust', 'thaw', 'balance', 'policy',
-    'webhook-secret show', 'webhook-secret rotate', 'webhook-key show', 'webhook-key rotate',
-    'webhook-endpoint create', 'webhook-endpoint list', 'webhook-endpoint disable',
-    'webhook-endpoint enable', 'webhook-endpoint rotate', 'webhook-endpoint delete',
-    'partner create', 'partner list', 'partner rotate', 'partner revoke',
-    'job erase', 'sign-in', 'audit', 'access-log', 'keys list', 'keys rewrap', 'keys rotate',
-    'lag', 'jobs', 'pause', 'resume', 'cells', 'egress', 'replay', 'drain',
-    'dead list', 'dead show', 'dead replay', 'dead discard', 'journal restore',
-  ])
 })
 
 it('the help of each command has the global options and examples that it accepts', () => {

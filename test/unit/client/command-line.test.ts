@@ -123,8 +123,7 @@ describe('the command submit', () => {
 
 describe('another command', () => {
   it.each<[words: readonly string[], request: string, out: string]>([
-    [['balance'], 'GET /balance',
-      'available $1,000.00\nreserved  $0.00\ntotal     $1,000.00\n'],
+    [['balance'], 'GET /balance', 'available $1,000.00\nreserved  $0.00\ntotal     $1,000.00\n'],
     [['usage', '--from', '2026-08-01', '--group-by', 'key'],
       'GET /usage?from=2026-08-01&group_by=key&format=csv', 'day,jobs\r\n2026-08-11,2\n'],
     [['usage', '--json'], 'GET /usage?group_by=day&format=json', '{"data":[]}\n'],
@@ -235,8 +234,7 @@ describe('the connection of a command', () => {
   it.each<[flags: object, variables: object, connection: object]>([
     [{ baseUrl: 'https://there/', keyFile }, env,
       { baseUrl: 'https://there/api/v1', apiKey: 'vj_test_2', isLocalStack: false }],
-    [{}, env,
-      { baseUrl: 'http://localhost/api/v1', apiKey: 'vj_live_1', isLocalStack: false }],
+    [{}, env, { baseUrl: 'http://localhost/api/v1', apiKey: 'vj_live_1', isLocalStack: false }],
     [{ data: folder }, {},
       { baseUrl: 'http://127.0.0.1:1/api/v1', apiKey: 'vj_live_3', isLocalStack: true }],
   ])('with %j and %j comes from options, the environment, a local stack', (...row) => {

@@ -54,16 +54,8 @@ describe('a CSV cell', () => {
 /** Of the delimiters of real files: test/accuracy/data/files.jsonl. */
 describe('a CSV dialect', () => {
   it.each<[string, string]>([
-    ['', ','],
-    ['a\n1\n', ','],
-    ['a|b\n1|2', '|'],
-    ['a\tb, c\td\n1\t2\t3\n', '\t'],
-    ['name,phone\nAnn,1\nSmith, Bob,2\n', ','],
-    ['Adresse\nWeg 1, 10115 Berlin, DE\nWeg 2, 10117 Berlin\n', ';'],
-    ['Adresse, voll\nWeg 1, 10115 Berlin, DE\nWeg 2, 10117 Berlin, Mitte, DE\n', ';'],
+    ['', ','], ['a|b\n1|2', '|'], ['sep=,,,\na;b\n', ','],
     ['Adresse, voll\nWeg 1, 10115 Berlin, DE\nWeg 2, 10117 Berlin, DE\n', ';'],
-    ['id,phone\n1,030 901820,x\n2,030 901821,y\n', ','],
-    ['sep=,,,\na;b\n', ','],
   ])('of %j is detected', (text, delimiter) => {
     expect(detectDialect(Buffer.from(text)).delimiter).toBe(delimiter)
   })

@@ -278,8 +278,7 @@ describe('a line of the output', () => {
       `\ufeffsep=;\r\nn;m;duplicate_of;reason\r\n1;2;;${N}\r\n`],
     ['a quoted sep= first', '"sep=|"\nn|m\n1|2', `"sep=|"\nn|m|duplicate_of|reason\n1|2||${N}\n`],
     ['CR of a file without LF', 'n;m\r1;2\r', `n;m;duplicate_of;reason\r1;2;;${N}\r`],
-    ['no lone CR beside LF', 'n;m\r1;2\r3;4\n',
-      `n;m;duplicate_of;reason\n1;2;;${N}\n3;4;1;${N}\n`],
+    ['no lone CR beside LF', 'n;m\r1;2\r3;4\n', `n;m;duplicate_of;reason\n1;2;;${N}\n3;4;1;${N}\n`],
     ['no CR CR LF', 'sep=;\r\r\nn;m\r\r\n1;2\r\r\n\r\r\n',
       `sep=;\r\nn;m;duplicate_of;reason\r\n1;2;;${N}\r\n;;1;${N}\r\n`],
     ['inch marks', 'n;m\n13";2\n', `n;m;duplicate_of;reason\n13";2;;${N}\n`],
@@ -547,8 +546,7 @@ describe('a failed submission', () => {
       },
     })
     const done = submit(service)
-    expect([(await done).completed, service.jobs.length, readOutput()])
-      .toEqual([true, 3, expected])
+    expect([(await done).completed, service.jobs.length, readOutput()]).toEqual([true, 3, expected])
     expect(done.messages.filter(line => line.includes('waiting for one to end'))).toHaveLength(1)
   })
 

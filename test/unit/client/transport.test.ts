@@ -59,8 +59,7 @@ describe('a request of the API client', () => {
 
   it.each<[status: number, times: number, timesIfNotRepeatable: number]>([
     [408, 2, 2], [429, 2, 2], [503, 2, 2], [502, 2, 1], [504, 2, 1],
-    ...[400, 401, 402, 403, 404, 409, 410, 413, 422, 500].map(status =>
-      [status, 1, 1] as [number, number, number]),
+    [400, 1, 1], [401, 1, 1], [404, 1, 1], [409, 1, 1], [500, 1, 1],
   ])('is sent after status %i %i times, or %i if it is not repeatable', async (...row) => {
     const [status, ...times] = row
     const calls: readonly Call[] = [{ body: { a: 1 } }, { body: { a: 1 }, repeatable: false }]

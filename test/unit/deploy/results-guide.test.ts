@@ -10,8 +10,7 @@ const missing = (names: readonly string[]) => names.filter(name => !named.has(na
 
 describe('the guide to results', () => {
   it('describes every column of every service', () => {
-    expect(missing(SERVICE_SLUGS.flatMap(slug => columnsOf(slug, { ids: true }))))
-      .toEqual([])
+    expect(missing(SERVICE_SLUGS.flatMap(slug => columnsOf(slug, { ids: true })))).toEqual([])
     expect(missing(Object.keys(SERVICE_DEFINITIONS))).toEqual([])
   })
 

@@ -88,9 +88,7 @@ describe('connections', () => {
       requestTimeout: 60_000,
       keepAliveTimeout: 72_000,
       connectionTimeout: 120_000,
-      http: {
-        headersTimeout: 10_000, connectionsCheckingInterval: 500, requireHostHeader: false,
-      },
+      http: { headersTimeout: 10_000, connectionsCheckingInterval: 500, requireHostHeader: false },
     })
   })
 })

@@ -25,6 +25,7 @@ describe('a job that is not accepted', () => {
 
   it.each([
     [429, 'concurrent_jobs_limit', 'concurrent_jobs_limit'],
+    [503, 'wallet_unavailable', 'frozen'],
     [503, 'temporarily_unavailable', 'expired'],
     [503, 'temporarily_unavailable', 'internal'],
   ] as const)('is answered with %i %s when the refusal is %s', async (status, code, refusal) => {

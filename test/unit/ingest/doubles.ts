@@ -82,8 +82,7 @@ export const outage = new InfrastructureError('redis is away')
 
 /** Every request is the first one of its organization. */
 const amplyLimited: IngestDeps['limiter'] = {
-  admit: async request =>
-    ({ kind: 'admitted', levels: await amplyLimited.levels(request) }),
+  admit: async request => ({ kind: 'admitted', levels: await amplyLimited.levels(request) }),
   levels: async ({ kind }) => {
     const bucket = { capacity: kind === 'get' ? 200 : 100, seconds: 1 }
     return [{ bucket, tokens: bucket.capacity - 1 }]
@@ -277,7 +276,6 @@ async function compilingAs (
   }
   const validate = remembered(validatorCompiler)
   const serialize = remembered(serializerCompiler)
-  return app => app
-    .setValidatorCompiler(route => validate(withSmallHeaders(route)))
+  return app => app.setValidatorCompiler(route => validate(withSmallHeaders(route)))
     .setSerializerCompiler(serialize)
 }

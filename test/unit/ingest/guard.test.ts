@@ -6,7 +6,7 @@ import { callerOf } from '../../../services/ingest/guard.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import {
-  application, createTestApp, doubles, good, JOB_ID, outage, settings, type Sent,
+  application, createTestApp, doubles, good, JOB_ID, settings, type Sent,
 } from './doubles.ts'
 
 afterEach(() => { vi.useRealTimers() })
@@ -59,11 +59,6 @@ describe('authentication', () => {
     const { error } = (await get('/balance', { remoteAddress: '127.0.0.9' })).json()
     expect(error.code).toBe('address_not_allowed')
     expect(error.message).toContain('from the address 127.0.0.9')
-  })
-
-  it('is 503 when keys cannot be read', async () => {
-    const { get } = application({ findKey: () => Promise.reject(outage) })
-    expect((await get(`/jobs/${JOB_ID}`)).json().error.code).toBe('temporarily_unavailable')
   })
 })
 
@@ -404,10 +399,6 @@ describe('a request that two servers could read differently', () => {
     const { statuses, text } = await sent(lines)
     expect(statuses).toEqual([status])
     expect(text).toContain(error)
-  })
-
-  it('has an answer that no cache keeps', async () => {
-    const { text } = await sent(['GET / HTTP/1.1', 'host: x', 'host: y', CLOSE, ''])
     expect(text).toMatch(/^cache-control: no-store\r$/m)
   })
 

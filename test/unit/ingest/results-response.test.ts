@@ -80,6 +80,9 @@ describe('the form of results', () => {
     ['?format=json&columns=row,mcc', 'columns', /columns\[1\] must be|has mcc, which is not a/],
     ['?columns=row,checks', 'columns', /^columns has checks, .* as csv\. It can have: row, input,/],
     ['?join=original', 'join', /not created from a file/],
+    ['?format=xlsx&safe=spreadsheet', 'safe', /csv/], ['?format=xlsx&limit=5', 'limit', /json/],
+    ['?format=parquet&delimiter=comma', 'delimiter', /csv/],
+    ['?format=parquet&columns=checks', 'columns', /^columns has checks/],
   ])('is not sent for the query %s', async (query, param, message) => {
     const { read, calls } = ended()
     const answer = await read(query)
@@ -148,8 +151,9 @@ describe('a result file', () => {
     expect(body).toBe([1, 2, 3].map(row => `{"input":"${input}","row":${row}}\n`).join(''))
   })
 
-  it('that cannot be read is an error, not half a file', async () => {
-    const answer = await ended({ csvStream: async function * () { throw outage } }).read()
+  it.each(['csv', 'xlsx', 'parquet'])('that cannot be read is an error: %s', async format => {
+    const failing = async function * () { throw outage }
+    const answer = await ended({ csvStream: failing, rows: failing }).read(`?format=${format}`)
     expect([answer.statusCode, answer.json().error.code]).toEqual([503, 'temporarily_unavailable'])
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
     expect(answer.headers).not.toHaveProperty('etag')
@@ -328,21 +332,6 @@ describe('results as a file that packs itself', () => {
     expect((await read('', { accept: RESULT_TYPES[form] })).headers['content-type'])
       .toBe(RESULT_TYPES[form])
   })
-
-  it.each(['xlsx', 'parquet'])('refuse as %s what only others have', async form => {
-    for (const [query, param] of [
-      ['safe=spreadsheet', 'safe'], ['delimiter=comma', 'delimiter'], ['limit=5', 'limit'],
-      ['columns=checks', 'columns'],
-    ]) {
-      const answer = await ended().read(`?format=${form}&${query}`)
-      expect([answer.statusCode, answer.json().error.param]).toEqual([400, param])
-    }
-  })
-
-  it.each(['xlsx', 'parquet'])('have a clean error as %s if no row can be read', async form => {
-    const failing = ended({ rows: async function * () { throw outage } })
-    expect((await failing.read(`?format=${form}`)).statusCode).toBe(503)
-  })
 })
 
 describe('the selection of results', () => {
@@ -446,11 +435,13 @@ describe('results that are not there', () => {
       .toMatchObject({ code: 'job_not_completed', status, type: 'conflict' })
   })
 
-  it('are 410 after 90 days', async () => {
-    const endedAtMs = NOW_MS - 90 * 86_400_000
-    const statusAt = async (endedAtMs: number) =>
-      (await ended({ readJob: async () => closedJob({ endedAtMs }) }).read()).statusCode
-    expect([await statusAt(endedAtMs), await statusAt(endedAtMs + 1)]).toEqual([410, 200])
+  it('are 410 after the retention of the installation, and nothing is read', async () => {
+    const { get } = application({
+      readJob: async () => closedJob({ endedAtMs: NOW_MS - 1_000 }),
+      findArchived: () => Promise.reject(new Error('read')),
+    }, { retentionMs: 1_000 })
+    const answer = await get(`/jobs/${JOB_ID}/results`)
+    expect([answer.statusCode, answer.json().error.code]).toEqual([410, 'results_expired'])
   })
 })
 

@@ -117,8 +117,7 @@ describe('the TLS listener', () => {
     const port = await listen()
     expect(await ask(port, old)).toEqual([200, 'first'])
     const renewed = write(selfSigned('second'))
-    await expect.poll(() => ask(port, renewed).catch(() => []))
-      .toEqual([200, 'second'])
+    await expect.poll(() => ask(port, renewed).catch(() => [])).toEqual([200, 'second'])
     expect(said).toContain('certificate loaded')
   })
 

@@ -31,8 +31,7 @@ it('a sample is the same in any order, and with any duplicates and invalid rows'
   expect(new Set(first.contacts).size).toBe(25)
   const more = fc.array(fc.constantFrom('', ...contacts), { maxLength: 100 })
   await fc.assert(fc.asyncProperty(more, fc.infiniteStream(fc.nat()), async (fillers, keys) => {
-    const shuffled = [...contacts, ...fillers]
-      .map(contact => ({ contact, key: keys.next().value }))
+    const shuffled = [...contacts, ...fillers].map(contact => ({ contact, key: keys.next().value }))
       .sort((one, other) => one.key - other.key).map(({ contact }) => contact)
     expect(await sampleOf(shuffled)).toEqual(first)
   }), { numRuns: 25 })

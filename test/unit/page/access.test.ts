@@ -79,8 +79,7 @@ describe('the access of each route', () => {
 function denied (who: Sender, route: string): readonly number[] {
   const last = route.split('/').at(-1) ?? ''
   const ofScripts =
-    ['live', 'quote', 'estimate', 'sheet', 'preview', 'job', 'file', 'figures',
-      'summary']
+    ['live', 'quote', 'estimate', 'sheet', 'preview', 'job', 'file', 'figures', 'summary']
   const isOfScripts = ofScripts.includes(last)
   const isOtherKind = who === 'operator' || /\/(pipeline|mail-servers)/.test(route) ||
     (who === 'link' && route.includes('/account'))

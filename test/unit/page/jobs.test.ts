@@ -278,9 +278,7 @@ describe('the page of a job', () => {
     async () => {
       const client = { job: jobLike(ended), resultsFile: () => [Buffer.from('row\r\n')] }
       const { get, calls } = await browse(client)
-      const files = [
-        await get(`${path}/results.csv`), await get(`${path}/valid.csv?join=original`),
-      ]
+      const files = [await get(`${path}/results.csv`), await get(`${path}/valid.csv?join=original`)]
       expect(files.map(({ body, headers }) => [body, headers['content-disposition']])).toEqual([
         ['row\r\n', 'attachment; filename="job_1.csv"'],
         ['row\r\n', 'attachment; filename="job_1.valid.csv"'],
@@ -321,9 +319,7 @@ describe('the progress of jobs', () => {
     expect(updates.map(({ done, announcement }) => [done, announcement]))
       .toEqual([[false, ''], [false, ''], [true, 'job_1: Completed.']])
     expect(Object.keys(updates[0]?.elements ?? {}))
-      .toEqual([
-        'state-job_1', 'quality-job_1', 'money-job_1', 'breakdown-job_1', 'waiting-job_1',
-      ])
+      .toEqual(['state-job_1', 'quality-job_1', 'money-job_1', 'breakdown-job_1', 'waiting-job_1'])
     expect(updates[1]?.elements['state-job_1']).toContain('80 %')
   })
 

@@ -215,9 +215,7 @@ describe('the page of usage', () => {
     key,
     jobs: 1,
     totalRows,
-    verdicts: {
-      ...NO_USAGE.verdicts, [service === 'whatsapp' ? 'valid' : 'invalid']: totalRows,
-    },
+    verdicts: { ...NO_USAGE.verdicts, [service === 'whatsapp' ? 'valid' : 'invalid']: totalRows },
     freshRecords: totalRows / 2,
     cacheHits: 1,
     chargedMicros: totalRows * 1_000,

@@ -69,10 +69,8 @@ describe('the test vectors', () => {
     const sealed = hex(vector!.sealed)
     const keyId = Buffer.from(hkdfSync('sha256', key, '', 'feed key id', 4))
     expect(sealed.subarray(0, 5)).toEqual(Buffer.concat([Buffer.of(2), keyId]))
-    const derived =
-      Buffer.from(hkdfSync('sha256', key, sealed.subarray(5, 37), 'feed contact', 44))
-    const decipher =
-      createDecipheriv('aes-256-gcm', derived.subarray(0, 32), derived.subarray(32))
+    const derived = Buffer.from(hkdfSync('sha256', key, sealed.subarray(5, 37), 'feed contact', 44))
+    const decipher = createDecipheriv('aes-256-gcm', derived.subarray(0, 32), derived.subarray(32))
     decipher.setAAD(aad).setAuthTag(sealed.subarray(-16))
     expect(decipher.update(sealed.subarray(37, -16)).toString()).toBe(vector!.input)
     expect(decipher.final()).toHaveLength(0)

@@ -12,9 +12,7 @@ const CANARY = '+12127365000'
 const ROWS = 'rows.to-verify.small.whatsapp'
 const codec = createCodec(localSource())
 const key = Buffer.alloc(32, 1)
-const partners = {
-  keysOf: async (name: string) => name === 'acme' ? [key] as const : undefined,
-}
+const partners = { keysOf: async (name: string) => name === 'acme' ? [key] as const : undefined }
 const dead = (topic: string, value: Buffer | null) =>
   liveMessage({ topic: 'any.dead', value, headers: { dead_topic: topic } })
 

@@ -186,8 +186,7 @@ describe('a replay of dead letters', () => {
       const [action, ...reason] = report.split(' ')
       dead.reports.push({ action: action as 'replayed', reason: reason.join(' ') })
     }
-    expect(await run('replay', 'verify', '0:0', '--wait', '0'))
-      .toContain(`verify 0:0: ${text}`)
+    expect(await run('replay', 'verify', '0:0', '--wait', '0')).toContain(`verify 0:0: ${text}`)
     expect(process.exitCode).toBe(code)
     expect(await lettersIn()).toHaveLength(report?.startsWith('replayed') === true ? 0 : 1)
     expect(dead.asked).toEqual([])

@@ -51,8 +51,7 @@ export function memoryDead () {
   }
   const inspector: Parameters<Parameters<DeadLetterDeps['inspect']>[1]>[0] = {
     envelope: async () => ({ chunk: 1 }),
-    replayEffect: async (tenant, job) =>
-      ({ jobStatus: `${tenant} ${job}`, replayEffect: 'r' }),
+    replayEffect: async (tenant, job) => ({ jobStatus: `${tenant} ${job}`, replayEffect: 'r' }),
     jobs: async () => new Map(),
     content: async raw => String(raw.value),
   }

@@ -114,8 +114,7 @@ describe('a broker of a secure stack', () => {
     const text = kafkaProperties(ports, '/d', { id: 1, cluster: [ports], access })
     const lines = text.split('\n')
     expect(lines).toContain('listeners=SASL_SSL://127.0.0.1:1,CONTROLLER://127.0.0.1:2')
-    expect(lines).toContain(
-      'listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:SSL')
+    expect(lines).toContain('listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:SSL')
     expect(lines).toContain('listener.name.controller.ssl.client.auth=required')
     const { subject } = new X509Certificate(access.certificate.cert)
     expect(lines).toContain(`super.users=User:broker;User:admin;User:${subject}`)

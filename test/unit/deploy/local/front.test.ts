@@ -4,7 +4,6 @@ import {
   canStream, hasSecondStatement, literalOf, splitInsert,
 } from '../../../../deploy/local/front/sql.ts'
 
-const nothing = Buffer.alloc(0)
 const codeOf = (work: () => unknown): number | undefined => {
   try {
     work()
@@ -29,9 +28,9 @@ describe('reading a request', () => {
   })
 
   it('refuses names that could carry SQL', () => {
-    expect(codeOf(() => parseRequest([['param_x=1; DROP', '1']], Buffer.from('SELECT 1')))).toBe(36)
-    expect(codeOf(() => parseRequest([['a, b', '1']], Buffer.from('SELECT 1')))).toBe(36)
-    expect(codeOf(() => parseRequest([['param_', '1']], Buffer.from('SELECT 1')))).toBe(36)
+    for (const name of ['param_x=1; DROP', 'a, b', 'param_']) {
+      expect(codeOf(() => parseRequest([[name, '1']], Buffer.from('SELECT 1')))).toBe(36)
+    }
   })
 
   it('refuses a second statement and an empty query', () => {
@@ -40,51 +39,43 @@ describe('reading a request', () => {
     expect(parseRequest([], Buffer.from('SELECT 1;\n')).sql).toBe('SELECT 1;\n')
   })
 
-  it('keeps the data of an INSERT out of its text', () => {
+  it('keeps the data of an INSERT out of its text, and values in it', () => {
     const data = '{"a":"; DROP TABLE t"}\n\n{"a":"é"}'
     const query = 'INSERT INTO t (a) SETTINGS x = 1 FORMAT JSONEachRow'
-    const inUrl = parseRequest([['query', query]], Buffer.from(data))
-    expect(inUrl.insert?.text.head).toBe('INSERT INTO t (a)')
-    expect(inUrl.insert?.text.tail).toBe(' SETTINGS x = 1 FORMAT JSONEachRow')
-    expect(inUrl.insert?.data.toString()).toBe(data)
-    const inBody = parseRequest([], Buffer.from(`${query}\n${data}`))
-    expect(inBody.insert?.data.toString()).toBe(data)
-    expect(inBody.sql).toBe(`${query}\n`)
-  })
-
-  it('joins a query in the URL with values in the body', () => {
-    const request = parseRequest([['query', 'INSERT INTO t VALUES']], Buffer.from('(1), (2)'))
-    expect(request.sql).toBe('INSERT INTO t VALUES\n(1), (2)')
-    expect(request.insert).toBeUndefined()
-    expect(parseRequest([['query', 'SELECT 1']], nothing).sql).toBe('SELECT 1')
+    for (const { insert } of [
+      parseRequest([['query', query]], Buffer.from(data)),
+      parseRequest([], Buffer.from(`${query}\n${data}`)),
+    ]) expect(insert?.data.toString()).toBe(data)
+    expect(parseRequest([['query', 'INSERT INTO t VALUES']], Buffer.from('(1), (2)')).sql)
+      .toBe('INSERT INTO t VALUES\n(1), (2)')
   })
 })
 
 describe('reading SQL', () => {
-  it('sees a semicolon only outside of literals', () => {
-    expect(hasSecondStatement("SELECT ';x' -- ; y\n;")).toBe(false)
-    expect(hasSecondStatement('SELECT \'b;\\\'c;\', "d;", `e;` /* g; */')).toBe(false)
-    expect(hasSecondStatement("SELECT 'it''s; x'")).toBe(false)
-    expect(hasSecondStatement('SELECT 1; -- end')).toBe(false)
-    expect(hasSecondStatement('SELECT 1; SELECT 2')).toBe(true)
-    expect(hasSecondStatement("SELECT 1; 'x'")).toBe(false)
+  it.each([
+    ["SELECT ';x' -- ; y\n;", false], ['SELECT \'b;\\\'c;\', "d;", `e;` /* g; */', false],
+    ["SELECT 'it''s; x'", false], ['SELECT 1; -- end', false], ['SELECT 1; SELECT 2', true],
+    ["SELECT 1; 'x'", false],
+  ])('sees a second statement only outside of literals: %j', (sql, isSeen) => {
+    expect(hasSecondStatement(sql)).toBe(isSeen)
   })
 
-  it('finds the format of an INSERT, not a column or a string of that name', () => {
-    const named = splitInsert('INSERT INTO t (a, format) FORMAT CSV')
-    expect(named?.head).toBe('INSERT INTO t (a, format)')
-    expect(splitInsert('INSERT INTO t SELECT 1 FORMAT CSV')).toBeUndefined()
-    expect(splitInsert("INSERT INTO t SELECT ' FORMAT CSV'")).toBeUndefined()
-    expect(splitInsert('INSERT INTO t FORMAT Values (1)')).toBeUndefined()
-    expect(splitInsert('SELECT 1 FORMAT JSON')).toBeUndefined()
+  it.each([
+    ['INSERT INTO t (a, format) FORMAT CSV', 'INSERT INTO t (a, format)'],
+    ['INSERT INTO t SELECT 1 FORMAT CSV', undefined],
+    ["INSERT INTO t SELECT ' FORMAT CSV'", undefined], ['SELECT 1 FORMAT JSON', undefined],
+    ['INSERT INTO t FORMAT Values (1)', undefined],
+  ])('finds the format of an INSERT, not a column or a string of that name: %s', (sql, head) => {
+    expect(splitInsert(sql)?.head).toBe(head)
   })
 
-  it('streams only reads in formats that may be cut', () => {
-    expect(canStream('SELECT 1 FORMAT JSONEachRow', 'CSV')).toBe(true)
-    expect(canStream('WITH 1 AS x SELECT x', 'TabSeparated')).toBe(true)
-    expect(canStream('SELECT 1 \nFORMAT JSON', 'CSV')).toBe(false)
-    expect(canStream('SELECT 1 FORMAT CSVWithNames', 'CSV')).toBe(false)
-    expect(canStream('CREATE TABLE t (a Int8) ENGINE = Memory', 'CSV')).toBe(false)
+  it.each([
+    ['SELECT 1 FORMAT JSONEachRow', 'CSV', true],
+    ['WITH 1 AS x SELECT x', 'TabSeparated', true], ['SELECT 1 \nFORMAT JSON', 'CSV', false],
+    ['SELECT 1 FORMAT CSVWithNames', 'CSV', false],
+    ['CREATE TABLE t (a Int8) ENGINE = Memory', 'CSV', false],
+  ])('streams only reads in formats that may be cut: %j in %s: %s', (sql, format, may) => {
+    expect(canStream(sql, format)).toBe(may)
   })
 
   it('writes literals that cannot be left', () => {

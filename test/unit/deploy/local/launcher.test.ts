@@ -4,8 +4,9 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { parseTopicPartitions } from '../../../../services/runtime/platform/topics.ts'
 import { parseScale, warnOfIdle } from '../../../../deploy/local/launcher/scale.ts'
 import { loadSecrets, refuseSecretsOf } from '../../../../deploy/local/launcher/secrets.ts'
-import { endLeftovers, readJson, stackState, writePrivately }
-  from '../../../../deploy/local/launcher/state.ts'
+import {
+  endLeftovers, readJson, writePrivately,
+} from '../../../../deploy/local/launcher/state.ts'
 import { socketOf } from '../../../../deploy/local/launcher/control.ts'
 import { dnsEnvironment, receiverEnvironment }
   from '../../../../deploy/local/launcher/settings.ts'
@@ -70,43 +71,6 @@ describe('secrets in the environment of a start', () => {
 })
 
 describe('state file', () => {
-  it('has exactly the documented fields and leaves out services that are down', () => {
-    const state = stackState({
-      baseUrl: 'http://127.0.0.1:1/api/v1',
-      pageUrl: 'http://127.0.0.1:2',
-      services: [
-        { name: 'ingest-1', pid: 7, restarts: 0, metricsUrl: 'http://127.0.0.1:2/metrics' },
-        { name: 'verify-1', pid: undefined, restarts: 3, metricsUrl: 'http://127.0.0.1:3/metrics' },
-      ],
-      addresses: {
-        KAFKA_BROKERS: 'k',
-        SCHEMA_REGISTRY_URL: 'r',
-        REDIS_STATE_URL: 's',
-        REDIS_CACHE_URL: 'c',
-        CLICKHOUSE_URL: 'h',
-      },
-      receivers: { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'false' },
-      demo: { keys: { live: 'l', test: 't' }, webhookSecret: 'w', orgId: 'o' },
-      supervisorPid: 9,
-    })
-    expect(state).toEqual({
-      baseUrl: 'http://127.0.0.1:1/api/v1',
-      pageUrl: 'http://127.0.0.1:2',
-      keys: { live: 'l', test: 't' },
-      webhookSecret: 'w',
-      orgId: 'o',
-      services: [{ name: 'ingest-1', pid: 7, metricsUrl: 'http://127.0.0.1:2/metrics' }],
-      kafkaBrokers: 'k',
-      schemaRegistryUrl: 'r',
-      redisStateUrl: 's',
-      redisCacheUrl: 'c',
-      clickhouseUrl: 'h',
-      webhookAllowHttp: 'true',
-      webhookAllowLoopback: 'false',
-      supervisorPid: 9,
-    })
-  })
-
   it('is readable by its owner only, and absent is undefined', () => {
     writePrivately(`${folder}/state.json`, { a: 1 })
     expect(readJson(`${folder}/state.json`)).toEqual({ a: 1 })

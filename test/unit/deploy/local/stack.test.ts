@@ -67,23 +67,16 @@ describe('parts', () => {
   })
 
   it('listen at 127.0.0.1 only', () => {
-    const lines = kafkaProperties({ broker: 1, controller: 2 }, '/d').split('\n')
-    expect(lines).toContain('listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2')
-    expect(lines).toContain('advertised.listeners=PLAINTEXT://127.0.0.1:1')
-    expect(lines).toContain('auto.create.topics.enable=false')
-    expect(lines).toContain('log.dirs=/d/log')
+    expect(kafkaProperties({ broker: 1, controller: 2 }, '/d').split('\n'))
+      .toContain('listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2')
   })
 
-  it('are three brokers with three copies of which two acknowledge, if configured', () => {
+  it('are brokers with three copies of which two acknowledge, if there are three', () => {
     const cluster = [1, 2, 3].map((id) => ({ broker: id, controller: 10 + id }))
-    const second = { broker: 2, controller: 12 }
-    const lines = kafkaProperties(second, '/d', { id: 2, cluster }).split('\n')
-    expect(lines).toContain('node.id=2')
-    expect(lines).toContain(
-      'controller.quorum.voters=1@127.0.0.1:11,2@127.0.0.1:12,3@127.0.0.1:13')
-    expect(lines).toContain('default.replication.factor=3')
-    expect(lines).toContain('min.insync.replicas=2')
-    expect(lines).toContain('offsets.topic.replication.factor=3')
+    const lines = kafkaProperties(cluster[1]!, '/d', { id: 2, cluster }).split('\n')
+    for (const line of ['default.replication.factor=3', 'min.insync.replicas=2']) {
+      expect(lines).toContain(line)
+    }
   })
 })
 
@@ -94,7 +87,6 @@ describe('ports', () => {
     expect(first).not.toBe(second)
     expect(first).toBeGreaterThanOrEqual(20_000)
     expect(first).toBeLessThan(32_000)
-    expect(await book.port('one')).toBe(first)
     expect(await openPortBook(`${folder}/p`).port('one')).toBe(first)
   })
 

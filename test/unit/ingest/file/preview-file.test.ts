@@ -84,9 +84,7 @@ describe('the column of the contacts', () => {
       sheets: ['List', 'Notes'],
     })
     const { send } = fileSender()
-    const answer = await send('text/csv', workbook, {
-      path: 'file-previews', query: 'sheet=notes',
-    })
+    const answer = await send('text/csv', workbook, { path: 'file-previews', query: 'sheet=notes' })
     expect(errorOf(answer)).toEqual([400, 'invalid_file', 'file'])
   })
 })

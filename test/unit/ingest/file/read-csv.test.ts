@@ -66,8 +66,7 @@ describe('a CSV file', () => {
     expect(columns).toEqual(['a', 'a', ''])
     expect(lines).toEqual(['1', '', '"x,y","p""q",z'])
     const unnamed = await read('x,+12127365000\n', { column: '2' })
-    expect([unnamed.columns, unnamed.lines])
-      .toEqual([['column_1', 'column_2'], ['x,+12127365000']])
+    expect([unnamed.columns, unnamed.lines]).toEqual([['column_1', 'column_2'], ['x,+12127365000']])
   })
 
   it('is Windows-1252 if it is not UTF-8', async () => {

@@ -152,8 +152,7 @@ describe('the description of the interface', () => {
     })
     const answers = Object.values(paths['/']?.['get']?.responses ?? {})
     expect(answers.map(({ content }) => content?.['application/json'])).toEqual(
-      [ref('A'), ref('B'), { type: 'string' }]
-        .map(schema => ({ schema, example: { title: 'A' } })))
+      [ref('A'), ref('B'), { type: 'string' }].map(schema => ({ schema, example: { title: 'A' } })))
   })
 
   it('refuses two schemas with the same title', () => {

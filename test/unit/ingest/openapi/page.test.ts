@@ -36,8 +36,7 @@ describe('the page of the description', () => {
 
   it('runs and wears only what its policy names, and loads nothing', () => {
     const inline = [...page.matchAll(/<(?:script|style)>([^]*?)<\/(?:script|style)>/g)]
-    const hashes = inline.map(([, text = '']) =>
-      createHash('sha256').update(text).digest('base64'))
+    const hashes = inline.map(([, text = '']) => createHash('sha256').update(text).digest('base64'))
     expect(hashes).toHaveLength(2)
     for (const hash of hashes) expect(PAGE_POLICY).toContain(`'sha256-${hash}'`)
     expect(page).not.toMatch(/<link|<script |src=|@import|url\(| on\w+="| style="/)
@@ -52,8 +51,7 @@ describe('the page of the description', () => {
 describe('the samples of code', () => {
   it('are written from the example of a body, and by the path', () => {
     const read = document.paths['/api/v1/jobs/{id}']?.['get']?.['x-codeSamples']
-    expect(read?.[0]?.source)
-      .toBe('curl "$BASE/jobs/$JOB" \\\n  -H "Authorization: Bearer $KEY"')
+    expect(read?.[0]?.source).toBe('curl "$BASE/jobs/$JOB" \\\n  -H "Authorization: Bearer $KEY"')
     const made = document.paths['/api/v1/jobs']?.['post']?.['x-codeSamples']
     expect(made?.[0]?.source).toContain('"inputs": [\n    "+12127365000",')
     expect(made?.[1]?.source).toContain("  inputs: [\n    '+12127365000',")

@@ -23,8 +23,7 @@ function examplesIn (content: Content = {}) {
   return Object.entries(content).flatMap(([type, { schema, example, examples = {} }]) => {
     const several = Object.entries(examples).map(([name, it]) =>
       '$ref' in it ? shared[name]?.value : (it as { readonly value: unknown }).value)
-    return (example === undefined ? several : [example])
-      .map(value => ({ type, schema, value }))
+    return (example === undefined ? several : [example]).map(value => ({ type, schema, value }))
   })
 }
 

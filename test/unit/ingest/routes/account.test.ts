@@ -26,9 +26,7 @@ describe('the services', () => {
   })
 
   it('name the lists in use', async () => {
-    const free = {
-      mode: 'replace', version: '9', publishedAt: '2026-11-28', sha256: '',
-    } as const
+    const free = { mode: 'replace', version: '9', publishedAt: '2026-11-28', sha256: '' } as const
     const { get } = application({ lists: () => ({ renewedAt: '2026-11-28', lists: { free } }) })
     const { data } = (await get('/services')).json()
     const versions = data.map(({ data: used }: { data: { name: string, version: string }[] }) =>

@@ -85,8 +85,7 @@ describe('a quote with a sample', () => {
     async () => ({ kind: 'refused', refusal: { code } satisfies Refusal }) as const
   it.each<[string, string, Partial<IngestDeps>]>([
     ['too_few_contacts', 'a short list', {
-      quote: async () =>
-        ({ kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS }),
+      quote: async () => ({ kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS }),
     }],
     ['daily_limit', 'no rows left', { takeSample: async () => false }],
     ['temporarily_unavailable', 'no slot', { submit: refused('concurrent_jobs_limit') }],

@@ -78,10 +78,4 @@ describe('an erased job', () => {
     })
     expect((await get('/jobs')).json().data).toEqual([job])
   })
-
-  it('answers 410 for its results', async () => {
-    const { get } = application(erasedDeps)
-    const answer = await get(`/jobs/${JOB_ID}/results`)
-    expect([answer.statusCode, answer.json().error.code]).toEqual([410, 'results_erased'])
-  })
 })

@@ -81,8 +81,7 @@ describe('the events of a job', () => {
   it('stop and are refused once blocks were counted again in another order', async () => {
     const job = jobOf({ status: 'verifying' })
     const moved = [{ ...block(2), order: 1 }, { ...block(1), order: 2 }]
-    const { get } = application(following(
-      { job, manifest: blocks(1) }, { job, manifest: moved }))
+    const { get } = application(following({ job, manifest: blocks(1) }, { job, manifest: moved }))
     const events = eventsIn((await get(path)).body)
     expect(events.map(({ type }) => type)).toEqual(['progress'])
     const answer = await get(path, { headers: { 'last-event-id': events[0]!.id } })
@@ -116,8 +115,7 @@ describe('the events of a job', () => {
     })
     for (const attempt of [1, 2]) {
       const answer = await get(path)
-      expect([attempt, answer.statusCode, eventsIn(answer.body).length])
-        .toEqual([attempt, 200, 1])
+      expect([attempt, answer.statusCode, eventsIn(answer.body).length]).toEqual([attempt, 200, 1])
       expect(eventStreams.total).toBe(0)
     }
   })

@@ -27,8 +27,7 @@ function scene (more: Partial<IngestDeps> = {}) {
   }
 }
 
-const withOne = () =>
-  scene({ endpoints: endpointsDouble({ 'org_01.live': [endpointOf()] }) })
+const withOne = () => scene({ endpoints: endpointsDouble({ 'org_01.live': [endpointOf()] }) })
 
 describe('webhook endpoints', () => {
   it('are created with a secret, which no other answer shows', async () => {
