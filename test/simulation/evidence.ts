@@ -11,6 +11,8 @@ export type Sent = {
   readonly tenant: string
   readonly inputs: readonly string[]
   readonly forceFresh: boolean
+  /** Those that the job chose. */
+  readonly options: readonly string[]
   readonly outcome: Submitted
   /** Redis was lost meanwhile. */
   readonly isOutage: boolean

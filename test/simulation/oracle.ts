@@ -3,6 +3,7 @@ import { createJobStore } from '../../services/jobs/store.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { POISON } from '../../services/runtime/engine/attempts.ts'
 import { deadTopic, subscriptionsOf } from '../../services/runtime/platform/topics.ts'
+import { readPrices } from '../../services/money/prices.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { columnsOf } from '../../services/jobs/results/columns.ts'
 import type { ArchivedJob } from '../../services/jobs/results/archive.ts'
@@ -15,13 +16,18 @@ import {
 import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
 import { hasLists, isReleasedAtTimes, isSuppressed } from './contact-lists.ts'
+import { optionsPriceMicros } from '../../services/jobs/options.ts'
 import { checkFollowed } from './followers.ts'
+import { boughtCells, OPTION_PRICES } from './options.ts'
 import { countedRows } from './observer.ts'
 import { checkVerified } from './verifications.ts'
 
 const column = (name: string) => columnsOf('phone-validation').indexOf(name)
-const [ROW, STATUS, SOURCE, E164] = ['row', 'status', 'source', 'e164'].map(column) as
-  [number, number, number, number]
+const [ROW, STATUS, SOURCE, REASON, E164] = ['row', 'status', 'source', 'reason', 'e164']
+  .map(column) as [number, number, number, number, number]
+
+/** Of a row of `phone-validation`, without options. */
+const PRICE_MICROS = readPrices('')['phone-validation']
 
 /** Every violation of an invariant by a finished run; an empty list is a good run. */
 export async function breachesOf (evidence: Evidence, redis: Redis): Promise<readonly string[]> {
@@ -62,6 +68,10 @@ async function checkJob (
   if (archived === undefined) return 0
   const { job, manifest } = archived
   complain(`${id} released`, preflight.maxQuoteMicros - job.chargedMicros, job.releasedMicros)
+  complain(`${id} price of a row`,
+    PRICE_MICROS + optionsPriceMicros(OPTION_PRICES, sent.options, 'live'), unitPriceMicros)
+  complain(`${id} maximum`,
+    (preflight.freshChecks + preflight.cacheHits) * unitPriceMicros, preflight.maxQuoteMicros)
   complain(`${id} charge within the quote`, true, job.chargedMicros <= preflight.maxQuoteMicros)
   complain(`${id} counters`, preflight.totalRows, countedRows(job))
   if (pipeline.corruption.lostKeys.has(id)) return await checkLost(pipeline, archived, complain)
@@ -79,6 +89,10 @@ async function checkJob (
     complain(`${id} suppressed rows with a verdict`, [], suppressed.filter(row =>
       row[STATUS] === 'valid' || row[SOURCE] === 'live').map(row => row[ROW]))
   }
+  const bought = cells.filter(row => row[STATUS] !== 'unknown' &&
+    ['live', 'cache'].includes(row[SOURCE] ?? '') && row[REASON] !== 'allow_listed')
+  complain(`${id} verdicts without the answers of its options`, [],
+    bought.filter(row => boughtCells(row, sent.options).includes('')))
   const live = cells.filter(row => row[SOURCE] === 'live')
   const billable = live.filter(row => row[STATUS] !== 'unknown')
   const explained = billable.length * unitPriceMicros
@@ -162,10 +176,15 @@ async function checkMoney (
   const { entries } = await pipeline.stores.journal.read(tenant)
   complain(`${tenant} journal`, money.seq, entries.length)
   complain(`${tenant} seq`, entries.map((_, index) => index + 1), entries.map(({ seq }) => seq))
-  const accepted = sent.filter(job => job.tenant === tenant && job.outcome.kind === 'accepted')
-    .map(({ outcome }) => outcome.kind === 'accepted' ? outcome.job.id : '').toSorted()
+  const jobs = sent.flatMap(({ outcome, ...of }) =>
+    of.tenant === tenant && outcome.kind === 'accepted' ? [outcome.job] : [])
+  const accepted = jobs.map(({ id }) => id).toSorted()
   const jobsOf = (types: readonly string[]) => entries
     .filter(({ type }) => types.includes(type)).map(({ job }) => job).toSorted()
   complain(`${tenant} reservations`, accepted, jobsOf(['reserve']))
   complain(`${tenant} ends`, accepted, jobsOf(['settle', 'void']))
+  const reserved = entries.filter(({ type }) => type === 'reserve')
+  complain(`${tenant} reserved amounts`,
+    jobs.map(({ id, preflight }) => [id, preflight.maxQuoteMicros]).toSorted(),
+    reserved.map(({ job, amountMicros }) => [job, amountMicros]).toSorted())
 }

@@ -13,6 +13,7 @@ import type { Environment } from './environment.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { SubmitterOptions } from '../../services/jobs/submit.ts'
 import { chunkRowsOf, idsOf, inputsOf, jobsIn } from './inputs.ts'
+import { chooseOptions } from './options.ts'
 import { request, type Answered, type Requested } from './requests.ts'
 import { subscribeToJobs, createOutcomeWaiter } from '../../services/jobs/job-waiter.ts'
 import { createEmitter } from '../../services/runtime/engine/emit.ts'
@@ -134,14 +135,18 @@ async function send (
 ): Promise<Omit<Requested, 'verified' | 'followed'>> {
   const tenant = chaos.pick(tenants)
   const inputs = inputsOf(seed, chaos)
-  const sent = { tenant, inputs, forceFresh: chaos.happens(0.2) }
+  const forceFresh = chaos.happens(0.2)
+  const sent = { tenant, inputs, forceFresh, options: chooseOptions(seed, chaos) }
   const submission = submissionOf(sent)
   const known = { losses: losing ?? (() => 0), once: losing === undefined }
   return { ...sent, ...await request(options, { submission, chaos, ...known }) }
 }
 
-const submissionOf = (sent: Pick<Requested, 'tenant' | 'inputs' | 'forceFresh'>) => ({
+const submissionOf = (
+  { options, ...sent }: Pick<Requested, 'tenant' | 'inputs' | 'forceFresh' | 'options'>
+) => ({
   ...sent,
+  ...options.length > 0 && { options },
   references: idsOf(sent.inputs),
   ids: true,
   service: 'phone-validation',

@@ -18,8 +18,10 @@ import { readPrices, unitPriceMicros } from '../../services/money/prices.ts'
 import { createNormalizeStage } from '../../services/normalize/stage.ts'
 import { createTokenizer } from '../../services/cache/tokens.ts'
 import { redisRecordCache, type RecordCache } from '../../services/cache/cache.ts'
+import { hasOptions, optionsPriceMicros } from '../../services/jobs/options.ts'
 import { downFor } from '../support/stage-doubles.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
+import { answersOf, OPTION_PRICES } from './options.ts'
 import { jobsOf, oncePer, noMetrics, silent } from './stubs.ts'
 import { SettleStage } from '../../services/settle/stage.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
@@ -90,7 +92,11 @@ function lookupStage ({ redis, cache, chaos, time, lists }: Shared) {
     loader: new ChunkLoader(cacheOf(cache)),
     ...lists && { lists },
     policy: policiesOf(redis),
-    unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
+    unitPriceMicros: (tenant, service, options) => {
+      const { mode } = partsOf(tenant)
+      return unitPriceMicros(prices, service, mode) +
+        optionsPriceMicros(OPTION_PRICES, options, mode)
+    },
     batchRows: (lane, service) => lane === 'small' ? smallPart : bulkRowsOf(lane, service),
     batch: 1 + chaos.below(8),
     clock: { now: () => redisLike.now() + time.aheadMs },
@@ -128,10 +134,11 @@ function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
     ...verifyDepsOf(redis, cache),
     retryForMs: chaos.happens(0.3) ? 3 : 60_000,
     hostRetryForMs: chaos.happens(0.3) ? 5 : 60_000,
-    check: async (rows, { isLast = false }) => {
+    check: async (rows, { isLast = false, options = [] }) => {
       await observer.onCall()
       if (chaos.happens(faults.providerDown)) return downFor(rows)
-      const verdicts = new Map(rows.map(({ row, canonical }) => [row, verdictOf(canonical)]))
+      const verdicts = new Map(
+        rows.map(({ row, canonical }) => [row, verdictOf(canonical, options)]))
       const open = new Map<number, Waiting>()
       for (const { row, tries = 0 } of isLast ? [] : rows) {
         if (tries > MAX_TRIES || !chaos.happens(faults.hostBusy)) continue
@@ -164,10 +171,15 @@ function simulatedLeases (cache: RecordCache): RecordCache {
 
 const verdicts = ['valid', 'invalid', 'risky', 'unknown', 'valid'] as const
 
-function verdictOf (canonical: string) {
+/** A number without the answers of all options has no verdict, as in the product. */
+function verdictOf (canonical: string, options: readonly string[]) {
+  const fields = { line_type: 'mobile', ...answersOf(canonical, options) }
+  if (!hasOptions(fields, options)) {
+    return { status: 'unknown', reason: 'option_not_answered', confidence: 0, fields } as never
+  }
   const status = verdicts[Number(canonical.slice(-1)) % verdicts.length] ?? 'valid'
   const reason = status === 'unknown' ? 'no_answer' : 'assigned_range'
-  return { status, reason, confidence: 90, fields: { line_type: 'mobile' } } as never
+  return { status, reason, confidence: 90, fields } as never
 }
 
 /** The stage `settle` on stores in memory. */
