@@ -9,7 +9,12 @@ import { pageOf } from './page.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from './verdicts.ts'
 
 export const DEFAULT_ROWS = 100
-const RESULT_FORMATS = ['csv', 'json', 'jsonl', 'xlsx', 'parquet'] as const
+export const RESULT_FORMATS = ['csv', 'json', 'jsonl', 'xlsx', 'parquet'] as const
+
+/** What may separate the cells of a result file, by name. */
+export const RESULT_DELIMITERS = [
+  ...Object.keys(DELIMITERS) as (keyof typeof DELIMITERS)[], 'original' as const,
+]
 
 /** The media type of Apache Parquet. */
 export const PARQUET_TYPE = 'application/vnd.apache.parquet'
@@ -59,9 +64,7 @@ export const ResultsQuerySchema = Type.Object({
       'begins with a byte order mark. The file is named after the label `file` of a job that ' +
       'was made from a file.',
   })),
-  delimiter: Type.Optional(Type.Enum([
-    ...Object.keys(DELIMITERS) as (keyof typeof DELIMITERS)[], 'original',
-  ], {
+  delimiter: Type.Optional(Type.Enum(RESULT_DELIMITERS, {
     description: 'CSV only: what separates cells. original: what the file has that the job was ' +
       'made from, and a comma for other jobs and workbooks. comma by default.',
   })),

@@ -112,7 +112,7 @@ type ProvisionalRow = ResultRow & {
 
 type PageQuery = RowSelection & Pick<ResultsQuery, 'limit' | 'cursor'>
 type ResultFileOptions = RowSelection & Pick<ResultsQuery, 'safe' | 'delimiter'>
-type ResultFileFormat = { readonly format?: 'csv' | 'xlsx' | 'parquet' }
+type ResultFileFormat = { readonly format?: 'csv' | 'jsonl' | 'xlsx' | 'parquet' }
 type Bytes = AsyncIterable<Uint8Array>
 
 const ENDED: readonly string[] = ['completed', 'cancelled', 'failed']
@@ -373,7 +373,7 @@ function resultsApi (send: Transport) {
 
     /**
      * The result file as a stream of bytes, for files that do not fit into memory: CSV, or
-     * `format: 'xlsx'` and `'parquet'`.
+     * `format: 'jsonl'`, `'xlsx'` and `'parquet'`.
      */
     resultsFile: async (
       id: string, options: ResultFileOptions & ResultFileFormat = {}

@@ -7,6 +7,7 @@ import { ROW_FIELDS } from '../../schemas/api/columns.ts'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { DEADLINE_SECONDS, MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import { API_SERVICES } from '../../schemas/api/service.ts'
+import { type ResultsQuery, RESULT_DELIMITERS, RESULT_FORMATS } from '../../schemas/api/results.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 import { type Client, createClient, type JobStatusResource, type RowSelection } from './client.ts'
 import { type CliContext, type CommonFlags, openConnection } from './connection.ts'
@@ -337,8 +338,15 @@ function addVerify (program: Command, context: CliContext): void {
 const EXAMPLE_JOB = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
 type EraseFlags = CommonFlags & { readonly cache?: true }
-type ResultFlags = CommonFlags & SelectionFlags &
-  { readonly output?: string, readonly safe?: 'spreadsheet' }
+type ResultFlags = CommonFlags & SelectionFlags & Pick<ResultsQuery, 'safe' | 'delimiter'> &
+  { readonly output?: string, readonly format: NonNullable<ResultsQuery['format']> }
+
+const RESULTS_HELP = `
+Examples:
+  verification-jobs results ${EXAMPLE_JOB} -o results.csv
+  verification-jobs results ${EXAMPLE_JOB} --status valid --drop-duplicates -o clean.csv
+  verification-jobs results ${EXAMPLE_JOB} --format xlsx -o results.xlsx
+  verification-jobs results ${EXAMPLE_JOB} --format jsonl --columns input,status | head`
 
 /** Adds the commands that make one request about a job. */
 function addJobCommands (program: Command, context: CliContext): void {
@@ -358,18 +366,51 @@ function addJobCommands (program: Command, context: CliContext): void {
       print(deps, job, ({ erasedAt }) => `${id}  erased at ${erasedAt}`)
     }))
   addSelectionOptions(program.command('results <job>'))
-    .description('download the results of a job as CSV, or some of their rows and columns')
-    .option('-o, --output <file>', 'output file; the terminal by default')
-    .addOption(new Option('--safe <for>', 'escape cells that a spreadsheet would run as formulas')
-      .choices(['spreadsheet']))
-    .addHelpText('after', exampleText(`results ${EXAMPLE_JOB} -o results.csv`) +
-      `\n  verification-jobs results ${EXAMPLE_JOB} --status valid --drop-duplicates -o clean.csv`)
+    .description('download the results of a job, or some of their rows and columns')
+    .option('-o, --output <file>', 'output file; the terminal by default, but not for xlsx and ' +
+      'parquet')
+    .addOption(new Option('--format <format>', 'of the file; json is one array of all rows, jsonl ' +
+      'has a row in each line').choices(RESULT_FORMATS).default('csv'))
+    .addOption(new Option('--delimiter <name>', 'what separates the cells of CSV, a comma by ' +
+      'default; original is that of the file of the job').choices(RESULT_DELIMITERS))
+    .addOption(new Option('--safe <for>', 'escape cells of CSV that a spreadsheet would run as ' +
+      'formulas').choices(['spreadsheet']))
+    .addHelpText('after', RESULTS_HELP)
     .action(withClient<ResultFlags>(context, async ({ client, screen, flags }, id) => {
-      const { output, safe } = flags
-      const options = { ...toSelection(flags), ...safe !== undefined && { safe } }
-      await writeResults(await client.resultsFile(id, options), output, context)
+      checkResultFlags(flags)
+      const { output, format, safe, delimiter } = flags
+      const selection = toSelection(flags)
+      const bytes = format === 'json'
+        ? arrayOfRows(client.resultLines(id, selection))
+        : await client.resultsFile(id, {
+          ...format !== 'csv' && { format },
+          ...selection,
+          ...safe !== undefined && { safe },
+          ...delimiter !== undefined && { delimiter },
+        })
+      await writeResults(bytes, output, context)
       if (flags.json === true && output !== undefined) screen.print(JSON.stringify({ id, output }))
     }))
+}
+
+function checkResultFlags ({ format, output, safe, delimiter }: ResultFlags): void {
+  const onlyCsv = delimiter === undefined ? safe && `--safe ${safe}` : `--delimiter ${delimiter}`
+  if (format !== 'csv' && onlyCsv !== undefined) {
+    throw new UsageError(`${onlyCsv} is for CSV, and --format is ${format}. Leave one of them out.`)
+  }
+  if (['xlsx', 'parquet'].includes(format) && output === undefined) {
+    throw new UsageError(`--format ${format} is not text, so it needs a file: -o FILE.`)
+  }
+}
+
+/** The rows as one JSON array, a row in each line. */
+async function * arrayOfRows (rows: AsyncIterable<object>): AsyncIterable<Uint8Array> {
+  let before = '['
+  for await (const row of rows) {
+    yield Buffer.from(`${before}\n${JSON.stringify(row)}`)
+    before = ','
+  }
+  yield Buffer.from(before === '[' ? '[]\n' : '\n]\n')
 }
 
 /** Formats a job: status, rows, verdicts, those that wait, price. */

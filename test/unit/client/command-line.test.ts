@@ -114,6 +114,14 @@ describe('the command submit', () => {
     [['results', 'job_1', '--status', 'valid,vaild'],
       '--status: there is no "vaild". The values are: valid, invalid,'],
     [['results', 'job_1', '--country', 'UK'], '--country: there is no "UK". The values are: '],
+    [['results', 'job_1', '--format', 'xml'], 'Allowed choices are csv, json, jsonl, xlsx, parquet'],
+    [['results', 'job_1', '--delimiter', ';'], 'Allowed choices are comma, semicolon, tab, pipe, '],
+    [['results', 'job_1', '--format', 'json', '--delimiter', 'tab'],
+      '--delimiter tab is for CSV, and --format is json. Leave one of them out.'],
+    [['results', 'job_1', '--format', 'xlsx', '--safe', 'spreadsheet', '-o', output],
+      '--safe spreadsheet is for CSV, and --format is xlsx. Leave one of them out.'],
+    [['results', 'job_1', '--format', 'xlsx'], '--format xlsx is not text, so it needs a file: -o '],
+    [['results', 'job_1', '--format', 'parquet'], '--format parquet is not text'],
     [['results', 'job_1', '--columns', ''], '--columns: there is no "". The values are: row, '],
   ])('rejects %j as invalid arguments', async (words, why) => {
     const { code, errors, service } = await run(words)
@@ -194,6 +202,30 @@ describe('another command', () => {
       '&columns=e164,row&duplicates=drop&safe=spreadsheet'])
     const more = await run(['results', 'job_1', '--drop-duplicates', '--one-per-mailbox'])
     expect(more.service.requests).toEqual(['GET /jobs/job_1/results?format=csv&duplicates=mailbox'])
+  })
+
+  it('requests the format and the delimiter of the results', async () => {
+    const service = createFakeService({})
+    await run(['verify', '+1', '+2'], { service })
+    const request = async (...words: readonly string[]) => {
+      const { code, out, errors } = await run(['results', 'job_1', ...words], { service })
+      return [code, errors, service.requests.at(-1)?.replace(/.*\/results/, ''), out]
+    }
+    expect(await request('--delimiter', 'original'))
+      .toEqual([0, '', '?format=csv&delimiter=original', expect.stringContaining('row,input')])
+    for (const format of ['xlsx', 'parquet']) {
+      expect(await request('--format', format, '--status', 'valid', '-o', output))
+        .toEqual([0, '', `?format=${format}&status=valid`, ''])
+      expect(readFileSync(output, 'utf8')).toContain('row,input')
+    }
+    const rows = ['+1', '+2'].map((input, index) =>
+      ({ row: index + 1, input, e164: verdictOf(input), status: 'valid', reason: null }))
+    const [first, second] = rows.map(row => JSON.stringify(row))
+    expect(await request('--format', 'jsonl', '--columns', 'row'))
+      .toEqual([0, '', '?format=jsonl&columns=row', `${first}\n${second}\n`])
+    const [, , query, text] = await request('--format', 'json', '--status', 'valid')
+    expect([query, text])
+      .toEqual(['?format=jsonl&status=valid', `[\n${first},\n${second}\n]\n`])
   })
 
   it('reports a failure as text and as JSON', async () => {

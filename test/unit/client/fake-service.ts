@@ -178,7 +178,8 @@ export class FakeService {
     if (line.includes('format=json')) {
       const data = job.inputs.map((input, index) =>
         ({ row: index + 1, input, e164: verdictOf(input), status: 'valid', reason: null }))
-      return { data, has_more: false, next_cursor: null }
+      if (!line.includes('format=jsonl')) return { data, has_more: false, next_cursor: null }
+      return new Response(data.map(row => `${JSON.stringify(row)}\n`).join(''))
     }
     if (line.includes('/results')) {
       return resultFile(job, { reason, download: () => this.#moment('download') })
