@@ -1,11 +1,11 @@
 import { createSmtpProbeProvider } from '../../../services/verify/providers/email.ts'
 import { createMailDomains } from '../../../services/verify/providers/mail-domains.ts'
 import { type Connect, createEgressPool } from '../../../services/verify/mailboxes/egress.ts'
-import { MailHosts, type MailHostsOptions } from '../../../services/verify/mailboxes/hosts.ts'
+import type { MailHostsOptions } from '../../../services/verify/mailboxes/hosts.ts'
 import type { SmtpCaller } from '../../../services/verify/mailboxes/session.ts'
 import type { DnsServer } from './dns-server.ts'
 import type { MailServers } from './mail-servers.ts'
-import { createOpenMemory } from './open-memory.ts'
+import { createMailHosts } from './mail-hosts.ts'
 import { createPatientDns } from './patient-dns.ts'
 
 export type ProbeSetting = Partial<MailHostsOptions> & {
@@ -28,16 +28,11 @@ export function smtpProviderOf (
 ) {
   const domains = createMailDomains(
     createPatientDns(dns), { keepMs: 300_000, keepNegativeMs: 300_000, maxDomains: 1_000 })
-  const hosts = new MailHosts({
-    memory: createOpenMemory(),
+  const hosts = createMailHosts({
     pool: createEgressPool([{ name: 'probe', caller, connect }]),
     limits: { sessions: 8, sessionsAMinute: 1_000, ratePercent: 100 },
-    connections: 64,
     startTls: true,
-    replyTimeoutMs: 120_000,
-    sessionTimeoutMs: 300_000,
     idleMs: 20,
-    restMs: 60_000,
     ...options,
   })
   return createSmtpProbeProvider({ domains, hosts, firstTimeoutMs, laterTimeoutMs })

@@ -46,7 +46,6 @@ function behavioursOf (count: (bytes: number) => void): Behaviours {
   const bomb = gzipSync(Buffer.alloc(50 * MEGABYTE))
   return {
     'drips its head': socket => drip(socket, 'HTTP/1.1 200 OK\r\nx: '),
-    'drips its body': socket => drip(socket, head('200 OK', 'content-length: 1000')),
     'sends a gigabyte': socket => {
       socket.write(head('200 OK', `content-length: ${1_024 * MEGABYTE}`))
       pour(socket, Buffer.alloc(MEGABYTE), { most: 1_024 * MEGABYTE, count })

@@ -103,17 +103,11 @@ describe('a second opinion', () => {
     })
   })
 
-  it('is not requested while the first provider retries, but at the retry deadline', async () => {
-    const waiting = { 1: { verdict: greylisted, retry: true as const } }
-    const { check, calls } = checkerOf(waiting, { 1: { verdict: valid } })
-    expect(await check(rows.slice(0, 1), live)).toMatchObject({ kind: 'down' })
-    expect(calls).toEqual(['2: 1'])
-    expect(await check(rows.slice(0, 1), { ...live, isLast: true }))
-      .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
-  })
-
-  it('replaces providers that are down at the retry deadline', async () => {
-    const { check, calls } = checkerOf(new ProviderError('timeout'), { 1: { verdict: valid } })
+  it.each<[string, Script]>([
+    ['retries', { 1: { verdict: greylisted, retry: true } }],
+    ['is down', new ProviderError('timeout')],
+  ])('is not requested while the first provider %s, but at the retry deadline', async (_, first) => {
+    const { check, calls } = checkerOf(first, { 1: { verdict: valid } })
     expect(await check(rows.slice(0, 1), live)).toMatchObject({ kind: 'down' })
     expect(calls).toEqual(['2: 1'])
     expect(await check(rows.slice(0, 1), { ...live, isLast: true }))

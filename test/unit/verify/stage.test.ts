@@ -57,9 +57,7 @@ describe('verify', () => {
       lane: 'small',
       value: { chunk: 1, batch: 3, inputs: false, duplicates: [{ row: 1, count: 2 }] },
     })
-    expect(rowsOf(block!.value.finished)).toEqual([0, 1])
-    expect(rowsOf(block!.value.live)).toEqual([0, 1])
-    expect(rowsOf(block!.value.live)).toEqual([0, 1])
+    expect([block!.value.finished, block!.value.live].map(rowsOf)).toEqual([[0, 1], [0, 1]])
   })
 
   it('processes the batches of tenants in turn', async () => {
@@ -197,29 +195,8 @@ describe('a verification batch with unavailable providers', () => {
     expect(rowsOf(block!.value.live)).toEqual([0])
   })
 
-  it('ends at once when its job is cancelled, even behind a waiting batch', async () => {
-    const { stage, state, store, clock } = setUp()
-    store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
-    state.isDown = true
-    const parts = [batchOf([phone(0)], { job: 'job_b' }), batchOf([phone(1)])]
-    const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.retry')
-      .map((retry) => delivered(retry))
-    store.change(JOB, { status: 'cancelling' })
-    const untilMs = clock.now() + 1_000
-    const decisions = await stage.decide([waiting!, cancelled!], signal)
-    expect(decisions).toMatchObject([
-      { completes: [cancelled] }, { postpone: waiting, untilMs },
-    ])
-    expect(reasonsIn(emitted(decisions.slice(0, 1), 'rows.completed')[0]!)).toEqual(['cancelled'])
-    // Redelivered together with the waiting batch, it needs no more checks.
-    store.change(JOB, { status: 'cancelled', ended: true })
-    expect(await stage.decide([waiting!, cancelled!], signal))
-      .toMatchObject([{ completes: [cancelled], emits: [] }, { postpone: waiting }])
-    expect(await stage.decide([cancelled!], signal))
-      .toEqual([{ completes: [cancelled], emits: [] }])
-  })
-
-  it('ends only once when its job is cancelled behind a waiting batch', async () => {
+  /** A waiting batch of one job, and behind it one of a job that is cancelled. */
+  async function cancelledBehindWaiting () {
     const { stage, state, store, clock } = setUp()
     store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
     state.isDown = true
@@ -227,21 +204,35 @@ describe('a verification batch with unavailable providers', () => {
     const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.retry')
       .map((retry, offset) => delivered(retry, offset))
     store.change(JOB, { status: 'cancelling' })
-    const decided = await stage.decide([waiting!, cancelled!], signal)
-    const [decision] = decided as Decision<'verify'>[]
+    const postponed = { postpone: waiting, untilMs: clock.now() + 1_000 }
+    const decide = () => stage.decide([waiting!, cancelled!], signal)
+    return { stage, store, clock, waiting, cancelled: cancelled!, postponed, decide }
+  }
+
+  it('ends at once when its job is cancelled, even behind a waiting batch', async () => {
+    const { stage, store, cancelled, postponed, decide } = await cancelledBehindWaiting()
+    const decisions = await decide()
+    expect(decisions).toMatchObject([{ completes: [cancelled] }, postponed])
+    expect(reasonsIn(emitted(decisions.slice(0, 1), 'rows.completed')[0]!)).toEqual(['cancelled'])
+    // Redelivered together with the waiting batch, it needs no more checks.
+    store.change(JOB, { status: 'cancelled', ended: true })
+    expect(await decide()).toMatchObject([{ completes: [cancelled], emits: [] }, postponed])
+    expect(await stage.decide([cancelled], signal)).toEqual([{ completes: [cancelled], emits: [] }])
+  })
+
+  it('ends only once when its job is cancelled behind a waiting batch', async () => {
+    const { stage, clock, waiting, cancelled, postponed, decide } = await cancelledBehindWaiting()
+    const [decision] = await decide() as Decision<'verify'>[]
     // It is decided again until its block is acknowledged.
-    expect(await stage.decide([waiting!, cancelled!], signal)).toHaveLength(2)
+    expect(await decide()).toHaveLength(2)
     await decision?.afterProduced?.()
-    const untilMs = clock.now() + 1_000
-    expect(await stage.decide([waiting!, cancelled!], signal)).toEqual([
-      { postpone: waiting, untilMs },
-    ])
+    expect(await decide()).toEqual([postponed])
     // Nothing waits before it any more, so its offset can be committed.
     clock.advance(MINUTE_MS)
-    expect(await stage.decide([waiting!, cancelled!], signal))
+    expect(await decide())
       .toMatchObject([{ completes: [waiting] }, { completes: [cancelled], emits: [] }])
     stage.forget()
-    expect(emitted(await stage.decide([cancelled!], signal), 'rows.completed')).toHaveLength(1)
+    expect(emitted(await stage.decide([cancelled], signal), 'rows.completed')).toHaveLength(1)
   })
 
   it('ends without a verdict, free, 15 minutes after its first attempt', async () => {

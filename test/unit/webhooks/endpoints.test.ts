@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../../schemas/api/event.ts'
 import { createOrganizations, subscriptionsIn } from '../../../services/accounts/organizations.ts'
-import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
 import {
   activeSecrets, createSubscriptions, createWebhookEndpoints, type EndpointSettings,
 } from '../../../services/webhooks/endpoints.ts'
@@ -120,13 +119,6 @@ describe('the webhook endpoints of an organization', () => {
     expect(await known(id)).toEqual([undefined])
   })
 
-  it('are not read while a change of them may be missing', async () => {
-    await open().create(LIVE, wanted, 20)
-    memory.texts.delete('{global}:accounts:run')
-    await expect(open().list(LIVE)).rejects.toThrow(AccountsRecoveringError)
-    await expect(createSubscriptions(memory.redis)(LIVE)).rejects.toThrow(AccountsRecoveringError)
-  })
-
   it('are wrapped by the newest key of the organization after its rotation', async () => {
     const made = await open().create(LIVE, wanted, 20)
     const rotated = organizationKeysOf(1, 2)
@@ -142,31 +134,18 @@ describe('the webhook endpoints of an organization', () => {
 })
 
 describe('subscriptions', () => {
-  it('are those of enabled endpoints, and * stands for every event', async () => {
+  it('are those of enabled endpoints of the mode, and * stands for every event', async () => {
     const create = (more: Partial<EndpointSettings>) =>
       open().create(LIVE, { ...wanted, ...more }, 20)
     const all = await create({})
     const some = await create({ events: ['balance.low', 'job.failed'] })
     await create({ enabled: false })
-    expect(await createSubscriptions(memory.redis, now)(LIVE)).toEqual([
+    const subscriptions = createSubscriptions(memory.redis, now)
+    expect(await subscriptions(LIVE)).toEqual([
       { endpoint: all?.id, events: EVENT_TYPES },
       { endpoint: some?.id, events: ['job.failed', 'balance.low'] },
     ])
-  })
-
-  it('follow the endpoints of the mode, with the policy or alone', async () => {
-    const made = await open().create(LIVE, { ...wanted, events: ['job.progress'] }, 20)
-    const expected = [{ endpoint: made?.id, events: ['job.progress'] }]
-    const subscriptions = createSubscriptions(memory.redis, now)
-    const organizations = createOrganizations(memory.redis, now)
-    expect(await subscriptions(LIVE)).toEqual(expected)
-    expect(await organizations.subscriptions(LIVE)).toEqual(expected)
     expect(await subscriptions('org_1.test')).toEqual([])
-    expect(await organizations.subscriptions('org_1.test')).toEqual([])
-    expect(memory.calls['read']).toBeGreaterThan(0)
-    const reads = memory.calls['read']
-    await subscriptions(LIVE)
-    expect(memory.calls['read']).toBe(reads)
   })
 
   it('omit types of a newer release', () => {

@@ -22,17 +22,11 @@ describe('a webhook event', () => {
     })
   })
 
-  it('carries the mode of the key that made the job', () => {
-    const job = { ...endedJob(), tenant: 'org_1.test' }
-    expect(eventOf(job, completed, header).livemode).toBe(false)
-  })
-
-  it('is small and always the same, byte for byte', () => {
+  it('is small, always the same, and shows neither the address nor the price of a row', () => {
     const text = JSON.stringify(eventOf(endedJob(), completed, header))
     expect(JSON.stringify(eventOf(endedJob(), completed, header))).toBe(text)
     expect(text.length).toBeLessThan(1_000)
-    expect(text).not.toContain('hidden')
-    expect(text).not.toContain('unitPrice')
+    expect(text).not.toMatch(/hidden|unitPrice/)
   })
 })
 
@@ -84,19 +78,11 @@ const standard = [
 ]
 
 describe('the signature of a webhook event', () => {
-  it('is an HMAC over time and body in two schemes', () => {
-    expect(signatureHeaders(signable, { secrets: [first], signingKeys: [] })).toEqual({
-      'x-service-signature': `t=1700000000,v1=${own[0]}`,
+  it('is an HMAC over time and body in two schemes, once per active secret', () => {
+    expect(signatureHeaders(signable, { secrets: [second, first], signingKeys: [] })).toEqual({
+      'x-service-signature': `t=1700000000,v1=${own[1]},v1=${own[0]}`,
       'webhook-id': 'evt_1',
       'webhook-timestamp': '1700000000',
-      'webhook-signature': `v1,${standard[0]}`,
-    })
-  })
-
-  it('is present once per active secret', () => {
-    const signers = { secrets: [second, first], signingKeys: [] }
-    expect(signatureHeaders(signable, signers)).toMatchObject({
-      'x-service-signature': `t=1700000000,v1=${own[1]},v1=${own[0]}`,
       'webhook-signature': `v1,${standard[1]} v1,${standard[0]}`,
     })
   })

@@ -104,11 +104,6 @@ describe.concurrent('the timeout of a webhook attempt', () => {
     })
 })
 
-it('a webhook sender returns the status of a response with a slow body', async () => {
-  endTimeAtHead()
-  expect(await send(`http://127.0.0.1:${odd.ports['drips its body']}/`)).toEqual(answered(200))
-})
-
 it('a webhook sender resolves localhost without DNS', async () => {
   const options = { dnsServers: ['127.0.0.1:9'] }
   for (const name of ['localhost', 'A.LocalHost.']) {

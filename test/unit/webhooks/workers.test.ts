@@ -2,9 +2,10 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Workers, type WorkersDeps } from '../../../services/webhooks/workers.ts'
 import type {
-  Deliveries, DeliveryClaim, PriorityClass,
+  AttemptRecord, Deliveries, DeliveryClaim, PriorityClass,
 } from '../../../services/webhooks/deliveries.ts'
 import type { Attempt } from '../../../services/webhooks/delivery-history.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'
 
@@ -128,6 +129,39 @@ describe('webhook workers', () => {
   })
 })
 
+describe('an error during a webhook attempt', () => {
+  function failing (fault: Error) {
+    const records: AttemptRecord[] = []
+    const { due, ...all } = scene({
+      deliveries: { record: async (_claim, record) => { records.push(record); return true } },
+      findJob: async () => { throw fault },
+      waitsMs: [100],
+      random: () => 0.5,
+    })
+    due.quick.push('a')
+    return { ...all, records }
+  }
+
+  it('is recorded as a failed attempt, so that it is not repeated in a tight loop', async () => {
+    const { workers, warned, metrics, records } = failing(new TypeError('a fault'))
+    await eventually(() => expect(records).toHaveLength(1))
+    expect(records[0]).toMatchObject({
+      state: 'waiting', dueAtMs: 100, attempt: { outcome: 'failed', reason: 'internal' },
+    })
+    expect([warned.length, workers.isReady]).toEqual([1, true])
+    expect(await metrics.text())
+      .toContain('webhook_attempts_total{outcome="failed",reason="internal"} 1')
+    await workers.stop()
+  })
+
+  it('of infrastructure is not recorded: the attempt is repeated after its lease', async () => {
+    const { workers, warned, records } = failing(new InfrastructureError('no store'))
+    await eventually(() => expect(warned).toHaveLength(1))
+    await workers.stop()
+    expect(records).toEqual([])
+  })
+})
+
 const attemptOf = (attempt: number) => ({ attempt }) as Attempt
 
 /** Workers without attempts, and two records in Redis that the history lacks. */
@@ -135,7 +169,7 @@ function shippingScene ({ isBroken }: { readonly isBroken: boolean }) {
   const records = new Map([['e:1', attemptOf(1)], ['e:2', attemptOf(2)]])
   const written: Attempt[] = []
   const state = { isBroken }
-  const { workers, warned } = scene({
+  const { workers } = scene({
     deliveries: {
       unshipped: async limit => new Map([...records].slice(0, limit)),
       forget: async names => { for (const name of names) records.delete(name) },
@@ -147,26 +181,17 @@ function shippingScene ({ isBroken }: { readonly isBroken: boolean }) {
       },
     },
   })
-  return { workers, warned, records, written, state }
+  return { workers, records, written, state }
 }
 
 describe('the shipping of attempt records', () => {
-  it('removes records from Redis only after the history has them', async () => {
-    const { workers, warned, records, written, state } = shippingScene({ isBroken: true })
-    await eventually(() => expect(warned.length).toBeGreaterThan(0))
+  it('removes no record before the history has it, and is not ready meanwhile', async () => {
+    const { workers, records, written, state } = shippingScene({ isBroken: true })
+    await eventually(() => expect(workers.isReady).toBe(false))
     expect(records.size).toBe(2)
     state.isBroken = false
-    await eventually(() => expect(records.size).toBe(0))
+    await eventually(() => expect([records.size, workers.isReady]).toEqual([0, true]))
     expect(written).toEqual([attemptOf(1), attemptOf(2)])
-    await workers.stop()
-  })
-
-  it('is not ready while the history is unavailable, and recovers', async () => {
-    const { workers, written, state } = shippingScene({ isBroken: true })
-    await eventually(() => expect(workers.isReady).toBe(false))
-    state.isBroken = false
-    await eventually(() => expect(workers.isReady).toBe(true))
-    expect(written).toHaveLength(2)
     await workers.stop()
   })
 

@@ -1,48 +1,13 @@
-import { afterEach, describe, expect, it } from 'vitest'
-import { createEgressPool } from '../../../../services/verify/mailboxes/egress.ts'
-import { MailHosts } from '../../../../services/verify/mailboxes/hosts.ts'
+import { describe, expect, it } from 'vitest'
 import type { HostMemory } from '../../../../services/verify/mailboxes/memory.ts'
-import { type MailServer, startMailServers, type MailServers } from
-  '../../../support/mail/mail-servers.ts'
-import { createOpenMemory } from '../../../support/mail/open-memory.ts'
+import { startMailHosts } from '../../../support/mail/mail-hosts.ts'
 
 const NO_MAILBOX = '550 5.1.1 No such user'
 const NO_TURN = { why: 'rate', waitMs: 600_000 } as const
-const started: MailServers[] = []
-afterEach(async () => { await Promise.all(started.splice(0).map(mail => mail.stop())) })
-
-type Script = Extract<MailServer, { script: unknown }>['script']
-
-/** Mail hosts with one connection, and a question for an address at the exchange of its domain. */
-async function start (
-  scripts: Readonly<Record<string, Script>>, memory: Partial<HostMemory> = {}
-) {
-  const mail = await startMailServers(Object.fromEntries(Object.entries(scripts)
-    .map(([domain, script]) => [`mx.${domain}`, { script }])))
-  started.push(mail)
-  const hosts = new MailHosts({
-    memory: { ...createOpenMemory(), ...memory },
-    pool: createEgressPool([
-      { name: 'probe', caller: { helo: 'probe.verify.org', sender: '' }, connect: mail.connect },
-    ]),
-    limits: { sessions: 1, sessionsAMinute: 1_000, ratePercent: 100 },
-    connections: 1,
-    startTls: false,
-    replyTimeoutMs: 120_000,
-    sessionTimeoutMs: 300_000,
-    idleMs: 5,
-    restMs: 60_000,
-  })
-  const ask = async (address: string, signal = new AbortController().signal) => {
-    const name = `mx.${address.slice(address.indexOf('@') + 1)}`
-    const addresses = mail.zones[name]?.a ?? []
-    return await hosts.ask(address, { tenant: 'org:live', hosts: [{ name, addresses }], signal })
-  }
-  const heard = (domain: string, verb: string) =>
-    (mail.heard.get(`mx.${domain}`) ?? []).filter(line => line.startsWith(verb))
-  return { ask, heard }
-}
-
+/** Mail hosts with one connection. */
+const start = (
+  scripts: Parameters<typeof startMailHosts>[0], memory: Partial<HostMemory> = {}
+) => startMailHosts(scripts, { connections: 1, memory })
 const people = (count: number) => Array.from({ length: count }, (_, index) => `p${index}@firm.org`)
 const pipelining = (...more: string[]) =>
   ['250-hello', ...more.map(name => `250-${name}`), '250 PIPELINING'].join('\r\n')
@@ -52,7 +17,7 @@ describe('a row that is withdrawn', () => {
     let begun = 0
     const again = Promise.withResolvers<void>()
     const controller = new AbortController()
-    const { ask } = await start({ 'firm.org': { RCPT: NO_MAILBOX } }, {
+    const { ask } = await start({ 'mx.firm.org': { RCPT: NO_MAILBOX } }, {
       begin: async () => {
         begun += 1
         if (begun === 1) return { session: 'session', recipients: 0 }
@@ -61,7 +26,7 @@ describe('a row that is withdrawn', () => {
       },
       more: async () => begun === 1 ? undefined : { recipients: 10, waitMs: 0 },
     })
-    const first = ask('p0@firm.org', controller.signal)
+    const first = ask('p0@firm.org', undefined, { signal: controller.signal })
     await again.promise
     controller.abort()
     expect(await first).toMatchObject({ mailbox: 'late' })
@@ -72,7 +37,7 @@ describe('a row that is withdrawn', () => {
     const isTaken = Promise.withResolvers<void>()
     const turn = Promise.withResolvers<void>()
     const { ask } = await start({
-      'busy.org': {}, 'left.org': {}, 'firm.org': { RCPT: NO_MAILBOX },
+      'mx.busy.org': {}, 'mx.left.org': {}, 'mx.firm.org': { RCPT: NO_MAILBOX },
     }, {
       begin: async ({ policy: { owner } }, wanted) => {
         if (!owner.startsWith('busy.org')) return { session: 'session', recipients: wanted }
@@ -82,9 +47,9 @@ describe('a row that is withdrawn', () => {
       },
     })
     const controller = new AbortController()
-    const busy = ask('jane@busy.org', controller.signal)
+    const busy = ask('jane@busy.org', undefined, { signal: controller.signal })
     await isTaken.promise
-    const left = ask('jane@left.org', controller.signal)
+    const left = ask('jane@left.org', undefined, { signal: controller.signal })
     const answer = ask('jane@firm.org')
     await new Promise(setImmediate)
     controller.abort()
@@ -98,7 +63,7 @@ describe('a server that refuses', () => {
   it.each(['555 5.5.4 Unsupported parameter', '451 4.3.0 Not now'])(
     'SMTPUTF8 is asked for the addresses that do not need it: %s', async (reply) => {
       const { ask } = await start({
-        'firm.org': {
+        'mx.firm.org': {
           EHLO: pipelining('SMTPUTF8'),
           MAIL: line => line.endsWith('SMTPUTF8') ? reply : '250 fine',
           RCPT: NO_MAILBOX,
@@ -114,7 +79,7 @@ describe('a server that refuses', () => {
     let recipients = 0
     let mails = 0
     const { ask } = await start({
-      'firm.org': {
+      'mx.firm.org': {
         EHLO: () => {
           recipients = 0
           mails = 0

@@ -1,72 +1,11 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { type Connect, createEgressPool } from '../../../../services/verify/mailboxes/egress.ts'
-import {
-  MailHosts, type MailHostsOptions,
-} from '../../../../services/verify/mailboxes/hosts.ts'
-import type { HostMemory, SessionReport } from '../../../../services/verify/mailboxes/memory.ts'
 import { SmtpFault } from '../../../../services/verify/mailboxes/session.ts'
-import { type MailServer, startMailServers, type MailServers } from
-  '../../../support/mail/mail-servers.ts'
+import { startMailHosts } from '../../../support/mail/mail-hosts.ts'
 import { createOpenMemory } from '../../../support/mail/open-memory.ts'
 
 const NO_MAILBOX = '550 5.1.1 No such user'
 const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' }
-const started: MailServers[] = []
-afterEach(async () => {
-  vi.useRealTimers()
-  await Promise.all(started.splice(0).map(mail => mail.stop()))
-})
-
-type Script = Extract<MailServer, { script: unknown }>['script']
-type Settings = Partial<Omit<MailHostsOptions, 'memory' | 'pool'>> & {
-  readonly memory?: Partial<HostMemory>
-  /** How egresses connect, by their names; the first is the only one by default. */
-  readonly egresses?: Readonly<Record<string, (usual: Connect) => Connect>>
-}
-
-/** Mail hosts, their memory, and questions of tenants at exchanges. */
-async function start (
-  scripts: Readonly<Record<string, Script>>,
-  { memory: changed = {}, egresses = { probe: usual => usual }, ...settings }: Settings = {}
-) {
-  const mail = await startMailServers(Object.fromEntries(
-    Object.entries(scripts).map(([exchange, script]) => [exchange, { script }])))
-  started.push(mail)
-  const reports: SessionReport[] = []
-  const memory = createOpenMemory()
-  const hosts = new MailHosts({
-    memory: {
-      ...memory,
-      end: async (party, session, report) => {
-        reports.push(report)
-        return await memory.end(party, session, report)
-      },
-      ...changed,
-    },
-    pool: createEgressPool(Object.entries(egresses).map(([name, connectOf]) => ({
-      name,
-      caller: { helo: 'probe.verify.org', sender: '' },
-      connect: connectOf(mail.connect),
-    }))),
-    limits: { sessions: 1, sessionsAMinute: 1_000, ratePercent: 100 },
-    connections: 64,
-    startTls: false,
-    replyTimeoutMs: 120_000,
-    sessionTimeoutMs: 300_000,
-    idleMs: 5,
-    restMs: 60_000,
-    ...settings,
-  })
-  const ask = async (
-    address: string, exchange: string,
-    { tenant = 'org:live', signal = new AbortController().signal } = {}
-  ) => await hosts.ask(address, {
-    tenant, hosts: [{ name: exchange, addresses: mail.zones[exchange]?.a ?? [] }], signal,
-  })
-  const heard = (exchange: string, verb: string) =>
-    (mail.heard.get(exchange) ?? []).filter(line => line.startsWith(verb))
-  return { ask, heard, hosts, reports, memory }
-}
+afterEach(() => { vi.useRealTimers() })
 
 const MX = 'mx.hosting.net'
 const names = (count: number, domain: string) =>
@@ -80,7 +19,7 @@ describe('a server that refuses everybody, also its postmaster,', () => {
   const script = { EHLO: pipelining, POSTMASTER: NO_MAILBOX }
 
   it('is not believed, is asked for its postmaster once, and goes on being asked', async () => {
-    const { ask, heard } = await start({ [MX]: { ...script, RCPT: NO_MAILBOX } })
+    const { ask, heard } = await startMailHosts({ [MX]: { ...script, RCPT: NO_MAILBOX } })
     const refused = names(30, 'firm.org')
     const answers = await Promise.all(refused.map(address => ask(address, MX)))
     expect(answers).toEqual(refused.map(() => UNTRUTHFUL))
@@ -93,7 +32,7 @@ describe('a server that refuses everybody, also its postmaster,', () => {
   })
 
   it('is believed from the first that it accepts, also for others', async () => {
-    const { ask } = await start({
+    const { ask } = await startMailHosts({
       [MX]: { ...script, RCPT: line => line.includes('<jane@') ? '250 fine' : NO_MAILBOX },
     })
     await Promise.all(names(30, 'firm.org').map(address =>
@@ -103,7 +42,7 @@ describe('a server that refuses everybody, also its postmaster,', () => {
   })
 
   it('is believed of those before the first that it accepts in the same session', async () => {
-    const { ask, heard } = await start({
+    const { ask, heard } = await startMailHosts({
       [MX]: { ...script, RCPT: line => line.includes('<p9@') ? '250 fine' : NO_MAILBOX },
     })
     const answers = await Promise.all(names(10, 'firm.org').map(address => ask(address, MX)))
@@ -112,7 +51,7 @@ describe('a server that refuses everybody, also its postmaster,', () => {
   })
 
   it('is believed by the postmaster of any of its domains', async () => {
-    const { ask } = await start({
+    const { ask } = await startMailHosts({
       [MX]: {
         EHLO: pipelining, RCPT: NO_MAILBOX, POSTMASTER: byDomain({ 'firm.org': NO_MAILBOX }),
       },
@@ -123,13 +62,13 @@ describe('a server that refuses everybody, also its postmaster,', () => {
 
   it('is believed if its owner is known, whose customers have no postmasters', async () => {
     const exchange = 'mx1.pphosted.com'
-    const { ask, heard } = await start({ [exchange]: { ...script, RCPT: NO_MAILBOX } })
+    const { ask, heard } = await startMailHosts({ [exchange]: { ...script, RCPT: NO_MAILBOX } })
     expect(await ask('jane@firm.org', exchange)).toEqual({ mailbox: 'no_mailbox' })
     expect(heard(exchange, 'RCPT TO:<postmaster@')).toEqual([])
   })
 
   it('and then us is asked for nobody any more', async () => {
-    const { ask, heard, reports } = await start({
+    const { ask, heard, reports } = await startMailHosts({
       [MX]: {
         ...script, RCPT: line => line.includes('<p0@') ? NO_MAILBOX : '550 5.7.1 You are blocked',
       },
@@ -140,22 +79,19 @@ describe('a server that refuses everybody, also its postmaster,', () => {
   })
 
   it('is asked for no more postmasters than its sessions have recipients', async () => {
-    let recipients = 0
-    let most = 0
-    const { ask } = await start({
+    let [recipients, most] = [0, 0]
+    const refuse = () => {
+      most = Math.max(most, ++recipients)
+      return NO_MAILBOX
+    }
+    const { ask } = await startMailHosts({
       [MX]: {
         EHLO: () => {
           recipients = 0
           return pipelining
         },
-        RCPT: () => {
-          most = Math.max(most, ++recipients)
-          return NO_MAILBOX
-        },
-        POSTMASTER: () => {
-          most = Math.max(most, ++recipients)
-          return NO_MAILBOX
-        },
+        RCPT: refuse,
+        POSTMASTER: refuse,
       },
     }, {
       connections: 1,
@@ -172,7 +108,7 @@ describe('a server that refuses everybody, also its postmaster,', () => {
   })
 
   it('to one egress is not believed for what it accepts from another', async () => {
-    const { ask, memory } = await start({ [MX]: { ...script, RCPT: NO_MAILBOX } })
+    const { ask, memory } = await startMailHosts({ [MX]: { ...script, RCPT: NO_MAILBOX } })
     await memory.note(MX, { accepted: 'another' })
     expect(await ask('jane@firm.org', MX)).toEqual(UNTRUTHFUL)
     await memory.note(MX, { accepted: 'probe' })
@@ -181,16 +117,13 @@ describe('a server that refuses everybody, also its postmaster,', () => {
 })
 
 describe('an exchange that accepts any name of many domains', () => {
+  const acceptsAny =
+    { limit: undefined, restMs: 0, why: undefined, acceptsAny: true, hasAccepted: true }
+
   it('is not asked for these, and another domain shows whether it still does', async () => {
-    const { ask, heard, memory } = await start({
+    const { ask, heard, memory } = await startMailHosts({
       [MX]: { RCPT: line => line.includes('<jane@') ? '250 fine' : NO_MAILBOX },
-    }, {
-      memory: {
-        exchange: async () => ({
-          limit: undefined, restMs: 0, why: undefined, acceptsAny: true, hasAccepted: true,
-        }),
-      },
-    })
+    }, { memory: { exchange: async () => acceptsAny } })
     await memory.rememberCatchAll(MX, 'open.org', true)
     expect(await ask('jane@open.org', MX)).toEqual(UNTRUTHFUL)
     expect(heard(MX, 'RCPT')).toEqual([])
@@ -198,13 +131,8 @@ describe('an exchange that accepts any name of many domains', () => {
   })
 
   it('says nothing of the first row of a domain either', async () => {
-    const { ask } = await start({ [MX]: {} }, {
-      memory: {
-        exchange: async () => ({
-          limit: undefined, restMs: 0, why: undefined, acceptsAny: true, hasAccepted: true,
-        }),
-      },
-    })
+    const { ask } =
+      await startMailHosts({ [MX]: {} }, { memory: { exchange: async () => acceptsAny } })
     expect(await ask('jane@firm.org', MX)).toEqual(UNTRUTHFUL)
   })
 })
@@ -213,7 +141,7 @@ describe('a refusal of us', () => {
   const BLOCKED = '550 5.7.1 Your address is blocked by our policy'
 
   it('by one customer of an exchange is no rest for the others, and not asked again', async () => {
-    const { ask, heard, reports } = await start({
+    const { ask, heard, reports } = await startMailHosts({
       [MX]: { RCPT: byDomain({ 'evil.org': BLOCKED }) },
     })
     const evil = await Promise.all(names(20, 'evil.org').map(address => ask(address, MX)))
@@ -225,7 +153,7 @@ describe('a refusal of us', () => {
 
   it('by three of them, or by its own domain, is one of all', async () => {
     for (const domains of [['a.org', 'b.org', 'c.org'], Array(3).fill('hosting.net') as string[]]) {
-      const { ask, reports } = await start({ [MX]: { EHLO: pipelining, RCPT: BLOCKED } })
+      const { ask, reports } = await startMailHosts({ [MX]: { EHLO: pipelining, RCPT: BLOCKED } })
       await Promise.all(domains.map((domain, index) => ask(`p${index}@${domain}`, MX)))
       expect(reports.map(({ ending }) => ending)).toEqual(['blocked'])
     }
@@ -236,7 +164,7 @@ describe('a refusal of us', () => {
     '550 relay not permitted', '550 5.7.64 TenantAttribution; Relay Access Denied',
     '553 sorry, that domain isnt in my list of allowed rcpthosts (#5.7.1)',
   ])('is not what a server says of domains that name it as theirs: %s', async reply => {
-    const { ask, reports } = await start({
+    const { ask, reports } = await startMailHosts({
       [MX]: { EHLO: pipelining, RCPT: line => /evil\d/.test(line) ? reply : '250 fine' },
     })
     const evil = await Promise.all(['evil0.org', 'evil1.org', 'evil2.org', 'evil3.org']
@@ -249,7 +177,7 @@ describe('a refusal of us', () => {
   it('by a machine of a hosting company is none by its mail servers', async () => {
     const parties: string[] = []
     const open = createOpenMemory()
-    const { ask } = await start({
+    const { ask } = await startMailHosts({
       'vps-1.hosting.net': { GREETING: '554 5.7.1 You are blocked' }, [MX]: {},
     }, {
       memory: {
@@ -271,7 +199,7 @@ describe('connections of a process', () => {
 
   it('are left to others by a tenant whose hosts hold them', async () => {
     let open = 0
-    const { ask, hosts } = await start({ ...silent, 'mx.b.org': {}, 'mx.c.org': {} }, {
+    const { ask, hosts } = await startMailHosts({ ...silent, 'mx.b.org': {}, 'mx.c.org': {} }, {
       connections: 8,
       memory: {
         begin: async (_party, wanted) => {
@@ -301,7 +229,7 @@ describe('connections of a process', () => {
   it('go to the tenant with the fewest once there are some', async () => {
     const turn = Promise.withResolvers<void>()
     const begun: string[] = []
-    const { ask } = await start({}, {
+    const { ask } = await startMailHosts({}, {
       connections: 4,
       memory: {
         begin: async ({ policy: { owner } }) => {
@@ -337,7 +265,7 @@ describe('an exchange that an egress cannot reach', () => {
   afterEach(() => { unreached.length = 0 })
 
   it('is asked from another, and later from that one at once', async () => {
-    const { ask } = await start({ [MX]: {} }, {
+    const { ask } = await startMailHosts({ [MX]: {} }, {
       egresses: { one: cannot('one'), two: usual => usual },
     })
     for (const address of names(10, 'firm.org')) {
@@ -349,14 +277,14 @@ describe('an exchange that an egress cannot reach', () => {
   it('cannot be reached if a second one cannot either, whose number is not tried', async () => {
     const egresses = Object.fromEntries(['one', 'two', 'three', 'four'].map(name =>
       [name, cannot(name)]))
-    const { ask } = await start({ [MX]: {} }, { egresses })
+    const { ask } = await startMailHosts({ [MX]: {} }, { egresses })
     expect(await ask('jane@firm.org', MX)).toEqual({ mailbox: 'unreachable', retry: true })
     expect(unreached).toHaveLength(2)
   })
 })
 
 it('an exchange whose TLS fails is used without it for minutes, not for a day', async () => {
-  const { ask, heard, hosts } = await start({
+  const { ask, heard, hosts } = await startMailHosts({
     [MX]: { EHLO: '250-hello\r\n250 STARTTLS', STARTTLS: '220 go on' },
   }, { startTls: true })
   expect(await ask('jane@firm.org', MX)).toMatchObject({ mailbox: 'accepted' })
@@ -370,7 +298,7 @@ describe('a process that stops', () => {
   it('ends its sessions by QUIT and in the memory, and gives rows back', async () => {
     let begun = 0
     const servers = { [MX]: { RCPT: NO_MAILBOX }, 'mx.b.org': {} }
-    const { ask, heard, hosts, reports } = await start(servers, {
+    const { ask, heard, hosts, reports } = await startMailHosts(servers, {
       idleMs: 600_000,
       memory: {
         begin: async ({ policy: { owner } }, wanted) => {
@@ -391,7 +319,7 @@ describe('a process that stops', () => {
 
   it('does not wait for a server without an answer, nor remember it for that', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    const { ask, hosts, reports, memory, heard } = await start(
+    const { ask, hosts, reports, memory, heard } = await startMailHosts(
       { [MX]: { RCPT: 'silent' }, 'mx.b.org': { GREETING: 'silent' } })
     const answers = [ask('jane@firm.org', MX), ask('jane@b.org', 'mx.b.org')]
     await vi.waitUntil(() => heard(MX, 'RCPT').length === 1)

@@ -2,8 +2,7 @@ import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createEgressPool } from '../../../../services/verify/mailboxes/egress.ts'
-import { MailHosts } from '../../../../services/verify/mailboxes/hosts.ts'
-import { createOpenMemory } from '../../../support/mail/open-memory.ts'
+import { createMailHosts } from '../../../support/mail/mail-hosts.ts'
 
 const DAY_MS = 86_400_000
 beforeEach(() => { vi.useFakeTimers({ toFake: ['Date'], now: 0 }) })
@@ -41,18 +40,11 @@ async function probe (script: Script, {
     reply(socket)
     return socket as unknown as Socket
   }
-  const hosts = new MailHosts({
-    memory: createOpenMemory(),
+  const hosts = createMailHosts({
     pool: createEgressPool([
       { name: 'probe', caller: { helo, sender: 'probe@verify.org' }, connect },
     ]),
-    limits: { sessions: 8, sessionsAMinute: 1_000, ratePercent: 100 },
-    connections: 64,
-    startTls: false,
-    replyTimeoutMs: 120_000,
-    sessionTimeoutMs: 300_000,
     idleMs: 0,
-    restMs: 60_000,
   })
   const probed = await hosts.ask(address, {
     tenant: 'org:live',

@@ -1,55 +1,32 @@
-import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { createEgressPool } from '../../../../services/verify/mailboxes/egress.ts'
-import { MailHosts } from '../../../../services/verify/mailboxes/hosts.ts'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { HostMemory } from '../../../../services/verify/mailboxes/memory.ts'
-import { startMailServers, type MailServers } from '../../../support/mail/mail-servers.ts'
-import { createOpenMemory } from '../../../support/mail/open-memory.ts'
+import { SESSION_MS, startMailHosts } from '../../../support/mail/mail-hosts.ts'
 
 const MX = 'mx.firm.org'
-const SESSION_MS = 300_000
-const started: MailServers[] = []
-afterEach(async () => { await Promise.all(started.splice(0).map(mail => mail.stop())) })
 
 /** The reply to a recipient by its place in its session, or accepted. */
 type Recipient = (address: string, place: number) => string | undefined
 
 /** Mail hosts that ask one server, which offers PIPELINING and talks in one session at a time. */
 async function start (
-  recipient: Recipient, memory: HostMemory = createOpenMemory(), script: object = {}
+  recipient: Recipient, memory: Partial<HostMemory> = {}, script: object = {}
 ) {
   let place = 0
-  const mail = await startMailServers({
+  const { ask, heard, ...more } = await startMailHosts({
     [MX]: {
-      script: {
-        EHLO: () => {
-          place = 0
-          return '250-hello\r\n250 PIPELINING'
-        },
-        RCPT: line => recipient(/<(.*)>/.exec(line)?.[1] ?? '', ++place) ?? '250 fine',
-        ...script,
+      EHLO: () => {
+        place = 0
+        return '250-hello\r\n250 PIPELINING'
       },
+      RCPT: line => recipient(/<(.*)>/.exec(line)?.[1] ?? '', ++place) ?? '250 fine',
+      ...script,
     },
-  })
-  started.push(mail)
-  const hosts = new MailHosts({
-    memory,
-    pool: createEgressPool([
-      { name: 'probe', caller: { helo: 'probe.verify.org', sender: '' }, connect: mail.connect },
-    ]),
-    limits: { sessions: 1, sessionsAMinute: 1_000, ratePercent: 100 },
-    connections: 1,
-    startTls: false,
-    replyTimeoutMs: 120_000,
-    sessionTimeoutMs: SESSION_MS,
-    idleMs: 5,
-    restMs: 60_000,
-  })
-  const asked = { tenant: 'org:live', hosts: [{ name: MX, addresses: mail.zones[MX]?.a ?? [] }] }
-  const { signal } = new AbortController()
-  const ask = (...addresses: string[]) =>
-    Promise.all(addresses.map(address => hosts.ask(address, { ...asked, signal })))
-  const heard = (verb: string) => (mail.heard.get(MX) ?? []).filter(line => line.startsWith(verb))
-  return { ask, heard }
+  }, { connections: 1, memory })
+  return {
+    ...more,
+    ask: (...addresses: string[]) => Promise.all(addresses.map(address => ask(address, MX))),
+    heard: (verb: string) => heard(MX, verb),
+  }
 }
 
 const people = (count: number) => Array.from({ length: count }, (_, index) => `p${index}@firm.org`)
@@ -67,7 +44,7 @@ describe('the rows of an exchange', () => {
   it('go on in a further MAIL where a server takes no more recipients', async () => {
     let sinceMail = 0
     const { ask, heard } = await start(
-      () => ++sinceMail > 4 ? '452 4.5.3 Too many recipients' : NO_MAILBOX, createOpenMemory(), {
+      () => ++sinceMail > 4 ? '452 4.5.3 Too many recipients' : NO_MAILBOX, {}, {
         MAIL: () => {
           sinceMail = 0
           return '250 fine'
@@ -81,9 +58,9 @@ describe('the rows of an exchange', () => {
 
 describe('a domain that accepts any name', () => {
   it('is not valid when the session ends in between', async () => {
-    const memory = createOpenMemory()
+    const { ask, memory } =
+      await start((_, place) => place === 4 ? '421 4.3.2 Closing' : undefined)
     await memory.rememberCatchAll(MX, 'firm.org', true)
-    const { ask } = await start((_, place) => place === 4 ? '421 4.3.2 Closing' : undefined, memory)
     expect((await ask(...people(4))).slice(0, 3))
       .toEqual(people(3).map(() => ({ mailbox: 'accepted', catchAll: true })))
   })
@@ -139,21 +116,11 @@ describe('an owner that says we ask too fast', () => {
     '451 4.7.500 Server busy. Please try again later',
     '450 4.7.1 Error: too much mail from 192.0.2.1',
   ])('at a recipient is asked for no other: %s', async (reply) => {
-    const endings: string[] = []
-    const memory = createOpenMemory()
-    const { ask } = await start(() => reply, {
-      ...memory,
-      end: async (party, session, report) => {
-        endings.push(report.ending)
-        return await memory.end(party, session, report)
-      },
-    })
-    const answers = await ask(...people(30))
+    const { ask, reports } = await start(() => reply)
     const forTurn = { afterMs: expect.any(Number), isForTurn: true }
-    for (const answer of answers) {
-      expect(answer).toEqual({ mailbox: 'greylisted', retry: forTurn })
-    }
-    expect(endings).toEqual(['limited'])
+    expect(await ask(...people(30)))
+      .toEqual(people(30).map(() => ({ mailbox: 'greylisted', retry: forTurn })))
+    expect(reports.map(({ ending }) => ending)).toEqual(['limited'])
   })
 
   it.each([
@@ -161,17 +128,9 @@ describe('an owner that says we ask too fast', () => {
     ['421 4.7.0 Error: too many connections from 192.0.2.1', 'failed'],
     ['421 4.3.2 Service not available', 'failed'],
   ])('at the greeting rests, or only that server: %s', async (reply, ending) => {
-    const endings: string[] = []
-    const memory = createOpenMemory()
-    const { ask } = await start(() => undefined, {
-      ...memory,
-      end: async (party, session, report) => {
-        endings.push(report.ending)
-        return await memory.end(party, session, report)
-      },
-    }, { GREETING: reply })
-    const [answer] = await ask('jane@firm.org')
-    expect([answer?.mailbox, ...endings]).toEqual(['greylisted', ending])
+    const { ask, reports } = await start(() => undefined, {}, { GREETING: reply })
+    expect(await ask('jane@firm.org')).toMatchObject([{ mailbox: 'greylisted' }])
+    expect(reports).toMatchObject([{ ending }])
   })
 
   it.each([
@@ -186,26 +145,22 @@ describe('an owner that says we ask too fast', () => {
 
 describe('the limit of an exchange', () => {
   it('is not learnt from one dropped connection', async () => {
-    const memory = createOpenMemory()
     let count = 0
-    const { ask } = await start(() => ++count === 5 ? 'drop' : NO_MAILBOX, memory)
+    const { ask, memory } = await start(() => ++count === 5 ? 'drop' : NO_MAILBOX)
     await ask(...people(30))
     expect((await memory.exchange(MX, 'probe'))?.limit).toBeUndefined()
   })
 
   it('is learnt where two sessions end at the same recipient', async () => {
-    const memory = createOpenMemory()
-    const { ask } = await start((_, place) => place === 6 ? 'drop' : NO_MAILBOX, memory)
+    const { ask, memory } = await start((_, place) => place === 6 ? 'drop' : NO_MAILBOX)
     await ask(...people(30))
     expect((await memory.exchange(MX, 'probe'))?.limit).toBe(5)
   })
 })
 
 it('a session waits for its turn instead of ending', async () => {
-  const memory = createOpenMemory()
   let turns = 0
   const { ask, heard } = await start(() => NO_MAILBOX, {
-    ...memory,
     begin: async () => ({ session: 'session', recipients: 1 }),
     more: async () => ++turns % 2 === 0
       ? { recipients: 1, waitMs: 0 }
@@ -227,7 +182,7 @@ it('a row that has no reply when the time of its session is over is asked in ano
     if (place !== 3) return NO_MAILBOX
     over.abort()
     return 'silent'
-  }, createOpenMemory(), { EHLO: () => '250 hello' })
+  }, {}, { EHLO: () => '250 hello' })
   expect(await ask(...people(3))).toEqual(people(3).map(() => ({ mailbox: 'no_mailbox' })))
   expect(heard('EHLO')).toHaveLength(2)
 })

@@ -1,0 +1,67 @@
+import { onTestFinished } from 'vitest'
+import { type Connect, createEgressPool } from '../../../services/verify/mailboxes/egress.ts'
+import { MailHosts, type MailHostsOptions } from '../../../services/verify/mailboxes/hosts.ts'
+import type { HostMemory, SessionReport } from '../../../services/verify/mailboxes/memory.ts'
+import { type MailServer, startMailServers } from './mail-servers.ts'
+import { createOpenMemory } from './open-memory.ts'
+
+/** The time of a session. */
+export const SESSION_MS = 300_000
+
+/** Mail hosts with an open memory. However slow the machine is, no session ends by its time. */
+export const createMailHosts = (
+  options: Pick<MailHostsOptions, 'pool'> & Partial<MailHostsOptions>
+) => new MailHosts({
+  memory: createOpenMemory(),
+  limits: { sessions: 1, sessionsAMinute: 1_000, ratePercent: 100 },
+  connections: 64,
+  startTls: false,
+  replyTimeoutMs: 120_000,
+  sessionTimeoutMs: SESSION_MS,
+  idleMs: 5,
+  restMs: 60_000,
+  ...options,
+})
+
+type Settings = Partial<Omit<MailHostsOptions, 'memory' | 'pool'>> & {
+  readonly memory?: Partial<HostMemory>
+  /** How egresses connect, by their names; the first is the only one by default. */
+  readonly egresses?: Readonly<Record<string, (usual: Connect) => Connect>>
+}
+
+/** Mail hosts and servers by the names of exchanges until the test ends, and questions for them. */
+export async function startMailHosts (
+  scripts: Readonly<Record<string, Extract<MailServer, { script: unknown }>['script']>>,
+  { memory: changed = {}, egresses = { probe: usual => usual }, ...settings }: Settings = {}
+) {
+  const mail = await startMailServers(Object.fromEntries(
+    Object.entries(scripts).map(([exchange, script]) => [exchange, { script }])))
+  onTestFinished(() => mail.stop())
+  const reports: SessionReport[] = []
+  const memory = createOpenMemory()
+  const hosts = createMailHosts({
+    memory: {
+      ...memory,
+      end: async (party, session, report) => {
+        reports.push(report)
+        return await memory.end(party, session, report)
+      },
+      ...changed,
+    },
+    pool: createEgressPool(Object.entries(egresses).map(([name, connectOf]) => ({
+      name,
+      caller: { helo: 'probe.verify.org', sender: '' },
+      connect: connectOf(mail.connect),
+    }))),
+    ...settings,
+  })
+  const ask = async (
+    address: string, exchange = `mx.${address.slice(address.indexOf('@') + 1)}`,
+    { tenant = 'org:live', signal = new AbortController().signal } = {}
+  ) => await hosts.ask(address, {
+    tenant, hosts: [{ name: exchange, addresses: mail.zones[exchange]?.a ?? [] }], signal,
+  })
+  const heard = (exchange: string, verb: string) =>
+    (mail.heard.get(exchange) ?? []).filter(line => line.startsWith(verb))
+  return { ask, heard, hosts, reports, memory }
+}
