@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync }
-  from 'node:fs'
+import {
+  cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { findingsIn } from './audit.ts'
 import { runTool } from './support/deploy/deploy-tools.ts'
 import { newFolder } from './support/folder.ts'
@@ -19,7 +20,6 @@ type Bom = {
 }
 
 const folder = newFolder('sbom-')
-afterAll(() => rmSync(folder, { recursive: true }))
 
 const sbom = (...words: readonly string[]) =>
   runTool(process.execPath, ['deploy/sbom.ts', ...words])

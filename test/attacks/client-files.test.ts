@@ -7,7 +7,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createFeedProgram } from '../../services/client/feed-command.ts'
 import { openResultFile } from '../../services/client/feed-files.ts'
 import { runProgram } from '../../services/client/program.ts'
@@ -17,7 +17,6 @@ import { createFakeService, type FakeOptions } from '../unit/client/fake-service
 import { connectHost } from '../unit/client/mcp-host.ts'
 
 const home = newFolder('client-files-')
-afterAll(() => { rmSync(home, { recursive: true }) })
 const inside = join(home, 'inside')
 const outside = join(home, 'outside')
 const victim = join(outside, 'x')

@@ -1,4 +1,4 @@
-import { readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { type Client, createClient } from '../../services/client/client.ts'
@@ -33,7 +33,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await clickhouse?.close()
   await environment?.stop()
-  rmSync(folder, { recursive: true })
 })
 
 type Changed = Readonly<Record<string, string>>

@@ -1,7 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
 import {
   minimal, render, type Manifest, type Rule, type RuleGroup,
@@ -10,6 +9,7 @@ import { dashboardFiles, panelQueries } from '../support/deploy/dashboards.ts'
 import { promtool } from '../support/deploy/prometheus-install.ts'
 import { root } from '../support/sources.ts'
 import { yamlOf } from '../support/deploy/yaml.ts'
+import { newFolder } from '../support/folder.ts'
 
 type RuleTests = {
   readonly tests: readonly {
@@ -62,11 +62,10 @@ function save (name: string, content: object): string {
 }
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'verification-jobs-rules-'))
+  folder = newFolder('verification-jobs-rules-')
   manifests = await render()
   save('rules.yml', { groups: groups() })
 })
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 describe('the rules of the chart', () => {
   it('are those of compose, but for the namespace: same times, labels and words', async () => {

@@ -1,6 +1,6 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { PROCESS_KEYS } from '../../services/topology.ts'
 import { faultsOf, helm, minimal, render, type Manifest } from '../support/deploy/chart.ts'
 import { newFolder } from '../support/folder.ts'
@@ -52,7 +52,6 @@ describe('the chart with root keys in AWS KMS or Vault', () => {
 
   it('renders the values of the page on root keys', async () => {
     const folder = newFolder('verification-jobs-values-')
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const examples = blocksOf(PAGE, readFileSync(join(root, PAGE), 'utf8'))
       .filter(({ language }) => language === 'yaml')
     expect(examples).toHaveLength(2)

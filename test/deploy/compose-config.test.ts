@@ -1,15 +1,14 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import {
   composeFile, composeModel, envOf, writeSecrets, type Model, type Service,
 } from '../support/deploy/compose.ts'
 import { installCompose, runTool } from '../support/deploy/deploy-tools.ts'
+import { newFolder } from '../support/folder.ts'
 
 let folder: string
-beforeAll(() => { folder = mkdtempSync(join(tmpdir(), 'verification-jobs-compose-')) })
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+beforeAll(() => { folder = newFolder('verification-jobs-compose-') })
 
 /** What compose itself makes of the file, with the variables of an env file and no others. */
 async function config (envFile: string) {

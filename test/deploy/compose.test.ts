@@ -1,7 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { versionOf } from '../../deploy/local/parts.ts'
 import { LIMITS_RIGHTS } from '../../deploy/local/access.ts'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
@@ -16,6 +15,7 @@ import {
 } from '../support/deploy/deployed.ts'
 import { root } from '../support/sources.ts'
 import { yamlOf } from '../support/deploy/yaml.ts'
+import { newFolder } from '../support/folder.ts'
 
 type DataSources = {
   readonly datasources: readonly { readonly type: string, readonly url: string }[]
@@ -50,13 +50,12 @@ const stagePorts = () => ours().filter(([name]) => wantedByTopology().stages.inc
   .map(([name, { environment }]) => `${name}:${environment.PORT_METRICS}`)
 
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'verification-jobs-compose-'))
+  folder = newFolder('verification-jobs-compose-')
   const file = join(folder, 'secrets.env')
   writeSecrets(file)
   secrets = envOf(readFileSync(file, 'utf8'))
   model = composeModel(secrets)
 })
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 describe('compose.yaml', () => {
   it('says what to do when there are no secrets', () => {

@@ -1,10 +1,9 @@
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { ROOT_KEY_SETTINGS } from '../support/keys/organization-keys.ts'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
 import { heapArguments } from '../../deploy/local/launcher/layout.ts'
 import { withoutForeignRootKeys } from '../support/keys/foreign-root-keys.ts'
@@ -12,6 +11,7 @@ import { STAGES } from '../../services/topology.ts'
 import { runTool } from '../support/deploy/deploy-tools.ts'
 import { buildIn, buildStages, dockerfile, lint, type Stage } from '../support/deploy/dockerfile.ts'
 import { root } from '../support/sources.ts'
+import { newFolder } from '../support/folder.ts'
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
 let stages: readonly Stage[]
@@ -95,10 +95,9 @@ describe('the health check', () => {
 describe('what the Dockerfile builds', () => {
   let folder: string
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'verification-jobs-image-'))
+    folder = newFolder('verification-jobs-image-')
     await buildIn(folder)
   })
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   const env = {
     KAFKA_BROKERS: 'kafka:9092',

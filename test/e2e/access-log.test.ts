@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createAccessLog } from '../../services/accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
@@ -23,7 +22,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await environment?.stop()
-  rmSync(folder, { recursive: true })
 })
 
 /** A command as an operator types it. */

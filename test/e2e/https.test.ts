@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { get as getPlain, type IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { networkInterfaces } from 'node:os'
@@ -47,7 +47,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await services?.stop()
-  rmSync(folder, { recursive: true })
 })
 
 type Sent = { readonly method?: string, readonly key?: string, readonly body?: unknown }

@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client as McpClient } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
@@ -29,7 +29,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await host?.close()
   await environment.stop()
-  rmSync(folder, { recursive: true })
 })
 
 async function call<K extends ToolKey> (key: K, args: Record<string, unknown>) {

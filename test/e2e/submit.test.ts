@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parse } from 'csv-parse/sync'
@@ -31,7 +31,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await environment.stop()
-  rmSync(folder, { recursive: true })
 })
 
 /** A program of the clone; its environment says where the service is. */

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { newFolder } from '../support/folder.ts'
 import { root } from '../support/sources.ts'
 
@@ -38,7 +38,6 @@ beforeAll(() => {
   }
   symlinkSync(join(root, 'node_modules'), join(scratch, 'node_modules'))
 })
-afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 
 function run (command: string, args: readonly string[], input = ''): string {
   return execFileSync(command, args, { cwd: scratch, input, encoding: 'utf8', stdio: 'pipe' })

@@ -1,10 +1,10 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { publicKeyText } from '../../services/webhooks/secrets.ts'
 import { signatureHeaders } from '../../services/webhooks/event.ts'
+import { newFolder } from '../support/folder.ts'
 import { blocksOf } from '../support/guides/guide.ts'
 import { root } from '../support/sources.ts'
 
@@ -12,8 +12,7 @@ const PAGE = 'deploy/docs/webhooks.md'
 const blocks = blocksOf(PAGE, readFileSync(join(root, PAGE), 'utf8'))
 const codeIn = (language: string) =>
   blocks.find(block => block.language === language)?.content ?? ''
-const folder = mkdtempSync(join(tmpdir(), 'webhook-receivers-'))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = newFolder('webhook-receivers-')
 
 const signingKeys = [1, 2].map(byte => `whsk_${Buffer.alloc(32, byte).toString('base64')}`)
 const [current = '', former = ''] = signingKeys.map(publicKeyText)
@@ -51,6 +50,7 @@ describe('the receiver with a public key in the documentation', () => {
   it('separates genuine events from others in Node', () => {
     const code = `${codeIn('js')}
 import { readFileSync } from 'node:fs'
+import { newFolder } from '../support/folder.ts'
 const cases = JSON.parse(readFileSync(0, 'utf8'))
 console.log(JSON.stringify(cases.map(({ headers, body, keys }) =>
   isGenuine(headers, Buffer.from(body), keys))))`

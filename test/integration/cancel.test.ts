@@ -3,7 +3,7 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eraseOrganization } from '../../services/admin/erasure.ts'
-import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { acceptRequest, accepted, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
 import { startRedis } from '../support/redis/redis.ts'
 
@@ -70,13 +70,7 @@ describe('cancel', () => {
 })
 
 describe('a claim that wants a quote alone', () => {
-  const claim = {
-    job: 'job_1',
-    idempotencyKey: '',
-    fingerprint: '',
-    acceptWithinMs: 60_000,
-    wrappedKey: Buffer.from('wrapped'),
-  }
+  const claim = jobClaim('job_1', { wrappedKey: Buffer.from('wrapped') })
 
   it('reserves nothing, becomes no job, and leaves nothing that opens its rows', async () => {
     const tenant = await fundedTenant()

@@ -3,7 +3,7 @@ import { JobKeyLostError } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
+import { acceptClaimed, acceptRequest, jobClaim } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
 import { jobKeysOf } from '../support/keys/organization-keys.ts'
 import { startRedis } from '../support/redis/redis.ts'
@@ -37,9 +37,7 @@ describe('data keys', () => {
     const tenant = await fundedTenant(1)
     for (const job of ['job_1', 'job_2']) {
       const { dataKey } = jobKeys(tenant, job)
-      await store.claim(tenant, {
-        job, idempotencyKey: '', fingerprint: '', acceptWithinMs: 60_000, wrappedKey: Buffer.of(1),
-      })
+      await store.claim(tenant, jobClaim(job))
       expect(await redis.exists(dataKey)).toBe(1)
       if (job === 'job_1') await store.refuse(tenant, job, 'internal')
       else await store.accept(tenant, acceptRequest(job))

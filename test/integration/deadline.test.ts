@@ -3,7 +3,7 @@ import type { WaitingBatch } from '../../services/jobs/job.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { acceptRequest, accepted } from '../support/jobs.ts'
+import { acceptRequest, accepted, jobClaim } from '../support/jobs.ts'
 import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
@@ -13,14 +13,7 @@ await createWallet(redis).topUp(TENANT, { id: 'a', amountMicros: 1_000_000, reas
 
 describe('the deadline of a job', () => {
   it('counts from its claim, and reaches its job, its batches and the journal', async () => {
-    const claimed = await store.claim(TENANT, {
-      job: 'job_1',
-      idempotencyKey: '',
-      fingerprint: '',
-      acceptWithinMs: 60_000,
-      wrappedKey: Buffer.of(1),
-      endWithinMs: 90_000,
-    })
+    const claimed = await store.claim(TENANT, jobClaim('job_1', { endWithinMs: 90_000 }))
     if (claimed.kind !== 'new') throw new Error(claimed.kind)
     const deadlineMs = claimed.nowMs + 90_000
     const answer = await store.accept(TENANT, acceptRequest('job_1'))

@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs'
 import { afterAll, expect, it } from 'vitest'
 import { prepareStack } from '../../deploy/local/launcher/prepare.ts'
 import { demoFile, readJson } from '../../deploy/local/launcher/state.ts'
@@ -16,7 +15,6 @@ const prepare = (changed: Readonly<Record<string, string>> = {}) =>
 const redis = openRedis(env['REDIS_STATE_URL']!)
 afterAll(() => {
   redis.disconnect()
-  rmSync(folder, { recursive: true })
 })
 
 it('a data folder keeps its demonstration organization until it is erased', async () => {

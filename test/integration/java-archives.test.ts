@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { mkdirSync, readFileSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { archiveOf } from '../../deploy/local/java.ts'
 import { javaArgs } from '../../deploy/local/part.ts'
 import { installKafka } from '../../deploy/local/parts.ts'
@@ -8,7 +8,6 @@ import { installArchives } from '../runner/archives.ts'
 import { newFolder } from '../support/folder.ts'
 
 const folder = newFolder('java-archives-')
-afterAll(() => rmSync(folder, { recursive: true }))
 
 const jars = await installKafka(() => {})
 beforeAll(async () => { await installArchives(() => {}) })

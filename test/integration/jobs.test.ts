@@ -7,7 +7,7 @@ import { redisClock } from '../../services/runtime/platform/redis.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { bindingOf } from '../support/idempotency.ts'
-import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { acceptClaimed, acceptRequest, accepted, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
 import { startRedis } from '../support/redis/redis.ts'
 
@@ -110,7 +110,7 @@ describe('accept', () => {
 
 describe('an idempotency key', () => {
   const claim = (job: string, fingerprint = 'f') =>
-    ({ job, idempotencyKey: 'key', fingerprint, acceptWithinMs: 60_000, wrappedKey: Buffer.of(1) })
+    jobClaim(job, { idempotencyKey: 'key', fingerprint })
 
   it('is bound for 24 h once its job is accepted, and to its request', async () => {
     const tenant = await fundedTenant()

@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
@@ -46,7 +46,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await services?.stop()
-  rmSync(folder, { recursive: true })
 })
 
 describe('the head of the journal in a file', () => {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { acceptRequest, accepted, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
@@ -10,14 +10,7 @@ const tenant = 'org_1.live'
 
 it('a job keeps the API key of its request in its record and its entry', async () => {
   await createWallet(redis).topUp(tenant, { id: 'a', amountMicros: 1_000_000, reason: '' })
-  await store.claim(tenant, {
-    job: 'job_1',
-    idempotencyKey: '',
-    fingerprint: '',
-    acceptWithinMs: 60_000,
-    wrappedKey: Buffer.of(1),
-    apiKey: 'key_1',
-  })
+  await store.claim(tenant, jobClaim('job_1', { apiKey: 'key_1' }))
   const answer = await store.accept(tenant, acceptRequest('job_1'))
   if (answer.kind !== 'accepted') throw new Error(answer.kind)
   expect(answer.job.apiKey).toBe('key_1')

@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
@@ -24,7 +23,6 @@ const connect = () => {
 afterAll(async () => {
   for (const connection of connections) connection.disconnect()
   await server.stop()
-  rmSync(folder, { recursive: true })
 })
 const bucket = { capacity: 3, seconds: 86_400 }
 const limits = { post: [bucket], get: [bucket] }

@@ -11,6 +11,7 @@ import { LookupStage } from '../../services/lookup/stage.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { FatalError, InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'
+import { jobClaim } from '../support/jobs.ts'
 import { startRedis } from '../support/redis/redis.ts'
 import {
   cachedRecord, chunksOf, createManualClock, emitted, incoming, rowsOf, tokenFor,
@@ -33,9 +34,7 @@ async function setUp (
 ) {
   const [tenant, job] = [`org_${++jobs}.live`, `job_${jobs}`]
   await wallet.topUp(tenant, { id: 'a', amountMicros: micros, reason: '' })
-  const claim = await store.claim(tenant, {
-    job, idempotencyKey: '', fingerprint: '', acceptWithinMs, wrappedKey: Buffer.of(1),
-  })
+  const claim = await store.claim(tenant, jobClaim(job, { acceptWithinMs }))
   if (claim.kind !== 'new') throw new Error('the job is not new')
   const clock = createManualClock(claim.nowMs)
   const undecidable: unknown[] = []

@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { request as forward } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -32,7 +32,6 @@ beforeAll(() => {
   writeFileSync(files.cert, certificate.cert)
   writeFileSync(files.key, certificate.key)
 })
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const within = async <News>(
   child: SecureChild<News>, work: (child: SecureChild<News>) => Promise<void>

@@ -10,7 +10,7 @@ import { homeOf } from '../../services/runtime/platform/cells.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
-import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { acceptRequest, accepted, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { keepUnlocked } from '../support/redis/unlock.ts'
 import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
 
@@ -27,14 +27,7 @@ describe('the state in a cluster', () => {
       [createWallet(cluster), createJobStore(cluster), createOutbox(cluster)]
     await ofEach(async tenant => {
       await wallet.topUp(tenant, { id: 'a', amountMicros: 100_000, reason: '' })
-      const claim = {
-        job: 'job_1',
-        idempotencyKey: '',
-        fingerprint: '',
-        acceptWithinMs: 60_000,
-        wrappedKey: Buffer.from('wrapped'),
-      }
-      expect((await store.claim(tenant, claim)).kind).toBe('new')
+      expect((await store.claim(tenant, jobClaim('job_1'))).kind).toBe('new')
       await accepted(store, tenant, acceptRequest('job_1'))
       await store.announce(tenant, 'job_1')
       expect(await store.batchAction(tenant, 'job_1')).toEqual({ action: 'run' })

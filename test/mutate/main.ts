@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { Command } from 'commander'
+import { newFolder, ownFoldersOfRun } from '../support/folder.ts'
 import { importsOf } from '../support/parsed.ts'
 import { root, sources } from '../support/sources.ts'
 import { missedOf, scoreOf, spareTests } from './findings.ts'
@@ -54,8 +54,8 @@ const files = statSync(join(root, path)).isFile()
 const mutated = files.filter(file => !WIRING.has(basename(file)))
 /** Unit tests of other folders would hide that those of this one find nothing. */
 const unitTests = (path.endsWith('.ts') ? dirname(path) : path).replace('services/', 'test/unit/')
-const folder = mkdtempSync(join(tmpdir(), 'mutate-'))
-process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+ownFoldersOfRun()
+const folder = newFolder('mutate-')
 for (const end of ['SIGINT', 'SIGTERM'] as const) process.once(end, () => process.exit(1))
 
 const mutants = await instrument(folder, mutated, line => console.error(line))

@@ -11,7 +11,7 @@ import { feedGroupOf } from '../../services/runtime/platform/topics.ts'
 import { createMarkStore } from '../../services/feed/replay-guard.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { feedDeps, fill, newPartner, runFeed, type Sent } from '../support/feeds/feeds.ts'
-import { acceptRequest } from '../support/jobs.ts'
+import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
 import { createMemoryBus } from '../support/kafka/memory-bus.ts'
 import { startRedis } from '../support/redis/redis.ts'
 
@@ -58,19 +58,9 @@ function pipeline (replies: Iterator<Reply>, taken: number[]) {
   const pending: Promise<unknown>[] = []
   const decide = async (submission: Submission): Promise<Submitted> => {
     const { tenant, inputs, feed } = submission
-    const id = newJobId(Date.now())
-    const claim = {
-      job: id,
-      idempotencyKey: '',
-      fingerprint: '',
-      acceptWithinMs: 600_000,
-      wrappedKey: Buffer.of(1),
-    }
-    await store.claim(tenant, claim)
-    const request = acceptRequest(id, {
+    const answer = await acceptClaimed(store, tenant, acceptRequest(newJobId(Date.now()), {
       freshChecks: inputs.length, maxActiveJobs: 1_000, feed: feed!.source,
-    })
-    const answer = await store.accept(tenant, request)
+    }))
     if (answer.kind === 'refused') return answer
     taken.push(...feed!.offsets)
     return { ...answer, replayed: false }
@@ -153,16 +143,8 @@ describe('the cursor of a feed', () => {
     const feedOf = (from: number, to: number) =>
       ({ partner: name, partition: 3, cursor: 'whatsapp||', from, to, unitPriceMicros: null })
     const ask = async (from: number, to: number) => {
-      const id = newJobId(Date.now())
-      await store.claim(tenant, {
-        job: id,
-        idempotencyKey: '',
-        fingerprint: '',
-        acceptWithinMs: 600_000,
-        wrappedKey: Buffer.of(1),
-      })
-      const request = acceptRequest(id, { feed: feedOf(from, to) })
-      const answer = await store.accept(tenant, request)
+      const request = acceptRequest(newJobId(Date.now()), { feed: feedOf(from, to) })
+      const answer = await acceptClaimed(store, tenant, request)
       // Once decided, always so: the redelivered chunk of a job gets the answer it got before.
       expect((await store.accept(tenant, request)).kind).toBe(answer.kind)
       return answer.kind === 'accepted' ? answer.job.feed : answer.refusal.code

@@ -5,6 +5,7 @@ import { newJobId } from '../../services/jobs/job.ts'
 import { idempotencyKeysOf } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { bindingOf, moveEnd } from '../support/idempotency.ts'
+import { jobClaim } from '../support/jobs.ts'
 import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
@@ -101,13 +102,8 @@ it('an ended binding is free, and a job that was claimed by it keeps its outcome
   await redis.flushall()
   await redis.script('FLUSH')
   const store = createJobStore(redis)
-  const claim = (job: string) => store.claim(TENANT, {
-    job,
-    idempotencyKey: 'key',
-    fingerprint: FINGERPRINT,
-    acceptWithinMs: 60_000,
-    wrappedKey: Buffer.of(1),
-  })
+  const claim = (job: string) => store.claim(TENANT,
+    jobClaim(job, { idempotencyKey: 'key', fingerprint: FINGERPRINT }))
   expect((await claim('job_1')).kind).toBe('new')
   const binding = await bindingOf(redis, TENANT, 'key')
   expect(binding).toMatchObject({ job: 'job_1', fingerprint: FINGERPRINT })

@@ -98,18 +98,18 @@ describe('a job with options', () => {
         !wanted.names.includes('reassigned_number') || answer.date === wanted.date
       const terms = {
         job: JOB,
-lane: 'small',
-forceFresh,
-options,
-quotedAtMs: 10,
-freshnessMs: FRESHNESS_MS,
+        lane: 'small',
+        forceFresh,
+        options,
+        quotedAtMs: 10,
+        freshnessMs: FRESHNESS_MS,
         batchRows: 100,
       } as const
       const cached = rows.map(({ cached }) => cached === undefined
-? undefined
-: usableHit({
-        ...recordOf(cached, fieldsOf(cached, true)), checkedAtMs: 5, job: 'job_0',
-      }, terms))
+        ? undefined
+        : usableHit({
+          ...recordOf(cached, fieldsOf(cached, true)), checkedAtMs: 5, job: 'job_0',
+        }, terms))
       for (const [row, record] of cached.entries()) {
         const before = rows[row]!.cached
         if (before === undefined || before.status === 'unknown') continue
@@ -133,13 +133,13 @@ freshnessMs: FRESHNESS_MS,
         cached[row] === undefined ? [{ row, live }] : []), options)
       const coordinates = {
         tenant,
-job: JOB,
-service: 'phone-validation',
-chunk: 0,
-chunks: 1,
-firstRow: 0,
+        job: JOB,
+        service: 'phone-validation',
+        chunk: 0,
+        chunks: 1,
+        firstRow: 0,
         rows: rows.length,
-totalRows: rows.length,
+        totalRows: rows.length,
       } as const
       const inputs = rows.map(() => '')
       const block = createBlock({ coordinates, batch: 0, inputs })

@@ -7,7 +7,7 @@ import type { Balance } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY, taggedTenant } from '../../services/money/redis-keys.ts'
 import { startLockedRedis } from '../support/redis/locked-redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
-import { acceptRequest } from '../support/jobs.ts'
+import { acceptRequest, jobClaim } from '../support/jobs.ts'
 import { contentOf, endRun, putBack, snapshotOf } from '../support/redis/content.ts'
 import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
 import {
@@ -230,11 +230,8 @@ describe('a contradiction', () => {
     expect(await damaged.store.batchAction(DAMAGED, 'job_8')).toEqual({ action: 'run' })
     expect(await damaged.store.batchAction(DAMAGED, 'job_7')).toEqual({ action: 'skip' })
     // An earlier try of the same request may be behind the gap, so no refusal is definite.
-    const claim = {
-      idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 0, wrappedKey: Buffer.of(1),
-    }
     for (const [job, code] of [['job_9', 'expired'], ['job_10', 'internal']] as const) {
-      await damaged.store.claim(DAMAGED, { ...claim, job })
+      await damaged.store.claim(DAMAGED, jobClaim(job, { idempotencyKey: 'k', acceptWithinMs: 0 }))
       expect(await damaged.store.refuse(DAMAGED, job, code))
         .toEqual({ kind: 'refused', refusal: { code: 'frozen' } })
     }

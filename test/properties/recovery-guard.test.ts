@@ -3,7 +3,7 @@ import { createJobStore } from '../../services/jobs/store.ts'
 import { moneyKeys, LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
-import { acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { acceptRequest, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { contentOf } from '../support/redis/content.ts'
 import { createScenario } from '../support/recovery/recovery-scenario.ts'
 import {
@@ -24,15 +24,8 @@ beforeEach(async () => {
 /** All that a store does to a job, by name. */
 function callsOf (store: ReturnType<typeof createJobStore>) {
   const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: [0] })
-  const claim = {
-    job: 'job_2',
-    idempotencyKey: 'k',
-    fingerprint: 'f',
-    acceptWithinMs: 1_000,
-    wrappedKey: Buffer.of(1),
-  }
   return {
-    claim: () => store.claim(TENANT, claim),
+    claim: () => store.claim(TENANT, jobClaim('job_2', { idempotencyKey: 'k' })),
     accept: () => store.accept(TENANT, acceptRequest('job_2', { unitPriceMicros: 1 })),
     refuse: () => store.refuse(TENANT, 'job_2', 'internal'),
     announce: () => store.announce(TENANT, 'job_1'),
@@ -85,13 +78,8 @@ describe('after a restart of the server', () => {
 
     await runLedger(environment.deps)
     expect(await redis.hget(moneyKeys(TENANT).wallet, 'run')).toBe(await runOf())
-    expect((await scenario.store.claim(TENANT, {
-      job: 'job_2',
-      idempotencyKey: 'k',
-      fingerprint: 'f',
-      acceptWithinMs: 1_000,
-      wrappedKey: Buffer.of(1),
-    })).kind).toBe('new')
+    const claim = jobClaim('job_2', { idempotencyKey: 'k' })
+    expect((await scenario.store.claim(TENANT, claim)).kind).toBe('new')
   })
 
   it('no job comes from a claim made before it, as its refusal may be lost', async () => {
@@ -99,17 +87,14 @@ describe('after a restart of the server', () => {
     await runLedger(environment.deps)
     await wallet.unlockNew(TENANT)
     await act({ do: 'topUp', id: 1, micros: 5_000 })
-    const claim = {
-      idempotencyKey: '', fingerprint: 'f', acceptWithinMs: 60_000, wrappedKey: Buffer.of(1),
-    }
     const request = (id: string) => acceptRequest(id, { unitPriceMicros: 0 })
-    await store.claim(TENANT, { ...claim, job: 'job_1' })
+    await store.claim(TENANT, jobClaim('job_1'))
     await restart()
     await runLedger(environment.deps)
     const refused = { kind: 'refused', refusal: { code: 'expired' } }
     expect(await store.accept(TENANT, request('job_1'))).toEqual(refused)
     expect(await store.accept(TENANT, request('job_2'))).toEqual(refused)
-    await store.claim(TENANT, { ...claim, job: 'job_3' })
+    await store.claim(TENANT, jobClaim('job_3'))
     expect((await store.accept(TENANT, request('job_3'))).kind).toBe('accepted')
   })
 
@@ -119,13 +104,7 @@ describe('after a restart of the server', () => {
     await wallet.unlockNew(TENANT)
     await act({ do: 'topUp', id: 1, micros: 5_000 })
     await accept('job_1', 100)
-    await store.claim(TENANT, {
-      job: 'job_2',
-      idempotencyKey: '',
-      fingerprint: 'f',
-      acceptWithinMs: 60_000,
-      wrappedKey: Buffer.of(1),
-    })
+    await store.claim(TENANT, jobClaim('job_2'))
     // The ledger of another master has let the tenant in; what it accepted or ended may be lost.
     await redis.hset(moneyKeys(TENANT).wallet, 'run', 'f'.repeat(40))
     const before = await wallet.balance(TENANT)

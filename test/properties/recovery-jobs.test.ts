@@ -5,7 +5,7 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { republish } from '../../services/ledger/restore-deliveries.ts'
 import { bindingOf } from '../support/idempotency.ts'
-import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
+import { acceptClaimed, acceptRequest, jobClaim } from '../support/jobs.ts'
 import { startLockedRedis } from '../support/redis/locked-redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis/content.ts'
@@ -140,9 +140,8 @@ describe('a job that is archived', () => {
 })
 
 describe('a request', () => {
-  const claim = (job: string) => scenario.store.claim(TENANT, {
-    job, idempotencyKey: KEY, fingerprint: 'f', acceptWithinMs: 600_000, wrappedKey: Buffer.of(1),
-  })
+  const claim = (job: string, fingerprint = 'f') =>
+    scenario.store.claim(TENANT, jobClaim(job, { idempotencyKey: KEY, fingerprint }))
 
   it.each([['runs', false], ['is archived', true]])(
     'is answered with its job, which %s, when it is sent again', async (_, isArchived) => {
@@ -161,12 +160,6 @@ describe('a request', () => {
       expect(await claim('job_2')).toMatchObject({ kind: 'same', job: 'job_1' })
       expect(await bindingOf(redis, TENANT, KEY)).toEqual(before)
       expect(await slots()).toBe(isArchived ? '0' : '1')
-      expect(await scenario.store.claim(TENANT, {
-        job: 'job_2',
-        idempotencyKey: KEY,
-        fingerprint: 'g',
-        acceptWithinMs: 600_000,
-        wrappedKey: Buffer.of(1),
-      })).toEqual({ kind: 'reused' })
+      expect(await claim('job_2', 'g')).toEqual({ kind: 'reused' })
     })
 })

@@ -10,7 +10,7 @@ import type { Outcome } from '../../services/jobs/job.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
-import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { acceptClaimed, acceptRequest, accepted, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import {
   countsOf, deadOf, layOut, randomJob, requestOf, type End,
 } from '../support/recovery/random-jobs.ts'
@@ -283,14 +283,7 @@ describe('blocks of a job', () => {
 })
 
 describe('requests that race', () => {
-  const request = (job: string) =>
-    ({
-      job,
-      idempotencyKey: 'key',
-      fingerprint: 'f',
-      acceptWithinMs: 600_000,
-      wrappedKey: Buffer.of(1),
-    })
+  const request = (job: string) => jobClaim(job, { idempotencyKey: 'key', fingerprint: 'f' })
 
   it('with one key claim it once', async () => {
     const tenant = await fundedTenant()

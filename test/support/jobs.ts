@@ -4,6 +4,8 @@ import type { JobStore } from '../../services/jobs/store.ts'
 import type { Reason, RowStatus } from '../../schemas/api/verdicts.ts'
 import type { AcceptRequest, TallyBlock } from '../../services/jobs/job.ts'
 
+type JobClaim = Parameters<JobStore['claim']>[1]
+
 /** A job whose rows are all fresh by default; a minute is left to accept it. */
 export function acceptRequest (
   id: string,
@@ -114,15 +116,23 @@ export function blockOf (
 /** Numbers from 0 to `length` - 1. */
 export const upTo = (length: number): number[] => Array.from({ length }, (_, index) => index)
 
+/** The claim of a request without an Idempotency-Key; a minute is left to accept its job. */
+export const jobClaim = (job: string, more: Partial<JobClaim> = {}): JobClaim => ({
+  job,
+  idempotencyKey: '',
+  fingerprint: '',
+  acceptWithinMs: 60_000,
+  wrappedKey: Buffer.of(1),
+  ...more,
+})
+
 /** Accepts like the reader of requests: only a claimed request can become a job. */
 export async function acceptClaimed (
   store: JobStore, tenant: string, request: AcceptRequest & { readonly wrappedKey?: Buffer }
 ): ReturnType<JobStore['accept']> {
   const { id: job, idempotencyKey, wrappedKey = Buffer.of(1) } = request
   if ((await store.outcome(tenant, job)).kind === 'open') {
-    await store.claim(tenant, {
-      job, idempotencyKey, fingerprint: '', acceptWithinMs: 60_000, wrappedKey,
-    })
+    await store.claim(tenant, jobClaim(job, { idempotencyKey, wrappedKey }))
   }
   return await store.accept(tenant, request)
 }

@@ -1,7 +1,7 @@
-import { rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import type { AccessEvent } from '../../../services/accounts/access-log/access-log.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
@@ -111,7 +111,6 @@ it('commands warn about a change that is only in Redis, but not when they only r
 
 it('commands use the stack in the folder of --data', async () => {
   const folder = newFolder('workspace-')
-  afterAll(() => rmSync(folder, { recursive: true }))
   writeFileSync(`${folder}/stack.json`, JSON.stringify({ clickhouseUrl: 'http://there:1' }))
   const environments: Environment[] = []
   await runCommand(['--data', folder, 'org', 'list'], {

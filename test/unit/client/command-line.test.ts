@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { openConnection } from '../../../services/client/connection.ts'
 import { runProgram } from '../../../services/client/program.ts'
 import {
@@ -11,7 +11,6 @@ import { newFolder } from '../../support/folder.ts'
 import { createFakeService, type FakeOptions, verdictOf } from './fake-service.ts'
 
 const folder = newFolder('command-line-')
-afterAll(() => rmSync(folder, { recursive: true }))
 const input = join(folder, 'in.csv')
 const output = join(folder, 'out.csv')
 beforeEach(() => {

@@ -1,8 +1,8 @@
-import { rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   csvCell, decodeCell, detectDialect, encodeCell, readRecords,
 } from '../../../services/client/csv.ts'
@@ -14,7 +14,6 @@ import { csvCell as serviceCell } from '../../../services/jobs/results/csv.ts'
 import { newFolder } from '../../support/folder.ts'
 
 const folder = newFolder('csv-')
-afterAll(() => rmSync(folder, { recursive: true }))
 const path = join(folder, 'a.csv')
 writeFileSync(path, '')
 /** Stays the same file: tests write to it. */

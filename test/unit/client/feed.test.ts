@@ -1,6 +1,6 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { textOfPartnerKey } from '../../../schemas/feeds/seal.ts'
 import { createFeedProgram, type Terminal } from '../../../services/client/feed-command.ts'
 import {
@@ -13,7 +13,6 @@ import { sendContacts } from '../../../services/client/feed-send.ts'
 import { newFolder } from '../../support/folder.ts'
 
 const folder = newFolder('feed-')
-afterAll(() => rmSync(folder, { recursive: true }))
 
 async function * streamOf (contacts: readonly FileContact[]): AsyncIterable<FileContact> {
   yield * contacts

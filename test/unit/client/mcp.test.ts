@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createSpending, parseDollars } from '../../../services/client/mcp-spending.ts'
 import { TOOLS } from '../../../services/client/mcp-tools.ts'
 import { runProgram } from '../../../services/client/program.ts'
@@ -11,7 +11,6 @@ import { type FakeOptions, refusal, verdictOf } from './fake-service.ts'
 import { connectHost } from './mcp-host.ts'
 
 const folder = newFolder('mcp-')
-afterAll(() => { rmSync(folder, { recursive: true }) })
 const output = join(folder, 'in.verified.csv')
 beforeEach(() => {
   rmSync(folder, { recursive: true, force: true })

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:
 import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
-import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Run, SubmitSettings } from '../../../services/client/run.ts'
 import { interruptRun, submitFile } from '../../../services/client/submit.ts'
 import { CommandError, UsageError } from '../../../services/client/terminal.ts'
@@ -15,7 +15,6 @@ import {
 } from './fake-service.ts'
 
 const folder = newFolder('submit-')
-afterAll(() => rmSync(folder, { recursive: true }))
 
 const input = join(folder, 'contacts.csv')
 const output = join(folder, 'verified.csv')

@@ -1,8 +1,7 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { get } from 'node:https'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import type { IncomingMessage } from 'node:http'
@@ -11,6 +10,7 @@ import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-ser
 import { listenTls, type TlsListener } from '../../../services/ingest/tls.ts'
 import { selfSigned } from '../../../deploy/local/certificate.ts'
 import { application, good, JOB_ID } from './doubles.ts'
+import { newFolder } from '../../support/folder.ts'
 
 let folder: string
 let settings: Parameters<typeof listenTls>[1]['settings']
@@ -23,7 +23,7 @@ const log = {
 } as unknown as Parameters<typeof listenTls>[1]['log']
 
 beforeEach(() => {
-  folder = mkdtempSync(`${tmpdir()}/verification-jobs-tls-`)
+  folder = newFolder('verification-jobs-tls-')
   said.length = 0
   settings = {
     ...CONNECTION_DEFAULTS,
@@ -38,7 +38,6 @@ beforeEach(() => {
 afterEach(async () => {
   for (const end of ends.splice(0)) end()
   await Promise.all(listeners.splice(0).map(listener => listener.stop()))
-  rmSync(folder, { recursive: true })
 })
 
 function write ({ cert, key }: { readonly cert: string, readonly key: string }): string {

@@ -1,6 +1,5 @@
-import { describe, expect, it, vi, afterAll } from 'vitest'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { describe, expect, it, vi } from 'vitest'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { startHeadExport, createHeadTarget } from '../../../services/ledger/head-export.ts'
 import { EXPORTED_KEY } from '../../../services/money/redis-keys.ts'
@@ -13,6 +12,7 @@ import { messageKeysOf } from '../../support/keys/signed.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { ledgerConfig } from '../../../services/ledger/config.ts'
 import { startReceiver } from '../../support/webhooks/receiver.ts'
+import { newFolder } from '../../support/folder.ts'
 
 const DAY_MS = 86_400_000
 const NOW_MS = 100 * DAY_MS
@@ -137,8 +137,7 @@ describe('the export of journal heads', () => {
   })
 })
 
-const folder = mkdtempSync(`${tmpdir()}/verification-jobs-heads-`)
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = newFolder('verification-jobs-heads-')
 const { signal } = new AbortController()
 
 describe('a file', () => {

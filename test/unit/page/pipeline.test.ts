@@ -1,5 +1,5 @@
-import { rmSync, writeFileSync } from 'node:fs'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { writeFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
 import { createPipelineMonitor } from '../../../services/page/pipeline/figures.ts'
 import { STAGES, topology } from '../../../services/topology.ts'
 import { newFolder } from '../../support/folder.ts'
@@ -24,7 +24,6 @@ type Answers = Readonly<Record<string, string | undefined>>
 async function watch (answers: Answers) {
   const state = { ms: 0, answers, scraped: [] as string[] }
   const folder = newFolder('verification-jobs-pipeline-')
-  onTestFinished(() => rmSync(folder, { recursive: true }))
   const targetsFile = `${folder}/targets.json`
   const names = Object.keys(answers).map(name => `http://${name}/metrics`)
   writeFileSync(targetsFile, JSON.stringify(names.slice(1)))

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { assets } from '../../../services/page/layout.ts'
 import { newFolder } from '../../support/folder.ts'
 
@@ -12,7 +12,6 @@ const LOAD = `for (const path of process.argv.slice(1)) await import(path).catch
 
 it('modules of the pages import each other, and only what the other exports', () => {
   const folder = newFolder('static-')
-  onTestFinished(() => rmSync(folder, { recursive: true }))
   const modules = [...assets].filter(([name]) => name.endsWith('.js'))
   for (const [, { path, content }] of modules) {
     mkdirSync(join(folder, path, '..'), { recursive: true })

@@ -1,6 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { afterAll, describe, expect, it } from 'vitest'
+import { writeFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
 import {
   checkExportedHead, createKafkaJournal, readExportedHeads,
@@ -14,9 +13,9 @@ import { UsageError } from '../../../../services/runtime/platform/run-command.ts
 import { codec, endedJob } from '../../../support/clickhouse/results.ts'
 import { messageKeysOf } from '../../../support/keys/signed.ts'
 import { acceptedJob, entryOf, TENANT } from '../../../support/stage-doubles.ts'
+import { newFolder } from '../../../support/folder.ts'
 
-const folder = mkdtempSync(`${tmpdir()}/verification-jobs-heads-`)
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = newFolder('verification-jobs-heads-')
 const keys = messageKeysOf()
 const headsCodec = createHeadsCodec(keys)
 const file = `${folder}/heads.ndjson`

@@ -1,22 +1,21 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, getCACertificates } from 'node:tls'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { makeSecure, openAccess, readAccess, signInOf } from '../../../../deploy/local/access.ts'
 import { argumentsFile, kafkaProperties, scramArguments }
   from '../../../../deploy/local/kafka-settings.ts'
 import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
 import { isSignedIn } from '../../../../deploy/local/sign-in.ts'
 import { STAGES } from '../../../../services/topology.ts'
+import { newFolder } from '../../../support/folder.ts'
 
 let folder: string
 
-beforeAll(() => { folder = mkdtempSync(join(tmpdir(), 'access-')) })
-afterAll(() => rmSync(folder, { recursive: true }))
+beforeAll(() => { folder = newFolder('access-') })
 
 const secure = (name: string) => {
   makeSecure(join(folder, name))

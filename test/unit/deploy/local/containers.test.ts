@@ -1,10 +1,9 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { startContainers } from '../../../../deploy/local/containers.ts'
 import { startIfPossible } from '../../../../deploy/local/source.ts'
+import { newFolder } from '../../../support/folder.ts'
 
 type Answer = { readonly status: number, readonly body: unknown }
 type Bindings = Readonly<Record<string, readonly { readonly HostIp?: string }[]>>
@@ -36,7 +35,7 @@ function answerOf (path: string, body: string): Answer {
 
 // One engine for all tests: testcontainers keeps its first connection.
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'engine-'))
+  folder = newFolder('engine-')
   server = createServer((request, response) => {
     bodyOf(request).then(body => {
       const answer = answerOf(request.url ?? '', body)
@@ -55,7 +54,6 @@ afterAll(() => {
   vi.unstubAllEnvs()
   server.close()
   server.closeAllConnections()
-  rmSync(folder, { recursive: true })
 })
 
 describe('a container engine that answers', () => {

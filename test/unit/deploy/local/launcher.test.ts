@@ -1,6 +1,5 @@
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { afterAll, describe, expect, it } from 'vitest'
+import { statSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
 import { parseTopicPartitions } from '../../../../services/runtime/platform/topics.ts'
 import { parseScale, warnOfIdle } from '../../../../deploy/local/launcher/scale.ts'
 import { loadSecrets, refuseSecretsOf } from '../../../../deploy/local/launcher/secrets.ts'
@@ -10,11 +9,11 @@ import {
 import { socketOf } from '../../../../deploy/local/launcher/control.ts'
 import { dnsEnvironment, receiverEnvironment }
   from '../../../../deploy/local/launcher/settings.ts'
+import { newFolder } from '../../../support/folder.ts'
 
 const shape = 'is not <stage>=<number from 0 to 64>; an example: normalize=2,verify=3'
 const stages = ['ingest', 'normalize', 'verify']
-const folder = mkdtempSync(`${tmpdir()}/launcher-unit-`)
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = newFolder('launcher-unit-')
 
 describe('scale', () => {
   it('above the partitions of a stage is warned of', () => {

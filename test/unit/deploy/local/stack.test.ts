@@ -1,7 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { afterAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { kafkaProperties } from '../../../../deploy/local/kafka-settings.ts'
 import { installOnce } from '../../../../deploy/local/install.ts'
 import { versionOf } from '../../../../deploy/local/parts.ts'
@@ -10,9 +9,9 @@ import { chooseSource } from '../../../../deploy/local/source.ts'
 import { nextDelayMs, tailOf } from '../../../../deploy/local/process.ts'
 import { supervise } from '../../../../deploy/local/supervise.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { newFolder } from '../../../support/folder.ts'
 
-const folder = mkdtempSync(`${tmpdir()}/stack-unit-`)
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = newFolder('stack-unit-')
 
 const given = {
   KAFKA_BROKERS: 'a:1,b:1',

@@ -1,6 +1,5 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { existsSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Prepare } from '../../../../deploy/local/launcher/prepare.ts'
 import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
 import {
@@ -9,12 +8,12 @@ import {
 import { createSupervisor } from '../../../../deploy/local/launcher/supervisor.ts'
 import type { Source } from '../../../../deploy/local/source.ts'
 import type { Stack } from '../../../../deploy/local/stack.ts'
+import { newFolder } from '../../../support/folder.ts'
 
-const folder = mkdtempSync(`${tmpdir()}/supervisor-unit-`)
+const folder = newFolder('supervisor-unit-')
 const demo = { orgId: 'org_1', keys: { live: 'l', test: 't' }, webhookSecret: 'w' }
 beforeEach(() => { vi.stubEnv('DNS_SERVERS', '') })
 afterEach(() => { vi.unstubAllEnvs() })
-afterAll(() => rmSync(folder, { recursive: true }))
 
 const stackOf = (source: Source['kind']): Stack => ({
   source,

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { FAILPOINTS } from '../../../../services/runtime/platform/failpoint-list.ts'
 import { ENGINE_STEPS, STAGES } from '../../../../services/topology.ts'
 import { instanceOf } from '../../../faults/scenarios/failpoints.ts'
@@ -38,7 +38,6 @@ describe('the list of failpoints', () => {
 /** Imported by the process that passes failpoints. */
 const module = new URL('../../../../services/runtime/platform/failpoint.ts', import.meta.url).href
 const folder = newFolder('failpoints-')
-afterAll(() => rmSync(folder, { recursive: true }))
 
 /**
  * Passes failpoints in a process, which reports how it was blocked; a word `file=<plan>` writes the

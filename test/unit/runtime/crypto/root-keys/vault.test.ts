@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { inspect } from 'node:util'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { nameOfRootKey } from '../../../../../services/runtime/crypto/root-keys/root-key.ts'
 import { createRootKeys } from '../../../../../services/runtime/crypto/root-keys/root-keys.ts'
 import { vaultRootKey } from '../../../../../services/runtime/crypto/root-keys/vault.ts'
@@ -18,7 +18,6 @@ const context = { purpose: 'results', organization: 'org_1' }
 const backingKey = randomBytes(32)
 const TOKEN = 'hvs.a-secret-token'
 const folder = newFolder('verification-jobs-vault-')
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 type Input = {
   readonly associated_data: string
