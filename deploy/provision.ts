@@ -65,8 +65,9 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
       partitions,
       say,
     }),
-    withAdmin(connection, admin => alignAccess(admin, config.KAFKA_ACCESS_RULES, say)),
-    registerSchemas(config.SCHEMA_REGISTRY_URL, say),
+    withAdmin(connection, admin =>
+      alignAccess(admin, config.KAFKA_ACCESS_RULES, say, config.TOPIC_PREFIX)),
+    registerSchemas(config.SCHEMA_REGISTRY_URL, say, config.TOPIC_PREFIX),
     applyMigrations({
       url: config.CLICKHOUSE_URL,
       cluster: config.CLICKHOUSE_CLUSTER,
@@ -87,10 +88,11 @@ function partitionsOf (text = ''): TopicPartitions {
  * Registers all schemas. Releases overlap during an upgrade and topics keep old messages, so each
  * version must be backward and forward compatible with all earlier versions.
  */
-async function registerSchemas (url: string, say: Say): Promise<void> {
+async function registerSchemas (url: string, say: Say, prefix = ''): Promise<void> {
   const registry = connectRegistry(url)
   const schemas = ownSchemas()
-  for (const [subject, { json }] of schemas) {
+  for (const [name, { json }] of schemas) {
+    const subject = prefix + name
     try {
       await registry.register({ type: SchemaType.AVRO, schema: JSON.stringify(json) }, {
         subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE,

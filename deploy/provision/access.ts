@@ -1,8 +1,8 @@
-import type { Admin } from 'kafkajs'
 import { stageRules } from '../../services/runtime/kafka/access-rules.ts'
 import {
   compareAccessRules, createAccessRules, deleteOtherAccessRules, NO_AUTHORIZER,
 } from '../../services/runtime/kafka/admin.ts'
+import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
 import { kafkaTypeOf } from '../../services/runtime/kafka/errors.ts'
 import { isDenial } from '../../services/runtime/platform/errors.ts'
 
@@ -12,10 +12,10 @@ import { isDenial } from '../../services/runtime/platform/errors.ts'
  * not let it: many managed ones have rules that only their operator sets.
  */
 export async function alignAccess (
-  admin: Admin, mode: 'manage' | 'check' | 'off', say: (line: string) => void
+  admin: KafkaAdmin, mode: 'manage' | 'check' | 'off', say: (line: string) => void, prefix = ''
 ): Promise<void> {
   if (mode === 'off') return say('ACLs: left as they are, KAFKA_ACCESS_RULES is off')
-  const rules = stageRules()
+  const rules = stageRules(prefix)
   try {
     if (mode === 'check') return sayDifferences(await compareAccessRules(admin, rules), say)
     if (!await createAccessRules(admin, rules)) return say(WITHOUT_AUTHORIZER)

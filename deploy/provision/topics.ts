@@ -1,7 +1,8 @@
-import kafkajs, { type Admin } from 'kafkajs'
+import kafkajs from 'kafkajs'
 import {
   createTopics as create, topicSettingsOf, withAdmin, type TopicsOptions,
 } from '../../services/runtime/kafka/admin.ts'
+import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
 import type { KafkaConnection } from '../../services/runtime/kafka/connection.ts'
 import { TOPICS_BY_JOB } from '../../services/runtime/kafka/partitioning.ts'
 import {
@@ -45,7 +46,7 @@ type Growth = { readonly name: string, readonly from: number, readonly to: numbe
 
 /** The topics with fewer partitions than wanted. Checks all before anything is changed. */
 async function plannedGrowth (
-  admin: Admin, known: readonly RealTopic[], configured: TopicPartitions
+  admin: KafkaAdmin, known: readonly RealTopic[], configured: TopicPartitions
 ): Promise<readonly Growth[]> {
   if (known.length === 0) return []
   const { topics } = await admin.fetchTopicMetadata({ topics: known.map(({ name }) => name) })
@@ -82,7 +83,7 @@ function defaultOf (name: string): number {
 }
 
 async function addPartitions (
-  admin: Admin, grown: readonly Growth[], say: (line: string) => void
+  admin: KafkaAdmin, grown: readonly Growth[], say: (line: string) => void
 ): Promise<void> {
   if (grown.length === 0) return
   await admin.createPartitions({
@@ -93,7 +94,7 @@ async function addPartitions (
 
 /** Altering replaces all settings of a topic, so its current settings are sent as well. */
 async function alignSettings (
-  admin: Admin, known: readonly RealTopic[], { minInsync, say }: TopicOptions
+  admin: KafkaAdmin, known: readonly RealTopic[], { minInsync, say }: TopicOptions
 ): Promise<void> {
   const { resources } = await admin.describeConfigs({
     includeSynonyms: false,

@@ -1,4 +1,4 @@
-import { type Admin, Kafka, logLevel } from 'kafkajs'
+import { logLevel } from 'kafkajs'
 import Type from 'typebox'
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { connectAllKeys } from '../accounts/connect-organization-keys.ts'
@@ -17,7 +17,8 @@ import type { Producer } from '../runtime/kafka/bus.ts'
 import {
   type AccessRule, createAccessRules, createTopics, withAdmin,
 } from '../runtime/kafka/admin.ts'
-import { kafkaConnectionOf, kafkaOptionsOf } from '../runtime/kafka/connection.ts'
+import { createKafka, type KafkaAdmin } from '../runtime/kafka/client.ts'
+import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'
 import { accessErrorOf } from '../runtime/kafka/errors.ts'
 import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
 import { createMessageMac } from '../runtime/kafka/message-mac.ts'
@@ -40,7 +41,7 @@ export type WorkspaceDeps = Awaited<ReturnType<typeof connectWorkspace>>
 
 const config = defineConfig({
   ...pick(commonConfig, [
-    'REDIS_STATE_URL', 'MESSAGE_KEYS',
+    'REDIS_STATE_URL', 'MESSAGE_KEYS', 'TOPIC_PREFIX',
     ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
   ]),
   WEBHOOK_ALLOW_HTTP: Type.Boolean({ default: false }),
@@ -82,6 +83,8 @@ async function connectWorkspace (env: Environment) {
     partners: createPartners({ redis, keys: keys.partners }),
     /** Reads the addresses of the brokers on its first use: no other task needs them. */
     createPartnerTopics: (options: PartnerTopicsOptions) => createPartnerTopics(env, options),
+    /** What the names of topics and groups begin with on the brokers. */
+    topicPrefix: settings.TOPIC_PREFIX ?? '',
     wallet: createWallet(redis),
     gates: createRecoveryGuards(redis),
     accounts: createAccountRecords(redis),
@@ -165,7 +168,8 @@ export async function withStores<T> (
       clickhouse,
       recordMac,
       keyCopy: createJobKeyCopy(clickhouse, recordMac),
-      codec: createCodec(registrySource(settings.SCHEMA_REGISTRY_URL)),
+      codec: createCodec(registrySource(
+        settings.SCHEMA_REGISTRY_URL, { prefix: settings.TOPIC_PREFIX })),
       producer: bus.producer('workspace'),
       read: createTopicReader({ ...connection, clientId: 'workspace' }).read,
     })
@@ -185,12 +189,11 @@ const stateConfig = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))
  * @throws CommandFailure with the addresses, and what to do, when the brokers do not respond.
  */
 export async function withBrokers<T> (
-  env: Environment, work: (admin: Admin) => Promise<T>
+  env: Environment, work: (admin: KafkaAdmin) => Promise<T>
 ): Promise<T> {
   const connection = kafkaConnectionOf(loadConfig(kafkaConfig, env))
   const retry = { retries: 1, initialRetryTime: 100 }
-  const admin = new Kafka({
-    ...kafkaOptionsOf(connection),
+  const admin = createKafka(connection, {
     clientId: 'ops',
     logLevel: logLevel.NOTHING,
     connectionTimeout: 2_000,

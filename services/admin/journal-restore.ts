@@ -1,4 +1,4 @@
-import type { Admin } from 'kafkajs'
+import type { KafkaAdmin } from '../runtime/kafka/client.ts'
 import type { Journal } from '../../schemas/types.ts'
 import type { AccessCopy } from '../accounts/access-log/copy.ts'
 import type { NumberedEntry } from '../accounts/access-log/access-log.ts'
@@ -10,7 +10,7 @@ import { subscriptionsOf, topicName } from '../runtime/platform/topics.ts'
 import { STAGES, topology, type WritesOf } from '../topology.ts'
 
 export type RestoreDeps = {
-  readonly admin: Pick<Admin, 'fetchTopicOffsets' | 'describeGroups'>
+  readonly admin: Pick<KafkaAdmin, 'fetchTopicOffsets' | 'describeGroups'>
   readonly copy: Pick<JournalCopy, 'lengths' | 'pages'>
   /** Resolves when the brokers have acknowledged all entries, in this order. */
   readonly send: (entries: readonly Journal[]) => Promise<void>
@@ -141,7 +141,7 @@ async function checkTopics (admin: RestoreDeps['admin']): Promise<void> {
 }
 
 export type AccessRestoreDeps = {
-  readonly admin: Pick<Admin, 'fetchTopicOffsets'>
+  readonly admin: Pick<KafkaAdmin, 'fetchTopicOffsets'>
   readonly accessCopy: Pick<AccessCopy, 'pages'>
   /** Resolves when the brokers have acknowledged all entries, in this order. */
   readonly sendAccess: (entries: readonly NumberedEntry[]) => Promise<void>

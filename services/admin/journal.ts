@@ -89,7 +89,8 @@ async function withJournal<T> (
     clientId: 'ops.journal',
     onFatal: () => {},
   })
-  const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
+  const codec = createCodec(
+    registrySource(settings.SCHEMA_REGISTRY_URL, { prefix: settings.TOPIC_PREFIX }))
   const messageCodec = createMessageCodec({ codec, keys: { get: async () => undefined } })
   const producer = bus.producer('journal')
   const mac = createRecordMac(settings)

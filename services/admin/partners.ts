@@ -61,7 +61,9 @@ export const createPartner: Task = async (deps, options) => {
   const { name = '', prices = '', principal = `User:${name}` } = options
   checkName(name)
   // The next `provision` removes rules of a stage's user that the topology does not contain.
-  if (STAGES.some(stage => principalOf(stage) === principal)) {
+  const ofStages = ['', deps.topicPrefix]
+    .flatMap(prefix => STAGES.map(stage => principalOf(stage, prefix)))
+  if (ofStages.includes(principal)) {
     throw new UsageError(`${principal} is the Kafka user of a stage. Pass another principal for ` +
       'the partner: --principal <name>.')
   }
@@ -83,14 +85,14 @@ export const createPartner: Task = async (deps, options) => {
     partner: name,
     key: created.key,
     mode,
-    submitted: topicName('feeds.submitted', { partner: name }),
-    finished: topicName('feeds.finished', { partner: name }),
+    submitted: deps.topicPrefix + topicName('feeds.submitted', { partner: name }),
+    finished: deps.topicPrefix + topicName('feeds.finished', { partner: name }),
     access: rulesCreated
       ? 'Created the rules below.'
       : 'The brokers have no authorizer, so every Kafka client has access. With an authorizer, ' +
         'allow:',
     rules: rules.map(({ operation, kind, name: on, prefix }) =>
-      `${principal} ${operation} ${kind} ${on}${prefix ? '*' : ''}`),
+      `${principal} ${operation} ${kind} ${deps.topicPrefix}${on}${prefix ? '*' : ''}`),
     note: 'The key is not shown again.',
   }
 }

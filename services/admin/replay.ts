@@ -1,4 +1,4 @@
-import type { Admin } from 'kafkajs'
+import type { KafkaAdmin } from '../runtime/kafka/client.ts'
 import { count, counted } from '../client/terminal.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
@@ -114,7 +114,7 @@ type Replay = {
   readonly done: boolean
 }
 
-async function replayGroup (admin: Admin, request: Request): Promise<Replay> {
+async function replayGroup (admin: KafkaAdmin, request: Request): Promise<Replay> {
   const { stage, group, start, partition, yes } = request
   const positions = await readPositions(admin, request)
   if (positions.length === 0) {
@@ -146,7 +146,7 @@ type Position = {
 
 /** Reads the offsets of a group for all its partitions, or for one partition of each topic. */
 async function readPositions (
-  admin: Admin, { group, topics, start, partition: only }: Request
+  admin: KafkaAdmin, { group, topics, start, partition: only }: Request
 ): Promise<readonly Position[]> {
   const committed = await admin.fetchOffsets({ groupId: group, topics: [...topics] })
   const positions = await Promise.all(committed.map(async ({ topic, partitions }) => {

@@ -41,8 +41,8 @@ After "partner rotate" set both keys, FEED_KEY="new,old", until the old one has 
 key seals contacts, and every key opens results.
 
 Environment: FEED_PARTNER, FEED_KEY, KAFKA_BROKERS, KAFKA_TLS, KAFKA_SASL_MECHANISM,
-KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL. Without any address, key and
-password the command uses <data>/stack.json of "npm run up" with its demonstration partner.`
+KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL, TOPIC_PREFIX (what the topics begin
+with, if they do not begin with "feeds."). Without any address, key and password the command uses <data>/stack.json of "npm run up" with its demonstration partner.`
 
 /** Creates the command line for bulk feeds. */
 export function createFeedProgram (
@@ -184,7 +184,8 @@ function feedOptions (
       '--name <name>')
   }
   const keys = parseKeys(keyText)
-  return { brokers: brokers.split(','), ...kafkaSecurity(env), registryUrl, partner, keys }
+  const { TOPIC_PREFIX: prefix = '' } = env
+  return { brokers: brokers.split(','), ...kafkaSecurity(env), registryUrl, partner, prefix, keys }
 }
 
 type LocalFeed = {

@@ -18,6 +18,8 @@ export type FeedOptions = Readonly<Pick<KafkaConfig, 'ssl' | 'sasl'>> & {
   readonly brokers: readonly string[]
   readonly registryUrl: string
   readonly partner: string
+  /** What the names of topics, groups and schemas begin with on these brokers; nothing by default. */
+  readonly prefix?: string
   /** The keys of the partner: the first one seals contacts, every one opens results. */
   readonly keys: readonly [sealing: Buffer, ...others: Buffer[]]
 }
@@ -59,7 +61,7 @@ const SUBMITTED_TYPE = avro.Type.forSchema(SUBMITTED)
  * these brokers.
  */
 export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
-  const { partner, keys, ssl, sasl } = options
+  const { partner, keys, ssl, sasl, prefix = '' } = options
   const kafka = new Kafka({
     clientId: `partner.${partner}`,
     brokers: [...options.brokers],
@@ -68,13 +70,16 @@ export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
     logLevel: logLevel.NOTHING,
   })
   const registry = new SchemaRegistry({ host: options.registryUrl })
-  const topics = { submitted: `feeds.${partner}.submitted`, finished: `feeds.${partner}.finished` }
+  const topics = {
+    submitted: `${prefix}feeds.${partner}.submitted`,
+    finished: `${prefix}feeds.${partner}.finished`,
+  }
   const offsets = await readEndOffsets(kafka, topics, partner)
   const schemaId = await registry.getRegistryIdBySchema(
-    'feeds.submitted-value', SUBMITTED as never)
+    `${prefix}feeds.submitted-value`, SUBMITTED as never)
   const producer = new FeedProducer(kafka)
   const consumer = kafka.consumer({
-    groupId: `partner.${partner}.${randomUUID()}`,
+    groupId: `${prefix}partner.${partner}.${randomUUID()}`,
     allowAutoTopicCreation: false,
     maxWaitTimeInMs: 100,
   })

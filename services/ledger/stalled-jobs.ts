@@ -1,4 +1,4 @@
-import { Kafka, logLevel, type Admin } from 'kafkajs'
+import { logLevel } from 'kafkajs'
 import type { Completed } from '../../schemas/types.ts'
 import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
@@ -7,7 +7,8 @@ import type { Emission } from '../runtime/engine/stage.ts'
 import type { Job } from '../jobs/job.ts'
 import { JobKeyLostError } from '../jobs/job-keys.ts'
 import type { JobStore } from '../jobs/store.ts'
-import { kafkaOptionsOf, type KafkaConnection } from '../runtime/kafka/connection.ts'
+import { createKafka, type KafkaAdmin } from '../runtime/kafka/client.ts'
+import type { KafkaConnection } from '../runtime/kafka/connection.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { InfrastructureError, isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -191,7 +192,7 @@ const MAX_WAIT_MS = 50 * 3_600_000
  */
 export function createBacklog ({ connection, clientId, clock }: BacklogOptions): Backlog {
   const isAnyBehind = async (
-    admin: Admin, subscriptions: readonly Subscription[], idleMs: number
+    admin: KafkaAdmin, subscriptions: readonly Subscription[], idleMs: number
   ) => {
     for (const subscription of subscriptions) {
       const age = { olderThanMs: clock.now() - MIN_AGE_MS, countsRetries: idleMs < MAX_WAIT_MS }
@@ -202,10 +203,7 @@ export function createBacklog ({ connection, clientId, clock }: BacklogOptions):
   }
   const mayContain: Backlog['mayContain'] = async ({ lane, service, idleMs }) => {
     const limits = { lanes: [lane], services: [service] }
-    const kafka = new Kafka({
-      ...kafkaOptionsOf(connection), clientId, logLevel: logLevel.NOTHING,
-    })
-    const admin = kafka.admin()
+    const admin = createKafka(connection, { clientId, logLevel: logLevel.NOTHING }).admin()
     await admin.connect()
     try {
       return await isAnyBehind(admin, (['lookup', 'verify', 'settle'] as const)
@@ -224,7 +222,7 @@ type MessageAge = {
 }
 
 async function isBehind (
-  admin: Admin, { group, topics }: Subscription, age: MessageAge
+  admin: KafkaAdmin, { group, topics }: Subscription, age: MessageAge
 ): Promise<boolean> {
   const committed = await admin.fetchOffsets({ groupId: group, topics: [...topics] })
   for (const { topic, partitions } of committed) {
@@ -241,7 +239,7 @@ async function isBehind (
 
 /** The lowest offset of each partition, and the offset that a group must have reached. */
 async function targetsOf (
-  admin: Admin, topic: string, { olderThanMs, countsRetries }: MessageAge
+  admin: KafkaAdmin, topic: string, { olderThanMs, countsRetries }: MessageAge
 ) {
   const bounds = await admin.fetchTopicOffsets(topic)
   const isRetry = topic.startsWith('rows.retry.')

@@ -1,4 +1,4 @@
-import type { Admin } from 'kafkajs'
+import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { FileContact } from '../../services/client/feed-files.ts'
 import { createTopics, withAdmin } from '../../services/runtime/kafka/admin.ts'
@@ -88,7 +88,7 @@ describe('a bulk feed', () => {
   it('publishes results while the result topic of another partner is missing', async () => {
     const { env } = environment
     const brokers = env['KAFKA_BROKERS']?.split(',') ?? []
-    const onAdmin = <T>(work: (admin: Admin) => Promise<T>) => withAdmin({ brokers }, work)
+    const onAdmin = <T>(work: (admin: KafkaAdmin) => Promise<T>) => withAdmin({ brokers }, work)
     const sizeOf = async (topic: string) => (await onAdmin(admin => admin.fetchTopicOffsets(topic)))
       .reduce((sum, { high }) => sum + Number(high), 0)
     const stuck = await createTestPartner(env, { usd: '1000' })

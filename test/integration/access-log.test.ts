@@ -3,7 +3,7 @@ import {
   createAccessHead, createAccessLog, createAccessOutbox, recordAttempt, type NumberedEntry,
 } from '../../services/accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
-import { createAdminClient } from '../../services/runtime/kafka/connection.ts'
+import { createAdminClient } from '../../services/runtime/kafka/client.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { runAudit } from '../../services/admin/audit/command.ts'
 import { exportAccessLog } from '../../services/admin/access-log.ts'

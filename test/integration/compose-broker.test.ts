@@ -123,6 +123,14 @@ describe('the broker of compose.yaml', () => {
       expect(said.at(-1)).toBe('ACLs: compared, 0 missing, 0 others of the stages')
     })
     expect(await sent(broker.as('verify'), 'wallet.journal')).toBe(denied)
+    // Of deployments with different prefixes, each has its own rules, whoever provisions last.
+    await withAdmin({ ...connection, prefix: 'eu.' }, async admin => {
+      await alignAccess(admin, 'manage', () => {}, 'eu.')
+      await withAdmin(connection, plain => alignAccess(plain, 'manage', say))
+      expect(said.at(-1)).toMatch(/ 0 others deleted$/)
+      await alignAccess(admin, 'check', say, 'eu.')
+      expect(said.at(-1)).toBe('ACLs: compared, 0 missing, 0 others of the stages')
+    })
     const wrong = { mechanism: 'plain', username: 'verify', password: 'wrong' } as const
     expect(await sent({ brokers: [broker.address], sasl: wrong }, 'verify.dead'))
       .toBe('KafkaJSSASLAuthenticationError')

@@ -1,6 +1,7 @@
-import kafkajs, { type Admin } from 'kafkajs'
+import kafkajs from 'kafkajs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createTopics } from '../../deploy/provision/topics.ts'
+import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { parseTopicPartitions } from '../../services/runtime/platform/topics.ts'
 import { eventually } from '../support/eventually.ts'
@@ -26,7 +27,7 @@ async function provisioned (text = ''): Promise<readonly string[]> {
 }
 
 /** What is set for the topic itself. */
-async function settings (admin: Admin): Promise<Record<string, string>> {
+async function settings (admin: KafkaAdmin): Promise<Record<string, string>> {
   const { resources } = await admin.describeConfigs({
     includeSynonyms: false, resources: [resource],
   })
@@ -35,7 +36,7 @@ async function settings (admin: Admin): Promise<Record<string, string>> {
     .map(({ configName, configValue }) => [configName, configValue]))
 }
 
-async function partitions (admin: Admin, topic = TOPIC): Promise<number | undefined> {
+async function partitions (admin: KafkaAdmin, topic = TOPIC): Promise<number | undefined> {
   return (await admin.fetchTopicMetadata({ topics: [topic] })).topics[0]?.partitions.length
 }
 

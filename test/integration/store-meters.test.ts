@@ -1,5 +1,5 @@
 import { afterAll, expect, it, vi } from 'vitest'
-import { createAdminClient } from '../../services/runtime/kafka/connection.ts'
+import { createAdminClient } from '../../services/runtime/kafka/client.ts'
 import { watchStores } from '../../services/ledger/meters.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { watchRedis } from '../../services/runtime/platform/redis-meters.ts'

@@ -327,7 +327,9 @@ type Inspector = {
 
 type Options = { readonly env: Environment, readonly bus: Bus, readonly open: boolean }
 
-const config = Type.Object(pick(commonConfig, ['SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL']))
+const config = Type.Object(pick(commonConfig, [
+  'SCHEMA_REGISTRY_URL', 'TOPIC_PREFIX', 'REDIS_STATE_URL',
+]))
 const rootConfig = Type.Object(
   pick(commonConfig, [...rootKeys.results, ...rootKeys.partners]))
 
@@ -337,7 +339,8 @@ async function withInspector<T> (
 ): Promise<T> {
   const settings = loadConfig(config, env)
   const roots = open ? loadConfig(rootConfig, env) : undefined
-  const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
+  const codec = createCodec(
+    registrySource(settings.SCHEMA_REGISTRY_URL, { prefix: settings.TOPIC_PREFIX }))
   const state = await connectCommandRedis('REDIS_STATE_URL', settings)
   const store = createJobStore(state)
   const content = async (raw: RawMessage) => {

@@ -22,7 +22,9 @@ import { type Gate, startPauseGate } from './pause.ts'
 type DepsConfig = {
   readonly bus: KafkaSettings & MessageKeySettings &
     { readonly INSTANCE: string, readonly METADATA_MAX_AGE_MS: number }
-  readonly codec: { readonly SCHEMA_REGISTRY_URL: string }
+  readonly codec: {
+    readonly SCHEMA_REGISTRY_URL: string, readonly TOPIC_PREFIX?: string | undefined,
+  }
   readonly state: { readonly REDIS_STATE_URL: string }
   readonly cache: { readonly REDIS_CACHE_URL: string }
   readonly clickhouse: { readonly CLICKHOUSE_URL: string }
@@ -133,7 +135,8 @@ const openers: Openers = {
     onStop(() => bus.close())
     return bus
   },
-  codec: async ({ SCHEMA_REGISTRY_URL }) => createCodec(registrySource(SCHEMA_REGISTRY_URL)),
+  codec: async ({ SCHEMA_REGISTRY_URL, TOPIC_PREFIX: prefix }) =>
+    createCodec(registrySource(SCHEMA_REGISTRY_URL, { prefix })),
   state: async (settings, { onStop, log }) => {
     const redis = await connectRedis(settings.REDIS_STATE_URL)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))

@@ -6,14 +6,14 @@ import { TOPICS_BY_JOB } from './partitioning.ts'
 type Right = Omit<AccessRule, 'principal'>
 type Operation = AccessRule['operation']
 
-/** The principal of a stage: its user has the name of the stage. */
-export const principalOf = (stage: StageName): string => `User:${stage}`
+/** The principal of a stage: its user has the name of the stage, after the prefix of the topics. */
+export const principalOf = (stage: StageName, prefix = ''): string => `User:${prefix}${stage}`
 
 /**
  * The ACLs of a stage, from the topology. Read and write include describe. An idempotent producer
  * needs no ACL of its own: since Kafka 2.8, write access to any topic is enough.
  */
-export function rulesOf (stage: StageName): readonly AccessRule[] {
+export function rulesOf (stage: StageName, prefix = ''): readonly AccessRule[] {
   const { writes } = topology.stages[stage]
   const { all, ledger } = topology.recovery
   const reads = new Set<TopicName>(
@@ -34,11 +34,12 @@ export function rulesOf (stage: StageName): readonly AccessRule[] {
     // `ledger` measures the lag of all groups.
     ...stage === 'ledger' ? lagRights(READING_STAGES.filter(reader => reader !== stage)) : [],
   ]
-  return rights.map(right => ({ principal: principalOf(stage), ...right }))
+  return rights.map(right => ({ principal: principalOf(stage, prefix), ...right }))
 }
 
 /** The ACLs of all stages. Partners have their own; no other principal has any. */
-export const stageRules = (): readonly AccessRule[] => STAGES.flatMap(rulesOf)
+export const stageRules = (prefix = ''): readonly AccessRule[] =>
+  STAGES.flatMap(stage => rulesOf(stage, prefix))
 
 function onTopics (topics: readonly TopicName[], operation: Operation): readonly Right[] {
   return topics.map(topic => ({ kind: 'topic', ...topicPattern(topic), operation }))

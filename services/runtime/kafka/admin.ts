@@ -1,8 +1,9 @@
-import kafkajs, { Kafka, logLevel, type Admin, type AclEntry } from 'kafkajs'
+import kafkajs, { logLevel, type AclEntry } from 'kafkajs'
 import { InfrastructureError } from '../platform/errors.ts'
 import { retry } from '../platform/retry.ts'
 import { logicalTopic, type RealTopic } from '../platform/topics.ts'
-import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
+import { createKafka, type KafkaAdmin } from './client.ts'
+import type { KafkaConnection } from './connection.ts'
 import { accessErrorOf } from './errors.ts'
 
 export type Setting = { readonly name: string, readonly value: string }
@@ -63,12 +64,9 @@ export function topicSettingsOf (
  * @throws InfrastructureError with the settings to fix when the brokers reject this user.
  */
 export async function withAdmin<T> (
-  connection: KafkaConnection, work: (admin: Admin) => Promise<T>
+  connection: KafkaConnection, work: (admin: KafkaAdmin) => Promise<T>
 ): Promise<T> {
-  const kafka = new Kafka({
-    clientId: 'admin', ...kafkaOptionsOf(connection), logLevel: logLevel.NOTHING,
-  })
-  const admin = kafka.admin()
+  const admin = createKafka(connection, { clientId: 'admin', logLevel: logLevel.NOTHING }).admin()
   try {
     await admin.connect()
     return await work(admin)
@@ -87,7 +85,7 @@ export async function topicNames (connection: KafkaConnection): Promise<Readonly
 
 /** Creates topics; topics that exist are not changed. */
 export async function createTopics (
-  admin: Admin, topics: readonly RealTopic[], options: TopicsOptions
+  admin: KafkaAdmin, topics: readonly RealTopic[], options: TopicsOptions
 ): Promise<void> {
   const { replication = -1, minInsync } = options
   const existing = new Set(await admin.listTopics())
@@ -111,7 +109,7 @@ const LEADER_TRIES = 100
 const NOT_YET: readonly unknown[] = ['UNKNOWN_TOPIC_OR_PARTITION', 'LEADER_NOT_AVAILABLE']
 
 /** Resolves when all partitions of the topics have a leader. */
-async function waitForLeaders (admin: Admin, names: readonly string[]): Promise<void> {
+async function waitForLeaders (admin: KafkaAdmin, names: readonly string[]): Promise<void> {
   await retry(LEADER_TRIES, async () => {
     const { topics } = await admin.fetchTopicMetadata({ topics: [...names] })
     const led = topics.filter(({ partitions }) =>
@@ -127,7 +125,7 @@ async function waitForLeaders (admin: Admin, names: readonly string[]): Promise<
 
 /** Creates ACLs; existing ones stay. False on brokers without an authorizer. */
 export async function createAccessRules (
-  admin: Admin, rules: readonly AccessRule[]
+  admin: KafkaAdmin, rules: readonly AccessRule[]
 ): Promise<boolean> {
   try {
     await admin.createAcls({ acl: rules.map(aclOf) })
@@ -143,7 +141,7 @@ export async function createAccessRules (
  * DENY rules and rules of other principals stay.
  */
 export async function deleteOtherAccessRules (
-  admin: Admin, rules: readonly AccessRule[]
+  admin: KafkaAdmin, rules: readonly AccessRule[]
 ): Promise<number> {
   const { surplus } = await compareAccessRules(admin, rules)
   if (surplus.length > 0) await admin.deleteAcls({ filters: [...surplus] })
@@ -151,7 +149,7 @@ export async function deleteOtherAccessRules (
 }
 
 /** The rules that the brokers lack, and other ALLOW rules that they have for these principals. */
-export async function compareAccessRules (admin: Admin, rules: readonly AccessRule[]) {
+export async function compareAccessRules (admin: KafkaAdmin, rules: readonly AccessRule[]) {
   const wanted = new Set(rules.map(rule => textOf(aclOf(rule))))
   const principals = new Set(rules.map(({ principal }) => principal))
   const { resources } = await admin.describeAcls(ALLOWED)

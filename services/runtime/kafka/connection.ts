@@ -1,8 +1,5 @@
 import { readFileSync } from 'node:fs'
-import {
-  Kafka, logLevel, type Admin, type KafkaConfig, type OauthbearerProviderResponse,
-  type SASLOptions,
-} from 'kafkajs'
+import type { KafkaConfig, OauthbearerProviderResponse, SASLOptions } from 'kafkajs'
 import { TokenError } from './errors.ts'
 
 /** The settings of connections to the brokers. */
@@ -19,6 +16,7 @@ export type KafkaSettings = {
   readonly KAFKA_OAUTH_CLIENT_ID?: string | undefined
   readonly KAFKA_OAUTH_CLIENT_SECRET?: string | undefined
   readonly KAFKA_OAUTH_SCOPE?: string | undefined
+  readonly TOPIC_PREFIX?: string | undefined
 }
 
 /** The brokers, with TLS and authentication if configured. */
@@ -26,6 +24,8 @@ export type KafkaConnection = {
   readonly brokers: readonly string[]
   readonly ssl?: NonNullable<KafkaConfig['ssl']>
   readonly sasl?: SASLOptions
+  /** What the names of topics and groups begin with on the brokers. */
+  readonly prefix?: string | undefined
 }
 
 /**
@@ -35,7 +35,7 @@ export type KafkaConnection = {
 export function kafkaConnectionOf (settings: KafkaSettings): KafkaConnection {
   const {
     KAFKA_BROKERS: brokers, KAFKA_TLS: usesTls = false, KAFKA_TLS_CERT_FILE: certFile = '',
-    KAFKA_TLS_KEY_FILE: keyFile = '',
+    KAFKA_TLS_KEY_FILE: keyFile = '', TOPIC_PREFIX: prefix = '',
   } = settings
   // kafkajs copies these for each connection, so a certificate that was renewed is used from then.
   const certificate = {
@@ -47,6 +47,7 @@ export function kafkaConnectionOf (settings: KafkaSettings): KafkaConnection {
     brokers,
     ...usesTls && { ssl: certFile === '' ? true : certificate },
     ...sasl && { sasl },
+    ...prefix !== '' && { prefix },
   }
 }
 
@@ -105,38 +106,4 @@ export function kafkaOptionsOf (
     ...ssl === undefined ? {} : { ssl },
     ...sasl === undefined ? {} : { sasl },
   }
-}
-
-/** A lazily opened admin connection to Kafka. */
-export type AdminClient = ReturnType<typeof createAdminClient>
-
-/** Connects on first use and keeps the connection, as connecting costs more than the requests. */
-export function createAdminClient (connection: KafkaConnection, clientId: string) {
-  let open: Promise<Admin> | undefined
-  const connect = async () => {
-    const kafka = new Kafka({
-      ...kafkaOptionsOf(connection),
-      clientId,
-      logLevel: logLevel.NOTHING,
-      retry: { retries: 2 },
-    })
-    const admin = kafka.admin()
-    await admin.connect()
-    return admin
-  }
-  const close = async () => {
-    const closing = open
-    open = undefined
-    await closing?.then(admin => admin.disconnect()).catch(() => {})
-  }
-  const use = async <T>(work: (admin: Admin) => Promise<T>): Promise<T> => {
-    open ??= connect()
-    try {
-      return await work(await open)
-    } catch (error) {
-      await close()
-      throw error
-    }
-  }
-  return { use, close }
 }

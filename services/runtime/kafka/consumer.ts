@@ -1,6 +1,7 @@
-import type { Consumer, EachBatchPayload, Kafka, KafkaMessage, Offsets } from 'kafkajs'
+import type { EachBatchPayload, KafkaMessage, Offsets } from 'kafkajs'
 import { backoffMs, withTimeout, retryForever, sleep, type Sleep } from '../platform/retry.ts'
 import type { ConsumeOptions, Consumption, FetchedBatch, RawMessage } from './bus.ts'
+import type { KafkaClient, KafkaConsumer } from './client.ts'
 import { accessErrorOf, isTransient, kafkaTypeOf } from './errors.ts'
 import type { MessageMac } from './message-mac.ts'
 
@@ -42,7 +43,7 @@ const ACCESS_ERROR_DELAY_MS = 2_000
 const MISSING_TOPIC = 'UNKNOWN_TOPIC_OR_PARTITION'
 
 type ConsumerOptions = {
-  readonly kafka: Kafka
+  readonly kafka: KafkaClient
   readonly consume: ConsumeOptions
   readonly settings: ConsumerSettings
   readonly mac?: MessageMac | undefined
@@ -65,7 +66,7 @@ export function startConsumer (options: ConsumerOptions): Consumption {
 
 class GroupConsumer implements Consumption {
   readonly #options: ConsumerOptions
-  #consumer: Consumer
+  #consumer: KafkaConsumer
   readonly #stopping = new AbortController()
   #generation: Generation | undefined
   #heartbeatAtMs = -Infinity
@@ -87,14 +88,14 @@ class GroupConsumer implements Consumption {
     return this.#stopped
   }
 
-  #launch (afterMs = 0): Consumer {
+  #launch (afterMs = 0): KafkaConsumer {
     const consumer = this.#build()
     this.#follow(consumer)
     this.#start(consumer, afterMs).catch((error: unknown) => this.#fail(error))
     return consumer
   }
 
-  #build (): Consumer {
+  #build (): KafkaConsumer {
     const { kafka, consume, settings } = this.#options
     const { fetchBatching } = consume
     return kafka.consumer({
@@ -116,7 +117,7 @@ class GroupConsumer implements Consumption {
   }
 
   /** kafkajs calls these listeners synchronously. */
-  #follow (consumer: Consumer): void {
+  #follow (consumer: KafkaConsumer): void {
     const { events } = consumer
     const onHeartbeat = () => { this.#heartbeatAtMs = performance.now() }
     consumer.on(events.GROUP_JOIN, () => {
@@ -152,7 +153,7 @@ class GroupConsumer implements Consumption {
       { consume, mac, maxBufferedBytes, onFatal, onCommitFailed }, formerEnded)
   }
 
-  async #start (consumer: Consumer, afterMs: number): Promise<void> {
+  async #start (consumer: KafkaConsumer, afterMs: number): Promise<void> {
     const { consume, onRetry, sleep: pause = sleep } = this.#options
     const { signal } = this.#stopping
     if (afterMs > 0) await pause(afterMs, signal).catch(() => {})

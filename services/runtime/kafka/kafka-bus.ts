@@ -1,12 +1,13 @@
 import { promisify } from 'node:util'
 import { zstdCompress, zstdDecompress } from 'node:zlib'
-import kafkajs, { Kafka, logLevel, type KafkaConfig } from 'kafkajs'
+import kafkajs, { logLevel, type KafkaConfig } from 'kafkajs'
 import { topicNames } from './admin.ts'
 import type { Bus, Producer } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
 import { failedAt, storeText } from '../platform/errors.ts'
 import { createLogThrottle } from '../platform/log.ts'
-import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
+import { createKafka, type KafkaClient } from './client.ts'
+import type { KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
 import { accessErrorOf } from './errors.ts'
 import { createLastValues } from './last-value.ts'
@@ -164,9 +165,8 @@ function createCloseables () {
 function client (
   { log, requestTimeoutMs = REQUEST_TIMEOUT_MS, ...connection }: KafkaBusOptions,
   more: Pick<KafkaConfig, 'clientId' | 'retry'>
-): Kafka {
-  return new Kafka({
-    ...kafkaOptionsOf(connection),
+): KafkaClient {
+  return createKafka(connection, {
     connectionTimeout: 3_000,
     requestTimeout: requestTimeoutMs,
     retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 8 },

@@ -1,6 +1,6 @@
-import type { Admin } from 'kafkajs'
 import { STAGES, type StageName } from '../../topology.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
+import type { KafkaAdmin } from './client.ts'
 
 /** The committed offset and lag of a group in one partition, in messages. */
 export type GroupLag = {
@@ -19,7 +19,7 @@ export type ConsumerGroup = {
   readonly topics: readonly string[]
 }
 
-export type OffsetsAdmin = Pick<Admin, 'fetchOffsets' | 'fetchTopicOffsets'>
+export type OffsetsAdmin = Pick<KafkaAdmin, 'fetchOffsets' | 'fetchTopicOffsets'>
 
 /** All groups of the topology, without those of partners. */
 export const TOPOLOGY_GROUPS: readonly ConsumerGroup[] =

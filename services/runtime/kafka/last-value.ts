@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { Partitioners, type Admin, type Kafka } from 'kafkajs'
+import { Partitioners } from 'kafkajs'
 import { InfrastructureError } from '../platform/errors.ts'
 import type { MessageMac } from './message-mac.ts'
+import type { KafkaAdmin, KafkaClient } from './client.ts'
 import { rawMessage } from './consumer.ts'
 import { readToEnd } from './topic-reader.ts'
 
@@ -27,7 +28,7 @@ type Lookup = PromiseWithResolvers<Buffer | undefined> & {
  */
 export function createLastValues (
   { build, clientId, mac }: {
-    readonly build: () => Kafka
+    readonly build: () => KafkaClient
     readonly clientId: string
     readonly mac?: MessageMac | undefined
   }
@@ -84,7 +85,7 @@ type Search = {
 
 /** Reads the partitions of these keys from the start to their current end. */
 async function search (
-  kafka: Kafka, { topic, keys, groupId, mac, signal }: Search
+  kafka: KafkaClient, { topic, keys, groupId, mac, signal }: Search
 ): Promise<Found> {
   const wanted = new Set(keys)
   const last = new Map<string, Buffer | null>()
@@ -106,7 +107,7 @@ async function search (
 
 /** The partitions of these keys by the default partitioner of kafkajs. */
 async function partitionsOf (
-  admin: Admin, { topic, keys }: Pick<Search, 'topic' | 'keys'>
+  admin: KafkaAdmin, { topic, keys }: Pick<Search, 'topic' | 'keys'>
 ): Promise<ReadonlySet<number>> {
   const { topics: [metadata] } = await admin.fetchTopicMetadata({ topics: [topic] })
   const partitionMetadata = metadata?.partitions ?? []

@@ -2,7 +2,8 @@ import { LANES, topology, type Lane, type TopicName } from '../../topology.ts'
 import { sleep, withTimeout } from '../platform/retry.ts'
 import { logicalTopic, topicName, whyFixed } from '../platform/topics.ts'
 import type { Bus } from './bus.ts'
-import { createAdminClient, type KafkaConnection } from './connection.ts'
+import { createAdminClient } from './client.ts'
+import type { KafkaConnection } from './connection.ts'
 
 /**
  * Headers with the number of partitions that the messages of a job are spread over, by topic. Every

@@ -79,6 +79,8 @@ function encoded (subject: string, value: unknown, prefixBytes: number): Buffer 
 }
 
 type RegistryOptions = {
+  /** What the subjects begin with in the registry, as the topics do on the brokers. */
+  readonly prefix?: string | undefined
   /** How long an unknown id counts as not yet replicated. */
   readonly unknownIdTimeoutMs?: number
   /** A monotonic clock, in milliseconds. */
@@ -138,7 +140,9 @@ export function registrySource (
   url: string,
   options: RegistryOptions = {}
 ): SchemaSource {
-  const { unknownIdTimeoutMs = UNKNOWN_ID_TIMEOUT_MS, now = () => performance.now() } = options
+  const {
+    prefix = '', unknownIdTimeoutMs = UNKNOWN_ID_TIMEOUT_MS, now = () => performance.now(),
+  } = options
   const registry = connectRegistry(url)
   const unknownSinceMs = new LRUCache<number, number>({ max: MAX_UNKNOWN })
   const mayAppear = (id: number, error: unknown) => {
@@ -150,13 +154,14 @@ export function registrySource (
   const idOf = async (subject: string) => {
     try {
       // The library declares another type, but sends any JSON.
-      return await registry.getRegistryIdBySchema(subject, ownSchema(subject).json as never)
+      return await registry.getRegistryIdBySchema(
+        prefix + subject, ownSchema(subject).json as never)
     } catch (cause) {
       if (cause instanceof TypeError) throw cause
       const why = registryFailureOf(url, cause)
       // Of a schema that is not registered, the client drops the status 404.
       const advice = statusOf(cause) === undefined ? '; run "npm run provision"' : ''
-      throw new InfrastructureError(`no id for schema ${subject}: ${why}${advice}`, { cause })
+      throw new InfrastructureError(`no id for schema ${prefix}${subject}: ${why}${advice}`, { cause })
     }
   }
   const schemaOf = async (id: number) => {

@@ -1,15 +1,15 @@
 import {
-  Partitioners, type Kafka, type Message, type PartitionerArgs, type Producer as KafkaProducer,
-  type TopicMessages,
+  Partitioners, type Message, type PartitionerArgs, type TopicMessages,
 } from 'kafkajs'
 import type { OutgoingMessage, Producer } from './bus.ts'
+import type { KafkaClient, KafkaProducer } from './client.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import { withTimeout, backoffMs, sleep } from '../platform/retry.ts'
 import { kafkaTypeOf } from './errors.ts'
 import { partitionsForJob, type PartitionCounts } from './partitioning.ts'
 
 /** The client of kafkajs; a new one is built after every rejected send. */
-export type ProducerClient = Pick<KafkaProducer, 'connect' | 'sendBatch' | 'disconnect'>
+export type ProducerClient = KafkaProducer
 
 export type SafeProducerOptions = {
   readonly build: () => ProducerClient
@@ -241,7 +241,7 @@ export type Partitioning = { readonly partitions: PartitionCounts, readonly meta
  * its partitions, and by the retry the other broker, which has responded before, leads them.
  */
 export function createVerifiedProducer (
-  kafka: Kafka, { partitions, metadataMaxAge }: Partitioning
+  kafka: Pick<KafkaClient, 'producer'>, { partitions, metadataMaxAge }: Partitioning
 ): ProducerClient {
   const pending = new Set<string>()
   const partitionOf = Partitioners.DefaultPartitioner()

@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import {
-  AssignerProtocol, Kafka, logLevel, type Admin, type Batch, type Consumer, type PartitionAssigner,
-} from 'kafkajs'
+import { AssignerProtocol, logLevel, type Batch, type PartitionAssigner } from 'kafkajs'
 import type { RawMessage } from './bus.ts'
 import { InfrastructureError, markFailed, storeText } from '../platform/errors.ts'
 import type { MessageMac } from './message-mac.ts'
 import { sleep, retry } from '../platform/retry.ts'
-import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
+import {
+  createKafka, type KafkaAdmin, type KafkaClient, type KafkaConsumer,
+} from './client.ts'
+import type { KafkaConnection } from './connection.ts'
 import { rawMessage } from './consumer.ts'
 
 /** The offset of the next message to read, by partition. */
@@ -28,7 +29,7 @@ export type TopicReadOptions = ReadLimits & {
   readonly groupId: string
   readonly signal: AbortSignal
   /** The partitions to read; all by default. */
-  readonly only?: (admin: Admin) => Promise<ReadonlySet<number>>
+  readonly only?: (admin: KafkaAdmin) => Promise<ReadonlySet<number>>
   /** The next batch of a partition follows when it has resolved. */
   readonly onBatch: (batch: PartitionBatch) => Promise<void> | void
 }
@@ -60,8 +61,8 @@ export function createTopicReader (
     readonly mac?: MessageMac | undefined
   }
 ): TopicReader {
-  const kafka = new Kafka({
-    ...kafkaOptionsOf(connection), clientId, connectionTimeout: 3_000, logLevel: logLevel.NOTHING,
+  const kafka = createKafka(connection, {
+    clientId, connectionTimeout: 3_000, logLevel: logLevel.NOTHING,
   })
   return {
     read: async (topic, onMessages, { signal = new AbortController().signal, ...limits } = {}) => {
@@ -96,7 +97,7 @@ export function createTopicReader (
 
 /** Reads partitions of a topic to their current ends and returns these ends. */
 export async function readToEnd (
-  kafka: Kafka, reading: TopicReadOptions
+  kafka: KafkaClient, reading: TopicReadOptions
 ): Promise<PartitionOffsets> {
   const { groupId, signal } = reading
   // Each try has a new client: only new metadata has a leader that has just moved.
@@ -127,7 +128,7 @@ const MAX_FETCH_BYTES = 64 * 1_024
 /** Messages of a batch: what is made of all messages of a fetch would survive collections. */
 const MAX_BATCH_MESSAGES = 250
 
-async function withClientAdmin<T> (kafka: Kafka, work: (admin: Admin) => Promise<T>): Promise<T> {
+async function withClientAdmin<T> (kafka: KafkaClient, work: (admin: KafkaAdmin) => Promise<T>): Promise<T> {
   const admin = kafka.admin()
   await admin.connect()
   try {
@@ -143,7 +144,7 @@ const CLOCK_SKEW_MS = 300_000
 type Bounds = { readonly partition: number, readonly start: bigint, readonly end: bigint }
 
 async function boundsOf (
-  admin: Admin, { topic, only, sinceMs, from, untilMs }: TopicReadOptions
+  admin: KafkaAdmin, { topic, only, sinceMs, from, untilMs }: TopicReadOptions
 ): Promise<readonly Bounds[]> {
   const all = await admin.fetchTopicOffsets(topic)
   const wanted = await only?.(admin) ?? new Set(all.map(({ partition }) => partition))
@@ -168,7 +169,7 @@ async function boundsOf (
 
 /** Reads with a consumer of a temporary group: kafkajs has no other way to read a topic. */
 async function consumeUntil (
-  kafka: Kafka, { topic, groupId, signal, onBatch }: TopicReadOptions, bounds: readonly Bounds[]
+  kafka: KafkaClient, { topic, groupId, signal, onBatch }: TopicReadOptions, bounds: readonly Bounds[]
 ): Promise<void> {
   const open = new Map(bounds.map(({ partition, end }) => [partition, end]))
   const over = Promise.withResolvers<void>()
@@ -180,7 +181,7 @@ async function consumeUntil (
     maxWaitTimeInMs: 100,
     maxBytesPerPartition: MAX_FETCH_BYTES,
     allowAutoTopicCreation: false,
-    partitionAssigners: [assignOnly(topic, [...open.keys()])],
+    partitionAssigners: [assignOnly([...open.keys()])],
     // A coordinator that is still loading rejects members. After the first batch, a restart would
     // deliver the same messages again.
     retry: { retries: 5, restartOnFailure: async () => !hasBatch },
@@ -210,7 +211,7 @@ async function consumeUntil (
 }
 
 async function start (
-  consumer: Consumer, topic: string, onBatch: (batch: Batch) => Promise<void>
+  consumer: KafkaConsumer, topic: string, onBatch: (batch: Batch) => Promise<void>
 ): Promise<void> {
   await consumer.connect()
   await consumer.subscribe({ topics: [topic], fromBeginning: true })
@@ -237,7 +238,7 @@ function createIdleTimeout (topic: string, fail: (error: unknown) => void, signa
 }
 
 /** Assigns only these partitions to the one member of the group. */
-function assignOnly (topic: string, partitions: number[]): PartitionAssigner {
+function assignOnly (partitions: number[]): PartitionAssigner {
   const { MemberAssignment, MemberMetadata } = AssignerProtocol
   const name = 'whole-topic'
   const version = 0
@@ -245,7 +246,7 @@ function assignOnly (topic: string, partitions: number[]): PartitionAssigner {
   return () => ({
     name,
     version,
-    assign: async ({ members }) => members.map(({ memberId }, index) => ({
+    assign: async ({ members, topics: [topic = ''] }) => members.map(({ memberId }, index) => ({
       memberId,
       memberAssignment: MemberAssignment.encode({
         version, userData, assignment: { [topic]: index === 0 ? partitions : [] },

@@ -282,7 +282,7 @@ const certificateKeys = ['KAFKA_TLS_CERT_FILE', 'KAFKA_TLS_KEY_FILE'] as const
 /** Settings of every client of Kafka. */
 export const kafkaKeys = [
   'KAFKA_BROKERS', 'KAFKA_TLS', ...certificateKeys, 'KAFKA_SASL_MECHANISM', ...passwordKeys,
-  ...tokenKeys, 'KAFKA_OAUTH_SCOPE',
+  ...tokenKeys, 'KAFKA_OAUTH_SCOPE', 'TOPIC_PREFIX',
 ] as const
 
 /** Settings of every service that produces or consumes messages. */
@@ -337,6 +337,13 @@ export const commonConfig = {
   })),
   KAFKA_OAUTH_SCOPE: Type.Optional(Type.String({
     needs: ['KAFKA_OAUTH_TOKEN_URL'], description: 'Scope of the tokens, if the brokers want one.',
+  })),
+  TOPIC_PREFIX: Type.Optional(Type.String({
+    pattern: '^([A-Za-z0-9_-]+\\.)+$',
+    maxLength: 100,
+    description: 'What topics, consumer groups, schema subjects and users of the stages begin ' +
+      'with, on brokers that others use as well; ends in a dot. It cannot be changed later.',
+    examples: ['verification.'],
   })),
   METADATA_MAX_AGE_MS: Type.Integer({
     default: 30_000,

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Admin } from 'kafkajs'
-import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
+import { Kafka, logLevel, type Admin } from 'kafkajs'
 import type { Fault, Scene } from '../fault.ts'
 import { openStack, type FaultStack, type StackOptions } from '../stack.ts'
 
@@ -14,8 +13,7 @@ const LOST_FOR_MS = 4_000
 export async function openCluster (options: StackOptions = {}): Promise<FaultStack> {
   const stack = await openStack({ ...options, brokers: BROKERS })
   // Topics are there before all their leaders are.
-  const brokers = stack.addresses.KAFKA_BROKERS.split(',')
-  await withAdmin({ brokers }, admin => untilInSync(admin, BROKERS))
+  await onBrokers(stack.addresses.KAFKA_BROKERS, admin => untilInSync(admin, BROKERS))
   return stack
 }
 
@@ -35,7 +33,14 @@ async function partitionsOf (admin: Admin): Promise<readonly Partition[]> {
 }
 
 const adminOf = ({ environment: { stack } }: Scene, work: (admin: Admin) => Promise<void>) =>
-  withAdmin({ brokers: (stack.env['KAFKA_BROKERS'] ?? '').split(',') }, work)
+  onBrokers(stack.env['KAFKA_BROKERS'] ?? '', work)
+
+async function onBrokers (addresses: string, work: (admin: Admin) => Promise<void>) {
+  const brokers = addresses.split(',')
+  const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin()
+  await admin.connect()
+  await work(admin).finally(() => admin.disconnect())
+}
 
 /** Waits until every partition has a leader and this many in-sync replicas. */
 async function untilInSync (admin: Admin, copies: number): Promise<void> {

@@ -62,6 +62,7 @@ export async function createTestPartner (
         brokers: (env['KAFKA_BROKERS'] ?? '').split(','),
         registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
         partner: name,
+        prefix: env['TOPIC_PREFIX'] ?? '',
         keys: [sealing, ...others],
       }),
     }

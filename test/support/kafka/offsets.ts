@@ -1,4 +1,4 @@
-import type { Admin } from 'kafkajs'
+import type { KafkaAdmin } from '../../../services/runtime/kafka/client.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
 import { lagsOf, TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/lag.ts'
@@ -22,7 +22,7 @@ export async function forgetOffsets (env: Env): Promise<void> {
   })
 }
 
-async function haveMembers (admin: Admin, groupIds: readonly string[]): Promise<boolean> {
+async function haveMembers (admin: KafkaAdmin, groupIds: readonly string[]): Promise<boolean> {
   const { groups } = await admin.describeGroups([...groupIds])
   return groups.some(({ state }) => state !== 'Empty' && state !== 'Dead')
 }
@@ -35,7 +35,7 @@ export const messagesIn = (env: Env, topic: string): Promise<number> =>
   })
 
 /** What a group has not committed: partitions with the committed offset and the end. */
-async function openPartitions (admin: Admin, groupId: string): Promise<readonly string[]> {
+async function openPartitions (admin: KafkaAdmin, groupId: string): Promise<readonly string[]> {
   const found = (await admin.fetchOffsets({ groupId })).map(async ({ topic, partitions }) => {
     // A group of feeds has topics of revoked partners too, whose last messages are never read.
     if (logicalTopic(topic)?.partner !== undefined) return []
@@ -51,7 +51,7 @@ async function openPartitions (admin: Admin, groupId: string): Promise<readonly 
 
 /** What groups have not committed; undefined if there are no groups. */
 async function openOf (
-  admin: Admin, stage: StageName | undefined
+  admin: KafkaAdmin, stage: StageName | undefined
 ): Promise<readonly string[] | undefined> {
   if (stage !== undefined) {
     const lags = await lagsOf(admin, TOPOLOGY_GROUPS.filter(group => group.stage === stage))

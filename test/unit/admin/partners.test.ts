@@ -24,6 +24,7 @@ beforeEach(async () => {
   deps = {
     organizations: createOrganizations(redis),
     partners: createPartners({ redis, keys, now: () => 1 }),
+    topicPrefix: 'eu.',
     createPartnerTopics: async (options: object) => {
       created.push(options)
       return false
@@ -49,14 +50,14 @@ describe('a partner of bulk feeds', () => {
     expect(result).toMatchObject({
       partner: 'acme',
       mode: 'live',
-      submitted: 'feeds.acme.submitted',
-      finished: 'feeds.acme.finished',
+      submitted: 'eu.feeds.acme.submitted',
+      finished: 'eu.feeds.acme.finished',
       rules: [
-        'User:acme write topic feeds.acme.submitted',
-        'User:acme describe topic feeds.acme.submitted',
-        'User:acme read topic feeds.acme.finished',
-        'User:acme describe topic feeds.acme.finished',
-        'User:acme read group partner.acme.*',
+        'User:acme write topic eu.feeds.acme.submitted',
+        'User:acme describe topic eu.feeds.acme.submitted',
+        'User:acme read topic eu.feeds.acme.finished',
+        'User:acme describe topic eu.feeds.acme.finished',
+        'User:acme read group eu.partner.acme.*',
       ],
     })
     expect(String(result['access'])).toContain('have no authorizer')

@@ -92,7 +92,10 @@ brokers that want users it signs in as `user`, with that user's password from th
 {{- end -}}
 {{- range $key, $value := .given -}}{{- $_ := set $plain $key $value -}}{{- end -}}
 {{- $user := $plain.KAFKA_SASL_USERNAME | default .user -}}
-{{- if ne ($plain.KAFKA_SASL_MECHANISM | default "oauthbearer") "oauthbearer" -}}{{- $_ := set $plain "KAFKA_SASL_USERNAME" $user -}}{{- end -}}
+{{- /* provision creates its rules for users whose names have the prefix, and is a user of its own. */ -}}
+{{- $prefix := ternary "" ($plain.TOPIC_PREFIX | default "") (eq .user "admin") -}}
+{{- $name := $plain.KAFKA_SASL_USERNAME | default (print $prefix .user) -}}
+{{- if ne ($plain.KAFKA_SASL_MECHANISM | default "oauthbearer") "oauthbearer" -}}{{- $_ := set $plain "KAFKA_SASL_USERNAME" $name -}}{{- end -}}
 {{- range $key, $value := $plain }}
 - name: {{ $key }}
   value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
@@ -102,7 +105,7 @@ brokers that want users it signs in as `user`, with that user's password from th
 {{- fail (printf "%s reads no secret %s" $.program.program $key) -}}
 {{- end -}}
 {{- end }}
-{{- $keys := merge (dict "KAFKA_SASL_PASSWORD" (printf "KAFKA_PASSWORD_%s" ($user | upper | replace "-" "_"))) (.secretKeys | default dict) }}
+{{- $keys := merge (dict "KAFKA_SASL_PASSWORD" (printf "KAFKA_PASSWORD_%s" ($user | upper | replace "-" "_" | replace "." "_"))) (.secretKeys | default dict) }}
 {{- range $key, $need := .program.secrets }}
 {{- if not (hasKey $plain $key) }}
 - name: {{ $key }}

@@ -15,7 +15,7 @@ function newBus (more: Partial<KafkaBusOptions> = {}) {
   const retries: ((error: unknown) => void)[] = []
   const clients: Kafka[] = []
   const start: typeof startConsumer = ({ kafka, consume: { group }, onRetry }) => {
-    clients.push(kafka)
+    clients.push(kafka as Kafka)
     retries.push(error => onRetry(error, 1))
     return { ready: () => true, stop: async () => { stops.push(group) } }
   }
