@@ -14,6 +14,7 @@ import { connectAll } from '../support/stacks/connected.ts'
 import { ownDatabase } from '../support/clickhouse/database.ts'
 import { createSettledJobs } from '../support/recovery/settled-jobs.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
+import { deliveryAttempt } from '../support/webhooks/deliveries.ts'
 
 // The engine of the stack is a cluster of one server. It has no Keeper, so it runs the statements
 // without what needs one: `ON CLUSTER` and replication.
@@ -149,21 +150,9 @@ describe('services on the tables over all shards', () => {
 
   it('list the attempts of a job and of an endpoint', async () => {
     const history = createDeliveryHistory(clickhouse, recordMac)
-    const attempt = {
-      tenant: 'org_deliveries.live',
-      job: 'job_1',
-      event: 'evt_1',
-      attempt: 1,
-      type: 'job.completed',
-      atMs: 1_764_000_000_000,
-      outcome: 'delivered',
-      reason: '',
-      httpStatus: 200,
-      durationMs: 3,
-      nextAtMs: undefined,
-    } as const
-    await history.append([{ ...attempt, atMs: Date.now() }])
-    expect(await history.list(attempt.tenant, 'job_1')).toMatchObject([{ event: 'evt_1' }])
+    const attempt = deliveryAttempt({ tenant: 'org_deliveries.live', atMs: Date.now() })
+    await history.append([attempt])
+    expect(await history.list(attempt.tenant, attempt.job)).toMatchObject([{ event: 'evt_1' }])
     expect(await history.listOfEndpoint(attempt.tenant, 'whe_1', { limit: 1 })).toEqual([])
   })
 })

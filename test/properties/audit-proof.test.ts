@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
-import type { Attempt } from '../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../services/webhooks/event.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import { post, ZERO_AMOUNTS } from '../../services/money/prices.ts'
@@ -12,6 +11,7 @@ import { type ProofDeps, prove, type ProvenHead } from '../../services/admin/aud
 import { startRedis } from '../support/redis/redis.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
 import { entryOf } from '../support/stage-doubles.ts'
+import { deliveryAttempt } from '../support/webhooks/deliveries.ts'
 import { IS_FAST } from '../support/tier.ts'
 
 const RUNS = IS_FAST ? 100 : 300
@@ -75,18 +75,8 @@ function historyOf (
   return { ...stored, wallet }
 }
 
-const failedLongAgo = (job: string): Attempt => ({
-  tenant: '',
-  job,
-  event: eventIdOf(job, 'job.completed'),
-  attempt: 1,
-  type: 'job.completed',
-  atMs: nowMs - 200 * HOUR_MS,
-  outcome: 'failed',
-  reason: '',
-  httpStatus: 500,
-  durationMs: 1,
-  nextAtMs: undefined,
+const failedLongAgo = (job: string) => deliveryAttempt({
+  tenant: '', job, event: eventIdOf(job, 'job.completed'), atMs: nowMs - 200 * HOUR_MS,
 })
 
 function partsOf ({ entries, jobs, forged, late }: Stored): ProofDeps {

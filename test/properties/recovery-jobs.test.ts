@@ -11,6 +11,7 @@ import { unlockAll } from '../support/redis/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis/content.ts'
 import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
 import { createRecoveryEnvironment, runLedger } from '../support/recovery/recovery-environment.ts'
+import { deliveryAttempt } from '../support/webhooks/deliveries.ts'
 
 const { redis } = await startLockedRedis()
 const TENANT = 'org_a.live'
@@ -84,18 +85,8 @@ describe('a job that has ended and is not archived', () => {
 })
 
 describe('a job that is archived', () => {
-  const attempt = (outcome: Attempt['outcome']): Attempt => ({
-    tenant: TENANT,
-    job: 'job_1',
-    event: eventIdOf('job_1', 'job.completed'),
-    attempt: 1,
-    type: 'job.completed',
-    atMs: 0,
-    outcome,
-    reason: '',
-    httpStatus: 200,
-    durationMs: 1,
-    nextAtMs: undefined,
+  const attempt = (outcome: Attempt['outcome']) => deliveryAttempt({
+    tenant: TENANT, job: 'job_1', event: eventIdOf('job_1', 'job.completed'), outcome,
   })
 
   it.each([

@@ -1,7 +1,24 @@
 import type { Job } from '../../../services/jobs/job.ts'
+import type { Attempt } from '../../../services/webhooks/delivery-history.ts'
 
 export const DELIVERED_TENANT = 'org_01.live'
 export const DELIVERED_JOB = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+
+/** The first attempt of an event, which timed out after 15 seconds; no other follows. */
+export const deliveryAttempt = (more: Partial<Attempt> = {}): Attempt => ({
+  tenant: DELIVERED_TENANT,
+  job: DELIVERED_JOB,
+  event: 'evt_1',
+  attempt: 1,
+  type: 'job.completed',
+  atMs: 1_000,
+  outcome: 'failed',
+  reason: 'timeout',
+  httpStatus: 0,
+  durationMs: 15_000,
+  nextAtMs: undefined,
+  ...more,
+})
 
 /** A job that has ended, without a sealed header: callers seal one where they need it. */
 export function endedJob (more: Partial<Job> = {}): Job {

@@ -200,13 +200,13 @@ const compiling = await compilingAs(createApp({ deps: doubles(), settings }))
 export const createTestApp = (options: Parameters<typeof createApp>[0]): FastifyInstance =>
   compiling(createApp(options))
 
-/** An application of doubles, and the two requests most tests make. */
+/** An application of doubles, and the requests that tests make. */
 export function application (
-  more: Partial<IngestDeps> = {}, otherSettings: Partial<Settings> = {}
+  more: Partial<Parameters<typeof createApp>[0]['deps']> = {}, otherSettings: Partial<Settings> = {}
 ) {
   const deps = doubles(more)
   const app = createTestApp({ deps, settings: { ...settings, ...otherSettings } })
-  return { app, calls: deps.calls, post: poster(app), get: getter(app) }
+  return { app, deps, calls: deps.calls, ...sender(app) }
 }
 
 export type Sent = {
@@ -217,28 +217,29 @@ export type Sent = {
   readonly path?: string
 }
 
-function poster (app: FastifyInstance) {
-  return (
-    body: unknown, { key = 'live', headers = {}, remoteAddress, path = 'jobs' }: Sent = {}
-  ) => {
-    const isRaw = typeof body === 'string' || Buffer.isBuffer(body)
-    return app.inject({
-      method: 'POST',
-      url: `/api/v1/${path}`,
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
-      payload: isRaw ? body : JSON.stringify(body),
-      ...(remoteAddress === undefined ? {} : { remoteAddress }),
-    })
-  }
-}
-
-function getter (app: FastifyInstance) {
-  return (path: string, { key = 'live', headers = {}, remoteAddress }: Sent = {}) => app.inject({
-    method: 'GET',
+function sender (app: FastifyInstance) {
+  const send = (
+    method: string, path: string,
+    { key = 'live', headers = {}, remoteAddress, body }: Sent & { readonly body?: unknown } = {}
+  ) => app.inject({
+    method: method as 'GET',
     url: `/api/v1${path}`,
-    headers: { authorization: `Bearer ${key}`, ...headers },
-    ...(remoteAddress === undefined ? {} : { remoteAddress }),
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...body !== undefined && { 'content-type': 'application/json' },
+      ...headers,
+    },
+    ...body !== undefined && {
+      payload: typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body),
+    },
+    ...remoteAddress !== undefined && { remoteAddress },
   })
+  return {
+    send,
+    get: (path: string, sent: Sent = {}) => send('GET', path, sent),
+    post: (body: unknown, sent: Sent = {}) =>
+      send('POST', `/${sent.path ?? 'jobs'}`, { ...sent, body }),
+  }
 }
 
 type RouteSchema = { readonly schema: unknown, readonly httpPart?: string }

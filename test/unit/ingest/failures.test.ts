@@ -189,19 +189,14 @@ const CASES: readonly Case[] = [
 
 describe('a store failure is reported as temporary', () => {
   async function answered (line: string, more: Partial<IngestDeps>) {
-    const [method, path] = line.split(' ') as ['GET' | 'POST' | 'DELETE', string]
-    const { app } = application({
+    const [method = '', path = ''] = line.split(' ')
+    const { send } = application({
       readJob: async () => closedJob(),
       findArchived: async () => ({ job: closedJob(), manifest: [] }),
       openHeader: async () => ({ metadata: {}, webhookUrl: 'https://hooks.example.com/in' }),
       ...more,
     })
-    const answer = await app.inject({
-      method,
-      url: `/api/v1${path}`,
-      headers,
-      ...(line === 'POST /jobs' || line === 'POST /quotes' ? { payload: good } : {}),
-    })
+    const answer = await send(method, path, /^POST .(jobs|quotes)$/.test(line) ? { body: good } : {})
     return [answer.statusCode, answer.json().error.code, Number(answer.headers['retry-after']) >= 1]
   }
 

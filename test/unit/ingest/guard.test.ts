@@ -281,9 +281,7 @@ describe('the limits of requests', () => {
   ] as const)('are in the headers of an answer to %s %s', async (...row) => {
     const [method, path, status, kind, retryAfter] = row
     const { limiter, calls } = limiterOf('admitted')
-    const answer = await application({ limiter }).app.inject({
-      method, url: `/api/v1${path}`, headers: { authorization: 'Bearer live' },
-    })
+    const answer = await application({ limiter }).send(method, path)
     expect(answer.statusCode).toBe(status)
     expect(answer.headers).toMatchObject({ ...headers, 'retry-after': retryAfter })
     expect(calls).toEqual([{ org: 'org_01', kind }])

@@ -6,7 +6,7 @@ import type { Quoted, Submitted } from '../../../services/jobs/submit.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { RedisClient } from '../../../services/runtime/platform/redis.ts'
 import type { Lane } from '../../../services/topology.ts'
-import { createTestApp, doubles, good, jobOf, settings } from './doubles.ts'
+import { application as openApi, good, jobOf } from './doubles.ts'
 
 const SHED_LOAD_AFTER_MS = 1_000
 const [TENANT, OTHER] = ['org_01.live', 'org_02.live']
@@ -149,16 +149,14 @@ describe('a request while the stages before acceptance are overloaded', () => {
     const { shedding, metrics, begin, pass } = start()
     for (const lane of behind) begin(lane === 'small' ? 1 : 1_001)
     pass(SHED_LOAD_AFTER_MS)
-    const deps = doubles()
-    const app = createTestApp({ deps: { ...deps, loadShedding: shedding }, settings })
-    const post = (body: object | string, headers: Record<string, string> = {}, path = 'jobs') =>
-      app.inject({
-        method: 'POST',
-        url: `/api/v1/${path}`,
-        headers: { authorization: 'Bearer live', 'content-type': 'application/json', ...headers },
-        payload: body,
-      })
-    return { app, post, metrics, calls: deps.calls }
+    const { get, post, calls } = openApi({ loadShedding: shedding })
+    return {
+      get,
+      post: (body: object | string, headers: Record<string, string> = {}, path = 'jobs') =>
+        post(body, { headers, path }),
+      metrics,
+      calls,
+    }
   }
 
   it('is rejected at once in the overloaded lane, and nothing is submitted', async () => {
@@ -196,13 +194,10 @@ describe('a request while the stages before acceptance are overloaded', () => {
   })
 
   it('gets errors of its key, path or schema first', async () => {
-    const { app, post } = application('small', 'bulk')
+    const { get, post } = application('small', 'bulk')
     expect((await post(good, { authorization: 'Bearer unknown' })).statusCode).toBe(401)
     expect((await post(good, {}, 'nothing')).statusCode).toBe(404)
-    const read = await app.inject({
-      url: '/api/v1/balance', headers: { authorization: 'Bearer live' },
-    })
-    expect(read.statusCode).toBe(200)
+    expect((await get('/balance')).statusCode).toBe(200)
     expect((await application('small').post({ ...good, inputs: [] })).statusCode).toBe(400)
   })
 })

@@ -24,7 +24,7 @@ const cells = cellsOf({ row: '8', status: 'valid', source: 'live' })
 /** An interface with a job that has ended; `calls` are the reads of its rows. */
 function ended (more: Partial<IngestDeps> = {}, rows: Rows = []) {
   const calls: (RowOptions | 'file')[] = []
-  const { app, get } = application({
+  const { app, send } = application({
     readJob: async () => job,
     findArchived: async () => ({ job, manifest: MANIFEST }),
     rows: async function * (_job, _manifest, options = {}) {
@@ -34,10 +34,12 @@ function ended (more: Partial<IngestDeps> = {}, rows: Rows = []) {
     csvStream: async function * () { calls.push('file'); yield CSV },
     ...more,
   })
+  const ask = (method: string, query: string, headers: Record<string, string>) =>
+    send(method, `/jobs/${JOB_ID}/results${query}`, { headers })
   const read = (query = '', headers: Readonly<Record<string, string>> = {}) =>
-    get(`/jobs/${JOB_ID}/results${query}`, { headers })
+    ask('GET', query, headers)
   const tag = async (query = '', headers = {}) => (await read(query, headers)).headers.etag ?? ''
-  return { app, read, tag, calls }
+  return { app, ask, read, tag, calls }
 }
 
 describe('the form of results', () => {
@@ -224,24 +226,19 @@ describe('the tag of results', () => {
   })
 
   it('comes with the headers of GET to HEAD, for which no block of a file is read', async () => {
-    const { app, read, calls } = ended()
-    const head = (query: string, headers: object) => app.inject({
-      method: 'HEAD',
-      url: `/api/v1/jobs/${JOB_ID}/results${query}`,
-      headers: { authorization: 'Bearer live', ...headers },
-    })
+    const { ask, read, calls } = ended()
     const zipped = { 'accept-encoding': 'gzip' }
-    const file = await head('', zipped)
+    const file = await ask('HEAD', '', zipped)
     expect([file.statusCode, file.body, calls]).toEqual([200, '', []])
     const { headers } = await read('', zipped)
     for (const name of ['etag', 'content-type', 'content-disposition', 'content-encoding', 'vary',
       'content-length', 'ratelimit-limit']) {
       expect([name, file.headers[name]]).toEqual([name, headers[name]])
     }
-    const page = await head('?format=json', {})
+    const page = await ask('HEAD', '?format=json', {})
     expect([page.statusCode, page.body, page.headers['content-length']])
       .toEqual([200, '', String(EMPTY.length)])
-    expect((await head('', { authorization: 'Bearer writer' })).statusCode).toBe(403)
+    expect((await ask('HEAD', '', { authorization: 'Bearer writer' })).statusCode).toBe(403)
   })
 })
 

@@ -16,6 +16,7 @@ import { canonicalText } from '../../../../services/money/journal-chain.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
 import { acceptedJob, entryOf, JOB, TENANT } from '../../../support/stage-doubles.ts'
+import { deliveryAttempt } from '../../../support/webhooks/deliveries.ts'
 import { ENDPOINT_ID } from '../../../support/webhooks/endpoints.ts'
 
 const DAY_MS = 86_400_000
@@ -79,20 +80,8 @@ const results = {
 
 const type = 'job.completed'
 const event = eventIdOf(JOB, type)
-const attempt = (change: Partial<Attempt> = {}): Attempt => ({
-  tenant: TENANT,
-  job: JOB,
-  event,
-  attempt: 1,
-  type,
-  atMs: 1_000,
-  outcome: 'failed',
-  reason: 'timeout',
-  httpStatus: 0,
-  durationMs: 1,
-  nextAtMs: undefined,
-  ...change,
-})
+const attempt = (change: Partial<Attempt> = {}) =>
+  deliveryAttempt({ tenant: TENANT, job: JOB, event, ...change })
 const to = (endpoint: string, change: Partial<Attempt> = {}) =>
   attempt({ event: deliveryIdOf(event, endpoint), ...change })
 const progress = deliveryIdOf(eventIdOf(JOB, 'job.progress', 3), 'we_1')

@@ -8,7 +8,7 @@ async function erase (
   Partial<IngestDeps> & { readonly path?: string, readonly key?: string } = {}
 ) {
   const requests: ErasureRequest[] = []
-  const { app } = application({
+  const { send } = application({
     readJob: async () => closedJob(),
     erase: async request => {
       requests.push(request)
@@ -16,9 +16,7 @@ async function erase (
     },
     ...more,
   })
-  const answer = await app.inject({
-    method: 'DELETE', url: `/api/v1${path}`, headers: { authorization: `Bearer ${key}` },
-  })
+  const answer = await send('DELETE', path, { key })
   const body = answer.json()
   return { requests, body, outcome: [answer.statusCode, body.error?.code ?? body.status] }
 }

@@ -1,23 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
+import { deliveryAttempt } from '../../../support/webhooks/deliveries.ts'
 import { application, closedJob, JOB_ID, NOW_MS } from '../doubles.ts'
 
 const EVENT = 'evt_0123456789abcdef0123456789abcdef'
-const attemptOf = (more: Partial<Attempt>): Attempt => ({
-  tenant: 'org_01.live',
-  job: JOB_ID,
-  event: EVENT,
-  attempt: 1,
-  type: 'job.completed',
-  atMs: NOW_MS,
-  outcome: 'failed',
-  reason: 'timeout',
-  httpStatus: 0,
-  durationMs: 15_000,
-  nextAtMs: NOW_MS + 15_500,
-  ...more,
-})
+const attemptOf = (more: Partial<Attempt>) =>
+  deliveryAttempt({ event: EVENT, atMs: NOW_MS, ...more })
 
 const webhookUrl = 'https://hooks.example.com/in'
 
@@ -44,52 +33,31 @@ describe('the route of deliveries', () => {
         calls.push(names)
         return [
           attemptOf({}),
+          attemptOf({ attempt: 2, atMs: NOW_MS + 20, reason: 'status', httpStatus: 500 }),
           attemptOf({
-            attempt: 2, atMs: NOW_MS + 20, outcome: 'failed', reason: 'status', httpStatus: 500,
-          }),
-          attemptOf({
-            attempt: 3,
-            atMs: NOW_MS + 20,
-            outcome: 'delivered',
-            reason: '',
-            httpStatus: 204,
-            durationMs: 7,
+            attempt: 3, atMs: NOW_MS + 20, outcome: 'delivered', reason: '', httpStatus: 204,
           }),
         ]
       },
     })
     expect(calls).toEqual([['org_01.live', JOB_ID]])
-    const later = '2026-08-11T10:00:00.020Z'
-    const of = { deliveryId: EVENT, type: 'job.completed', jobId: JOB_ID, endpointId: null }
+    const first = {
+      deliveryId: EVENT,
+      type: 'job.completed',
+      jobId: JOB_ID,
+      endpointId: null,
+      attempt: 1,
+      attemptedAt: '2026-08-11T10:00:00.000Z',
+      outcome: 'failed',
+      statusCode: null,
+      reason: 'timeout',
+      durationMs: 15_000,
+    }
+    const second = { attemptedAt: '2026-08-11T10:00:00.020Z', statusCode: 500, reason: 'status' }
+    const third = { ...second, outcome: 'delivered', statusCode: 204, reason: null }
     expect([status, body]).toEqual([200, {
       data: [
-        {
-          ...of,
-          attempt: 3,
-          attemptedAt: later,
-          outcome: 'delivered',
-          statusCode: 204,
-          reason: null,
-          durationMs: 7,
-        },
-        {
-          ...of,
-          attempt: 2,
-          attemptedAt: later,
-          outcome: 'failed',
-          statusCode: 500,
-          reason: 'status',
-          durationMs: 15_000,
-        },
-        {
-          ...of,
-          attempt: 1,
-          attemptedAt: '2026-08-11T10:00:00.000Z',
-          outcome: 'failed',
-          statusCode: null,
-          reason: 'timeout',
-          durationMs: 15_000,
-        },
+        { ...first, attempt: 3, ...third }, { ...first, attempt: 2, ...second }, first,
       ],
     }])
   })

@@ -11,7 +11,7 @@ const attempts = [{ event: EVENT, attempt: 1 }, { event: EVENT, attempt: 2 }] as
 /** Requests a resend; `sent` are the arguments that were passed on. */
 async function resend (more: Partial<IngestDeps> = {}, { job = JOB_ID, event = EVENT } = {}) {
   const sent: unknown[] = []
-  const { app } = application({
+  const { send } = application({
     readJob: async (_tenant, id) => id === JOB_ID ? closedJob() : undefined,
     openHeader: async () => ({ metadata: {}, webhookUrl }),
     listAttempts: async () => attempts,
@@ -21,11 +21,7 @@ async function resend (more: Partial<IngestDeps> = {}, { job = JOB_ID, event = E
     },
     ...more,
   })
-  const answer = await app.inject({
-    method: 'POST',
-    url: `/api/v1/jobs/${job}/deliveries/${event}/resend`,
-    headers: { authorization: 'Bearer live' },
-  })
+  const answer = await send('POST', `/jobs/${job}/deliveries/${event}/resend`)
   const body = answer.json()
   return { answer: [answer.statusCode, body.error?.code ?? body], sent }
 }

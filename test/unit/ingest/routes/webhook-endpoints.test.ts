@@ -1,28 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
-import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../../../services/webhooks/event.ts'
+import { deliveryAttempt } from '../../../support/webhooks/deliveries.ts'
 import { ENDPOINT_ID, endpointOf, endpointsDouble } from '../../../support/webhooks/endpoints.ts'
 import { application, JOB_ID, NOW_MS } from '../doubles.ts'
 
-const ADDRESS = '/api/v1/webhook-endpoints'
 const url = 'https://hooks.example.com/in'
 
-type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 type Sent = { readonly key?: string, readonly body?: unknown }
 
 function scene (more: Partial<IngestDeps> = {}) {
-  const { app } = application({ ...more })
-  return async (method: Method, path = '', { key = 'live', body }: Sent = {}) => {
-    const answer = await app.inject({
-      method,
-      url: `${ADDRESS}${path}`,
-      headers: {
-        authorization: `Bearer ${key}`,
-        ...body !== undefined && { 'content-type': 'application/json' },
-      },
-      ...body !== undefined && { payload: JSON.stringify(body) },
-    })
+  const { send } = application({ ...more })
+  return async (method: string, path = '', sent: Sent = {}) => {
+    const answer = await send(method, `/webhook-endpoints${path}`, sent)
     return { status: answer.statusCode, body: answer.json(), headers: answer.headers }
   }
 }
@@ -34,7 +24,7 @@ describe('webhook endpoints', () => {
     const call = scene()
     const { status, body, headers } = await call('POST', '', { body: { url } })
     expect(status).toBe(201)
-    expect(headers.location).toBe(`${ADDRESS}/${body.id}`)
+    expect(headers.location).toBe(`/api/v1/webhook-endpoints/${body.id}`)
     const { secret, ...shown } = body
     expect(secret).toMatch(/^whsec_/)
     expect(shown).toMatchObject({
@@ -92,7 +82,7 @@ describe('webhook endpoints', () => {
   it('of one mode are unknown to keys of the other', async () => {
     const call = withOne()
     expect((await call('GET', '', { key: 'test' })).body).toEqual({ data: [] })
-    const calls: [Method, string, unknown?][] = [
+    const calls: [string, string, unknown?][] = [
       ['GET', ''], ['PATCH', '', { enabled: true }], ['DELETE', ''], ['POST', '/rotate-secret'],
       ['GET', '/deliveries'],
     ]
@@ -156,19 +146,8 @@ describe('a bad request for a webhook endpoint', () => {
 
 describe('the deliveries of a webhook endpoint', () => {
   const event = eventIdOf(JOB_ID, 'job.completed')
-  const attemptOf = (attempt: number): Attempt => ({
-    tenant: 'org_01.live',
-    job: JOB_ID,
-    event: `${event}.${ENDPOINT_ID}`,
-    attempt,
-    type: 'job.completed',
-    atMs: NOW_MS,
-    outcome: 'failed',
-    reason: 'timeout',
-    httpStatus: 0,
-    durationMs: 15_000,
-    nextAtMs: NOW_MS + 1,
-  })
+  const attemptOf = (attempt: number) =>
+    deliveryAttempt({ event: `${event}.${ENDPOINT_ID}`, attempt, atMs: NOW_MS })
 
   it('are listed by pages, and the cursor continues after the last attempt', async () => {
     const asked: unknown[] = []
