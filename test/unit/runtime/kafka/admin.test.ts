@@ -82,25 +82,13 @@ describe('ACLs', () => {
       return true
     })
     const onGroup = { ...rule, kind: 'group', prefix: false, operation: 'read' } as const
-    expect(await createAccessRules(admin, [rule, onGroup]))
-      .toBe(true)
-    const common = { principal: 'User:acme', host: '*', permissionType: 3 }
+    expect(await createAccessRules(admin, [rule, onGroup])).toBe(true)
+    const common =
+      { principal: 'User:acme', host: '*', permissionType: 3, resourceName: 'feeds.acme.' }
     expect(created).toEqual([{
       acl: [
-        {
-          ...common,
-          operation: 4,
-          resourceType: 2,
-          resourceName: 'feeds.acme.',
-          resourcePatternType: 4,
-        },
-        {
-          ...common,
-          operation: 3,
-          resourceType: 3,
-          resourceName: 'feeds.acme.',
-          resourcePatternType: 3,
-        },
+        { ...common, operation: 4, resourceType: 2, resourcePatternType: 4 },
+        { ...common, operation: 3, resourceType: 3, resourcePatternType: 3 },
       ],
     }])
   })

@@ -89,18 +89,13 @@ it.each([
   expect(started).toEqual([{ groupId: 'g', topic: 't', partitions }])
 })
 
-it('the topic reader needs no group if there is nothing to read', async () => {
+it.each([
+  ['there is nothing to read', { from: new Map([[0, 4n], [1, 4n]]) }, [[0, 4n], [1, 4n], [2, 0n]]],
+  ['its partitions are empty', { only: async () => new Set([2]) }, [[2, 0n]]],
+])('the topic reader needs no group if %s', async (_, limits, ends) => {
   const { kafka, groups } = brokers()
-  const from = new Map([[0, 4n], [1, 4n]])
-  expect([...await readToEnd(kafka, { ...reading, from, onBatch: () => {} })])
-    .toEqual([[0, 4n], [1, 4n], [2, 0n]])
-  expect(groups).toEqual([])
-})
-
-it('the topic reader needs no group if its partitions are empty', async () => {
-  const { kafka, groups } = brokers()
-  await readToEnd(kafka, { ...reading, only: async () => new Set([2]), onBatch: () => {} })
-  expect(groups).toEqual([])
+  const read = await readToEnd(kafka, { ...reading, ...limits, onBatch: () => {} })
+  expect([[...read], groups]).toEqual([ends, []])
 })
 
 it('the topic reader throws the error of onMessages', async () => {

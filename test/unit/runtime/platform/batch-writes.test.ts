@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { batchReads, batchWrites } from '../../../../services/runtime/platform/batch-writes.ts'
 
@@ -11,76 +12,58 @@ function store (refused: readonly string[] = []) {
     const bad = items.find(item => refused.includes(item))
     if (bad !== undefined) throw new Error(`${bad} is refused`)
   }
-  const untilWrites = async (count: number) => {
-    while (writes.length < count) await new Promise(resolve => { setImmediate(resolve) })
+  /** Releases those that are running once there were so many. */
+  const letGo = async (count: number) => {
+    while (writes.length < count) await turn()
+    pending.splice(0).forEach(open => open())
   }
-  return { write, writes, untilWrites, letGo: () => { pending.splice(0).forEach(open => open()) } }
+  return { write, writes, letGo }
 }
 
 describe('batched writes', () => {
-  it('share one write per iteration of the event loop, and one per running write', async () => {
-    const { write, writes, untilWrites, letGo } = store()
+  it('share one per iteration of the event loop or running write, which resolves them', async () => {
+    const { write, writes, letGo } = store()
     const put = batchWrites(write)
-    const first = [put(['a']), put(['b', 'c'])]
-    await untilWrites(1)
+    let isWritten = false
+    const first = Promise.all([put(['a']), put(['b', 'c'])]).then(() => { isWritten = true })
+    while (writes.length < 1) await turn()
     const second = [put(['d']), put(['e'])]
-    await new Promise(resolve => { setImmediate(resolve) })
-    expect(writes).toEqual([['a', 'b', 'c']])
-    letGo()
-    await Promise.all(first)
-    await untilWrites(2)
-    letGo()
+    await turn()
+    expect([writes, isWritten]).toEqual([[['a', 'b', 'c']], false])
+    await letGo(1)
+    await first
+    await letGo(2)
     await Promise.all(second)
     expect(writes).toEqual([['a', 'b', 'c'], ['d', 'e']])
   })
 
-  it('resolve a caller only after its items are written', async () => {
-    const { write, untilWrites, letGo } = store()
+  it('repeat a failed write per caller, and reject only the caller at fault', async () => {
+    const { write, writes, letGo } = store(['bad'])
     const put = batchWrites(write)
-    let isWritten = false
-    const one = put(['a']).then(() => { isWritten = true })
-    await untilWrites(1)
-    expect(isWritten).toBe(false)
-    letGo()
-    await one
-    expect(isWritten).toBe(true)
+    const outcomes = Promise.allSettled([put(['a']), put(['bad']), put(['c'])])
+    await letGo(1)
+    await letGo(4)
+    expect((await outcomes).map(({ status }) => status))
+      .toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(writes).toEqual([['a', 'bad', 'c'], ['a'], ['bad'], ['c']])
   })
 
-  it('repeat a failed write per caller, and reject only the caller at fault',
-    async () => {
-      const { write, writes, untilWrites, letGo } = store(['bad'])
-      const put = batchWrites(write)
-      const outcomes = Promise.allSettled([put(['a']), put(['bad']), put(['c'])])
-      await untilWrites(1)
-      letGo()
-      await untilWrites(4)
-      letGo()
-      expect((await outcomes).map(({ status }) => status))
-        .toEqual(['fulfilled', 'rejected', 'fulfilled'])
-      expect(writes).toEqual([['a', 'bad', 'c'], ['a'], ['bad'], ['c']])
-    })
-
   it('continue after a failure', async () => {
-    const { write, untilWrites, letGo } = store(['bad'])
+    const { write, letGo } = store(['bad'])
     const put = batchWrites(write)
     const failed = expect(put(['bad'])).rejects.toThrow('bad is refused')
-    await untilWrites(1)
-    letGo()
+    await letGo(1)
     await failed
     const later = put(['a'])
-    await untilWrites(2)
-    letGo()
+    await letGo(2)
     await later
   })
 
   it('have at most maxItems items, unless one caller has more', async () => {
-    const { write, writes, untilWrites, letGo } = store()
+    const { write, writes, letGo } = store()
     const put = batchWrites(write, 2)
     const all = Promise.all([put(['a', 'b', 'c']), put(['d']), put(['e']), put(['f'])])
-    for (const count of [1, 2, 3]) {
-      await untilWrites(count)
-      letGo()
-    }
+    for (const count of [1, 2, 3]) await letGo(count)
     await all
     expect(writes).toEqual([['a', 'b', 'c'], ['d', 'e'], ['f']])
   })

@@ -9,19 +9,20 @@ import { UsageError } from '../../../../services/runtime/platform/run-command.ts
 let folder: string
 beforeEach(() => { folder = mkdtempSync(`${tmpdir()}/command-`) })
 afterEach(() => rmSync(folder, { recursive: true }))
+const write = (name: 'stack' | 'secrets', content: object) =>
+  writeFileSync(`${folder}/${name}.json`, JSON.stringify(content))
 
 describe('the environment of a command', () => {
   it('is completed from the local stack', () => {
-    writeFileSync(`${folder}/stack.json`, JSON.stringify({
+    write('stack', {
       kafkaBrokers: 'a:1',
       redisStateUrl: 'redis://a:2',
       clickhouseUrl: 'http://a:3',
       webhookAllowHttp: 'true',
       webhookAllowLoopback: 'false',
       services: [],
-    }))
-    const secrets = { MESSAGE_KEYS: '{}', MESSAGE_KEY_ACTIVE: '1' }
-    writeFileSync(`${folder}/secrets.json`, JSON.stringify(secrets))
+    })
+    write('secrets', { MESSAGE_KEYS: '{}', MESSAGE_KEY_ACTIVE: '1' })
     const env = commandEnvironment({ REDIS_STATE_URL: 'redis://b:1', CLICKHOUSE_URL: '' }, folder)
     expect(env).toMatchObject({
       KAFKA_BROKERS: 'a:1',
@@ -33,17 +34,16 @@ describe('the environment of a command', () => {
   })
 
   it('has key rings of the local stack as JSON', () => {
-    const file = `${folder}/secrets.json`
-    writeFileSync(file, JSON.stringify({ CACHE_SECRETS: { 1: 'a', 2: 'b' }, KAFKA_TLS: 'true' }))
+    write('secrets', { CACHE_SECRETS: { 1: 'a', 2: 'b' }, KAFKA_TLS: 'true' })
     expect(commandEnvironment({}, folder))
       .toEqual({ CACHE_SECRETS: '{"1":"a","2":"b"}', KAFKA_TLS: 'true' })
   })
 
   it('refuses secrets that the local stack does not have, unless another one is used', () => {
-    writeFileSync(`${folder}/stack.json`, JSON.stringify({ redisStateUrl: 'redis://a:2' }))
-    writeFileSync(`${folder}/secrets.json`, JSON.stringify({
+    write('stack', { redisStateUrl: 'redis://a:2' })
+    write('secrets', {
       RESULTS_ROOT_KEYS: { 1: 'a' }, RESULTS_ROOT_KEY_ACTIVE: '1',
-    }))
+    })
     const same = { RESULTS_ROOT_KEYS: '{"1":"a"}', RESULTS_ROOT_KEY_ACTIVE: '' }
     expect(commandEnvironment(same, folder)).toMatchObject({ RESULTS_ROOT_KEY_ACTIVE: '1' })
     const other = { RESULTS_ROOT_KEYS: '{"1":"a","2":"b"}', RESULTS_ROOT_KEY_ACTIVE: '2' }
@@ -56,9 +56,9 @@ describe('the environment of a command', () => {
   })
 
   it('accepts the webhook addresses that the services of the local stack accept', () => {
-    writeFileSync(`${folder}/stack.json`, JSON.stringify({
+    write('stack', {
       redisStateUrl: 'redis://a:2', webhookAllowHttp: 'true', webhookAllowLoopback: 'false',
-    }))
+    })
     const rules = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'false' }
     expect(commandEnvironment({}, folder)).toMatchObject(rules)
     const elsewhere = { REDIS_STATE_URL: 'redis://b:1' }
@@ -86,13 +86,13 @@ describe('the environment of a command', () => {
   })
 
   it('gives no password of Kafka to brokers of a stack file, except its own', () => {
-    writeFileSync(`${folder}/stack.json`, JSON.stringify({ kafkaBrokers: 'a:1' }))
+    write('stack', { kafkaBrokers: 'a:1' })
     const password = { KAFKA_SASL_PASSWORD: 'p4ss', REDIS_STATE_URL: 'redis://b:1' }
     expect(() => commandEnvironment(password, folder))
       .toThrow('other values of KAFKA_SASL_PASSWORD')
     const addressed = { ...password, KAFKA_BROKERS: 'b:1' }
     expect(commandEnvironment(addressed, folder)).toMatchObject(addressed)
-    writeFileSync(`${folder}/secrets.json`, JSON.stringify({ KAFKA_SASL_PASSWORD: 'p4ss' }))
+    write('secrets', { KAFKA_SASL_PASSWORD: 'p4ss' })
     expect(commandEnvironment(password, folder)).toMatchObject({ KAFKA_BROKERS: 'a:1' })
   })
 })

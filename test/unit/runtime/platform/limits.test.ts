@@ -72,33 +72,23 @@ describe('fair shares', () => {
     return name
   }
 
-  it('are equal for all waiting names, whatever a slot costs', () => {
+  it.each([
+    ['are equal for all waiting names, whatever a slot costs', 0, { costly: 20 }, { usual: 10 }, 0,
+      'costly usual usual costly usual usual costly usual usual'],
+    ['give an idle name neither credit nor debt', 0, { early: 10 }, { late: 10 }, 10,
+      'late early late early'],
+    ['give an idle name a limited credit, and no debt', 30, { early: 10 }, { late: 10 }, 20,
+      'late late late late early late early'],
+  ])('%s', (_, credit, first, second, before, expected) => {
+    const shares = createFairShares(credit)
+    for (let turn = 0; turn < before; turn++) take(shares, { ...first })
+    const taken = expected.split(' ').map(() => take(shares, { ...first, ...second }))
+    expect(taken.join(' ')).toBe(expected)
+  })
+
+  it('name nothing if nothing waits, and start again after a clear', () => {
     const shares = createFairShares()
-    const given = Array.from({ length: 9 }, () => take(shares, { costly: 20, usual: 10 }))
-    expect(given.join(' '))
-      .toBe('costly usual usual costly usual usual costly usual usual')
-  })
-
-  it('give an idle name neither credit nor debt', () => {
-    const shares = createFairShares()
-    for (let turn = 0; turn < 10; turn++) take(shares, { early: 10 })
-    const given = Array.from({ length: 4 }, () => take(shares, { early: 10, late: 10 }))
-    expect(given).toEqual(['late', 'early', 'late', 'early'])
-  })
-
-  it('give an idle name a limited credit, and no debt', () => {
-    const shares = createFairShares(30)
-    for (let turn = 0; turn < 20; turn++) take(shares, { early: 10 })
-    const given = Array.from({ length: 7 }, () => take(shares, { early: 10, late: 10 }))
-    expect(given.join(' ')).toBe('late late late late early late early')
-  })
-
-  it('name nothing if nothing waits', () => {
-    expect(createFairShares().next([])).toBe(undefined)
-  })
-
-  it('start again after a clear', () => {
-    const shares = createFairShares()
+    expect(shares.next([])).toBe(undefined)
     take(shares, { early: 10 })
     shares.clear()
     expect(take(shares, { early: 10, late: 10 })).toBe('early')

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { networkInterfaces } from 'node:os'
 import { createInterface } from 'node:readline'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { MESSAGE_KEY_ENV } from '../../../support/keys/signed.ts'
 
 const lib = new URL('../../../../services/runtime/platform/', import.meta.url).href
@@ -70,25 +70,36 @@ const host = `
   console.log('up with all')
 `
 
-/** Whether the health server of a program answers at an address of this machine. */
-async function answersAt (
-  addresses: readonly string[], program: string, more: Record<string, string> = {}
-): Promise<readonly boolean[]> {
+/** A program that is up, and the port of its health server. */
+async function started (program: string, more: Record<string, string> = {}) {
   const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
     env: { ...env, LOG_LEVEL: 'info', ...more }, stdio: ['ignore', 'pipe', 'inherit'],
   })
+  onTestFinished(() => { child.kill('SIGKILL') })
   const exited = once(child, 'exit')
-  let port = 0
+  let [port, isUp] = [0, false]
+  // The log is written by another thread than the program's own lines: in either order.
   for await (const line of createInterface({ input: child.stdout })) {
-    if (!line.includes('health server started')) continue
-    port = (JSON.parse(line) as { readonly port: number }).port
-    break
+    if (line.includes('"port"')) ({ port } = JSON.parse(line) as { readonly port: number })
+    isUp ||= line.startsWith('up with')
+    if (isUp && port > 0) break
   }
   child.stdout.resume()
+  const end = async () => {
+    child.kill('SIGTERM')
+    return await exited
+  }
+  return { port, end }
+}
+
+/** Whether the health server of a program answers at an address of this machine. */
+async function answersAt (
+  addresses: readonly string[], program: string, more?: Record<string, string>
+): Promise<readonly boolean[]> {
+  const { port, end } = await started(program, more)
   const answers = await Promise.all(addresses.map(address =>
     fetch(`http://${address}:${port}/healthz`).then(({ status }) => status === 200, () => false)))
-  child.kill('SIGTERM')
-  await exited
+  await end()
   return answers
 }
 
@@ -203,29 +214,14 @@ describe('a host of several services', () => {
   })
 
   it('is ready when all services are, and reports each', async () => {
-    const child = spawn(process.execPath, ['--input-type=module', '-e', host], {
-      env: { ...env, UNREADY: 'reads', LOG_LEVEL: 'info' }, stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    const exited = once(child, 'exit')
-    try {
-      let [port, isUp] = [0, false]
-      // The log is written by another thread than the program's own lines: in either order.
-      for await (const line of createInterface(child.stdout)) {
-        if (line.includes('"port"')) ({ port } = JSON.parse(line) as { readonly port: number })
-        isUp ||= line === 'up with all'
-        if (isUp && port > 0) break
-      }
-      const ask = async (path: string) => await fetch(`http://127.0.0.1:${port}${path}`)
-      const statuses = ['/healthz', '/readyz?x', '/other']
-        .map(async path => (await ask(path)).status)
-      expect(await Promise.all(statuses)).toEqual([200, 503, 404])
-      const answer = await ask('/metrics')
-      expect(answer.headers.get('content-type')).toContain('version=0.0.4')
-      expect((await answer.text()).split('\n').filter(line => line.startsWith('service_ready{')))
-        .toEqual(['reads"} 0', 'writes"} 1', 'front"} 1'].map(it => `service_ready{stage="${it}`))
-    } finally {
-      child.kill('SIGTERM')
-    }
-    expect(await exited).toEqual([0, null])
+    const { port, end } = await started(host, { UNREADY: 'reads' })
+    const ask = async (path: string) => await fetch(`http://127.0.0.1:${port}${path}`)
+    const statuses = ['/healthz', '/readyz?x', '/other'].map(async path => (await ask(path)).status)
+    expect(await Promise.all(statuses)).toEqual([200, 503, 404])
+    const answer = await ask('/metrics')
+    expect(answer.headers.get('content-type')).toContain('version=0.0.4')
+    expect((await answer.text()).split('\n').filter(line => line.startsWith('service_ready{')))
+      .toEqual(['reads"} 0', 'writes"} 1', 'front"} 1'].map(it => `service_ready{stage="${it}`))
+    expect(await end()).toEqual([0, null])
   })
 })
