@@ -213,8 +213,7 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
   },
   {
     name: 'a form',
-    parse: async bytes =>
-      await parseUpload(`multipart/form-data; boundary=${BOUNDARY}`, bytes),
+    parse: async bytes => await parseUpload(`multipart/form-data; boundary=${BOUNDARY}`, bytes),
     shapes: FORM_SHAPES,
   },
   {

@@ -154,21 +154,19 @@ describe('the clock of limits', () => {
   })
 })
 
-describe('tokens of a request without effect', () => {
-  it('is refunded, and never beyond the capacity', async () => {
-    const slow: Limits = { ...limits, post: [{ capacity: 2, seconds: 3_600 }] }
-    const [limiter, org] = [sharedLimiter(slow), newOrg()]
-    const request = { org, kind: 'post' } as const
-    const kinds = async () => [
-      (await limiter.admit(request)).kind, (await limiter.admit(request)).kind,
-      (await limiter.admit(request)).kind,
-    ]
-    expect(await kinds()).toEqual(['admitted', 'admitted', 'throttled'])
-    await limiter.refund(request)
-    const [level] = await limiter.levels(request)
-    expect(Math.floor(level!.tokens)).toBe(1)
-    expect(await kinds()).toEqual(['admitted', 'throttled', 'throttled'])
-    for (let times = 0; times < 5; times++) await limiter.refund(request)
-    expect(await kinds()).toEqual(['admitted', 'admitted', 'throttled'])
-  })
+it('tokens of a request without effect are refunded, and never beyond the capacity', async () => {
+  const slow: Limits = { ...limits, post: [{ capacity: 2, seconds: 3_600 }] }
+  const [limiter, org] = [sharedLimiter(slow), newOrg()]
+  const request = { org, kind: 'post' } as const
+  const kinds = async () => [
+    (await limiter.admit(request)).kind, (await limiter.admit(request)).kind,
+    (await limiter.admit(request)).kind,
+  ]
+  expect(await kinds()).toEqual(['admitted', 'admitted', 'throttled'])
+  await limiter.refund(request)
+  const [level] = await limiter.levels(request)
+  expect(Math.floor(level!.tokens)).toBe(1)
+  expect(await kinds()).toEqual(['admitted', 'throttled', 'throttled'])
+  for (let times = 0; times < 5; times++) await limiter.refund(request)
+  expect(await kinds()).toEqual(['admitted', 'admitted', 'throttled'])
 })

@@ -45,19 +45,17 @@ describe('the normalized form of an address', () => {
   })
 })
 
-describe('a masked mail exchange', () => {
-  it('has no label of its domain, and is restored by the domain alone', () => {
-    const related = fc.tuple(domain, fc.constantFrom('mail.%', 'mx.%.net', '%', 'a-%-b.host.net'))
-      .map(([of, shape]) => [shape.replace('%', of), of] as const)
-    const pairs = fc.oneof(related, fc.tuple(exchange.filter(host => host !== ''), domain))
-    fc.assert(fc.property(pairs, ([host, of]) => {
-      const masked = maskExchange(host, of)
-      expect(unmaskExchange(masked, of)).toBe(host)
-      const labels = of.split('.').slice(0, -1)
-      const words = masked.replaceAll(/\*\d/g, '*')
-      expect(labels.filter(name => words.includes(name))).toEqual([])
-    }), { numRuns: 2_000 })
-  })
+it('a masked mail exchange has no label of its domain, and is restored by the domain alone', () => {
+  const related = fc.tuple(domain, fc.constantFrom('mail.%', 'mx.%.net', '%', 'a-%-b.host.net'))
+    .map(([of, shape]) => [shape.replace('%', of), of] as const)
+  const pairs = fc.oneof(related, fc.tuple(exchange.filter(host => host !== ''), domain))
+  fc.assert(fc.property(pairs, ([host, of]) => {
+    const masked = maskExchange(host, of)
+    expect(unmaskExchange(masked, of)).toBe(host)
+    const labels = of.split('.').slice(0, -1)
+    const words = masked.replaceAll(/\*\d/g, '*')
+    expect(labels.filter(name => words.includes(name))).toEqual([])
+  }), { numRuns: 2_000 })
 })
 
 describe('the rows of one for each mailbox', () => {

@@ -178,31 +178,29 @@ describe('the provisional rows of a job', () => {
   })
 })
 
-describe('a block with inputs', () => {
-  it('is opened once, however often the job is read', async () => {
-    const chunks = [['cached', 'cached', 1], ['cached', 3, 1]] as const
-    const none = { batches: [], repeated: [], lost: [], lags: [], taken: [], failsAt: undefined }
-    const { tenant, blocks: counted } = await startJob({
-      ...none, chunks: chunks.map(rows => [...rows]), order: Array.from({ length: 20 }, () => 0),
-    })
-    const blocks = createBlocksDouble()
-    let opened = 0
-    const prepare: typeof codec.prepare = (...schema) => {
-      opened += 1
-      return codec.prepare(...schema)
-    }
-    const provisional = new ProvisionalResults({ blocks, codec: { prepare }, keys })
-    const got: unknown[] = []
-    for (const value of counted) {
-      await store.tally(tenant, tallyBlockOf(value))
-      await blocks.insert([value])
-      const { job, manifest } = (await store.readWithManifest(tenant, JOB))!
-      const ordered = countedBlocks(manifest)
-      const { rows } = await provisional.open({ job, blocks: ordered, after: START })
-      for await (const { rows: some } of rows) got.push(...some)
-    }
-    expect([counted.length, opened, got.length]).toEqual([2, 2, 9])
+it('a block with inputs is opened once, however often the job is read', async () => {
+  const chunks = [['cached', 'cached', 1], ['cached', 3, 1]] as const
+  const none = { batches: [], repeated: [], lost: [], lags: [], taken: [], failsAt: undefined }
+  const { tenant, blocks: counted } = await startJob({
+    ...none, chunks: chunks.map(rows => [...rows]), order: Array.from({ length: 20 }, () => 0),
   })
+  const blocks = createBlocksDouble()
+  let opened = 0
+  const prepare: typeof codec.prepare = (...schema) => {
+    opened += 1
+    return codec.prepare(...schema)
+  }
+  const provisional = new ProvisionalResults({ blocks, codec: { prepare }, keys })
+  const got: unknown[] = []
+  for (const value of counted) {
+    await store.tally(tenant, tallyBlockOf(value))
+    await blocks.insert([value])
+    const { job, manifest } = (await store.readWithManifest(tenant, JOB))!
+    const ordered = countedBlocks(manifest)
+    const { rows } = await provisional.open({ job, blocks: ordered, after: START })
+    for await (const { rows: some } of rows) got.push(...some)
+  }
+  expect([counted.length, opened, got.length]).toEqual([2, 2, 9])
 })
 
 /** Ends a job that got not all of its blocks, like `ledger`. */

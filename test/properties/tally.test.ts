@@ -118,26 +118,24 @@ describe('the counts of a job that has ended', () => {
   })
 })
 
-describe('the verdicts of a job', () => {
-  it('are not known if a block of an older release counted', async () => {
-    const whole = fc.record({ given: randomJob, old: fc.nat({ max: 5 }) })
-    await fc.assert(fc.asyncProperty(whole, async ({ given, old }) => {
-      const tenant = await fundedTenant()
-      const { rows, deliveries } = layOut(given)
-      await accepted(store, tenant, requestOf(rows))
-      let isKnown = true
-      for (const [number, block] of deliveries.entries()) {
-        const before = (await store.read(tenant, 'job_1'))!
-        await store.tally(tenant, number === old ? { ...block, verdicts: null } : block)
-        const job = (await store.read(tenant, 'job_1'))!
-        const wonOriginals = job.counts.finishedRows - before.counts.finishedRows -
-          job.counts.duplicateRecords + before.counts.duplicateRecords
-        if (number === old && wonOriginals > 0) isKnown = false
-        const { verdicts, reasons } = jobBody(job, { metadata: {}, webhookUrl: '' })
-        expect([verdicts !== null, reasons !== null]).toEqual([isKnown, isKnown])
-      }
-    }), { numRuns: 100 })
-  })
+it('the verdicts of a job are not known if a block of an older release counted', async () => {
+  const whole = fc.record({ given: randomJob, old: fc.nat({ max: 5 }) })
+  await fc.assert(fc.asyncProperty(whole, async ({ given, old }) => {
+    const tenant = await fundedTenant()
+    const { rows, deliveries } = layOut(given)
+    await accepted(store, tenant, requestOf(rows))
+    let isKnown = true
+    for (const [number, block] of deliveries.entries()) {
+      const before = (await store.read(tenant, 'job_1'))!
+      await store.tally(tenant, number === old ? { ...block, verdicts: null } : block)
+      const job = (await store.read(tenant, 'job_1'))!
+      const wonOriginals = job.counts.finishedRows - before.counts.finishedRows -
+        job.counts.duplicateRecords + before.counts.duplicateRecords
+      if (number === old && wonOriginals > 0) isKnown = false
+      const { verdicts, reasons } = jobBody(job, { metadata: {}, webhookUrl: '' })
+      expect([verdicts !== null, reasons !== null]).toEqual([isKnown, isKnown])
+    }
+  }), { numRuns: 100 })
 })
 
 describe('a job whose rows are unreadable', () => {
@@ -346,10 +344,8 @@ describe('requests that race', () => {
   })
 })
 
-describe('scripts', () => {
-  it('do nothing to a missing job', async () => {
-    expect(await store.close('org_x.live', 'job_1')).toBe(false)
-    await store.announce('org_x.live', 'job_1')
-    expect(await redis.keys('*org_x*')).toEqual(['w:{org_x}.live'])
-  })
+it('scripts do nothing to a missing job', async () => {
+  expect(await store.close('org_x.live', 'job_1')).toBe(false)
+  await store.announce('org_x.live', 'job_1')
+  expect(await redis.keys('*org_x*')).toEqual(['w:{org_x}.live'])
 })

@@ -223,8 +223,7 @@ describe('another command', () => {
     expect(await request('--format', 'jsonl', '--columns', 'row'))
       .toEqual([0, '', '?format=jsonl&columns=row', `${first}\n${second}\n`])
     const [, , query, text] = await request('--format', 'json', '--status', 'valid')
-    expect([query, text])
-      .toEqual(['?format=jsonl&status=valid', `[\n${first},\n${second}\n]\n`])
+    expect([query, text]).toEqual(['?format=jsonl&status=valid', `[\n${first},\n${second}\n]\n`])
   })
 
   it('reports a failure as text and as JSON', async () => {

@@ -167,15 +167,13 @@ describe('the wait between two attempts of a request', () => {
   })
 })
 
-describe('an error response of a proxy', () => {
-  it('is reported with the beginning of its body', () => {
-    const error = new ApiError(new Response(null, { status: 502 }), '<h1>proxy</h1>')
-    expect(error).toMatchObject({
-      code: 'unknown',
-      message: '502 unknown: <h1>proxy</h1>',
-      requestId: undefined,
-      retryAfterSeconds: undefined,
-    })
+it('an error response of a proxy is reported with the beginning of its body', () => {
+  const error = new ApiError(new Response(null, { status: 502 }), '<h1>proxy</h1>')
+  expect(error).toMatchObject({
+    code: 'unknown',
+    message: '502 unknown: <h1>proxy</h1>',
+    requestId: undefined,
+    retryAfterSeconds: undefined,
   })
 })
 

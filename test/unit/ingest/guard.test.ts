@@ -221,15 +221,13 @@ it.each([
   expect(answer.headers).toMatchObject(PROTECTED)
 })
 
-describe('what the client accepts', () => {
-  it.each([
-    ['*/*', 202], ['application/*;q=0.1', 202], ['text/html, application/json', 202], ['', 202],
-    ['text/csv', 406], ['application/json;q=0, */*', 406],
-  ])('%s is answered with %i', async (accept, status) => {
-    const { post, calls } = application()
-    expect((await post(good, { headers: { accept } })).statusCode).toBe(status)
-    expect(calls.submissions.length).toBe(status === 202 ? 1 : 0)
-  })
+it.each([
+  ['*/*', 202], ['application/*;q=0.1', 202], ['text/html, application/json', 202], ['', 202],
+  ['text/csv', 406], ['application/json;q=0, */*', 406],
+])('what the client accepts, %s, is answered with %i', async (accept, status) => {
+  const { post, calls } = application()
+  expect((await post(good, { headers: { accept } })).statusCode).toBe(status)
+  expect(calls.submissions.length).toBe(status === 202 ? 1 : 0)
 })
 
 it('callers exist on routes with a scope only', () => {

@@ -190,20 +190,18 @@ const openEnded = (data: readonly object[], deps: Partial<PageDeps> = {}) => ope
   },
 })
 
-describe('the first rows of a job', () => {
-  it.each([
-    ['are recorded when they are shown', 'developer', [row], 1],
-    ['are recorded when a link shows them', 'link', [row], 1],
-    ['are not recorded for a role that does not see them', 'read-only', [row], 0],
-    ['are not recorded without rows', 'link', [], 0],
-  ] as const)('%s', async (_what, who, data, entries) => {
-    const page = openEnded(data)
-    const { statusCode, body } = await (await page.signIn(who)).get('/live/jobs/job_1')
-    expect([statusCode, body.includes('+12127365000')]).toEqual([200, entries === 1])
-    expect(page.deps.recorded).toMatchObject(Array(entries).fill({
-      action: 'results.previewed', target: 'job_1', address: '127.0.0.1', details: { mode: 'live' },
-    }))
-  })
+it.each([
+  ['are recorded when they are shown', 'developer', [row], 1],
+  ['are recorded when a link shows them', 'link', [row], 1],
+  ['are not recorded for a role that does not see them', 'read-only', [row], 0],
+  ['are not recorded without rows', 'link', [], 0],
+] as const)('the first rows of a job %s', async (_what, who, data, entries) => {
+  const page = openEnded(data)
+  const { statusCode, body } = await (await page.signIn(who)).get('/live/jobs/job_1')
+  expect([statusCode, body.includes('+12127365000')]).toEqual([200, entries === 1])
+  expect(page.deps.recorded).toMatchObject(Array(entries).fill({
+    action: 'results.previewed', target: 'job_1', address: '127.0.0.1', details: { mode: 'live' },
+  }))
 })
 
 it('the first rows of a job are not shown when their entry is not stored', async () => {

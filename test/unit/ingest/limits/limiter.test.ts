@@ -23,10 +23,6 @@ describe('the limits of an organization', () => {
       LIMIT_GET: '5',
       LIMIT_GET_SECONDS: '6',
     })
-    expect(limitsOf(settings, {})).toEqual({
-      post: [{ capacity: 1, seconds: 2 }, { capacity: 3, seconds: 4 }],
-      get: [{ capacity: 5, seconds: 6 }],
-    })
     expect(limitsOf(settings, { postBurst: 7, postSustained: 8, gets: 9 })).toEqual({
       post: [{ capacity: 7, seconds: 2 }, { capacity: 8, seconds: 4 }],
       get: [{ capacity: 9, seconds: 6 }],

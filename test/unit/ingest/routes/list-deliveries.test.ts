@@ -56,9 +56,7 @@ describe('the route of deliveries', () => {
     const second = { attemptedAt: '2026-08-11T10:00:00.020Z', statusCode: 500, reason: 'status' }
     const third = { ...second, outcome: 'delivered', statusCode: 204, reason: null }
     expect([status, body]).toEqual([200, {
-      data: [
-        { ...first, attempt: 3, ...third }, { ...first, attempt: 2, ...second }, first,
-      ],
+      data: [{ ...first, attempt: 3, ...third }, { ...first, attempt: 2, ...second }, first],
     }])
   })
 
