@@ -33,6 +33,25 @@ export const OPTION_COLUMNS = {
   sms_pumping_risk: ['sms_pumping_risk', 'carrier_risk'],
 } as const
 
+/** The columns whose cells are not text in JSON. The cells of `mcc` and `mnc` have leading zeros. */
+export const CELL_TYPES: Readonly<Record<string, 'integer' | 'boolean'>> = {
+  row: 'integer',
+  confidence: 'integer',
+  duplicate_of: 'integer',
+  sms_pumping_risk: 'integer',
+  whatsapp: 'boolean',
+  telegram: 'boolean',
+  ported: 'boolean',
+  disposable: 'boolean',
+  role: 'boolean',
+  free: 'boolean',
+  catch_all: 'boolean',
+  mx_found: 'boolean',
+  sim_swap: 'boolean',
+  call_forwarding: 'boolean',
+  reassigned_number: 'boolean',
+}
+
 /** The last column of a job whose inputs have ids. */
 export const ID_COLUMN = 'id'
 

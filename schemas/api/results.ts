@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { DELIMITERS } from '../files/csv-format.ts'
 import { rowChecksSchema, type RowChecks } from './checks.ts'
-import { ROW_FIELDS } from './columns.ts'
+import { CELL_TYPES, ROW_FIELDS } from './columns.ts'
 import { COUNTRY_PATTERN } from './country.ts'
 import { withExample } from './example.ts'
 import { WORKBOOK_TYPE } from './file.ts'
@@ -29,6 +29,15 @@ const rowsWith = <const T extends string>(values: readonly T[], what: string) =>
   Type.Optional(Type.Array(Type.Enum([...values]), {
     minItems: 1, description: `Only rows with one of these ${what}, separated by commas.`,
   }))
+
+/** The query parameter of rows in JSON for the form that they had before 2026-11-29. */
+export const typesField = {
+  types: Type.Optional(Type.Literal('text', {
+    deprecated: true,
+    description: 'JSON and JSON Lines only, until 2027-11-29: true and false are the texts ' +
+      '"true" and "false", and sms_pumping_risk is a text, as before 2026-11-29.',
+  })),
+}
 
 /** The query parameters that select rows and columns, for all formats. */
 const selectionFields = {
@@ -94,13 +103,14 @@ export const ResultsQuerySchema = Type.Object({
     description: 'With provisional=true: only rows after this cursor: that of the last line that ' +
       'was read, or Next-Cursor of an answer that was read to its end.',
   })),
+  ...typesField,
   ...selectionFields,
 }, { additionalProperties: false })
 
 /** The type of that query. */
 export type ResultsQuery = Static<typeof ResultsQuerySchema>
 
-/** Columns that a row does not name below; one type keeps it one type in generated clients. */
+/** Columns that are added later; one type keeps it one type in generated clients. */
 const Cell = { type: ['string', 'null'] } as const
 
 /** The customer's own cells of a row, by the names of their columns. */
@@ -108,10 +118,15 @@ type OriginalCells = Readonly<Record<string, string>>
 
 /** A row; keys are its column names, blank cells are null. */
 export type ResultRow = {
-  readonly [column: string]: string | number | RowChecks | null
+  readonly [column: string]: string | number | boolean | RowChecks | null
 } & { readonly checks?: RowChecks | null, readonly original?: OriginalCells }
 
+/** Every column of every service, blank cells are null; those below say more. */
+const columnProperties = Object.fromEntries(ROW_FIELDS.map(name =>
+  [name, { type: [CELL_TYPES[name] ?? 'string', 'null'] }]))
+
 const rowProperties = {
+  ...columnProperties,
   row: { type: 'integer', minimum: 1, description: 'Place in the request, from 1.' },
   input: { type: 'string', description: 'Byte for byte as submitted.' },
   status: { enum: [...ROW_STATUSES] },

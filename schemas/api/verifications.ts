@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { CreateJobSchema, EXAMPLE_PREFLIGHT, PreflightSchema } from './create-job.ts'
 import { EXAMPLE_JOBS, JobSchema, MAX_WAIT_SECONDS } from './job.ts'
-import { EXAMPLE_ROW, ResultRowSchema } from './results.ts'
+import { EXAMPLE_ROW, ResultRowSchema, typesField } from './results.ts'
 
 /** The most inputs that are answered with their rows; larger jobs are read when they have ended. */
 export const MAX_VERIFICATION_INPUTS = 100
@@ -33,6 +33,12 @@ export const CreateVerificationSchema = Type.Object({
 
 /** The type of that body. */
 export type CreateVerificationBody = Static<typeof CreateVerificationSchema>
+
+/** The query of POST /api/v1/verifications. */
+export const VerificationQuerySchema = Type.Object(typesField)
+
+/** The type of that query. */
+export type VerificationQuery = Static<typeof VerificationQuerySchema>
 
 /** The answer with the rows: the status resource of the job, its preflight and all its rows. */
 export const VerificationSchema = Type.Object({

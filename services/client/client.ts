@@ -92,7 +92,7 @@ type ListName = typeof LIST_PARAMETERS[number]
  * `'mailbox'` keeps the first row of each mailbox.
  * `join: 'original'` adds the columns of the job's file.
  */
-export type RowSelection = Pick<ResultsQuery, 'duplicates' | 'join'> & {
+export type RowSelection = Pick<ResultsQuery, 'duplicates' | 'join' | 'types'> & {
   readonly [Name in ListName]?: OneOrMore<NonNullable<ResultsQuery[Name]>[number]>
 }
 

@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody } from '../../schemas/api/list-jobs.ts'
+import type { ResultsQuery } from '../../schemas/api/results.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { JobErasure } from '../jobs/erasures.ts'
 import { headerKeyOf, JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
@@ -150,6 +151,7 @@ export type AwaitingDeps = Pick<IngestDeps,
 export type AwaitedJob = ResultRetention & {
   /** An accepted job. */
   readonly job: Job
+  readonly types?: ResultsQuery['types']
   readonly timeoutMs: number
   /** Aborted when nobody waits any longer. */
   readonly signal: AbortSignal
@@ -162,7 +164,7 @@ export type AwaitedJob = ResultRetention & {
  * rows are read later.
  */
 export async function awaitResults (
-  deps: AwaitingDeps, { retentionMs, job: accepted, timeoutMs, signal }: AwaitedJob
+  deps: AwaitingDeps, { retentionMs, job: accepted, types, timeoutMs, signal }: AwaitedJob
 ): Promise<VerificationBody | ApiError | undefined> {
   const endsAt = performance.now() + timeoutMs
   const { tenant, id } = accepted
@@ -181,7 +183,7 @@ export async function awaitResults (
   if (!ended.closed && !isWhole) {
     const closed = await wait(isClosed)
     return closed?.closed === true
-      ? await awaitResults(deps, { retentionMs, job: closed, timeoutMs: 0, signal })
+      ? await awaitResults(deps, { retentionMs, job: closed, types, timeoutMs: 0, signal })
       : undefined
   }
   if (job.endedAtMs !== ended.endedAtMs) return undefined
@@ -192,7 +194,7 @@ export async function awaitResults (
     return rows
   }
   const [rows, header] = await Promise.all([readRows(), deps.openHeader(job)])
-  const shape = createRowShape(ended.service, jsonFieldsOf(ended.service, header))
+  const shape = createRowShape(ended.service, jsonFieldsOf(ended.service, header), types)
   return { ...jobBody(ended, header), preflight: ended.preflight, results: rows.map(shape) }
 }
 

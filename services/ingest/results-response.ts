@@ -14,7 +14,7 @@ import {
   preferred,
 } from './negotiation.ts'
 import { sendError } from './response.ts'
-import { ID_COLUMN } from '../../schemas/api/columns.ts'
+import { CELL_TYPES, ID_COLUMN } from '../../schemas/api/columns.ts'
 import { resultDisposition } from '../jobs/results/file-name.ts'
 import { columnsOf, jsonFieldsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
 import { jobBody } from '../jobs/job-view.ts'
@@ -40,15 +40,16 @@ export const RESULT_TYPES = {
 
 export type ResultForm = keyof typeof RESULT_TYPES
 
-/** Query fields that only one format supports. */
-const ONLY_IN = {
-  safe: 'csv',
-  delimiter: 'csv',
-  limit: 'json',
-  cursor: 'json',
-  provisional: 'jsonl',
-  after: 'jsonl',
-} as const satisfies Partial<Record<keyof ResultsQuery, ResultForm>>
+/** Query fields that not every format supports, with those that do. */
+const ONLY_IN: Readonly<Partial<Record<keyof ResultsQuery, readonly ResultForm[]>>> = {
+  safe: ['csv'],
+  delimiter: ['csv'],
+  limit: ['json'],
+  cursor: ['json'],
+  provisional: ['jsonl'],
+  after: ['jsonl'],
+  types: ['json', 'jsonl'],
+}
 
 /**
  * The format of a request: by its query, which the Accept header must not exclude, or else by the
@@ -68,14 +69,16 @@ export function resultForm (query: ResultsQuery, accept: string | undefined): Re
 
 /** The query fields that a format does not support, so that none is silently ignored. */
 export function formError (query: ResultsQuery, form: ResultForm): ApiError | undefined {
-  const names = Object.keys(ONLY_IN) as (keyof typeof ONLY_IN)[]
-  const foreign = names.find(name => query[name] !== undefined && ONLY_IN[name] !== form)
+  const names = Object.keys(query) as (keyof ResultsQuery)[]
+  const foreign = names.find(name =>
+    query[name] !== undefined && ONLY_IN[name]?.includes(form) === false)
   if (foreign === undefined) return undefined
+  const forms = ONLY_IN[foreign] ?? []
   return {
     code: 'invalid_request',
     param: foreign,
-    message: `${foreign} is for the form ${ONLY_IN[foreign]} only. Leave it out, or send ` +
-      `format=${ONLY_IN[foreign]}.`,
+    message: `${foreign} is for the form ${forms.join(' or ')} only. Leave it out, or send ` +
+      `format=${forms[0]}.`,
   }
 }
 
@@ -337,6 +340,8 @@ export type ResultSelection = {
   readonly ids: boolean
   /** The options that the job has chosen. */
   readonly options: readonly string[] | undefined
+  /** JSON only: `text` for the form of before. */
+  readonly types: ResultsQuery['types']
   /** Part of the entity tag, different for each selection. */
   readonly word: string
 }
@@ -408,13 +413,14 @@ export function selectionOf (
   }
   const wanted = { ...query, country: query.country?.map(code => code.toUpperCase()) }
   const keep = createRowFilter(service, wanted)
-  const { duplicates, join } = query
-  const key = [columns, duplicates, join, ...FILTER_COLUMNS.map(name => wanted[name] ?? null)]
+  const { duplicates, join, types } = query
+  const key = [columns, duplicates, join, types, ...FILTER_COLUMNS.map(name => wanted[name] ?? null)]
   return {
     keep,
     columns,
     ids,
     options,
+    types,
     isWhole: keep === undefined && query.columns === undefined,
     word: createHash('sha256').update(JSON.stringify(key)).digest('hex').slice(0, 16),
   }
@@ -425,13 +431,13 @@ export function selectionOf (
  * submitted input. The id is the cell after those of the service.
  */
 export function createRowShape (
-  service: ServiceSlug, columns: readonly string[]
+  service: ServiceSlug, columns: readonly string[], types?: ResultsQuery['types']
 ): (cells: readonly string[]) => ResultRow {
   const fields = rowFieldsOf(service, { ids: true })
   const sourceAt = fields.indexOf('source')
   const positions = columns.map(name => [name, fields.indexOf(name)] as const)
   return cells => Object.fromEntries(positions.map(([name, at]) =>
-    [name, toValue(name, cells[at], cells[sourceAt])]))
+    [name, toValue({ name, types }, cells[at], cells[sourceAt])]))
 }
 
 /**
@@ -439,9 +445,9 @@ export function createRowShape (
  * their line.
  */
 function createRowText (
-  service: ServiceSlug, { columns, original }: ResultSelection
+  service: ServiceSlug, { columns, original, types }: ResultSelection
 ): (cells: readonly string[]) => string {
-  const fields = columns.map(name => createFieldText(service, name))
+  const fields = columns.map(name => createFieldText(service, { name, types }))
   if (original !== undefined) {
     const toOriginal = createOriginalJson(original)
     fields.push(cells => `"original":${toOriginal(cells.at(-1) ?? '')}`)
@@ -455,8 +461,9 @@ function createRowText (
 
 /** The name and value of a column as JSON. Most columns have few values, so their text is kept. */
 function createFieldText (
-  service: ServiceSlug, name: string
+  service: ServiceSlug, column: Column
 ): (cells: readonly string[]) => string {
+  const { name } = column
   const fields = rowFieldsOf(service, { ids: true })
   const [at, sourceAt] = [fields.indexOf(name), fields.indexOf('source')]
   // Only the checks of a row depend on its source.
@@ -468,7 +475,7 @@ function createFieldText (
     const key = source === 'preflight' ? source : cell
     const before = texts.get(key)
     if (before !== undefined) return before
-    const text = `"${name}":${JSON.stringify(toValue(name, cell, source))}`
+    const text = `"${name}":${JSON.stringify(toValue(column, cell, source))}`
     if (texts.size < MAX_TEXTS) texts.set(key, text)
     return text
   }
@@ -477,12 +484,16 @@ function createFieldText (
 /** Per column and answer. */
 const MAX_TEXTS = 1_000
 
+type Column = Pick<ResultSelection, 'types'> & { readonly name: string }
+
 function toValue (
-  name: string, text = '', source: string | undefined
-): string | number | ReturnType<typeof rowChecksOf> {
+  { name, types }: Column, text = '', source: string | undefined
+): ResultRow[string] {
   if (name === 'checks') return rowChecksOf(source, text)
   if (text === '' && name !== 'input') return null
-  return NUMBER_COLUMNS.has(name) ? Number(text) : text
+  if (types === 'text') return NUMBER_COLUMNS.has(name) ? Number(text) : text
+  if (CELL_TYPES[name] === 'integer') return Number(text)
+  return CELL_TYPES[name] === 'boolean' ? text === 'true' : text
 }
 
 /** The answer to a cursor that cannot be checked while the blocks of its job are counted again. */

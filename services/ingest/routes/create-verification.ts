@@ -3,7 +3,8 @@ import { AcceptedSchema, IdempotencyHeaderSchema } from '../../../schemas/api/cr
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   type CreateVerificationBody, CreateVerificationSchema, DEFAULT_WAIT_SECONDS,
-  MAX_VERIFICATION_INPUTS, type VerificationBody, VerificationSchema,
+  MAX_VERIFICATION_INPUTS, type VerificationBody, type VerificationQuery, VerificationQuerySchema,
+  VerificationSchema,
 } from '../../../schemas/api/verifications.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import type { ApiError } from '../errors.ts'
@@ -50,6 +51,7 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
         '`wait` seconds goes on and is answered with 202, like a job. A repeated request with ' +
         'the same Idempotency-Key gets the rows of the same job.',
       tags: ['Jobs'],
+      querystring: VerificationQuerySchema,
       body: CreateVerificationSchema,
       response: { 200: VerificationSchema, 202: AcceptedSchema, ...ERROR_RESPONSES },
     },
@@ -59,9 +61,10 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
       if ('code' in outcome) return sendError(reply, outcome)
       failpoint('verification.accepted')
       const { wait = DEFAULT_WAIT_SECONDS } = request.body as CreateVerificationBody
+      const { types } = request.query as VerificationQuery
       const timeoutMs = wait * 1_000 - (performance.now() - startedAt)
       const found = await whileConnected(request, signal =>
-        resultsOf(deps, { ...settings, job: outcome.job, timeoutMs, signal }))
+        resultsOf(deps, { ...settings, job: outcome.job, types, timeoutMs, signal }))
       if (found === undefined) return sendAccepted(reply, outcome)
       if ('code' in found) return sendError(reply, found)
       failpoint('verification.answering')

@@ -2,7 +2,7 @@ import type { Job } from '../job.ts'
 import { rowFieldsOf } from './columns.ts'
 import { csvHeader, splitLine, uniqueKeys } from './result-csv.ts'
 
-/** The columns whose cells are whole numbers, or blank. */
+/** The columns whose cells are whole numbers in every form, or blank. */
 export const NUMBER_COLUMNS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])
 
 /** The columns whose cells are times in ISO 8601. */

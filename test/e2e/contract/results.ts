@@ -193,6 +193,28 @@ describe('results', () => {
     }
   })
 
+  it(proves('as JSON have true, false and numbers, with types=text the texts of before'),
+    async () => {
+      const { test } = await newCustomer()
+      const truths = { true: true, false: false }
+      await Promise.all(Object.keys(FURTHER).map(async slug => {
+        const inputs = slug === 'email-validation' ? EMAILS : PHONES
+        const { job, rows } = await ended(test, { service: slug, inputs })
+        const numbers = ['row', 'confidence', 'duplicate_of']
+        const asJson = (cells: Readonly<Record<string, string>>, texts: object) =>
+          Object.fromEntries(Object.entries(cells).map(([name, cell]) => [name,
+            cell === ''
+? null
+              : numbers.includes(name) ? Number(cell) : texts[cell as keyof typeof texts] ?? cell]))
+        const withoutChecks = ({ checks: _, ...row }: ResultRow) => row
+        const typed = await all(test.client.resultRows(job.id))
+        expect(typed.map(withoutChecks)).toEqual(rows.map(cells => asJson(cells, truths)))
+        expect(await all(test.client.resultLines(job.id))).toEqual(typed)
+        const texts = await all(test.client.resultLines(job.id, { types: 'text' }))
+        expect(texts.map(withoutChecks)).toEqual(rows.map(cells => asJson(cells, {})))
+      }))
+    })
+
   it(proves('as JSON lines and as file are streamed by the client'), async () => {
     const { test } = await newCustomer()
     const { job } = await ended(test, { service, inputs: PHONES })

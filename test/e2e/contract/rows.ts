@@ -113,6 +113,7 @@ export const ROWS = {
   'come in the format of the Accept header':
     'test/e2e/endpoints.test.ts: come in the format of the Accept header',
   'as JSON come by pages, filtered by status and source': HERE,
+  'as JSON have true, false and numbers, with types=text the texts of before': HERE,
   'as JSON lines and as file are streamed by the client': HERE,
   'with safe=spreadsheet guard cells that begin like formulas and are no numbers': HERE,
 

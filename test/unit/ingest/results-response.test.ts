@@ -277,9 +277,21 @@ describe('a row as JSON', () => {
     const row = rowOf({ row: '2', input: '007', confidence: '0', telegram: 'true' })
     expect(Object.keys(row)).toEqual(fields)
     expect(row).toMatchObject({
-      row: 2, input: '007', confidence: 0, telegram: 'true', phone: null, duplicate_of: null,
+      row: 2, input: '007', confidence: 0, telegram: true, phone: null, duplicate_of: null,
     })
     expect(rowOf({ row: '1' })['input']).toBe('')
+  })
+
+  it('has true, false and numbers, and with types=text the texts of before', () => {
+    const values: Readonly<Record<string, string>> =
+      { row: '1', ported: 'false', mnc: '01', sms_pumping_risk: '7' }
+    const cells = rowFieldsOf('carrier-lookup').map(name => values[name] ?? '')
+    const columns = [...Object.keys(values), 'sim_swap']
+    const [typed, text] = [undefined, 'text' as const].map(types =>
+      createRowShape('carrier-lookup', columns, types)(cells))
+    expect(typed).toEqual({ row: 1, ported: false, mnc: '01', sms_pumping_risk: 7, sim_swap: null })
+    expect(text).toEqual(
+      { row: 1, ported: 'false', mnc: '01', sms_pumping_risk: '7', sim_swap: null })
   })
 
   it('has the checks that were made, with their outcomes', () => {
