@@ -50,6 +50,21 @@ export function createPageRedis (now: () => number = Date.now) {
 export const ORGANIZATION = { id: 'org_1', name: 'Ann & Sons <Ltd>' }
 const LIMITS = { idleMs: 3_600_000, maxMs: 43_200_000 }
 
+/** An attempt of a delivery as the REST interface returns it. */
+export const attemptLike = (more: object = {}) => ({
+  deliveryId: 'evt_1',
+  type: 'job.completed',
+  jobId: 'job_1',
+  endpointId: null,
+  attempt: 1,
+  attemptedAt: '2026-11-21T12:00:00.000Z',
+  outcome: 'failed',
+  statusCode: null,
+  reason: 'timeout',
+  durationMs: 15_000,
+  ...more,
+})
+
 /** A job as the REST interface returns it. */
 export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResource => ({
   id: 'job_1',

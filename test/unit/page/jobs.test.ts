@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ApiError, type JobStatusResource } from '../../../services/client/client.ts'
 import type { PageDeps } from '../../../services/page/context.ts'
-import { ended, jobLike, openPage, textOf } from '../../support/page/page-doubles.ts'
+import { attemptLike, ended, jobLike, openPage, textOf } from '../../support/page/page-doubles.ts'
 
 /** A signed-in browser, and the calls of the REST client, each of which gets its answer. */
 async function browse (
@@ -217,18 +217,7 @@ describe('the page of a job', () => {
     }
   })
 
-  const attempt = {
-    deliveryId: 'evt_1',
-    type: 'job.completed',
-    jobId: 'job_1',
-    endpointId: null,
-    attempt: 1,
-    attemptedAt: '2026-11-21T12:00:00.000Z',
-    outcome: 'failed',
-    statusCode: null,
-    reason: 'timeout',
-    durationMs: 15_000,
-  }
+  const attempt = attemptLike()
   const again = { ...attempt, attempt: 2 }
 
   it.each([

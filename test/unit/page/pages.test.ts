@@ -3,7 +3,7 @@ import { EVENT_TYPES } from '../../../schemas/api/event.ts'
 import type { UsageGroup } from '../../../schemas/api/usage.ts'
 import type { Journal } from '../../../schemas/types.ts'
 import {
-  jobLike, nonceIn, openPage, ORGANIZATION, textOf,
+  attemptLike, jobLike, nonceIn, openPage, ORGANIZATION, textOf,
 } from '../../support/page/page-doubles.ts'
 import { writeTexts } from '../../../services/money/movement-texts.ts'
 import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
@@ -110,18 +110,7 @@ describe('the page of webhooks', () => {
     createdAt: '2026-11-21T12:00:00.000Z',
     updatedAt: '2026-11-21T12:00:00.000Z',
   }
-  const attempt = {
-    deliveryId: 'evt_1.we_1',
-    type: 'job.completed',
-    jobId: 'job_1',
-    endpointId: 'we_1',
-    attempt: 1,
-    attemptedAt: '2026-11-21T12:00:00.000Z',
-    outcome: 'exhausted',
-    statusCode: 500,
-    reason: 'status',
-    durationMs: 5,
-  }
+  const attempt = attemptLike({ outcome: 'exhausted', statusCode: 500, reason: 'status' })
 
   /** A signed-in browser, and the calls that change endpoints. */
   async function browse () {
