@@ -5,13 +5,15 @@ import Type from 'typebox'
 import {
   ConfigError, describeConfig, loadConfig, pick, commonConfig, kafkaKeys,
 } from '../services/runtime/platform/config.ts'
-import { withAdmin } from '../services/runtime/kafka/admin.ts'
+import { topicConfig, withAdmin } from '../services/runtime/kafka/admin.ts'
 import { kafkaConnectionOf } from '../services/runtime/kafka/connection.ts'
 import {
   connectRegistry, registryFailureOf, ownSchemas,
 } from '../services/runtime/kafka/registry.ts'
 import { parseTopicPartitions, type TopicPartitions } from '../services/runtime/platform/topics.ts'
+import { recordsText } from '../services/runtime/platform/text-table.ts'
 import { alignAccess } from './provision/access.ts'
+import { findDifferences } from './provision/check.ts'
 import { applyMigrations } from './provision/tables.ts'
 import { createTopics } from './provision/topics.ts'
 
@@ -24,13 +26,7 @@ export const provisionConfig = Type.Object({
     default: 'manage',
     description: 'Whether the ACLs of the stages are set, only compared, or left to others.',
   }),
-  TOPIC_REPLICATION: Type.Optional(Type.Integer({
-    minimum: 1, description: 'Copies of every topic; as the brokers are set up when left out.',
-  })),
-  TOPIC_MIN_INSYNC: Type.Optional(Type.Integer({
-    minimum: 1,
-    description: 'Copies that acknowledge a write; as the brokers are set up when left out.',
-  })),
+  ...topicConfig,
   CLICKHOUSE_CLUSTER: Type.Optional(Type.String({
     pattern: '^[A-Za-z0-9_.-]+$',
     description: 'Cluster of the configuration of the ClickHouse servers, on which tables are ' +
@@ -58,13 +54,7 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
   const connection = kafkaConnectionOf(config)
   const partitions = partitionsOf(config.TOPIC_PARTITIONS)
   await Promise.all([
-    createTopics({
-      connection,
-      replication: config.TOPIC_REPLICATION,
-      minInsync: config.TOPIC_MIN_INSYNC,
-      partitions,
-      say,
-    }),
+    createTopics({ ...config, connection, partitions, say }),
     withAdmin(connection, admin =>
       alignAccess(admin, config.KAFKA_ACCESS_RULES, say, config.TOPIC_PREFIX)),
     registerSchemas(config.SCHEMA_REGISTRY_URL, say, config.TOPIC_PREFIX),
@@ -74,6 +64,26 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
       keepMonths: config.JOBS_KEEP_MONTHS,
     }, say),
   ])
+}
+
+/**
+ * Prints where topics, ACLs and schemas differ from what is configured, and changes nothing.
+ * Resolves to the number of differences.
+ */
+async function checkProvisioned (env: Env, say: Say): Promise<number> {
+  const config = loadConfig(provisionConfig, env)
+  const differences = await findDifferences({
+    ...config,
+    connection: kafkaConnectionOf(config),
+    partitions: partitionsOf(config.TOPIC_PARTITIONS),
+    accessRules: config.KAFKA_ACCESS_RULES,
+    registryUrl: config.SCHEMA_REGISTRY_URL,
+  })
+  if (differences.length > 0) say(recordsText(differences))
+  say(differences.length === 0
+    ? 'topics, ACLs and schemas are as configured'
+    : `${differences.length} differences; nothing was changed`)
+  return differences.length
 }
 
 function partitionsOf (text = ''): TopicPartitions {
@@ -120,14 +130,20 @@ function faultOf (
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const keys = describeConfig(provisionConfig)
     .map(({ key, description }) => `  ${key.padEnd(20)} ${description}`)
-  new Command('provision')
+  const command = new Command('provision')
     .description('Makes topics, rules of access, schemas and tables ready for the services. ' +
       'Safe to run again.')
+    .option('--check', 'only compare topics, rules of access and schemas; exits with 1 if any differ')
     .addHelpText('after', ['\nEnvironment:', ...keys].join('\n'))
     .parse()
+  const say = (line: string) => console.log(line)
   try {
-    await provision(process.env, line => console.log(line))
-    console.log('provisioned')
+    if (command.opts()['check'] === true) {
+      if (await checkProvisioned(process.env, say) > 0) process.exitCode = 1
+    } else {
+      await provision(process.env, say)
+      say('provisioned')
+    }
   } catch (error) {
     console.error(error instanceof ConfigError ? error.message : reasonOf(error))
     process.exit(1)

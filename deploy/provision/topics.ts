@@ -1,6 +1,7 @@
 import kafkajs from 'kafkajs'
 import {
-  createTopics as create, topicSettingsOf, withAdmin, type TopicsOptions,
+  applySettings, createTopics as create, type Setting, topicSettingsOf, withAdmin,
+  type TopicsOptions,
 } from '../../services/runtime/kafka/admin.ts'
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
 import type { KafkaConnection } from '../../services/runtime/kafka/connection.ts'
@@ -92,28 +93,41 @@ async function addPartitions (
   for (const { name, from, to } of grown) say(`topics: ${name} has ${to} partitions, had ${from}`)
 }
 
-/** Altering replaces all settings of a topic, so its current settings are sent as well. */
-async function alignSettings (
-  admin: KafkaAdmin, known: readonly RealTopic[], { minInsync, say }: TopicOptions
-): Promise<void> {
+/** The settings of topics, with what is set for the topic itself. */
+export async function readSettings (admin: KafkaAdmin, topics: readonly RealTopic[]) {
   const { resources } = await admin.describeConfigs({
     includeSynonyms: false,
-    resources: known.map(({ name }) => ({ type: ConfigResourceTypes.TOPIC, name })),
+    resources: topics.map(({ name }) => ({ type: ConfigResourceTypes.TOPIC, name })),
   })
-  const entriesOf = new Map(resources.map(one => [one.resourceName, one.configEntries]))
-  const differing = known.flatMap(topic => {
-    const entries = entriesOf.get(topic.name) ?? []
-    const found = new Map(entries.map(one => [one.configName, one.configValue]))
-    const own = topicSettingsOf(topic, minInsync)
-    if (own.every(({ name, value }) => found.get(name) === value)) return []
-    const kept = entries.filter(({ configName, configSource }) =>
-      configSource === ConfigSource.TOPIC_CONFIG && !own.some(({ name }) => name === configName))
-    const configEntries = [
-      ...kept.map(({ configName: name, configValue: value }) => ({ name, value })), ...own,
-    ]
-    return [{ type: ConfigResourceTypes.TOPIC, name: topic.name, configEntries }]
-  })
+  return new Map(resources.map(({ resourceName, configEntries }) => [resourceName, {
+    all: new Map(configEntries.map(({ configName, configValue }) => [configName, configValue])),
+    ownOfTopic: configEntries
+      .filter(({ configSource }) => configSource === ConfigSource.TOPIC_CONFIG)
+      .map(({ configName: name, configValue: value }): Setting => ({ name, value })),
+  }]))
+}
+
+/** Altering replaces all settings of a topic, so its current settings are sent as well. */
+async function alignSettings (
+  admin: KafkaAdmin, known: readonly RealTopic[], options: TopicOptions
+): Promise<void> {
+  const current = await readSettings(admin, known)
+  const differing = known.map(topic => ({ topic, settings: topicSettingsOf(topic, options) }))
+    .filter(({ topic, settings }) => settings.some(({ name, value }) =>
+      current.get(topic.name)?.all.get(name) !== value))
   if (differing.length === 0) return
-  await admin.alterConfigs({ validateOnly: false, resources: differing })
-  say(`topics: settings of ${differing.length} changed`)
+  await applySettings(differing, {
+    say: options.say,
+    apply: (topics, validateOnly) => admin.alterConfigs({
+      validateOnly,
+      resources: topics.map(({ topic: { name }, settings }) => {
+        const kept = (current.get(name)?.ownOfTopic ?? [])
+          .filter(setting => !settings.some(wanted => wanted.name === setting.name))
+        return {
+          type: ConfigResourceTypes.TOPIC, name, configEntries: [...kept, ...settings],
+        }
+      }),
+    }),
+  })
+  options.say(`topics: settings of ${differing.length} changed`)
 }

@@ -15,7 +15,7 @@ import { createRecordMac } from '../runtime/crypto/mac.ts'
 import type { Connections } from '../runtime/engine/connections.ts'
 import type { Producer } from '../runtime/kafka/bus.ts'
 import {
-  type AccessRule, createAccessRules, createTopics, withAdmin,
+  type AccessRule, createAccessRules, createTopics, topicConfig, withAdmin,
 } from '../runtime/kafka/admin.ts'
 import { createKafka, type KafkaAdmin } from '../runtime/kafka/client.ts'
 import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'
@@ -100,16 +100,7 @@ type PartnerTopicsOptions = {
   readonly trial: boolean
 }
 
-const topicsConfig = Type.Object({
-  ...pick(commonConfig, kafkaKeys),
-  TOPIC_REPLICATION: Type.Optional(Type.Integer({
-    minimum: 1, description: 'Replicas of every topic; the default of the brokers when not set.',
-  })),
-  TOPIC_MIN_INSYNC: Type.Optional(Type.Integer({
-    minimum: 1,
-    description: 'Replicas that acknowledge a write; the default of the brokers when not set.',
-  })),
-})
+const topicsConfig = Type.Object({ ...pick(commonConfig, kafkaKeys), ...topicConfig })
 
 /**
  * Creates the rules of a partner, then its topics. Existing ones remain unchanged. Returns false on
@@ -127,9 +118,7 @@ async function createPartnerTopics (
         'write this feed. Set one up (deploy/docs/security.md), or accept the risk for a trial: ' +
         '--trial')
     }
-    await createTopics(admin, topics, {
-      replication: config.TOPIC_REPLICATION, minInsync: config.TOPIC_MIN_INSYNC,
-    })
+    await createTopics(admin, topics, config)
     return isAllowed
   })
 }

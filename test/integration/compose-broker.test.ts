@@ -2,12 +2,15 @@ import { execFile } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { Kafka, logLevel } from 'kafkajs'
+import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { alignAccess } from '../../deploy/provision/access.ts'
+import { findDifferences } from '../../deploy/provision/check.ts'
 import { createTopics } from '../../deploy/provision/topics.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { kafkaOptionsOf, type KafkaConnection } from '../../services/runtime/kafka/connection.ts'
+import { DEFAULT_PARTITIONS } from '../../services/runtime/platform/topics.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 import { kafkaTypeOf } from '../../services/runtime/kafka/errors.ts'
 import { eventually } from '../support/eventually.ts'
 import { requireJava } from '../../deploy/local/java.ts'
@@ -17,6 +20,8 @@ import { freePort } from '../../deploy/local/ports.ts'
 import { startChild } from '../../deploy/local/process.ts'
 import { composeModel, newSecrets } from '../support/deploy/compose.ts'
 import { newFolder } from '../support/folder.ts'
+
+const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs
 
 type ComposeBroker = {
   /** How a user of `compose.yaml` connects: `admin`, or a stage. */
@@ -122,6 +127,28 @@ describe('the broker of compose.yaml', () => {
       await withAdmin(connection, admin => alignAccess(admin, 'check', say))
       expect(said.at(-1)).toBe('ACLs: compared, 0 missing, 0 others of the stages')
     })
+    const check = (user: string) => findDifferences({
+      connection: broker.as(user),
+      partitions: DEFAULT_PARTITIONS,
+      accessRules: 'manage',
+      registryUrl: stackEnv()['SCHEMA_REGISTRY_URL']!,
+    })
+    expect(await check('admin')).toEqual([])
+    await withAdmin(connection, admin => admin.createAcls({
+      acl: [AclOperationTypes.DESCRIBE, AclOperationTypes.DESCRIBE_CONFIGS].map(operation => ({
+        principal: 'User:verify',
+        host: '*',
+        operation,
+        permissionType: AclPermissionTypes.ALLOW,
+        resourceType: AclResourceTypes.TOPIC,
+        resourceName: '*',
+        resourcePatternType: ResourcePatternTypes.LITERAL,
+      })),
+    }))
+    await eventually(async () => expect(await check('verify')).toMatchObject([
+      { of: 'rules of access', is: 'hidden (CLUSTER_AUTHORIZATION_FAILED)' },
+    ]))
+    await withAdmin(connection, admin => alignAccess(admin, 'manage', say))
     expect(await sent(broker.as('verify'), 'wallet.journal')).toBe(denied)
     // Of deployments with different prefixes, each has its own rules, whoever provisions last.
     await withAdmin({ ...connection, prefix: 'eu.' }, async admin => {

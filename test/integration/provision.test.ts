@@ -1,10 +1,12 @@
 import kafkajs from 'kafkajs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { type CheckOptions, findDifferences } from '../../deploy/provision/check.ts'
 import { createTopics } from '../../deploy/provision/topics.ts'
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { parseTopicPartitions } from '../../services/runtime/platform/topics.ts'
 import { eventually } from '../support/eventually.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 import { startOwnBroker, type OwnBroker } from '../support/kafka/own-broker.ts'
 
 const { ConfigResourceTypes, ConfigSource } = kafkajs
@@ -95,4 +97,69 @@ it('provision adds the configured partitions, and refuses what cannot be', async
     'partitions, not 4, and cannot grow: snapshots of wallets')
   // Without a setting, additional partitions are kept.
   await provisioned()
+})
+
+const asDeclared = (more: Partial<CheckOptions> = {}): Promise<readonly string[]> =>
+  findDifferences({
+    connection: broker,
+    partitions: parseTopicPartitions(''),
+    accessRules: 'off',
+    registryUrl: stackEnv()['SCHEMA_REGISTRY_URL']!,
+    ...more,
+  }).then(differences => differences.map(one =>
+    [one.of, one.setting, one.is, one.configured].join(' ')))
+
+it('provision --check names what differs, and changes nothing', async () => {
+  await provisioned()
+  await eventually(async () => expect(await asDeclared()).toEqual([]))
+  const byHand = [{ name: 'retention.ms', value: '1000' }]
+  await withAdmin(broker, async admin => {
+    await admin.alterConfigs({
+      validateOnly: false, resources: [{ ...resource, configEntries: byHand }],
+    })
+    await admin.deleteTopics({ topics: ['publish.dead'] })
+  })
+  const differing = [
+    'publish.dead topic missing there',
+    `${TOPIC} retention.ms 1000 604800000`,
+    `${TOPIC} replication 1 3`,
+    expect.stringMatching(/^rows\.completed\.bulk partitions \d 12$/),
+    'job.keys max.compaction.lag.ms 600000 1000',
+  ]
+  const configured = {
+    partitions: parseTopicPartitions('rows.completed.bulk=12'),
+    TOPIC_REPLICATION: 3,
+    TOPIC_COMPACTION_LAG_MS: 1_000,
+  }
+  await eventually(async () => expect(await asDeclared(configured))
+    .toEqual(expect.arrayContaining(differing)))
+  // The registry has no subjects of another deployment.
+  expect(await asDeclared({ connection: { ...broker, prefix: 'eu.' } }))
+    .toEqual(expect.arrayContaining(['eu.job.keys-value schema missing registered']))
+  await withAdmin(broker, async admin => {
+    expect(await settings(admin)).toEqual({ 'retention.ms': '1000' })
+    expect(await admin.listTopics()).not.toContain('publish.dead')
+  })
+})
+
+it('provision leaves out a setting that the brokers refuse, and names it', async () => {
+  const lag = { name: 'log.cleaner.min.compaction.lag.ms', value: '3600000' }
+  await withAdmin(broker, async admin => {
+    const name = String((await admin.describeCluster()).brokers[0]?.nodeId)
+    await admin.alterConfigs({
+      validateOnly: false,
+      resources: [{ type: ConfigResourceTypes.BROKER, name, configEntries: [lag] }],
+    })
+    await admin.deleteTopics({ topics: ['job.keys', 'settle.dead'] })
+    await eventually(async () => expect(await admin.listTopics()).not.toContain('job.keys'))
+  })
+  const refusal =
+    'warning: topics: the brokers refuse max.compaction.lag.ms=600000 of job.keys'
+  const said = await provisioned()
+  expect(said).toContain(refusal)
+  expect(said.filter(line => line.startsWith('warning'))).toEqual([refusal])
+  await eventually(async () =>
+    expect(await asDeclared()).toEqual(['job.keys max.compaction.lag.ms 9223372036854775807 600000']))
+  // It is tried again each time.
+  expect(await provisioned()).toContain(refusal)
 })

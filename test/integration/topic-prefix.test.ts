@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Kafka, logLevel } from 'kafkajs'
@@ -50,7 +51,9 @@ beforeAll(async () => {
     CLICKHOUSE_URL: clickhouse.url,
     TOPIC_PREFIX: PREFIX,
   }
+  expect(checkProvisioned()).toMatchObject({ status: 1 })
   await provision(secondEnv)
+  expect(checkProvisioned()).toMatchObject({ status: 0 })
   second = await startAll({ env: secondEnv })
   closing.unshift(() => second.stop())
 })
@@ -59,6 +62,11 @@ afterAll(async () => {
   for (const close of closing) await close()
   await first?.stop()
   rmSync(dataDir, { recursive: true, force: true })
+})
+
+/** Runs `provision --check` of the second deployment. */
+const checkProvisioned = () => spawnSync(process.execPath, ['deploy/provision.ts', '--check'], {
+  env: { ...process.env, ...secondEnv }, encoding: 'utf8',
 })
 
 /** The names of topics and groups on the brokers, and what was written to each topic. */

@@ -1,10 +1,11 @@
 import kafkajs, { logLevel, type AclEntry } from 'kafkajs'
+import Type, { type Static } from 'typebox'
 import { InfrastructureError } from '../platform/errors.ts'
 import { retry } from '../platform/retry.ts'
 import { logicalTopic, type RealTopic } from '../platform/topics.ts'
 import { createKafka, type KafkaAdmin } from './client.ts'
 import type { KafkaConnection } from './connection.ts'
-import { accessErrorOf } from './errors.ts'
+import { accessErrorOf, kafkaTypeOf } from './errors.ts'
 
 export type Setting = { readonly name: string, readonly value: string }
 
@@ -18,10 +19,32 @@ export type AccessRule = {
   readonly operation: 'read' | 'write' | 'describe' | 'delete'
 }
 
-export type TopicsOptions = {
-  /** The replication factor of each topic; the default of the brokers when undefined. */
-  readonly replication?: number | undefined
-  readonly minInsync?: number | undefined
+/** What an installation chooses for its topics. */
+export const topicConfig = {
+  TOPIC_REPLICATION: Type.Optional(Type.Integer({
+    minimum: 1, description: 'Copies of every topic; as the brokers are set up when left out.',
+  })),
+  TOPIC_MIN_INSYNC: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: 'Copies that acknowledge a write; as the brokers are set up when left out.',
+  })),
+  TOPIC_COMPACTION_LAG_MS: Type.Integer({
+    default: 600_000,
+    minimum: 1,
+    description: 'Time in ms after which an erased key has left its topic (max.compaction.lag.ms), ' +
+      'for brokers that want a longer one.',
+  }),
+  TOPIC_COMPRESSION: Type.Enum(['gzip', 'zstd', 'producer'], {
+    default: 'gzip',
+    description: 'Codec that brokers recompress contacts of partners with, so that services can ' +
+      'read whatever codec a partner uses. With "producer", for brokers that fix it, partners ' +
+      'have to use gzip, zstd or none.',
+  }),
+}
+
+export type TopicsOptions = Partial<Static<Type.TObject<typeof topicConfig>>> & {
+  /** Gets a warning for each setting that the brokers refuse. */
+  readonly say?: ((line: string) => void) | undefined
 }
 
 // Node detects only some exports of a CommonJS library; the others are on its default export.
@@ -31,14 +54,16 @@ export const NO_AUTHORIZER = 'SECURITY_DISABLED'
 /** How long tombstones stay where messages are kept forever. */
 const TOMBSTONE_HOURS = 2_184
 const HOUR_MS = 3_600_000
-const MAX_COMPACTION_LAG_MS = 600_000
 
 /**
  * The settings of a topic: cleanup policy, retention and in-sync replicas. Partners may compress
  * with any codec, so the brokers recompress their topics with one that every consumer can read.
  */
 export function topicSettingsOf (
-  topic: RealTopic, minInsync: number | undefined
+  topic: RealTopic, {
+    TOPIC_MIN_INSYNC: minInsync, TOPIC_COMPACTION_LAG_MS: compactionLagMs = 600_000,
+    TOPIC_COMPRESSION: compression = 'gzip',
+  }: TopicsOptions = {}
 ): readonly Setting[] {
   const { name, keepHours, compact } = topic
   const isFromPartners = logicalTopic(name)?.topic === 'feeds.submitted'
@@ -48,12 +73,12 @@ export function topicSettingsOf (
     { name: 'cleanup.policy', value: compact ? 'compact,delete' : 'delete' },
     { name: 'retention.ms', value: retentionMs },
     // An erased key leaves the topic soon, however little is written to it.
-    ...compact ? [{ name: 'max.compaction.lag.ms', value: String(MAX_COMPACTION_LAG_MS) }] : [],
+    ...compact ? [{ name: 'max.compaction.lag.ms', value: String(compactionLagMs) }] : [],
     // Tombstones live as long as messages, for stores that are restored from an old backup.
     ...compact
       ? [{ name: 'delete.retention.ms', value: String(tombstoneHours * HOUR_MS) }]
       : [],
-    ...isFromPartners ? [{ name: 'compression.type', value: 'gzip' }] : [],
+    ...isFromPartners ? [{ name: 'compression.type', value: compression }] : [],
   ]
   if (minInsync === undefined) return settings
   return [...settings, { name: 'min.insync.replicas', value: String(minInsync) }]
@@ -87,23 +112,79 @@ export async function topicNames (connection: KafkaConnection): Promise<Readonly
 export async function createTopics (
   admin: KafkaAdmin, topics: readonly RealTopic[], options: TopicsOptions
 ): Promise<void> {
-  const { replication = -1, minInsync } = options
+  const { TOPIC_REPLICATION: replicationFactor = -1 } = options
   const existing = new Set(await admin.listTopics())
   const missing = topics.filter(({ name }) => !existing.has(name))
   if (missing.length === 0) return
-  await admin.createTopics({
+  const create = (some: readonly TopicSettings[], validateOnly: boolean) => admin.createTopics({
     // The wait of the client fails at the first broker without metadata of the topics.
     waitForLeaders: false,
     timeout: 30_000,
-    topics: missing.map(topic => ({
+    validateOnly,
+    topics: some.map(({ topic, settings }) => ({
       topic: topic.name,
       numPartitions: topic.partitions,
-      replicationFactor: replication,
-      configEntries: [...topicSettingsOf(topic, minInsync)],
+      replicationFactor,
+      configEntries: [...settings],
     })),
   })
+  await applySettings(
+    missing.map(topic => ({ topic, settings: topicSettingsOf(topic, options) })),
+    { apply: create, say: options.say })
   await waitForLeaders(admin, missing.map(({ name }) => name))
 }
+
+/** A topic with the settings that it is to have. */
+export type TopicSettings = { readonly topic: RealTopic, readonly settings: readonly Setting[] }
+
+/** Without these a topic keeps its promises, only erased keys stay longer or fewer copies answer. */
+const OPTIONAL_SETTINGS: ReadonlySet<string> = new Set([
+  'max.compaction.lag.ms', 'delete.retention.ms', 'compression.type', 'min.insync.replicas',
+])
+const REFUSALS: readonly string[] = ['INVALID_CONFIG', 'POLICY_VIOLATION']
+
+/**
+ * Applies the settings of topics, without those that the brokers refuse for any topic: many managed
+ * ones fix some. Their answer names no setting, so each is validated alone.
+ * @throws InfrastructureError naming the topics, or refused settings that they cannot go without.
+ */
+export async function applySettings (topics: readonly TopicSettings[], { apply, say }: {
+  readonly apply: (topics: readonly TopicSettings[], validateOnly: boolean) => Promise<unknown>
+  readonly say: TopicsOptions['say']
+}): Promise<void> {
+  const refusalOf = async (some: readonly TopicSettings[], validateOnly = false) => {
+    try {
+      await apply(some, validateOnly)
+    } catch (error) {
+      // The client reports topics one by one; some of them may be there by now.
+      const { errors = [error] } = error as { readonly errors?: readonly unknown[] }
+      const cause = errors.find(each => REFUSALS.includes(kafkaTypeOf(each)))
+      if (cause === undefined) throw error
+      return cause
+    }
+  }
+  const cause = await refusalOf(topics)
+  if (cause === undefined) return
+  const settings = new Map(topics.flatMap(one =>
+    one.settings.map(setting => [textOfSetting(setting), setting])))
+  const refused = new Map<string, string>()
+  for (const [text, setting] of settings) {
+    const those = topics.filter(one => one.settings.some(other => textOfSetting(other) === text))
+      .map(({ topic }) => ({ topic, settings: [setting] }))
+    if (await refusalOf(those, true) === undefined) continue
+    refused.set(text, `${text} of ${those.map(({ topic }) => topic.name).join(', ')}`)
+    if (!OPTIONAL_SETTINGS.has(setting.name)) {
+      throw new InfrastructureError(`the brokers refuse ${refused.get(text)}, without which ` +
+        'messages are lost: have it allowed by their operator', { cause })
+    }
+  }
+  if (refused.size === 0) throw cause
+  for (const text of refused.values()) say?.(`warning: topics: the brokers refuse ${text}`)
+  await apply(topics.map(({ topic, settings: all }) =>
+    ({ topic, settings: all.filter(setting => !refused.has(textOfSetting(setting))) })), false)
+}
+
+const textOfSetting = ({ name, value }: Setting): string => `${name}=${value}`
 
 const LEADER_TRIES = 100
 const NOT_YET: readonly unknown[] = ['UNKNOWN_TOPIC_OR_PARTITION', 'LEADER_NOT_AVAILABLE']

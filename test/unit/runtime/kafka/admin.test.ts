@@ -26,7 +26,7 @@ describe('createTopics', () => {
         return { topics: [{ name: 'b', partitions: answer }] }
       },
     } as unknown as Admin
-    await createTopics(admin, [topic('a'), topic('b')], { minInsync: 2 })
+    await createTopics(admin, [topic('a'), topic('b')], { TOPIC_MIN_INSYNC: 2 })
     expect(created).toEqual([{
       topic: 'b',
       numPartitions: 2,
@@ -53,15 +53,15 @@ describe('createTopics', () => {
 
   it('sets a compression that every consumer of a partner topic can read', () => {
     const compression = { name: 'compression.type', value: 'gzip' }
-    const foreign = topicSettingsOf(topic('feeds.acme.submitted'), undefined)
+    const foreign = topicSettingsOf(topic('feeds.acme.submitted'))
     expect(foreign.at(-1)).toEqual(compression)
     for (const name of ['feeds.acme.finished', 'jobs.settled']) {
-      expect(topicSettingsOf(topic(name), undefined)).not.toContainEqual(compression)
+      expect(topicSettingsOf(topic(name))).not.toContainEqual(compression)
     }
   })
 
   it('sets no retention for topics that are kept forever', () => {
-    expect(topicSettingsOf({ ...topic('a'), keepHours: -1, compact: true }, undefined)).toEqual([
+    expect(topicSettingsOf({ ...topic('a'), keepHours: -1, compact: true })).toEqual([
       { name: 'cleanup.policy', value: 'compact,delete' },
       { name: 'retention.ms', value: '-1' },
       { name: 'max.compaction.lag.ms', value: '600000' },
