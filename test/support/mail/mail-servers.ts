@@ -119,7 +119,9 @@ async function startScripted (script: Script, heard: string[]): Promise<Running>
       if (bytes[0] === TLS_HANDSHAKE) return say(socket, '500 what?', '')
       for (const line of bytes.toString('latin1').split('\r\n').slice(0, -1)) {
         heard.push(line)
-        const verb = /^RCPT TO:<postmaster@/i.test(line) ? 'POSTMASTER' : line.split(/[:]/)[0] ?? ''
+        const verb = /^RCPT TO:<postmaster@/i.test(line)
+          ? 'POSTMASTER'
+          : line.split(/[ :]/)[0] ?? ''
         say(socket, script[verb] ?? (verb === 'QUIT' ? '221 bye' : '250 fine'), line)
       }
     })

@@ -78,6 +78,7 @@ it('a report says how long the access log is, and what is wrong with it', async 
   expect(auditTable(cut, true).split('\n').filter(line => line.startsWith('BREACH'))).toEqual([
     expect.stringMatching(
       /^BREACH I13 access\.log .*: entries 1 to 2 are missing in Kafka and in ClickHouse$/),
-    expect.stringMatching(/^BREACH I13 access\.log.*: entry 2 had the hash h when it was exported/),
+    expect.stringMatching(
+      /^BREACH I13 access\.log .*: entry 2 had the hash h when it was exported/),
   ])
 })

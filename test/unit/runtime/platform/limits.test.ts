@@ -72,14 +72,14 @@ describe('fair shares', () => {
     return name
   }
 
-  it.each([
-    ['are equal for all waiting names, whatever a slot costs', 0, { costly: 20 }, { usual: 10 }, 0,
+  it.each<[string, { before?: number, credit?: number }, object, object, string]>([
+    ['are equal for all waiting names, whatever a slot costs', {}, { costly: 20 }, { usual: 10 },
       'costly usual usual costly usual usual costly usual usual'],
-    ['give an idle name neither credit nor debt', 0, { early: 10 }, { late: 10 }, 10,
+    ['give an idle name neither credit nor debt', { before: 10 }, { early: 10 }, { late: 10 },
       'late early late early'],
-    ['give an idle name a limited credit, and no debt', 30, { early: 10 }, { late: 10 }, 20,
-      'late late late late early late early'],
-  ])('%s', (_, credit, first, second, before, expected) => {
+    ['give an idle name a limited credit, and no debt', { before: 20, credit: 30 }, { early: 10 },
+      { late: 10 }, 'late late late late early late early'],
+  ])('%s', (_, { before = 0, credit }, first, second, expected) => {
     const shares = createFairShares(credit)
     for (let turn = 0; turn < before; turn++) take(shares, { ...first })
     const taken = expected.split(' ').map(() => take(shares, { ...first, ...second }))
