@@ -40,7 +40,6 @@ const only = (tokens: number): readonly Level[] =>
 
 describe('the headers of a limit', () => {
   it.each([
-    ['fresh', levels(99, 999), '100', '99', '1'],
     ['fractions', levels(98.999, 998.2), '100', '98', '1'],
     ['the longer limit is nearer', levels(99, 40), '1000', '40', '58'],
     ['both are as near', levels(0.5, 0.25), '100', '0', '1'],
