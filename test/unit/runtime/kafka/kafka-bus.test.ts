@@ -75,8 +75,6 @@ it('the Kafka bus logs an access error once, and others each time', async () => 
 
 it.each([
   ['debug', 'Response Heartbeat(key: 12, version: 3)', 'REBALANCE_IN_PROGRESS'],
-  ['debug', 'Response Heartbeat(key: 12, version: 3)', 'NOT_COORDINATOR_FOR_GROUP'],
-  ['debug', 'Response JoinGroup(key: 11, version: 5)', 'GROUP_LOAD_IN_PROGRESS'],
   ['debug', 'Response GroupCoordinator(key: 10, version: 2)', 'GROUP_COORDINATOR_NOT_AVAILABLE'],
   ['info', 'The group is rebalancing, re-joining', 'REBALANCE_IN_PROGRESS'],
   ['warn', 'Response Fetch(key: 1, version: 11)', 'TOPIC_AUTHORIZATION_FAILED'],

@@ -70,12 +70,6 @@ describe('the last value of a key', () => {
     expect(groups).toHaveLength(2)
   })
 
-  it('needs no group if its partition is empty', async () => {
-    const { values, groups } = brokersWith([])
-    expect(await values.find('topic', 'a')).toBeUndefined()
-    expect(groups).toEqual([])
-  })
-
   it('throws an InfrastructureError if the topic cannot be read', async () => {
     const { values } = brokersWith(batches, new TypeError('whatever the client says'))
     const error: unknown = await values.find('topic', 'a').catch((reason: unknown) => reason)
