@@ -66,7 +66,8 @@ export const ResultsQuerySchema = Type.Object({
   format: Type.Optional(Type.Enum([...RESULT_FORMATS], {
     description: 'csv: the whole file. json: pages. jsonl: all rows, one JSON object a line. ' +
       'xlsx: an Excel workbook, with a summary of the job. parquet: Apache Parquet. Without it ' +
-      'the Accept header chooses, and CSV is the default.',
+      'the Accept header chooses among the forms that the other parameters are for, of which ' +
+      'CSV is the default.',
   })),
   safe: Type.Optional(Type.Literal('spreadsheet', {
     description: 'CSV only, for spreadsheets: guards cells that they would run as formulas, and ' +

@@ -53,13 +53,16 @@ const ONLY_IN: Readonly<Partial<Record<keyof ResultsQuery, readonly ResultForm[]
 
 /**
  * The format of a request: by its query, which the Accept header must not exclude, or else by the
- * header.
+ * header, among those that its other parameters are for: clients that are generated from the
+ * description send `limit` without `format`.
  * @throws ApiException `not_acceptable`.
  */
 export function resultForm (query: ResultsQuery, accept: string | undefined): ResultForm {
   const forms = Object.keys(RESULT_TYPES) as ResultForm[]
-  const form = query.format ?? forms.find(name =>
-    RESULT_TYPES[name] === preferred(accept, Object.values(RESULT_TYPES)))
+  const choose = (names: readonly ResultForm[]) => names.find(name =>
+    RESULT_TYPES[name] === preferred(accept, names.map(it => RESULT_TYPES[it])))
+  const form = query.format ??
+    choose(forms.filter(name => formError(query, name) === undefined)) ?? choose(forms)
   if (form !== undefined && accepts(accept, RESULT_TYPES[form])) return form
   const available = query.format === undefined
     ? Object.values(RESULT_TYPES)

@@ -204,7 +204,7 @@ describe('results', () => {
         const asJson = (cells: Readonly<Record<string, string>>, texts: object) =>
           Object.fromEntries(Object.entries(cells).map(([name, cell]) => [name,
             cell === ''
-? null
+              ? null
               : numbers.includes(name) ? Number(cell) : texts[cell as keyof typeof texts] ?? cell]))
         const withoutChecks = ({ checks: _, ...row }: ResultRow) => row
         const typed = await all(test.client.resultRows(job.id))

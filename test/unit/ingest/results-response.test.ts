@@ -51,6 +51,8 @@ describe('the form of results', () => {
     ['', 'application/json, text/csv', 'text/csv'],
     ['', 'TEXT/CSV; header=present; q=0.5', 'text/csv'],
     ['?format=jsonl', '*/*', 'x-ndjson'],
+    ['?limit=5', '*/*', 'application/json'], ['?types=text', undefined, 'application/json'],
+    ['?types=text', 'application/x-ndjson', 'x-ndjson'], ['?delimiter=tab', 'text/*', 'text/csv'],
     ['?format=csv', 'application/json;q=0.9, text/csv;q=0.1', 'text/csv'],
   ])('is chosen by the query %j, then by the header %j: %s', async (query, accept, type) => {
     const answer = await ended().read(query, accept === undefined ? {} : { accept })
@@ -75,6 +77,9 @@ describe('the form of results', () => {
       'send format=csv.'],
     ['?format=jsonl&delimiter=tab', 'delimiter', 'delimiter is for the form csv only. Leave it ' +
       'out, or send format=csv.'],
+    ['?limit=5&delimiter=tab', 'limit', /^limit is for the form json only/],
+    ['?types=text&format=csv', 'types', 'types is for the form json or jsonl only. Leave it ' +
+      'out, or send format=json.'],
     ['?format=json&cursor=7', 'cursor', /is not valid/],
     ['?format=json&cursor=djE6N3', 'cursor', /is not valid/],
     [`?format=json&cursor=${Buffer.from('v1:-7').toString('base64url')}`, 'cursor', /not valid/],
