@@ -50,7 +50,6 @@ describe('the receiver with a public key in the documentation', () => {
   it('separates genuine events from others in Node', () => {
     const code = `${codeIn('js')}
 import { readFileSync } from 'node:fs'
-import { newFolder } from '../support/folder.ts'
 const cases = JSON.parse(readFileSync(0, 'utf8'))
 console.log(JSON.stringify(cases.map(({ headers, body, keys }) =>
   isGenuine(headers, Buffer.from(body), keys))))`

@@ -47,7 +47,9 @@ async function setUp (
 ) {
   const mail = await startMailServers(servers)
   const own = Object.keys(servers).map((host) => [host.slice(3), { mx: [[10, host]] }] as const)
-  const dns: DnsServer = await startDnsServer({ ...mail.zones, ...Object.fromEntries(own), ...zones })
+  const dns: DnsServer = await startDnsServer({
+    ...mail.zones, ...Object.fromEntries(own), ...zones,
+  })
   stops.push(mail.stop, dns.stop)
   const dialled: string[] = []
   const connect: typeof mail.connect = (address, signal) => {

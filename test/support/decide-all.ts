@@ -24,7 +24,8 @@ export async function decideAll<S extends StageName> (
       producer: () => ({ send: async () => {}, close: async () => {} }),
     } satisfies Partial<Bus> as unknown as Bus,
     messageCodec: {
-      decode: async raw => ({ kind: 'message', message: { ...messages[Number(raw.offset)]!, raw } }),
+      decode: async raw =>
+        ({ kind: 'message', message: { ...messages[Number(raw.offset)]!, raw } }),
       encode: async ({ topic, value }) => {
         onSent(value)
         return { topic, key: value.tenant, value: null, headers: {} }

@@ -10,8 +10,9 @@ const OF_RUN = 'TEST_FOLDERS_IN_MEMORY'
 const PREFIX = 'verification-jobs-test-'
 
 /**
- * A folder of a test, in memory if there is room, which goes with its run. Stores write thousands of small files, which some
- * file systems create and delete slowly, and files that outlive a crash wait for disks.
+ * A folder of a test, in memory if there is room, which goes with its run. Stores write thousands
+ * of small files, which some file systems create and delete slowly, and files that outlive a crash
+ * wait for disks.
  */
 export const newFolder = (prefix: string): string =>
   mkdtempSync(join(process.env[OF_RUN] ?? roomy(), prefix))

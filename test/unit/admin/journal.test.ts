@@ -101,7 +101,8 @@ describe('the restore of the journal', () => {
         return pages(tenant, from)
       },
     }
-    await expect(restoreJournal({ ...changing, copy })).rejects.toThrow('The copy of a.live changed')
+    await expect(restoreJournal({ ...changing, copy })).rejects
+      .toThrow('The copy of a.live changed')
   })
 })
 

@@ -196,7 +196,8 @@ describe('a store failure is reported as temporary', () => {
       openHeader: async () => ({ metadata: {}, webhookUrl: 'https://hooks.example.com/in' }),
       ...more,
     })
-    const answer = await send(method, path, /^POST .(jobs|quotes)$/.test(line) ? { body: good } : {})
+    const body = /^POST .(jobs|quotes)$/.test(line) ? good : undefined
+    const answer = await send(method, path, { body })
     return [answer.statusCode, answer.json().error.code, Number(answer.headers['retry-after']) >= 1]
   }
 
