@@ -25,6 +25,9 @@ export type Promised = {
   readonly results: readonly ResultRow[]
 }
 
+/** The rows that a client has of a job that it reads while it runs, and where it stands. */
+export type ReadRows = { readonly rows: ResultRow[], cursor: string | undefined }
+
 export type ClientLog = {
   readonly answers: readonly Answer[]
   readonly promised: readonly Promised[]
@@ -33,6 +36,10 @@ export type ClientLog = {
   /** Two different jobs of one key. */
   readonly doubles: readonly string[]
   readonly client: Client
+  /** By job. */
+  readonly readRows: ReadonlyMap<string, ReadRows>
+  /** Reads the rows of a job that are complete and new to its reader. False if that broke off. */
+  readonly readOn: (id: string) => Promise<boolean>
   /**
    * Posts as a careful client does: with one key, again for as long as the service can't be reached
    * or says not now. With `twice` a second request with the same key goes along; with `waits` the
@@ -111,6 +118,23 @@ export function createClientLog (
     promised.push(...all)
     return all[0]
   }
+  const readRows = new Map<string, ReadRows>()
+  const readOn: ClientLog['readOn'] = async id => {
+    const reader = readRows.get(id) ?? { rows: [], cursor: undefined }
+    readRows.set(id, reader)
+    const { cursor: after } = reader
+    try {
+      for await (const row of client.completeRows(id, after === undefined ? {} : { after })) {
+        reader.rows.push(row)
+        reader.cursor = row.cursor
+      }
+      return true
+    } catch (error) {
+      // The rows were counted again, in another order.
+      if (error instanceof ApiError && error.code === 'cursor_moved') readRows.delete(id)
+      return false
+    }
+  }
   const nextAccepted: ClientLog['nextAccepted'] = async (afterMs, withinMs) => {
     for (const giveUpAt = Date.now() + withinMs; Date.now() < giveUpAt; await sleep(20)) {
       const found = answers.find(({ status, method, atMs }) =>
@@ -119,7 +143,7 @@ export function createClientLog (
     }
     return undefined
   }
-  return { answers, promised, lost, doubles, client, post, nextAccepted }
+  return { answers, promised, lost, doubles, client, readRows, readOn, post, nextAccepted }
 }
 
 /** Sends a job whose answer waits for its rows. */

@@ -19,6 +19,8 @@ export type LoadPlan = {
   readonly twiceShare: number
   /** Small jobs whose client waits for the rows in the answer. */
   readonly waitShare: number
+  /** Jobs whose rows are read while they run. */
+  readonly readShare: number
   /** How long a client waits with its next job. */
   readonly pauseMs: number
   /** Service of the phone numbers. */
@@ -36,6 +38,7 @@ export const USUAL: LoadPlan = {
   freshShare: 0.3,
   twiceShare: 0.2,
   waitShare: 0.4,
+  readShare: 0.4,
   pauseMs: 0,
   service: 'phone-validation',
 }
@@ -76,6 +79,7 @@ export type LoadOptions = {
 }
 
 const LONG_MS = 4_000
+const READ_EVERY_MS = 300
 const ENDED = ['completed', 'cancelled', 'failed']
 
 /** Clients that send jobs until they are stopped. */
@@ -84,6 +88,7 @@ export function startLoad (options: LoadOptions): Load {
   const stopping = new AbortController()
   const requests = createRequests(options)
   const seen: Seen = { ends: [], followed: [] }
+  const readers: Promise<void>[] = []
   const client = async () => {
     while (!stopping.signal.aborted) {
       const made = await log.post(requests.next(), {
@@ -95,6 +100,7 @@ export function startLoad (options: LoadOptions): Load {
       const following = follow(log, id, stopping.signal).then(ended => {
         if (ended) seen.ends.push({ id, acceptedAtMs, atMs: Date.now() })
       })
+      if (random() < plan.readShare) readers.push(readUntil(following, log, id))
       await Promise.race([following, sleep(LONG_MS)])
       await sleep(plan.pauseMs)
     }
@@ -103,6 +109,7 @@ export function startLoad (options: LoadOptions): Load {
   const stop = async () => {
     stopping.abort()
     await Promise.all(running)
+    await Promise.all(readers)
   }
   return { plan, ended: () => seen.ends.length, ...createWaits(seen), request: requests.of, stop }
 }
@@ -118,6 +125,16 @@ async function follow ({ client }: ClientLog, id: string, signal: AbortSignal): 
     await sleep(100)
   }
   return false
+}
+
+/** Reads the rows of a job until it has ended. */
+async function readUntil (end: Promise<void>, log: ClientLog, id: string): Promise<void> {
+  const over = new AbortController()
+  const ending = end.finally(() => over.abort())
+  while (!over.signal.aborted) {
+    await log.readOn(id)
+    await Promise.race([ending, sleep(READ_EVERY_MS)])
+  }
 }
 
 function createWaits (

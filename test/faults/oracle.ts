@@ -1,8 +1,10 @@
 import { parse } from 'csv-parse/sync'
 import Type from 'typebox'
+import { isDeepStrictEqual } from 'node:util'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { ApiError, type JobStatusResource } from '../../services/client/client.ts'
+import { ApiError, type JobStatusResource, type ResultRow } from '../../services/client/client.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { kafkaConnectionOf } from '../../services/runtime/kafka/connection.ts'
 import {
@@ -64,6 +66,24 @@ const INVARIANTS: Readonly<Record<string, Invariant>> = {
       if (results.length === 0) return []
       const { data } = await log.client.resultsPage(id)
       return JSON.stringify(data) === JSON.stringify(results) ? [] : [`${id}: other rows`]
+    }),
+  'rows that were read while a job ran are those of its file': async ({ log, allows }, jobs) =>
+    await ofEach(log.promised.filter(({ id }) => jobs.has(id) && log.readRows.has(id)),
+      async ({ id, request }) => await checkReader(log, id, {
+        rows: request.inputs.length, mayBeBlank: allows.deadLetters === true,
+      })),
+  'verdicts and reasons are those of the file': async ({ log, allows }, jobs) =>
+    await ofEach(log.promised.filter(({ id }) => jobs.has(id)), async ({ id }) => {
+      const { verdicts, reasons } = jobs.get(id)!
+      // A job that lost a duplicate does not know them.
+      if (verdicts === null && allows.deadLetters === true) return []
+      const rows = parse(await log.client.results(id), { columns: true }) as
+        Readonly<Record<string, string>>[]
+      const none = { valid: 0, invalid: 0, risky: 0, unknown: 0 }
+      const inFile = [{ ...none, ...countOf(rows, 'status') }, countOf(rows, 'reason')]
+      return isDeepStrictEqual([{ ...verdicts }, { ...reasons }], inFile)
+        ? []
+        : [`${id}: ${JSON.stringify([verdicts, reasons])}, the file ${JSON.stringify(inFile)}`]
     }),
   'counts add up': async ({ log }, jobs) => log.promised.flatMap(({ id, request }) => {
     const job = jobs.get(id)
@@ -156,6 +176,35 @@ async function ofEach<T> (
   }
   await Promise.all(Array.from({ length: 4 }, worker))
   return found
+}
+
+const countOf = (rows: readonly Readonly<Record<string, string>>[], column: string) =>
+  Object.fromEntries([...Map.groupBy(rows, row => row[column] ?? '')]
+    .map(([text, { length }]) => [text, length]))
+
+const MAX_READS = 50
+
+/** What a reader of a job has, with the rest that it reads now: each row once, as in the file. */
+async function checkReader (
+  log: ClientLog, id: string,
+  { rows, mayBeBlank }: { readonly rows: number, readonly mayBeBlank: boolean }
+): Promise<readonly string[]> {
+  for (let reads = 0; reads < MAX_READS; reads += 1) {
+    if (await log.readOn(id) && (log.readRows.get(id)?.rows.length ?? 0) >= rows) break
+    await sleep(200)
+  }
+  const read = (log.readRows.get(id)?.rows ?? [])
+    .map(({ cursor: _, provisional: _isOpen, ...row }) => row)
+    .toSorted((a, b) => Number(a['row']) - Number(b['row']))
+  const final: ResultRow[] = []
+  for await (const row of log.client.resultLines(id)) final.push(row)
+  const shown = (list: readonly ResultRow[]) =>
+    mayBeBlank ? list.map(({ row }) => row) : list
+  const wrong = final.findIndex((row, at) =>
+    !isDeepStrictEqual(shown(read.slice(at, at + 1)), shown([row])))
+  return wrong < 0 && read.length === final.length
+    ? []
+    : [`${id}: its reader has ${read.length} of ${final.length} rows, wrong from ${wrong}`]
 }
 
 async function checkWebhooks (

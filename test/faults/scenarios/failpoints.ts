@@ -18,7 +18,7 @@ const topUp = commandOn('topup')
 const QUICK: readonly Failpoint[] = [
   'settle.stored', 'ledger.appended', 'submit.claimed', 'normalize.produce', 'lookup.accepted',
   'verify.kept', 'deliver.sent', 'feed.taken', 'publish.sent', 'submit.sent', 'settle.tallied',
-  'outbox.shipped', 'verification.answering',
+  'outbox.shipped', 'verification.answering', 'lists.shipped',
 ]
 
 /** More at a time would be another fault: a machine that is too small. */
