@@ -187,14 +187,15 @@ async function previewOf (client: Client, id: string, status: RowStatus | undefi
 
 /**
  * All rows, or the clean list: those that are valid, each contact once. As the upload was: under
- * its name, and with its delimiter, which is the one that spreadsheets of its country expect.
+ * its name, and with its delimiter, which is the one that spreadsheets of its country expect. With
+ * `list=yes` only what was sent, as it was, to be verified by another service.
  */
 function sendFile (kind: 'all' | 'valid') {
   return async ({ visit, request, reply }: Exchange): Promise<FastifyReply> => {
     const job = await visit.client.job(pathIds(request.params).id)
-    const { join } = request.query as Readonly<Record<string, unknown>>
+    const { join, list } = request.query as Readonly<Record<string, unknown>>
     const chunks = await visit.client.resultsFile(job.id, {
-      safe: 'spreadsheet',
+      ...list === 'yes' ? { columns: ['input'] } : { safe: 'spreadsheet' },
       delimiter: 'original',
       ...kind === 'valid' && { status: 'valid', duplicates: 'drop' },
       ...join === 'original' && { join },
@@ -342,7 +343,7 @@ function resultSection (visit: Visit, { job, preview, status }: JobDetails): Htm
       <h2>Results</h2>
       ${preview !== undefined && downloads(visit, job)}</div>
     ${preview !== undefined
-      ? html`${verdictChoice(visit, job, status)}${previewTable(job, preview, status)}`
+      ? html`${verdictChoice(visit, job, status)}${previewTable(visit, { job, preview, status })}`
       : !isEnded(job)
         ? completeRows(job, [])
         : emptyState(job.erasedAt === null
@@ -398,19 +399,27 @@ const PREVIEW_COLUMNS = [
   'line_type', 'carrier',
 ] as const
 
+type Preview = Pick<JobDetails, 'job' | 'status'> & { readonly preview: ResultsPage }
+
 function previewTable (
-  job: JobStatusResource, { data }: ResultsPage, status: RowStatus | undefined
+  { visitor, tenant: { mode } }: Visit, { job, preview: { data }, status }: Preview
 ): Html {
+  const check = `/${mode}/upload?${new URLSearchParams({ service: CARRIER_CHECK, list: job.id })}`
+  const isStartable = may(visitor, 'jobs.change') && job.service !== CARRIER_CHECK
   return html`
     <p class="hint">The first ${count(data.length)} ${status === undefined
       ? `of ${count(job.totalRows)} rows`
       : `rows that are ${status}`}. The file has all rows and columns; cells that a spreadsheet
       would run as a formula start with an apostrophe.</p>
     ${data.some(isByPlan) && html`<p class="hint">By numbering plan: the range of the number is
-      assigned or not, which does not say that a number is in service. A carrier check does: verify
-      the file with a service such as carrier-lookup, where it is set up.</p>`}
+      assigned or not, which does not say that a number is in service. ${
+        isStartable && html`<a href="${check}">Verify the list with a carrier
+          check</a>, which shows its price first.`}</p>`}
     ${data.length > 0 && rowTable(data, { isSortable: true })}`
 }
+
+/** A service that asks carriers about each number. */
+const CARRIER_CHECK = 'carrier-lookup'
 
 function rowTable (rows: readonly ResultRow[], options: { readonly isSortable?: boolean } = {}) {
   // Omits columns that are blank in every row, or as the input.

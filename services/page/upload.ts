@@ -7,7 +7,7 @@ import { limitationsText } from '../../schemas/api/services.ts'
 import type { RowStatus } from '../../schemas/api/verdicts.ts'
 import { UnreadableFile } from '../../schemas/files/csv-format.ts'
 import { sheetAsCsv, type SheetFacts } from '../../schemas/files/workbook.ts'
-import type { Client, FileOptions } from '../client/client.ts'
+import type { Client, FileOptions, JobStatusResource } from '../client/client.ts'
 import { BodyGuard, type MinimumThroughput } from '../runtime/platform/body-guard.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
@@ -42,8 +42,10 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       method: 'GET',
       url: '/:mode/upload',
       config: { access: 'jobs.change', navigation: 'Verify a file' },
-      handler: forCustomer(deps, async ({ visit, reply }) =>
-        sendHtml(reply, uploadView(visit, await visit.client.services()))),
+      handler: forCustomer(deps, async ({ visit, request, reply }) => {
+        const services = await visit.client.services()
+        return sendHtml(reply, uploadView(visit, services, await readStart(visit, request)))
+      }),
     },
     takeFile('quote', async ({ visit, request, reply }) => {
       const { file, options } = uploadOf(request)
@@ -182,10 +184,36 @@ function readUpload ({ body, query }: FastifyRequest): Upload {
 
 type Service = Awaited<ReturnType<Client['services']>>[number]
 
+/** With what the form starts: a service, and the list of a job. */
+type Start = { readonly service: string, readonly list: JobStatusResource | undefined }
+
+/** As the query says it: `service`, and the id of a job as `list`. */
+async function readStart (
+  { client }: Visit, { query }: Pick<FastifyRequest, 'query'>
+): Promise<Start> {
+  const { service, list } = query as UploadQuery
+  return {
+    service: typeof service === 'string' ? service : '',
+    list: typeof list === 'string' && JOB_ID.test(list) ? await client.job(list) : undefined,
+  }
+}
+
+const JOB_ID = /^job_[0-9a-z]{1,64}$/
+
+/** Where the browser reads the list, and what it is called. */
+function listData (mode: string, { id, hasOriginalColumns, metadata }: JobStatusResource): Html {
+  const join = hasOriginalColumns ? '&join=original' : ''
+  const name = metadata['file']?.replace(/\.xlsx$/i, '.csv') ?? `${id}.csv`
+  return html` data-list="/${mode}/jobs/${id}/results.csv?list=yes${join}" data-name="${name}"`
+}
+
 /** The form that verifies a file: file, column and service, then quote and confirmation. */
-function uploadView (visit: Visit, services: readonly Service[]): Html {
+function uploadView (
+  visit: Visit, services: readonly Service[], { service, list }: Start
+): Html {
   const { mode } = visit.tenant
   const usable = services.filter(({ configured }) => configured)
+  const isMissing = service !== '' && !usable.some(({ slug }) => slug === service)
   return customerPage(visit, {
     title: 'Verify a file',
     scripts: ['upload.js'],
@@ -196,14 +224,16 @@ function uploadView (visit: Visit, services: readonly Service[]): Html {
         : html`
           <p class="hint">The file is kept encrypted with its job, so that the results can be
             downloaded beside your own columns. You see the price before anything is charged.</p>
-          <form id="upload" class="card" data-mode="${mode}"
+          ${isMissing && html`<p class="notice warn">The service ${service} is not set up here. Ask
+            the operator of this installation, or choose another one.</p>`}
+          <form id="upload" class="card" data-mode="${mode}"${list && listData(mode, list)}
             data-token="${visit.visitor.session.token}">
             <label>File <input type="file" name="file" accept=".csv,.tsv,.txt,.xlsx,text/csv"
               aria-describedby="file-hint" required></label>
             <p class="hint" id="file-hint">CSV or an Excel workbook (.xlsx). One contact per line,
               separated by comma, semicolon, tab or bar, up to 200 MiB; of a workbook one sheet,
               up to 34 MiB. More than 100,000 lines become several jobs.</p>
-            <div id="chosen" hidden>${choices(usable)}</div>
+            <div id="chosen" hidden>${choices(usable, service)}</div>
             <p id="error" class="notice bad" role="alert" hidden></p>
             <button id="ask" class="button" type="submit" disabled>Show the price</button>
           </form>
@@ -230,7 +260,7 @@ const DEADLINES = [
   ['86400', '1 day'], ['172800', '2 days'],
 ] as const
 
-function choices (services: readonly Service[]): Html {
+function choices (services: readonly Service[], chosen: string): Html {
   return html`
     <label class="check"><input type="checkbox" name="header" checked> The first line names the
       columns</label>
@@ -238,8 +268,8 @@ function choices (services: readonly Service[]): Html {
       <label id="sheets" hidden>Sheet <select name="sheet"></select></label>
       <label>Column <select name="column"></select></label>
       <label>Service <select name="service">${services.map(({ slug, inputKind, priceMicros }) =>
-        html`<option value="${slug}" data-kind="${inputKind}">${slug} (${money(priceMicros)} per
-          row)</option>`)}</select></label>
+        html`<option value="${slug}" data-kind="${inputKind}"${
+          slug === chosen && html` selected`}>${slug} (${money(priceMicros)} per row)</option>`)}</select></label>
       <div><label>Country ${select('country', '', COUNTRIES)}</label>
         <p class="hint">Of the numbers that have no country code.</p></div>
     </div>

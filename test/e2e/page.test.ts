@@ -226,6 +226,18 @@ describe('a file', () => {
     expect(await page.getByRole('progressbar').count()).toBe(0)
   })
 
+  it('of a job is there again for another service', async () => {
+    await page.goto(`/live/upload?service=whatsapp&list=${made.jobId}`)
+    await page.getByRole('cell', { name: 'Person 1', exact: true }).waitFor()
+    expect(await page.getByRole('combobox', { name: 'Service' }).inputValue())
+      .toBe('whatsapp')
+    expect(await violationsOf(page)).toEqual([])
+    await page.getByRole('button', { name: 'Show the price' }).click()
+    await page.locator('#quote').getByText('Checked live').waitFor()
+    const rows = page.getByRole('row', { name: /^All 60\d/ })
+    expect(await rows.count()).toBe(1)
+  })
+
   it('of more than 100,000 lines becomes several jobs, cut between its records', async () => {
     await page.goto('/test/upload')
     const lines = Array.from({ length: 100_001 }, (_, at) =>

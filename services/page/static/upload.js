@@ -40,6 +40,19 @@ for (const input of form?.querySelectorAll('.options input') ?? []) {
   input.addEventListener('change', clear)
 }
 
+if (form?.dataset.list !== undefined) takeList(form.dataset)
+
+/** Takes the list of an earlier job, as if its file was chosen. */
+async function takeList ({ list, name }) {
+  announce(`Reading ${name}.`)
+  const answer = await fetch(list)
+  if (!answer.ok) return fail('That list is not here any more. Choose its file.')
+  const files = new DataTransfer()
+  files.items.add(new File([await answer.blob()], name, { type: 'text/csv' }))
+  fields.file.files = files.files
+  await readFile('')
+}
+
 async function readFile (sheet) {
   const [given] = fields.file.files
   clear()

@@ -197,6 +197,35 @@ describe('the page of a job', () => {
       ])
   })
 
+  it('leads to a carrier check of the list if numbers were checked by their plan', async () => {
+    const byPlan = { ...row, checks: { syntax: 'passed', numbering_plan: 'passed' } }
+    const bodyOf = async (checked: object, service = 'phone-validation') => {
+      const { get } = await browse({
+        ...done({ service }), resultsPage: { data: [checked] },
+      })
+      return (await get(path)).body
+    }
+    const link = 'href="/live/upload?service=carrier-lookup&amp;list=job_1"'
+    expect(await bodyOf(byPlan)).toContain(link)
+    for (const body of [
+      await bodyOf({ ...byPlan, checks: { ...byPlan.checks, vendor: 'passed' } }),
+      await bodyOf(byPlan, 'carrier-lookup'),
+    ]) expect(body).not.toContain('list=job_1')
+  })
+
+  it('sends the list as it was, with the columns of its file', async () => {
+    const calls: unknown[] = []
+    const { get } = await browse({
+      ...done(), resultsFile: async (...call: unknown[]) => { calls.push(call); return [] },
+    })
+    await get(`${path}/results.csv?list=yes&join=original`)
+    await get(`${path}/results.csv`)
+    expect(calls).toEqual([
+      ['job_1', { columns: ['input'], delimiter: 'original', join: 'original' }],
+      ['job_1', { safe: 'spreadsheet', delimiter: 'original' }],
+    ])
+  })
+
   it('shows codes as words, and no column that only repeats the input', async () => {
     const data = ['+4930901820', '030 901820'].map((input, at) => ({
       row: at + 1, input, e164: '+4930901820', email: input, reason: 'assigned_range',

@@ -18,7 +18,9 @@ async function browse (client: object) {
       cookie, origin: 'http://h', 'x-form-token': session.token, 'content-type': 'text/csv',
     },
   })
-  return { read, send }
+  const form = async (query: string) =>
+    (await ask(`/live/upload${query}`, { headers: { cookie } })).body
+  return { read, send, form }
 }
 
 describe('an uploaded file', () => {
@@ -55,6 +57,34 @@ describe('an uploaded file', () => {
     ]) expect((await send(query)).statusCode).toBe(400)
     const { statusCode, json } = await send(`${path}&service=s`)
     expect([statusCode, json().error.message]).toEqual([402, 'Top up the balance.'])
+  })
+})
+
+describe('the form of a file', () => {
+  const services = async () => ['phone-validation', 'carrier-lookup'].map(slug =>
+    ({ slug, configured: slug !== 'carrier-lookup', inputKind: 'phone', priceMicros: 1, options: [] }))
+  const job = (more: object = {}) => async () =>
+    ({ id: 'job_1', hasOriginalColumns: false, metadata: {}, ...more })
+
+  it('starts with a service and the list of a job', async () => {
+    const { form } = await browse({
+      services, job: job({ hasOriginalColumns: true, metadata: { file: 'a "b".xlsx' } }),
+    })
+    const body = await form('?service=phone-validation&list=job_1')
+    expect(body).toContain(' selected>phone-validation')
+    expect(body).toContain('data-list="/live/jobs/job_1/results.csv?list=yes&amp;join=original" ' +
+      'data-name="a &quot;b&quot;.csv"')
+    expect(body).not.toContain('is not set up here')
+  })
+
+  it('says that a service is not set up, and ignores what is no id', async () => {
+    const { form } = await browse({ services, job: job() })
+    expect(await form('?service=carrier-lookup'))
+      .toContain('The service carrier-lookup is not set up here.')
+    for (const query of ['', '?list=job_1/x', '?list=job_1&list=job_2', '?list=keys']) {
+      expect(await form(query)).not.toContain('data-list')
+    }
+    expect(await form('?list=job_1')).toContain('data-name="job_1.csv"')
   })
 })
 
