@@ -373,8 +373,12 @@ describe.concurrent('webhook endpoints', () => {
     expect(dataOf('balance.low')).toEqual({
       thresholdMicros: 40_000, availableMicros: 38_000, currency: 'USD', jobId: open.id,
     })
-    expect(dataOf('job.accepted')).toMatchObject({ status: 'queued', pendingRecords: 2 })
-    expect(dataOf('job.progress')).toMatchObject({ progressPercent: 50 })
+    const none = { valid: 0, invalid: 0, risky: 0, unknown: 0 }
+    expect(dataOf('job.accepted'))
+      .toMatchObject({ status: 'queued', pendingRecords: 2, verdicts: none })
+    expect(dataOf('job.progress')).toMatchObject({
+      progressPercent: 50, verdicts: { ...none, invalid: 1 },
+    })
     expect(dataOf('job.completed', ended.id)).toEqual(await customer.job(ended.id))
     const [end, ...more] = eventsOf(await receiver.until(1, ends.path), ends.secret)
     expect([end, more]).toEqual([events.find(({ type }) => type === 'job.completed'), []])
