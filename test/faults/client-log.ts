@@ -26,7 +26,7 @@ export type Promised = {
 }
 
 /** The rows that a client has of a job that it reads while it runs, and where it stands. */
-export type ReadRows = { readonly rows: ResultRow[], cursor: string | undefined }
+type ReadRows = { readonly rows: ResultRow[], cursor: string | undefined }
 
 export type ClientLog = {
   readonly answers: readonly Answer[]

@@ -40,13 +40,15 @@ for (const input of form?.querySelectorAll('.options input') ?? []) {
   input.addEventListener('change', clear)
 }
 
-if (form?.dataset.list !== undefined) takeList(form.dataset)
+const NO_LIST = 'The list of that job cannot be read. Choose its file.'
+
+if (form?.dataset.list !== undefined) takeList(form.dataset).catch(() => fail(NO_LIST))
 
 /** Takes the list of an earlier job, as if its file was chosen. */
 async function takeList ({ list, name }) {
   announce(`Reading ${name}.`)
   const answer = await fetch(list)
-  if (!answer.ok) return fail('That list is not here any more. Choose its file.')
+  if (!answer.ok) return fail(NO_LIST)
   const files = new DataTransfer()
   files.items.add(new File([await answer.blob()], name, { type: 'text/csv' }))
   fields.file.files = files.files
