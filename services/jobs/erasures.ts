@@ -343,7 +343,7 @@ async function valuesInTopic (
 
 /**
  * Makes Redis rewrite its append-only file and waits until it is done. `none` when Redis keeps no
- * such file.
+ * such file, or its operator alone handles it.
  * @throws Error when the rewrite failed.
  */
 async function rewriteAof (redis: Redis): Promise<'rewritten' | 'none'> {
@@ -356,7 +356,10 @@ async function rewriteAof (redis: Redis): Promise<'rewritten' | 'none'> {
     } catch (error) {
       // A rewrite in progress may have started before the keys were deleted, so another one follows
       // it.
-      if (!(error instanceof Error) || !error.message.includes('already in progress')) throw error
+      if (!(error instanceof Error)) throw error
+      // A managed Redis has files of its own, which no client rewrites.
+      if (/^ERR unknown command/i.test(error.message)) return 'none'
+      if (!error.message.includes('already in progress')) throw error
     }
   }
   await waitForRewrite(redis)

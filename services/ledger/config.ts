@@ -9,6 +9,12 @@ export const ledgerConfig = defineConfig({
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
     ...rootKeys.results, 'REDIS_CACHE_URL', 'CACHE_SECRETS',
   ]),
+  STATE_DURABILITY: Type.Enum(['aof', 'replicas', 'managed'], {
+    default: 'aof',
+    description: 'What keeps acknowledged writes of the state Redis: its append-only file; ' +
+      'replicas, as on ElastiCache, with the journal for what they lack; or a managed service ' +
+      'with a durable log, as MemoryDB. An alert says if the first two are missing.',
+  }),
   LEDGER_BATCH_MESSAGES: Type.Integer({
     default: 500,
     minimum: 1,

@@ -114,7 +114,7 @@ function watchSystem (config: LedgerConfig, connected: Connected): void {
     createAdminClient(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.lag`)
   connected.onStop(adminClient.close)
   watchLag({ ...connected, adminClient })
-  watchStores({ ...connected, adminClient })
+  watchStores({ ...connected, adminClient, durability: config.STATE_DURABILITY })
   const lags = () => adminClient.use(admin => lagsOf(admin, LEDGERS))
   watchGaps({ ...connected, redis, lags })
   watchAccessLog({ ...connected, outbox: accessOutbox, head: accessHead, copy: accessCopy })

@@ -14,7 +14,7 @@ import { openJobIn } from '../jobs/redis-keys.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { ACCOUNTS_OUTBOX_KEY } from '../accounts/records.ts'
-import { watchRedis } from '../runtime/platform/redis-meters.ts'
+import { type Durability, watchRedis } from '../runtime/platform/redis-meters.ts'
 import type { createAccessHead, createAccessOutbox } from '../accounts/access-log/access-log.ts'
 import type { AccessCopy } from '../accounts/access-log/copy.ts'
 
@@ -303,13 +303,16 @@ async function missingOf (
 
 type Stores = Watching & {
   readonly state: RedisClient
+  readonly durability?: Durability
   readonly adminClient: Pick<AdminClient, 'use'>
   readonly clickhouse: Pick<ClickHouseClient, 'query'>
 }
 
 /** Reports metrics of Redis, Kafka and ClickHouse, read when metrics are scraped. */
-export function watchStores ({ state, adminClient, clickhouse, ...watching }: Stores): void {
-  watchRedis({ ...watching, store: 'state', redis: state })
+export function watchStores (
+  { state, durability = 'aof', adminClient, clickhouse, ...watching }: Stores
+): void {
+  watchRedis({ ...watching, store: 'state', durability, redis: state })
   watchReplication({ ...watching, adminClient })
   watchClickhouse({ ...watching, clickhouse })
 }

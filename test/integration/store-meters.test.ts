@@ -1,4 +1,6 @@
 import { afterAll, expect, it, vi } from 'vitest'
+import { Redis } from 'ioredis'
+import { freePort } from '../../deploy/local/ports.ts'
 import { createAdminClient } from '../../services/runtime/kafka/client.ts'
 import { watchStores } from '../../services/ledger/meters.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
@@ -6,6 +8,7 @@ import { watchRedis } from '../../services/runtime/platform/redis-meters.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
+import { startRedisServer } from '../support/redis/server.ts'
 import { startRedisCluster } from '../support/redis/cluster.ts'
 
 const { clickhouse, state, brokers, env } = connectAll()
@@ -48,6 +51,33 @@ it('metrics show memory and persistence of both Redis', async () => {
   }
   expect(found.get('redis_aof_bytes{store="state",server=""}')).toBeGreaterThan(0)
   expect(found.get('redis_aof_bytes{store="cache",server=""}')).toBe(0)
+})
+
+it.each([
+  ['aof', 1, 1], ['replicas', 1, 0], ['managed', 0, 0],
+] as const)('state kept by %s is not persisted: %i, with a replica %i', async (
+  durability, alone, replicated
+) => {
+  const [master, replica] = [await startRedisServer(), await startRedisServer()]
+  try {
+    const redis = new Redis(master.socket)
+    const failed = async () => {
+      const metrics = createMetrics()
+      watchRedis({ store: 'state', durability, redis, metrics, log })
+      return (await valuesOf(metrics)).get('redis_persistence_failed{store="state",server=""}')
+    }
+    expect(await failed()).toBe(alone)
+    const port = await freePort()
+    await redis.config('SET', 'port', port)
+    const follower = new Redis(replica.socket)
+    await follower.replicaof('127.0.0.1', port)
+    await eventually(async () => expect(await redis.info()).toContain('connected_slaves:1'))
+    expect(await failed()).toBe(replicated)
+    follower.disconnect()
+    redis.disconnect()
+  } finally {
+    await Promise.all([master.stop(), replica.stop()])
+  }
 })
 
 it('metrics show each master of a cluster', async () => {

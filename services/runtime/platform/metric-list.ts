@@ -759,7 +759,7 @@ export const METRICS = [
     type: 'gauge',
     labels: ['store', 'server'],
     help: '1 if the last write or rewrite of the AOF or the last RDB save failed, or the state ' +
-      'Redis has no AOF.',
+      'Redis lacks what STATE_DURABILITY promises: an AOF, or a replica.',
     by: ['lookup', 'ledger'],
     panel: {
       board: 'stores',

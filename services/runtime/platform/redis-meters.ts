@@ -4,8 +4,16 @@ import { type Metrics, createCachedReading } from './metrics.ts'
 import { addressOf } from './cells.ts'
 import type { RedisClient } from './redis.ts'
 
+/**
+ * What keeps the state Redis from losing acknowledged writes: its append-only file, replicas, or a
+ * managed service with a log of its own, which no client can see.
+ */
+export type Durability = 'aof' | 'replicas' | 'managed'
+
 type RedisMeters = {
   readonly store: 'state' | 'cache'
+  /** Of the state; `aof` by default. */
+  readonly durability?: Durability
   readonly redis: RedisClient
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn'>
@@ -19,14 +27,19 @@ type Server = {
   /** 0 without an append-only file. */
   readonly aofBytes: number
   readonly hasAof: boolean
+  readonly hasReplica: boolean
   readonly hasFailed: boolean
 }
 
 /**
  * Reports memory and persistence of a Redis server, or of each master of a cluster, from INFO
- * whenever metrics are read. State without an append-only file counts as not persisted.
+ * whenever metrics are read. State without what its durability promises counts as not persisted.
  */
-export function watchRedis ({ store, redis, metrics, log }: RedisMeters): void {
+export function watchRedis (
+  { store, durability = 'aof', redis, metrics, log }: RedisMeters
+): void {
+  const isKept = ({ hasAof, hasReplica }: Server) =>
+    durability === 'managed' || (durability === 'replicas' ? hasReplica : hasAof)
   const read = createCachedReading(() => readServers(redis), {
     name: `INFO of the ${store} Redis`, log,
   })
@@ -38,8 +51,8 @@ export function watchRedis ({ store, redis, metrics, log }: RedisMeters): void {
   watch('redis_memory_bytes', ({ usedBytes }) => usedBytes)
   watch('redis_memory_limit_bytes', ({ limitBytes }) => limitBytes)
   watch('redis_aof_bytes', ({ aofBytes }) => aofBytes)
-  watch('redis_persistence_failed', ({ hasAof, hasFailed }) =>
-    Number(hasFailed || (store === 'state' && !hasAof)))
+  watch('redis_persistence_failed', server =>
+    Number(server.hasFailed || (store === 'state' && !isKept(server))))
 }
 
 const readServers = (redis: RedisClient): Promise<readonly Server[]> =>
@@ -64,6 +77,7 @@ function serverOf (address: string, info: string): Server {
     limitBytes: refusesWrites ? maxBytes : numberOf('total_system_memory'),
     aofBytes: numberOf('aof_current_size'),
     hasAof: fields.get('aof_enabled') === '1',
+    hasReplica: numberOf('connected_slaves') > 0,
     hasFailed: LAST_STATUSES.some(name => fields.get(name) === 'err'),
   }
 }
