@@ -6,13 +6,12 @@ import { SUPPORT, type Support } from '../services/cache/evidence.ts'
 import { describeConfig } from '../services/runtime/platform/config.ts'
 import { SANDBOX_REFUSALS } from '../services/ingest/request.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../services/verify/providers/sandbox.ts'
-import { rulesOf } from '../services/runtime/kafka/access-rules.ts'
-import type { AccessRule } from '../services/runtime/kafka/admin.ts'
+import { rulesOf, type AccessRule } from '../services/runtime/kafka/admin.ts'
 import {
   KEY_CLASSES, PROCESS_KEYS, STAGES, topology, type StageName,
 } from '../services/topology.ts'
 import { pageDefinitions } from '../services/page/app.ts'
-import { renderPicture } from '../services/page/pipeline/drawing.ts'
+import { renderPicture } from '../services/page/pipeline/page.ts'
 import { roleTable } from '../services/page/roles.ts'
 import { writeGenerated } from './generated.ts'
 

@@ -1,9 +1,8 @@
-import { stageRules } from '../../services/runtime/kafka/access-rules.ts'
 import {
-  compareAccessRules, createAccessRules, deleteOtherAccessRules, NO_AUTHORIZER,
+  stageRules, compareAccessRules, createAccessRules, deleteOtherAccessRules, NO_AUTHORIZER,
 } from '../../services/runtime/kafka/admin.ts'
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
-import { kafkaTypeOf } from '../../services/runtime/kafka/errors.ts'
+import { kafkaTypeOf } from '../../services/runtime/kafka/connection.ts'
 import { isDenial } from '../../services/runtime/platform/errors.ts'
 
 /**

@@ -1,9 +1,8 @@
-import { stageRules } from '../../services/runtime/kafka/access-rules.ts'
 import {
-  compareAccessRules, NO_AUTHORIZER, topicSettingsOf, withAdmin,
+  stageRules, compareAccessRules, NO_AUTHORIZER, topicSettingsOf, withAdmin,
 } from '../../services/runtime/kafka/admin.ts'
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
-import { kafkaTypeOf } from '../../services/runtime/kafka/errors.ts'
+import { kafkaTypeOf } from '../../services/runtime/kafka/connection.ts'
 import {
   connectRegistry, ownSchemas, registryFailureOf,
 } from '../../services/runtime/kafka/registry.ts'

@@ -5,7 +5,7 @@ import {
   ENTRY_KINDS, LIST_ACTIONS, type ListAction, MAX_ENTRY_CHARACTERS, MAX_LIST_ENTRIES,
 } from '../../schemas/api/contact-lists.ts'
 import type { ContactListChange } from '../../schemas/types.ts'
-import { createShortMac, type ShortMac } from '../runtime/crypto/short-mac.ts'
+import { createShortMac, type ShortMac } from '../runtime/crypto/mac.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'

@@ -4,8 +4,7 @@ import {
   createKeyRing, MissingKeyError, MissingOrganizationKeyError, splitKeyId, withKeyId, type KeyRing,
 } from '../runtime/crypto/key-ring.ts'
 import type { RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
-import type { Binding } from '../runtime/crypto/seal.ts'
-import { boxPublicKey, openBox, sealBox } from '../runtime/crypto/sealed-box.ts'
+import { type Binding, boxPublicKey, openBox, sealBox } from '../runtime/crypto/seal.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { sleep } from '../runtime/platform/retry.ts'

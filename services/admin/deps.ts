@@ -18,8 +18,7 @@ import {
   type AccessRule, createAccessRules, createTopics, topicConfig, withAdmin,
 } from '../runtime/kafka/admin.ts'
 import { createKafka, type KafkaAdmin } from '../runtime/kafka/client.ts'
-import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'
-import { accessErrorOf } from '../runtime/kafka/errors.ts'
+import { kafkaConnectionOf, accessErrorOf } from '../runtime/kafka/connection.ts'
 import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
 import { createMessageMac } from '../runtime/kafka/message-mac.ts'
 import { createCodec, registrySource } from '../runtime/kafka/registry.ts'

@@ -4,7 +4,7 @@ import { isTenant, partsOf, tenantOf } from '../accounts/tenant.ts'
 import { count, counted, createProgressLine, duration } from '../client/terminal.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createTenants } from '../money/tenants.ts'
-import { lagsOf } from '../runtime/kafka/lag.ts'
+import { lagsOf } from '../runtime/kafka/admin.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
 import {

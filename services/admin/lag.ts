@@ -2,7 +2,9 @@ import { readFile } from 'node:fs/promises'
 import { Option } from 'commander'
 import { readPartners } from '../accounts/partners.ts'
 import { count, counted, duration } from '../client/terminal.ts'
-import { type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS } from '../runtime/kafka/lag.ts'
+import {
+  type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS,
+} from '../runtime/kafka/admin.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { fetchSamples, resolveAllAddresses } from '../runtime/platform/metrics-reader.ts'
 import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'

@@ -1,6 +1,6 @@
 import { hkdfSync, hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { createShortMac, type ShortMac } from '../runtime/crypto/short-mac.ts'
+import { createShortMac, type ShortMac } from '../runtime/crypto/mac.ts'
 import type { ServiceSlug } from '../topology.ts'
 
 /** A token is the first 16 bytes of an HMAC; a list is one Buffer of 16 bytes per row. */

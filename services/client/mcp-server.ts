@@ -12,9 +12,9 @@ import {
 } from './client.ts'
 import type { Account } from './connection.ts'
 import { openInput, OutputFolder, resolveBelow } from './files.ts'
-import type { Reservation, Spending } from './mcp-spending.ts'
 import {
-  parseWaitMs, type ToolInput, type ToolKey, type ToolOutput, TOOLS,
+  type Reservation, type Spending, parseWaitMs, type ToolInput, type ToolKey, type ToolOutput,
+  TOOLS,
 } from './mcp-tools.ts'
 import {
   detectService, planJobs, previewHead, readContacts, readFacts, readHead, type RowRange,

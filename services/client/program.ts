@@ -12,7 +12,7 @@ import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from '../../schemas/ap
 import { type Client, createClient, type JobStatusResource, type RowSelection } from './client.ts'
 import { type CliContext, type CommonFlags, openConnection } from './connection.ts'
 import { OutputFolder } from './files.ts'
-import { createSpending, parseDollars } from './mcp-spending.ts'
+import { createSpending, parseDollars } from './mcp-tools.ts'
 import { detectService } from './plan.ts'
 import type { SubmitSettings } from './run.ts'
 import { interruptRun, submitFile } from './submit.ts'

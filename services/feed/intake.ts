@@ -1,6 +1,8 @@
 import type { FeedContact } from '../../schemas/types.ts'
 import type { PartnerKeys } from '../accounts/partners.ts'
-import { BEGINNING, type CursorPositions } from '../jobs/cursors.ts'
+import {
+  BEGINNING, type CursorPositions, ReplayGuard, type Marks, type ReplayGuardDeps,
+} from './replay-guard.ts'
 import {
   diedAgain, type DeadLetters, type ReplayOutcome,
 } from '../runtime/engine/dead-letters.ts'
@@ -21,7 +23,6 @@ import {
   type Rejections, type Terms,
 } from './contact.ts'
 import { Cursor, type CursorDeps, type PassedBy } from './cursor.ts'
-import { ReplayGuard, type Marks, type ReplayGuardDeps } from './replay-guard.ts'
 
 export type IntakeDeps = Pick<ContactReadOptions, 'partner' | 'isConfigured'> & {
   /** The partner's keys that have not expired now. */

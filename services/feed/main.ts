@@ -1,5 +1,5 @@
 import { createPartners } from '../accounts/partners.ts'
-import { createCursors } from '../jobs/cursors.ts'
+import { createCursors, createMarkStore } from './replay-guard.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
 import { createDeadLetters } from '../runtime/engine/dead-letters.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
@@ -11,7 +11,6 @@ import { feedConfig, type FeedConfig } from './config.ts'
 import { connectRejections } from './contact.ts'
 import { createCapacity, type Capacity } from '../runtime/platform/limits.ts'
 import { createPartnerFeed, startPartnerFeeds, type PartnerFeedsDeps } from './partner-feeds.ts'
-import { createMarkStore } from './replay-guard.ts'
 import { connectFeedSubmitter, type SubmitDeps } from './cursor.ts'
 
 export type Connected =

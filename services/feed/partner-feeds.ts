@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Partner, PartnerKeys, Partners } from '../accounts/partners.ts'
-import type { Cursors } from '../jobs/cursors.ts'
+import type { Cursors, MarkStore } from './replay-guard.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import type { Wallet } from '../money/wallet.ts'
 import type { Bus, ConsumeOptions, Consumption, FetchedBatch } from '../runtime/kafka/bus.ts'
@@ -12,7 +12,6 @@ import { submitContacts, type Backpressure, type BatchLimits, type SubmitDeps } 
 import {
   createIntake, createPartition, type IntakeDeps, type Partition, type PartitionDeps,
 } from './intake.ts'
-import type { MarkStore } from './replay-guard.ts'
 
 export type PartnerFeedsDeps = {
   readonly partners: Pick<Partners, 'list' | 'version'>

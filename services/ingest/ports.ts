@@ -12,7 +12,7 @@ import type { Results } from '../jobs/results/results.ts'
 import type { CsvOptions } from '../jobs/results/result-csv.ts'
 import type { Usage, UsageOptions } from '../jobs/results/usage.ts'
 import type { Submission } from '../jobs/send.ts'
-import type { SampleRows } from '../jobs/sample-rows.ts'
+import type { SampleRows, Limiter, EventStreams } from './limits/limiter.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Quoted, Submitted } from '../jobs/submit.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
@@ -21,8 +21,6 @@ import type { Deliveries } from '../webhooks/deliveries.ts'
 import type { DeliveryHistory } from '../webhooks/delivery-history.ts'
 import type { ContactLists } from '../accounts/contact-lists.ts'
 import type { WebhookEndpoints } from '../webhooks/endpoints.ts'
-import type { Limiter } from './limits/limiter.ts'
-import type { EventStreams } from './event-streams.ts'
 
 /** An ended job with the manifest of its results. */
 export type FoundResults = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }

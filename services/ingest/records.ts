@@ -9,7 +9,7 @@ import {
   failSpan, isTracing, spanLinksOf, SpanKind, startSpan, withSpan, withTrace, type Span,
 } from '../runtime/platform/tracing.ts'
 import { ApiException } from './errors.ts'
-import { EVENT_STREAM } from './event-streams.ts'
+import { EVENT_STREAM } from './limits/limiter.ts'
 
 /** Fields of bodies that an entry repeats; an address of a webhook may be secret. */
 const FIELDS = ['events', 'enabled']

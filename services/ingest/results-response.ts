@@ -15,13 +15,12 @@ import {
 } from './negotiation.ts'
 import { sendError } from './response.ts'
 import { CELL_TYPES, ID_COLUMN } from '../../schemas/api/columns.ts'
-import { resultDisposition } from '../jobs/results/file-name.ts'
+import { resultDisposition, createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts'
 import { columnsOf, jsonFieldsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
 import { jobBody } from '../jobs/job-view.ts'
-import { createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts'
-import { parquetPieces } from '../jobs/results/result-parquet.ts'
-import { createTable, NUMBER_COLUMNS } from '../jobs/results/result-table.ts'
-import { workbookStream } from '../jobs/results/result-workbook.ts'
+import {
+  parquetPieces, createTable, NUMBER_COLUMNS, workbookStream,
+} from '../jobs/results/result-files.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import {
   checkCursor, countedBlocks, cursorAfter, decodeResultCursor, encodeResultCursor,

@@ -5,20 +5,18 @@ import type { OpenApiDocument } from './openapi/document.ts'
 import type { IngestDeps } from './ports.ts'
 import type { Settings } from './config.ts'
 import {
-  getBalanceRoute, getServicesRoute, listTransactionsRoute,
+  getBalanceRoute, getServicesRoute, listTransactionsRoute, getUsageRoute,
 } from './routes/account.ts'
 import {
   changeListsFromFileRoute, changeListsRoute, getListsRoute, lookUpRoute,
 } from './routes/contact-lists.ts'
-import { cancelJobRoute, eraseJobRoute, getJobRoute, listJobsRoute } from './routes/jobs.ts'
+import {
+  cancelJobRoute, eraseJobRoute, getJobRoute, listJobsRoute, getResultsRoute,
+} from './routes/jobs.ts'
 import { jobEventsRoute } from './routes/job-events.ts'
 import { createFilePreviewRoute } from './routes/create-file-preview.ts'
-import { createJobRoute } from './routes/create-job.ts'
-import { createVerificationRoute } from './routes/create-verification.ts'
-import { createQuoteRoute } from './routes/create-quote.ts'
+import { createJobRoute, createVerificationRoute, createQuoteRoute } from './routes/create-job.ts'
 import { type ApiDocuments, createApiDocuments, docsRoutes, rootRoute } from './routes/docs.ts'
-import { getResultsRoute } from './routes/get-results.ts'
-import { getUsageRoute } from './routes/usage.ts'
 import {
   listDeliveriesRoute, listEndpointDeliveriesRoute, resendDeliveryRoute,
 } from './routes/deliveries.ts'

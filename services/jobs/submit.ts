@@ -1,8 +1,7 @@
 import type { Clock } from '../runtime/platform/clock.ts'
 import { FatalError, InfrastructureError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import type { Liveness } from '../runtime/platform/liveness.ts'
-import { withTimeout } from '../runtime/platform/retry.ts'
+import { withTimeout, retryForever } from '../runtime/platform/retry.ts'
 import type { NewJobKey, NewJobKeys } from './job-keys.ts'
 import {
   newJobId, type Job, type Preflight, type QuoteSample, type Refusal, type IdempotencyClaim,
@@ -11,6 +10,8 @@ import {
 import { isSafe, notJournaled, type DecidedOutcome, type OutcomeWaiter } from './job-waiter.ts'
 import { send, type ClaimedJob, type SendOptions, type Submission } from './send.ts'
 import type { JobStore } from './store.ts'
+import { randomUUID } from 'node:crypto'
+import type { Redis } from 'ioredis'
 
 /**
  * `replayed`: the job belongs to an earlier request with the same key. `reused`: the key belongs to
@@ -184,4 +185,35 @@ async function sendAndWait (
 function forgotten (job: string, cause: unknown): InfrastructureError {
   return new InfrastructureError(`Redis has no record of job ${job} after its claim; retry with ` +
     'the same Idempotency-Key', { cause })
+}
+
+/** The heartbeat of this process, and a check of the heartbeats of others. */
+export type Liveness = {
+  /** The id of this process; a restarted process has another one. */
+  readonly own: string
+  /** Whether the heartbeat of a process has expired: it may have crashed. */
+  readonly isGone: (name: string) => Promise<boolean>
+  readonly stop: () => void
+}
+
+const EXPIRES_AFTER_MS = 5_000
+const HEARTBEAT_MS = 1_500
+
+const keyOf = (name: string) => `alive:${name}`
+
+/**
+ * Starts a heartbeat: a key in Redis that expires. Resolves after the first one. A process without
+ * a connection to Redis counts as gone too, so recovery of its work must be safe while it runs.
+ */
+export async function startLiveness (
+  redis: Pick<Redis, 'set' | 'exists'>, own: string = randomUUID()
+): Promise<Liveness> {
+  const beat = async () => { await redis.set(keyOf(own), '1', 'PX', EXPIRES_AFTER_MS) }
+  await retryForever(beat, { when: isInfrastructure })
+  const timer = setInterval(() => { beat().catch(() => {}) }, HEARTBEAT_MS).unref()
+  return {
+    own,
+    isGone: async name => await redis.exists(keyOf(name)) === 0,
+    stop: () => clearInterval(timer),
+  }
 }

@@ -1,7 +1,7 @@
 import type { Journal } from '../../schemas/types.ts'
 import { createUnlocker, guardedScript, GUARD_LUA, WALLET_LUA } from './recovery-guard.ts'
 import { joinLua, type RedisClient } from '../runtime/platform/redis.ts'
-import { writeTexts } from './movement-texts.ts'
+import { writeTexts } from './texts.ts'
 import { entryOf, integer } from './outbox.ts'
 import { moneyKeys } from './redis-keys.ts'
 import { createActivation } from './tenants.ts'

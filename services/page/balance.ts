@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import type { Journal } from '../../schemas/types.ts'
-import { readNote } from '../money/movement-texts.ts'
+import { readNote } from '../money/texts.ts'
 import { tenantOf } from '../accounts/tenant.ts'
 import type { Client } from '../client/client.ts'
 import { post, ZERO_AMOUNTS } from '../money/prices.ts'

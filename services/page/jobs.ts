@@ -10,7 +10,7 @@ import type { JobListBody } from '../../schemas/api/list-jobs.ts'
 import type { ResultRow, ResultsPage } from '../../schemas/api/results.ts'
 import { ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
 import { ApiError, type Client, type JobStatusResource } from '../client/client.ts'
-import { resultDisposition } from '../jobs/results/file-name.ts'
+import { resultDisposition } from '../jobs/results/result-csv.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { SERVICE_SLUGS } from '../topology.ts'
@@ -22,14 +22,13 @@ import { isStillSignedIn, requesterOf } from './guard.ts'
 import { count, html, type Html, time } from './html.ts'
 import {
   attemptTable, breakdown, isEnded, jobName, jobState, jobTable, MAX_LIVE_JOBS, moneyTable,
-  stateText, uploadLink, waitingRows,
+  stateText, uploadLink, waitingRows, type JobSummary, quality, summarize, summaryTables,
 } from './job-components.ts'
 import {
   badge, customerPage, emptyState, findNotice, postForm, redirect, select, sendHtml, table,
 } from './layout.ts'
 import { PageError } from './page-error.ts'
 import type { Permission } from './roles.ts'
-import { type JobSummary, quality, summarize, summaryTables } from './verdicts.ts'
 
 const JOBS_PER_PAGE = 20
 /** The maximum page size of the REST interface. */

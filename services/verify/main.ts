@@ -14,7 +14,7 @@ import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/chec
 import type { Log } from '../runtime/platform/log.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { redisRecordCache } from '../cache/cache.ts'
-import { unmaskExchange } from '../mail/exchange.ts'
+import { unmaskExchange } from '../mail/owners.ts'
 import type { FindListedDomains } from './batch.ts'
 import { createChecker, type Factories } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'

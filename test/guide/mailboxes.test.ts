@@ -14,7 +14,8 @@ it('the egresses of the guide are a valid setting, of owners that exist', () => 
   const all = describedEgresses(config)
   expect(all.map(({ name }) => name)).toEqual(['fra-1', 'fra-2', 'nyc-1', 'sin-1'])
   const owners = ownerPolicies().map(({ owner }) => owner)
-  expect(all.flatMap(({ owners: named = [] }) => named).filter(it => !owners.includes(it))).toEqual([])
+  const named = all.flatMap(egress => egress.owners ?? [])
+  expect(named.filter(owner => !owners.includes(owner))).toEqual([])
 })
 
 it('the limits of owners in the guide are those of the policies', () => {

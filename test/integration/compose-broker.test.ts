@@ -8,10 +8,11 @@ import { alignAccess } from '../../deploy/provision/access.ts'
 import { findDifferences } from '../../deploy/provision/check.ts'
 import { createTopics } from '../../deploy/provision/topics.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
-import { kafkaOptionsOf, type KafkaConnection } from '../../services/runtime/kafka/connection.ts'
+import {
+  kafkaOptionsOf, type KafkaConnection, kafkaTypeOf,
+} from '../../services/runtime/kafka/connection.ts'
 import { DEFAULT_PARTITIONS } from '../../services/runtime/platform/topics.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
-import { kafkaTypeOf } from '../../services/runtime/kafka/errors.ts'
 import { eventually } from '../support/eventually.ts'
 import { requireJava } from '../../deploy/local/java.ts'
 import { javaArgs } from '../../deploy/local/part.ts'

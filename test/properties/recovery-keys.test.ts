@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Keys } from '../../schemas/types.ts'
-import { createCursors } from '../../services/jobs/cursors.ts'
+import { createCursors } from '../../services/feed/replay-guard.ts'
 import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { startLockedRedis } from '../support/redis/locked-redis.ts'

@@ -3,9 +3,9 @@ import { Readable } from 'node:stream'
 import { EXAMPLE_JOBS } from '../../schemas/api/job.ts'
 import { rowFieldsOf } from '../../services/jobs/results/columns.ts'
 import type { Job } from '../../services/jobs/job.ts'
-import { parquetPieces } from '../../services/jobs/results/result-parquet.ts'
-import { createTable, type ResultTable } from '../../services/jobs/results/result-table.ts'
-import { workbookStream } from '../../services/jobs/results/result-workbook.ts'
+import {
+  parquetPieces, createTable, type ResultTable, workbookStream,
+} from '../../services/jobs/results/result-files.ts'
 import type { Rows } from '../../services/jobs/results/results.ts'
 
 const JOB = { service: 'phone-validation', tenant: 'org:live' } as Job

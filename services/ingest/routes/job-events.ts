@@ -12,7 +12,7 @@ import {
 } from '../../jobs/results/provisional.ts'
 import { countBits } from '../../runtime/platform/bitmap.ts'
 import type { ApiError } from '../errors.ts'
-import { EVENT_STREAM } from '../event-streams.ts'
+import { EVENT_STREAM } from '../limits/limiter.ts'
 import { JOB_ID, jobBodies } from '../find-jobs.ts'
 import { callerOf, isKeyValid } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'

@@ -5,8 +5,8 @@ import type { PageDeps } from '../context.ts'
 import { count, html, type Html } from '../html.ts'
 import { operatorPage, sendHtml, table } from '../layout.ts'
 import { PageError } from '../page-error.ts'
-import { type Arrow, ARROWS, type PipelineStatus } from './figures.ts'
-import { renderDiagram, type Texts } from './drawing.ts'
+import { type Arrow, ARROWS, type PipelineStatus, TOPICS } from './figures.ts'
+import { Graph, layout } from '@dagrejs/dagre'
 
 /** The page of the pipeline for operators, and its figures for the script that refreshes them. */
 export function pipelineRoutes (deps: PageDeps): readonly RouteOptions[] {
@@ -149,4 +149,158 @@ function healthText (
       `The money of ${waiting} is locked until ledger has compared it with the journal.`,
   ]
   return sentences.filter(sentence => sentence !== false).join(' ')
+}
+
+/** Texts that change, by the id of their elements. */
+export type Texts = Readonly<Record<string, string>>
+
+type Point = { readonly x: number, readonly y: number }
+type Box = Point & { readonly width: number, readonly height: number }
+type Diagram = {
+  readonly width: number
+  readonly height: number
+  readonly stages: ReadonlyMap<string, Box>
+  readonly topics: ReadonlyMap<string, Box>
+  readonly arrows: readonly DiagramArrow[]
+}
+type DiagramArrow = {
+  readonly arrow: Arrow
+  readonly points: readonly Point[]
+  readonly label: Point
+}
+
+const STAGE_SIZE = { width: 150, height: 66 }
+const TOPIC_SIZE = { width: 140, height: 30 }
+const LABEL_SIZE = { width: 104, height: 32 }
+const NO_LABEL_SIZE = { width: 14, height: 4 }
+const LINE = 15
+const CORNER = 16
+
+/** The layout of the topology, computed once. */
+const diagram: Diagram = layOut(LABEL_SIZE)
+
+/** The description of the drawing on the page. */
+const ON_PAGE = 'The pipeline: stages, topics, and the rate of each arrow. The tables below ' +
+  'contain the same figures.'
+
+/** The topology as SVG, with the current texts and tones. */
+function renderDiagram (texts: Texts, tones: Texts): Html {
+  return draw(diagram, { texts, tones, label: ON_PAGE, style: '' })
+}
+
+/**
+ * The topology as a file of SVG: with texts of the stages, without labels at the arrows, and with
+ * its style in itself.
+ */
+export function renderPicture (texts: Texts, label: string, style: string): string {
+  return `${draw(layOut(NO_LABEL_SIZE), { texts, tones: {}, label, style }).html}\n`
+}
+
+type Look = {
+  readonly texts: Texts
+  readonly tones: Texts
+  readonly label: string
+  readonly style: string
+}
+
+function draw (diagram: Diagram, { texts, tones, label, style }: Look): Html {
+  const labelled = diagram.arrows.filter(({ arrow }) => texts[`rate-${arrow.id}`] !== undefined)
+  return html`<svg xmlns="http://www.w3.org/2000/svg" class="pipeline"
+    viewBox="0 0 ${diagram.width} ${diagram.height}" width="${diagram.width}"
+    height="${diagram.height}" role="img" aria-label="${label}">
+    ${style !== '' && html`<style>${style}</style>`}
+    <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="10"
+      markerHeight="10" markerUnits="userSpaceOnUse" orient="auto-start-reverse">
+      <path d="M0 0L8 4L0 8z"/></marker></defs>
+    ${diagram.arrows.map(({ arrow, points }) => html`
+      <path id="arrow-${arrow.id}" class="arrow" data-tone="${tones[`arrow-${arrow.id}`]}"
+        marker-end="url(#head)" d="${drawCurve(points)}"/>`)}
+    ${[...diagram.topics].map(([name, box]) => html`<g class="topic">${rect(box, box.height / 2)}
+      ${title(box, name)}</g>`)}
+    ${[...diagram.stages].map(([name, box]) => html`
+      <g id="stage-${name}" class="stage" data-tone="${tones[`stage-${name}`]}">${rect(box, 8)}
+        ${title(below(box, -1.1), name)}
+        ${text(below(box, 0.1), `done-${name}`, texts)}
+        ${text(below(box, 1.1), `age-${name}-drawn`, texts)}</g>`)}
+    ${labelled.map(({ arrow: { id, kind }, label }) => html`<g class="label">
+      ${text(below(label, kind === 'reads' ? -0.5 : 0), `rate-${id}-drawn`, texts)}
+      ${kind === 'reads' && text(below(label, 0.5), `lag-${id}-drawn`, texts)}</g>`)}
+  </svg>`
+}
+
+function rect ({ x, y, width, height }: Box, radius: number): Html {
+  return html`<rect x="${x - width / 2}" y="${y - height / 2}" width="${width}" height="${height}"
+    rx="${radius}"/>`
+}
+
+/** The name of a stage or topic. */
+function title ({ x, y }: Point, content: string): Html {
+  return html`<text class="name" x="${x.toFixed(1)}" y="${y.toFixed(1)}">${content}</text>`
+}
+
+/** A text that the script of the page updates by its name. */
+function text ({ x, y }: Point, name: string, texts: Texts): Html {
+  return html`<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" data-text="${name}">${
+    texts[name]}</text>`
+}
+
+const below = ({ x, y }: Point, lines: number): Point => ({ x, y: y + lines * LINE })
+
+/** A curve through all points that is vertical at each of them. */
+function drawCurve ([first, ...rest]: readonly Point[]): string {
+  if (first === undefined) return ''
+  let before = first
+  const bends = rest.map(point => {
+    const half = ((before.y + point.y) / 2).toFixed(1)
+    const [x, nextX] = [before.x.toFixed(1), point.x.toFixed(1)]
+    before = point
+    return `C${x} ${half} ${nextX} ${half} ${nextX} ${point.y.toFixed(1)}`
+  })
+  return `M${first.x.toFixed(1)} ${first.y.toFixed(1)}${bends.join('')}`
+}
+
+function layOut (labelSize: Omit<Box, 'x' | 'y'>): Diagram {
+  const graph = new Graph({ multigraph: true })
+  graph.setGraph({ rankdir: 'TB', nodesep: 26, ranksep: 26, edgesep: 14, marginx: 8, marginy: 8 })
+  for (const stage of STAGES) graph.setNode(`stage ${stage}`, { ...STAGE_SIZE })
+  for (const topic of TOPICS) graph.setNode(`topic ${topic}`, { ...TOPIC_SIZE })
+  for (const arrow of ARROWS) {
+    const [upper = '', lower = ''] = downwards(arrow)
+    graph.setEdge(upper, lower, { ...labelSize, labelpos: 'c' }, arrow.id)
+  }
+  layout(graph)
+  const box = (name: string) => graph.node(name) as unknown as Box
+  const boxes = (kind: string, names: readonly string[]) =>
+    new Map(names.map(name => [name, box(`${kind} ${name}`)]))
+  const { width = 0, height = 0 } = graph.graph() as { width?: number, height?: number }
+  return {
+    width: Math.ceil(width),
+    height: Math.ceil(height),
+    stages: boxes('stage', STAGES),
+    topics: boxes('topic', TOPICS),
+    arrows: ARROWS.map(arrow => {
+      const [upper = '', lower = ''] = downwards(arrow)
+      const { points, x, y } = graph.edge({ v: upper, w: lower, name: arrow.id }) as unknown as
+        Point & { readonly points: readonly Point[] }
+      const down = [
+        onBorder(box(upper), points[0], 1),
+        ...points.slice(1, -1),
+        onBorder(box(lower), points.at(-1), -1),
+      ]
+      return { arrow, points: arrow.isBackward ? down.toReversed() : down, label: { x, y } }
+    }),
+  }
+}
+
+/** The upper and the lower end of an arrow in the layout. Backward arrows are reversed. */
+function downwards ({ stage, topic, kind, isBackward }: Arrow): readonly string[] {
+  const ends = [`topic ${topic}`, `stage ${stage}`]
+  return (kind === 'reads') === isBackward ? ends.toReversed() : ends
+}
+
+/** Attaches an arrow to the bottom (1) or the top (-1) of a box, away from the corners. */
+function onBorder (box: Box, { x } = { x: box.x }, side: 1 | -1): Point {
+  const maxOffset = box.width / 2 - CORNER
+  const nearX = Math.min(box.x + maxOffset, Math.max(box.x - maxOffset, x))
+  return { x: nearX, y: box.y + side * box.height / 2 }
 }

@@ -2,10 +2,13 @@ import kafkajs, { logLevel, type AclEntry } from 'kafkajs'
 import Type, { type Static } from 'typebox'
 import { InfrastructureError } from '../platform/errors.ts'
 import { retry } from '../platform/retry.ts'
-import { logicalTopic, type RealTopic } from '../platform/topics.ts'
+import {
+  logicalTopic, type RealTopic, deadTopic, topicPattern, subscriptionsOf,
+} from '../platform/topics.ts'
 import { createKafka, type KafkaAdmin } from './client.ts'
-import type { KafkaConnection } from './connection.ts'
-import { accessErrorOf, kafkaTypeOf } from './errors.ts'
+import { type KafkaConnection, accessErrorOf, kafkaTypeOf } from './connection.ts'
+import { READING_STAGES, STAGES, topology, type StageName, type TopicName } from '../../topology.ts'
+import { TOPICS_BY_JOB } from './partitioning.ts'
 
 export type Setting = { readonly name: string, readonly value: string }
 
@@ -277,4 +280,110 @@ function aclOf ({ principal, kind, name, prefix, operation }: AccessRule): AclEn
     resourceName: name,
     resourcePatternType: prefix ? ResourcePatternTypes.PREFIXED : ResourcePatternTypes.LITERAL,
   }
+}
+
+type Right = Omit<AccessRule, 'principal'>
+type Operation = AccessRule['operation']
+
+/** The principal of a stage: its user has the name of the stage, after the prefix of the topics. */
+export const principalOf = (stage: StageName, prefix = ''): string => `User:${prefix}${stage}`
+
+/**
+ * The ACLs of a stage, from the topology. Read and write include describe. An idempotent producer
+ * needs no ACL of its own: since Kafka 2.8, write access to any topic is enough.
+ */
+export function rulesOf (stage: StageName, prefix = ''): readonly AccessRule[] {
+  const { writes } = topology.stages[stage]
+  const { all, ledger } = topology.recovery
+  const reads = new Set<TopicName>(
+    [...topology.stages[stage].reads, ...all, ...stage === 'ledger' ? ledger : []])
+  const rights: readonly Right[] = [
+    ...onTopics([...reads], 'read'),
+    ...onTopics(writes, 'write'),
+    // Submitters watch the partitions that the messages of a job are spread over.
+    ...(writes as readonly TopicName[]).includes('rows.submitted')
+      ? onTopics(TOPICS_BY_JOB, 'describe')
+      : [],
+    ...READING_STAGES.includes(stage)
+      ? [{ kind: 'topic', name: deadTopic(stage), prefix: false, operation: 'write' } as const]
+      : [],
+    ...onGroups(stage, 'read'),
+    // A stage deletes the temporary groups of its recovery reads.
+    ...onGroups(stage, 'delete'),
+    // `ledger` measures the lag of all groups.
+    ...stage === 'ledger' ? lagRights(READING_STAGES.filter(reader => reader !== stage)) : [],
+  ]
+  return rights.map(right => ({ principal: principalOf(stage, prefix), ...right }))
+}
+
+/** The ACLs of all stages. Partners have their own; no other principal has any. */
+export const stageRules = (prefix = ''): readonly AccessRule[] =>
+  STAGES.flatMap(stage => rulesOf(stage, prefix))
+
+function onTopics (topics: readonly TopicName[], operation: Operation): readonly Right[] {
+  return topics.map(topic => ({ kind: 'topic', ...topicPattern(topic), operation }))
+}
+
+/** The names of groups start with the stage, mostly followed by a dot and more. */
+function onGroups (stage: StageName, operation: Operation): readonly Right[] {
+  return [
+    { kind: 'group', name: stage, prefix: false, operation },
+    { kind: 'group', name: `${stage}.`, prefix: true, operation },
+  ]
+}
+
+/** Describe access for the lag; the groups of partner topics are left out. */
+function lagRights (stages: readonly StageName[]): readonly Right[] {
+  const topics = new Set<TopicName>(stages.flatMap(stage => topology.stages[stage].reads))
+  const own = [...topics].filter(topic => topology.topics[topic].split !== 'partner')
+  return [
+    ...onTopics(own, 'describe'),
+    ...stages.flatMap(stage => onGroups(stage, 'describe')),
+  ]
+}
+
+/** The committed offset and lag of a group in one partition, in messages. */
+export type GroupLag = {
+  readonly stage: StageName
+  readonly group: string
+  readonly topic: string
+  readonly partition: number
+  readonly offset: number
+  readonly lag: number
+}
+
+/** A consumer group with its stage and topics. */
+export type ConsumerGroup = {
+  readonly stage: StageName
+  readonly group: string
+  readonly topics: readonly string[]
+}
+
+export type OffsetsAdmin = Pick<KafkaAdmin, 'fetchOffsets' | 'fetchTopicOffsets'>
+
+/** All groups of the topology, without those of partners. */
+export const TOPOLOGY_GROUPS: readonly ConsumerGroup[] =
+  STAGES.flatMap(stage =>
+    subscriptionsOf(stage).map(({ group, topics }) => ({ stage, group, topics })))
+
+/**
+ * The lag of groups per partition. A group without a committed offset, or with one below the log
+ * start offset, starts at the log start offset.
+ */
+export async function lagsOf (
+  offsets: OffsetsAdmin, groups: readonly ConsumerGroup[] = TOPOLOGY_GROUPS
+): Promise<readonly GroupLag[]> {
+  const topics = [...new Set(groups.flatMap(group => group.topics))]
+  const bounds = new Map(await Promise.all(topics.map(async topic =>
+    [topic, await offsets.fetchTopicOffsets(topic)] as const)))
+  const lags = await Promise.all(groups.map(async ({ stage, group, topics }) => {
+    const committed = await offsets.fetchOffsets({ groupId: group, topics: [...topics] })
+    return committed.flatMap(({ topic, partitions }) => partitions.map(({ partition, offset }) => {
+      const bound = bounds.get(topic)?.find(one => one.partition === partition)
+      const [low, high] = [Number(bound?.low ?? 0), Number(bound?.high ?? 0)]
+      const next = Math.max(Number(offset), low)
+      return { stage, group, topic, partition, offset: next, lag: Math.max(0, high - next) }
+    }))
+  }))
+  return lags.flat()
 }

@@ -2,7 +2,7 @@ import type { EachBatchPayload, KafkaMessage, Offsets } from 'kafkajs'
 import { backoffMs, withTimeout, retryForever, sleep, type Sleep } from '../platform/retry.ts'
 import type { ConsumeOptions, Consumption, FetchedBatch, RawMessage } from './bus.ts'
 import type { KafkaClient, KafkaConsumer } from './client.ts'
-import { accessErrorOf, isTransient, kafkaTypeOf } from './errors.ts'
+import { accessErrorOf, isTransient, kafkaTypeOf } from './connection.ts'
 import type { MessageMac } from './message-mac.ts'
 
 export type ConsumerSettings = {

@@ -5,7 +5,7 @@ import type { OutgoingMessage, Producer } from './bus.ts'
 import type { KafkaClient, KafkaProducer } from './client.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import { withTimeout, backoffMs, sleep } from '../platform/retry.ts'
-import { kafkaTypeOf } from './errors.ts'
+import { kafkaTypeOf } from './connection.ts'
 import { partitionsForJob, type PartitionCounts } from './partitioning.ts'
 
 /** The client of kafkajs; a new one is built after every rejected send. */

@@ -83,7 +83,8 @@ function planOf (text: string): Plan {
   const { name = '', blockMs, at, chunk } = PLAN.exec(text)?.groups ?? {}
   if (!FAILPOINTS.includes(name as Failpoint)) {
     throw new Error(`FAILPOINTS: "${text}" is not a valid plan: use <failpoint>:kill@<call> or ` +
-      '<failpoint>:block=<ms>@<call>, with a failpoint of services/runtime/platform/failpoint-list.ts')
+      '<failpoint>:block=<ms>@<call>, with a failpoint of ' +
+      'services/runtime/platform/failpoint-list.ts')
   }
   return {
     name,

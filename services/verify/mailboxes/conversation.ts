@@ -5,10 +5,9 @@ import type { MailHost } from '../providers/mail-domains.ts'
 import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
 import type { Connect, Egress } from './egress.ts'
-import type { MailboxRow } from './mailbox-row.ts'
+import { type MailboxRow, type Mailbox, type Probed, UNTRUTHFUL } from './mailbox-row.ts'
 import type { ExchangeRest, Granted, HostMemory, Party, SessionReport } from './memory.ts'
 import { isOwnDomain } from './policies.ts'
-import { type Mailbox, type Probed, UNTRUTHFUL } from './probed.ts'
 import type { Meaning } from './replies.ts'
 import {
   CLOSING, greet, type Hello, readStep, requiresUtf8, SmtpChannel, SmtpFault, type SmtpFaultKind,

@@ -12,8 +12,7 @@ import type { ExchangeRest, Granted, HostMemory, Party, Refused } from './memory
 import {
   limiterOf, ownerLabel, type OwnerPolicy, policyOf, type PolicyLimits,
 } from './policies.ts'
-import { MailboxRow } from './mailbox-row.ts'
-import { type Probed, UNTRUTHFUL } from './probed.ts'
+import { MailboxRow, type Probed, UNTRUTHFUL } from './mailbox-row.ts'
 
 type SharedByHosts =
   'memory' | 'catchAlls' | 'stopping' | 'noPostmaster' | 'unencrypted' | 'drops'

@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis'
 import { sealContact, type ContactPlace } from '../../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../../schemas/types.ts'
 import type { Partner } from '../../../services/accounts/partners.ts'
-import { createCursors } from '../../../services/jobs/cursors.ts'
+import { createCursors, createMarkStore } from '../../../services/feed/replay-guard.ts'
 import { systemClock } from '../../../services/runtime/platform/clock.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../kafka/local-schemas.ts'
@@ -13,7 +13,6 @@ import { createCapacity } from '../../../services/runtime/platform/limits.ts'
 import {
   createPartnerFeed, startPartnerFeeds, type PartnerFeedDeps, type PartnerFeedsDeps,
 } from '../../../services/feed/partner-feeds.ts'
-import { createMarkStore } from '../../../services/feed/replay-guard.ts'
 import type { MemoryBus } from '../kafka/memory-bus.ts'
 
 const codec = createCodec(localSource())

@@ -1,7 +1,6 @@
 import type { KafkaAdmin } from '../../../services/runtime/kafka/client.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
-import { lagsOf, TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/lag.ts'
+import { withAdmin, lagsOf, TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/admin.ts'
 import { logicalTopic } from '../../../services/runtime/platform/topics.ts'
 import type { StageName } from '../../../services/topology.ts'
 

@@ -1,5 +1,7 @@
 import { MAIL_OWNERS } from '../../../services/mail/owners.ts'
-import { ownerLabel, type OwnerPolicy, policyOf } from '../../../services/verify/mailboxes/policies.ts'
+import {
+  ownerLabel, type OwnerPolicy, policyOf,
+} from '../../../services/verify/mailboxes/policies.ts'
 
 const LIMITS = { sessions: 7, sessionsAMinute: 70, ratePercent: 100 }
 

@@ -3,8 +3,9 @@ import kafkajs, { Kafka, logLevel, type Admin, type Producer } from 'kafkajs'
 import {
   loadConfig, pick, commonConfig, kafkaKeys,
 } from '../../../services/runtime/platform/config.ts'
-import { kafkaTypeOf } from '../../../services/runtime/kafka/errors.ts'
-import { kafkaConnectionOf, kafkaOptionsOf } from '../../../services/runtime/kafka/connection.ts'
+import {
+  kafkaTypeOf, kafkaConnectionOf, kafkaOptionsOf,
+} from '../../../services/runtime/kafka/connection.ts'
 import Type from 'typebox'
 import type { SecureEnvironment } from './secure-stack.ts'
 

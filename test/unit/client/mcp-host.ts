@@ -2,8 +2,9 @@ import { PassThrough } from 'node:stream'
 import { createInterface } from 'node:readline'
 import { Client as McpClient, type Transport } from '@modelcontextprotocol/client'
 import { serveMcp } from '../../../services/client/mcp-server.ts'
-import { createSpending } from '../../../services/client/mcp-spending.ts'
-import { type ToolKey, type ToolOutput, TOOLS } from '../../../services/client/mcp-tools.ts'
+import {
+  createSpending, type ToolKey, type ToolOutput, TOOLS,
+} from '../../../services/client/mcp-tools.ts'
 import { createFakeService, type FakeOptions } from './fake-service.ts'
 
 export type Session = {

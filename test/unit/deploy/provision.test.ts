@@ -2,7 +2,7 @@ import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import { migrations, pending } from '../../../deploy/provision/migrations.ts'
 import { alignAccess } from '../../../deploy/provision/access.ts'
-import { stageRules } from '../../../services/runtime/kafka/access-rules.ts'
+import { stageRules } from '../../../services/runtime/kafka/admin.ts'
 
 describe('migrations', () => {
   it('are numbered from 1 and hold one statement or more each', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { createTenantGate, queuePreflights } from '../../../services/ingest/tenant-queues.ts'
+import { createTenantGate, queuePreflights } from '../../../services/ingest/limits/limiter.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
 import type { Submitted } from '../../../services/jobs/submit.ts'
 import { jobOf } from './doubles.ts'

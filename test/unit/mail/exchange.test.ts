@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { exchangeName, maskExchange, unmaskExchange } from '../../../services/mail/exchange.ts'
+import { exchangeName, maskExchange, unmaskExchange } from '../../../services/mail/owners.ts'
 
 describe('the name of a mail exchange', () => {
   it.each([

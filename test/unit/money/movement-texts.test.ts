@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { readNote, writeTexts } from '../../../services/money/movement-texts.ts'
+import { readNote, writeTexts } from '../../../services/money/texts.ts'
 
 it.each([
   { reason: 'invoice 1' }, { reason: 'invoice 1', note: '' }, { reason: '{"reason":"a"}' },

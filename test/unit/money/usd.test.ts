@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { microsOf, usdOf, usdToMicros } from '../../../services/money/usd.ts'
+import { microsOf, usdOf, usdToMicros } from '../../../services/money/texts.ts'
 
 describe('an amount in USD', () => {
   it.each([

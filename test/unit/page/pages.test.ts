@@ -5,7 +5,7 @@ import type { Journal } from '../../../schemas/types.ts'
 import {
   attemptLike, jobLike, nonceIn, openPage, ORGANIZATION, textOf,
 } from '../../support/page/page-doubles.ts'
-import { writeTexts } from '../../../services/money/movement-texts.ts'
+import { writeTexts } from '../../../services/money/texts.ts'
 import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
 import { NO_USAGE } from '../ingest/doubles.ts'
 

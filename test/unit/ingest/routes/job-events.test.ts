@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { EventStreams } from '../../../../services/ingest/event-streams.ts'
+import { EventStreams } from '../../../../services/ingest/limits/limiter.ts'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import type { Job, ManifestEntry } from '../../../../services/jobs/job.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf, MANIFEST } from '../doubles.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { resultDisposition } from '../../../../services/jobs/results/file-name.ts'
+import { resultDisposition } from '../../../../services/jobs/results/result-csv.ts'
 
 const of = (upload?: string) => resultDisposition('job_1', { upload, end: '.csv' })
 

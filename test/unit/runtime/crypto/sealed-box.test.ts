@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { SealError } from '../../../../services/runtime/crypto/seal.ts'
-import { boxPublicKey, openBox, sealBox } from '../../../../services/runtime/crypto/sealed-box.ts'
+import {
+  SealError, boxPublicKey, openBox, sealBox,
+} from '../../../../services/runtime/crypto/seal.ts'
 
 const secret = Buffer.alloc(32, 1)
 const plain = Buffer.alloc(32, 9)

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { rulesOf, stageRules } from '../../../../services/runtime/kafka/access-rules.ts'
-import type { AccessRule } from '../../../../services/runtime/kafka/admin.ts'
+import { rulesOf, stageRules, type AccessRule } from '../../../../services/runtime/kafka/admin.ts'
 import {
   allTopics, FEED_GROUPS, subscriptionsOf, topicName,
 } from '../../../../services/runtime/platform/topics.ts'

@@ -2,7 +2,7 @@ import { KafkaJSNumberOfRetriesExceeded, KafkaJSProtocolError } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import {
   isTransient, kafkaTypeOf, accessErrorOf,
-} from '../../../../services/runtime/kafka/errors.ts'
+} from '../../../../services/runtime/kafka/connection.ts'
 
 /** The error of kafkajs for a rejection by the broker. */
 const refusal = (type: string, retriable: boolean) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { lagsOf, type OffsetsAdmin } from '../../../../services/runtime/kafka/lag.ts'
+import { lagsOf, type OffsetsAdmin } from '../../../../services/runtime/kafka/admin.ts'
 
 const bound = (partition: number, low: string, high: string) =>
   ({ partition, offset: high, low, high })

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { ownerLabel, type OwnerPolicy, policyOf } from '../../../../services/verify/mailboxes/policies.ts'
+import {
+  ownerLabel, type OwnerPolicy, policyOf,
+} from '../../../../services/verify/mailboxes/policies.ts'
 import { ownerPolicies } from '../../../support/mail/owner-policies.ts'
 
 const limits = { sessions: 7, sessionsAMinute: 70, ratePercent: 100 }
