@@ -106,7 +106,7 @@ describe('a second opinion', () => {
   it.each<[string, Script]>([
     ['retries', { 1: { verdict: greylisted, retry: true } }],
     ['is down', new ProviderError('timeout')],
-  ])('is not requested while the first provider %s, but at the retry deadline', async (_, first) => {
+  ])('is not asked while the first provider %s, but at the retry deadline', async (_, first) => {
     const { check, calls } = checkerOf(first, { 1: { verdict: valid } })
     expect(await check(rows.slice(0, 1), live)).toMatchObject({ kind: 'down' })
     expect(calls).toEqual(['2: 1'])

@@ -8,7 +8,8 @@ import {
 } from '../../../../services/runtime/kafka/consumer.ts'
 
 const events = {
-  GROUP_JOIN: 'join', HEARTBEAT: 'heartbeat', REBALANCING: 'rebalancing', STOP: 'stop', CRASH: 'crash',
+  GROUP_JOIN: 'join', HEARTBEAT: 'heartbeat', REBALANCING: 'rebalancing', STOP: 'stop',
+  CRASH: 'crash',
 }
 const consumptions: Awaited<ReturnType<typeof startConsumer>>[] = []
 afterEach(() => Promise.all(consumptions.splice(0).map(consumption => consumption.stop())))

@@ -21,7 +21,7 @@ function store (refused: readonly string[] = []) {
 }
 
 describe('batched writes', () => {
-  it('share one per iteration of the event loop or running write, which resolves them', async () => {
+  it('share one per turn of the event loop or running write, which resolves them', async () => {
     const { write, writes, letGo } = store()
     const put = batchWrites(write)
     let isWritten = false
