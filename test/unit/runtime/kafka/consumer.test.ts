@@ -8,7 +8,10 @@ import {
 } from '../../../../services/runtime/kafka/consumer.ts'
 
 const events = {
-  GROUP_JOIN: 'join', HEARTBEAT: 'heartbeat', REBALANCING: 'rebalancing', STOP: 'stop',
+  GROUP_JOIN: 'join',
+  HEARTBEAT: 'heartbeat',
+  REBALANCING: 'rebalancing',
+  STOP: 'stop',
   CRASH: 'crash',
 }
 const consumptions: Awaited<ReturnType<typeof startConsumer>>[] = []
