@@ -4,6 +4,9 @@ import { COUNTRY_PATTERN } from './country.ts'
 import { EXAMPLE_JOB_ID } from './job.ts'
 import { serviceSlug } from './service.ts'
 
+/** How an address of webhooks begins; http:// can be allowed for development. */
+export const WEB_ADDRESS_PATTERN = '^[Hh][Tt][Tt][Pp][Ss]?://[^/\\\\?#]'
+
 /** The largest job of the interface. */
 export const MAX_INPUTS = 100_000
 
@@ -108,7 +111,10 @@ export const CreateJobSchema = Type.Object({
       'ignores it.',
   })),
   webhook_url: Type.Optional(Type.String({
-    maxLength: 2_048, description: 'HTTPS address that receives the signed events of the job.',
+    maxLength: 2_048,
+    pattern: WEB_ADDRESS_PATTERN,
+    description: 'An absolute URL, which must begin with https://, of a public address: it ' +
+      'receives the signed events of the job.',
   })),
   metadata: Type.Optional(Type.Unsafe<Record<string, string>>({
     type: 'object',

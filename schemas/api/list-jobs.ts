@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox'
 import { JOB_STATES, JobSchema } from './job.ts'
 import { pageOf } from './page.ts'
 import { serviceSlug } from './service.ts'
+import { timeParameter } from './time.ts'
 
 /** What has the form of a job id. */
 const JOB_ID_PATTERN = '^job_[0-7][0-9a-hjkmnp-tv-z]{25}$'
@@ -19,15 +20,8 @@ export const ListJobsQuerySchema = Type.Object({
   })),
   status: Type.Optional(Type.Enum([...JOB_STATES], { description: 'Only jobs of this status.' })),
   service: Type.Optional(serviceSlug('Only jobs of this service.')),
-  created_from: Type.Optional(Type.String({
-    maxLength: 40,
-    description: 'Only jobs created from then on: a date (UTC) or a timestamp in ISO 8601 with ' +
-      'its offset.',
-  })),
-  created_to: Type.Optional(Type.String({
-    maxLength: 40,
-    description: 'Only jobs created before then; a date includes its whole day.',
-  })),
+  created_from: timeParameter('only jobs created from then on.'),
+  created_to: timeParameter('only jobs created before then; a date includes its whole day.'),
   metadata: Type.Optional(Type.Unsafe<Readonly<Record<string, string>>>({
     type: 'object',
     maxProperties: 10,

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { serviceSlug } from './service.ts'
+import { timeParameter } from './time.ts'
 
 /** What usage can be grouped by. */
 const USAGE_GROUPS = ['day', 'service', 'key'] as const
@@ -13,20 +14,12 @@ export const USAGE_COUNTERS = [
   'cancelledRecords',
 ] as const
 
-const TIME = 'A date (UTC) or a timestamp in ISO 8601 with its offset'
-
 /** The query of GET /api/v1/usage. */
 export const UsageQuerySchema = Type.Object({
-  from: Type.Optional(Type.String({
-    maxLength: 40,
-    description: `${TIME}: jobs created from then on. By default ${DEFAULT_USAGE_DAYS} days, ` +
-      'the last one included.',
-  })),
-  to: Type.Optional(Type.String({
-    maxLength: 40,
-    description: `${TIME}: jobs created before it; a date includes its whole day. By default ` +
-      `now. At most ${MAX_USAGE_DAYS} days after from.`,
-  })),
+  from: timeParameter(
+    `jobs created from then on. By default ${DEFAULT_USAGE_DAYS} days, the last one included.`),
+  to: timeParameter('jobs created before it; a date includes its whole day. By default now. At ' +
+    `most ${MAX_USAGE_DAYS} days after from.`),
   group_by: Type.Optional(Type.String({
     pattern: '^(day|service|key)(,(day|service|key)){0,2}$',
     default: DEFAULT_USAGE_GROUP,

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { WEB_ADDRESS_PATTERN } from './create-job.ts'
 import { AttemptSchema, EXAMPLE_ATTEMPT } from './deliveries.ts'
 import { EVENT_TYPES, type EventType } from './event.ts'
 import { withExample } from './example.ts'
@@ -25,7 +26,10 @@ export type EndpointPath = Static<typeof EndpointPathSchema>
 const MAX_DESCRIPTION_CHARACTERS = 500
 
 const Url = Type.String({
-  maxLength: 2_048, description: 'Public HTTPS address that receives signed events.',
+  maxLength: 2_048,
+  pattern: WEB_ADDRESS_PATTERN,
+  description: 'An absolute URL, which must begin with https://, of a public address: it ' +
+    'receives signed events.',
 })
 const Events = Type.Array(Type.Enum(['*', ...EVENT_TYPES]), {
   minItems: 1,

@@ -130,7 +130,9 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   'inputs maxItems': 'too_many_inputs',
   'countryCode pattern': 'invalid_country_code',
   'webhook_url maxLength': 'invalid_webhook_url',
+  'webhook_url pattern': 'invalid_webhook_url',
   'url maxLength': 'invalid_webhook_url',
+  'url pattern': 'invalid_webhook_url',
 }
 
 /** Codes whose message in the table is better than one from a schema. */

@@ -121,8 +121,10 @@ describe('an invalid query gets an error that says what to do', () => {
     ['/jobs?state=completed',
       'state is not a parameter of this request. Leave it out; there are: limit, after, status, ' +
       'service, created_from, created_to, metadata.'],
-    ['/jobs?created_from=today', 'created_from must be a date like 2026-08-11, or a timestamp ' +
-      'like 2026-08-11T10:00:00Z; encode the + of an offset as %2B.'],
+    ['/jobs?created_from=today', 'created_from is not valid. It is: A date (UTC) like ' +
+      '2026-08-11, or a timestamp like 2026-08-11T10:00:00Z, in which the + of an offset is ' +
+      'encoded as %2B: only jobs created from then on.'],
+    ['/jobs?created_to=2026-02-30', 'created_to is not a day of the calendar.'],
     ['/jobs?created_from=2026-08-02&created_to=2026-08-01',
       'created_from must be before created_to.'],
     ['/jobs?metadata[a]=1&metadata[a]=2', 'metadata.a was sent more than once. Send it once.'],
