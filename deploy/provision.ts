@@ -133,7 +133,7 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const command = new Command('provision')
     .description('Makes topics, rules of access, schemas and tables ready for the services. ' +
       'Safe to run again.')
-    .option('--check', 'only compare topics, rules of access and schemas; exits with 1 if any differ')
+    .option('--check', 'only compare topics, ACLs and schemas; exits with 1 if any differ')
     .addHelpText('after', ['\nEnvironment:', ...keys].join('\n'))
     .parse()
   const say = (line: string) => console.log(line)

@@ -42,7 +42,8 @@ key seals contacts, and every key opens results.
 
 Environment: FEED_PARTNER, FEED_KEY, KAFKA_BROKERS, KAFKA_TLS, KAFKA_SASL_MECHANISM,
 KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL, TOPIC_PREFIX (what the topics begin
-with, if they do not begin with "feeds."). Without any address, key and password the command uses <data>/stack.json of "npm run up" with its demonstration partner.`
+with, if they do not begin with "feeds."). Without any address, key and password the command uses
+<data>/stack.json of "npm run up" with its demonstration partner.`
 
 /** Creates the command line for bulk feeds. */
 export function createFeedProgram (

@@ -18,7 +18,7 @@ export type FeedOptions = Readonly<Pick<KafkaConfig, 'ssl' | 'sasl'>> & {
   readonly brokers: readonly string[]
   readonly registryUrl: string
   readonly partner: string
-  /** What the names of topics, groups and schemas begin with on these brokers; nothing by default. */
+  /** What the names of topics, groups and schemas begin with; nothing by default. */
   readonly prefix?: string
   /** The keys of the partner: the first one seals contacts, every one opens results. */
   readonly keys: readonly [sealing: Buffer, ...others: Buffer[]]

@@ -151,7 +151,7 @@ describe('the broker of compose.yaml', () => {
     ]))
     await withAdmin(connection, admin => alignAccess(admin, 'manage', say))
     expect(await sent(broker.as('verify'), 'wallet.journal')).toBe(denied)
-    // Of deployments with different prefixes, each has its own rules, whoever provisions last.
+    // Of deployments with different prefixes, each has its own rules, in any order.
     await withAdmin({ ...connection, prefix: 'eu.' }, async admin => {
       await alignAccess(admin, 'manage', () => {}, 'eu.')
       await withAdmin(connection, plain => alignAccess(plain, 'manage', say))

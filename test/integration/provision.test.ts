@@ -159,7 +159,8 @@ it('provision leaves out a setting that the brokers refuse, and names it', async
   expect(said).toContain(refusal)
   expect(said.filter(line => line.startsWith('warning'))).toEqual([refusal])
   await eventually(async () =>
-    expect(await asDeclared()).toEqual(['job.keys max.compaction.lag.ms 9223372036854775807 600000']))
+    expect(await asDeclared())
+      .toEqual(['job.keys max.compaction.lag.ms 9223372036854775807 600000']))
   // It is tried again each time.
   expect(await provisioned()).toContain(refusal)
 })

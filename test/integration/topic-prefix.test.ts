@@ -105,7 +105,8 @@ it('deployments with different prefixes share brokers and see nothing of each ot
   ])
   expect(results.map(({ reference }) => reference)).toEqual(['a'])
   const after = await onBrokers()
-  const grown = [...after.written].filter(([name, count]) => count > (before.written.get(name) ?? 0))
+  const grown = [...after.written]
+    .filter(([name, count]) => count > (before.written.get(name) ?? 0))
     .map(([name]) => name)
   expect(grown).toEqual(expect.arrayContaining([
     'rows.submitted.small', 'rows.completed.small', 'wallet.journal', 'job.keys', 'jobs.settled',

@@ -34,8 +34,8 @@ export const topicConfig = {
   TOPIC_COMPACTION_LAG_MS: Type.Integer({
     default: 600_000,
     minimum: 1,
-    description: 'Time in ms after which an erased key has left its topic (max.compaction.lag.ms), ' +
-      'for brokers that want a longer one.',
+    description: 'Time in ms after which an erased key has left its topic ' +
+      '(max.compaction.lag.ms), for brokers that want a longer one.',
   }),
   TOPIC_COMPRESSION: Type.Enum(['gzip', 'zstd', 'producer'], {
     default: 'gzip',
@@ -140,7 +140,7 @@ export async function createTopics (
 /** A topic with the settings that it is to have. */
 export type TopicSettings = { readonly topic: RealTopic, readonly settings: readonly Setting[] }
 
-/** Without these a topic keeps its promises, only erased keys stay longer or fewer copies answer. */
+/** Without these no message is lost: erased keys stay longer, or fewer copies answer. */
 const OPTIONAL_SETTINGS: ReadonlySet<string> = new Set([
   'max.compaction.lag.ms', 'delete.retention.ms', 'compression.type', 'min.insync.replicas',
 ])

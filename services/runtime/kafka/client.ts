@@ -1,5 +1,6 @@
 import kafkajs, {
-  Kafka, logLevel, type Admin, type Consumer, type ConsumerConfig, type EachBatchPayload, type KafkaConfig,
+  Kafka, logLevel, type Admin, type Consumer, type ConsumerConfig, type EachBatchPayload,
+  type KafkaConfig,
   type Producer, type ProducerConfig,
 } from 'kafkajs'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'

@@ -161,7 +161,8 @@ export function registrySource (
       const why = registryFailureOf(url, cause)
       // Of a schema that is not registered, the client drops the status 404.
       const advice = statusOf(cause) === undefined ? '; run "npm run provision"' : ''
-      throw new InfrastructureError(`no id for schema ${prefix}${subject}: ${why}${advice}`, { cause })
+      throw new InfrastructureError(
+        `no id for schema ${prefix}${subject}: ${why}${advice}`, { cause })
     }
   }
   const schemaOf = async (id: number) => {

@@ -128,7 +128,9 @@ const MAX_FETCH_BYTES = 64 * 1_024
 /** Messages of a batch: what is made of all messages of a fetch would survive collections. */
 const MAX_BATCH_MESSAGES = 250
 
-async function withClientAdmin<T> (kafka: KafkaClient, work: (admin: KafkaAdmin) => Promise<T>): Promise<T> {
+async function withClientAdmin<T> (
+  kafka: KafkaClient, work: (admin: KafkaAdmin) => Promise<T>
+): Promise<T> {
   const admin = kafka.admin()
   await admin.connect()
   try {
@@ -169,7 +171,8 @@ async function boundsOf (
 
 /** Reads with a consumer of a temporary group: kafkajs has no other way to read a topic. */
 async function consumeUntil (
-  kafka: KafkaClient, { topic, groupId, signal, onBatch }: TopicReadOptions, bounds: readonly Bounds[]
+  kafka: KafkaClient, { topic, groupId, signal, onBatch }: TopicReadOptions,
+  bounds: readonly Bounds[]
 ): Promise<void> {
   const open = new Map(bounds.map(({ partition, end }) => [partition, end]))
   const over = Promise.withResolvers<void>()
