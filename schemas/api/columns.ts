@@ -33,7 +33,7 @@ export const OPTION_COLUMNS = {
   sms_pumping_risk: ['sms_pumping_risk', 'carrier_risk'],
 } as const
 
-/** The columns whose cells are not text in JSON. The cells of `mcc` and `mnc` have leading zeros. */
+/** The columns whose cells are not text in JSON; those of `mcc` and `mnc` have leading zeros. */
 export const CELL_TYPES: Readonly<Record<string, 'integer' | 'boolean'>> = {
   row: 'integer',
   confidence: 'integer',

@@ -369,8 +369,8 @@ function addJobCommands (program: Command, context: CliContext): void {
     .description('download the results of a job, or some of their rows and columns')
     .option('-o, --output <file>', 'output file; the terminal by default, but not for xlsx and ' +
       'parquet')
-    .addOption(new Option('--format <format>', 'of the file; json is one array of all rows, jsonl ' +
-      'has a row in each line').choices(RESULT_FORMATS).default('csv'))
+    .addOption(new Option('--format <format>', 'of the file; json is one array of all rows, ' +
+      'jsonl has a row in each line').choices(RESULT_FORMATS).default('csv'))
     .addOption(new Option('--delimiter <name>', 'what separates the cells of CSV, a comma by ' +
       'default; original is that of the file of the job').choices(RESULT_DELIMITERS))
     .addOption(new Option('--safe <for>', 'escape cells of CSV that a spreadsheet would run as ' +

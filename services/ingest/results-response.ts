@@ -416,7 +416,8 @@ export function selectionOf (
   const wanted = { ...query, country: query.country?.map(code => code.toUpperCase()) }
   const keep = createRowFilter(service, wanted)
   const { duplicates, join, types } = query
-  const key = [columns, duplicates, join, types, ...FILTER_COLUMNS.map(name => wanted[name] ?? null)]
+  const filters = FILTER_COLUMNS.map(name => wanted[name] ?? null)
+  const key = [columns, duplicates, join, types, ...filters]
   return {
     keep,
     columns,

@@ -269,7 +269,8 @@ function choices (services: readonly Service[], chosen: string): Html {
       <label>Column <select name="column"></select></label>
       <label>Service <select name="service">${services.map(({ slug, inputKind, priceMicros }) =>
         html`<option value="${slug}" data-kind="${inputKind}"${
-          slug === chosen && html` selected`}>${slug} (${money(priceMicros)} per row)</option>`)}</select></label>
+          slug === chosen && html` selected`}>${slug} (${money(priceMicros)} per row)</option>`)
+      }</select></label>
       <div><label>Country ${select('country', '', COUNTRIES)}</label>
         <p class="hint">Of the numbers that have no country code.</p></div>
     </div>

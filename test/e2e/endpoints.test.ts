@@ -352,7 +352,8 @@ describe('results', () => {
     expect(await typeFor('image/png')).toEqual([406, 'application/json'])
     expect(await typeFor('text/csv', '?format=json')).toEqual([406, 'application/json'])
     for (const query of ['format=xml', 'format=json&limit=1001', 'format=json&cursor=x',
-      'limit=5&delimiter=tab', 'format=json&safe=spreadsheet', 'status=good', 'columns=checks', 'columns=mcc']) {
+      'limit=5&delimiter=tab', 'format=json&safe=spreadsheet', 'status=good', 'columns=checks',
+      'columns=mcc']) {
       expect([query, ...await codeOf(`${path}?${query}`)]).toEqual([query, 400, 'invalid_request'])
     }
     expect(await codeOf(`/jobs/${nobodys}/results?format=json`)).toEqual([404, 'job_not_found'])

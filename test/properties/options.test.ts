@@ -25,7 +25,7 @@ const date = fc.constantFrom('2026-01-31', '2026-06-30')
 const names = fc.uniqueArray(name, { maxLength: 3 })
 /** The answers of a vendor about one contact: the date is what it was asked about, if at all. */
 const answers = fc.record({
-  status: fc.constantFrom('valid' as const, 'invalid' as const, 'risky' as const, 'unknown' as const),
+  status: fc.constantFrom(...['valid', 'invalid', 'risky', 'unknown'] as const),
   names: fc.uniqueArray(name, { minLength: 2 }),
   date,
 })

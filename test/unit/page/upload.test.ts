@@ -61,8 +61,9 @@ describe('an uploaded file', () => {
 })
 
 describe('the form of a file', () => {
-  const services = async () => ['phone-validation', 'carrier-lookup'].map(slug =>
-    ({ slug, configured: slug !== 'carrier-lookup', inputKind: 'phone', priceMicros: 1, options: [] }))
+  const services = async () => ['phone-validation', 'carrier-lookup'].map(slug => ({
+    slug, configured: slug !== 'carrier-lookup', inputKind: 'phone', priceMicros: 1, options: [],
+  }))
   const job = (more: object = {}) => async () =>
     ({ id: 'job_1', hasOriginalColumns: false, metadata: {}, ...more })
 
