@@ -323,14 +323,14 @@ export async function copiesInTopic (
   },
   orgId: string
 ): Promise<readonly Pick<StoredKey, 'class' | 'version'>[]> {
-  const found = new Map<string, Pick<StoredKey, 'class' | 'version'>>()
+  const keys = new Map<string, Pick<StoredKey, 'class' | 'version'>>()
   await read(KEYS, messages => {
     for (const { key, value } of messages) {
       const { orgId: owner, ...named } = parseKeyName(String(key))
-      if (owner === orgId && value !== null) found.set(String(key), named)
+      if (owner === orgId && value !== null) keys.set(String(key), named)
     }
   })
-  return [...found.values()]
+  return [...keys.values()]
 }
 
 function parseKey (

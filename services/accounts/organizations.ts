@@ -119,8 +119,8 @@ function createPolicies (redis: RedisClient, now: () => number) {
     return terms
   }
   const fresh = (orgId: string): Terms | undefined => {
-    const found = known.get(orgId)
-    return found !== undefined && now() - found.readAtMs < ACCOUNTS_CACHE_MS ? found : undefined
+    const entry = known.get(orgId)
+    return entry !== undefined && now() - entry.readAtMs < ACCOUNTS_CACHE_MS ? entry : undefined
   }
   return {
     forget: (orgId: string) => { known.delete(orgId) },
@@ -143,8 +143,8 @@ async function list (
   const tenants = await redis.smembers(ORGANIZATION_TENANTS_KEY)
   // Their ids begin with the time.
   const ids = [...new Set(tenants.map(tenant => partsOf(tenant).orgId))].toSorted()
-  const found = await Promise.all(ids.map(id => find(records, id)))
-  return found.filter(organization => organization !== undefined)
+  const organizations = await Promise.all(ids.map(id => find(records, id)))
+  return organizations.filter(organization => organization !== undefined)
 }
 
 async function find (records: AccountRecords, orgId: string): Promise<Organization | undefined> {

@@ -213,11 +213,11 @@ async function membershipsOf (
   const identity = { ...given, email: addressIn(given.email) ?? '' }
   await records.requireCurrent()
   const orgIds = await Promise.all(index.keysOf(identity).map(key => redis.smembers(key)))
-  const found = await Promise.all([...new Set(orgIds.flat())].toSorted().map(async orgId => {
+  const memberships = await Promise.all([...new Set(orgIds.flat())].toSorted().map(async orgId => {
     const person = await bind(records, orgId, identity)
     return person === undefined ? [] : [{ orgId, person }]
   }))
-  return found.flat()
+  return memberships.flat()
 }
 
 /** The person with this account in an organization; binds one who has never signed in. */

@@ -277,16 +277,16 @@ function createScripts (redis: RedisClient) {
  * expect it.
  */
 function packStrings (rows: readonly string[]) {
-  const known = new Map<string, number>()
+  const numberByText = new Map<string, number>()
   const numbers = Buffer.allocUnsafe(rows.length * 2)
   for (let row = 0; row < rows.length; row++) {
     const text = rows[row] ?? ''
-    const number = known.get(text) ?? known.size + 1
-    if (number > known.size) known.set(text, number)
+    const number = numberByText.get(text) ?? numberByText.size + 1
+    if (number > numberByText.size) numberByText.set(text, number)
     numbers[row * 2] = number >> 8
     numbers[row * 2 + 1] = number & 0xff
   }
-  return { numbers, texts: [...known.keys()] }
+  return { numbers, texts: [...numberByText.keys()] }
 }
 
 /** Decodes the reply of a script: the string of each row, or null. Equal rows share one string. */

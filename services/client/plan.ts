@@ -219,8 +219,8 @@ export async function previewHead (
     throw new UsageError('The first line of the file must contain column names, but it contains ' +
       'a contact. Insert a line with column names above it.')
   }
-  const found = preview.column === null ? undefined : preview.column - 1
-  return { ...preview, column: found === undefined ? undefined : named ?? found }
+  const guessed = preview.column === null ? undefined : preview.column - 1
+  return { ...preview, column: guessed === undefined ? undefined : named ?? guessed }
 }
 
 type DetectOptions = ReadFileOptions & {

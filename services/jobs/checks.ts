@@ -176,7 +176,7 @@ function partsOf (form = '', text: string): Readonly<Record<string, string>> | u
   if (form === '') return /\s/.test(text) ? undefined : { '': text }
   const names = Array.from(form.matchAll(PART), ([, name = '']) => name)
   const pattern = form.replace(/[.*+?^$()|[\]\\]/g, '\\$&').replace(PART, '(\\S+?)')
-  const found = new RegExp(`^${pattern}$`).exec(text)
-  if (found === null) return undefined
-  return { '': text, ...Object.fromEntries(names.map((name, at) => [name, found[at + 1] ?? ''])) }
+  const match = new RegExp(`^${pattern}$`).exec(text)
+  if (match === null) return undefined
+  return { '': text, ...Object.fromEntries(names.map((name, at) => [name, match[at + 1] ?? ''])) }
 }

@@ -55,9 +55,9 @@ export async function requestErasure (
 ): Promise<JobErasure> {
   const { redis, clock } = deps
   const { tenant, job, cache } = request
-  const known = await readErasure(redis, tenant, job)
-  if (known?.completedAtMs !== undefined) return known
-  const atMs = known?.erasedAtMs ?? clock.now()
+  const erasure = await readErasure(redis, tenant, job)
+  if (erasure?.completedAtMs !== undefined) return erasure
+  const atMs = erasure?.erasedAtMs ?? clock.now()
   // First of all, so that ledger completes a request that a crash interrupts.
   await redis.zadd(ERASURES_KEYS.requested, atMs, memberOf(request))
   failpoint('erase.queued')
@@ -109,12 +109,12 @@ export function createErasures (redis: RedisClient) {
     find: async (
       tenant: string, jobs: readonly string[]
     ): Promise<ReadonlyMap<string, JobErasure>> => {
-      const found = new Map<string, JobErasure>()
+      const erasures = new Map<string, JobErasure>()
       await Promise.all(jobs.map(async job => {
         const erasure = await readErasure(redis, tenant, job)
-        if (erasure !== undefined) found.set(job, erasure)
+        if (erasure !== undefined) erasures.set(job, erasure)
       }))
-      return found
+      return erasures
     },
 
     /** The oldest requests. */
@@ -131,9 +131,9 @@ export function createErasures (redis: RedisClient) {
       const { requested, compacting } = ERASURES_KEYS
       const counts = await Promise.all([redis.zcard(requested), redis.zcard(compacting)])
       const queued = [...await membersOf(requested, limit), ...await membersOf(compacting, limit)]
-      const found = await Promise.all(queued.map(({ tenant, job }) =>
+      const erasures = await Promise.all(queued.map(({ tenant, job }) =>
         readErasure(redis, tenant, job)))
-      const times = found.flatMap(erasure => erasure?.erasedAtMs ?? [])
+      const times = erasures.flatMap(erasure => erasure?.erasedAtMs ?? [])
       return {
         requested: counts[0],
         compacting: counts[1],
@@ -258,9 +258,9 @@ export function createJobKeyEraser (deps: Deps) {
     },
 
     copiesInRedis: async ({ tenant, jobs }: ErasedJobs): Promise<KeyCopies> => {
-      const found = await Promise.all(jobs.map(async job =>
+      const withKey = await Promise.all(jobs.map(async job =>
         await redis.exists(jobKeys(tenant, job).dataKey) === 1 ? [job] : []))
-      return countsOf(found.flat())
+      return countsOf(withKey.flat())
     },
 
     /** `sinceMs`: when the oldest of the jobs was requested; it shortens the search. */
@@ -295,31 +295,31 @@ async function sendTombstones (
 /** The wrapped keys in Redis and in the topic. */
 async function findWrapped (deps: Deps, { tenant, jobs }: ErasedJobs): Promise<WrappedKeys> {
   const inTopic = Map.groupBy(await valuesInTopic(deps, jobs), ({ job }) => job)
-  const found = new Map<string, readonly Buffer[]>()
+  const keys = new Map<string, readonly Buffer[]>()
   for (const job of jobs) {
     const inRedis = await deps.redis.getBuffer(jobKeys(tenant, job).dataKey)
     const wrapped = inTopic.get(job)?.map(it => it.wrapped) ?? []
-    found.set(job, inRedis === null ? wrapped : [inRedis, ...wrapped])
+    keys.set(job, inRedis === null ? wrapped : [inRedis, ...wrapped])
   }
-  return found
+  return keys
 }
 
 async function countDeadLetters (
   { read }: Pick<Deps, 'read'>, wrapped: WrappedKeys
 ): Promise<KeyCopies> {
-  const found: string[] = []
+  const letters: string[] = []
   for (const { name } of allTopics().filter(({ name }) => DEAD_LETTER_TOPIC.test(name))) {
     await read(name, messages => {
       for (const { value, headers } of messages) {
         const isKey = headers['dead_topic'] === topicName('job.keys')
         for (const [job, bytes] of wrapped) {
           const isCopy = bytes.some(one => value?.includes(one))
-          if (isCopy || (isKey && headers['job'] === job)) found.push(job)
+          if (isCopy || (isKey && headers['job'] === job)) letters.push(job)
         }
       }
     })
   }
-  return countsOf(found)
+  return countsOf(letters)
 }
 
 function countsOf (jobs: readonly string[]): KeyCopies {
@@ -332,13 +332,14 @@ async function valuesInTopic (
   { codec, read }: Deps, jobs: readonly string[], sinceMs?: number
 ): Promise<readonly Keys[]> {
   const names = new Set(jobs.map(job => messageKey('job.keys', { job })))
-  const found: Buffer[] = []
+  const wrapped: Buffer[] = []
   await read(topicName('job.keys'), messages => {
     for (const { key, value } of messages) {
-      if (value !== null && names.has(String(key))) found.push(value)
+      if (value !== null && names.has(String(key))) wrapped.push(value)
     }
   }, { sinceMs })
-  return await Promise.all(found.map(async value => await codec.decode('job.keys', value) as Keys))
+  return await Promise.all(wrapped.map(async value =>
+    await codec.decode('job.keys', value) as Keys))
 }
 
 /**

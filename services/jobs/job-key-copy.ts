@@ -39,11 +39,11 @@ export function createJobKeyCopy (
       tenants: [...new Set(wanted.map(({ tenant }) => tenant))],
       jobs: [...new Set(wanted.map(({ job }) => job))],
     }
-    const found = new Map<string, Buffer>()
+    const keys = new Map<string, Buffer>()
     for await (const { tenant, job, wrapped } of select(SELECT_SOME, parameters)) {
-      found.set(`${tenant}:${job}`, wrapped)
+      keys.set(`${tenant}:${job}`, wrapped)
     }
-    return wanted.map(({ tenant, job }) => found.get(`${tenant}:${job}`))
+    return wanted.map(({ tenant, job }) => keys.get(`${tenant}:${job}`))
   }, MAX_JOBS_PER_QUERY)
   return {
     /** Stores all keys in one insert; repeating the same insert has no effect. */
@@ -67,10 +67,10 @@ export function createJobKeyCopy (
 
     /** The job of each stored row of these jobs, including forged rows. */
     rowsOf: async (tenant: string, jobs: readonly string[]): Promise<readonly string[]> => {
-      const found: string[] = []
+      const copied: string[] = []
       const rows = streamRows<{ readonly job: string }>(clickhouse, SELECT_JOBS, { tenant, jobs })
-      for await (const { job } of rows) found.push(job)
-      return found
+      for await (const { job } of rows) copied.push(job)
+      return copied
     },
 
     /** Deletes the rows of these jobs; ClickHouse deletes their files some seconds later. */

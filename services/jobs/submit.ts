@@ -65,11 +65,11 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
   return {
     submit: async (submission) => {
       const { tenant, idempotencyKey, fingerprint, apiKey = '', deadlineSeconds } = submission
-      const own = newJobId(clock.now())
-      const dataKey = await newDataKey(options, tenant, own)
+      const job = newJobId(clock.now())
+      const dataKey = await newDataKey(options, tenant, job)
       const { wrapped: wrappedKey } = dataKey
       const request = {
-        job: own,
+        job,
         idempotencyKey,
         fingerprint,
         acceptWithinMs,
@@ -82,7 +82,7 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
       if (claim.kind === 'reused') return claim
       failpoint('submit.claimed')
       const outcome = claim.kind === 'new'
-        ? await sendAndWait(options, submission, { job: own, dataKey, ...claim })
+        ? await sendAndWait(options, submission, { job, dataKey, ...claim })
         : await outcomes.wait({ tenant, ...claim })
       failpoint('submit.decided')
       if (outcome.kind === 'refused') return outcome
@@ -111,12 +111,12 @@ async function newDataKey (
 async function claimFor (
   { store, liveness }: SubmitterOptions, tenant: string, request: ClaimRequest
 ): Promise<IdempotencyClaim> {
-  const own = liveness === undefined ? request : { ...request, owner: liveness.own }
-  const claim = await store.claim(tenant, own)
+  const owned = liveness === undefined ? request : { ...request, owner: liveness.own }
+  const claim = await store.claim(tenant, owned)
   if (liveness === undefined || claim.kind !== 'same' || claim.owner === '') return claim
   if (claim.owner === liveness.own || !await liveness.isGone(claim.owner)) return claim
   const { kind } = await store.refuse(tenant, claim.job, 'internal')
-  return kind === 'refused' ? await store.claim(tenant, own) : claim
+  return kind === 'refused' ? await store.claim(tenant, owned) : claim
 }
 
 /** How long refusals and quotes are kept; the same as REFUSAL_TTL_MS in record.lua. */

@@ -54,9 +54,9 @@ const KEY_PATTERN = /^dek:\{(.+)\}(\.[^:]+):(job_.+)$/
 /** The wrapped data keys of all jobs in Redis. */
 export async function * wrappedInRedis (redis: RedisClient): AsyncIterable<Wrapped> {
   const compareAndSet = createCompareAndSet(redis)
-  for await (const found of keysIn(redis, 'dek:*')) {
-    const values = await Promise.all(found.map(key => redis.getBuffer(key)))
-    for (const [index, key] of found.entries()) {
+  for await (const keys of keysIn(redis, 'dek:*')) {
+    const values = await Promise.all(keys.map(key => redis.getBuffer(key)))
+    for (const [index, key] of keys.entries()) {
       const bytes = values[index]
       const [, orgId = '', mode = '', job = ''] = KEY_PATTERN.exec(key) ?? []
       if (bytes === null || bytes === undefined || job === '') continue

@@ -152,9 +152,9 @@ export function createCachedErasure (deps: EraseCachedDeps) {
   }
   const results = createResults({ ...deps, keys })
   return async ({ tenant, job: id }: Pick<ErasureRequest, 'tenant' | 'job'>): Promise<void> => {
-    const found = await deps.archive.find(tenant, id)
-    if (found === undefined) return
-    const { job, manifest } = found
+    const archived = await deps.archive.find(tenant, id)
+    if (archived === undefined) return
+    const { job, manifest } = archived
     const { kind } = SERVICE_DEFINITIONS[job.service]
     const column = columnsOf(job.service).indexOf(kind === 'phone' ? 'e164' : 'email')
     const contactsOf = (rows: Rows) =>

@@ -288,9 +288,10 @@ async function marksOf ({ redis }: RecountDeps): Promise<Marked> {
   const marked = new Map<string, ReadonlyMap<string, number>>()
   for (const tenant of await redis.smembers(RECOUNTING_KEY)) {
     // The jobs of a server that is gone are recounted later.
-    const found = await redis.hgetall(moneyKeys(tenant).recounts).catch(orIfUnavailable(undefined))
-    if (found === undefined) continue
-    const marks = Object.entries(found)
+    const recounts = await redis.hgetall(moneyKeys(tenant).recounts)
+      .catch(orIfUnavailable(undefined))
+    if (recounts === undefined) continue
+    const marks = Object.entries(recounts)
     marked.set(tenant, new Map(marks.map(([job, since]) => [job, Number(since)])))
   }
   return marked
@@ -308,17 +309,17 @@ const isMarked = (marked: Marked, { headers }: RawMessage) =>
 async function recountBlocks (
   { messageCodec, blocks, store, log }: BlockDeps, messages: readonly RawMessage[]
 ): Promise<void> {
-  const found: Completed[] = []
+  const completed: Completed[] = []
   for (const raw of messages) {
     const opened = await messageCodec.decode(raw)
-    if (opened.kind === 'message') found.push(opened.message.value as Completed)
+    if (opened.kind === 'message') completed.push(opened.message.value as Completed)
     if (opened.kind !== 'dead') continue
     log.error({ ...messageFields(raw), reason: opened.reason },
       'recount skipped a block that cannot be decoded; settle dead-lettered it before')
   }
   // Stored before it is tallied: nothing delivers it again.
-  await blocks.insert(found)
-  for (const block of found) {
+  await blocks.insert(completed)
+  for (const block of completed) {
     try {
       await store.tally(block.tenant, tallyBlockOf(block), { recount: true })
     } catch (error) {

@@ -178,8 +178,8 @@ async function countIn (
 ): Promise<number> {
   let count = 0
   for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
-    const found = await Promise.all(tenants.slice(from, from + TENANTS_PER_BATCH).map(matches))
-    count += found.filter(Boolean).length
+    const areEqual = await Promise.all(tenants.slice(from, from + TENANTS_PER_BATCH).map(matches))
+    count += areEqual.filter(Boolean).length
   }
   return count
 }

@@ -65,13 +65,13 @@ async function restoreKeys (
       if (tenant === missing.get(job)?.tenant) newest.set(job, wrapped)
     }
   }, { sinceMs, signal })
-  const found = [...missing].flatMap(([job, key]) => {
+  const restorable = [...missing].flatMap(([job, key]) => {
     const wrapped = erasedJobs.has(job) ? undefined : newest.get(job)
     return wrapped === undefined ? [] : [{ job, wrapped, ...key }]
   })
   let restored = 0
-  for (let from = 0; from < found.length; from += KEYS_PER_BATCH) {
-    const batch = found.slice(from, from + KEYS_PER_BATCH)
+  for (let from = 0; from < restorable.length; from += KEYS_PER_BATCH) {
+    const batch = restorable.slice(from, from + KEYS_PER_BATCH)
     const isRestored = await Promise.all(batch.map(key => restoreKey({ redis, clock }, key)))
     restored += isRestored.filter(Boolean).length
   }

@@ -80,8 +80,8 @@ export function createJournalCopy (
   const read = (tenant: string) =>
     verified(streamRows<StoredEntry>(clickhouse, SELECT_ALL, { tenant }), isSigned)
   const pages: JournalCopy['pages'] = async function * (tenant, from) {
-    const found = pagesFrom(clickhouse, tenant, from)
-    for await (const rows of found) yield await verified(rows, isSigned)
+    const stored = pagesFrom(clickhouse, tenant, from)
+    for await (const rows of stored) yield await verified(rows, isSigned)
   }
   const readNewest: JournalCopy['readNewest'] = async (
     tenant, { limit, before = Number.MAX_SAFE_INTEGER, type = '' }
@@ -181,10 +181,10 @@ async function readMacs (clickhouse: Reading, rows: readonly Row[]): Promise<Set
 async function readNumbers (
   clickhouse: Reading, query: string, parameters: Record<string, unknown>
 ): Promise<ReadonlyMap<string, number>> {
-  const found = streamRows<{ readonly tenant: string, readonly entries: string }>(
+  const rows = streamRows<{ readonly tenant: string, readonly entries: string }>(
     clickhouse, query, parameters)
   const entries = new Map<string, number>()
-  for await (const row of found) entries.set(row.tenant, Number(row.entries))
+  for await (const row of rows) entries.set(row.tenant, Number(row.entries))
   return entries
 }
 

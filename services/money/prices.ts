@@ -41,11 +41,11 @@ const checkPrice = (service: string, price: unknown): number => {
  */
 export function readPrices (override = ''): Prices {
   if (override === '') return DEFAULT_PRICES_MICROS
-  const given: unknown = JSON.parse(override)
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+  const overrides: unknown = JSON.parse(override)
+  if (typeof overrides !== 'object' || overrides === null || Array.isArray(overrides)) {
     throw new RangeError('PRICES must be a JSON object of service to micros: {"whatsapp":3500}')
   }
-  const checked = Object.entries(given)
+  const checked = Object.entries(overrides)
     .map(([service, price]) => [service, checkPrice(service, price)])
   return { ...DEFAULT_PRICES_MICROS, ...Object.fromEntries(checked) }
 }

@@ -53,9 +53,9 @@ export function createTenants (redis: RedisClient): Tenants {
       await inBatches(tenants, batch => mark([ACTIVE_KEY], batch))
     },
     active: async () => {
-      const found = await redis.zrange(ACTIVE_KEY, '0', '-1', 'WITHSCORES')
-      return Array.from({ length: found.length / 2 }, (_, index) =>
-        ({ tenant: found[2 * index] ?? '', sinceMs: Number(found[2 * index + 1]) }))
+      const pairs = await redis.zrange(ACTIVE_KEY, '0', '-1', 'WITHSCORES')
+      return Array.from({ length: pairs.length / 2 }, (_, index) =>
+        ({ tenant: pairs[2 * index] ?? '', sinceMs: Number(pairs[2 * index + 1]) }))
     },
     deactivate: async ({ tenant, sinceMs }) => {
       await unmark([ACTIVE_KEY], [tenant, String(sinceMs)])

@@ -60,15 +60,15 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
   return {
     async of (tenant: Tenant): Promise<Client> {
       const name = tenantOf(tenant.orgId, tenant.mode)
-      const known = await clients.get(name)
-      if (known !== undefined && known.renewAtMs > now()) return known.client
+      const connected = await clients.get(name)
+      if (connected !== undefined && connected.renewAtMs > now()) return connected.client
       return (await renew(name, tenant)).client
     },
 
     /** Deletes all keys. */
     async close (): Promise<void> {
       const all = await Promise.allSettled(clients.values())
-      const hashes = all.flatMap(one => one.status === 'fulfilled' ? [one.value.hash] : [])
+      const hashes = all.flatMap(result => result.status === 'fulfilled' ? [result.value.hash] : [])
       await Promise.all(hashes.map(hash => redis.del(keyOf(hash))))
     },
   }

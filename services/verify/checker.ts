@@ -317,7 +317,7 @@ type Answers = {
 async function checkWithFallback (
   list: readonly ResilientProvider[], rows: readonly ProviderRow[], options: FallbackOptions
 ): Promise<FallbackResult> {
-  let found: Answers = { answers: new Map(), retry: new Map() }
+  let collected: Answers = { answers: new Map(), retry: new Map() }
   let open = rows
   const notRejected = new Set<number>()
   for (const provider of list) {
@@ -335,14 +335,14 @@ async function checkWithFallback (
         const others = call.filter(({ row }) => options.submissions?.of(row) === undefined)
         failed.push(...others)
         if (reply !== 'rejected_input') for (const { row } of others) notRejected.add(row)
-        if (others.length < call.length) addAll(found, waiting(call, options))
-      } else if (found.answers.size === 0) found = reply
-      else addAll(found, reply)
+        if (others.length < call.length) addAll(collected, waiting(call, options))
+      } else if (collected.answers.size === 0) collected = reply
+      else addAll(collected, reply)
     }
     open = failed
   }
   const isRejected = (row: number) => list.length > 0 && !notRejected.has(row)
-  return { ...found, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
+  return { ...collected, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
 }
 
 /** The verdict of a row that a vendor may have, if there is no answer until the deadline. */
@@ -368,13 +368,13 @@ async function collectAnswers (
   options: FallbackOptions & { readonly submission: VendorSubmission }
 ): Promise<FallbackResult> {
   const reply = provider === undefined ? undefined : await checkTraced(provider, rows, options)
-  const found = typeof reply === 'object' ? reply : waiting(rows, options)
-  return { ...found, failed: new Map() }
+  const answers = typeof reply === 'object' ? reply : waiting(rows, options)
+  return { ...answers, failed: new Map() }
 }
 
-function addAll (found: Answers, more: Answers): void {
-  for (const [row, verdict] of more.answers) found.answers.set(row, verdict)
-  for (const [row, terms] of more.retry) found.retry.set(row, terms)
+function addAll (collected: Answers, more: Answers): void {
+  for (const [row, verdict] of more.answers) collected.answers.set(row, verdict)
+  for (const [row, terms] of more.retry) collected.retry.set(row, terms)
 }
 
 async function checkTraced (

@@ -202,8 +202,8 @@ function attemptsOf (redis: RedisClient) {
   return {
     /** Up to `limit` of them, in no order, by the name that `forget` takes. */
     unshipped: async (limit: number): Promise<ReadonlyMap<string, Attempt>> => {
-      const found = await redis.hrandfield(ATTEMPTS_KEY, limit, 'WITHVALUES') as string[]
-      return new Map(Object.entries(fieldsOf(found))
+      const fields = await redis.hrandfield(ATTEMPTS_KEY, limit, 'WITHVALUES') as string[]
+      return new Map(Object.entries(fieldsOf(fields))
         .map(([name, json]) => [name, JSON.parse(json ?? '') as Attempt]))
     },
 

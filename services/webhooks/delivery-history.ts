@@ -85,16 +85,17 @@ export function createDeliveryHistory (
       const suffix = deliveryIdOf('', endpoint)
       for (let maxRows = limit; ; maxRows *= PAGE_GROWTH) {
         // The newest row of an attempt comes first.
-        const found = new Map<string, Attempt>()
+        const attempts = new Map<string, Attempt>()
         let rows = 0
         const parameters = { tenant, suffix, job, event, number: attempt, maxRows }
         for await (const row of streamRows<Row>(clickhouse, SELECT_OF_ENDPOINT, parameters)) {
           rows++
-          const one = attemptOf(row)
-          const signed = signedOf(one)
-          if (!found.has(signed.id) && mac.isAuthentic(row.mac, signed)) found.set(signed.id, one)
+          const attempted = attemptOf(row)
+          const signed = signedOf(attempted)
+          if (attempts.has(signed.id) || !mac.isAuthentic(row.mac, signed)) continue
+          attempts.set(signed.id, attempted)
         }
-        if (found.size >= limit || rows < maxRows) return [...found.values()].slice(0, limit)
+        if (attempts.size >= limit || rows < maxRows) return [...attempts.values()].slice(0, limit)
       }
     },
   }

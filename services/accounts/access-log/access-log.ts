@@ -148,8 +148,8 @@ export function createAccessOutbox (redis: Pick<Redis, 'xrange' | 'xdel'>) {
     /** Up to `limit` entries, oldest first; only those added until `untilMs`, by Redis time. */
     oldest: async (limit: number, untilMs?: number): Promise<readonly PendingEntry[]> => {
       const last = untilMs === undefined ? '+' : String(Math.max(0, Math.floor(untilMs)))
-      const found = await redis.xrange(ACCESS_OUTBOX_KEY, '-', last, 'COUNT', limit)
-      return found.map(([id, [, json = '{}']]) =>
+      const entries = await redis.xrange(ACCESS_OUTBOX_KEY, '-', last, 'COUNT', limit)
+      return entries.map(([id, [, json = '{}']]) =>
         ({ id, entry: { ...JSON.parse(json) as AccessEntry, at: Number(id.split('-')[0]) } }))
     },
 

@@ -85,16 +85,16 @@ function createWalk (
 ) {
   let head = CHAIN_START
   let isExported = exported === undefined || exported.missing.length > 0
-  const found = createFindings()
+  const findings = createFindings()
   const compareOne = (
     seq: number, topic: NumberedEntry | undefined, stored: readonly NumberedEntry[]
   ) => {
     const entry = topic ?? stored[0]
-    if (entry === undefined) return found.add('lost', seq)
-    if (topic === undefined) found.add('kafka', seq)
-    if (stored.length === 0 && mustBeCopied(entry)) found.add('clickhouse', seq)
+    if (entry === undefined) return findings.add('lost', seq)
+    if (topic === undefined) findings.add('kafka', seq)
+    if (stored.length === 0 && mustBeCopied(entry)) findings.add('clickhouse', seq)
     const isOther = (one: NumberedEntry) => accessText(one) !== accessText(entry)
-    if (stored.some(isOther)) found.add('different', seq)
+    if (stored.some(isOther)) findings.add('different', seq)
     head = extendByText(head, seq, () => accessText(entry))
     if (seq === exported?.seq && head.hash === exported.hash) isExported = true
     onEntry(entry, head.hash)
@@ -102,20 +102,20 @@ function createWalk (
   return {
     compare: ([from, to]: Range, topic: ReadonlyMap<number, NumberedEntry>, page: Page): void => {
       const stored = Map.groupBy(page.entries, ({ seq }) => seq)
-      for (const seq of page.forged) found.add('forged', seq)
+      for (const seq of page.forged) findings.add('forged', seq)
       for (let seq = from; seq <= to; seq += 1) {
         compareOne(seq, topic.get(seq), stored.get(seq) ?? [])
       }
     },
     /** Entries after the last one of Kafka; those of the last minutes may have come since. */
     addUnknown: (page: Page): void => {
-      for (const seq of page.forged) found.add('forged', seq)
-      for (const entry of page.entries) if (mustBeCopied(entry)) found.add('kafka', entry.seq)
+      for (const seq of page.forged) findings.add('forged', seq)
+      for (const entry of page.entries) if (mustBeCopied(entry)) findings.add('kafka', entry.seq)
     },
     result: (): AccessWalk => ({
       head,
       findings: [
-        ...found.list(),
+        ...findings.list(),
         ...isExported
           ? []
           : [{

@@ -59,14 +59,14 @@ async function findBest (
   sample: readonly string[], pause: () => Promise<void>
 ): Promise<Pick<NationalNumbers, 'country' | 'share'>> {
   const first = nearest(await shares(COUNTRY_CODES, spread(sample, FIRST_SAMPLE), pause))
-  const found = await shares(first, sample, pause)
+  const shareByCountry = await shares(first, sample, pause)
   const evidence = new Map<string, number>()
-  for (const country of nearest(found)) {
+  for (const country of nearest(shareByCountry)) {
     await pause()
     evidence.set(country, evidenceFor(country, spread(sample, PROBES)))
   }
   const [[country] = ['']] = [...evidence].toSorted(([, one], [, other]) => other - one)
-  const share = found.get(country) ?? 0
+  const share = shareByCountry.get(country) ?? 0
   return { country: share >= MIN_SHARE ? country : undefined, share }
 }
 
@@ -81,18 +81,19 @@ function spread (items: readonly string[], most: number): readonly string[] {
 async function shares (
   countries: readonly string[], numbers: readonly string[], pause: () => Promise<void>
 ): Promise<ReadonlyMap<string, number>> {
-  const found = new Map<string, number>()
+  const shareByCountry = new Map<string, number>()
   for (const country of countries) {
     await pause()
-    found.set(country, numbers.filter(number => isOf(number, country)).length / numbers.length)
+    const matching = numbers.filter(number => isOf(number, country))
+    shareByCountry.set(country, matching.length / numbers.length)
   }
-  return found
+  return shareByCountry
 }
 
-function nearest (found: ReadonlyMap<string, number>): readonly string[] {
-  const best = Math.max(...found.values())
+function nearest (shareByCountry: ReadonlyMap<string, number>): readonly string[] {
+  const best = Math.max(...shareByCountry.values())
   if (best === 0) return []
-  return [...found].flatMap(([country, share]) => share >= NEAR * best ? [country] : [])
+  return [...shareByCountry].flatMap(([country, share]) => share >= NEAR * best ? [country] : [])
 }
 
 /** The number that a cell has for somebody in a country; undefined if it has none. */

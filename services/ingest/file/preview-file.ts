@@ -103,11 +103,11 @@ async function scanText (
   bytes: Buffer, options: CsvReadOptions, { pause }: WorkbookReading, lines: FirstLines
 ): Promise<Form> {
   if (options.sheet !== undefined) throw sheetOfText()
-  const found = await scanCsv(bytes, options.delimiter, {
+  const detected = await scanCsv(bytes, options.delimiter, {
     pause, onRecord: record => lines.add(record),
   })
   const names = Object.keys(DELIMITERS) as (keyof typeof DELIMITERS)[]
-  const delimiter = names.find(name => DELIMITERS[name] === found) ?? null
+  const delimiter = names.find(name => DELIMITERS[name] === detected) ?? null
   return { delimiter, sheet: null, sheets: [] }
 }
 

@@ -107,13 +107,13 @@ export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
       const { id, deliveryId } = request.params as DeliveryPath
       const job = await findJob(deps, callerOf(request).tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
-      const found = await findKnown(deps, job, deliveryId)
-      if (found === undefined) {
+      const attempted = await findKnown(deps, job, deliveryId)
+      if (attempted === undefined) {
         return sendError(reply, {
           code: 'not_found', message: 'The job has no such delivery.', param: 'deliveryId',
         })
       }
-      const status = await deps.resend(found.delivery, found.lastAttempt)
+      const status = await deps.resend(attempted.delivery, attempted.lastAttempt)
       return reply.code(202).send({ deliveryId, status })
     },
   }
@@ -146,8 +146,8 @@ async function deliveryOf (
   if (type === undefined) return undefined
   const common = { tenant: job.tenant, job: job.id, type }
   if (endpoint !== '') {
-    const found = await findEndpoint(deps, job.tenant, endpoint)
-    return found && { ...common, to: { endpoint } }
+    const target = await findEndpoint(deps, job.tenant, endpoint)
+    return target && { ...common, to: { endpoint } }
   }
   const { webhookUrl } = await deps.openHeader(job)
   const isOfJob = webhookUrl !== '' && type === eventTypeOf(job.status)
@@ -190,15 +190,15 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
         return sendError(reply, { code: 'webhook_endpoint_not_found' })
       }
       const [job = '', event = '', attempt] = after?.split('.') ?? []
-      const found = await deps.listEndpointAttempts(tenant, id, {
+      const attempts = await deps.listEndpointAttempts(tenant, id, {
         // One more shows whether there is a next page.
         limit: limit + 1,
         ...after !== undefined && {
           after: { job, event: deliveryIdOf(event, id), attempt: Number(attempt) },
         },
       })
-      const page = found.slice(0, limit)
-      const hasMore = found.length > limit
+      const page = attempts.slice(0, limit)
+      const hasMore = attempts.length > limit
       const last = page.at(-1)
       return reply.send({
         data: page.map(attemptBody),

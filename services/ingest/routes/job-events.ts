@@ -130,10 +130,10 @@ async function readState (
 ): Promise<State | undefined> {
   const recorded = await readWithManifest(tenant, id)
   // The record of a closed job that was rebuilt has no manifest.
-  const found = recorded === undefined || recorded.job.closed
+  const record = recorded === undefined || recorded.job.closed
     ? await findArchived(tenant, id) ?? recorded
     : recorded
-  return found && { job: found.job, blocks: countedBlocks(found.manifest) }
+  return record && { job: record.job, blocks: countedBlocks(record.manifest) }
 }
 
 type Stream = {

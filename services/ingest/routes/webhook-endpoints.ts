@@ -165,9 +165,9 @@ export function getEndpointRoute (deps: IngestDeps): RouteOptions {
       response: { 200: EndpointSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
-      const found = await findEndpoint(deps, tenantOf(request), idOf(request))
-      if (found === undefined) return sendError(reply, NOT_FOUND)
-      return reply.send(bodyOf(tenantOf(request), found))
+      const endpoint = await findEndpoint(deps, tenantOf(request), idOf(request))
+      if (endpoint === undefined) return sendError(reply, NOT_FOUND)
+      return reply.send(bodyOf(tenantOf(request), endpoint))
     },
   }
 }

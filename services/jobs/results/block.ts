@@ -185,12 +185,14 @@ const DUPLICATE: SharedCells = { source: 'duplicate' }
  * of one record with the same end.
  */
 function createSharedCells (): (outcome: RowOutcome) => SharedCells {
-  const known = new Map<RowOutcome['fields'], { outcome: RowOutcome, cells: SharedCells }[]>()
+  const cellsByFields =
+    new Map<RowOutcome['fields'], { outcome: RowOutcome, cells: SharedCells }[]>()
   const times = { checked: createIsoTimes(), expires: createIsoTimes() }
   return (outcome) => {
     const { fields } = outcome
-    const candidates = known.get(fields) ?? []
-    for (const one of candidates) if (haveSameEnd(one.outcome, outcome)) return one.cells
+    const candidates = cellsByFields.get(fields) ?? []
+    const same = candidates.find(candidate => haveSameEnd(candidate.outcome, outcome))
+    if (same !== undefined) return same.cells
     const cells = {
       ...fields,
       // After the fields, which must not override the end of the row.
@@ -202,16 +204,16 @@ function createSharedCells (): (outcome: RowOutcome) => SharedCells {
       checked_at: times.checked(outcome.checkedAtMs),
       expires_at: times.expires(outcome.expiresAtMs),
     }
-    known.set(fields, [...candidates, { outcome, cells }])
+    cellsByFields.set(fields, [...candidates, { outcome, cells }])
     return cells
   }
 }
 
-function haveSameEnd (one: RowOutcome, other: RowOutcome): boolean {
-  return one.source === other.source && one.status === other.status &&
-    one.confidence === other.confidence && one.reason === other.reason &&
-    one.evidence === other.evidence &&
-    one.checkedAtMs === other.checkedAtMs && one.expiresAtMs === other.expiresAtMs
+function haveSameEnd (outcome: RowOutcome, other: RowOutcome): boolean {
+  return outcome.source === other.source && outcome.status === other.status &&
+    outcome.confidence === other.confidence && outcome.reason === other.reason &&
+    outcome.evidence === other.evidence &&
+    outcome.checkedAtMs === other.checkedAtMs && outcome.expiresAtMs === other.expiresAtMs
 }
 
 /** The fields of a block that the tally needs. */
@@ -365,12 +367,12 @@ function createColumn () {
   let values: string[] = []
   let indexes: Map<string, number> | undefined = new Map()
   let at: number[] = []
-  const indexOf = (value: string, known: Map<string, number>): number => {
+  const indexOf = (value: string, positions: Map<string, number>): number => {
     const before = at.at(-1)
     if (before !== undefined && values[before] === value) return before
-    const found = known.get(value)
-    if (found !== undefined) return found
-    known.set(value, values.length)
+    const index = positions.get(value)
+    if (index !== undefined) return index
+    positions.set(value, values.length)
     return values.push(value) - 1
   }
   /** Adds blank cells for skipped rows. */

@@ -53,11 +53,11 @@ export async function recordOfEnd (
   { store }: { readonly store: Pick<JobStore, 'readWithManifest'> }, { job, manifest }: EndedJob
 ): Promise<EndRecord | undefined> {
   if (manifest !== undefined) return { job, manifest }
-  const found = await store.readWithManifest(job.tenant, job.id)
+  const record = await store.readWithManifest(job.tenant, job.id)
   // A job that was rebuilt since will end again, with another manifest.
-  const isThisEnd = found?.job.ended === true && found.job.endedAtMs === job.endedAtMs
-  if (found === undefined || found.job.closed || !isThisEnd) return undefined
-  return { job, manifest: found.manifest, inlineResults: found.inlineResults }
+  const isThisEnd = record?.job.ended === true && record.job.endedAtMs === job.endedAtMs
+  if (record === undefined || record.job.closed || !isThisEnd) return undefined
+  return { job, manifest: record.manifest, inlineResults: record.inlineResults }
 }
 
 /** A closed job is readable, and its rows may have been counted by a process that died then. */

@@ -131,10 +131,10 @@ function createPartnerProducers (
   // Least recently used first.
   const producers = new Map<string, Used>()
   const use = (partner: string): Used => {
-    const found = producers.get(partner) ?? { producer: open(partner), sends: 0 }
+    const entry = producers.get(partner) ?? { producer: open(partner), sends: 0 }
     producers.delete(partner)
-    producers.set(partner, found)
-    return found
+    producers.set(partner, entry)
+    return entry
   }
   const closeIdle = () => {
     const idle = [...producers].filter(([, { sends }]) => sends === 0)

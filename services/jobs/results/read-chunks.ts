@@ -225,8 +225,8 @@ async function repeatOriginals (
     plan.chunks.findLast(chunk => chunk.firstRow < row) as ChunkPlan)
   for (const [chunk, rows] of elsewhere) {
     const stored = byDigest(await readBlocks(deps, job, [chunk]))
-    const found = await openChunk(deps, reading, { plan: chunk, stored })
-    for (const row of rows) originals.set(row, cellsAt(found, row - chunk.firstRow - 1))
+    const opened = await openChunk(deps, reading, { plan: chunk, stored })
+    for (const row of rows) originals.set(row, cellsAt(opened, row - chunk.firstRow - 1))
   }
   for (const [index, original] of duplicateOf.entries()) {
     if (original === 0 || !isRead(index)) continue

@@ -94,8 +94,8 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
     return await answer.json<T>()
   }
   const digests: ResultBlocks['digests'] = async (tenant, job, wanted) => {
-    const found = await select<{ digest: string }>(SELECT_DIGESTS, { tenant, job, wanted })
-    return new Set(found.map(({ digest }) => digest))
+    const stored = await select<{ digest: string }>(SELECT_DIGESTS, { tenant, job, wanted })
+    return new Set(stored.map(({ digest }) => digest))
   }
   const read = async (wanted: WantedBlocks) => {
     // Starting several threads takes longer than reading one chunk.
@@ -117,13 +117,13 @@ export function createSharedBlockReads (
   const findBlocks = createSharedQuery<OfJob & ReadBlock>(clickhouse, SELECT_SHARED_BLOCKS)
   return {
     digests: async (tenant, job, wanted) => {
-      const found = await findDigests({ tenant, job, digests: wanted })
-      return new Set(found.map(({ digest }) => digest))
+      const stored = await findDigests({ tenant, job, digests: wanted })
+      return new Set(stored.map(({ digest }) => digest))
     },
     read: async wanted => {
       if (wanted.firstChunk !== wanted.lastChunk) return await alone.read(wanted)
-      const found = await findBlocks(wanted)
-      return found.map(({ tenant: _tenant, job: _job, ...block }) => storedBlockIn(block))
+      const rows = await findBlocks(wanted)
+      return rows.map(({ tenant: _tenant, job: _job, ...block }) => storedBlockIn(block))
         .filter(({ chunk }) => chunk === wanted.firstChunk)
     },
   }
@@ -261,8 +261,8 @@ export function withInlineResults (
       return new Set([...stored, ...wanted.filter(digest => byDigest.has(digest))])
     },
     read: async wanted => {
-      const found = wanted.digests.map(digest => byDigest.get(digest))
-      return found.every(block => block !== undefined) ? found : await blocks.read(wanted)
+      const inline = wanted.digests.map(digest => byDigest.get(digest))
+      return inline.every(block => block !== undefined) ? inline : await blocks.read(wanted)
     },
   }
 }

@@ -131,11 +131,11 @@ export function unpack (compressed: Buffer): Buffer {
 
 /** The 32-byte subkey for one purpose (HKDF-SHA256); no key has two purposes. */
 export function subkey (dataKey: Buffer, purpose: string): Buffer {
-  const known = subkeys.get(dataKey) ?? new Map<string, Buffer>()
-  subkeys.set(dataKey, known)
-  const found = known.get(purpose) ?? deriveSubkey(dataKey, purpose)
-  known.set(purpose, found)
-  return found
+  const subkeysByPurpose = subkeys.get(dataKey) ?? new Map<string, Buffer>()
+  subkeys.set(dataKey, subkeysByPurpose)
+  const subkey = subkeysByPurpose.get(purpose) ?? deriveSubkey(dataKey, purpose)
+  subkeysByPurpose.set(purpose, subkey)
+  return subkey
 }
 
 const deriveSubkey = (dataKey: Buffer, purpose: string): Buffer =>

@@ -84,13 +84,13 @@ export class Process {
   }
 
   /** Decodes messages, decides them and applies the decisions. */
-  async run (messages: readonly RawMessage[], given: MessageBatch): Outcome {
+  async run (messages: readonly RawMessage[], delivery: MessageBatch): Outcome {
     const { stage, steps, metrics, deadLetters } = this.#deps
-    const batch = { ...given, messages }
+    const batch = { ...delivery, messages }
     const readable: Decodable[] = []
     const decideReadable = () => this.#decide(readable.splice(0), batch)
     const [first] = messages
-    if (given.isPoison === true && first !== undefined && first.forged !== true) {
+    if (delivery.isPoison === true && first !== undefined && first.forged !== true) {
       await this.#deadLetter({ raw: first, reason: POISON, cause: POISON }, batch)
       return undefined
     }
@@ -180,8 +180,8 @@ export class Process {
    * Applies decisions, each step for all decisions together. Afterwards the offsets of their
    * messages may be committed.
    */
-  async #apply (given: readonly Decision[], batch: MessageBatch): Promise<void> {
-    const decisions = given.map(decision => withPartitions(decision, batch))
+  async #apply (decided: readonly Decision[], batch: MessageBatch): Promise<void> {
+    const decisions = decided.map(decision => withPartitions(decision, batch))
     const { emits, around } = decisionSpans(batch.location, decisions, batch)
     await around(() => this.#applyAll(decisions, emits, batch))
     this.#logDecisions(decisions)
@@ -254,9 +254,9 @@ export class Process {
    * stalled one. Without the key of its organization nothing is emitted: the rows stay open for a
    * replay.
    */
-  async #deadLetter (letter: DeadLetter, given: MessageBatch): Promise<void> {
+  async #deadLetter (letter: DeadLetter, delivery: MessageBatch): Promise<void> {
     const { deadLetters, steps, log } = this.#deps
-    const batch = { ...given, messages: [letter.raw] }
+    const batch = { ...delivery, messages: [letter.raw] }
     deadLetters.checkLimit([[letter]])
     if (letter.reason !== MISSING_KEY) await this.#resolveDead(letter, batch)
     await steps.run('dead', () => deadLetters.send([[letter]], batch.signal), batch)

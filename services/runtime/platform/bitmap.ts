@@ -30,9 +30,11 @@ export function countBits (bitmap: Buffer): number {
 
 /** The numbers of the set, ascending. */
 export function indexes (bitmap: Buffer): number[] {
-  const found: number[] = []
-  for (let index = 0; index < bitmap.length * 8; index++) if (has(bitmap, index)) found.push(index)
-  return found
+  const indexes: number[] = []
+  for (let index = 0; index < bitmap.length * 8; index++) {
+    if (has(bitmap, index)) indexes.push(index)
+  }
+  return indexes
 }
 
 /** A bitmap of all numbers from 0 to `rows` - 1. */

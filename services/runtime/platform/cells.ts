@@ -58,7 +58,7 @@ export async function serversOf (redis: RedisClient): Promise<readonly RedisServ
     const address = addressOf(node)
     return { node, address, tag: tagOf(redis, address) }
   })
-  const found = await Promise.all(nodes.map(async ({ node, address, tag }) => {
+  const cells = await Promise.all(nodes.map(async ({ node, address, tag }) => {
     const run = await quietly(runOf(node))
     return run === undefined || tag === undefined
       ? []
@@ -69,7 +69,7 @@ export async function serversOf (redis: RedisClient): Promise<readonly RedisServ
           has: (key: string) => homeOf(redis, key) === address,
         }]
   }))
-  return found.flat()
+  return cells.flat()
 }
 
 async function runOf (redis: Redis): Promise<string> {
@@ -79,10 +79,10 @@ async function runOf (redis: Redis): Promise<string> {
 
 /** The answer; undefined after a failure or too long a wait. */
 async function quietly<T> (answer: Promise<T>): Promise<T | undefined> {
-  let found: T | undefined
-  const settled = answer.then(value => { found = value }, () => {})
+  let result: T | undefined
+  const settled = answer.then(value => { result = value }, () => {})
   await withTimeout(settled, INFO_TIMEOUT_MS)
-  return found
+  return result
 }
 
 /** The slots of the hash tags 0, 1, 2 and so on, as far as they were needed. */

@@ -43,8 +43,8 @@ export function connectClickhouse (
 function queryOf (client: ClickHouseClient) {
   const isReset = (error: unknown) =>
     error instanceof Error && 'code' in error && error.code === 'ECONNRESET'
-  return (given: Parameters<ClickHouseClient['query']>[0]) =>
-    retry(2, () => client.query(given), { firstMs: 0, when: isReset })
+  return (parameters: Parameters<ClickHouseClient['query']>[0]) =>
+    retry(2, () => client.query(parameters), { firstMs: 0, when: isReset })
 }
 
 export type Insert = {
@@ -147,8 +147,8 @@ export async function * streamRows<T> (
 /** The same member; the failures of an asynchronous method, and of its rows, are translated. */
 function wrapped (owner: object, member: unknown, rethrow: Rethrow): unknown {
   if (typeof member !== 'function') return member
-  return (...given: readonly unknown[]) => {
-    const result: unknown = Reflect.apply(member, owner, given)
+  return (...args: readonly unknown[]) => {
+    const result: unknown = Reflect.apply(member, owner, args)
     if (!(result instanceof Promise)) return result
     return result.then(rows => wrappedRows(rows, rethrow), rethrow)
   }

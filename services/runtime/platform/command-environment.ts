@@ -39,9 +39,9 @@ export function commandEnvironment (
   // A password goes to no address that a file in some folder names.
   const hasLocalBrokers = state[ADDRESSES.KAFKA_BROKERS] !== undefined && !isSet(env.KAFKA_BROKERS)
   if (hasLocalBrokers) refuseOtherSecrets(env, folder, ['KAFKA_SASL_PASSWORD'])
-  const known = { ...secrets, ...Object.fromEntries(local) }
-  const given = Object.entries(env).filter(([, value]) => isSet(value))
-  return { ...known, ...Object.fromEntries(given) }
+  const defaults = { ...secrets, ...Object.fromEntries(local) }
+  const settings = Object.entries(env).filter(([, value]) => isSet(value))
+  return { ...defaults, ...Object.fromEntries(settings) }
 }
 
 /**

@@ -89,9 +89,9 @@ export function loadConfig<F extends TProperties> (
   for (const [key, field] of Object.entries(fieldsOf(schema))) {
     const text = env[key]?.trim()
     const isMissing = text === '' && !(field.type === 'array' && isOptional(field))
-    const found = valueOf(field, isMissing ? undefined : text)
-    if ('fault' in found) faults.push(`${key} ${found.fault} ${hintOf(key, field)}`)
-    else if (found.value !== undefined) values[key] = found.value
+    const result = valueOf(field, isMissing ? undefined : text)
+    if ('fault' in result) faults.push(`${key} ${result.fault} ${hintOf(key, field)}`)
+    else if (result.value !== undefined) values[key] = result.value
   }
   faults.push(...missingNeeds(fieldsOf(schema), env))
   if (faults.length > 0) throw new ConfigError(faults)
@@ -209,8 +209,8 @@ function textsIn (value: unknown): readonly string[] {
 function convert (field: Field, text: string): Found {
   if (field.type === 'integer' || field.type === 'number') return { value: Number(text) }
   if (field.type === 'boolean') {
-    const known = ['true', 'false'].includes(text)
-    return known ? { value: text === 'true' } : { fault: 'must be true or false.' }
+    const isBoolean = ['true', 'false'].includes(text)
+    return isBoolean ? { value: text === 'true' } : { fault: 'must be true or false.' }
   }
   if (field.type === 'array' && !text.startsWith('[')) {
     return { value: text.split(',').map(part => part.trim()).filter(part => part !== '') }

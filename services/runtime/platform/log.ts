@@ -58,9 +58,9 @@ export function createLogThrottle (
   const lastAtMs = new Map<string, number>()
   return name => {
     const nowMs = now()
-    for (const [known, atMs] of lastAtMs) {
+    for (const [name, atMs] of lastAtMs) {
       if (nowMs - atMs < intervalMs) break
-      lastAtMs.delete(known)
+      lastAtMs.delete(name)
     }
     if (lastAtMs.has(name)) return false
     lastAtMs.set(name, nowMs)

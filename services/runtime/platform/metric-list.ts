@@ -899,9 +899,10 @@ export function initialSeriesOf (
 ): readonly Labels[] {
   const stage = by.find(name => name === service)
   if (stage === undefined) return []
-  const own: Labels = labels.includes('stage') ? { stage } : {}
+  const labelsOfStage: Labels = labels.includes('stage') ? { stage } : {}
   if (bySubscription === true) {
-    return subscriptionsOf(stage).map(({ lane = '', service = '' }) => ({ ...own, lane, service }))
+    return subscriptionsOf(stage).map(({ lane = '', service = '' }) =>
+      ({ ...labelsOfStage, lane, service }))
   }
   if (byTopic === true) {
     return subscriptionsOf(stage).flatMap(({ topics }) => topics.map(topic => ({ topic })))
@@ -909,5 +910,5 @@ export function initialSeriesOf (
   // All combinations of the values of the labels.
   return [values ?? []].flat().flatMap(valuesByLabel =>
     Object.entries(valuesByLabel).reduce<readonly Labels[]>((made, [label, each]) =>
-      made.flatMap(others => each.map(value => ({ ...others, [label]: value }))), [own]))
+      made.flatMap(others => each.map(value => ({ ...others, [label]: value }))), [labelsOfStage]))
 }

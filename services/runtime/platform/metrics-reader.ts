@@ -67,9 +67,9 @@ export async function resolveAllAddresses (
 async function spread (target: string, find: LookUp): Promise<readonly string[]> {
   if (!target.startsWith('http://') || !URL.canParse(target)) return [target]
   const url = new URL(target)
-  const found = await find(url.hostname).catch(() => [])
+  const addresses = await find(url.hostname).catch(() => [])
   // A dual-stack host has one address per family.
-  const sameFamily = found.filter(({ family }) => family === found[0]?.family)
+  const sameFamily = addresses.filter(({ family }) => family === addresses[0]?.family)
   if (sameFamily.length < 2) return [target]
   return sameFamily.map(({ address, family }) => {
     url.hostname = family === 6 ? `[${address}]` : address

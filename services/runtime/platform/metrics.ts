@@ -95,14 +95,14 @@ function watchedGauge (
 ): Watched {
   const watched: Watched = { values: [], readings: [] }
   const collect = async () => {
-    const found = (await Promise.all(watched.readings.map(read => read()))).flat()
+    const readings = (await Promise.all(watched.readings.map(read => read()))).flat()
     // Series that are gone, of a deleted consumer group for example, must disappear.
     if (watched.readings.length > 0) {
       gauge.reset()
       // `reset` sets a gauge without labels to 0.
       if (common.labelNames.length === 0) gauge.remove()
     }
-    for (const { labels, value } of found) gauge.set(labels, value)
+    for (const { labels, value } of readings) gauge.set(labels, value)
     for (const { labels, read } of watched.values) gauge.set(labels, read())
   }
   const gauge: Gauge = new Gauge({ ...common, collect })

@@ -164,9 +164,9 @@ export async function connectCommandRedis<Name extends 'REDIS_STATE_URL' | 'REDI
     redis instanceof Cluster ? [redis, ...redis.nodes()] : [redis]
   for (const client of clients) {
     const send = client.sendCommand.bind(client)
-    client.sendCommand = (...given: Parameters<Cluster['sendCommand']>) => {
-      given[0].promise.catch((error: unknown) => markFailed(error, store))
-      return send(...given)
+    client.sendCommand = (...args: Parameters<Cluster['sendCommand']>) => {
+      args[0].promise.catch((error: unknown) => markFailed(error, store))
+      return send(...args)
     }
   }
   return redis
@@ -302,10 +302,10 @@ type Failure = { readonly retryAtMs: number, isProbed: boolean }
 class FailFastCluster extends Cluster {
   readonly #failures = new Map<string, Failure>()
 
-  override sendCommand (...given: Parameters<Cluster['sendCommand']>): unknown {
-    const [command] = given
+  override sendCommand (...args: Parameters<Cluster['sendCommand']>): unknown {
+    const [command] = args
     const server = this.#serverOf(command)
-    if (server === undefined) return super.sendCommand(...given)
+    if (server === undefined) return super.sendCommand(...args)
     const failure = this.#failures.get(server)
     if (failure !== undefined) {
       if (failure.isProbed || performance.now() < failure.retryAtMs) {
@@ -319,7 +319,7 @@ class FailFastCluster extends Cluster {
       if (!SERVER_FAILURE.test(String(error))) return answered()
       this.#failures.set(server, { retryAtMs: performance.now() + RETRY_AFTER_MS, isProbed: false })
     })
-    return super.sendCommand(...given)
+    return super.sendCommand(...args)
   }
 
   /** The server of the keys of a command; undefined for a command without keys. */

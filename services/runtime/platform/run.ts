@@ -97,8 +97,10 @@ export async function runServices<F extends TProperties> (
   try {
     for (const group of groups) {
       await startGroup(group, onStop, async (service, start) => {
-        const own = service === name ? context : { ...context, name: service, log: logOf(service) }
-        const started = await start(config, { ...own, share })
+        const contextOfService = service === name
+          ? context
+          : { ...context, name: service, log: logOf(service) }
+        const started = await start(config, { ...contextOfService, share })
         running.set(service, started)
         return started
       })
@@ -126,9 +128,9 @@ async function startGroup<C> (
 function createShare (process: ServiceContext): Share {
   const opened = new Map<string, Promise<unknown>>()
   return <T>(name: string, open: (process: ServiceContext) => Promise<T>) => {
-    const found = opened.get(name) ?? open(process)
-    opened.set(name, found)
-    return found as Promise<T>
+    const resource = opened.get(name) ?? open(process)
+    opened.set(name, resource)
+    return resource as Promise<T>
   }
 }
 

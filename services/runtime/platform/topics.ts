@@ -222,9 +222,9 @@ export const DEFAULT_PARTITIONS: TopicPartitions = { named: new Map() }
 
 /** The partitions of a topic; those of the part with the fewest if it is split. */
 export function fewestPartitions (counts: TopicPartitions, topic: TopicName): number {
-  const own = topicsWithPartitions(counts)
+  const split = topicsWithPartitions(counts)
     .filter(({ name }) => logicalTopic(name)?.topic === topic)
-  const parts = own.length > 0 ? own : [topology.topics[topic]]
+  const parts = split.length > 0 ? split : [topology.topics[topic]]
   return Math.min(...parts.map(({ partitions }) => partitions))
 }
 
@@ -248,7 +248,7 @@ function mayGrowByDefault (topic: TopicName): boolean {
 
 /** The topic of a name that may leave out its service, or its lane and service. */
 function topicOf (name: string): TopicName {
-  const isPartOf = (one: RealTopic) => one.name === name || one.name.startsWith(`${name}.`)
+  const isPartOf = (part: RealTopic) => part.name === name || part.name.startsWith(`${name}.`)
   const topic = OWN_TOPICS.find(one => name === one || name.startsWith(`${one}.`))
   if (topic !== undefined && allTopics().some(isPartOf)) return topic
   const partnerTopic = TOPICS.find(other => other === name)

@@ -61,8 +61,8 @@ export function traceIdOf ({ traceparent }: TraceHeaders): string | undefined {
 
 /** The trace id of the active span as log fields. Pino changes the object, so each call has one. */
 export function traceFields (): { traceId?: string } {
-  const found = isOn ? trace.getActiveSpan()?.spanContext() : undefined
-  return found === undefined ? {} : { traceId: found.traceId }
+  const context = isOn ? trace.getActiveSpan()?.spanContext() : undefined
+  return context === undefined ? {} : { traceId: context.traceId }
 }
 
 /** Starts a span that the caller ends. */

@@ -66,8 +66,8 @@ export class EgressChecks {
     const add = (check: EgressFinding['check'], found: Finding) =>
       findings.push({ check, ...found })
     if (request.isOfThisMachine === true && described.address !== undefined) {
-      const found = await checkLocalAddress(described.address)
-      if (found !== undefined) add('address', found)
+      const fault = await checkLocalAddress(described.address)
+      if (fault !== undefined) add('address', fault)
     }
     let seen: string | undefined
     if (request.connection !== undefined) {

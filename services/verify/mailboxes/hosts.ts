@@ -143,17 +143,17 @@ export class MailHosts {
       const host = row.hosts[row.at] as MailHost
       const policy = policyOf(row.domain, host.name, this.options.limits)
       const place = { host, policy, owner: limiterOf(policy, host.addresses) }
-      const found = await this.#findEgress(row, place)
+      const route = await this.#findEgress(row, place)
       if (row.isWithdrawn) return
-      if ('mailbox' in found) return row.settle(found)
-      if ('egress' in found) {
+      if ('mailbox' in route) return row.settle(route)
+      if ('egress' in route) {
         if (this.isStopped) return row.settle(LATE)
-        return this.#queueOf(place, found.egress).add(row)
+        return this.#queueOf(place, route.egress).add(row)
       }
       // A host that may answer later counts more than one that cannot be reached.
       if (row.last.mailbox === 'unreachable') {
-        const isSoon = found.why === 'greylisted'
-        row.last = { mailbox: found.why, retry: isSoon ? { afterMs: found.restMs } : true }
+        const isSoon = route.why === 'greylisted'
+        row.last = { mailbox: route.why, retry: isSoon ? { afterMs: route.restMs } : true }
       }
     }
     row.settle(row.last)

@@ -39,10 +39,10 @@ export function createEmailDomainProvider (
     ...(domains === undefined ? {} : { limits: { concurrency: MAX_DNS_CALLS } }),
     check: async (rows, options) => {
       const version = lists()
-      const found = domains === undefined ? NONE : await findAll(domains, rows, options)
+      const domainsByName = domains === undefined ? NONE : await findAll(domains, rows, options)
       return rows.map(({ row, canonical }) => {
         const domain = domainOf(canonical)
-        const mail = unlessAllowed(found.get(domain), domain, version)
+        const mail = unlessAllowed(domainsByName.get(domain), domain, version)
         const facts = mail === undefined ? undefined : domains?.facts(domain)
         return { row, verdict: createVerdict(canonical, { mail, facts }, version) }
       })
@@ -63,20 +63,20 @@ const NONE: ReadonlyMap<string, MailDomain> = new Map()
 async function findAll (
   domains: MailDomains, rows: readonly ProviderRow[], { deadlineMs, signal }: CheckOptions
 ): Promise<ReadonlyMap<string, MailDomain>> {
-  const found = new Map<string, MailDomain>()
+  const domainsByName = new Map<string, MailDomain>()
   const queries: Promise<void>[] = []
   const names = [...new Set(rows.map(({ canonical }) => domainOf(canonical)))]
     .filter(domain => !isReserved(domain))
   const policies = domains.findPolicies(names)
   for (const domain of names) {
     const known = domains.known(domain)
-    found.set(domain, known ?? 'fault')
+    domainsByName.set(domain, known ?? 'fault')
     if (known !== undefined) continue
-    queries.push(domains.find(domain).then((mail) => { found.set(domain, mail) }))
+    queries.push(domains.find(domain).then((mail) => { domainsByName.set(domain, mail) }))
   }
   await untilDeadline(Promise.all([...queries, policies]), { deadlineMs, signal })
   // A late answer must not change the map that the caller reads.
-  return new Map(found)
+  return new Map(domainsByName)
 }
 
 async function untilDeadline (
@@ -192,9 +192,9 @@ async function probe (
 ): Promise<EmailEvidence> {
   const domain = domainOf(address)
   // After an abort the DNS query continues, and its answer is cached.
-  const found =
+  const answer =
     domains.known(domain) ?? await unlessAborted(domains.find(domain), signal) ?? 'fault'
-  const mail = unlessAllowed(found, domain, lists)
+  const mail = unlessAllowed(answer, domain, lists)
   const { disposable } = lists.lookUp(domain)
   if (disposable || (mail !== 'accepts' && mail !== 'implicit')) return { mail }
   const hosts = await unlessAborted(domains.hosts(domain), signal)

@@ -157,13 +157,13 @@ function fieldsReader (
   const known = Object.entries(vendor.response.fields ?? {})
     .filter(([column]) => columns.includes(column))
   return (entry: unknown): Record<string, string> => {
-    const found = known.flatMap(([column, { pointer, values }]) => {
+    const columns = known.flatMap(([column, { pointer, values }]) => {
       const text = textOf(at(entry, pointer))
       const word = values === undefined ? text : wordFor(values, text)
       const value = word === undefined ? undefined : VENDOR_COLUMNS[column]?.(word, words)
       return value === undefined ? [] : [[column, value] as const]
     })
-    return Object.fromEntries(found)
+    return Object.fromEntries(columns)
   }
 }
 

@@ -79,8 +79,8 @@ function createSharedVerdicts () {
     const { country, type, place, carrier, timezone } = range
     const byType = branch(branch(known, service), country)
     const byPlace = branch(branch(branch(byType, type), timezone), carrier)
-    const found = byPlace.get(place)
-    if (found !== undefined) return found
+    const shared = byPlace.get(place)
+    if (shared !== undefined) return shared
     const verdict = assignedVerdict(range, service)
     byPlace.set(place, verdict)
     if (++verdicts === MAX_SHARED) {
@@ -92,8 +92,8 @@ function createSharedVerdicts () {
 }
 
 function branch<K, L, V> (tree: Map<K, Map<L, V>>, key: K): Map<L, V> {
-  const found = tree.get(key)
-  if (found !== undefined) return found
+  const subtree = tree.get(key)
+  if (subtree !== undefined) return subtree
   const made = new Map<L, V>()
   tree.set(key, made)
   return made
