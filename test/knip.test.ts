@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { compareExceptions, readIssues } from './knip.ts'
+import { describeIssues, readIssues } from './knip.ts'
 
 const issue = (file: string, types: object) =>
   ({ file, exports: [], types: [], files: [], ...types })
@@ -18,31 +18,22 @@ describe('unused code', () => {
     ])
   })
 
-  const nowhere = report(issue('services/a.ts', { exports: [{ name: 'parse' }] }))
-  const testsOnly = report(issue('services/b.ts', { exports: [{ name: 'print' }] }))
-
-  it('is an error unless it is an exception', () => {
-    expect(compareExceptions(nowhere, testsOnly, [])).toEqual([
+  it('is an error, which says whether tests use it', () => {
+    const nowhere = report(issue('services/a.ts', { exports: [{ name: 'parse' }] }))
+    const testsOnly = report(issue('services/b.ts', { exports: [{ name: 'print' }] }))
+    expect(describeIssues(nowhere, testsOnly)).toEqual([
       'services/b.ts: print is used by tests only: remove it, or do not export it',
       'services/a.ts: parse is used nowhere: remove it, or do not export it',
     ])
-    const exceptions = ['services/a.ts: parse', 'services/b.ts: print']
-    expect(compareExceptions(nowhere, testsOnly, exceptions)).toEqual([])
   })
 
   it('is not what a missing package or file is called', () => {
     const missing = report(issue('services/a.ts', {
       unlisted: [{ name: 'left-pad' }], unresolved: [{ name: './gone.ts' }],
     }))
-    expect(compareExceptions(missing, new Map(), [])).toEqual([
+    expect(describeIssues(missing, new Map())).toEqual([
       'services/a.ts: left-pad is imported, but package.json does not list it: add it',
       'services/a.ts: ./gone.ts is imported, but does not exist: correct the path',
     ])
-  })
-
-  it('may not stay in the list of exceptions once it is used or gone', () => {
-    expect(compareExceptions(nowhere, new Map(), ['services/a.ts: parse', 'services/b.ts: print']))
-      .toEqual(['test/knip-exceptions.txt: "services/b.ts: print" is no longer needed: ' +
-        'remove this line'])
   })
 })

@@ -1,12 +1,9 @@
 import { execFile } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { Command } from 'commander'
 
 const root = join(import.meta.dirname, '..')
 const CONFIG = 'test/knip.jsonc'
-const EXCEPTIONS = 'test/knip-exceptions.txt'
 /** More issues than there can be: an exit code of 1 then means a pattern that matches nothing. */
 const MAX_ISSUES = '1000000'
 const MAX_OUTPUT_BYTES = 64 * 1_024 * 1_024
@@ -41,23 +38,12 @@ export function readIssues (output: string): ReadonlyMap<string, Problem> {
     }))))
 }
 
-/**
- * Compares issues with the lines of the list of exceptions, both ways. Returns a sentence for each
- * issue that is not listed, and for each line that is no longer needed.
- */
-export function compareExceptions (
-  everywhere: ReadonlyMap<string, Problem>,
-  product: ReadonlyMap<string, Problem>,
-  exceptions: readonly string[]
+/** A sentence for each issue of everything, and of the product without its tests. */
+export function describeIssues (
+  everywhere: ReadonlyMap<string, Problem>, product: ReadonlyMap<string, Problem>
 ): readonly string[] {
-  const issues = new Map([...product, ...everywhere])
-  const listed = new Set(exceptions)
-  return [
-    ...[...issues].filter(([issue]) => !listed.has(issue)).map(([issue, problem]) =>
-      `${issue} ${ADVICE[problem](everywhere.has(issue) ? 'nowhere' : 'by tests only')}`),
-    ...exceptions.filter(line => !issues.has(line))
-      .map(line => `${EXCEPTIONS}: "${line}" is no longer needed: remove this line`),
-  ]
+  return [...new Map([...product, ...everywhere])].map(([issue, problem]) =>
+    `${issue} ${ADVICE[problem](everywhere.has(issue) ? 'nowhere' : 'by tests only')}`)
 }
 
 /** Rejects when knip does not run, or when a pattern of its settings matches nothing. */
@@ -86,25 +72,11 @@ export async function findUnused (): Promise<{
 }
 
 if (import.meta.main) {
-  const { write } = new Command('unused')
-    .description('Reports files, exports and dependencies that nothing uses, and what only tests ' +
-      `use of the product. The exceptions in ${EXCEPTIONS} may only become fewer.`)
-    .option('--write', 'writes the list of exceptions, for example after a merge')
-    .parse()
-    .opts<{ write?: true }>()
   const { everywhere, product } = await findUnused().catch((error: Error) => {
     console.error(`unused: ${error.message}`)
     process.exit(2)
   })
-  if (write === true) {
-    const lines = [...new Set([...everywhere.keys(), ...product.keys()])].sort()
-    writeFileSync(join(root, EXCEPTIONS), lines.map(line => `${line}\n`).join(''))
-    console.log(`${EXCEPTIONS}: ${lines.length} exceptions written`)
-  } else {
-    const exceptions = readFileSync(join(root, EXCEPTIONS), 'utf8').split('\n')
-      .filter(line => line !== '')
-    const errors = compareExceptions(everywhere, product, exceptions)
-    for (const error of errors) console.error(error)
-    process.exitCode = errors.length === 0 ? 0 : 1
-  }
+  const errors = describeIssues(everywhere, product)
+  for (const error of errors) console.error(error)
+  process.exitCode = errors.length === 0 ? 0 : 1
 }
