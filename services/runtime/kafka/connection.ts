@@ -1,15 +1,11 @@
 import kafkajs from 'kafkajs'
+import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { KafkaConfig, OauthbearerProviderResponse, SASLOptions } from 'kafkajs'
 import { isDenial, isUntrusted } from '../platform/errors.ts'
 
-/** The OpenID provider gave no token; kafkajs retries it as a broker that does not answer. */
-class TokenError extends kafkajs.KafkaJSConnectionError {
-  constructor (reason: string) {
-    super(`no token from KAFKA_OAUTH_TOKEN_URL (${reason}): check it, KAFKA_OAUTH_CLIENT_ID and ` +
-      'KAFKA_OAUTH_CLIENT_SECRET')
-  }
-}
+/** There is no token; kafkajs retries it as a broker that does not answer. */
+class TokenError extends kafkajs.KafkaJSConnectionError {}
 
 /** The protocol error name, such as `MESSAGE_TOO_LARGE`, of an error or its causes; '' without. */
 export function kafkaTypeOf (error: unknown): string {
@@ -43,7 +39,8 @@ export function accessErrorOf (error: unknown): string | undefined {
   if (error instanceof TokenError) return error.message
   if (error.name === 'KafkaJSSASLAuthenticationError') {
     return 'Kafka authentication failed: check KAFKA_SASL_MECHANISM, the client at ' +
-      'KAFKA_OAUTH_TOKEN_URL if it is oauthbearer, else KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD'
+      'KAFKA_OAUTH_TOKEN_URL if it is oauthbearer, the policy of the role if it is aws-msk-iam, ' +
+      'else KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD'
   }
   if (isUntrusted(error)) {
     return 'The certificate of Kafka is not trusted: set NODE_EXTRA_CA_CERTS to the file of its ' +
@@ -63,13 +60,14 @@ export type KafkaSettings = {
   readonly KAFKA_TLS_CERT_FILE?: string | undefined
   readonly KAFKA_TLS_KEY_FILE?: string | undefined
   readonly KAFKA_SASL_MECHANISM?:
-    'plain' | 'scram-sha-256' | 'scram-sha-512' | 'oauthbearer' | undefined
+    'plain' | 'scram-sha-256' | 'scram-sha-512' | 'oauthbearer' | 'aws-msk-iam' | undefined
   readonly KAFKA_SASL_USERNAME?: string | undefined
   readonly KAFKA_SASL_PASSWORD?: string | undefined
   readonly KAFKA_OAUTH_TOKEN_URL?: string | undefined
   readonly KAFKA_OAUTH_CLIENT_ID?: string | undefined
   readonly KAFKA_OAUTH_CLIENT_SECRET?: string | undefined
   readonly KAFKA_OAUTH_SCOPE?: string | undefined
+  readonly KAFKA_AWS_REGION?: string | undefined
   readonly TOPIC_PREFIX?: string | undefined
 }
 
@@ -108,46 +106,131 @@ export function kafkaConnectionOf (settings: KafkaSettings): KafkaConnection {
 function saslOf (settings: KafkaSettings): SASLOptions | undefined {
   const { KAFKA_SASL_MECHANISM: mechanism } = settings
   if (mechanism === 'oauthbearer') {
-    return { mechanism, oauthBearerProvider: tokenSource(settings) }
+    return { mechanism, oauthBearerProvider: sharedTokens(openIdTokens(settings)) }
+  }
+  if (mechanism === 'aws-msk-iam') {
+    const { KAFKA_AWS_REGION: region = '' } = settings
+    return { mechanism: 'oauthbearer', oauthBearerProvider: sharedTokens(() => mskToken(region)) }
   }
   const { KAFKA_SASL_USERNAME: username, KAFKA_SASL_PASSWORD: password } = settings
   if (mechanism === undefined || username === undefined || password === undefined) return undefined
   return { mechanism, username, password } as SASLOptions
 }
 
+type Token = { readonly value: string, readonly expiresAtMs: number }
+
 /** A token is not used so shortly before it expires. */
 const TOKEN_MARGIN_MS = 30_000
 
-/**
- * Gets tokens from an OpenID provider by client credentials (RFC 6749, 4.4); all connections share
- * one until it expires. Rejects while the provider does not answer or refuses the client.
- */
-function tokenSource ({
-  KAFKA_OAUTH_TOKEN_URL: url = '', KAFKA_OAUTH_CLIENT_ID: id = '',
-  KAFKA_OAUTH_CLIENT_SECRET: secret = '', KAFKA_OAUTH_SCOPE: scope,
-}: KafkaSettings): () => Promise<OauthbearerProviderResponse> {
-  const fetchToken = async () => {
-    // Few deployments use tokens, and every command connects to Kafka.
-    const client = await import('openid-client')
-    const issuer = new client.Configuration({ issuer: url, token_endpoint: url }, id, secret)
-    if (url.startsWith('http:')) client.allowInsecureRequests(issuer)
-    const answer = await client.clientCredentialsGrant(issuer, scope === undefined ? {} : { scope })
-    untilMs = Date.now() + (answer.expires_in ?? 0) * 1_000 - TOKEN_MARGIN_MS
-    return { value: answer.access_token }
-  }
-  let token: Promise<OauthbearerProviderResponse> | undefined
+/** One token for all connections until it expires. Rejects with TokenError while there is none. */
+function sharedTokens (fetchToken: () => Promise<Token>) {
+  let token: Promise<Token> | undefined
   let untilMs = Infinity
-  return async () => {
+  return async (): Promise<OauthbearerProviderResponse> => {
     if (Date.now() >= untilMs) {
       token = undefined
       untilMs = Infinity
     }
-    token ??= fetchToken().catch((failure: unknown) => {
+    token ??= fetchToken().then(fetched => {
+      untilMs = fetched.expiresAtMs - TOKEN_MARGIN_MS
+      return fetched
+    }, (error: unknown) => {
       token = undefined
-      const { error, code } = failure as { readonly error?: string, readonly code?: string }
-      throw new TokenError(error ?? code ?? 'no answer')
+      throw error
     })
-    return await token
+    return { value: (await token).value }
+  }
+}
+
+/** Gets tokens from an OpenID provider by client credentials (RFC 6749, 4.4). */
+function openIdTokens ({
+  KAFKA_OAUTH_TOKEN_URL: url = '', KAFKA_OAUTH_CLIENT_ID: id = '',
+  KAFKA_OAUTH_CLIENT_SECRET: secret = '', KAFKA_OAUTH_SCOPE: scope,
+}: KafkaSettings): () => Promise<Token> {
+  return async () => {
+    // Few deployments use tokens, and every command connects to Kafka.
+    const client = await import('openid-client')
+    const issuer = new client.Configuration({ issuer: url, token_endpoint: url }, id, secret)
+    if (url.startsWith('http:')) client.allowInsecureRequests(issuer)
+    try {
+      const { access_token: value, expires_in: seconds = 0 } = await client.clientCredentialsGrant(
+        issuer, scope === undefined ? {} : { scope })
+      return { value, expiresAtMs: Date.now() + seconds * 1_000 }
+    } catch (failure) {
+      const { error, code } = failure as { readonly error?: string, readonly code?: string }
+      throw new TokenError(`no token from KAFKA_OAUTH_TOKEN_URL (${error ?? code ?? 'no answer'}` +
+        '): check it, KAFKA_OAUTH_CLIENT_ID and KAFKA_OAUTH_CLIENT_SECRET')
+    }
+  }
+}
+
+const MSK_TOKEN_SECONDS = 900
+
+/** SHA-256 as the signer wants it: with a key an HMAC. */
+class Sha256 {
+  #hash: Hash | Hmac
+  readonly #create: () => Hash | Hmac
+
+  constructor (key?: string | ArrayBuffer | ArrayBufferView) {
+    this.#create = () => key === undefined
+      ? createHash('sha256')
+      : createHmac('sha256', typeof key === 'string' ? key : bytesOf(key))
+    this.#hash = this.#create()
+  }
+
+  update (data: string | ArrayBuffer | ArrayBufferView): void {
+    this.#hash.update(typeof data === 'string' ? data : bytesOf(data))
+  }
+
+  async digest (): Promise<Uint8Array> {
+    return this.#hash.digest()
+  }
+
+  reset (): void {
+    this.#hash = this.#create()
+  }
+}
+
+const bytesOf = (data: ArrayBuffer | ArrayBufferView): Uint8Array => ArrayBuffer.isView(data)
+  ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+  : new Uint8Array(data)
+
+/**
+ * A token for the IAM access control of Amazon MSK, as its own signers make it: the address of the
+ * action kafka-cluster:Connect, signed for 15 minutes (Signature Version 4), in base64url.
+ * Credentials follow the standard chain of the AWS SDK.
+ */
+async function mskToken (region: string): Promise<Token> {
+  const [{ SignatureV4 }, { defaultProvider }] = await Promise.all(
+    [import('@smithy/signature-v4'), import('@aws-sdk/credential-provider-node')])
+  const signer = new SignatureV4({
+    credentials: defaultProvider(),
+    region,
+    service: 'kafka-cluster',
+    sha256: Sha256,
+    applyChecksum: false,
+  })
+  const hostname = `kafka.${region}.amazonaws.com`
+  const signingDate = new Date()
+  const { path, query = {} } = await signer.presign({
+    method: 'GET',
+    protocol: 'https:',
+    hostname,
+    path: '/',
+    headers: { host: hostname },
+    query: { Action: 'kafka-cluster:Connect' },
+  }, { expiresIn: MSK_TOKEN_SECONDS, signingDate }).catch((error: Error) => {
+    throw new TokenError(`no token for Amazon MSK (${error.name}): check the credentials of AWS ` +
+      'that this process finds, in its environment, a profile or a role')
+  })
+  const url = new URL(path, `https://${hostname}`)
+  // The brokers log the client that it names; it is not signed.
+  for (const [name, value] of Object.entries({ ...query, 'User-Agent': 'verification-jobs' })) {
+    url.searchParams.append(name, String(value))
+  }
+  return {
+    value: Buffer.from(url.href).toString('base64url'),
+    expiresAtMs: signingDate.getTime() + MSK_TOKEN_SECONDS * 1_000,
   }
 }
 

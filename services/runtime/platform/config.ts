@@ -274,6 +274,9 @@ export const rootKeys = {
 const passwordKeys = ['KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'] as const
 const tokenKeys =
   ['KAFKA_OAUTH_TOKEN_URL', 'KAFKA_OAUTH_CLIENT_ID', 'KAFKA_OAUTH_CLIENT_SECRET'] as const
+/** What the mechanisms need that have no password. */
+const SIGN_IN_KEYS: Readonly<Record<string, readonly string[]>> =
+  { oauthbearer: tokenKeys, 'aws-msk-iam': ['KAFKA_AWS_REGION'] }
 /** What a user needs, or a client of an OpenID provider: the mechanism, and all the others. */
 const signInField = (keys: readonly string[], key: string) =>
   ({ needs: ['KAFKA_SASL_MECHANISM', ...keys.filter(other => other !== key)] })
@@ -282,7 +285,7 @@ const certificateKeys = ['KAFKA_TLS_CERT_FILE', 'KAFKA_TLS_KEY_FILE'] as const
 /** Settings of every client of Kafka. */
 export const kafkaKeys = [
   'KAFKA_BROKERS', 'KAFKA_TLS', ...certificateKeys, 'KAFKA_SASL_MECHANISM', ...passwordKeys,
-  ...tokenKeys, 'KAFKA_OAUTH_SCOPE', 'TOPIC_PREFIX',
+  ...tokenKeys, 'KAFKA_OAUTH_SCOPE', 'KAFKA_AWS_REGION', 'TOPIC_PREFIX',
 ] as const
 
 /** Settings of every service that produces or consumes messages. */
@@ -307,9 +310,10 @@ export const commonConfig = {
     needs: ['KAFKA_TLS_CERT_FILE'], description: 'PEM file with the key of that certificate.',
   })),
   KAFKA_SASL_MECHANISM: Type.Optional(Type.Enum(
-    ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer'], {
-      needs: (text: string) => text === 'oauthbearer' ? tokenKeys : passwordKeys,
-      description: 'SASL mechanism; no authentication by default.',
+    ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer', 'aws-msk-iam'], {
+      needs: (text: string) => SIGN_IN_KEYS[text] ?? passwordKeys,
+      description: 'SASL mechanism; no authentication by default. aws-msk-iam is for Amazon MSK, ' +
+        'by the credentials of AWS that the process finds.',
     })),
   KAFKA_SASL_USERNAME: Type.Optional(Type.String({
     ...signInField(passwordKeys, 'KAFKA_SASL_USERNAME'), description: 'SASL user.',
@@ -337,6 +341,12 @@ export const commonConfig = {
   })),
   KAFKA_OAUTH_SCOPE: Type.Optional(Type.String({
     needs: ['KAFKA_OAUTH_TOKEN_URL'], description: 'Scope of the tokens, if the brokers want one.',
+  })),
+  KAFKA_AWS_REGION: Type.Optional(Type.String({
+    needs: ['KAFKA_SASL_MECHANISM', 'KAFKA_TLS'],
+    pattern: '^[a-z]{2}(-[a-z]+)+-[0-9]+$',
+    description: 'Region of the brokers, for aws-msk-iam.',
+    examples: ['eu-central-1'],
   })),
   TOPIC_PREFIX: Type.Optional(Type.String({
     pattern: '^([A-Za-z0-9_-]+\\.)+$',

@@ -1,4 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { createHash, createHmac } from 'node:crypto'
+import type { SASLOptions } from 'kafkajs'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { kafkaConnectionOf, kafkaOptionsOf } from '../../../../services/runtime/kafka/connection.ts'
 
 const KAFKA_BROKERS = ['a:1', 'b:2']
@@ -23,5 +25,73 @@ describe('the connection to Kafka', () => {
       ssl: true,
       sasl: { mechanism: 'scram-sha-512', username: 'jobs', password: 'secret' },
     })
+  })
+})
+
+describe('a token for Amazon MSK', () => {
+  afterEach(() => {
+    vi.unstubAllEnvs()
+    vi.useRealTimers()
+  })
+  const SECRET = 'made-up secret'
+  const provider = () => {
+    for (const [name, value] of Object.entries({
+      AWS_ACCESS_KEY_ID: 'AKIDEXAMPLE',
+AWS_SECRET_ACCESS_KEY: SECRET,
+      AWS_SESSION_TOKEN: 'session+/=',
+AWS_EC2_METADATA_DISABLED: 'true',
+    })) vi.stubEnv(name, value)
+    const { sasl } = kafkaConnectionOf({
+      KAFKA_BROKERS,
+      KAFKA_TLS: true,
+      KAFKA_SASL_MECHANISM: 'aws-msk-iam',
+      KAFKA_AWS_REGION: 'eu-central-1',
+    })
+    const { mechanism, oauthBearerProvider } =
+      sasl as Extract<SASLOptions, { mechanism: 'oauthbearer' }>
+    expect(mechanism).toBe('oauthbearer')
+    return oauthBearerProvider
+  }
+
+  it('is the signed address of the action kafka-cluster:Connect, in base64url', async () => {
+    vi.useFakeTimers({ now: Date.UTC(2026, 7, 11, 10, 0, 2), toFake: ['Date'] })
+    const { value } = await provider()()
+    expect(value).toMatch(/^[\w-]+$/)
+    const url = new URL(Buffer.from(value, 'base64url').toString())
+    const {
+      'X-Amz-Signature': signature, 'User-Agent': agent, ...signed
+    } = Object.fromEntries(url.searchParams)
+    expect([url.origin, url.pathname, agent])
+      .toEqual(['https://kafka.eu-central-1.amazonaws.com', '/', 'verification-jobs'])
+    const scope = '20260811/eu-central-1/kafka-cluster/aws4_request'
+    expect(signed).toEqual({
+      Action: 'kafka-cluster:Connect',
+      'X-Amz-Algorithm': 'AWS4-HMAC-SHA256',
+      'X-Amz-Credential': `AKIDEXAMPLE/${scope}`,
+      'X-Amz-Date': '20260811T100002Z',
+      'X-Amz-Expires': '900',
+      'X-Amz-Security-Token': 'session+/=',
+      'X-Amz-SignedHeaders': 'host',
+    })
+    // Signature Version 4, as AWS documents it.
+    const query = Object.entries(signed).map(pair => pair.map(encodeURIComponent).join('='))
+      .toSorted().join('&')
+    const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+    const request =
+      ['GET', '/', query, 'host:kafka.eu-central-1.amazonaws.com', '', 'host', sha256('')]
+    const text = ['AWS4-HMAC-SHA256', '20260811T100002Z', scope, sha256(request.join('\n'))]
+    const key = scope.split('/').reduce<string | Buffer>(
+      (parent, part) => createHmac('sha256', parent).update(part).digest(), `AWS4${SECRET}`)
+    expect(signature).toBe(createHmac('sha256', key).update(text.join('\n')).digest('hex'))
+  })
+
+  it('serves all connections until shortly before its end', async () => {
+    vi.useFakeTimers({ now: Date.UTC(2026, 7, 11), toFake: ['Date'] })
+    const tokenOf = provider()
+    const { value } = await tokenOf()
+    vi.setSystemTime(Date.now() + 869_000)
+    expect(await tokenOf()).toEqual({ value })
+    vi.setSystemTime(Date.now() + 1_000)
+    expect((await tokenOf()).value).not.toBe(value)
   })
 })

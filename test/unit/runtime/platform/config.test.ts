@@ -135,13 +135,14 @@ describe('the Kafka connection', () => {
   it('accepts known mechanisms only', () => {
     expect(faultsOf({ ...brokers, ...account, KAFKA_SASL_MECHANISM: 'gssapi' }, ofKafka))
       .toEqual([expect.stringMatching(
-        /^KAFKA_SASL_MECHANISM must be one of plain, scram-sha-256, scram-sha-512, oauthbearer\./)])
+        /^KAFKA_SASL_MECHANISM must be one of plain, scram-sha-256, scram-sha-512, oauthbearer, /)])
   })
 
-  it('needs a client of the OpenID provider for oauthbearer', () => {
-    expect(faultsOf({ ...brokers, KAFKA_SASL_MECHANISM: 'oauthbearer' }, ofKafka)
-      .map(fault => fault.split(' ')[0])).toEqual([
-      'KAFKA_OAUTH_TOKEN_URL', 'KAFKA_OAUTH_CLIENT_ID', 'KAFKA_OAUTH_CLIENT_SECRET',
-    ])
+  it.each([
+    ['oauthbearer', 'KAFKA_OAUTH_TOKEN_URL KAFKA_OAUTH_CLIENT_ID KAFKA_OAUTH_CLIENT_SECRET'],
+    ['aws-msk-iam', 'KAFKA_AWS_REGION'],
+  ])('needs for %s: %s', (mechanism, needed) => {
+    expect(faultsOf({ ...brokers, KAFKA_SASL_MECHANISM: mechanism }, ofKafka)
+      .map(fault => fault.split(' ')[0])).toEqual(needed.split(' '))
   })
 })
