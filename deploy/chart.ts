@@ -117,7 +117,7 @@ function needsOf (config: TObject): Pick<ChartProgram, 'settings' | 'secrets'> {
   return { settings: needOf(false), secrets: needOf(true) }
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+if (import.meta.main) {
   const { check } = new Command('chart')
     .description('Generates the chart files from topology, settings, alerts and dashboards.')
     .option('--check', 'write nothing; exits with 1 when a file is out of date')

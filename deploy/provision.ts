@@ -1,4 +1,3 @@
-import { pathToFileURL } from 'node:url'
 import { COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { Command } from 'commander'
 import Type from 'typebox'
@@ -127,7 +126,7 @@ function faultOf (
     `remove ones that had a default: ${reason}`
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+if (import.meta.main) {
   const keys = describeConfig(provisionConfig)
     .map(({ key, description }) => `  ${key.padEnd(20)} ${description}`)
   const command = new Command('provision')

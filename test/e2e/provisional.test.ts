@@ -156,7 +156,7 @@ describe('provisional results', () => {
     const path = `/jobs/${id}/results?format=jsonl&provisional=true`
     const { next = '' } = await readLines(other)
     const asks = [
-      [`/jobs/${id}/results?provisional=true`, 400, 'invalid_request'],
+      [`/jobs/${id}/results?limit=1&provisional=true`, 400, 'invalid_request'],
       [`/jobs/${id}/results?format=json&provisional=true`, 400, 'invalid_request'],
       [`/jobs/${id}/results?format=jsonl&provisional=false`, 400, 'invalid_request'],
       [`/jobs/${id}/results?format=jsonl&after=${next}`, 400, 'invalid_request'],

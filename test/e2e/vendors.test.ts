@@ -106,7 +106,7 @@ describe('a job with options', () => {
     expect([quoted, chargedMicros]).toEqual([3 * 111_000, 111_000])
     const columns = ['status', 'reason', 'line_type', 'line_status', 'sim_swap']
     expect(await cellsOf(id, columns)).toEqual([
-      ['valid', 'assigned_range', 'mobile', 'reachable', 'true'],
+      ['valid', 'assigned_range', 'mobile', 'reachable', true],
       ['unknown', 'option_not_answered', 'mobile', null, null],
       ['unknown', 'unassigned_range', null, null, null],
       ['invalid', 'not_a_phone_number', null, null, null],

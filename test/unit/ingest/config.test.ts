@@ -6,8 +6,10 @@ import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 const least = { ...STAGE_ENVIRONMENT, CACHE_SECRET_ACTIVE: '1' }
 
 describe('the configuration of ingest', () => {
-  it('has the settings of the public interface by default', () => {
-    const settings = settingsOf(loadConfig(ingestConfig, least))
+  it('has the values of the public interface as defaults', () => {
+    const config = loadConfig(ingestConfig, least)
+    expect(config).toMatchObject({ HOST: '127.0.0.1', ACCEPT_WITHIN_MS: 25_000 })
+    const settings = settingsOf(config)
     expect([...settings.checks.keys()].sort()).toEqual([
       'carrier-lookup', 'carrier-single', 'email-validation', 'phone-validation',
     ])

@@ -37,9 +37,9 @@ describe('a token for Amazon MSK', () => {
   const provider = () => {
     for (const [name, value] of Object.entries({
       AWS_ACCESS_KEY_ID: 'AKIDEXAMPLE',
-AWS_SECRET_ACCESS_KEY: SECRET,
+      AWS_SECRET_ACCESS_KEY: SECRET,
       AWS_SESSION_TOKEN: 'session+/=',
-AWS_EC2_METADATA_DISABLED: 'true',
+      AWS_EC2_METADATA_DISABLED: 'true',
     })) vi.stubEnv(name, value)
     const { sasl } = kafkaConnectionOf({
       KAFKA_BROKERS,
