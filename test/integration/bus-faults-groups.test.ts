@@ -41,6 +41,20 @@ function describeGroupFaults (onLink: OnLink): void {
     }, JOINING))
   }
 
+  it('is no member any more when it was stopped while it joined', onLink(async link => {
+    const topic = await link.createTopic(2)
+    await link.bus.producer('stopped').send(numbered(topic, 40))
+    const { done } = link.proxy.inject({ api: 'SyncGroup', what: 'delay answer', delayMs: 500 })
+    const stopped = await record(link.bus, [topic])
+    await done
+    await stopped.consumption.stop()
+    // It gets both partitions.
+    const run = await record(link.bus, [topic], { group: stopped.group, handle: commitAll })
+    await run.until(() => distinct(run.seen) === 40)
+    expect(stopped.events).toEqual([])
+    await run.consumption.stop()
+  }, JOINING))
+
   describeMoves(onLink)
   describeTakenWork(onLink)
   describeZombies(onLink)

@@ -142,6 +142,8 @@ class GroupConsumer implements Consumption {
   }
 
   #join (): void {
+    // The client leaves the group as soon as it has joined it.
+    if (this.#stopping.signal.aborted) return
     this.#generation?.abort('The group has a new generation.')
     const formerEnded = this.#generation?.ended() ?? Promise.resolve()
     const { consume, mac, onCommitFailed, settings } = this.#options
