@@ -34,12 +34,12 @@ export async function createTopics (options: TopicOptions): Promise<void> {
   await withAdmin(connection, async admin => {
     const existing = new Set(await admin.listTopics())
     const missing = wanted.filter(({ name }) => !existing.has(name))
-    const known = wanted.filter(({ name }) => existing.has(name))
-    const grown = await plannedGrowth(admin, known, partitions)
+    const there = wanted.filter(({ name }) => existing.has(name))
+    const grown = await plannedGrowth(admin, there, partitions)
     await create(admin, missing, options)
     say(`topics: ${missing.length} created, ${existing.size} were there`)
     await addPartitions(admin, grown, say)
-    if (known.length > 0) await alignSettings(admin, known, options)
+    if (there.length > 0) await alignSettings(admin, there, options)
   })
 }
 
@@ -47,12 +47,12 @@ type Growth = { readonly name: string, readonly from: number, readonly to: numbe
 
 /** The topics with fewer partitions than wanted. Checks all before anything is changed. */
 async function plannedGrowth (
-  admin: KafkaAdmin, known: readonly RealTopic[], configured: TopicPartitions
+  admin: KafkaAdmin, there: readonly RealTopic[], configured: TopicPartitions
 ): Promise<readonly Growth[]> {
-  if (known.length === 0) return []
-  const { topics } = await admin.fetchTopicMetadata({ topics: known.map(({ name }) => name) })
+  if (there.length === 0) return []
+  const { topics } = await admin.fetchTopicMetadata({ topics: there.map(({ name }) => name) })
   const found = new Map(topics.map(({ name, partitions }) => [name, partitions.length]))
-  const changes = known.map(({ name, partitions }) =>
+  const changes = there.map(({ name, partitions }) =>
     ({ name, from: found.get(name) ?? partitions, to: partitions }))
   const faults = changes.flatMap(change => faultOf(change, configured) ?? [])
   if (faults.length > 0) throw new Error(faults.join('; '))
@@ -109,10 +109,10 @@ export async function readSettings (admin: KafkaAdmin, topics: readonly RealTopi
 
 /** Altering replaces all settings of a topic, so its current settings are sent as well. */
 async function alignSettings (
-  admin: KafkaAdmin, known: readonly RealTopic[], options: TopicOptions
+  admin: KafkaAdmin, there: readonly RealTopic[], options: TopicOptions
 ): Promise<void> {
-  const current = await readSettings(admin, known)
-  const differing = known.map(topic => ({ topic, settings: topicSettingsOf(topic, options) }))
+  const current = await readSettings(admin, there)
+  const differing = there.map(topic => ({ topic, settings: topicSettingsOf(topic, options) }))
     .filter(({ topic, settings }) => settings.some(({ name, value }) =>
       current.get(topic.name)?.all.get(name) !== value))
   if (differing.length === 0) return

@@ -157,12 +157,12 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
       const { wait = DEFAULT_WAIT_SECONDS } = request.body as CreateVerificationBody
       const { types } = request.query as VerificationQuery
       const timeoutMs = wait * 1_000 - (performance.now() - startedAt)
-      const found = await whileConnected(request, signal =>
+      const answer = await whileConnected(request, signal =>
         resultsOf(deps, { ...settings, job: outcome.job, types, timeoutMs, signal }))
-      if (found === undefined) return sendAccepted(reply, outcome)
-      if ('code' in found) return sendError(reply, found)
+      if (answer === undefined) return sendAccepted(reply, outcome)
+      if ('code' in answer) return sendError(reply, answer)
       failpoint('verification.answering')
-      return sendVerified(reply, outcome, found)
+      return sendVerified(reply, outcome, answer)
     },
   }
 }
