@@ -33,15 +33,6 @@ type Need = Readonly<Record<string, 'required' | 'optional'>>
 
 const FILES = fileURLToPath(new URL('helm/verification-jobs/files', import.meta.url))
 
-/** Other programs: the file, and the name of its exported configuration. */
-const OTHERS = {
-  page: {
-    program: 'services/page/main.ts',
-    file: '../services/page/config.ts',
-    name: 'pageConfig',
-  },
-} as const
-
 /** URLs that contain a user and a password. */
 const ADDRESSES = [
   'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'CLICKHOUSE_URL',
@@ -52,22 +43,21 @@ const ADDRESSES = [
  * and from the configuration of each program.
  */
 async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>> {
-  const stages = await Promise.all(STAGES.map(async stage =>
-    [stage, {
-      program: `services/${stage}/main.ts`,
-      groups: groupsOf(stage),
-      writes: topology.stages[stage].writes,
-      ...needsOf(await configOf(`../services/${stage}/config.ts`, `${stage}Config`)),
-    }] as const))
-  const others = await Promise.all(Object.entries(OTHERS).map(async ([key, other]) =>
-    [key, bare(other.program, await configOf(other.file, other.name))] as const))
-  const provision = bare('deploy/provision.ts', provisionConfig)
-  return { ...Object.fromEntries([...stages, ...others]), provision }
-}
-
-/** A program outside the pipeline: it reads no topic. */
-function bare (program: string, config: TObject): ChartProgram {
-  return { program, groups: [], writes: [], ...needsOf(config) }
+  const services = await Promise.all([...STAGES, 'page'].map(async name => ({
+    name,
+    program: `services/${name}/main.ts`,
+    config: await configOf(`../services/${name}/config.ts`, `${name}Config`),
+  })))
+  const tasks = [
+    { name: 'provision', program: 'deploy/provision.ts', config: provisionConfig },
+  ]
+  return Object.fromEntries([...services, ...tasks].map(({ name, program, config }) => {
+    const stage = STAGES.find(stage => stage === name)
+    const flow = stage === undefined
+      ? { groups: [], writes: [] }
+      : { groups: groupsOf(stage), writes: topology.stages[stage].writes }
+    return [name, { program, ...flow, ...needsOf(config) }]
+  }))
 }
 
 /** The generated files of the chart, by path in `files`. */

@@ -1,10 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import {
-  definitions, faultsOf, foreignFaultsOf, helm, minimal, production, render, type Manifest,
+  definitions, faultsOf, foreignFaultsOf, helm, isOfKubernetes, minimal, production, render,
+  type Manifest,
 } from '../support/deploy/chart.ts'
-
-const NOT_OF_KUBERNETES = /^(keda\.sh|monitoring\.coreos\.com)\//
-const isForeign = ({ apiVersion }: Manifest) => NOT_OF_KUBERNETES.test(apiVersion)
 
 const everything = [
   ...minimal,
@@ -13,7 +11,7 @@ const everything = [
     'MESSAGE_KEYS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL',
     'REDIS_CACHE_URL', 'REDIS_CACHE_URL_INGEST', 'CLICKHOUSE_URL',
   ].flatMap(key => ['--set', `secrets.values.${key}=secret`]),
-  '--set', 'keda.authenticationRef.name=prometheus', '--set', 'podAnnotations.a=b',
+  '--set', 'keda.authenticationRef.name=prometheus', '--set', 'defaults.podAnnotations.a=b',
   '--set', 'imagePullSecrets[0].name=registry',
   '--set', 'config.OTEL_EXPORTER_OTLP_ENDPOINT=http://collector.observability:4318',
   '--set', 'config.OTEL_TRACES_SAMPLER=parentbased_traceidratio',
@@ -34,14 +32,14 @@ describe.each([
   })
 
   it('renders manifests that Kubernetes knows, field by field', async () => {
-    const own = manifests.filter(manifest => !isForeign(manifest))
+    const own = manifests.filter(isOfKubernetes)
     expect(own.length).toBeGreaterThan(30)
     expect(await faultsOf(own)).toEqual([])
   })
 
   it('renders what KEDA and Prometheus Operator know, field by field', async () => {
     const known = await definitions()
-    const foreign = manifests.filter(isForeign)
+    const foreign = manifests.filter(manifest => !isOfKubernetes(manifest))
     const kinds = [...new Set(foreign.map(({ kind }) => kind))].toSorted()
     expect(kinds).toEqual(['PodMonitor', 'PrometheusRule', 'ScaledObject'])
     expect(foreign.flatMap(manifest => foreignFaultsOf(manifest, known))).toEqual([])

@@ -19,7 +19,9 @@ const KUBERNETES = '1.30'
 type EnvVariable = {
   readonly name: string
   readonly value?: string
-  readonly valueFrom?: { readonly secretKeyRef?: { readonly key: string } }
+  readonly valueFrom?: {
+    readonly secretKeyRef?: { readonly key: string, readonly optional?: boolean }
+  }
 }
 
 type Container = {
@@ -28,6 +30,11 @@ type Container = {
   readonly env: readonly EnvVariable[]
   readonly ports?: readonly { readonly name: string, readonly containerPort: number }[]
   readonly volumeMounts: readonly { readonly name: string, readonly mountPath: string }[]
+}
+
+type PodTemplate = {
+  readonly metadata: { readonly labels: Readonly<Record<string, string>> }
+  readonly spec: { readonly containers: readonly [Container], readonly volumes: unknown }
 }
 
 /** The fields that tests read; schemas check the others. */
@@ -40,10 +47,8 @@ export type Manifest = {
     readonly annotations?: Readonly<Record<string, string>>
   }
   readonly spec: {
-    readonly template: {
-      readonly metadata: { readonly labels: Readonly<Record<string, string>> }
-      readonly spec: { readonly containers: readonly [Container], readonly volumes: unknown }
-    }
+    readonly template: PodTemplate
+    readonly jobTemplate?: { readonly spec: { readonly template: PodTemplate } }
     readonly scaleTargetRef: { readonly name: string }
     readonly maxReplicaCount: number
     readonly triggers: readonly {
@@ -86,6 +91,14 @@ export async function render (args: readonly string[] = minimal): Promise<readon
   if (code !== 0) throw new Error(output)
   return yamlOf(output).filter(found => found !== null) as Manifest[]
 }
+
+/** The container of a deployment, a job or a schedule of jobs. */
+export const containerOf = ({ spec }: Manifest): Container =>
+  (spec.jobTemplate?.spec ?? spec).template.spec.containers[0]
+
+/** Whether Kubernetes itself has the kind of a manifest. */
+export const isOfKubernetes = ({ apiVersion }: Manifest): boolean =>
+  ['v1', 'apps/v1', 'batch/v1', 'networking.k8s.io/v1', 'policy/v1'].includes(apiVersion)
 
 /** The violations of Kubernetes' own schemas in manifests; unknown fields are faults too. */
 export async function faultsOf (manifests: readonly Manifest[]): Promise<readonly string[]> {

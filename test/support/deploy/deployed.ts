@@ -1,4 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import type { TObject } from 'typebox'
+import { provisionConfig } from '../../../deploy/provision.ts'
+import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
 import {
   allTopics, deadTopic, subscriptionsOf, topicName, type Subscription,
 } from '../../../services/runtime/platform/topics.ts'
@@ -6,6 +10,7 @@ import {
   LANES, SERVICE_SLUGS, STAGES, topology,
   type Lane, type ServiceSlug, type StageName, type TopicName,
 } from '../../../services/topology.ts'
+import { containerOf, type Manifest } from './chart.ts'
 
 type Needs = Readonly<Record<string, 'required' | 'optional'>>
 
@@ -89,6 +94,49 @@ export function settingFaults (
       ...missing.map(([key]) => `${name} lacks ${key}, which ${program} requires`),
     ]
   })
+}
+
+/**
+ * What programs say of their settings as the pods have them, when each key of the secret that is
+ * required, or that `hasKey` names, has a value of the right form.
+ */
+export async function configFaults (
+  pods: readonly Manifest[], hasKey: (key: string) => boolean = () => false
+): Promise<readonly string[]> {
+  const faults = await Promise.all(pods.map(async pod => {
+    const { args, env } = containerOf(pod)
+    const schema = await configOf(args.join(' '))
+    const settings = Object.fromEntries(env.map(({ name, value, valueFrom }) => {
+      const { key = '', optional = false } = valueFrom?.secretKeyRef ?? {}
+      const isThere = key !== '' && (!optional || hasKey(key))
+      return [name, value ?? (isThere ? secretFor(schema, name) : undefined)]
+    }))
+    try {
+      loadConfig(schema, settings)
+      return []
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      return error.faults.map(fault => `${pod.metadata.name}: ${fault}`)
+    }
+  }))
+  return faults.flat()
+}
+
+/** The schema of the settings of a program. */
+async function configOf (program: string): Promise<TObject> {
+  if (program === 'deploy/provision.ts') return provisionConfig
+  const name = /services\/(\w+)\/main\.ts/.exec(program)?.[1] ?? program
+  const { [`${name}Config`]: config } =
+    await import(`../../../services/${name}/config.ts`) as Record<string, TObject>
+  if (config === undefined) throw new Error(`${program} has no configuration`)
+  return config
+}
+
+/** A secret as the example of its setting has it. */
+function secretFor (schema: TObject, name: string): string {
+  const { examples: [example = 'secret'] = [] } =
+    (schema.properties[name] ?? {}) as { readonly examples?: readonly [string] }
+  return example.replace(/<[^>]*>/, randomBytes(32).toString('base64'))
 }
 
 function writtenBy (stage: StageName): readonly string[] {

@@ -95,7 +95,7 @@ brokers that want users it signs in as `user`, with that user's password from th
 {{- /* provision creates its rules for users whose names have the prefix, and is a user of its own. */ -}}
 {{- $prefix := ternary "" ($plain.TOPIC_PREFIX | default "") (eq .user "admin") -}}
 {{- $name := $plain.KAFKA_SASL_USERNAME | default (print $prefix .user) -}}
-{{- if ne ($plain.KAFKA_SASL_MECHANISM | default "oauthbearer") "oauthbearer" -}}{{- $_ := set $plain "KAFKA_SASL_USERNAME" $name -}}{{- end -}}
+{{- if has $plain.KAFKA_SASL_MECHANISM (list "plain" "scram-sha-256" "scram-sha-512") -}}{{- $_ := set $plain "KAFKA_SASL_USERNAME" $name -}}{{- end -}}
 {{- range $key, $value := $plain }}
 - name: {{ $key }}
   value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
@@ -105,7 +105,7 @@ brokers that want users it signs in as `user`, with that user's password from th
 {{- fail (printf "%s reads no secret %s" $.program.program $key) -}}
 {{- end -}}
 {{- end }}
-{{- $keys := merge (dict "KAFKA_SASL_PASSWORD" (printf "KAFKA_PASSWORD_%s" ($user | upper | replace "-" "_" | replace "." "_"))) (.secretKeys | default dict) }}
+{{- $keys := merge (dict "KAFKA_SASL_PASSWORD" (printf "KAFKA_PASSWORD_%s" (regexReplaceAll "[^A-Z0-9]" ($user | upper) "_"))) (.secretKeys | default dict) }}
 {{- range $key, $need := .program.secrets }}
 {{- if not (hasKey $plain $key) }}
 - name: {{ $key }}
@@ -140,44 +140,233 @@ brokers that want users it signs in as `user`, with that user's password from th
 {{- range $key, $_ := .secrets -}}{{- if hasSuffix "_ROOT_KEYS" $key -}}yes{{- end -}}{{- end -}}
 {{- end -}}
 
-{{- define "verification-jobs.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 1000
-runAsGroup: 1000
-fsGroup: 1000
-seccompProfile:
-  type: RuntimeDefault
+{{/*
+What a pod has whatever it runs: the values of a task are those of `defaults`, and its own.
+*/}}
+{{- define "verification-jobs.task" -}}
+{{- $shared := pick .root.Values.defaults "podLabels" "podAnnotations" "serviceAccountAnnotations" "kafkaCertificate" "nodeSelector" "tolerations" "affinity" "priorityClassName" "env" "envFrom" "volumes" "volumeMounts" -}}
+{{- mergeOverwrite (deepCopy $shared) (deepCopy .values) | toJson -}}
 {{- end -}}
 
-{{- define "verification-jobs.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{/*
+The template of a pod that runs a program, of a workload or a task: (dict "root" $ "name"
+<deployment or task> "stage" <program by name> "program" ... "user" <at the brokers> "values" ...).
+A program with a port of metrics is a service, and is probed; another one ends.
+*/}}
+{{- define "verification-jobs.pod" -}}
+{{- $root := .root -}}
+{{- $values := .values -}}
+{{- $settings := .program.settings -}}
+{{- $fullname := include "verification-jobs.fullname" $root -}}
+{{- $isService := hasKey $settings "PORT_METRICS" -}}
+{{- $http := hasKey $settings "PORT_HTTP" -}}
+{{- $given := dict -}}
+{{- if $isService }}{{ $_ := set $given "HOST_METRICS" "0.0.0.0" }}{{ $_ := set $given "PORT_METRICS" "9464" }}{{ end -}}
+{{- if $http }}{{ $_ := set $given "HOST" "0.0.0.0" }}{{ $_ := set $given "PORT_HTTP" "8080" }}{{ end -}}
+{{- if hasKey $settings "API_URL" }}{{ $_ := set $given "API_URL" (printf "http://%s-ingest/api/v1" $fullname) }}{{ end -}}
+{{- if and (hasKey $settings "METRICS_TARGETS") (not (get $values.config "METRICS_TARGETS")) -}}
+{{- $_ := set $given "METRICS_TARGETS" (printf "http://%s-metrics:9464/metrics" $fullname) -}}
 {{- end -}}
-
-{{- define "verification-jobs.mounts" -}}
-- name: scratch
-  mountPath: /tmp
-{{- if .Values.tls.caSecret.name }}
-- name: ca
-  mountPath: /etc/verification-jobs/ca
-  readOnly: true
-{{- end }}
+{{- $lists := and (hasKey $settings "LISTS_DIR") (or $root.Values.lists.configMap $root.Values.lists.existingClaim) -}}
+{{- if $lists }}{{ $_ := set $given "LISTS_DIR" "/etc/verification-jobs/lists" }}{{ end -}}
+{{- $certificate := and (hasKey $settings "KAFKA_TLS_CERT_FILE") $values.kafkaCertificate.secret -}}
+{{- if $certificate -}}
+{{- $_ := set $given "KAFKA_TLS" "true" -}}
+{{- $_ := set $given "KAFKA_TLS_CERT_FILE" "/etc/verification-jobs/kafka/tls.crt" -}}
+{{- $_ := set $given "KAFKA_TLS_KEY_FILE" "/etc/verification-jobs/kafka/tls.key" -}}
 {{- end -}}
-
-{{- define "verification-jobs.volumes" -}}
-- name: scratch
-  emptyDir:
-    sizeLimit: 128Mi
-{{- with .Values.tls.caSecret }}
-{{- if .name }}
-- name: ca
-  secret:
-    secretName: {{ .name }}
-    items:
-      - key: {{ .key }}
-        path: ca.crt
-{{- end }}
-{{- end }}
+{{- with $values.lanes }}{{ $_ := set $given "LANES" (join "," .) }}{{ end -}}
+{{- with $values.services }}{{ $_ := set $given "SERVICES" (join "," .) }}{{ end -}}
+{{- range $values.env -}}
+{{- if or (hasKey $settings .name) (hasKey $.program.secrets .name) -}}
+{{- fail (printf "env: %s is a setting of %s; set it in config or in the secret" .name $.program.program) -}}
+{{- end -}}
+{{- end -}}
+metadata:
+  labels:
+    {{- include "verification-jobs.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .name }}
+    verification-jobs/stage: {{ .stage }}
+    {{- if and $isService (ne .stage "page") }}
+    verification-jobs/pipeline: 'true'
+    {{- end }}
+    {{- with $values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- if or $root.Values.secrets.create $values.podAnnotations }}
+  annotations:
+    {{- if $root.Values.secrets.create }}
+    checksum/secret: {{ $root.Values.secrets.values | toJson | sha256sum }}
+    {{- end }}
+    {{- with $values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- end }}
+spec:
+  {{- if not $isService }}
+  restartPolicy: Never
+  {{- end }}
+  serviceAccountName: {{ $fullname }}-{{ .name }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  {{- with $root.Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  # A service ends within 25 s of SIGTERM; the interface waits before, see preStop.
+  terminationGracePeriodSeconds: 45
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 1000
+    runAsGroup: 1000
+    fsGroup: 1000
+    seccompProfile:
+      type: RuntimeDefault
+  {{- if and $isService $values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- range $values.topologySpreadConstraints }}
+    - {{- toYaml . | nindent 6 }}
+      {{- if not .labelSelector }}
+      labelSelector:
+        matchLabels:
+          {{- include "verification-jobs.selector" $root | nindent 10 }}
+          app.kubernetes.io/component: {{ $.name }}
+      {{- end }}
+    {{- end }}
+  {{- end }}
+  {{- with $values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ .stage }}
+      image: {{ include "verification-jobs.image" $root }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      args: {{ splitList " " .program.program | toJson }}
+      env:
+        {{- if hasKey $settings "INSTANCE" }}
+        - name: INSTANCE
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.name
+        {{- end }}
+        {{- with $values.heapLimitMiB }}
+        - name: NODE_OPTIONS
+          value: --max-old-space-size={{ . }}
+        {{- end }}
+        {{- include "verification-jobs.env" (dict "root" $root "program" .program "user" .user "config" $values.config "secretKeys" $values.secretKeys "given" $given) | trim | nindent 8 }}
+        {{- with $values.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $values.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if $isService }}
+      ports:
+        - name: metrics
+          containerPort: 9464
+        {{- if $http }}
+        - name: http
+          containerPort: 8080
+        {{- end }}
+      startupProbe:
+        httpGet: { path: /healthz, port: metrics }
+        periodSeconds: 2
+        failureThreshold: 30
+      # Alive, not ready: while a store is away the process waits, and a restart would not help.
+      livenessProbe:
+        httpGet: { path: /healthz, port: metrics }
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      readinessProbe:
+        httpGet: { path: /readyz, port: metrics }
+        periodSeconds: 5
+        timeoutSeconds: 3
+      {{- if $http }}
+      lifecycle:
+        # No new request comes once the endpoint is gone everywhere.
+        preStop:
+          sleep: { seconds: 10 }
+      {{- end }}
+      {{- end }}
+      resources:
+        {{- toYaml $values.resources | nindent 8 }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities:
+          drop: [ALL]
+      # Whole folders: a file that is mounted alone is never renewed.
+      volumeMounts:
+        - name: scratch
+          mountPath: /tmp
+        {{- if $root.Values.tls.caSecret.name }}
+        - name: ca
+          mountPath: /etc/verification-jobs/ca
+          readOnly: true
+        {{- end }}
+        {{- if $certificate }}
+        - name: kafka
+          mountPath: /etc/verification-jobs/kafka
+          readOnly: true
+        {{- end }}
+        {{- if $lists }}
+        - name: lists
+          mountPath: /etc/verification-jobs/lists
+          readOnly: true
+        {{- end }}
+        {{- with $values.volumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+  volumes:
+    - name: scratch
+      emptyDir:
+        sizeLimit: 128Mi
+    {{- with $root.Values.tls.caSecret }}
+    {{- if .name }}
+    - name: ca
+      secret:
+        secretName: {{ .name }}
+        items:
+          - { key: {{ .key }}, path: ca.crt }
+    {{- end }}
+    {{- end }}
+    {{- if $certificate }}
+    {{- with $values.kafkaCertificate }}
+    - name: kafka
+      secret:
+        secretName: {{ .secret }}
+        items:
+          - { key: {{ .certKey }}, path: tls.crt }
+          - { key: {{ .keyKey }}, path: tls.key }
+    {{- end }}
+    {{- end }}
+    {{- if $lists }}
+    - name: lists
+      {{- with $root.Values.lists.configMap }}
+      configMap:
+        name: {{ . }}
+      {{- end }}
+      {{- with $root.Values.lists.existingClaim }}
+      persistentVolumeClaim:
+        claimName: {{ . }}
+        readOnly: true
+      {{- end }}
+    {{- end }}
+    {{- with $values.volumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end -}}

@@ -1,0 +1,179 @@
+import { describe, expect, it } from 'vitest'
+import { STAGES } from '../../services/topology.ts'
+import {
+  containerOf, faultsOf, helm, isOfKubernetes, minimal, render, type Manifest,
+} from '../support/deploy/chart.ts'
+import { configFaults } from '../support/deploy/deployed.ts'
+
+const PROVISION = 'deploy/provision.ts'
+const FOLDER = '/etc/verification-jobs/kafka'
+const AFFINITY = {
+  podAntiAffinity: {
+    requiredDuringSchedulingIgnoredDuringExecution: [
+      { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels: { app: 'noisy' } } },
+    ],
+  },
+}
+/** What every pod takes from `defaults`, by the place of its template that it comes to. */
+const SHARED = {
+  podLabels: { 'azure.workload.identity/use': 'true' },
+  podAnnotations: { 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'true' },
+  nodeSelector: { 'kubernetes.io/arch': 'arm64' },
+  tolerations: [{ key: 'spot', operator: 'Exists' }],
+  affinity: AFFINITY,
+  priorityClassName: 'high',
+  env: [{ name: 'TZ', value: 'UTC' }],
+  envFrom: [{ configMapRef: { name: 'proxy' } }],
+  volumes: [{ name: 'more', emptyDir: {} }],
+  volumeMounts: [{ name: 'more', mountPath: '/more' }],
+}
+
+const json = (name: string, value: unknown) => ['--set-json', `${name}=${JSON.stringify(value)}`]
+const podsOf = (manifests: readonly Manifest[]) =>
+  manifests.filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
+const programOf = (pod: Manifest) => containerOf(pod).args.join(' ')
+const envOf = (pod: Manifest) => Object.fromEntries(containerOf(pod).env
+  .map(({ name, value, valueFrom }) => [name, value ?? valueFrom?.secretKeyRef?.key ?? '']))
+const named = (manifests: readonly Manifest[], name: string) =>
+  podsOf(manifests).find(({ metadata }) => metadata.name.endsWith(`-${name}`)) as Manifest
+
+describe('pods of the chart', () => {
+  it('take labels, places, variables and volumes from defaults, tasks as well', async () => {
+    const manifests = await render([...minimal, ...json('defaults', SHARED)])
+    expect(await faultsOf(manifests.filter(isOfKubernetes))).toEqual([])
+    const { podLabels, podAnnotations, env, envFrom, volumes, volumeMounts, ...places } = SHARED
+    const pods = podsOf(manifests)
+    expect(pods.map(programOf)).toContain(PROVISION)
+    for (const { spec: { template } } of pods) {
+      expect(template).toMatchObject({
+        metadata: { labels: podLabels, annotations: podAnnotations }, spec: places,
+      })
+      expect(template.spec.containers[0]).toMatchObject({
+        envFrom,
+        env: expect.arrayContaining(env),
+        volumeMounts: expect.arrayContaining(volumeMounts),
+      })
+      expect(template.spec.volumes).toEqual(expect.arrayContaining(volumes))
+    }
+  })
+
+  it('take their own values before those of defaults', async () => {
+    const manifests = await render([
+      ...minimal, ...json('defaults', SHARED),
+      '--set', 'stages.verify.priorityClassName=low', '--set', 'provision.podLabels.own=yes',
+    ])
+    const specOf = (name: string) => named(manifests, name).spec.template
+    expect(specOf('verify').spec).toMatchObject({ priorityClassName: 'low' })
+    expect(specOf('settle').spec).toMatchObject({ priorityClassName: 'high' })
+    expect(specOf('provision').metadata.labels).toMatchObject({ ...SHARED.podLabels, own: 'yes' })
+    expect(specOf('settle').metadata.labels).not.toHaveProperty('own')
+  })
+
+  it('spread over zones and machines, counted by deployment and revision', async () => {
+    const services = podsOf(await render()).filter(pod => programOf(pod) !== PROVISION)
+    expect(services.length).toBe(STAGES.length + 1)
+    for (const { metadata, spec: { template: { spec } } } of services) {
+      const constraint = (topologyKey: string) => ({
+        topologyKey,
+        maxSkew: 1,
+        whenUnsatisfiable: 'ScheduleAnyway',
+        matchLabelKeys: ['pod-template-hash'],
+        labelSelector: {
+          matchLabels: {
+            'app.kubernetes.io/name': 'verification-jobs',
+            'app.kubernetes.io/instance': 'vj',
+            'app.kubernetes.io/component': metadata.name.replace('vj-verification-jobs-', ''),
+          },
+        },
+      })
+      expect(spec).toMatchObject({
+        topologySpreadConstraints: [
+          constraint('topology.kubernetes.io/zone'), constraint('kubernetes.io/hostname'),
+        ],
+      })
+    }
+  })
+
+  it('take no setting of a program as a further variable', async () => {
+    const { code, output } = await helm('template',
+      [...minimal, ...json('stages.verify.env', [{ name: 'LANES', value: 'bulk' }])])
+    expect([code, output]).toEqual([1, expect.stringContaining('env: LANES is a setting of')])
+  })
+})
+
+describe('sign-in of pods at the brokers', () => {
+  const SCRAM = [...minimal, '--set', 'config.KAFKA_TLS=true',
+    '--set', 'config.KAFKA_SASL_MECHANISM=scram-sha-512']
+  const isPassword = (key: string) => key.startsWith('KAFKA_PASSWORD_')
+  const signIn = (manifests: readonly Manifest[]) => podsOf(manifests)
+    .map(pod => [programOf(pod), envOf(pod)] as const)
+    .filter(([, env]) => 'KAFKA_BROKERS' in env)
+    .map(([program, env]) => [program, env['KAFKA_SASL_USERNAME'], env['KAFKA_SASL_PASSWORD']])
+  const programs = [...STAGES.map(stage => `services/${stage}/main.ts`), PROVISION].toSorted()
+
+  it('is by a user of each stage, and admin for provision', async () => {
+    const manifests = await render(SCRAM)
+    expect(await configFaults(podsOf(manifests), isPassword)).toEqual([])
+    expect(signIn(manifests).toSorted()).toEqual(programs.map(program => {
+      const user = program === PROVISION ? 'admin' : program.split('/')[1] ?? ''
+      return [program, user, `KAFKA_PASSWORD_${user.toUpperCase()}`]
+    }))
+  })
+
+  it('is by one user for all where config names it, whatever characters it has', async () => {
+    const user = 'jobs@project.iam.example.com'
+    const manifests = await render([...SCRAM, '--set', `config.KAFKA_SASL_USERNAME=${user}`])
+    expect(await configFaults(podsOf(manifests), isPassword)).toEqual([])
+    expect(signIn(manifests).toSorted()).toEqual(programs.map(program =>
+      [program, user, 'KAFKA_PASSWORD_JOBS_PROJECT_IAM_EXAMPLE_COM']))
+  })
+
+  it('is by a user of its own where config of a stage or task names it', async () => {
+    const manifests = await render([...SCRAM, '--set', 'config.KAFKA_SASL_USERNAME=all',
+      '--set', 'provision.config.KAFKA_SASL_USERNAME=owner'])
+    expect(signIn(manifests)).toContainEqual([PROVISION, 'owner', 'KAFKA_PASSWORD_OWNER'])
+    expect(signIn(manifests)).toContainEqual(
+      ['services/settle/main.ts', 'all', 'KAFKA_PASSWORD_ALL'])
+  })
+
+  it('is by the role of each account at MSK, without a user', async () => {
+    const manifests = await render([...minimal, '--set', 'config.KAFKA_TLS=true',
+      '--set', 'config.KAFKA_SASL_MECHANISM=aws-msk-iam',
+      '--set', 'config.KAFKA_AWS_REGION=eu-central-1',
+      ...json('defaults.serviceAccountAnnotations', { 'eks.amazonaws.com/role-arn': 'arn:a' })])
+    expect(await configFaults(podsOf(manifests))).toEqual([])
+    expect(signIn(manifests).filter(([, user]) => user !== undefined)).toEqual([])
+    const accounts = manifests.filter(({ kind }) => kind === 'ServiceAccount')
+    expect(accounts).toHaveLength(podsOf(manifests).length)
+    for (const { metadata: { annotations } } of accounts) {
+      expect(annotations).toMatchObject({ 'eks.amazonaws.com/role-arn': 'arn:a' })
+    }
+  })
+
+  it('is by certificates that are mounted as a whole folder, so that a new one is read', async () => {
+    const manifests = await render([...minimal, '--set', 'defaults.kafkaCertificate.secret=all',
+      '--set', 'stages.verify.kafkaCertificate.secret=own',
+      '--set', 'stages.verify.kafkaCertificate.certKey=ACCESS_CERT'])
+    expect(await faultsOf(manifests.filter(isOfKubernetes))).toEqual([])
+    expect(await configFaults(podsOf(manifests))).toEqual([])
+    for (const pod of podsOf(manifests)) {
+      const { volumes, containers: [{ volumeMounts }] } = pod.spec.template.spec
+      const program = programOf(pod)
+      const isClient = program !== 'services/page/main.ts'
+      const [secretName, certificate] =
+        program === 'services/verify/main.ts' ? ['own', 'ACCESS_CERT'] : ['all', 'tls.crt']
+      const items = [{ key: certificate, path: 'tls.crt' }, { key: 'tls.key', path: 'tls.key' }]
+      const files = isClient
+        ? [{ name: 'kafka', secret: { secretName, items } }]
+        : []
+      expect([program, (volumes as readonly { readonly name: string }[])
+        .filter(({ name }) => name === 'kafka')]).toEqual([program, files])
+      expect(volumeMounts.filter(({ name }) => name === 'kafka'))
+        .toEqual(isClient ? [{ name: 'kafka', mountPath: FOLDER, readOnly: true }] : [])
+      const { KAFKA_TLS, KAFKA_TLS_CERT_FILE, KAFKA_TLS_KEY_FILE } = envOf(pod)
+      expect([KAFKA_TLS, KAFKA_TLS_CERT_FILE, KAFKA_TLS_KEY_FILE]).toEqual(isClient
+        ? ['true', `${FOLDER}/tls.crt`, `${FOLDER}/tls.key`]
+        : [undefined, undefined, undefined])
+    }
+  })
+})
