@@ -19,11 +19,37 @@ const everything = [
   '--set', 'prometheusRule.labels.release=prometheus',
 ]
 
+const json = (name: string, value: unknown) => ['--set-json', `${name}=${JSON.stringify(value)}`]
+const byName = (port: number, ...fqdns: readonly string[]) => ({ ports: [port], fqdns })
+const rented = [
+  ...minimal,
+  ...json('secrets.externalSecret', { storeRef: { name: 'vault' }, key: 'prod/jobs' }),
+  ...json('gateway', {
+    enabled: true,
+    parentRefs: [{ name: 'public', namespace: 'gateways', sectionName: 'https' }],
+    hosts: { ingest: 'api.example.com', page: 'workspace.example.com' },
+    annotations: { a: 'b' },
+  }),
+  ...json('network', {
+    ipv6: true,
+    cilium: { enabled: true },
+    stores: {
+      kafka: byName(9092, 'pkc-1.eu-central-1.aws.confluent.cloud', '*.confluent.cloud'),
+      clickhouse: byName(8443, 'x.eu-central-1.aws.clickhouse.cloud'),
+    },
+    kafkaSignIn: [byName(443, 'id.example.com')],
+    outside: { verify: { ports: [{ port: 443 }], fqdns: ['api.vendor.example.com'] } },
+  }),
+]
+const ALWAYS = ['PodMonitor', 'PrometheusRule', 'ScaledObject']
+
 describe.each([
-  ['its own values', minimal],
-  ['production values', production],
-  ['a secret of its own and all that can be left out', everything],
-])('the chart with %s', (_, values) => {
+  ['its own values', minimal, ALWAYS],
+  ['production values', production, ALWAYS],
+  ['a secret of its own and all that can be left out', everything, ALWAYS],
+  ['secrets, names and routes of others', rented,
+    [...ALWAYS, 'CiliumNetworkPolicy', 'ExternalSecret', 'HTTPRoute']],
+])('the chart with %s', (_, values, foreignKinds) => {
   let manifests: readonly Manifest[]
   beforeAll(async () => { manifests = await render(values) })
 
@@ -37,11 +63,11 @@ describe.each([
     expect(await faultsOf(own)).toEqual([])
   })
 
-  it('renders what KEDA and Prometheus Operator know, field by field', async () => {
+  it('renders what KEDA, Prometheus Operator and others know, field by field', async () => {
     const known = await definitions()
     const foreign = manifests.filter(manifest => !isOfKubernetes(manifest))
     const kinds = [...new Set(foreign.map(({ kind }) => kind))].toSorted()
-    expect(kinds).toEqual(['PodMonitor', 'PrometheusRule', 'ScaledObject'])
+    expect(kinds).toEqual(foreignKinds.toSorted())
     expect(foreign.flatMap(manifest => foreignFaultsOf(manifest, known))).toEqual([])
   })
 
@@ -66,6 +92,12 @@ describe('the judges', () => {
     const group = { name: 'late', rules: [{ alert: 'Late', expr: 'x', when: '5m' }] }
     const rules = broken('PrometheusRule', { groups: [group] })
     expect(foreignFaultsOf(rules, known)).not.toEqual([])
+    const others = await render(rented)
+    for (const kind of ['CiliumNetworkPolicy', 'ExternalSecret', 'HTTPRoute']) {
+      const manifest = others.find(found => found.kind === kind)
+      const wrong = { ...manifest, spec: { ...manifest?.spec, egres: [] } } as unknown as Manifest
+      expect([kind, foreignFaultsOf(wrong, known)]).not.toEqual([kind, []])
+    }
   })
 })
 
@@ -118,6 +150,12 @@ describe('the chart', () => {
     ['two sources of lists', ['--set', 'lists.configMap=a', '--set', 'lists.existingClaim=b'],
       'lists.configMap and lists.existingClaim exclude each other'],
     ['two sources of secrets', ['--set', 'secrets.create=true'], 'exclude each other'],
+    ['a secret of nothing', ['--set', 'secrets.externalSecret.storeRef.name=vault'],
+      'secrets.externalSecret.key is missing'],
+    ['a name where no policy knows names', ['--set', 'network.stores.kafka.fqdns={a.example.com}'],
+      'set network.cilium.enabled'],
+    ['a route without a gateway', ['--set', 'gateway.enabled=true'],
+      'gateway.parentRefs is missing'],
   ])('refuses %s, and says so', async (_, args, words) => {
     const { code, output } = await helm('template', [...minimal, ...args])
     expect(code).toBe(1)

@@ -20,7 +20,9 @@ type EnvVariable = {
   readonly name: string
   readonly value?: string
   readonly valueFrom?: {
-    readonly secretKeyRef?: { readonly key: string, readonly optional?: boolean }
+    readonly secretKeyRef?: {
+      readonly name: string, readonly key: string, readonly optional?: boolean
+    }
   }
 }
 
@@ -121,11 +123,15 @@ type Definition = {
   }
 }
 
+/** Files with the resources that the chart has. */
+const DEFINED =
+  /scaledobjects|podmonitors|prometheusrules|io_externalsecrets|httproutes|ciliumnetworkpolicies/
+
 /** The schemas of foreign resources, by `<group>/<version> <kind>`. */
 export async function definitions (): Promise<ReadonlyMap<string, object>> {
   const folder = await installDefinitions(ignore)
   const wanted = readdirSync(folder)
-    .filter(file => /scaledobjects|podmonitors|prometheusrules/.test(file))
+    .filter(file => DEFINED.test(file))
   const found = await Promise.all(wanted.map(async file =>
     yamlOf(readFileSync(join(folder, file), 'utf8')) as Definition[]))
   return new Map(found.flat().flatMap(({ spec: { group, names, versions } }) =>

@@ -21,6 +21,14 @@ const DEFINITIONS = [
     module: 'github.com/prometheus-operator/prometheus-operator@v0.85.0',
     folder: 'example/prometheus-operator-crd',
   },
+  {
+    module: 'github.com/external-secrets/external-secrets@v1.3.2', folder: 'config/crds/bases',
+  },
+  { module: 'sigs.k8s.io/gateway-api@v1.5.1', folder: 'config/crd/standard' },
+  {
+    module: 'github.com/cilium/cilium@v1.20.2',
+    folder: 'pkg/k8s/apis/cilium.io/client/crds/v2',
+  },
 ] as const
 
 export type Ran = { readonly code: number, readonly output: string }
@@ -52,10 +60,10 @@ export async function installCompose (say: Say): Promise<string> {
   return `${await goProgram(COMPOSE, say)}/cmd`
 }
 
-/** A folder with the definitions of KEDA's and Prometheus Operator's resources, a file each. */
+/** A folder with the definitions of resources that others add to Kubernetes, a file each. */
 export async function installDefinitions (say: Say): Promise<string> {
   return await installOnce(nameOf(DEFINITIONS.map(({ module }) => module).join(' ')), async to => {
-    say('downloading definitions of KEDA and Prometheus Operator (once)')
+    say('downloading definitions of KEDA, Prometheus Operator, Cilium and others (once)')
     const go = await requireGo()
     for (const { module, folder } of DEFINITIONS) {
       // Outside of any module, so that no package is resolved beside it.

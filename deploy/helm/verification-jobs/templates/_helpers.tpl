@@ -140,6 +140,15 @@ brokers that want users it signs in as `user`, with that user's password from th
 {{- range $key, $_ := .secrets -}}{{- if hasSuffix "_ROOT_KEYS" $key -}}yes{{- end -}}{{- end -}}
 {{- end -}}
 
+{{/* All addresses of a version of IP but networks of it: (dict "cidr" <all> "networks" ...). */}}
+{{- define "verification-jobs.anywhere" -}}
+{{- $except := list -}}
+{{- range .networks -}}
+{{- if eq (contains ":" .) (contains ":" $.cidr) }}{{ $except = append $except . }}{{ end -}}
+{{- end -}}
+ipBlock: {{ dict "cidr" .cidr "except" $except | toJson }}
+{{- end -}}
+
 {{/*
 What a pod has whatever it runs: the values of a task are those of `defaults`, and its own.
 */}}
@@ -160,9 +169,11 @@ A program with a port of metrics is a service, and is probed; another one ends.
 {{- $fullname := include "verification-jobs.fullname" $root -}}
 {{- $isService := hasKey $settings "PORT_METRICS" -}}
 {{- $http := hasKey $settings "PORT_HTTP" -}}
+{{- /* :: takes IPv4 as well. */ -}}
+{{- $host := ternary "::" "0.0.0.0" $root.Values.network.ipv6 -}}
 {{- $given := dict -}}
-{{- if $isService }}{{ $_ := set $given "HOST_METRICS" "0.0.0.0" }}{{ $_ := set $given "PORT_METRICS" "9464" }}{{ end -}}
-{{- if $http }}{{ $_ := set $given "HOST" "0.0.0.0" }}{{ $_ := set $given "PORT_HTTP" "8080" }}{{ end -}}
+{{- if $isService }}{{ $_ := set $given "HOST_METRICS" $host }}{{ $_ := set $given "PORT_METRICS" "9464" }}{{ end -}}
+{{- if $http }}{{ $_ := set $given "HOST" $host }}{{ $_ := set $given "PORT_HTTP" "8080" }}{{ end -}}
 {{- if hasKey $settings "API_URL" }}{{ $_ := set $given "API_URL" (printf "http://%s-ingest/api/v1" $fullname) }}{{ end -}}
 {{- if and (hasKey $settings "METRICS_TARGETS") (not (get $values.config "METRICS_TARGETS")) -}}
 {{- $_ := set $given "METRICS_TARGETS" (printf "http://%s-metrics:9464/metrics" $fullname) -}}
