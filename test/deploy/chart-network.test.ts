@@ -127,31 +127,30 @@ describe('routes of the Gateway API', () => {
 })
 
 describe('a secret from a store', () => {
-  it('is made before provision, is the one that pods read, and stays when it is replaced',
+  it('is the one that pods read, and has a copy before provision, which goes with it',
     async () => {
       const data = { RESULTS_ROOT_KEYS: 'prod/results' }
       const manifests = await render([...minimal, ...json('secrets', {
         existingSecret: 'mine',
         externalSecret: { storeRef: { name: 'vault', kind: 'SecretStore' }, key: 'prod', data },
       })])
-      const [secret, ...others] = manifests.filter(({ kind }) => kind === 'ExternalSecret')
+      const [secret, copy, ...others] = manifests.filter(({ kind }) => kind === 'ExternalSecret')
       expect(others).toEqual([])
-      expect(secret?.spec).toEqual({
+      const spec = (name: string) => ({
         refreshInterval: '1h',
         secretStoreRef: { name: 'vault', kind: 'SecretStore' },
-        target: { name: 'mine', creationPolicy: 'Orphan', deletionPolicy: 'Retain' },
+        target: { name, creationPolicy: 'Owner', deletionPolicy: 'Retain' },
         dataFrom: [{ extract: { key: 'prod' } }],
         data: [{ secretKey: 'RESULTS_ROOT_KEYS', remoteRef: { key: 'prod/results' } }],
       })
-      const read = manifests.filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
+      expect([secret?.spec, copy?.spec]).toEqual([spec('mine'), spec('mine-provision')])
+      const secretsOf = (kind: string) => new Set(manifests.filter(pod => pod.kind === kind)
         .flatMap(pod => containerOf(pod).env.map(({ valueFrom }) => valueFrom?.secretKeyRef))
-      expect(new Set(read.flatMap(ref => ref === undefined ? [] : [ref.name])))
-        .toEqual(new Set(['mine']))
-      const weight = (manifest?: Manifest) =>
-        Number(manifest?.metadata.annotations?.['helm.sh/hook-weight'])
-      const provision = named(manifests, 'Job', 'provision')
-      expect(secret?.metadata.annotations?.['helm.sh/hook'])
-        .toBe(provision?.metadata.annotations?.['helm.sh/hook'])
-      expect(weight(secret)).toBeLessThan(weight(provision))
+        .flatMap(ref => ref === undefined ? [] : [ref.name]))
+      expect(secretsOf('Deployment')).toEqual(new Set(['mine']))
+      expect(secretsOf('Job')).toEqual(new Set(['mine-provision']))
+      expect(secret?.metadata.annotations).toBeUndefined()
+      const provision = named(manifests, 'Job', 'provision')?.metadata.annotations
+      expect(copy?.metadata.annotations).toEqual({ ...provision, 'helm.sh/hook-weight': '-10' })
     })
 })

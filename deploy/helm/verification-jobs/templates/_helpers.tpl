@@ -74,7 +74,7 @@ the consumer groups it is a member of, by its lanes and services.
 
 {{/*
 The settings of one program: (dict "root" $ "program" ... "user" ... "config" ... "given" ...). At
-brokers that want users it signs in as `user`, with that user's password from the secret. What
+brokers that want users it signs in as `user`, with that user's password from `secret`. What
 `secretKeys` names is taken from there by another key than its own name.
 */}}
 {{- define "verification-jobs.env" -}}
@@ -111,7 +111,7 @@ brokers that want users it signs in as `user`, with that user's password from th
 - name: {{ $key }}
   valueFrom:
     secretKeyRef:
-      name: {{ include "verification-jobs.secretName" $.root }}
+      name: {{ $.secret }}
       key: {{ get $keys $key | default $key }}
       {{- if eq $need "optional" }}
       optional: true
@@ -168,6 +168,9 @@ A program with a port of metrics is a service, and is probed; another one ends.
 {{- $settings := .program.settings -}}
 {{- $fullname := include "verification-jobs.fullname" $root -}}
 {{- $isService := hasKey $settings "PORT_METRICS" -}}
+{{- $secret := include "verification-jobs.secretName" $root -}}
+{{- $isMadeHere := or $root.Values.secrets.create $root.Values.secrets.externalSecret.storeRef.name -}}
+{{- if and (eq .name "provision") $isMadeHere }}{{ $secret = printf "%s-provision" $secret }}{{ end -}}
 {{- $http := hasKey $settings "PORT_HTTP" -}}
 {{- /* :: takes IPv4 as well. */ -}}
 {{- $host := ternary "::" "0.0.0.0" $root.Values.network.ipv6 -}}
@@ -276,7 +279,7 @@ spec:
         - name: NODE_OPTIONS
           value: --max-old-space-size={{ . }}
         {{- end }}
-        {{- include "verification-jobs.env" (dict "root" $root "program" .program "user" .user "config" $values.config "secretKeys" $values.secretKeys "given" $given) | trim | nindent 8 }}
+        {{- include "verification-jobs.env" (dict "root" $root "program" .program "user" .user "config" $values.config "secret" $secret "secretKeys" $values.secretKeys "given" $given) | trim | nindent 8 }}
         {{- with $values.env }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
