@@ -269,6 +269,16 @@ export const SUITES: readonly Suite[] = [
     tools: ['helm', 'compose', 'definitions', 'validator', 'prometheus'],
   },
   {
+    // The chart by Helm on an API server, where kwok plays the nodes.
+    name: 'api-server',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 4,
+    expectedSeconds: 180,
+    files: ['test/api-server/**/*.test.ts'],
+    tools: ['control-plane', 'helm', 'definitions'],
+  },
+  {
     name: 'page',
     kind: 'vitest',
     tier: 'full',

@@ -15,6 +15,7 @@ import { installMoto } from '../integration/root-keys/moto.ts'
 import { installTransit } from '../integration/root-keys/vault.ts'
 import { installSchemathesis } from '../e2e/schemathesis/install.ts'
 import { installEngine } from '../containers/open.ts'
+import { installControlPlane } from '../api-server/cluster.ts'
 import { installMailServers } from '../accuracy/servers/install.ts'
 import { installArchives } from './archives.ts'
 
@@ -36,6 +37,7 @@ const TOOLS = {
   'client-python': installClientPython,
   'client-go': requireClientGo,
   'container-engine': installEngine,
+  'control-plane': installControlPlane,
   'mail-servers': installMailServers,
 } as const satisfies Record<string, (say: Say) => Promise<unknown>>
 

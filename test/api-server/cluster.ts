@@ -1,0 +1,248 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { appendFileSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { selfSigned } from '../../deploy/local/certificate.ts'
+import { installOnce } from '../../deploy/local/install.ts'
+import type { Say } from '../../deploy/local/parts.ts'
+import { freePort } from '../../deploy/local/ports.ts'
+import { answersOk, type ProcessSpec } from '../../deploy/local/process.ts'
+import { supervise, type Supervised } from '../../deploy/local/supervise.ts'
+import {
+  installDefinitions, installHelm, requireGo, runTool,
+} from '../support/deploy/deploy-tools.ts'
+import { newFolder } from '../support/folder.ts'
+import { root } from '../support/sources.ts'
+
+const run = promisify(execFile)
+const SOURCES = `${import.meta.dirname}/control-plane`
+const BUILD_TIMEOUT_MS = 5_400_000
+const START_TIMEOUT_MS = 240_000
+const VALID_FOR_MS = 86_400_000
+const ZONES = ['a', 'b', 'c']
+const TOKEN = 'administrator'
+
+/**
+ * A folder with etcd, the control plane of Kubernetes, kubectl and kwok, and the stages by which
+ * kwok plays nodes; built from the Go module proxy when it is missing.
+ */
+export async function installControlPlane (say: Say): Promise<string> {
+  const digest = createHash('sha256')
+  for (const name of ['go.mod', 'go.sum']) digest.update(readFileSync(`${SOURCES}/${name}`))
+  return await installOnce(`control-plane-${digest.digest('hex').slice(0, 16)}`, async to => {
+    const go = await requireGo()
+    say('building the control plane of Kubernetes with Go (a quarter of an hour, once)')
+    const options = {
+      cwd: SOURCES, env: { ...process.env, GOFLAGS: '-mod=readonly' }, timeout: BUILD_TIMEOUT_MS,
+    }
+    const [, version = '', minor = ''] = /k8s\.io\/kubernetes (v1\.(\d+)\.\d+)/
+      .exec(readFileSync(`${SOURCES}/go.mod`, 'utf8')) ?? []
+    // Without a version Helm takes it for Kubernetes 0.0, which no chart is for.
+    const linked = { gitVersion: version, gitMajor: '1', gitMinor: minor }
+    const flags = Object.entries(linked)
+      .map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`)
+    await run(go, ['build', '-ldflags', `-s -w ${flags.join(' ')}`, '-o', `${to}/`, 'tool'],
+      options)
+    const { stdout } = await run(go, ['list', '-m', '-f', '{{.Dir}}', 'sigs.k8s.io/kwok'], options)
+    const stages = `${stdout.trim()}/kustomize/stage`
+    for (const stage of ['node/fast/node-initialize', 'pod/fast/pod-ready',
+      'pod/fast/pod-complete', 'pod/fast/pod-delete']) {
+      appendFileSync(`${to}/stages.yaml`, `---\n${readFileSync(`${stages}/${stage}.yaml`, 'utf8')}`)
+    }
+  })
+}
+
+/** A request that changed something in a namespace, as the API server logs it. */
+export type AuditEvent = {
+  readonly verb: string
+  readonly userAgent: string
+  readonly objectRef: {
+    readonly resource: string
+    readonly namespace: string
+    readonly name?: string
+    readonly subresource?: string
+  }
+  readonly responseStatus: { readonly code: number, readonly message?: string }
+  readonly responseObject?: unknown
+}
+
+/** A Kubernetes of its own on 127.0.0.1, whose nodes and containers are played by kwok. */
+export type Cluster = {
+  /** Where commands run: `deploy` is there as in the repository, other files are its own. */
+  readonly folder: string
+  /** Runs a command line with kubectl and helm as its administrator. */
+  readonly shell: (command: string) => Promise<string>
+  /** What kubectl prints as JSON. */
+  readonly get: <T>(...words: readonly string[]) => Promise<T>
+  /** All requests so far that changed something in a namespace, in their order. */
+  readonly audit: (namespace: string) => readonly AuditEvent[]
+  readonly stop: () => Promise<void>
+}
+
+/**
+ * Starts etcd, an API server with all of its admission plugins, the controllers, the scheduler and
+ * a node in each of three zones, with the definitions of the resources of others that the chart
+ * makes.
+ */
+export async function startCluster (): Promise<Cluster> {
+  const programs = await installControlPlane(console.log)
+  const helm = dirname(await installHelm(console.log))
+  const folder = newFolder('api-server-')
+  symlinkSync(join(root, 'deploy'), join(folder, 'deploy'))
+  const address = `127.0.0.1:${await freePort()}`
+  writeSettings(folder, address)
+  const env = {
+    PATH: `${programs}:${helm}:${process.env['PATH']}`,
+    KUBECONFIG: join(folder, 'kubeconfig'),
+    HOME: folder,
+  }
+  const shell = async (command: string) => {
+    const { code, output } = await runTool('sh', ['-c', `cd ${folder} && ${command}`], env)
+    if (code !== 0) throw new Error(`${command}: exit code ${code}\n${output}`)
+    return output
+  }
+  const running: Supervised[] = []
+  const stop = async () => {
+    for (const program of running.toReversed()) await program.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+  const start = async (spec: ProcessSpec) => {
+    const program = supervise(spec)
+    running.push(program)
+    await program.untilReady(START_TIMEOUT_MS)
+  }
+  try {
+    for (const spec of await controlPlane(programs, folder, address, env, shell)) await start(spec)
+    await shell(`kubectl apply --server-side -f ${await installDefinitions(console.log)}`)
+    await shell('kubectl wait --for=condition=Established crd --all --timeout=60s')
+    await shell('kubectl apply -f nodes.yaml')
+    await shell('kubectl wait --for=condition=Ready node --all --timeout=60s')
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return {
+    folder,
+    shell,
+    get: async <T>(...words: readonly string[]) =>
+      JSON.parse(await shell(`kubectl get -o json ${words.join(' ')}`)) as T,
+    audit: namespace => readFileSync(join(folder, 'audit.log'), 'utf8').trimEnd().split('\n')
+      .map(line => JSON.parse(line) as AuditEvent)
+      .filter(({ objectRef }) => objectRef.namespace === namespace),
+    stop,
+  }
+}
+
+/** Writes what the programs of a control plane read from files. JSON is YAML as well. */
+function writeSettings (folder: string, address: string): void {
+  const { cert, key } = selfSigned('kubernetes', VALID_FOR_MS)
+  const files = {
+    'server.crt': cert,
+    'server.key': key,
+    'tokens.csv': `${TOKEN},administrator,administrator,system:masters\n`,
+    'audit.yaml': JSON.stringify({
+      apiVersion: 'audit.k8s.io/v1',
+      kind: 'Policy',
+      omitStages: ['RequestReceived'],
+      rules: [
+        {
+          level: 'None',
+          resources: [
+            { group: '', resources: ['events'] }, { group: 'events.k8s.io' },
+            { group: 'coordination.k8s.io' },
+          ],
+        },
+        { level: 'RequestResponse', verbs: ['create', 'update', 'patch', 'delete'] },
+        { level: 'None' },
+      ],
+    }),
+    kubeconfig: JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{
+        name: 'test',
+        cluster: {
+          server: `https://${address}`,
+          'certificate-authority-data': Buffer.from(cert).toString('base64'),
+        },
+      }],
+      users: [{ name: 'administrator', user: { token: TOKEN } }],
+      contexts: [{ name: 'test', context: { cluster: 'test', user: 'administrator' } }],
+      'current-context': 'test',
+    }),
+    'nodes.yaml': ZONES.map(zone => JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: {
+        name: `node-${zone}`,
+        labels: {
+          'kubernetes.io/hostname': `node-${zone}`,
+          'kubernetes.io/os': 'linux',
+          'topology.kubernetes.io/zone': `zone-${zone}`,
+        },
+      },
+      status: {
+        allocatable: { cpu: '8', memory: '32Gi', pods: '110' },
+        capacity: { cpu: '8', memory: '32Gi', pods: '110' },
+      },
+    })).join('\n---\n'),
+  }
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(folder, name), text, { mode: 0o600 })
+  }
+}
+
+/** The programs in the order in which they are started. */
+async function controlPlane (
+  programs: string, folder: string, address: string,
+  env: Readonly<Record<string, string>>, shell: Cluster['shell']
+): Promise<readonly ProcessSpec[]> {
+  const etcd = `http://127.0.0.1:${await freePort()}`
+  const peer = `http://127.0.0.1:${await freePort()}`
+  const [, port = ''] = address.split(':')
+  const program = (
+    name: string, file: string, ready: () => Promise<boolean>, args: readonly string[]
+  ): ProcessSpec => ({
+    name,
+command: `${programs}/${file}`,
+args,
+env,
+cwd: folder,
+dataDir: folder,
+ready,
+    graceMs: 10_000,
+  })
+  const succeeds = (command: string) => async () =>
+    await shell(command).then(() => true, () => false)
+  return [
+    program('etcd', 'server', () => answersOk(`${etcd}/health`), [
+      '--data-dir', join(folder, 'etcd'), '--unsafe-no-fsync', '--log-level', 'warn',
+      '--listen-client-urls', etcd, '--advertise-client-urls', etcd,
+      '--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer,
+      '--initial-cluster', `default=${peer}`,
+    ]),
+    program('kube-apiserver', 'kube-apiserver', succeeds('kubectl get --raw /readyz'), [
+      '--etcd-servers', etcd, '--bind-address', '127.0.0.1', '--secure-port', port,
+      '--tls-cert-file', 'server.crt', '--tls-private-key-file', 'server.key',
+      '--token-auth-file', 'tokens.csv', '--authorization-mode', 'Node,RBAC',
+      '--service-cluster-ip-range', '10.96.0.0/16', '--endpoint-reconciler-type', 'none',
+      '--service-account-issuer', 'https://kubernetes.default.svc',
+      '--service-account-key-file', 'server.crt', '--service-account-signing-key-file', 'server.key',
+      '--audit-policy-file', 'audit.yaml', '--audit-log-path', join(folder, 'audit.log'),
+      '--audit-log-mode', 'blocking', '--profiling=false',
+    ]),
+    program('kube-controller-manager', 'kube-controller-manager',
+      succeeds('kubectl -n default get serviceaccount default'), [
+        '--kubeconfig', 'kubeconfig', '--leader-elect=false', '--secure-port', '0',
+        '--service-account-private-key-file', 'server.key', '--root-ca-file', 'server.crt',
+      ]),
+    program('kube-scheduler', 'kube-scheduler', async () => true, [
+      '--kubeconfig', 'kubeconfig', '--leader-elect=false', '--secure-port', '0',
+    ]),
+    program('kwok', 'kwok', async () => true, [
+      '--kubeconfig', 'kubeconfig', '--config', `${programs}/stages.yaml`,
+      '--manage-all-nodes=true', '--node-ip', '127.0.0.1', '--cidr', '10.244.0.0/16',
+    ]),
+  ]
+}
