@@ -22,6 +22,12 @@ import { finishedTenths } from '../webhooks/event.ts'
 
 /** How often held blocks are stored, in milliseconds. */
 export const STORE_EVERY_MS = 100
+/**
+ * The answer of a count is used for so long, in milliseconds; then its messages are counted again.
+ * If Redis loses the count meanwhile, recovery waits only `LEADER_GRACE_MS` for the journal entry
+ * in the answer: sent later, the entry would have the number of another.
+ */
+const COUNT_VALID_MS = 500
 
 type SettleDeps = {
   readonly archive: Pick<Archive, 'save'>
@@ -52,6 +58,7 @@ type Counted = {
   readonly generation: symbol
   readonly messages: readonly Message[]
   readonly tallied: readonly Tallied[]
+  readonly countedAtMs: number
   /** They end jobs whose blocks Redis keeps until they are stored. */
   readonly mayWait: boolean
 }
@@ -104,6 +111,7 @@ export class SettleStage implements Stage<'settle'> {
   }
 
   async flushHeld (partition: Partition): Promise<readonly Decision<'settle'>[]> {
+    this.#buffer.dropExpired(partition)
     const dead = await this.#countLate(messagesByJob(this.#buffer.overdue(partition)))
     if (dead.length > 0 || !this.#buffer.hasCounted(partition)) return dead
     while (this.#buffer.hasUnstored(partition)) {
@@ -139,7 +147,10 @@ export class SettleStage implements Stage<'settle'> {
   }
 
   async #storeCounted (): Promise<void> {
-    const batches = this.#buffer.unstored()
+    const batches = await Promise.all(this.#buffer.unstored().map(async batch =>
+      this.#buffer.isExpired(batch)
+        ? await count(this.#deps, batch.messages, batch.generation)
+        : batch))
     if (batches.length > 0) this.#buffer.endStore(await this.#store(batches))
   }
 
@@ -152,6 +163,7 @@ export class SettleStage implements Stage<'settle'> {
 async function count (
   deps: SettleDeps, messages: Messages, generation: symbol
 ): Promise<Counted> {
+  const countedAtMs = deps.clock.now()
   const counts = await Promise.all(messagesByJob(messages).map(ofJob =>
     tally(deps, ofJob.map(({ value }) => value))))
   failpoint('settle.tallied')
@@ -159,6 +171,7 @@ async function count (
     generation,
     messages,
     tallied: counts.flatMap(({ tallied }) => tallied),
+    countedAtMs,
     mayWait: counts.every(({ mayWait }) => mayWait),
   }
 }
@@ -292,6 +305,8 @@ type Limits = {
  *    wait, or comes after a quiet time, is stored at once and leaves the buffer;
  * 4. stored: inserted, and waits for the flush of its partition that takes it.
  *
+ * What is deferred or stored for too long is counted again first.
+ *
  * Counted messages and dead letters are released: they are not held any more. A new generation of
  * the group forgets all, as they are delivered again.
  */
@@ -353,6 +368,23 @@ class SettleBuffer {
   /** Drops a batch of an earlier generation: its messages are delivered again. */
   defer (batch: Counted): void {
     if (batch.generation === this.#generation) this.#counted = [...this.#counted, batch]
+  }
+
+  /** Whether the answer of its count is too old to be used. */
+  isExpired ({ countedAtMs }: Counted): boolean {
+    return this.#clock.now() - countedAtMs > COUNT_VALID_MS
+  }
+
+  /**
+   * Stored batches of a partition whose flush comes too late, as it waited for a Redis under
+   * recovery, are to be counted and stored once more.
+   */
+  dropExpired (partition: Partition): void {
+    this.#counted = this.#counted.map(batch => {
+      if (!isStored(batch) || !isIn(partition)(batch) || !this.isExpired(batch)) return batch
+      const { finishings: _, ...counted } = batch
+      return counted
+    })
   }
 
   /** Counted messages that are not stored. */

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { EventType } from '../../schemas/api/event.ts'
 import { createBlock } from '../../services/jobs/results/block.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
@@ -17,6 +18,7 @@ import { createManualClock, DEAD, emitted } from '../support/stage-doubles.ts'
 const { redis } = await startRedis()
 const store = createJobStore(redis)
 const wallet = createWallet(redis)
+const outbox = createOutbox(redis)
 const PARTITION = { topic: topicName('rows.completed', { lane: 'small' }), partition: 0 }
 const TENANT = 'org_1.live'
 await wallet.topUp(TENANT, { id: 'a', amountMicros: 1e9, reason: '' })
@@ -224,6 +226,26 @@ describe('settle, while small jobs end in close succession', () => {
       }
       expect((await store.readWithManifest(TENANT, large.job))?.inlineResults ?? '').toBe('')
     })
+
+  it.each([
+    ['sends the journal entry of a count', 0, 500, 1],
+    ['counts again what has waited for its insert', 0, 501, 0],
+    ['counts again what has waited for its flush, while that of another partition stored it',
+      1, 501, 0],
+  ])('%s', async (_title, otherFlush, afterMs, entries) => {
+    const { stage, clock } = startStage()
+    const [a, b, c] = await wholeJobs(3)
+    await stage.decide([a!.block])
+    await stage.decide([b!.block])
+    await stage.decide([{ ...c!.block, raw: { ...c!.block.raw, partition: 1 } }])
+    if (otherFlush === 1) await stage.flushHeld({ ...PARTITION, partition: 1 })
+    clock.advance(afterMs)
+    // As after a recovery: the entry is in the journal, under a number of its own.
+    await outbox.remove(TENANT, await outbox.pending(TENANT))
+    const decisions = await stage.flushHeld(PARTITION)
+    expect(jobsIn(decisions)).toEqual([b!.job])
+    expect(emitted(decisions, 'wallet.journal')).toHaveLength(entries)
+  })
 
   it('does not hold a job that was counted in an earlier generation', async () => {
     const { stage, clock } = startStage()

@@ -2,8 +2,14 @@ import { optionDate, optionName, type OptionPrices } from '../../services/jobs/o
 import { rowFieldsOf } from '../../services/jobs/results/columns.ts'
 import type { Chaos } from './chaos.ts'
 
-/** What operators sell beside the verdict. */
-export const OPTION_PRICES: OptionPrices = { line_status: 700, reassigned_number: 1_300 }
+/**
+ * What operators sell beside the verdict, before and after they change their prices: a job keeps
+ * the price that `lookup` had when it decided it, whatever process decides it again.
+ */
+export const PRICE_LISTS: readonly OptionPrices[] = [
+  { line_status: 700, reassigned_number: 1_300 },
+  { line_status: 900, reassigned_number: 400 },
+]
 
 /** Two jobs that choose other dates do not share what is about one of them. */
 const CHOICES = [

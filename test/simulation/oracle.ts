@@ -18,7 +18,7 @@ import type { Evidence, Sent } from './evidence.ts'
 import { hasLists, isReleasedAtTimes, isSuppressed } from './contact-lists.ts'
 import { optionsPriceMicros } from '../../services/jobs/options.ts'
 import { checkFollowed } from './followers.ts'
-import { boughtCells, OPTION_PRICES } from './options.ts'
+import { boughtCells, PRICE_LISTS } from './options.ts'
 import { countedRows } from './observer.ts'
 import { checkVerified } from './verifications.ts'
 
@@ -68,8 +68,10 @@ async function checkJob (
   if (archived === undefined) return 0
   const { job, manifest } = archived
   complain(`${id} released`, preflight.maxQuoteMicros - job.chargedMicros, job.releasedMicros)
-  complain(`${id} price of a row`,
-    PRICE_MICROS + optionsPriceMicros(OPTION_PRICES, sent.options, 'live'), unitPriceMicros)
+  const prices = PRICE_LISTS.map(list =>
+    PRICE_MICROS + optionsPriceMicros(list, sent.options, 'live'))
+  complain(`${id} price of a row ${unitPriceMicros} is one of ${prices.join(', ')}`, true,
+    prices.includes(unitPriceMicros))
   complain(`${id} maximum`,
     (preflight.freshChecks + preflight.cacheHits) * unitPriceMicros, preflight.maxQuoteMicros)
   complain(`${id} charge within the quote`, true, job.chargedMicros <= preflight.maxQuoteMicros)

@@ -21,7 +21,7 @@ import { redisRecordCache, type RecordCache } from '../../services/cache/cache.t
 import { hasOptions, optionsPriceMicros } from '../../services/jobs/options.ts'
 import { downFor } from '../support/stage-doubles.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
-import { answersOf, OPTION_PRICES } from './options.ts'
+import { answersOf, PRICE_LISTS } from './options.ts'
 import { jobsOf, oncePer, noMetrics, silent } from './stubs.ts'
 import { SettleStage } from '../../services/settle/stage.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
@@ -87,6 +87,7 @@ const cacheOf = oncePer((cache: Redis) => redisRecordCache(cache))
 /** The stage `lookup`, with parts of few rows, so that jobs have many. */
 function lookupStage ({ redis, cache, chaos, time, lists }: Shared) {
   const smallPart = 1 + chaos.below(12)
+  const optionPrices = chaos.pick(PRICE_LISTS)
   return new LookupStage({
     store: jobsOf(redis),
     loader: new ChunkLoader(cacheOf(cache)),
@@ -95,7 +96,7 @@ function lookupStage ({ redis, cache, chaos, time, lists }: Shared) {
     unitPriceMicros: (tenant, service, options) => {
       const { mode } = partsOf(tenant)
       return unitPriceMicros(prices, service, mode) +
-        optionsPriceMicros(OPTION_PRICES, options, mode)
+        optionsPriceMicros(optionPrices, options, mode)
     },
     batchRows: (lane, service) => lane === 'small' ? smallPart : bulkRowsOf(lane, service),
     batch: 1 + chaos.below(8),
