@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import {
-  definitions, faultsOf, foreignFaultsOf, helm, isOfKubernetes, minimal, production, render,
-  type Manifest,
+  definitions, faultsOf, foreignFaultsOf, helm, isOfKubernetes, minimal, PLACES, production,
+  render, type Manifest,
 } from '../support/deploy/chart.ts'
 
 const everything = [
@@ -43,13 +43,20 @@ const rented = [
 ]
 const ALWAYS = ['PodMonitor', 'PrometheusRule', 'ScaledObject']
 
-describe.each([
+type ValueSet = readonly [name: string, values: readonly string[], foreignKinds: readonly string[]]
+const SETS: readonly ValueSet[] = [
   ['its own values', minimal, ALWAYS],
   ['production values', production, ALWAYS],
   ['a secret of its own and all that can be left out', everything, ALWAYS],
   ['secrets, names and routes of others', rented,
     [...ALWAYS, 'CiliumNetworkPolicy', 'ExternalSecret', 'HTTPRoute']],
-])('the chart with %s', (_, values, foreignKinds) => {
+  ...Object.entries(PLACES).map(([place, files]): ValueSet => {
+    const others = { 'confluent-cloud': [...ALWAYS, 'CiliumNetworkPolicy'], laptop: [] }
+    return [`values for ${place}`, files, others[place as 'laptop'] ?? ALWAYS]
+  }),
+]
+
+describe.each(SETS)('the chart with %s', (_, values, foreignKinds) => {
   let manifests: readonly Manifest[]
   beforeAll(async () => { manifests = await render(values) })
 

@@ -11,7 +11,18 @@ import { yamlOf } from './yaml.ts'
 const chart = join(root, 'deploy/helm/verification-jobs')
 /** The one value without which nothing is rendered. */
 export const minimal = ['--set', 'config.TRUSTED_PROXIES=10.244.0.0/16']
-export const production = ['--values', join(chart, 'values-production.yaml')]
+const files = (...names: readonly string[]) =>
+  names.flatMap(name => ['--values', join(chart, `values-${name}.yaml`)])
+export const production = files('production')
+/** What is said to be passed for each place, by the name of the file that is for it alone. */
+export const PLACES = {
+  'aws-msk-scram': files('production', 'aws-msk-scram'),
+  'aws-msk-iam': files('production', 'aws-msk-scram', 'aws-msk-iam'),
+  'confluent-cloud': files('production', 'confluent-cloud'),
+  aiven: files('production', 'aiven'),
+  google: files('production', 'google'),
+  laptop: files('laptop'),
+} as const
 
 /** The oldest version the chart is for; validated against its schemas. */
 const KUBERNETES = '1.30'

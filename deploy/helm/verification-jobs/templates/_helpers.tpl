@@ -80,7 +80,7 @@ brokers that want users it signs in as `user`, with that user's password from `s
 {{- define "verification-jobs.env" -}}
 {{- $plain := dict -}}
 {{- range $key, $value := .root.Values.config -}}
-{{- if or (hasKey $.program.settings $key) (hasKey $.program.secrets $key) -}}
+{{- if and (not (kindIs "invalid" $value)) (or (hasKey $.program.settings $key) (hasKey $.program.secrets $key)) -}}
 {{- $_ := set $plain $key $value -}}
 {{- end -}}
 {{- end -}}
