@@ -1,8 +1,9 @@
 import { COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { Command } from 'commander'
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import {
-  ConfigError, describeConfig, loadConfig, pick, commonConfig, kafkaKeys,
+  clickhouseKeys, commonConfig, ConfigError, describeConfig, kafkaKeys, loadConfig, pick,
+  registryKeys,
 } from '../services/runtime/platform/config.ts'
 import { topicConfig, withAdmin } from '../services/runtime/kafka/admin.ts'
 import { kafkaConnectionOf } from '../services/runtime/kafka/connection.ts'
@@ -19,7 +20,7 @@ import { createTopics } from './provision/topics.ts'
 /** Addresses of the infrastructure, and the replication of topics. */
 export const provisionConfig = Type.Object({
   ...pick(commonConfig, [
-    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL', 'JOBS_KEEP_MONTHS',
+    ...kafkaKeys, ...registryKeys, ...clickhouseKeys, 'JOBS_KEEP_MONTHS',
   ]),
   KAFKA_ACCESS_RULES: Type.Enum(['manage', 'check', 'off'], {
     default: 'manage',
@@ -56,9 +57,10 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
     createTopics({ ...config, connection, partitions, say }),
     withAdmin(connection, admin =>
       alignAccess(admin, config.KAFKA_ACCESS_RULES, say, config.TOPIC_PREFIX)),
-    registerSchemas(config.SCHEMA_REGISTRY_URL, say, config.TOPIC_PREFIX),
+    registerSchemas(config, say),
     applyMigrations({
       url: config.CLICKHOUSE_URL,
+      passwordFile: config.CLICKHOUSE_PASSWORD_FILE,
       cluster: config.CLICKHOUSE_CLUSTER,
       keepMonths: config.JOBS_KEEP_MONTHS,
     }, say),
@@ -77,6 +79,7 @@ async function checkProvisioned (env: Env, say: Say): Promise<number> {
     partitions: partitionsOf(config.TOPIC_PARTITIONS),
     accessRules: config.KAFKA_ACCESS_RULES,
     registryUrl: config.SCHEMA_REGISTRY_URL,
+    registryPasswordFile: config.SCHEMA_REGISTRY_PASSWORD_FILE,
   })
   if (differences.length > 0) say(recordsText(differences))
   say(differences.length === 0
@@ -97,8 +100,13 @@ function partitionsOf (text = ''): TopicPartitions {
  * Registers all schemas. Releases overlap during an upgrade and topics keep old messages, so each
  * version must be backward and forward compatible with all earlier versions.
  */
-async function registerSchemas (url: string, say: Say, prefix = ''): Promise<void> {
-  const registry = connectRegistry(url)
+async function registerSchemas (
+  {
+    SCHEMA_REGISTRY_URL: url, SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile,
+    TOPIC_PREFIX: prefix = '',
+  }: Static<typeof provisionConfig>, say: Say
+): Promise<void> {
+  const registry = connectRegistry(url, passwordFile)
   const schemas = ownSchemas()
   for (const [name, { json }] of schemas) {
     const subject = prefix + name

@@ -45,7 +45,7 @@ const THOROUGH = [
   'test/integration/dead.test.ts', 'test/integration/secure-connections.test.ts',
   'test/e2e/overload.test.ts', 'test/e2e/email-domains.test.ts', 'test/e2e/replay.test.ts',
   'test/e2e/mailbox-waiting.test.ts', 'test/e2e/empty-state.test.ts',
-  'test/e2e/access-log.test.ts', 'test/e2e/erasure.test.ts',
+  'test/e2e/access-log.test.ts', 'test/e2e/erasure.test.ts', 'test/e2e/credentials.test.ts',
   'test/e2e/bad-input/full-size.test.ts', 'test/integration/access-log.test.ts',
   'test/integration/topic-prefix.test.ts', 'test/integration/lost-key.test.ts',
   'test/integration/missing-organization-keys.test.ts',

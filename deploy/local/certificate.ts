@@ -28,14 +28,18 @@ function pem (label: string, content: Buffer): string {
 }
 
 /**
- * A self-signed certificate (X.509 v3, P-256) for localhost and 127.0.0.1, good for an hour unless
- * said otherwise, and its key. Each has a name of its own, by which a client can tell two apart.
+ * A self-signed certificate (X.509 v3, P-256) for localhost and, if `hasAddress`, 127.0.0.1, good
+ * for an hour unless said otherwise, and its key. Each has a name of its own, by which a client can
+ * tell two apart.
  */
-export function selfSigned (commonName: string, validForMs = HOUR_MS): Certificate {
+export function selfSigned (
+  commonName: string, validForMs = HOUR_MS, hasAddress = true
+): Certificate {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const name = sequence(der(0x31, sequence(oid(COMMON_NAME), der(0x0c, Buffer.from(commonName)))))
   const names = sequence(
-    der(0x82, Buffer.from('localhost')), der(0x87, Buffer.from([127, 0, 0, 1])))
+    der(0x82, Buffer.from('localhost')),
+    ...hasAddress ? [der(0x87, Buffer.from([127, 0, 0, 1]))] : [])
   const algorithm = sequence(oid(ECDSA_WITH_SHA256))
   const serial = Buffer.concat([Buffer.from([1]), randomBytes(8)])
   const content = sequence(

@@ -25,6 +25,7 @@ export type CheckOptions = Omit<TopicOptions, 'say'> & {
   readonly partitions: NonNullable<TopicOptions['partitions']>
   readonly accessRules: 'manage' | 'check' | 'off'
   readonly registryUrl: string
+  readonly registryPasswordFile?: string | undefined
 }
 
 const PROVISION = 'run provision'
@@ -34,13 +35,13 @@ const PROVISION = 'run provision'
  * @throws Error if the brokers or the registry do not answer.
  */
 export async function findDifferences (options: CheckOptions): Promise<readonly Difference[]> {
-  const { connection, registryUrl, accessRules } = options
+  const { connection, accessRules } = options
   const [ofBrokers, ofSchemas] = await Promise.all([
     withAdmin(connection, async admin => [
       ...await compareTopics(admin, options),
       ...accessRules === 'off' ? [] : await compareRules(admin, connection.prefix),
     ]),
-    compareSchemas(registryUrl, connection.prefix),
+    compareSchemas(options),
   ])
   return [...ofBrokers, ...ofSchemas]
 }
@@ -127,8 +128,10 @@ async function compareRules (
   ]
 }
 
-async function compareSchemas (url: string, prefix = ''): Promise<readonly Difference[]> {
-  const registry = connectRegistry(url)
+async function compareSchemas (
+  { registryUrl: url, registryPasswordFile, connection: { prefix = '' } }: CheckOptions
+): Promise<readonly Difference[]> {
+  const registry = connectRegistry(url, registryPasswordFile)
   const differences: Difference[] = []
   for (const [name, { json }] of ownSchemas()) {
     const subject = prefix + name

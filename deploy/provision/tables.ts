@@ -9,6 +9,7 @@ import { keepRecords } from './retention.ts'
 
 export type Target = {
   readonly url: string
+  readonly passwordFile?: string | undefined
   /** A cluster of the configuration of the servers; undefined for tables of one server. */
   readonly cluster?: string | undefined
   /** How long final records are kept; undefined for ever. */
@@ -20,9 +21,9 @@ export type Target = {
  * @throws Error if the database has tables of one server, and a cluster is wanted, or conversely.
  */
 export async function applyMigrations (
-  { url, cluster, keepMonths }: Target, say: (line: string) => void
+  { url, passwordFile, cluster, keepMonths }: Target, say: (line: string) => void
 ): Promise<void> {
-  const clickhouse = connectClickhouse(url, COMMAND_TIMEOUT_MS)
+  const clickhouse = connectClickhouse(url, { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile })
   try {
     const database = await databaseOf(clickhouse, cluster)
     const target = cluster === undefined ? undefined : { cluster, database }

@@ -26,11 +26,12 @@ import { createTopicReader } from '../runtime/kafka/topic-reader.ts'
 import { COMMAND_TIMEOUT_MS, connectClickhouse } from '../runtime/platform/clickhouse.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import {
-  commonConfig, defineConfig, kafkaKeys, loadConfig, messageKeys, pick, rootKeys,
+  clickhouseKeys, commonConfig, defineConfig, kafkaKeys, loadConfig, messageKeys, pick,
+  registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import {
-  connectCommandRedis, connectRedis, type RedisClient,
+  connectCommandRedis, connectRedis, type RedisClient, redisCredentials,
 } from '../runtime/platform/redis.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
@@ -40,7 +41,7 @@ export type WorkspaceDeps = Awaited<ReturnType<typeof connectWorkspace>>
 
 const config = defineConfig({
   ...pick(commonConfig, [
-    'REDIS_STATE_URL', 'MESSAGE_KEYS', 'TOPIC_PREFIX',
+    ...stateKeys, 'MESSAGE_KEYS', 'TOPIC_PREFIX',
     ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
   ]),
   WEBHOOK_ALLOW_HTTP: Type.Boolean({ default: false }),
@@ -61,7 +62,7 @@ export async function withWorkspace<T> (
 
 async function connectWorkspace (env: Environment) {
   const settings = loadConfig(config, env)
-  const redis = await connectCommandRedis('REDIS_STATE_URL', settings)
+  const redis = await connectCommandRedis('STATE', settings)
   const keys = connectAllKeys(redis, settings)
   const webhooks = { redis, keys: keys.webhooks }
   return {
@@ -131,7 +132,7 @@ export type Stores = Pick<Connections, 'bus' | 'clickhouse' | 'recordMac' | 'cod
 }
 
 const storesConfig = Type.Object(pick(commonConfig, [
-  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+  ...messageKeys, ...registryKeys, ...stateKeys, ...clickhouseKeys,
 ]))
 
 /**
@@ -143,8 +144,9 @@ export async function withStores<T> (
 ): Promise<T> {
   const settings = loadConfig(storesConfig, env)
   const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
-  const redis = await connectCommandRedis('REDIS_STATE_URL', settings)
-  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, COMMAND_TIMEOUT_MS)
+  const redis = await connectCommandRedis('STATE', settings)
+  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL,
+    { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile: settings.CLICKHOUSE_PASSWORD_FILE })
   const bus = createKafkaBus({
     ...connection, clientId: 'workspace', onFatal: error => { throw error },
   })
@@ -156,8 +158,9 @@ export async function withStores<T> (
       clickhouse,
       recordMac,
       keyCopy: createJobKeyCopy(clickhouse, recordMac),
-      codec: createCodec(registrySource(
-        settings.SCHEMA_REGISTRY_URL, { prefix: settings.TOPIC_PREFIX })),
+      codec: createCodec(registrySource(settings.SCHEMA_REGISTRY_URL, {
+        prefix: settings.TOPIC_PREFIX, passwordFile: settings.SCHEMA_REGISTRY_PASSWORD_FILE,
+      })),
       producer: bus.producer('workspace'),
       read: createTopicReader({ ...connection, clientId: 'workspace' }).read,
     })
@@ -169,7 +172,7 @@ export async function withStores<T> (
 }
 
 const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
-const stateConfig = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))
+const stateConfig = Type.Object(pick(commonConfig, stateKeys))
 
 /**
  * Runs work with an admin client of the brokers in the environment, and always disconnects. Retries
@@ -214,7 +217,7 @@ function explainKafkaError (error: unknown, brokers: readonly string[]): unknown
 export async function withState<T> (
   env: Environment, work: (redis: RedisClient) => Promise<T>
 ): Promise<T> {
-  const redis = await connectCommandRedis('REDIS_STATE_URL', loadConfig(stateConfig, env))
+  const redis = await connectCommandRedis('STATE', loadConfig(stateConfig, env))
   try {
     return await work(redis)
   } finally {
@@ -229,10 +232,12 @@ type OptionalRead = <T>(read: (redis: RedisClient) => Promise<T>) => Promise<T |
 export async function withOptionalState<T> (
   env: Environment, work: (read: OptionalRead) => Promise<T>
 ): Promise<T> {
-  const url = env['REDIS_STATE_URL'] ?? ''
-  if (url === '') return await work(async () => undefined)
+  if ((env['REDIS_STATE_URL'] ?? '') === '') return await work(async () => undefined)
+  const settings = loadConfig(stateConfig, env)
   // What is optional must not delay the command.
-  const redis = await connectRedis(url, { commandTimeout: 1_000, connectTimeout: 1_000 })
+  const redis = await connectRedis(settings.REDIS_STATE_URL, {
+    commandTimeout: 1_000, connectTimeout: 1_000, ...redisCredentials('STATE', settings),
+  })
   try {
     return await work(read => read(redis).catch(() => undefined))
   } finally {

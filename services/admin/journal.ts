@@ -10,7 +10,9 @@ import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
 import { createMessageMac } from '../runtime/kafka/message-mac.ts'
 import { createCodec, registrySource } from '../runtime/kafka/registry.ts'
 import { COMMAND_TIMEOUT_MS, connectClickhouse } from '../runtime/platform/clickhouse.ts'
-import { commonConfig, loadConfig, messageKeys, pick } from '../runtime/platform/config.ts'
+import {
+  clickhouseKeys, commonConfig, loadConfig, messageKeys, pick, registryKeys,
+} from '../runtime/platform/config.ts'
 import {
   type AccessRestoreDeps, type Progress, restoreAccessLog, type Restored, type RestoreDeps,
   restoreJournal,
@@ -70,7 +72,7 @@ async function restore (
 type AllRestored = Restored & { readonly actions: number }
 
 const config = Type.Object(pick(commonConfig, [
-  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL',
+  ...messageKeys, ...registryKeys, ...clickhouseKeys,
 ]))
 const SEND_TIMEOUT_MS = 60_000
 
@@ -82,7 +84,8 @@ async function withJournal<T> (
   ) => Promise<T>
 ): Promise<T> {
   const settings = loadConfig(config, env)
-  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, COMMAND_TIMEOUT_MS)
+  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL,
+    { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile: settings.CLICKHOUSE_PASSWORD_FILE })
   const bus = createKafkaBus({
     ...kafkaConnectionOf(settings),
     mac: createMessageMac(settings),
@@ -90,7 +93,9 @@ async function withJournal<T> (
     onFatal: () => {},
   })
   const codec = createCodec(
-    registrySource(settings.SCHEMA_REGISTRY_URL, { prefix: settings.TOPIC_PREFIX }))
+    registrySource(settings.SCHEMA_REGISTRY_URL, {
+      prefix: settings.TOPIC_PREFIX, passwordFile: settings.SCHEMA_REGISTRY_PASSWORD_FILE,
+    }))
   const messageCodec = createMessageCodec({ codec, keys: { get: async () => undefined } })
   const producer = bus.producer('journal')
   const mac = createRecordMac(settings)

@@ -9,7 +9,7 @@ import { tenantOf, tenantsOf } from '../accounts/tenant.ts'
 import { openPrompt } from '../client/terminal.ts'
 import { usdOf } from '../money/texts.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
-import { commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
+import { cacheKeys, commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
 import { connectCommandRedis } from '../runtime/platform/redis.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES } from '../topology.ts'
@@ -133,13 +133,13 @@ async function confirmErasure (orgId: string, { input, errors }: Context): Promi
   }
 }
 
-const config = Type.Object(pick(commonConfig, ['REDIS_CACHE_URL', ...rootKeys.partners]))
+const config = Type.Object(pick(commonConfig, [...cacheKeys, ...rootKeys.partners]))
 
 /** `org erase` on the stack in `env`. */
 async function runErasure (env: Environment, { org = '', waitMinutes }: Options) {
   const minutes = parseFromZero('--wait-minutes', waitMinutes)
   const settings = loadConfig(config, env)
-  const cache = await connectCommandRedis('REDIS_CACHE_URL', settings)
+  const cache = await connectCommandRedis('CACHE', settings)
   try {
     return await withStores(env, async stores => {
       const state = stores.redis

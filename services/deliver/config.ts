@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import {
-  commonConfig, defineConfig, messageKeys, pick, rootKeys,
+  clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { serverAddress } from '../runtime/platform/networks.ts'
 import { isNetwork, isProxyUrl } from '../webhooks/sender.ts'
@@ -20,7 +20,7 @@ const network = Type.Refine(Type.String(), isNetwork,
 /** Configuration of `deliver`; the defaults are the values of the public interface. */
 export const deliverConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+    ...messageKeys, ...registryKeys, ...stateKeys, ...clickhouseKeys,
     ...rootKeys.webhooks,
   ]),
   DELIVER_BATCH_MESSAGES: Type.Integer({

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import {
-  defineConfig, pick, commonConfig, messageKeys, rootKeys,
+  commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { providersConfig } from '../jobs/checks.ts'
 
@@ -10,7 +10,7 @@ const duration = (ms: number, description: string) =>
 /** Configuration of `feed`; the defaults are the values of the public interface. */
 export const feedConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', ...rootKeys.partners,
+    ...messageKeys, ...registryKeys, ...stateKeys, ...rootKeys.partners,
     'CACHE_SECRET_ACTIVE',
   ]),
   ...providersConfig,

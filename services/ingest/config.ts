@@ -5,7 +5,8 @@ import { listsConfig } from '../jobs/lists-folder.ts'
 import { type OptionPrices, optionPricesConfig } from '../jobs/options.ts'
 import { type Prices, readPrices } from '../money/prices.ts'
 import {
-  commonConfig, defineConfig, messageKeys, pick, rootKeys,
+  cacheKeys, clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys,
+  stateKeys,
 } from '../runtime/platform/config.ts'
 import { connectionFields } from '../runtime/platform/http-server.ts'
 import type { MinimumThroughput } from '../runtime/platform/body-guard.ts'
@@ -17,7 +18,7 @@ import type { WebhookRules } from '../webhooks/url.ts'
 /** The configuration of `ingest`; defaults are the values of the public interface. */
 export const ingestConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'CLICKHOUSE_URL',
+    ...messageKeys, ...registryKeys, ...stateKeys, ...cacheKeys, ...clickhouseKeys,
     ...rootKeys.results, ...rootKeys.webhooks, 'CACHE_SECRET_ACTIVE',
   ]),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Listen address.' }),

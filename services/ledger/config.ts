@@ -1,13 +1,14 @@
 import Type, { type Static } from 'typebox'
 import {
-  defineConfig, pick, commonConfig, messageKeys, rootKeys,
+  cacheKeys, clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys,
+  stateKeys,
 } from '../runtime/platform/config.ts'
 
 /** Configuration of `ledger`. */
 export const ledgerConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
-    ...rootKeys.results, 'REDIS_CACHE_URL', 'CACHE_SECRETS',
+    ...messageKeys, ...registryKeys, ...stateKeys, ...clickhouseKeys,
+    ...rootKeys.results, ...cacheKeys, 'CACHE_SECRETS',
   ]),
   STATE_DURABILITY: Type.Enum(['aof', 'replicas', 'managed'], {
     default: 'aof',

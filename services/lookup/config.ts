@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { optionPricesConfig } from '../jobs/options.ts'
 import { CHUNK_ROWS } from '../jobs/send.ts'
 import {
-  defineConfig, pick, commonConfig, messageKeys, rootKeys,
+  cacheKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { type Lane, LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 
@@ -12,7 +12,7 @@ const batchRows = (rows: number, description: string) =>
 /** Configuration of `lookup`. */
 export const lookupConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL',
+    ...messageKeys, ...registryKeys, ...stateKeys, ...cacheKeys,
     ...rootKeys.results,
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {

@@ -1,13 +1,13 @@
 import Type, { type Static } from 'typebox'
 import {
-  defineConfig, pick, commonConfig, messageKeys, rootKeys,
+  commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { LANES } from '../topology.ts'
 
 /** Configuration of `normalize`. */
 export const normalizeConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', ...rootKeys.results, 'CACHE_SECRETS',
+    ...messageKeys, ...registryKeys, ...stateKeys, ...rootKeys.results, 'CACHE_SECRETS',
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',

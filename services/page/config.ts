@@ -1,5 +1,7 @@
 import Type, { type Static } from 'typebox'
-import { defineConfig, pick, commonConfig, rootKeys } from '../runtime/platform/config.ts'
+import {
+  clickhouseKeys, commonConfig, defineConfig, pick, rootKeys, stateKeys,
+} from '../runtime/platform/config.ts'
 import { connectionFields } from '../runtime/platform/http-server.ts'
 
 const HOUR_MS = 3_600_000
@@ -33,7 +35,7 @@ const signInFields = {
 /** The settings of the workspace page. */
 export const pageConfig = defineConfig({
   ...pick(commonConfig, [
-    'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+    'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE', ...stateKeys, ...clickhouseKeys,
     ...rootKeys.webhooks,
   ]),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Address to listen on.' }),

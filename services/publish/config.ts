@@ -1,12 +1,12 @@
 import Type, { type Static } from 'typebox'
 import {
-  defineConfig, pick, commonConfig, messageKeys, rootKeys,
+  clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 
 /** Configuration of `publish`. */
 export const publishConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+    ...messageKeys, ...registryKeys, ...stateKeys, ...clickhouseKeys,
     ...rootKeys.results, ...rootKeys.partners,
   ]),
   PUBLISH_BATCH_MESSAGES: Type.Integer({

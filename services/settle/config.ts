@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import {
-  defineConfig, pick, commonConfig, messageKeys, rootKeys,
+  clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { LANES } from '../topology.ts'
 import { STORE_EVERY_MS } from './stage.ts'
@@ -8,7 +8,7 @@ import { STORE_EVERY_MS } from './stage.ts'
 /** Configuration of `settle`. */
 export const settleConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+    ...messageKeys, ...registryKeys, ...stateKeys, ...clickhouseKeys,
     ...rootKeys.results,
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import {
-  defineConfig, pick, commonConfig, messageKeys, rootKeys,
+  cacheKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import {
   checksConfig, describedVendor, isVendorKey, VENDOR_KEYS, VENDOR_PRESETS, type VendorKey,
@@ -112,7 +112,7 @@ const vendorKeys: Readonly<Record<VendorKey, ReturnType<typeof vendorKey>>> =
 /** Configuration of `verify`. */
 export const verifyConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL',
+    ...messageKeys, ...registryKeys, ...stateKeys, ...cacheKeys,
     ...rootKeys.results,
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {

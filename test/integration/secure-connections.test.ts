@@ -21,6 +21,7 @@ const IN_ADDRESS = `${USER.username}:${encodeURIComponent(USER.password)}`
 /** No other case uses these accounts, so revoking their access affects one case. */
 const REVOKED = { username: 'revoked', password: 'r+w@d' }
 const DENIED = { username: 'denied', password: 'd+n@d' }
+const ROTATED = { username: 'rotated', password: 'r+t@d' }
 const SCRAM = 'scram-sha-512'
 const CLIENT = { id: 'jobs', secret: 'a-secret-of-32-characters-or-more' }
 const folder = newFolder('secure-connections-')
@@ -48,7 +49,7 @@ describe.concurrent('Kafka over TLS with authentication', () => {
   let tokens: TokenProvider
   beforeAll(async () => {
     tokens = await startTokenProvider(CLIENT)
-    broker = await startSecureBroker([USER, REVOKED, DENIED], certificate, tokens.jwksUrl)
+    broker = await startSecureBroker([USER, REVOKED, DENIED, ROTATED], certificate, tokens.jwksUrl)
   })
   afterAll(async () => {
     await broker?.close()
@@ -152,6 +153,24 @@ describe.concurrent('Kafka over TLS with authentication', () => {
   it('is not ready while it lacks a permission, and recovers', async () => {
     await withdrawn(DENIED, /^Kafka authorization failed \(GROUP_AUTHORIZATION_FAILED\)/,
       { withdraw: broker.deny, giveBack: broker.permit })
+  })
+
+  it('signs in by the new password of its file when the old one is withdrawn', async () => {
+    const passwordFile = `${folder}/password`
+    writeFileSync(passwordFile, `${ROTATED.password}\n`)
+    const child = memberWith({
+      KAFKA_SASL_MECHANISM: SCRAM,
+      KAFKA_SASL_USERNAME: ROTATED.username,
+      KAFKA_SASL_PASSWORD_FILE: passwordFile,
+    })
+    await within(child, async ({ news, log }) => {
+      await eventually(() => expect(news.filter(({ kind }) => kind === 'read')).toHaveLength(1))
+      await broker.restore({ ...ROTATED, password: 'another' })
+      // Its connections sign in again after a while, by the password that is not valid any more.
+      await eventually(async () => expect(await readiness(log)).toBe(503))
+      writeFileSync(passwordFile, 'another\n')
+      await eventually(async () => expect(await readiness(log)).toBe(200))
+    })
   })
 
   it.each([

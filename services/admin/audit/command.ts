@@ -5,7 +5,7 @@ import { closedKeys } from '../../jobs/connect-keys.ts'
 import { createJobKeys } from '../../jobs/job-keys.ts'
 import type { Environment } from '../../runtime/platform/command-environment.ts'
 import {
-  commonConfig, loadConfig, messageKeys, pick, rootKeys,
+  clickhouseKeys, commonConfig, loadConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../../runtime/platform/config.ts'
 import { withAccessLog } from '../access-log.ts'
 import { withStores } from '../deps.ts'
@@ -15,7 +15,7 @@ import { createKafkaJournal, readExportedHeads } from './journals.ts'
 import type { AuditReport } from './report.ts'
 
 const auditConfig = Type.Object(pick(commonConfig, [
-  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+  ...messageKeys, ...registryKeys, ...stateKeys, ...clickhouseKeys,
   ...rootKeys.results, 'JOBS_KEEP_MONTHS',
 ]))
 

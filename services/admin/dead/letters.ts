@@ -17,7 +17,7 @@ import { createTopicReader, type TopicReader } from '../../runtime/kafka/topic-r
 import { indexes } from '../../runtime/platform/bitmap.ts'
 import type { Environment } from '../../runtime/platform/command-environment.ts'
 import {
-  commonConfig, loadConfig, messageKeys, pick, rootKeys,
+  commonConfig, loadConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../../runtime/platform/config.ts'
 import { connectCommandRedis } from '../../runtime/platform/redis.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
@@ -328,7 +328,7 @@ type Inspector = {
 type Options = { readonly env: Environment, readonly bus: Bus, readonly open: boolean }
 
 const config = Type.Object(pick(commonConfig, [
-  'SCHEMA_REGISTRY_URL', 'TOPIC_PREFIX', 'REDIS_STATE_URL',
+  ...registryKeys, 'TOPIC_PREFIX', ...stateKeys,
 ]))
 const rootConfig = Type.Object(
   pick(commonConfig, [...rootKeys.results, ...rootKeys.partners]))
@@ -340,8 +340,10 @@ async function withInspector<T> (
   const settings = loadConfig(config, env)
   const roots = open ? loadConfig(rootConfig, env) : undefined
   const codec = createCodec(
-    registrySource(settings.SCHEMA_REGISTRY_URL, { prefix: settings.TOPIC_PREFIX }))
-  const state = await connectCommandRedis('REDIS_STATE_URL', settings)
+    registrySource(settings.SCHEMA_REGISTRY_URL, {
+      prefix: settings.TOPIC_PREFIX, passwordFile: settings.SCHEMA_REGISTRY_PASSWORD_FILE,
+    }))
+  const state = await connectCommandRedis('STATE', settings)
   const store = createJobStore(state)
   const content = async (raw: RawMessage) => {
     if (roots === undefined) return undefined

@@ -10,7 +10,8 @@ import {
 } from '../crypto/mac.ts'
 import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
 import {
-  connectRedis, logAccessErrors, redisClock, type RedisClient, type RedisClock,
+  connectRedis, logAccessErrors, redisClock, type RedisClient, type RedisClock, redisCredentials,
+  type RedisSettings,
 } from '../platform/redis.ts'
 import { publishRootKeyIds } from '../platform/root-key-holders.ts'
 import { type Codec, createCodec, registrySource } from '../kafka/registry.ts'
@@ -23,15 +24,19 @@ type DepsConfig = {
   readonly bus: KafkaSettings & MessageKeySettings &
     { readonly INSTANCE: string, readonly METADATA_MAX_AGE_MS: number }
   readonly codec: {
-    readonly SCHEMA_REGISTRY_URL: string, readonly TOPIC_PREFIX?: string | undefined,
+    readonly SCHEMA_REGISTRY_URL: string
+    readonly SCHEMA_REGISTRY_PASSWORD_FILE?: string | undefined
+    readonly TOPIC_PREFIX?: string | undefined
   }
-  readonly state: { readonly REDIS_STATE_URL: string }
-  readonly cache: { readonly REDIS_CACHE_URL: string }
-  readonly clickhouse: { readonly CLICKHOUSE_URL: string }
+  readonly state: RedisSettings<'STATE'>
+  readonly cache: RedisSettings<'CACHE'>
+  readonly clickhouse: {
+    readonly CLICKHOUSE_URL: string, readonly CLICKHOUSE_PASSWORD_FILE?: string | undefined,
+  }
   readonly recordMac: MessageKeySettings
-  readonly clock: { readonly REDIS_STATE_URL: string }
-  readonly gate: { readonly REDIS_STATE_URL: string }
-  readonly attempts: { readonly REDIS_STATE_URL: string }
+  readonly clock: RedisSettings<'STATE'>
+  readonly gate: RedisSettings<'STATE'>
+  readonly attempts: RedisSettings<'STATE'>
 }
 
 export type Connections = {
@@ -98,12 +103,15 @@ export function openSubscriber (
   return subscriber
 }
 
+const connectState = (settings: RedisSettings<'STATE'>) =>
+  connectRedis(settings.REDIS_STATE_URL, redisCredentials('STATE', settings))
+
 /** The gate of one stage. All gates share a connection, which no other commands delay. */
 async function openGate (
-  { REDIS_STATE_URL }: DepsConfig['gate'], context: ServiceContext
+  settings: DepsConfig['gate'], context: ServiceContext
 ): Promise<Gate> {
   const redis = await shared(context, 'gates', async ({ onStop }) => {
-    const connection = await connectRedis(REDIS_STATE_URL)
+    const connection = await connectState(settings)
     onStop(() => connection.disconnect())
     return connection
   })
@@ -135,30 +143,34 @@ const openers: Openers = {
     onStop(() => bus.close())
     return bus
   },
-  codec: async ({ SCHEMA_REGISTRY_URL, TOPIC_PREFIX: prefix }) =>
-    createCodec(registrySource(SCHEMA_REGISTRY_URL, { prefix })),
+  codec: async ({
+    SCHEMA_REGISTRY_URL: url, SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile, TOPIC_PREFIX: prefix,
+  }) => createCodec(registrySource(url, { prefix, passwordFile })),
   state: async (settings, { onStop, log }) => {
-    const redis = await connectRedis(settings.REDIS_STATE_URL)
+    const redis = await connectState(settings)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
     publishRootKeyIds(redis, { process: settings.INSTANCE, settings, onStop })
     return redis
   },
-  cache: async ({ REDIS_CACHE_URL }, { onStop, log }) => {
-    const cache = await connectRedis(REDIS_CACHE_URL)
+  cache: async (settings, { onStop, log }) => {
+    const cache =
+      await connectRedis(settings.REDIS_CACHE_URL, redisCredentials('CACHE', settings))
     logAccessErrors(cache, 'REDIS_CACHE_URL', refusal => log.error(refusal))
     onStop(() => cache.disconnect())
     return cache
   },
-  clickhouse: async ({ CLICKHOUSE_URL }, { onStop }) => {
-    const clickhouse = connectClickhouse(CLICKHOUSE_URL)
+  clickhouse: async ({ CLICKHOUSE_URL: url, CLICKHOUSE_PASSWORD_FILE: passwordFile }, {
+    onStop,
+  }) => {
+    const clickhouse = connectClickhouse(url, { passwordFile })
     onStop(() => clickhouse.close())
     return clickhouse
   },
   recordMac: async (config, { log, metrics }) =>
     createRecordMac(config, reportForgedRecords({ log, metrics })),
-  clock: async ({ REDIS_STATE_URL }, { onStop, log, metrics }) => {
-    const redis = await connectRedis(REDIS_STATE_URL)
+  clock: async (settings, { onStop, log, metrics }) => {
+    const redis = await connectState(settings)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
     const onRetry = (error: unknown) =>
@@ -169,8 +181,8 @@ const openers: Openers = {
     return clock
   },
   gate: openGate,
-  attempts: async ({ REDIS_STATE_URL }, { onStop, log, hasFailed = () => false }) => {
-    const redis = await connectRedis(REDIS_STATE_URL)
+  attempts: async (settings, { onStop, log, hasFailed = () => false }) => {
+    const redis = await connectState(settings)
     onStop(() => redis.disconnect())
     const keyOf = (partition: string) => `attempts:${partition}`
     return createAttempts({

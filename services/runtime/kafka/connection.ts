@@ -1,7 +1,7 @@
 import kafkajs from 'kafkajs'
 import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import type { KafkaConfig, OauthbearerProviderResponse, SASLOptions } from 'kafkajs'
+import { certificateFiles, PasswordFile } from '../platform/credential-files.ts'
 import { isDenial, isUntrusted } from '../platform/errors.ts'
 
 /** There is no token; kafkajs retries it as a broker that does not answer. */
@@ -40,7 +40,7 @@ export function accessErrorOf (error: unknown): string | undefined {
   if (error.name === 'KafkaJSSASLAuthenticationError') {
     return 'Kafka authentication failed: check KAFKA_SASL_MECHANISM, the client at ' +
       'KAFKA_OAUTH_TOKEN_URL if it is oauthbearer, the policy of the role if it is aws-msk-iam, ' +
-      'else KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD'
+      'else KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD or its file'
   }
   if (isUntrusted(error)) {
     return 'The certificate of Kafka is not trusted: set NODE_EXTRA_CA_CERTS to the file of its ' +
@@ -63,6 +63,7 @@ export type KafkaSettings = {
     'plain' | 'scram-sha-256' | 'scram-sha-512' | 'oauthbearer' | 'aws-msk-iam' | undefined
   readonly KAFKA_SASL_USERNAME?: string | undefined
   readonly KAFKA_SASL_PASSWORD?: string | undefined
+  readonly KAFKA_SASL_PASSWORD_FILE?: string | undefined
   readonly KAFKA_OAUTH_TOKEN_URL?: string | undefined
   readonly KAFKA_OAUTH_CLIENT_ID?: string | undefined
   readonly KAFKA_OAUTH_CLIENT_SECRET?: string | undefined
@@ -90,10 +91,7 @@ export function kafkaConnectionOf (settings: KafkaSettings): KafkaConnection {
     KAFKA_TLS_KEY_FILE: keyFile = '', TOPIC_PREFIX: prefix = '',
   } = settings
   // kafkajs copies these for each connection, so a certificate that was renewed is used from then.
-  const certificate = {
-    get cert () { return readFileSync(certFile) },
-    get key () { return readFileSync(keyFile) },
-  }
+  const certificate = certificateFiles(certFile, keyFile)
   const sasl = saslOf(settings)
   return {
     brokers,
@@ -112,8 +110,15 @@ function saslOf (settings: KafkaSettings): SASLOptions | undefined {
     const { KAFKA_AWS_REGION: region = '' } = settings
     return { mechanism: 'oauthbearer', oauthBearerProvider: sharedTokens(() => mskToken(region)) }
   }
-  const { KAFKA_SASL_USERNAME: username, KAFKA_SASL_PASSWORD: password } = settings
-  if (mechanism === undefined || username === undefined || password === undefined) return undefined
+  const {
+    KAFKA_SASL_USERNAME: username, KAFKA_SASL_PASSWORD: password, KAFKA_SASL_PASSWORD_FILE: path,
+  } = settings
+  if (mechanism === undefined || username === undefined) return undefined
+  if (path !== undefined) {
+    const file = new PasswordFile(path)
+    return { mechanism, username, get password () { return file.toString() } } as SASLOptions
+  }
+  if (password === undefined) return undefined
   return { mechanism, username, password } as SASLOptions
 }
 

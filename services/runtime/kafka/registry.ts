@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import avro, { type Schema, type Type } from 'avsc'
 import { LRUCache } from 'lru-cache'
+import { PasswordFile } from '../platform/credential-files.ts'
 import { InfrastructureError, storeText } from '../platform/errors.ts'
 import type { TopicName } from '../../topology.ts'
 
@@ -79,6 +80,8 @@ function encoded (subject: string, value: unknown, prefixBytes: number): Buffer 
 }
 
 type RegistryOptions = {
+  /** Of its password, in place of one in the URL. */
+  readonly passwordFile?: string | undefined
   /** What the subjects begin with in the registry, as the topics do on the brokers. */
   readonly prefix?: string | undefined
   /** How long an unknown id counts as not yet replicated. */
@@ -91,17 +94,21 @@ const UNKNOWN_ID_TIMEOUT_MS = 10_000
 
 /**
  * A client of the registry. Takes user and password out of the URL, because errors of the client
- * contain the URL and are logged.
+ * contain the URL and are logged. A password in a file is read for each request.
  */
-export function connectRegistry (url: string): SchemaRegistry {
+export function connectRegistry (url: string, passwordFile?: string): SchemaRegistry {
   const { username, password } = new URL(url)
   if (username === '' && password === '') return new SchemaRegistry({ host: url })
+  const file = passwordFile === undefined ? undefined : new PasswordFile(passwordFile)
   const clean = new URL(url)
   clean.username = ''
   clean.password = ''
   return new SchemaRegistry({
     host: clean.href.replace(/\/$/, ''),
-    auth: { username: decodeURIComponent(username), password: decodeURIComponent(password) },
+    auth: {
+      username: decodeURIComponent(username),
+      get password () { return file?.toString() ?? decodeURIComponent(password) },
+    },
   })
 }
 
@@ -141,9 +148,10 @@ export function registrySource (
   options: RegistryOptions = {}
 ): SchemaSource {
   const {
-    prefix = '', unknownIdTimeoutMs = UNKNOWN_ID_TIMEOUT_MS, now = () => performance.now(),
+    prefix = '', passwordFile, unknownIdTimeoutMs = UNKNOWN_ID_TIMEOUT_MS,
+    now = () => performance.now(),
   } = options
-  const registry = connectRegistry(url)
+  const registry = connectRegistry(url, passwordFile)
   const unknownSinceMs = new LRUCache<number, number>({ max: MAX_UNKNOWN })
   const mayAppear = (id: number, error: unknown) => {
     if (statusOf(error) !== 404) return false

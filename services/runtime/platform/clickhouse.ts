@@ -1,5 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
+import { PasswordFile } from './credential-files.ts'
 import { InfrastructureError, isUntrusted, failedAt, storeText } from './errors.ts'
 import { retry } from './retry.ts'
 
@@ -8,13 +9,17 @@ const REQUEST_TIMEOUT_MS = 30_000
 export const COMMAND_TIMEOUT_MS = 300_000
 
 /**
- * A ClickHouse client; it returns 64-bit integers as strings. Throws InfrastructureError for
- * responses that are not from ClickHouse (of a proxy without a backend, for example), and, with the
- * setting to fix, for failed authentication and untrusted certificates.
+ * A ClickHouse client; it returns 64-bit integers as strings. The password is that of the URL, or
+ * what is in `passwordFile` at each request. Throws InfrastructureError for responses that are not
+ * from ClickHouse (of a proxy without a backend, for example), and, with the setting to fix, for
+ * failed authentication and untrusted certificates.
  */
 export function connectClickhouse (
-  url: string, timeoutMs = REQUEST_TIMEOUT_MS
+  url: string,
+  { timeoutMs = REQUEST_TIMEOUT_MS, passwordFile }:
+  { readonly timeoutMs?: number, readonly passwordFile?: string | undefined } = {}
 ): ClickHouseClient {
+  const signIn = passwordFile === undefined ? undefined : signInBy(url, passwordFile)
   const rethrow = rethrowAs(storeText('CLICKHOUSE_URL', url))
   return new Proxy(createClient({
     url,
@@ -31,9 +36,23 @@ export function connectClickhouse (
       date_time_input_format: 'best_effort', async_insert: 0, distributed_foreground_insert: 1,
     },
   }), {
-    get: (client, name) =>
-      wrapped(client, name === 'query' ? queryOf(client) : Reflect.get(client, name), rethrow),
+    get: (client, name) => {
+      const member: unknown = name === 'query' ? queryOf(client) : Reflect.get(client, name)
+      return wrapped(client, REQUESTS.has(name) ? signIn?.(member) ?? member : member, rethrow)
+    },
   })
+}
+
+const REQUESTS: ReadonlySet<string | symbol> = new Set(['query', 'insert', 'command', 'exec'])
+
+/** Makes a method of the client sign in by the password that is in the file when it is called. */
+function signInBy (url: string, passwordFile: string) {
+  const username = decodeURIComponent(new URL(url).username) || 'default'
+  const password = new PasswordFile(passwordFile)
+  return (method: unknown) => function (this: ClickHouseClient, parameters: object): unknown {
+    const auth = { username, password: password.toString() }
+    return Reflect.apply(method as () => unknown, this, [{ ...parameters, auth }])
+  }
 }
 
 /**

@@ -123,7 +123,10 @@ function fieldsOf (schema: TObject): Readonly<Record<string, Field>> {
   return schema.properties as Readonly<Record<string, Field>>
 }
 
-/** Faults of keys that are not set and needed by another key that is set. */
+/**
+ * Faults of keys that are not set and needed by another key that is set. What a key has may be in a
+ * file that another one names.
+ */
 function missingNeeds (
   fields: Readonly<Record<string, Field>>, env: Readonly<Record<string, string | undefined>>
 ): readonly string[] {
@@ -131,7 +134,8 @@ function missingNeeds (
   const needed = new Map(Object.entries(fields).filter(([key]) => isSet(key))
     .map(([key, { needs = [] }]) =>
       [key, typeof needs === 'function' ? needs(env[key] ?? '') : needs] as const))
-  return Object.entries(fields).filter(([key]) => !isSet(key)).flatMap(([key, field]) => {
+  const isGiven = (key: string) => isSet(key) || isSet(`${key}_FILE`)
+  return Object.entries(fields).filter(([key]) => !isGiven(key)).flatMap(([key, field]) => {
     const [needing] = [...needed].find(([, keys]) => keys.includes(key)) ?? []
     return needing === undefined
       ? []
@@ -280,11 +284,35 @@ const SIGN_IN_KEYS: Readonly<Record<string, readonly string[]>> =
 /** What a user needs, or a client of an OpenID provider: the mechanism, and all the others. */
 const signInField = (keys: readonly string[], key: string) =>
   ({ needs: ['KAFKA_SASL_MECHANISM', ...keys.filter(other => other !== key)] })
+/** A password in a file, which may change while the process runs. */
+const passwordFile = (instead: string, needs: readonly string[] = []) =>
+  Type.Optional(Type.String({
+    needs,
+    description: `File with the password, used in place of ${instead}; read again at each ` +
+      'sign-in.',
+  }))
 const certificateKeys = ['KAFKA_TLS_CERT_FILE', 'KAFKA_TLS_KEY_FILE'] as const
+
+const redisCertificateKeys = ['REDIS_TLS_CERT_FILE', 'REDIS_TLS_KEY_FILE'] as const
+
+/** Settings of every client of the state Redis. */
+export const stateKeys =
+  ['REDIS_STATE_URL', 'REDIS_STATE_PASSWORD_FILE', ...redisCertificateKeys] as const
+
+/** Settings of every client of the cache Redis. */
+export const cacheKeys =
+  ['REDIS_CACHE_URL', 'REDIS_CACHE_PASSWORD_FILE', ...redisCertificateKeys] as const
+
+/** Settings of every client of ClickHouse. */
+export const clickhouseKeys = ['CLICKHOUSE_URL', 'CLICKHOUSE_PASSWORD_FILE'] as const
+
+/** Settings of every client of the schema registry. */
+export const registryKeys = ['SCHEMA_REGISTRY_URL', 'SCHEMA_REGISTRY_PASSWORD_FILE'] as const
 
 /** Settings of every client of Kafka. */
 export const kafkaKeys = [
   'KAFKA_BROKERS', 'KAFKA_TLS', ...certificateKeys, 'KAFKA_SASL_MECHANISM', ...passwordKeys,
+  'KAFKA_SASL_PASSWORD_FILE',
   ...tokenKeys, 'KAFKA_OAUTH_SCOPE', 'KAFKA_AWS_REGION', 'TOPIC_PREFIX',
 ] as const
 
@@ -323,6 +351,7 @@ export const commonConfig = {
     secret: true,
     description: 'Password of the SASL user.',
   })),
+  KAFKA_SASL_PASSWORD_FILE: passwordFile('KAFKA_SASL_PASSWORD', ['KAFKA_SASL_USERNAME']),
   KAFKA_OAUTH_TOKEN_URL: Type.Optional(Type.String({
     ...signInField(tokenKeys, 'KAFKA_OAUTH_TOKEN_URL'),
     pattern: '^https://.+|^http://(localhost|127\\.0\\.0\\.1)[:/].*',
@@ -368,14 +397,26 @@ export const commonConfig = {
     minLength: 1, description: 'Id of the key that signs messages and rows.', examples: ['1'],
   }),
   SCHEMA_REGISTRY_URL: url('https?', 'Address of the schema registry.', 'http://localhost:8081'),
+  SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile('the password in SCHEMA_REGISTRY_URL'),
   REDIS_STATE_URL: url(
     'rediss?(-cluster|-sentinel)?', 'Redis for state: appendfsync always, noeviction; with ' +
     'Sentinel: redis-sentinel://host:port,host:port/group; a cluster: ' +
     'redis-cluster://host:port,host:port.', 'redis://localhost:6379'),
+  REDIS_STATE_PASSWORD_FILE: passwordFile('the password in REDIS_STATE_URL'),
   REDIS_CACHE_URL: url(
     'rediss?(-cluster|-sentinel)?', 'Redis for the cache, which may evict; a cluster: ' +
     'redis-cluster://host:port,host:port.', 'redis://localhost:6380'),
+  REDIS_CACHE_PASSWORD_FILE: passwordFile('the password in REDIS_CACHE_URL'),
+  REDIS_TLS_CERT_FILE: Type.Optional(Type.String({
+    needs: ['REDIS_TLS_KEY_FILE'],
+    description: 'PEM file with the certificate and its chain by which both Redis know this ' +
+      'client, where they want one; read again for each connection.',
+  })),
+  REDIS_TLS_KEY_FILE: Type.Optional(Type.String({
+    needs: ['REDIS_TLS_CERT_FILE'], description: 'PEM file with the key of that certificate.',
+  })),
   CLICKHOUSE_URL: url('https?', 'Address of ClickHouse.', 'http://localhost:8123'),
+  CLICKHOUSE_PASSWORD_FILE: passwordFile('the password in CLICKHOUSE_URL'),
   JOBS_KEEP_MONTHS: Type.Optional(Type.Integer({
     minimum: 4,
     maximum: 1_200,

@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { checkServerIdentity, type ConnectionOptions } from 'node:tls'
 import { Cluster, type Command, Redis, type RedisOptions } from 'ioredis'
 import type { Clock } from './clock.ts'
+import { certificateFiles, PasswordFile } from './credential-files.ts'
 import {
   InfrastructureError, isInfrastructure, isUntrusted, markFailed, storeText,
 } from './errors.ts'
@@ -32,7 +35,21 @@ const SLOTS_REFRESH_MS = 10_000
 const CLOCK_REFRESH_MS = 10_000
 const CLOCK_SAMPLES = 3
 
-type Timeouts = Partial<typeof TIMEOUTS>
+type Credentials = {
+  /** In place of a password in the URL. */
+  readonly passwordFile?: string | undefined
+  /** The certificate of this client, for TLS, and its key. */
+  readonly certFile?: string | undefined
+  readonly keyFile?: string | undefined
+}
+
+type Options = Partial<typeof TIMEOUTS> & Credentials
+
+/** The settings of a connection to one of the two. */
+export type RedisSettings<Name extends 'STATE' | 'CACHE'> =
+  Readonly<Record<`REDIS_${Name}_URL`, string>> & Readonly<Partial<Record<
+    `REDIS_${Name}_PASSWORD_FILE` | 'REDIS_TLS_CERT_FILE' | 'REDIS_TLS_KEY_FILE',
+    string | undefined>>>
 
 /**
  * A connection that reconnects automatically: to one Redis (`redis://`, over TLS `rediss://`), to
@@ -42,13 +59,16 @@ type Timeouts = Partial<typeof TIMEOUTS>
  * Sentinels and servers have the same user and password. A command fails after one reconnection or
  * five seconds, so the caller decides whether to retry. In a cluster it may only use keys of one
  * slot, is redirected and retried while slots move, and fails at once while no node responds; the
- * promise resolves once the cluster is connected, or after five seconds.
+ * promise resolves once the cluster is connected, or after five seconds. Files are read again for
+ * each connection.
  * @throws TypeError for the URL of sentinels without a group.
  */
-export async function connectRedis (url: string, options: Timeouts = {}): Promise<RedisClient> {
+export async function connectRedis (
+  url: string, { passwordFile, certFile, keyFile, ...options }: Options = {}
+): Promise<RedisClient> {
   const timeouts = { ...TIMEOUTS, ...options }
-  const address = parseHosts(url)
-  if (address?.kind === 'cluster') return await connectCluster(address, timeouts)
+  const address = parseHosts(url, { passwordFile, certFile, keyFile })
+  if (address.kind === 'cluster') return await connectCluster(address, timeouts)
   const settings = {
     maxRetriesPerRequest: 1,
     ...timeouts,
@@ -56,8 +76,8 @@ export async function connectRedis (url: string, options: Timeouts = {}): Promis
     // A former master that returns as a replica refuses writes until the client reconnects.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   }
-  const redis = address === undefined
-    ? new Redis(url, settings)
+  const redis = address.kind === 'one'
+    ? new Redis(address.url, { ...settings, ...address.access })
     : new Redis({ ...sentinelOptions(address), ...settings })
   // Each failed command rejects its own promise; without a listener ioredis prints the error too.
   redis.on('error', () => {})
@@ -120,19 +140,24 @@ const reconnectDelayMs = (attempt: number) =>
 
 type Node = { readonly host: string, readonly port: number }
 
+/** One Redis: its URL without an account, which ioredis would prefer to that of the files. */
+type OneHost = {
+  readonly kind: 'one', readonly url: string, readonly access: Access
+}
+type Access = Pick<RedisOptions, 'username' | 'password' | 'tls'>
+
 /** A URL with several hosts: nodes of a cluster, or sentinels. */
 type HostList = {
   readonly kind: 'cluster' | 'sentinel'
   readonly nodes: Node[]
   /** The Sentinel name of the master. */
   readonly group: string | undefined
-  readonly access: Pick<RedisOptions, 'username' | 'password' | 'tls'>
+  readonly access: Access
 }
 
-function parseHosts (url: string): HostList | undefined {
+function parseHosts (url: string, files: Credentials): OneHost | HostList {
   const [found, secure, kind, credentials = '', nodes = '', group] = HOST_LIST.exec(url) ?? []
-  if (found === undefined) return undefined
-  const { username, password } = new URL(`redis://${credentials}@several`)
+  if (found === undefined) return parseHost(url, files)
   return {
     kind: kind as HostList['kind'],
     nodes: nodes.split(',').map(node => {
@@ -143,23 +168,54 @@ function parseHosts (url: string): HostList | undefined {
       }
     }),
     group,
-    access: {
-      ...username !== '' && { username: decodeURIComponent(username) },
-      ...password !== '' && { password: decodeURIComponent(password) },
-      ...secure === 's' && { tls: {} },
-    },
+    access: accessOf(new URL(`redis://${credentials}@several`), secure === 's', files),
   }
+}
+
+function parseHost (text: string, files: Credentials): OneHost {
+  const url = new URL(text)
+  const access = accessOf(url, url.protocol === 'rediss:', files)
+  url.username = ''
+  url.password = ''
+  return { kind: 'one', url: url.href, access }
+}
+
+function accessOf (
+  { username, password }: Pick<URL, 'username' | 'password'>, isSecure: boolean,
+  { passwordFile, certFile, keyFile = '' }: Credentials
+): Access {
+  return {
+    ...username !== '' && { username: decodeURIComponent(username) },
+    ...password !== '' && { password: decodeURIComponent(password) },
+    // ioredis copies its options, also to the nodes of a cluster, and makes a text of each argument
+    // when it sends it: so every connection signs in with what is in the file by then.
+    ...passwordFile !== undefined && {
+      password: new PasswordFile(passwordFile) as unknown as string,
+    },
+    // It copies these for each connection.
+    ...isSecure && { tls: certFile === undefined ? {} : certificateFiles(certFile, keyFile) },
+  }
+}
+
+/** The credentials in the settings of a Redis. */
+export function redisCredentials<Name extends 'STATE' | 'CACHE'> (
+  name: Name, settings: RedisSettings<Name>
+): Credentials {
+  const { REDIS_TLS_CERT_FILE: certFile, REDIS_TLS_KEY_FILE: keyFile } = settings
+  return { passwordFile: settings[`REDIS_${name}_PASSWORD_FILE`], certFile, keyFile }
 }
 
 /**
  * The connection of a setting for a command, whose user gets the errors: they name the setting and
  * its address.
  */
-export async function connectCommandRedis<Name extends 'REDIS_STATE_URL' | 'REDIS_CACHE_URL'> (
-  setting: Name, { [setting]: url }: Readonly<Record<Name, string>>
+export async function connectCommandRedis<Name extends 'STATE' | 'CACHE'> (
+  name: Name, settings: RedisSettings<Name>
 ): Promise<RedisClient> {
-  const redis = await connectRedis(url, { commandTimeout: ONE_TRY_TIMEOUT_MS })
-  const store = storeText(setting, url)
+  const url = settings[`REDIS_${name}_URL`]
+  const redis = await connectRedis(url,
+    { commandTimeout: ONE_TRY_TIMEOUT_MS, ...redisCredentials(name, settings) })
+  const store = storeText(`REDIS_${name}_URL`, url)
   const clients: readonly Pick<Cluster, 'sendCommand'>[] =
     redis instanceof Cluster ? [redis, ...redis.nodes()] : [redis]
   for (const client of clients) {
@@ -172,14 +228,33 @@ export async function connectCommandRedis<Name extends 'REDIS_STATE_URL' | 'REDI
   return redis
 }
 
+/**
+ * A managed cluster has one host name, whose certificate its nodes have too while they announce
+ * their IP addresses: such a node may prove to be a host of the URL.
+ */
+function identityOf (nodes: readonly Node[]): ConnectionOptions['checkServerIdentity'] {
+  const names = nodes.map(({ host }) => host).filter(host => isIP(host) === 0)
+  return (host, certificate) => {
+    const fault = checkServerIdentity(host, certificate)
+    const isNamed = isIP(host) !== 0 &&
+      names.some(name => checkServerIdentity(name, certificate) === undefined)
+    return isNamed ? undefined : fault
+  }
+}
+
 async function connectCluster (
   { nodes, access }: HostList, timeouts: typeof TIMEOUTS
 ): Promise<Cluster> {
+  const { tls } = access
+  // Assigned, because a copy would read the files of the certificate now.
+  if (tls !== undefined) Object.assign(tls, { checkServerIdentity: identityOf(nodes) })
   const cluster = new FailFastCluster(nodes, {
     clusterRetryStrategy: reconnectDelayMs,
     enableOfflineQueue: false,
     lazyConnect: true,
     slotsRefreshInterval: SLOTS_REFRESH_MS,
+    // A host of the URL keeps its name, for its certificate, and is looked up again each time.
+    dnsLookup: (host, callback) => callback(null, host),
     redisOptions: { ...timeouts, ...access },
   })
   cluster.on('error', () => {})

@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http'
 import type { Static, TObject, TProperties } from 'typebox'
 import { ConfigError, loadConfig, type processConfig, rootKeys } from './config.ts'
 import { listenAt } from './http-server.ts'
+import { watchAuthorities } from './credential-files.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { startWatchdog } from './watchdog.ts'
@@ -75,6 +76,7 @@ export async function runServices<F extends TProperties> (
   }
   handleSignals(stop, fatal)
   startWatchdog()
+  closers.push(watchAuthorities(log))
   // Stopped last, so that the spans of the other stops are sent too.
   closers.push(await startTracingIfEnabled(settings, { name, instance: INSTANCE, log }))
   const running = new Map<string, Running>()

@@ -131,7 +131,8 @@ const clickhouse: Loss = {
 async function runStatement (
   env: Readonly<Record<string, string>>, query: string
 ): Promise<void> {
-  const client = connectClickhouse(env['CLICKHOUSE_URL'] ?? '', COMMAND_TIMEOUT_MS)
+  const client = connectClickhouse(env['CLICKHOUSE_URL'] ?? '',
+    { timeoutMs: COMMAND_TIMEOUT_MS })
   await client.command({ query }).finally(() => client.close())
 }
 

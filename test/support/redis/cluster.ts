@@ -13,6 +13,8 @@ import { newFolder } from '../folder.ts'
 export type RedisCluster = {
   /** The address of two of the three nodes, as services get it. */
   readonly url: string
+  /** Where the first node listens with TLS, if it does. */
+  readonly securePort: number
   /**
    * A connection as services make it; closed by `stop`. `account` is user and password as in an
    * address, the default user's when left out.
@@ -39,23 +41,28 @@ const ACCOUNT = `:${encodeURIComponent(PASSWORD)}`
 
 /**
  * Three masters that share the slots of one cluster, each with this many replicas; the caller stops
- * it. `settings` are further ones of each server.
+ * it. `settings` are further ones of each server, those of a certificate for TLS among them.
  */
 export async function startRedisCluster (
   settings: readonly string[] = [], replicas = 0
 ): Promise<RedisCluster> {
   const count = MASTERS * (1 + replicas)
-  const all = await freePorts(2 * count)
+  const isSecure = settings.includes('--tls-cert-file')
+  const all = await freePorts((isSecure ? 3 : 2) * count)
   const ports = all.slice(0, count)
   const folder = newFolder('redis-cluster-')
   const folderOf = (port: number) => join(folder, String(port))
   const nodes = new Map<number, RedisServer>()
   const start = async (port: number) => {
     mkdirSync(folderOf(port), { recursive: true })
+    const index = ports.indexOf(port)
     nodes.set(port, await startRedisServer([
+      ...isSecure
+        ? ['--tls-port', String(all[2 * count + index]), '--tls-cluster', 'yes']
+        : [],
       '--port', String(port), '--bind', '127.0.0.1', '--requirepass', PASSWORD,
       '--masterauth', PASSWORD, '--dir', folderOf(port),
-      '--cluster-enabled', 'yes', '--cluster-port', String(all[count + ports.indexOf(port)]),
+      '--cluster-enabled', 'yes', '--cluster-port', String(all[count + index]),
       // One that is gone takes away what it had and nothing else.
       '--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '1000', ...settings,
     ]))
@@ -87,6 +94,7 @@ export async function startRedisCluster (
   }
   return {
     url: addressFor(),
+    securePort: all[2 * count] ?? 0,
     ports,
     stop,
     killNode,

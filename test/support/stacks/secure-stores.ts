@@ -1,11 +1,13 @@
-import { defineConfig, pick, commonConfig } from '../../../services/runtime/platform/config.ts'
+import {
+  clickhouseKeys, commonConfig, defineConfig, pick, stateKeys,
+} from '../../../services/runtime/platform/config.ts'
 import { connectDeps } from '../../../services/runtime/engine/connections.ts'
 import { run } from '../../../services/runtime/platform/run.ts'
 
 /** What Redis and ClickHouse answered, or why they did not. */
 export type StoreNews = { readonly redis: string, readonly clickhouse: string }
 
-const config = defineConfig(pick(commonConfig, ['REDIS_STATE_URL', 'CLICKHOUSE_URL']))
+const config = defineConfig(pick(commonConfig, [...stateKeys, ...clickhouseKeys]))
 
 /** A service that asks its stores one thing; in a process of its own, as `secure-member.ts`. */
 await run('stores', config, async (settings, context) => {

@@ -1,5 +1,6 @@
 import avro from 'avsc'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -11,6 +12,7 @@ import {
 import {
   createCodec, registrySource, ownSchemas,
 } from '../../../../services/runtime/kafka/registry.ts'
+import { newFolder } from '../../../support/folder.ts'
 import { localSource } from '../../../support/kafka/local-schemas.ts'
 
 const keySchema = ownSchemas().get('job.keys-value')!
@@ -149,6 +151,22 @@ describe('schema sources', () => {
     expect(isInfrastructure(error)).toBe(true)
     expect(String(error)).toMatch(/check user and password in SCHEMA_REGISTRY_URL$/)
     expect(inspect(error, { depth: 9 })).not.toMatch(/p%40ss|p@ss/)
+  })
+
+  it('send the password that is in its file by then', async () => {
+    const passwordFile = `${newFolder('registry-')}/password`
+    writeFileSync(passwordFile, 'first')
+    const sent: (string | undefined)[] = []
+    const address = await startRegistry(({ headers }) => {
+      sent.push(headers.authorization)
+      return answers[1]!
+    })
+    const source = registrySource(`http://user@${address}`, { passwordFile })
+    await source.schemaOf(1)
+    writeFileSync(passwordFile, 'second')
+    await source.schemaOf(2)
+    expect(sent).toEqual(['user:first', 'user:second']
+      .map(account => `Basic ${Buffer.from(account).toString('base64')}`))
   })
 
   it('name the setting and the address of a registry that is unavailable', async () => {

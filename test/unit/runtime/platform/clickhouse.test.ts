@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
+import { writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -7,6 +8,7 @@ import { connectClickhouse, streamRows } from '../../../../services/runtime/plat
 import {
   InfrastructureError, isInfrastructure, failedStoreOf,
 } from '../../../../services/runtime/platform/errors.ts'
+import { newFolder } from '../../../support/folder.ts'
 
 let server: Server
 let client: ClickHouseClient
@@ -59,6 +61,27 @@ describe('the ClickHouse client', () => {
     expect(await stream()).toEqual([{ n: 1 }, { n: 2 }])
     answer = plain(200, '')
     expect(await write()).toMatchObject({ executed: true })
+  })
+
+  it('signs each request in by the password that is in its file by then', async () => {
+    const { port } = server.address() as AddressInfo
+    const passwordFile = `${newFolder('clickhouse-')}/password`
+    writeFileSync(passwordFile, 'first')
+    const rotated = connectClickhouse(`http://a%40b:unused@127.0.0.1:${port}`, { passwordFile })
+    const passwords: (string | undefined)[] = []
+    answer = (response) => {
+      passwords.push(Buffer.from(response.req.headers.authorization?.slice(6) ?? '', 'base64')
+        .toString())
+      response.end('')
+    }
+    await rotated.query({ query: 'SELECT 1', format: 'JSONEachRow' })
+    writeFileSync(passwordFile, 'second\n')
+    await rotated.insert({ table: 't', values: [{ n: 1 }], format: 'JSONEachRow' })
+    // A file that is just being written.
+    writeFileSync(passwordFile, '')
+    await rotated.command({ query: 'SELECT 1' })
+    await rotated.close()
+    expect(passwords).toEqual(['a@b:first', 'a@b:second', 'a@b:second'])
   })
 
   it('sends a query again whose connection ends before the response, and no insert', async () => {
@@ -125,7 +148,8 @@ describe('the ClickHouse client', () => {
     answer = broken
     errors.push(...await Promise.all([read, stream].map(run => run().catch(error => error))))
     answer = () => {}
-    const hasty = connectClickhouse(`http://me:secret@127.0.0.1:${port}`, 20)
+    const hasty = connectClickhouse(`http://me:secret@127.0.0.1:${port}`,
+      { timeoutMs: 20 })
     const late: unknown = await hasty.query({ query: 'SELECT 1' }).catch(error => error)
     await hasty.close()
     expect([...errors, late].map(error => failedStoreOf(error))).toEqual(Array(5).fill(store))

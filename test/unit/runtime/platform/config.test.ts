@@ -132,6 +132,12 @@ describe('the Kafka connection', () => {
       ])
   })
 
+  it('may have the password in a file', () => {
+    const { KAFKA_SASL_PASSWORD: _, ...rest } = account
+    const inFile = { ...rest, KAFKA_SASL_PASSWORD_FILE: '/run/password' }
+    expect(loadConfig(ofKafka, { ...brokers, ...inFile })).toMatchObject(inFile)
+  })
+
   it('accepts known mechanisms only', () => {
     expect(faultsOf({ ...brokers, ...account, KAFKA_SASL_MECHANISM: 'gssapi' }, ofKafka))
       .toEqual([expect.stringMatching(

@@ -107,7 +107,7 @@ describe('a Redis connection through Sentinel', () => {
 describe('the Redis connection of a command', () => {
   it.each(['redis', 'redis-cluster'])('names its setting and address in errors: %s', async kind => {
     const settings = { REDIS_CACHE_URL: `${kind}://me:secret@127.0.0.1:1` }
-    const redis = await connectCommandRedis('REDIS_CACHE_URL', settings)
+    const redis = await connectCommandRedis('CACHE', settings)
     const error: unknown = await redis.get('x').catch((error: unknown) => error)
     redis.disconnect()
     expect([isInfrastructure(error), failedStoreOf(error)])
