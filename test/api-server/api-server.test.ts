@@ -12,6 +12,7 @@ import { faultsIn, type Manifest } from './faults.ts'
 const CHART = 'deploy/helm/verification-jobs'
 const PAGE = 'deploy/docs/deployment.md'
 const IMAGE = 'registry.example.com/verification-jobs:0.1.0'
+const RESTRICTED = 'pod-security.kubernetes.io/enforce=restricted'
 const PROVISION = 'vj-verification-jobs-provision'
 /** The keys of the secret that the values for production name. */
 const KEYS = ['RESULTS_ROOT_KEYS', 'WEBHOOKS_ROOT_KEYS', 'PARTNERS_ROOT_KEYS', 'CACHE_SECRETS',
@@ -27,15 +28,14 @@ let cluster: Cluster
 beforeAll(async () => { cluster = await startCluster() })
 afterAll(async () => { await cluster?.stop() })
 
-/** The lines of the guide to Kubernetes that begin with a word, without their comments. */
-const documented = (word: string): readonly string[] =>
-  blocksOf(PAGE, readFileSync(join(root, PAGE), 'utf8'))
-    .filter(({ content }) => /^(kubectl create namespace|helm) /.test(content))
-    .flatMap(({ content }) => content.trim().split('\n'))
-    .filter(line => line.startsWith(word)).map(line => line.replace(/ +#.*$/, ''))
+/** Commands that begin with a word, of the first block of the guide that begins with another. */
+const documented = (word: string, block: string): readonly string[] =>
+  (blocksOf(PAGE, readFileSync(join(root, PAGE), 'utf8'))
+    .find(({ content }) => content.startsWith(block))?.content ?? '')
+    .split('\n').filter(line => line.startsWith(word))
 
 async function runDocumented (word: string, more = ''): Promise<void> {
-  const lines = documented(word)
+  const lines = documented(word, word.startsWith('helm -n') ? 'helm' : 'kubectl create namespace')
   expect(lines).not.toEqual([])
   for (const line of lines) await cluster.shell(line + more)
 }
@@ -202,7 +202,7 @@ describe('the chart on an API server', () => {
 
   it('leaves none of a secret of its own either', async () => {
     await cluster.shell('kubectl create namespace trial')
-    await cluster.shell('kubectl label namespace trial pod-security.kubernetes.io/enforce=restricted')
+    await cluster.shell(`kubectl label namespace trial ${RESTRICTED}`)
     const own = await everything('trial')
     writeValues({
       config: { TRUSTED_PROXIES: '10.244.0.0/16' },
@@ -226,6 +226,7 @@ describe('the chart on an API server', () => {
         `${template} | kubectl -n jobs apply --server-side --dry-run=server -f - 2>&1`)
       const lines = output.trim().split('\n')
       expect(lines.length).toBeGreaterThan(30)
-      expect(lines.filter(line => !line.endsWith(' serverside-applied (server dry run)'))).toEqual([])
+      const applied = ' serverside-applied (server dry run)'
+      expect(lines.filter(line => !line.endsWith(applied))).toEqual([])
     })
 })

@@ -1,13 +1,14 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { appendFileSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { selfSigned } from '../../deploy/local/certificate.ts'
 import { installOnce } from '../../deploy/local/install.ts'
 import type { Say } from '../../deploy/local/parts.ts'
 import { freePort } from '../../deploy/local/ports.ts'
-import { answersOk, type ProcessSpec } from '../../deploy/local/process.ts'
 import { supervise, type Supervised } from '../../deploy/local/supervise.ts'
 import {
   installDefinitions, installHelm, requireGo, runTool,
@@ -19,6 +20,7 @@ const run = promisify(execFile)
 const SOURCES = `${import.meta.dirname}/control-plane`
 const BUILD_TIMEOUT_MS = 5_400_000
 const START_TIMEOUT_MS = 240_000
+const GRACE_MS = 10_000
 const VALID_FOR_MS = 86_400_000
 const ZONES = ['a', 'b', 'c']
 const TOKEN = 'administrator'
@@ -44,6 +46,7 @@ export async function installControlPlane (say: Say): Promise<string> {
       .map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`)
     await run(go, ['build', '-ldflags', `-s -w ${flags.join(' ')}`, '-o', `${to}/`, 'tool'],
       options)
+    renameSync(`${to}/server`, `${to}/etcd`)
     const { stdout } = await run(go, ['list', '-m', '-f', '{{.Dir}}', 'sigs.k8s.io/kwok'], options)
     const stages = `${stdout.trim()}/kustomize/stage`
     for (const stage of ['node/fast/node-initialize', 'pod/fast/pod-ready',
@@ -54,7 +57,7 @@ export async function installControlPlane (say: Say): Promise<string> {
 }
 
 /** A request that changed something in a namespace, as the API server logs it. */
-export type AuditEvent = {
+type AuditEvent = {
   readonly verb: string
   readonly userAgent: string
   readonly objectRef: {
@@ -90,8 +93,10 @@ export async function startCluster (): Promise<Cluster> {
   const helm = dirname(await installHelm(console.log))
   const folder = newFolder('api-server-')
   symlinkSync(join(root, 'deploy'), join(folder, 'deploy'))
-  const address = `127.0.0.1:${await freePort()}`
-  writeSettings(folder, address)
+  const apiServer = `https://127.0.0.1:${await freePort()}`
+  const etcd = `http://127.0.0.1:${await freePort()}`
+  const peer = `http://127.0.0.1:${await freePort()}`
+  writeSettings(folder, apiServer)
   const env = {
     PATH: `${programs}:${helm}:${process.env['PATH']}`,
     KUBECONFIG: join(folder, 'kubeconfig'),
@@ -107,13 +112,25 @@ export async function startCluster (): Promise<Cluster> {
     for (const program of running.toReversed()) await program.stop()
     rmSync(folder, { recursive: true, force: true })
   }
-  const start = async (spec: ProcessSpec) => {
-    const program = supervise(spec)
+  const start = async ({ name, probe = 'true', args }: Program) => {
+    const ready = () => shell(probe).then(() => true, () => false)
+    const program = supervise({
+      name,
+      command: `${programs}/${name}`,
+      args,
+      env,
+      cwd: folder,
+      dataDir: folder,
+      ready,
+      graceMs: GRACE_MS,
+    })
     running.push(program)
     await program.untilReady(START_TIMEOUT_MS)
   }
   try {
-    for (const spec of await controlPlane(programs, folder, address, env, shell)) await start(spec)
+    for (const program of controlPlane(`${programs}/stages.yaml`, apiServer, etcd, peer)) {
+      await start(program)
+    }
     await shell(`kubectl apply --server-side -f ${await installDefinitions(console.log)}`)
     await shell('kubectl wait --for=condition=Established crd --all --timeout=60s')
     await shell('kubectl apply -f nodes.yaml')
@@ -135,7 +152,7 @@ export async function startCluster (): Promise<Cluster> {
 }
 
 /** Writes what the programs of a control plane read from files. JSON is YAML as well. */
-function writeSettings (folder: string, address: string): void {
+function writeSettings (folder: string, server: string): void {
   const { cert, key } = selfSigned('kubernetes', VALID_FOR_MS)
   const files = {
     'server.crt': cert,
@@ -163,7 +180,7 @@ function writeSettings (folder: string, address: string): void {
       clusters: [{
         name: 'test',
         cluster: {
-          server: `https://${address}`,
+          server,
           'certificate-authority-data': Buffer.from(cert).toString('base64'),
         },
       }],
@@ -193,56 +210,55 @@ function writeSettings (folder: string, address: string): void {
   }
 }
 
+type Program = {
+  readonly name: string
+  /** A command that succeeds once it is ready; it need not be, where there is none. */
+  readonly probe?: string
+  readonly args: readonly string[]
+}
+
 /** The programs in the order in which they are started. */
-async function controlPlane (
-  programs: string, folder: string, address: string,
-  env: Readonly<Record<string, string>>, shell: Cluster['shell']
-): Promise<readonly ProcessSpec[]> {
-  const etcd = `http://127.0.0.1:${await freePort()}`
-  const peer = `http://127.0.0.1:${await freePort()}`
-  const [, port = ''] = address.split(':')
-  const program = (
-    name: string, file: string, ready: () => Promise<boolean>, args: readonly string[]
-  ): ProcessSpec => ({
-    name,
-command: `${programs}/${file}`,
-args,
-env,
-cwd: folder,
-dataDir: folder,
-ready,
-    graceMs: 10_000,
-  })
-  const succeeds = (command: string) => async () =>
-    await shell(command).then(() => true, () => false)
-  return [
-    program('etcd', 'server', () => answersOk(`${etcd}/health`), [
-      '--data-dir', join(folder, 'etcd'), '--unsafe-no-fsync', '--log-level', 'warn',
+function controlPlane (
+  stages: string, apiServer: string, etcd: string, peer: string
+): readonly Program[] {
+  return [{
+    name: 'etcd',
+    args: [
+      '--data-dir', 'etcd', '--unsafe-no-fsync', '--log-level', 'warn',
       '--listen-client-urls', etcd, '--advertise-client-urls', etcd,
       '--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer,
       '--initial-cluster', `default=${peer}`,
-    ]),
-    program('kube-apiserver', 'kube-apiserver', succeeds('kubectl get --raw /readyz'), [
-      '--etcd-servers', etcd, '--bind-address', '127.0.0.1', '--secure-port', port,
+    ],
+  }, {
+    name: 'kube-apiserver',
+    probe: 'kubectl get --raw /readyz',
+    args: [
+      '--etcd-servers', etcd, '--bind-address', '127.0.0.1',
+      '--secure-port', new URL(apiServer).port,
       '--tls-cert-file', 'server.crt', '--tls-private-key-file', 'server.key',
       '--token-auth-file', 'tokens.csv', '--authorization-mode', 'Node,RBAC',
       '--service-cluster-ip-range', '10.96.0.0/16', '--endpoint-reconciler-type', 'none',
       '--service-account-issuer', 'https://kubernetes.default.svc',
-      '--service-account-key-file', 'server.crt', '--service-account-signing-key-file', 'server.key',
-      '--audit-policy-file', 'audit.yaml', '--audit-log-path', join(folder, 'audit.log'),
+      '--service-account-key-file', 'server.crt',
+      '--service-account-signing-key-file', 'server.key',
+      '--audit-policy-file', 'audit.yaml', '--audit-log-path', 'audit.log',
       '--audit-log-mode', 'blocking', '--profiling=false',
-    ]),
-    program('kube-controller-manager', 'kube-controller-manager',
-      succeeds('kubectl -n default get serviceaccount default'), [
-        '--kubeconfig', 'kubeconfig', '--leader-elect=false', '--secure-port', '0',
-        '--service-account-private-key-file', 'server.key', '--root-ca-file', 'server.crt',
-      ]),
-    program('kube-scheduler', 'kube-scheduler', async () => true, [
+    ],
+  }, {
+    name: 'kube-controller-manager',
+    probe: 'kubectl -n default get serviceaccount default',
+    args: [
       '--kubeconfig', 'kubeconfig', '--leader-elect=false', '--secure-port', '0',
-    ]),
-    program('kwok', 'kwok', async () => true, [
-      '--kubeconfig', 'kubeconfig', '--config', `${programs}/stages.yaml`,
-      '--manage-all-nodes=true', '--node-ip', '127.0.0.1', '--cidr', '10.244.0.0/16',
-    ]),
-  ]
+      '--service-account-private-key-file', 'server.key', '--root-ca-file', 'server.crt',
+    ],
+  }, {
+    name: 'kube-scheduler',
+    args: ['--kubeconfig', 'kubeconfig', '--leader-elect=false', '--secure-port', '0'],
+  }, {
+    name: 'kwok',
+    args: [
+      '--kubeconfig', 'kubeconfig', '--config', stages, '--manage-all-nodes=true',
+      '--node-ip', '127.0.0.1', '--cidr', '10.244.0.0/16',
+    ],
+  }]
 }

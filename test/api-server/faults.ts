@@ -33,6 +33,10 @@ type NetworkRule = {
   readonly ports?: readonly { readonly port: Port }[]
 }
 
+type Backend = {
+  readonly service: { readonly name: string, readonly port: { readonly name: string } }
+}
+
 /** What these checks read of an object of Kubernetes, whatever its kind. */
 export type Manifest = {
   readonly kind: string
@@ -52,16 +56,8 @@ export type Manifest = {
     readonly podMetricsEndpoints?: readonly { readonly port: string }[]
     readonly tls?: readonly { readonly secretName: string }[]
     readonly rules?: readonly {
- readonly http: {
- readonly paths: readonly {
-      readonly backend: {
- readonly service: {
-        readonly name: string, readonly port: { readonly name: string }
-      } 
-}
-    }[] 
-} 
-}[]
+      readonly http: { readonly paths: readonly { readonly backend: Backend }[] }
+    }[]
     readonly scaleTargetRef?: { readonly name: string }
     readonly triggers?: readonly { readonly type: string }[]
     readonly minReplicaCount?: number
@@ -113,38 +109,39 @@ function missingOfContainer (container: Container, objects: Objects): readonly s
   const signsIn = env.some(({ name }) => name === 'KAFKA_SASL_USERNAME')
   const ports = [startupProbe, livenessProbe, readinessProbe]
     .flatMap(probe => probe?.httpGet?.port ?? [])
-  return [
-    ...env.flatMap(({ name, valueFrom: { secretKeyRef, configMapKeyRef } = {} }) => [
-      // Optional, because brokers need not want users.
-      ...secretKeyRef === undefined ? [] : objects.lacks('Secret',
-        signsIn && name === 'KAFKA_SASL_PASSWORD'
-          ? { ...secretKeyRef, optional: false }
-          : secretKeyRef),
-      ...configMapKeyRef === undefined ? [] : objects.lacks('ConfigMap', configMapKeyRef),
-    ]),
-    ...ports.filter(port => !hasPort(container, port)).map(port => `port ${port} of a probe`),
-  ]
+  const missing = ports.filter(port => !hasPort(container, port))
+    .map(port => `port ${port} of a probe`)
+  for (const { name, valueFrom: { secretKeyRef, configMapKeyRef } = {} } of env) {
+    // Optional, because brokers need not want users.
+    const isRequired = signsIn && name === 'KAFKA_SASL_PASSWORD'
+    if (secretKeyRef !== undefined) {
+      missing.push(...objects.lacks('Secret', isRequired
+        ? { ...secretKeyRef, optional: false }
+        : secretKeyRef))
+    }
+    if (configMapKeyRef !== undefined) missing.push(...objects.lacks('ConfigMap', configMapKeyRef))
+  }
+  return missing
 }
 
 function missingOfVolume (volume: Volume, objects: Objects): readonly string[] {
   const { secret, configMap, persistentVolumeClaim: claim } = volume
-  return [
-    ...secret === undefined
-? []
-: [{}, ...secret.items ?? []].flatMap(item =>
-      objects.lacks('Secret', { ...item, name: secret.secretName })),
-    ...configMap === undefined ? [] : objects.lacks('ConfigMap', { name: configMap.name }),
-    ...claim === undefined
-      ? []
-      : objects.lacks('PersistentVolumeClaim', { name: claim.claimName }),
-  ]
+  const missing = [{}, ...secret?.items ?? []].flatMap(item => secret === undefined
+    ? []
+    : objects.lacks('Secret', { ...item, name: secret.secretName }))
+  if (configMap !== undefined) missing.push(...objects.lacks('ConfigMap', configMap))
+  if (claim !== undefined) {
+    missing.push(...objects.lacks('PersistentVolumeClaim', { name: claim.claimName }))
+  }
+  return missing
 }
 
+type Missing = (
+  spec: NonNullable<Manifest['spec']>, objects: Objects, object: Manifest
+) => readonly string[]
+
 /** By kind: what an object of it needs and does not find. */
-const MISSING: Readonly<Record<
-  string, (spec: NonNullable<Manifest['spec']>, objects: Objects, object: Manifest) =>
-  readonly string[]
->> = {
+const MISSING: Readonly<Record<string, Missing>> = {
   Pod: (spec, objects) => [
     ...objects.lacks('ServiceAccount', { name: spec.serviceAccountName ?? '' }),
     ...(spec.imagePullSecrets ?? []).flatMap(({ name }) => objects.lacks('Secret', { name })),
