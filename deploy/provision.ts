@@ -27,11 +27,18 @@ export const provisionConfig = Type.Object({
     description: 'Whether the ACLs of the stages are set, only compared, or left to others.',
   }),
   ...topicConfig,
+  CLICKHOUSE_KIND: Type.Enum(['single', 'replicated', 'cloud'], {
+    default: 'single',
+    needs: (text: string) => text === 'replicated' ? ['CLICKHOUSE_CLUSTER'] : [],
+    description: 'Tables of one server; on every server of CLICKHOUSE_CLUSTER, replicated, and ' +
+      'divided by tenant; or those of ClickHouse Cloud (SharedMergeTree). It cannot be changed ' +
+      'later.',
+  }),
   CLICKHOUSE_CLUSTER: Type.Optional(Type.String({
+    needs: ['CLICKHOUSE_KIND'],
     pattern: '^[A-Za-z0-9_.-]+$',
-    description: 'Cluster of the configuration of the ClickHouse servers, on which tables are ' +
-      'replicated, and divided by tenant. Tables of one server when left out. It cannot be ' +
-      'changed later.',
+    description: 'Cluster of the configuration of the ClickHouse servers, for the kind ' +
+      'replicated.',
   })),
   TOPIC_PARTITIONS: Type.Optional(Type.String({
     minLength: 1,
@@ -51,6 +58,11 @@ type Say = (line: string) => void
  */
 export async function provision (env: Env, say: Say = () => {}): Promise<void> {
   const config = loadConfig(provisionConfig, env)
+  const { CLICKHOUSE_KIND: kind, CLICKHOUSE_CLUSTER: cluster } = config
+  if (cluster !== undefined && kind !== 'replicated') {
+    throw new ConfigError([`CLICKHOUSE_CLUSTER is set, but CLICKHOUSE_KIND is ${kind}: set it to ` +
+      'replicated, or remove the cluster.'])
+  }
   const connection = kafkaConnectionOf(config)
   const partitions = partitionsOf(config.TOPIC_PARTITIONS)
   await Promise.all([
@@ -61,7 +73,8 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
     applyMigrations({
       url: config.CLICKHOUSE_URL,
       passwordFile: config.CLICKHOUSE_PASSWORD_FILE,
-      cluster: config.CLICKHOUSE_CLUSTER,
+      kind,
+      cluster,
       keepMonths: config.JOBS_KEEP_MONTHS,
     }, say),
   ])

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { readAccess } from './access.ts'
 import { openEngine } from './front/engine.ts'
@@ -16,11 +16,15 @@ const options = new Command('clickhouse-front')
   .requiredOption('--port <number>', 'port to listen on', port)
   .requiredOption('--data <folder>', 'folder of the engine; one process a folder')
   .option('--access <folder>', 'certificate and accounts: only over TLS, and for its user alone')
+  .option('--grants <file>', 'all that may be done: statements GRANT, one a line, without TO')
   .parse()
-  .opts<{ port: number, data: string, access?: string }>()
+  .opts<{ port: number, data: string, access?: string, grants?: string }>()
 
 mkdirSync(resolve(options.data), { recursive: true })
-const engine = openEngine(resolve(options.data))
+const grants = options.grants === undefined
+  ? undefined
+  : readFileSync(options.grants, 'utf8').trim().split('\n')
+const engine = openEngine(resolve(options.data), grants)
 const access = options.access === undefined ? undefined : readAccess(options.access)
 const server = createFront(engine, access)
 server.listen(options.port, '127.0.0.1', () => console.log(`listening on ${options.port}`))

@@ -1,6 +1,15 @@
 /** A cluster of the configuration of the servers, and the database of the tables. */
 export type Cluster = { readonly cluster: string, readonly database: string }
 
+/**
+ * A statement of a migration for ClickHouse Cloud, where all servers share what a table stores. The
+ * engine is named, although Cloud would take that of one server for it, so that other servers
+ * refuse it.
+ */
+export const inCloud = (statement: string): string => statement
+  .replace(/\bENGINE = (Replacing)?MergeTree\b/, 'ENGINE = Shared$1MergeTree')
+  .replace(' non_replicated_deduplication_window', ' replicated_deduplication_window')
+
 /** Tables on each server have this suffix; the name without it is the table over all shards. */
 const LOCAL = '_local'
 /** Qualified, because each server runs the statement in a database of its own choice. */

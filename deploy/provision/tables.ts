@@ -3,34 +3,45 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import {
   connectClickhouse, COMMAND_TIMEOUT_MS,
 } from '../../services/runtime/platform/clickhouse.ts'
-import { migrationsOnCluster, onCluster } from './cluster.ts'
+import { inCloud, migrationsOnCluster, onCluster } from './cluster.ts'
 import { migrations, pending, type Applied, type Migration } from './migrations.ts'
 import { keepRecords } from './retention.ts'
 
 export type Target = {
   readonly url: string
   readonly passwordFile?: string | undefined
-  /** A cluster of the configuration of the servers; undefined for tables of one server. */
+  /** Of whom the tables are: one server by default. */
+  readonly kind?: Kind
+  /** The cluster of the configuration of the servers, for `replicated`. */
   readonly cluster?: string | undefined
   /** How long final records are kept; undefined for ever. */
   readonly keepMonths?: number | undefined
 }
 
+type Kind = 'single' | 'replicated' | 'cloud'
+
 /**
  * Applies missing migrations in order, and the retention. All statements are idempotent.
- * @throws Error if the database has tables of one server, and a cluster is wanted, or conversely.
+ * @throws Error if the database has tables of another kind.
  */
 export async function applyMigrations (
-  { url, passwordFile, cluster, keepMonths }: Target, say: (line: string) => void
+  { url, passwordFile, kind = 'single', cluster = '', keepMonths }: Target, say: (line: string) => void
 ): Promise<void> {
   const clickhouse = connectClickhouse(url, { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile })
   try {
-    const database = await databaseOf(clickhouse, cluster)
-    const target = cluster === undefined ? undefined : { cluster, database }
-    const create = target === undefined ? CREATE_TABLE : migrationsOnCluster(CREATE_TABLE, target)
+    const database = await databaseOf(clickhouse, kind)
+    const statementsFor = {
+      single: { create: CREATE_TABLE, convert: (statement: string) => [statement] },
+      replicated: {
+        create: migrationsOnCluster(CREATE_TABLE, { cluster, database }),
+        convert: (statement: string) => onCluster(statement, { cluster, database }),
+      },
+      cloud: {
+        create: inCloud(CREATE_TABLE), convert: (statement: string) => [inCloud(statement)],
+      },
+    }
+    const { create, convert } = statementsFor[kind]
     await clickhouse.command({ query: create })
-    const convert = (statement: string) =>
-      target === undefined ? [statement] : onCluster(statement, target)
     const missing = pending(migrations(), await appliedIn(clickhouse), ownRelease())
     for (const { statements, ...migration } of missing) {
       await apply(clickhouse, { ...migration, statements: statements.flatMap(convert) })
@@ -43,10 +54,13 @@ export async function applyMigrations (
   }
 }
 
+/** The kind of the tables, by the engine of `jobs`; that of one server is any other. */
+const KINDS: Readonly<Record<string, Kind>> =
+  { Distributed: 'replicated', SharedMergeTree: 'cloud' }
+const OWNERS = { single: 'one server', replicated: 'a cluster', cloud: 'ClickHouse Cloud' }
+
 /** The name of the database, once its tables are of the wanted kind. */
-async function databaseOf (
-  clickhouse: ClickHouseClient, cluster: string | undefined
-): Promise<string> {
+async function databaseOf (clickhouse: ClickHouseClient, kind: Kind): Promise<string> {
   const answer = await clickhouse.query({
     query: `
       SELECT currentDatabase() AS database,
@@ -56,10 +70,10 @@ async function databaseOf (
   })
   const [found] = await answer.json<{ readonly database: string, readonly engine: string | null }>()
   const { database = '', engine } = found ?? {}
-  if (!engine || (engine === 'Distributed') === (cluster !== undefined)) return database
-  throw new Error(`the tables of database ${database} are ` + (cluster === undefined
-    ? 'those of a cluster: set CLICKHOUSE_CLUSTER'
-    : 'those of one server: unset CLICKHOUSE_CLUSTER, or use an empty database and copy the rows'))
+  const current = engine ? KINDS[engine] ?? 'single' : kind
+  if (current === kind) return database
+  throw new Error(`the tables of database ${database} are those of ${OWNERS[current]}: set ` +
+    `CLICKHOUSE_KIND=${current}, or use an empty database and copy the rows`)
 }
 
 const CREATE_TABLE = `

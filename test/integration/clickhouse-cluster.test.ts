@@ -2,29 +2,25 @@ import { randomBytes } from 'node:crypto'
 import { withKeyId } from '../../services/runtime/crypto/key-ring.ts'
 import { joinJobKey } from '../../services/jobs/job-keys.ts'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { migrationsOnCluster, onCluster } from '../../deploy/provision/cluster.ts'
+import { inCloud, migrationsOnCluster, onCluster } from '../../deploy/provision/cluster.ts'
 import { migrations } from '../../deploy/provision/migrations.ts'
 import { applyMigrations } from '../../deploy/provision/tables.ts'
 import { keepRecords } from '../../deploy/provision/retention.ts'
 import { createDeliveryHistory } from '../../services/webhooks/delivery-history.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
+import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { createRepositories } from '../../services/jobs/results/repositories.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
-import { ownDatabase } from '../support/clickhouse/database.ts'
+import { createDatabase, ownDatabase, withoutKeeper } from '../support/clickhouse/database.ts'
 import { createSettledJobs } from '../support/recovery/settled-jobs.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 import { deliveryAttempt } from '../support/webhooks/deliveries.ts'
 
-// The engine of the stack is a cluster of one server. It has no Keeper, so it runs the statements
-// without what needs one: `ON CLUSTER` and replication.
 const { database, outer, env } = ownDatabase()
 const target = { cluster: 'embedded', database }
 const statements = migrations()
   .flatMap(migration => migration.statements.flatMap(text => onCluster(text, target)))
-const withoutKeeper = (query: string) => query
-  .replace(/ ON CLUSTER '\w+'/, '').replace(/ReplicatedMergeTree\([^)]*\)/, 'MergeTree')
-  .replace(' replicated_deduplication_window', ' non_replicated_deduplication_window')
 
 const all = connectAll(env)
 const { archive, clickhouse, connected, journal, outbox, redis, results, recordMac } = all
@@ -65,10 +61,47 @@ describe('the statements for a cluster', () => {
   it('are never mixed with those for one server', async () => {
     await expect(applyMigrations({ url: env.CLICKHOUSE_URL }, () => {}))
       .rejects.toThrow(`the tables of database ${database} are those of a cluster: set ` +
-        'CLICKHOUSE_CLUSTER')
+        'CLICKHOUSE_KIND=replicated')
     const url = stackEnv().CLICKHOUSE_URL ?? ''
-    await expect(applyMigrations({ url, cluster: 'embedded' }, () => {}))
-      .rejects.toThrow('are those of one server: unset CLICKHOUSE_CLUSTER')
+    await expect(applyMigrations({ url, kind: 'replicated', cluster: 'embedded' }, () => {}))
+      .rejects.toThrow('are those of one server: set CLICKHOUSE_KIND=single')
+    await expect(applyMigrations({ url, kind: 'cloud' }, () => {}))
+      .rejects.toThrow('are those of one server: set CLICKHOUSE_KIND=single')
+  })
+})
+
+describe('the statements for ClickHouse Cloud', () => {
+  const cloud = ownDatabase()
+  const ofCloud = migrations().flatMap(migration => migration.statements.map(inCloud))
+
+  it('are valid for the parser as they are, and run where storage is not shared', async () => {
+    for (const text of ofCloud) {
+      expect(text).not.toMatch(/ENGINE = MergeTree|non_replicated|ON CLUSTER/)
+      // EXPLAIN would look for the engine of the table.
+      const parsed = await outer.query({
+        query: 'SELECT formatQuery({text:String})',
+        query_params: { text },
+        format: 'TabSeparatedRaw',
+      })
+      expect(await parsed.text()).toMatch(/^(CREATE|ALTER) /)
+    }
+    const client = connectClickhouse(cloud.env.CLICKHOUSE_URL)
+    for (const text of ofCloud) await client.command({ query: text.replace('= Shared', '= ') })
+    const tables = await client.query({
+      query: 'SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name',
+      format: 'JSONEachRow',
+    })
+    expect(await tables.json()).toEqual(ofCloud
+      .flatMap(text => /^CREATE .* EXISTS (\w+)/m.exec(text)?.[1] ?? []).toSorted()
+      .map(name => ({ name })))
+    await client.close()
+  })
+
+  it('are refused by a server that shares no storage', async () => {
+    const empty = await createDatabase(stackEnv())
+    await expect(applyMigrations({ url: empty.env.CLICKHOUSE_URL, kind: 'cloud' }, () => {}))
+      .rejects.toThrow('Unknown table engine SharedReplacingMergeTree')
+    await empty.drop()
   })
 })
 

@@ -24,13 +24,14 @@ const WRITTEN_AT_ONCE_BYTES = 64 * 1_024
 
 /**
  * Opens the ClickHouse engine on a folder. Every request gets a connection of its own (0.3 ms) on
- * the one engine, so its settings, parameters and database touch no other request.
+ * the one engine, so its settings, parameters and database touch no other request. All of them are
+ * of one user, who may do everything, or what `grants` say.
  */
-export function openEngine (folder: string): Engine {
+export function openEngine (folder: string, grants?: readonly string[]): Engine {
   const incoming = `${folder}.incoming`
   rmSync(incoming, { recursive: true, force: true })
   mkdirSync(incoming, { recursive: true })
-  const connectionArgs = [`--config-file=${writeConfig(folder)}`]
+  const connectionArgs = [`--config-file=${writeConfig(folder, grants)}`]
   const connect = () => new Session(folder, { connectionArgs })
   // The engine would be torn down with its last connection, so one stays open.
   const main = connect()
@@ -75,11 +76,21 @@ export function openEngine (folder: string): Engine {
  * Writes what is no setting of a query: the folder of backups, and a cluster of this engine alone,
  * which it recognizes by the port; nothing listens there. Returns the path of the file.
  */
-function writeConfig (folder: string): string {
+function writeConfig (folder: string, grants: readonly string[] | undefined): string {
   const file = `${folder}.xml`
-  const backups = `${folder}.backups`.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+  const users = `${folder}.users.xml`
+  const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+  const backups = escaped(`${folder}.backups`)
+  if (grants !== undefined) {
+    const queries = grants.map(grant => `<query>${escaped(grant)}</query>`).join('')
+    writeFileSync(users, '<clickhouse><profiles><default/></profiles><quotas><default/></quotas>' +
+      '<users><default><password></password><networks><ip>::/0</ip></networks>' +
+      `<profile>default</profile><quota>default</quota><grants>${queries}</grants>` +
+      '</default></users></clickhouse>')
+  }
   writeFileSync(file, `<clickhouse>
   <backups><allowed_path>${backups}</allowed_path></backups>
+  ${grants === undefined ? '' : `<users_config>${escaped(users)}</users_config>`}
   <tcp_port>1</tcp_port>
   <remote_servers><embedded><shard><replica>
     <host>127.0.0.1</host><port>1</port>

@@ -32,3 +32,11 @@ export function ownDatabase () {
   })
   return { database, outer, env: { ...stackEnv(), CLICKHOUSE_URL: url.href } }
 }
+
+/**
+ * A statement for a cluster as the engine of the stack runs it, which is a cluster of one server
+ * without Keeper: without `ON CLUSTER` and replication.
+ */
+export const withoutKeeper = (query: string): string => query
+  .replace(/ ON CLUSTER '\w+'/, '').replace(/ReplicatedMergeTree\([^)]*\)/, 'MergeTree')
+  .replace(' replicated_deduplication_window', ' non_replicated_deduplication_window')
