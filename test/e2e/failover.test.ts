@@ -3,6 +3,7 @@ import { createClient } from '../../services/client/client.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createDemo } from '../../services/admin/demo.ts'
+import { eventually } from '../support/eventually.ts'
 import { balanceOf } from '../support/organizations.ts'
 import { startWatchedRedis, type WatchedRedis } from '../support/redis/sentinel.ts'
 import { startAlone, type RunningServices } from '../support/stacks/services.ts'
@@ -15,7 +16,8 @@ let env: Record<string, string>
 beforeAll(async () => {
   redis = await startWatchedRedis()
   const stack = testStack()
-  env = { ...stack.env, REDIS_STATE_URL: redis.url }
+  // As a managed Redis without an append-only file.
+  env = { ...stack.env, REDIS_STATE_URL: redis.url, STATE_DURABILITY: 'replicas' }
   services = await startAlone({ env, overrides: {}, servicesDir: stack.servicesDir })
 })
 afterAll(async () => {
@@ -23,12 +25,29 @@ afterAll(async () => {
   await redis?.stop()
 })
 
+/** The metric of the alert RedisNotPersisted, once a process reports it. */
+const persistenceFailed = () => eventually(async () => {
+  const texts = await Promise.all(services.list().map(async ({ metricsUrl }) =>
+    await (await fetch(metricsUrl)).text()))
+  const [, value] = /^redis_persistence_failed\{store="state"[^}]*\} (\d)$/m
+    .exec(texts.join('\n')) ?? []
+  expect(value).toBeDefined()
+  return Number(value)
+})
+
+const isReady = async () => {
+  const answers = await Promise.all(services.list().map(({ metricsUrl }) =>
+    fetch(metricsUrl.replace('/metrics', '/readyz'))))
+  return answers.every(({ ok }) => ok)
+}
+
 it('a promoted replica gets the writes that it lost from the journal', async () => {
   const { orgId, keys } = await createDemo(env)
   const client = createClient({ baseUrl: services.baseUrl, apiKey: keys.live })
   const job = (inputs: readonly string[]) =>
     runJob(client, { service: 'phone-validation', inputs: [...inputs] })
   const before = await job(['+12127365000'])
+  expect([await persistenceFailed(), await isReady()]).toEqual([0, true])
   redis.cutReplica()
   const lost = await job(['+12127365001', '+12127365002'])
   const balance = await balanceOf(env, orgId)
@@ -48,4 +67,6 @@ it('a promoted replica gets the writes that it lost from the journal', async () 
     chargedMicros: balance.chargedMicros + after.job.chargedMicros,
   })
   expect(await breachesOf(env, orgId)).toEqual([])
+  // The alert says that the new master has no replica; requests go on.
+  expect([await persistenceFailed(), await isReady()]).toEqual([1, true])
 })

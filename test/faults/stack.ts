@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, rmSync } from 'node:fs'
+import { appendFileSync, mkdirSync, rmSync } from 'node:fs'
 import { makeSecure, openAccess, signInOf, type EnvOfStages } from '../../deploy/local/access.ts'
 import { clickhousePart } from '../../deploy/local/clickhouse.ts'
 import { kafkaParts } from '../../deploy/local/kafka.ts'
@@ -10,6 +10,9 @@ import { registryPart } from '../../deploy/local/registry.ts'
 import type { Addresses } from '../../deploy/local/source.ts'
 import { provision } from '../../deploy/provision.ts'
 import { startRedisCluster, type RedisCluster } from '../support/redis/cluster.ts'
+import {
+  oauthListener, startTokenProvider, type TokenProvider,
+} from '../support/stacks/token-provider.ts'
 import { createPart, type Part } from './part.ts'
 import { newFolder } from '../support/folder.ts'
 
@@ -29,7 +32,9 @@ export type FaultStack = {
 }
 
 /** Describes the parts in a folder; nothing runs yet. `stateUrl` is that of a state that runs. */
-async function describe (dataDir: string, brokers: number, stateUrl: string | undefined) {
+async function describe (
+  dataDir: string, brokers: number, stateUrl: string | undefined, tokens?: TokenProvider
+) {
   const access = openAccess(dataDir)
   const common = { dataDir, ports: openPortBook(dataDir), say: console.log, access }
   const state = stateUrl === undefined
@@ -38,6 +43,18 @@ async function describe (dataDir: string, brokers: number, stateUrl: string | un
   const cache = await redisPart({ ...common, role: 'cache' })
   const registry = await registryPart(common)
   const kafka = await kafkaParts(common, brokers)
+  const oauthBrokers: string[] = []
+  for (const { name } of tokens === undefined ? [] : kafka.specs) {
+    const { port } = common.ports
+    const address = `127.0.0.1:${await port(`${name}-oauth`)}`
+    oauthBrokers.push(address)
+    appendFileSync(`${dataDir}/${name}/server.properties`, oauthListener({
+      address,
+      open: `127.0.0.1:${await port(name)}`,
+      controller: `127.0.0.1:${await port(`${name}-controller`)}`,
+      jwksUrl: tokens!.jwksUrl,
+    }))
+  }
   const clickhouse = await clickhousePart(common)
   const addresses: Addresses = {
     KAFKA_BROKERS: kafka.brokers,
@@ -51,8 +68,35 @@ async function describe (dataDir: string, brokers: number, stateUrl: string | un
   const trust: Readonly<Record<string, string>> =
     access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
   const envOf = access === undefined ? {} : signInOf(access, addresses)
-  return { addresses, trust, envOf, specs: [...kafka.specs, ...others, ...fronts] }
+  const managed: Readonly<Record<string, string>> = tokens === undefined
+    ? {}
+    : {
+        KAFKA_BROKERS: oauthBrokers.join(),
+        KAFKA_SASL_MECHANISM: 'oauthbearer',
+        KAFKA_OAUTH_TOKEN_URL: tokens.tokenUrl,
+        KAFKA_OAUTH_CLIENT_ID: TOKEN_CLIENT.id,
+        KAFKA_OAUTH_CLIENT_SECRET: TOKEN_CLIENT.secret,
+        KAFKA_OAUTH_SCOPE: 'kafka',
+        TOPIC_PREFIX: 'verification.',
+        STATE_DURABILITY: 'replicas',
+      }
+  // A broker fetches keys only from where its operator says.
+  const javaEnv = tokens === undefined
+    ? {}
+    : {
+ JAVA_TOOL_OPTIONS:
+        `-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=${tokens.jwksUrl}` 
 }
+  const kafkaSpecs = kafka.specs.map(spec => ({ ...spec, env: { ...spec.env, ...javaEnv } }))
+  return {
+    addresses,
+env: { ...addresses, ...trust, ...managed },
+envOf,
+    specs: [...kafkaSpecs, ...others, ...fronts],
+  }
+}
+
+const TOKEN_CLIENT = { id: 'jobs', secret: 'a-secret-of-32-characters-or-more' }
 
 export type StackOptions = {
   /** Folders of it that are disks of their own, and their sizes; only root can mount them. */
@@ -63,6 +107,11 @@ export type StackOptions = {
   readonly secure?: boolean
   /** The state on three masters of a Redis Cluster, each with a replica. */
   readonly cells?: boolean
+  /**
+   * As managed services are: brokers that others use too and that ask for tokens, and cells without
+   * an append-only file.
+   */
+  readonly managed?: boolean
   /** Further variables of the environment of parts, by their names. */
   readonly envOfParts?: Readonly<Record<string, Readonly<Record<string, string>>>>
 }
@@ -73,7 +122,8 @@ const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always']
 /** A running stack with topics, schemas and tables, in a folder that is removed at its end. */
 export async function openStack (
   {
-    disks = {}, brokers = 1, secure = false, cells: hasCells = false, envOfParts = {},
+    disks = {}, brokers = 1, secure = false, cells: hasCells = false, managed = false,
+    envOfParts = {},
   }: StackOptions = {}
 ): Promise<FaultStack> {
   const dataDir = newFolder('verification-jobs-faults-')
@@ -82,16 +132,21 @@ export async function openStack (
     mountDisk(`${dataDir}/${folder}`, megabytes)
   }
   if (secure) makeSecure(dataDir)
-  const cells = hasCells ? await startRedisCluster(DURABLE, 1) : undefined
-  const { addresses, trust, envOf, specs } = await describe(dataDir, brokers, cells?.url)
+  const cells = hasCells || managed
+    ? await startRedisCluster(managed ? [] : DURABLE, 1)
+    : undefined
+  const tokens = managed ? await startTokenProvider(TOKEN_CLIENT) : undefined
+  const { addresses, env: settings, envOf, specs } =
+    await describe(dataDir, brokers, cells?.url, tokens)
   const parts = specs.map(spec =>
     createPart({ ...spec, env: { ...spec.env, ...envOfParts[spec.name] } }))
   const close = async () => {
     await Promise.all([...parts.map(part => part.down()), cells?.stop()])
+    tokens?.close()
     for (const folder of Object.keys(disks)) execFileSync('umount', ['-l', `${dataDir}/${folder}`])
     rmSync(dataDir, { recursive: true, force: true })
   }
-  const env = { ...addresses, ...trust, ...loadSecrets(dataDir) }
+  const env = { ...settings, ...loadSecrets(dataDir) }
   try {
     await Promise.all(parts.map(part => part.up()))
     await provision(env)

@@ -1,8 +1,6 @@
 import { createApiKeys, SCOPES, type Scope } from '../../services/accounts/api-keys.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { RedisClient } from '../../services/runtime/platform/redis.ts'
-import { openRedis } from './redis/open-redis.ts'
-import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { addOrganization } from '../../services/admin/organizations.ts'
 
@@ -10,14 +8,8 @@ type Env = Readonly<Record<string, string>>
 type Wish = { readonly availableMicros: number, readonly scopes?: readonly Scope[] }
 
 /** The live wallet of an organization, read by a connection of its own. */
-export async function balanceOf (env: Env, orgId: string) {
-  const redis = openRedis(env.REDIS_STATE_URL ?? '')
-  try {
-    return await createWallet(redis).balance(tenantOf(orgId, 'live'))
-  } finally {
-    redis.disconnect()
-  }
-}
+export const balanceOf = (env: Env, orgId: string) =>
+  withWorkspace(env, ({ wallet }) => wallet.balance(tenantOf(orgId, 'live')))
 
 /** The id of a new organization with its keys, as "org create" makes it. */
 export const newOrganization = async (env: Env): Promise<string> =>

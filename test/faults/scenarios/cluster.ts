@@ -33,7 +33,7 @@ async function partitionsOf (admin: Admin): Promise<readonly Partition[]> {
 }
 
 const adminOf = ({ environment: { stack } }: Scene, work: (admin: Admin) => Promise<void>) =>
-  onBrokers(stack.env['KAFKA_BROKERS'] ?? '', work)
+  onBrokers(stack.addresses.KAFKA_BROKERS, work)
 
 async function onBrokers (addresses: string, work: (admin: Admin) => Promise<void>) {
   const brokers = addresses.split(',')
@@ -103,7 +103,7 @@ export async function loseBroker (scene: Scene, name: string): Promise<number> {
 }
 
 /** The first one is first in the list of clients; the second crashes when it is back. */
-async function inject (scene: Scene) {
+export async function loseBrokers (scene: Scene) {
   const { load, say } = scene
   await load.untilEnded(2)
   const movedAt = Date.now()
@@ -124,5 +124,5 @@ export const cluster: readonly Fault[] = [{
   quick: false,
   recoverWithinMs: RECOVER_WITHIN_MS,
   stack: () => openCluster(),
-  inject,
+  inject: loseBrokers,
 }]

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cluster } from 'ioredis'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
@@ -5,7 +6,7 @@ import { addressOf, homeOf, mastersOf } from '../../../services/runtime/platform
 import { STAGES } from '../../../services/topology.ts'
 import type { RedisCluster } from '../../support/redis/cluster.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
-import { loseBroker, openCluster } from './cluster.ts'
+import { loseBroker, loseBrokers, openCluster } from './cluster.ts'
 import { growPartitions } from './partitions.ts'
 import { rolling, scaleOf } from './rolling.ts'
 
@@ -70,6 +71,36 @@ async function inject (scene: Scene): Promise<Injected> {
   }
 }
 
+/** Waits until each master has a replica that has all it acknowledged. */
+async function untilReplicated (redis: Cluster): Promise<void> {
+  for (const giveUpAt = Date.now() + NEXT_END_WITHIN_MS; ; await sleep(100)) {
+    const answers = (await mastersOf(redis)).map(node => node.info('replication'))
+    const replicated = (await Promise.allSettled(answers))
+      .filter(answer => answer.status === 'fulfilled' && answer.value.includes('state=online'))
+    if (replicated.length === 3) return
+    if (Date.now() > giveUpAt) throw new Error('a master has no replica')
+  }
+}
+
+/** Brokers and cells of services that others run fail over, one after another. */
+async function failOver (scene: Scene): Promise<Injected> {
+  const { load, full } = scene
+  const redis = await cellsOf(scene).connect()
+  const brokers = await loseBrokers(scene)
+  const recoveryMs = [...brokers.recoveryMs]
+  for (let round = 0; round < (full ? 2 : 1); round++) {
+    await untilReplicated(redis)
+    recoveryMs.push(await loseCell(scene, redis))
+    await load.untilEnded(3)
+  }
+  const cells = recoveryMs.length - brokers.recoveryMs.length
+  return {
+    injected: brokers.injected + cells,
+    recoveryMs,
+    note: `${brokers.note}; ${cells} cells lost that have no file`,
+  }
+}
+
 /** What a fleet meets in a year, within minutes. */
 export const fleet: readonly Fault[] = [{
   name: 'cluster-fleet',
@@ -82,4 +113,13 @@ export const fleet: readonly Fault[] = [{
   stack: () => openCluster({ cells: true }),
   prepare: async () => ({ env: { METADATA_MAX_AGE_MS: '2000' }, scale: scaleOf(STAGES, 2) }),
   inject,
+}, {
+  name: 'cluster-managed',
+  kind: 'cluster',
+  about: 'as managed services are: three brokers with a prefix and OAUTHBEARER, three cells with a ' +
+    'replica each and no append-only file; leaders move, brokers and cells are lost',
+  quick: false,
+  recoverWithinMs: 60_000,
+  stack: () => openCluster({ managed: true }),
+  inject: failOver,
 }]

@@ -15,6 +15,32 @@ export type TokenProvider = {
   readonly close: () => void
 }
 
+/**
+ * Settings of a broker that make it listen at one more address, where clients show a token of the
+ * provider. Of a setting that is there twice the last one counts.
+ */
+export function oauthListener (
+  { address, open, controller, jwksUrl }:
+  Readonly<Record<'address' | 'open' | 'controller' | 'jwksUrl', string>>
+): string {
+  const oauth = 'org.apache.kafka.common.security.oauthbearer'
+  const listener = 'listener.name.sasl_plaintext.oauthbearer'
+  const listeners = `PLAINTEXT://${open},SASL_PLAINTEXT://${address}`
+  const settings = {
+    listeners: `${listeners},CONTROLLER://${controller}`,
+    'advertised.listeners': listeners,
+    'listener.security.protocol.map':
+      'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT',
+    'sasl.enabled.mechanisms': 'OAUTHBEARER',
+    [`${listener}.sasl.jaas.config`]: `${oauth}.OAuthBearerLoginModule required;`,
+    [`${listener}.sasl.server.callback.handler.class`]:
+      `${oauth}.OAuthBearerValidatorCallbackHandler`,
+    [`${listener}.sasl.oauthbearer.jwks.endpoint.url`]: jwksUrl,
+    [`${listener}.sasl.oauthbearer.expected.audience`]: TOKEN_AUDIENCE,
+  }
+  return Object.entries(settings).map(([name, value]) => `${name}=${value}\n`).join('')
+}
+
 /** An OpenID provider on this machine that issues signed tokens to one client. */
 export async function startTokenProvider (
   client: { readonly id: string, readonly secret: string }
