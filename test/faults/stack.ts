@@ -84,14 +84,14 @@ async function describe (
   const javaEnv = tokens === undefined
     ? {}
     : {
- JAVA_TOOL_OPTIONS:
-        `-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=${tokens.jwksUrl}` 
-}
+        JAVA_TOOL_OPTIONS:
+          `-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=${tokens.jwksUrl}`,
+      }
   const kafkaSpecs = kafka.specs.map(spec => ({ ...spec, env: { ...spec.env, ...javaEnv } }))
   return {
     addresses,
-env: { ...addresses, ...trust, ...managed },
-envOf,
+    env: { ...addresses, ...trust, ...managed },
+    envOf,
     specs: [...kafkaSpecs, ...others, ...fronts],
   }
 }

@@ -115,10 +115,10 @@ it('ledger deletes keys and reads its metrics, and makes no tables', async () =>
   const adminClient = createAdminClient({ brokers: all.brokers }, 'test')
   watchStores({
     store: {},
-state: redis,
-adminClient,
-clickhouse,
-metrics,
+    state: redis,
+    adminClient,
+    clickhouse,
+    metrics,
     log: { warn: (details: object) => { throw new Error(JSON.stringify(details)) } },
   } as unknown as Parameters<typeof watchStores>[0])
   const text = await metrics.text()

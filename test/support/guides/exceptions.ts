@@ -41,7 +41,7 @@ const EXCEPTIONS: Readonly<Record<string, readonly (readonly [begins: string, wh
     ['node deploy/secrets.ts', 'needs a container engine, and writes secrets into the clone'],
     ['kubectl', 'needs a cluster: test/api-server/api-server.test.ts has one'],
     ['helm', 'needs a cluster: test/api-server/api-server.test.ts has one'],
-    ['CREATE DATABASE', 'is for an administrator; test/integration/clickhouse-users.test.ts has it'],
+    ['CREATE DATABASE', 'is for administrators; test/integration/clickhouse-users.test.ts has it'],
     ['GRANT CLUSTER', 'needs a ClickHouse cluster'],
   ],
   'deploy/docs/keys.md': [
