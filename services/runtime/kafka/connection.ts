@@ -40,7 +40,7 @@ export function accessErrorOf (error: unknown): string | undefined {
   if (error.name === 'KafkaJSSASLAuthenticationError') {
     return 'Kafka authentication failed: check KAFKA_SASL_MECHANISM, the client at ' +
       'KAFKA_OAUTH_TOKEN_URL if it is oauthbearer, the policy of the role if it is aws-msk-iam, ' +
-      'else KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD or its file'
+      'else KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD'
   }
   if (isUntrusted(error)) {
     return 'The certificate of Kafka is not trusted: set NODE_EXTRA_CA_CERTS to the file of its ' +
