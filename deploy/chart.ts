@@ -3,11 +3,13 @@ import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import type { TObject } from 'typebox'
+import { auditConfig } from '../services/admin/audit/command.ts'
 import { describeConfig } from '../services/runtime/platform/config.ts'
 import { allTopics, subscriptionsOf, type Division } from '../services/runtime/platform/topics.ts'
 import { STAGES, topology, type StageName } from '../services/topology.ts'
 import { monitoringFiles } from './chart/monitoring.ts'
 import { provisionConfig } from './provision.ts'
+import { smokeConfig } from './smoke.ts'
 
 /** A consumer group of a program, and the maximum number of useful instances. */
 type ChartGroup = Division & {
@@ -50,6 +52,8 @@ async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>>
   })))
   const tasks = [
     { name: 'provision', program: 'deploy/provision.ts', config: provisionConfig },
+    { name: 'audit', program: 'services/admin/main.ts audit --full', config: auditConfig },
+    { name: 'smoke', program: 'deploy/smoke.ts', config: smokeConfig },
   ]
   return Object.fromEntries([...services, ...tasks].map(({ name, program, config }) => {
     const stage = STAGES.find(stage => stage === name)

@@ -1,6 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
-import { containerOf, minimal, render, type Manifest } from '../support/deploy/chart.ts'
+import {
+  containerOf, minimal, render, type Manifest,
+} from '../support/deploy/chart.ts'
 
 const RELEASE = 'vj-verification-jobs'
 const BROKERS = ['b-1.example.com', '*.kafka.example.com']

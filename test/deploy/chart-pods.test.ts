@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { STAGES } from '../../services/topology.ts'
 import {
-  containerOf, faultsOf, helm, isOfKubernetes, minimal, render, type Manifest,
+  containerOf, faultsOf, helm, isOfKubernetes, isProgram, minimal, podOf, render, type Manifest,
 } from '../support/deploy/chart.ts'
 import { configFaults } from '../support/deploy/deployed.ts'
 
 const PROVISION = 'deploy/provision.ts'
+const AUDIT = 'services/admin/main.ts audit --full'
 const FOLDER = '/etc/verification-jobs/kafka'
 const AFFINITY = {
   podAntiAffinity: {
@@ -29,8 +30,7 @@ const SHARED = {
 }
 
 const json = (name: string, value: unknown) => ['--set-json', `${name}=${JSON.stringify(value)}`]
-const podsOf = (manifests: readonly Manifest[]) =>
-  manifests.filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
+const podsOf = (manifests: readonly Manifest[]) => manifests.filter(isProgram)
 const programOf = (pod: Manifest) => containerOf(pod).args.join(' ')
 const envOf = (pod: Manifest) => Object.fromEntries(containerOf(pod).env
   .map(({ name, value, valueFrom }) => [name, value ?? valueFrom?.secretKeyRef?.key ?? '']))
@@ -44,7 +44,7 @@ describe('pods of the chart', () => {
     const { podLabels, podAnnotations, env, envFrom, volumes, volumeMounts, ...places } = SHARED
     const pods = podsOf(manifests)
     expect(pods.map(programOf)).toContain(PROVISION)
-    for (const { spec: { template } } of pods) {
+    for (const template of pods.map(podOf)) {
       expect(template).toMatchObject({
         metadata: { labels: podLabels, annotations: podAnnotations }, spec: places,
       })
@@ -62,7 +62,7 @@ describe('pods of the chart', () => {
       ...minimal, ...json('defaults', SHARED),
       '--set', 'stages.verify.priorityClassName=low', '--set', 'provision.podLabels.own=yes',
     ])
-    const specOf = (name: string) => named(manifests, name).spec.template
+    const specOf = (name: string) => podOf(named(manifests, name))
     expect(specOf('verify').spec).toMatchObject({ priorityClassName: 'low' })
     expect(specOf('settle').spec).toMatchObject({ priorityClassName: 'high' })
     expect(specOf('provision').metadata.labels).toMatchObject({ ...SHARED.podLabels, own: 'yes' })
@@ -70,7 +70,7 @@ describe('pods of the chart', () => {
   })
 
   it('spread over zones and machines, counted by deployment and revision', async () => {
-    const services = podsOf(await render()).filter(pod => programOf(pod) !== PROVISION)
+    const services = (await render()).filter(({ kind }) => kind === 'Deployment')
     expect(services.length).toBe(STAGES.length + 1)
     for (const { metadata, spec: { template: { spec } } } of services) {
       const constraint = (topologyKey: string) => ({
@@ -109,13 +109,15 @@ describe('sign-in of pods at the brokers', () => {
     .map(pod => [programOf(pod), envOf(pod)] as const)
     .filter(([, env]) => 'KAFKA_BROKERS' in env)
     .map(([program, env]) => [program, env['KAFKA_SASL_USERNAME'], env['KAFKA_SASL_PASSWORD']])
-  const programs = [...STAGES.map(stage => `services/${stage}/main.ts`), PROVISION].toSorted()
+  const programs =
+    [...STAGES.map(stage => `services/${stage}/main.ts`), PROVISION, AUDIT].toSorted()
 
-  it('is by a user of each stage, and admin for provision', async () => {
+  it('is by a user of each stage, and admin for tasks', async () => {
     const manifests = await render(SCRAM)
     expect(await configFaults(podsOf(manifests), isPassword)).toEqual([])
     expect(signIn(manifests).toSorted()).toEqual(programs.map(program => {
-      const user = program === PROVISION ? 'admin' : program.split('/')[1] ?? ''
+      const isTask = program === PROVISION || program === AUDIT
+      const user = isTask ? 'admin' : program.split('/')[1] ?? ''
       return [program, user, `KAFKA_PASSWORD_${user.toUpperCase()}`]
     }))
   })
@@ -157,9 +159,9 @@ describe('sign-in of pods at the brokers', () => {
     expect(await faultsOf(manifests.filter(isOfKubernetes))).toEqual([])
     expect(await configFaults(podsOf(manifests))).toEqual([])
     for (const pod of podsOf(manifests)) {
-      const { volumes, containers: [{ volumeMounts }] } = pod.spec.template.spec
+      const { volumes, containers: [{ volumeMounts }] } = podOf(pod).spec
       const program = programOf(pod)
-      const isClient = program !== 'services/page/main.ts'
+      const isClient = !['services/page/main.ts', 'deploy/smoke.ts'].includes(program)
       const [secretName, certificate] =
         program === 'services/verify/main.ts' ? ['own', 'ACCESS_CERT'] : ['all', 'tls.crt']
       const items = [{ key: certificate, path: 'tls.crt' }, { key: 'tls.key', path: 'tls.key' }]

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { PROCESS_KEYS } from '../../services/topology.ts'
 import {
-  faultsOf, helm, isOfKubernetes, minimal, render, type Manifest,
+  containerOf, faultsOf, helm, isOfKubernetes, isProgram, minimal, render, type Manifest,
 } from '../support/deploy/chart.ts'
 import { newFolder } from '../support/folder.ts'
 import { blocksOf } from '../support/guides/guide.ts'
@@ -33,8 +33,11 @@ const values = [
   })}`,
 ]
 /** What has a class of root keys, as the chart names it. */
-const owners = Object.entries(PROCESS_KEYS).filter(([, classes]) => classes.length > 0)
-  .map(([name]) => `${RELEASE}-${name}`).toSorted()
+const owners = [
+  ...Object.entries(PROCESS_KEYS).filter(([, classes]) => classes.length > 0).map(([name]) => name),
+  // It opens results.
+  'audit',
+].map(name => `${RELEASE}-${name}`).toSorted()
 
 let manifests: readonly Manifest[]
 beforeAll(async () => { manifests = await render(values) })
@@ -43,8 +46,7 @@ const named = (kind: string, name: string) => manifests.find(one =>
   one.kind === kind && one.metadata.name === `${RELEASE}-${name}`) as Manifest
 const namesOf = (kind: string, isSo: (manifest: Manifest) => boolean) => manifests
   .filter(one => one.kind === kind && isSo(one)).map(({ metadata }) => metadata.name).toSorted()
-const pods = () => manifests.filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
-const containerOf = ({ spec }: Manifest) => spec.template.spec.containers[0]
+const pods = () => manifests.filter(isProgram)
 
 describe('the chart with root keys in AWS KMS or Vault', () => {
   it('renders manifests that Kubernetes knows', async () => {

@@ -2,7 +2,9 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { allTopics } from '../../services/runtime/platform/topics.ts'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
 import { STAGES } from '../../services/topology.ts'
-import { minimal, production, render, type Manifest } from '../support/deploy/chart.ts'
+import {
+  containerOf, isProgram, minimal, podOf, production, render, type Manifest,
+} from '../support/deploy/chart.ts'
 import {
   consumersOf, readChartPrograms, servedBy, settingFaults, wantedByTopology, type Deployed,
 } from '../support/deploy/deployed.ts'
@@ -20,9 +22,11 @@ const STORES = {
   CLICKHOUSE_URL: /"clickhouse"|10\.20\.4\./,
 } as const
 
-function deployed (manifests: readonly Manifest[], kind: 'Deployment' | 'Job'): Deployed[] {
-  return manifests.filter(manifest => manifest.kind === kind).map(({ metadata, spec }) => {
-    const [{ args: [program = ''], env }] = spec.template.spec.containers
+function deployed (manifests: readonly Manifest[], ...kinds: readonly string[]): Deployed[] {
+  return manifests.filter(({ kind }) => kinds.includes(kind)).map(manifest => {
+    const { metadata } = manifest
+    const { args, env } = containerOf(manifest)
+    const program = args.join(' ')
     const entries = env.map(({ name, value, valueFrom }) =>
       [name, value ?? valueFrom?.secretKeyRef?.key ?? ''] as const)
     return { name: metadata.name, program, env: Object.fromEntries(entries) }
@@ -56,7 +60,7 @@ describe.each([
   })
 
   it('gives every program settings it reads, and all that it requires', async () => {
-    const programs = [...running, ...deployed(manifests, 'Job')]
+    const programs = [...running, ...deployed(manifests, 'Job', 'CronJob', 'Pod')]
     expect(settingFaults(programs, OF_NODE)).toEqual([])
   })
 
@@ -121,8 +125,8 @@ describe.each([
       expect([stage, reached.map(([key]) => key)]).toEqual([stage, read])
       const outside = rules.filter(to => to.includes('0.0.0.0/0')).length
       expect([stage, outside]).toEqual([stage, ['deliver', 'verify'].includes(stage) ? 1 : 0])
-      // One rule each for names, the stores, what the page requests, and the internet.
-      const pageRules = stage === 'page' ? 1 : 0
+      // One rule each for names, the stores, what the page and the smoke test request, and the internet.
+      const pageRules = 'API_URL' in settings ? 1 : 0
       expect([stage, rules.length]).toEqual([stage, 1 + read.length + pageRules + outside])
     }
   })
@@ -132,15 +136,13 @@ describe.each([
     expect(nothing?.spec.policyTypes).toEqual(['Ingress', 'Egress'])
     expect(nothing?.spec.egress).toBeUndefined()
     const selected = Object.entries(nothing?.spec.podSelector.matchLabels ?? { none: '' })
-    const pods = manifests.filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
-    for (const { metadata } of pods) {
+    for (const { metadata } of manifests.filter(isProgram).map(podOf)) {
       expect(Object.entries(metadata.labels)).toEqual(expect.arrayContaining(selected))
     }
   })
 
   it('runs without root, tokens, rights or a file system to write to', () => {
-    const pods = manifests.filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
-    for (const { spec: { template: { spec } } } of pods) {
+    for (const { spec } of manifests.filter(isProgram).map(podOf)) {
       expect(spec).toMatchObject({
         automountServiceAccountToken: false,
         securityContext: { runAsNonRoot: true, runAsUser: 1000 },

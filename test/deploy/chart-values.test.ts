@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import {
-  containerOf, faultsOf, PLACES, render, type Manifest,
+  containerOf, faultsOf, isProgram, PLACES, render, type Manifest,
 } from '../support/deploy/chart.ts'
 import { configFaults, readChartPrograms } from '../support/deploy/deployed.ts'
 import { root } from '../support/sources.ts'
@@ -15,8 +15,6 @@ const ADDRESSES = [
 ]
 
 const textOf = (place: string) => readFileSync(join(CHART, `values-${place}.yaml`), 'utf8')
-const podsOf = (manifests: readonly Manifest[]) =>
-  manifests.filter(({ kind }) => ['Deployment', 'Job', 'CronJob'].includes(kind))
 
 /** The text of all files of a place, in the order in which they are passed. */
 const textsOf = (place: keyof typeof PLACES) =>
@@ -43,7 +41,7 @@ describe('values for places', () => {
 
 describe.each(Object.keys(PLACES) as (keyof typeof PLACES)[])('values for %s', place => {
   it('give each program settings that it accepts, with the keys that comments name', async () => {
-    const pods = podsOf(await render(PLACES[place]))
+    const pods = (await render(PLACES[place])).filter(isProgram)
     expect(await configFaults(pods, key => new RegExp(`\\b${key}\\b`).test(textOf(place))))
       .toEqual([])
     const documented = [textOf(place), readFileSync(join(CHART, 'values.yaml'), 'utf8')].join('\n')

@@ -14,7 +14,8 @@ import { auditIncrementally, createAuditDeps, createPosition } from './increment
 import { createKafkaJournal, readExportedHeads } from './journals.ts'
 import type { AuditReport } from './report.ts'
 
-const auditConfig = Type.Object(pick(commonConfig, [
+/** The settings of the command. */
+export const auditConfig = Type.Object(pick(commonConfig, [
   ...messageKeys, ...registryKeys, ...stateKeys, ...clickhouseKeys,
   ...rootKeys.results, 'JOBS_KEEP_MONTHS',
 ]))

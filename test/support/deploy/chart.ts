@@ -105,9 +105,18 @@ export async function render (args: readonly string[] = minimal): Promise<readon
   return yamlOf(output).filter(found => found !== null) as Manifest[]
 }
 
-/** The container of a deployment, a job or a schedule of jobs. */
-export const containerOf = ({ spec }: Manifest): Container =>
-  (spec.jobTemplate?.spec ?? spec).template.spec.containers[0]
+/** Whether a manifest runs a program of the image. */
+export const isProgram = ({ kind }: Manifest): boolean =>
+  ['Deployment', 'Job', 'CronJob', 'Pod'].includes(kind)
+
+/** The pod that a manifest makes, or is. */
+export function podOf ({ metadata, spec }: Manifest): PodTemplate {
+  const { template } = spec.jobTemplate?.spec ?? spec
+  return template ?? { metadata, spec: spec as unknown as PodTemplate['spec'] }
+}
+
+/** The container of that pod. */
+export const containerOf = (manifest: Manifest): Container => podOf(manifest).spec.containers[0]
 
 /** Whether Kubernetes itself has the kind of a manifest. */
 export const isOfKubernetes = ({ apiVersion }: Manifest): boolean =>

@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { TObject } from 'typebox'
 import { provisionConfig } from '../../../deploy/provision.ts'
+import { smokeConfig } from '../../../deploy/smoke.ts'
+import { auditConfig } from '../../../services/admin/audit/command.ts'
 import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
 import {
   allTopics, deadTopic, subscriptionsOf, topicName, type Subscription,
@@ -124,7 +126,13 @@ export async function configFaults (
 
 /** The schema of the settings of a program. */
 async function configOf (program: string): Promise<TObject> {
-  if (program === 'deploy/provision.ts') return provisionConfig
+  const tasks: Readonly<Record<string, TObject>> = {
+    'deploy/provision.ts': provisionConfig,
+    'services/admin/main.ts audit --full': auditConfig,
+    'deploy/smoke.ts': smokeConfig,
+  }
+  const task = tasks[program]
+  if (task !== undefined) return task
   const name = /services\/(\w+)\/main\.ts/.exec(program)?.[1] ?? program
   const { [`${name}Config`]: config } =
     await import(`../../../services/${name}/config.ts`) as Record<string, TObject>
