@@ -127,13 +127,13 @@ function missingOrganizationKey (
 
 /** Reads the keys of an organization again when they are old or stale, once for all callers. */
 function createOpen (deps: OrganizationKeysDeps) {
-  const known = new LRUCache<string, Cached>({
+  const cache = new LRUCache<string, Cached>({
     max: CACHED_ORGANIZATIONS, ttl: IDLE_MS, updateAgeOnGet: true,
   })
   const loading = new Map<string, Promise<Opened>>()
   const load = async (orgId: string): Promise<Opened> => {
     const keys = await readKeys(deps, orgId)
-    const before = known.get(orgId)?.unwrapped
+    const before = cache.get(orgId)?.unwrapped
     const unwrapped = new Map<string, Buffer>()
     const secrets = new Map<string, Buffer>()
     for (const key of keys) {
@@ -151,13 +151,13 @@ function createOpen (deps: OrganizationKeysDeps) {
     const active = organizationKeyId(newest)
     const ring = createKeyRing({ name: `organization ${orgId}`, keys: secrets, active })
     const opened = { ring, secrets, shipped: newest.shippedAtMs > 0 }
-    known.set(orgId, { readAtMs: Date.now(), unwrapped, opened })
+    cache.set(orgId, { readAtMs: Date.now(), unwrapped, opened })
     return opened
   }
   return async (
     orgId: string, isStale: (opened: Opened) => boolean = () => false
   ): Promise<Opened> => {
-    const { readAtMs = 0, opened } = known.get(orgId) ?? {}
+    const { readAtMs = 0, opened } = cache.get(orgId) ?? {}
     const isFresh = Date.now() - readAtMs < ORGANIZATION_KEYS_CACHE_MS
     if (opened !== undefined && isFresh && !isStale(opened)) return opened
     const pending = loading.get(orgId) ?? load(orgId).catch(async (error: unknown) => {
@@ -216,17 +216,17 @@ export function createPublicOrganizationKeys (
     readonly store: Pick<OrganizationKeyStore, 'read'>
   }
 ): Pick<OrganizationKeys, 'wrap' | 'whenShipped'> {
-  const known = new LRUCache<string, StoredKey>({
+  const cache = new LRUCache<string, StoredKey>({
     max: CACHED_ORGANIZATIONS, ttl: ORGANIZATION_KEYS_CACHE_MS,
   })
   return {
     // It uses no other keys.
     whenShipped: async () => {},
     wrap: async (orgId, plain, binding) => {
-      const key = known.get(orgId) ?? (await store.read(orgId))
+      const key = cache.get(orgId) ?? (await store.read(orgId))
         .findLast(stored => stored.class === keyClass && stored.shippedAtMs > 0)
       if (key === undefined) throw unshippedError(orgId, keyClass)
-      known.set(orgId, key)
+      cache.set(orgId, key)
       const id = organizationKeyId(key) + BOX
       return withKeyId(id, await sealBox(key.public, ['wrap', id, ...binding], plain))
     },

@@ -108,27 +108,27 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
 
 /** A cache of policies by organization. */
 function createPolicies (redis: RedisClient, now: () => number) {
-  const known = new LRUCache<string, { readonly readAtMs: number } & Terms>({
+  const cache = new LRUCache<string, { readonly readAtMs: number } & Terms>({
     max: CACHED_POLICIES,
   })
   const load = async (orgId: string): Promise<Terms> => {
     const readAtMs = now()
     // Not the whole record: it has all endpoints of its webhooks.
     const terms = termsOf(await redis.hmget(accountKey(keyOf(orgId)), ...FIELDS))
-    known.set(orgId, { readAtMs, ...terms })
+    cache.set(orgId, { readAtMs, ...terms })
     return terms
   }
   const fresh = (orgId: string): Terms | undefined => {
-    const entry = known.get(orgId)
+    const entry = cache.get(orgId)
     return entry !== undefined && now() - entry.readAtMs < ACCOUNTS_CACHE_MS ? entry : undefined
   }
   return {
-    forget: (orgId: string) => { known.delete(orgId) },
+    forget: (orgId: string) => { cache.delete(orgId) },
     read: async (orgId: string): Promise<Terms> => fresh(orgId) ?? await load(orgId),
     now: (orgId: string): Policy => {
-      const terms = known.get(orgId) ?? DEFAULT_TERMS
+      const terms = cache.get(orgId) ?? DEFAULT_TERMS
       if (fresh(orgId) === undefined) {
-        known.set(orgId, { ...terms, readAtMs: now() })
+        cache.set(orgId, { ...terms, readAtMs: now() })
         // After a failure the last known policy stays in force.
         load(orgId).catch(() => {})
       }

@@ -123,8 +123,8 @@ export function createPartners ({ redis, keys, now = Date.now }: Options) {
 export async function readPartners (redis: RedisClient, nowMs = Date.now()): Promise<Partner[]> {
   const records = createAccountRecords(redis)
   const names = await redis.smembers(PARTNERS_KEY)
-  const found = await Promise.all(names.toSorted().map(name => readStored({ records }, name)))
-  return found.flatMap(one => one === undefined ? [] : [partnerOf(one.stored, nowMs)])
+  const stored = await Promise.all(names.toSorted().map(name => readStored({ records }, name)))
+  return stored.flatMap(one => one === undefined ? [] : [partnerOf(one.stored, nowMs)])
 }
 
 async function keysOf (
@@ -165,9 +165,9 @@ async function rotateKey (
   context: Context, name: string, graceMs: number
 ): Promise<{ readonly key: string, readonly keys: readonly PartnerKey[] } | undefined> {
   const { now } = context
-  const found = (await readStored(context, name))?.stored
-  if (found === undefined) return undefined
-  const { key, stored: fresh } = await newKey(context, found)
+  const before = (await readStored(context, name))?.stored
+  if (before === undefined) return undefined
+  const { key, stored: fresh } = await newKey(context, before)
   const endsAtMs = now() + graceMs
   const after = await change(context, name, stored => ({
     ...stored, keys: [...unexpired(stored, now()).map(endingAt(endsAtMs)), fresh],
@@ -189,10 +189,10 @@ async function change (
   context: Context, name: string, changed: (stored: Stored) => Stored
 ): Promise<Stored | undefined> {
   for (;;) {
-    const found = await readStored(context, name)
-    if (found === undefined) return undefined
-    const after = changed(found.stored)
-    if (await write(context, after, { from: found.revision })) return after
+    const before = await readStored(context, name)
+    if (before === undefined) return undefined
+    const after = changed(before.stored)
+    if (await write(context, after, { from: before.revision })) return after
   }
 }
 
@@ -207,7 +207,7 @@ function write (
 
 async function wrappedKeys (context: Context): Promise<Wrapped[]> {
   const names = await context.redis.smembers(PARTNERS_KEY)
-  const found = await Promise.all(names.map(async name => {
+  const boxes = await Promise.all(names.map(async name => {
     const { keys = [], orgId = '' } = (await readStored(context, name))?.stored ?? {}
     return keys.map(({ id, wrapped }): Wrapped => ({
       orgId,
@@ -217,7 +217,7 @@ async function wrappedKeys (context: Context): Promise<Wrapped[]> {
       replace: ([fresh]) => replaceKey(context, { name, wrapped, fresh }),
     }))
   }))
-  return found.flat()
+  return boxes.flat()
 }
 
 /** Resolves to false if the key was changed or removed by now. */

@@ -131,7 +131,7 @@ async function queryMetrics (targets: readonly string[]): Promise<ReportedMetric
   let withoutKeys: number | undefined
   const processes = await Promise.all(targets.map(target =>
     fetchSamples(target, { names: METRICS, timeoutMs: METRICS_TIMEOUT_MS })))
-  const samples = processes.flatMap(found => found ?? [])
+  const samples = processes.flatMap(ofProcess => ofProcess ?? [])
   for (const { name, labels: { group = '' }, value } of samples) {
     if (name === 'organizations_without_keys') withoutKeys = Math.max(withoutKeys ?? 0, value)
     else ages.set(group, Math.max(ages.get(group) ?? 0, value))

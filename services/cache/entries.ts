@@ -35,15 +35,15 @@ export function leaseOf (job: string): string {
  * object that is shared by many contacts is serialized once.
  */
 export function createWriter (): (record: CachedRecord) => string {
-  const known = new Map<CachedRecord, string>()
+  const texts = new Map<CachedRecord, string>()
   return (record) => {
-    const written = known.get(record)
+    const written = texts.get(record)
     if (written !== undefined) return written
     const { checkedAtMs, job, evidence } = record
     // The evidence is last, where releases before it ignore it.
     const last = evidence === undefined ? '' : `,${evidence}`
     const text = `[${verdictOf(record)},${checkedAtMs},${JSON.stringify(job)}${last}]`
-    known.set(record, text)
+    texts.set(record, text)
     return text
   }
 }
@@ -54,10 +54,10 @@ type WrittenVerdict = Pick<CachedRecord, 'status' | 'reason' | 'confidence'> & {
 const verdicts = new WeakMap<CachedRecord['fields'], WrittenVerdict>()
 
 function verdictOf ({ status, reason, confidence, fields }: CachedRecord): string {
-  const known = verdicts.get(fields)
-  const isAlike = known?.status === status && known.reason === reason &&
-    known.confidence === confidence
-  if (isAlike) return known.text
+  const written = verdicts.get(fields)
+  const isAlike = written?.status === status && written.reason === reason &&
+    written.confidence === confidence
+  if (isAlike) return written.text
   const text = JSON.stringify([status, reason, confidence, fields]).slice(1, -1)
   verdicts.set(fields, { status, reason, confidence, text })
   return text
@@ -68,13 +68,13 @@ function verdictOf ({ status, reason, confidence, fields }: CachedRecord): strin
  * the same record object, which is parsed once.
  */
 export function createReader (): (text: string | null) => CachedRecord | undefined {
-  const known = new Map<string, CachedRecord | undefined>()
+  const records = new Map<string, CachedRecord | undefined>()
   return (text) => {
     if (text === null) return undefined
-    const found = known.get(text)
-    if (found !== undefined || known.has(text)) return found
+    const earlier = records.get(text)
+    if (earlier !== undefined || records.has(text)) return earlier
     const record = text.startsWith(LEASE) ? undefined : readRecord(text)
-    known.set(text, record)
+    records.set(text, record)
     return record
   }
 }

@@ -39,14 +39,14 @@ export function packChecks (checks: MadeChecks): Evidence {
 
 /** Unpacks checks; those of later releases are left out. */
 export function unpackChecks (evidence: Evidence): MadeChecks {
-  const found: Partial<Record<StoredCheck, CheckOutcome>> = {}
+  const checks: Partial<Record<StoredCheck, CheckOutcome>> = {}
   let rest = evidence
   for (const name of STORED) {
     const outcome = CHECK_OUTCOMES[rest % RADIX - 1]
-    if (outcome !== undefined) found[name] = outcome
+    if (outcome !== undefined) checks[name] = outcome
     rest = Math.floor(rest / RADIX)
   }
-  return found
+  return checks
 }
 
 /** The checks of both; of a check that both made, the later outcome unless it is inconclusive. */

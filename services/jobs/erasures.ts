@@ -313,7 +313,7 @@ async function countDeadLetters (
       for (const { value, headers } of messages) {
         const isKey = headers['dead_topic'] === topicName('job.keys')
         for (const [job, bytes] of wrapped) {
-          const isCopy = bytes.some(one => value?.includes(one))
+          const isCopy = bytes.some(wrappedKey => value?.includes(wrappedKey))
           if (isCopy || (isKey && headers['job'] === job)) letters.push(job)
         }
       }

@@ -65,10 +65,10 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
       for (;;) {
         const notified = notifications.next(job, ends)
         try {
-          const found = await store.read(tenant, job)
+          const current = await store.read(tenant, job)
           const leftMs = endsAt - performance.now()
           const isOver = !isPlaced || ends.aborted || leftMs <= 0
-          if (found === undefined || isDone(found) || isOver) return found
+          if (current === undefined || isDone(current) || isOver) return current
           const record = await notified.within(Math.min(pollMs, leftMs))
           // Only the record of an ended job cannot be older than what was read.
           if (record?.['ended'] !== '1') continue

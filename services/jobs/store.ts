@@ -73,9 +73,9 @@ const runUntil = ({ deadlineMs }: Pick<Job, 'deadlineMs'>): BatchAction =>
 function readsOf (redis: RedisClient, run: Scripts) {
   /** A missing job is read again behind the recovery guard: Redis may have lost its data. */
   const fieldsIn = async (tenant: string, job: string) => {
-    const found = recordFields(await redis.hmget(jobKeys(tenant, job).job, ...RECORD_FIELDS))
-    const isDecided = found['status'] !== undefined || found['refusal'] !== undefined
-    return isDecided ? found : fieldsOf((await run.read(tenant, job)).slice(1))
+    const fields = recordFields(await redis.hmget(jobKeys(tenant, job).job, ...RECORD_FIELDS))
+    const isDecided = fields['status'] !== undefined || fields['refusal'] !== undefined
+    return isDecided ? fields : fieldsOf((await run.read(tenant, job)).slice(1))
   }
   /** The accepted job, until 10 minutes after its close. */
   const read = async (tenant: string, job: string): Promise<Job | undefined> => {
@@ -90,12 +90,12 @@ function readsOf (redis: RedisClient, run: Scripts) {
 
     /** The accepted job and its manifest by chunk, read atomically. */
     readWithManifest: async (tenant: string, job: string): Promise<JobWithManifest | undefined> => {
-      const found = await redis.hgetallBuffer(jobKeys(tenant, job).job)
-      const fields = recordFields(RECORD_FIELDS.map(name => found[name]?.toString() ?? null))
+      const stored = await redis.hgetallBuffer(jobKeys(tenant, job).job)
+      const fields = recordFields(RECORD_FIELDS.map(name => stored[name]?.toString() ?? null))
       if (fields['status'] !== undefined) {
         // The field `attached` holds the inline results.
-        const inlineResults = found['attached']?.toString()
-        return { job: jobOf(tenant, fields), manifest: manifestOf(found), inlineResults }
+        const inlineResults = stored['attached']?.toString()
+        return { job: jobOf(tenant, fields), manifest: manifestOf(stored), inlineResults }
       }
       // Throws while the recovery guard is active: then a missing record proves nothing.
       await run.read(tenant, job)
@@ -106,8 +106,8 @@ function readsOf (redis: RedisClient, run: Scripts) {
       const { job: key } = jobKeys(tenant, job)
       const [status, ended, deadline] = await redis.hmget(key, 'status', 'ended', 'deadlineMs')
       if (status === null) {
-        const found = await read(tenant, job)
-        return found === undefined ? { action: 'skip' } : runUntil(found)
+        const current = await read(tenant, job)
+        return current === undefined ? { action: 'skip' } : runUntil(current)
       }
       if (ended === '1') return { action: 'skip' }
       return status === 'cancelling' ? { action: status } : runUntil(deadlineIn(deadline))
@@ -216,9 +216,9 @@ function endsOf (run: Scripts, { readWithManifest }: Reads) {
 
     /** Bitmap of the whole job: rows that no block has finished; undefined unless the job runs. */
     unfinishedRows: async (tenant: string, job: string): Promise<Buffer | undefined> => {
-      const found = await readWithManifest(tenant, job)
-      if (found === undefined || found.job.ended) return undefined
-      return unfinishedRowsOf(found.job.preflight.totalRows, found.manifest)
+      const current = await readWithManifest(tenant, job)
+      if (current === undefined || current.job.ended) return undefined
+      return unfinishedRowsOf(current.job.preflight.totalRows, current.manifest)
     },
 
     /**

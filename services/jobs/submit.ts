@@ -206,13 +206,13 @@ const keyOf = (name: string) => `alive:${name}`
  * a connection to Redis counts as gone too, so recovery of its work must be safe while it runs.
  */
 export async function startLiveness (
-  redis: Pick<Redis, 'set' | 'exists'>, own: string = randomUUID()
+  redis: Pick<Redis, 'set' | 'exists'>, id: string = randomUUID()
 ): Promise<Liveness> {
-  const beat = async () => { await redis.set(keyOf(own), '1', 'PX', EXPIRES_AFTER_MS) }
+  const beat = async () => { await redis.set(keyOf(id), '1', 'PX', EXPIRES_AFTER_MS) }
   await retryForever(beat, { when: isInfrastructure })
   const timer = setInterval(() => { beat().catch(() => {}) }, HEARTBEAT_MS).unref()
   return {
-    own,
+    own: id,
     isGone: async name => await redis.exists(keyOf(name)) === 0,
     stop: () => clearInterval(timer),
   }

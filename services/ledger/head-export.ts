@@ -81,10 +81,10 @@ async function continueHeads (
 ): Promise<JournalHeads['tenants']> {
   const complete = last.tenants.filter(({ missing }) => missing.length === 0)
   const lastOf = new Map<string, ChainHead>(complete.map(head => [head.tenant, head]))
-  const known = (await tenants.all()).toSorted()
+  const names = (await tenants.all()).toSorted()
   const exported: JournalHeads['tenants'][number][] = []
-  for (let at = 0; at < known.length; at += TENANTS_PER_BATCH) {
-    const some = known.slice(at, at + TENANTS_PER_BATCH)
+  for (let at = 0; at < names.length; at += TENANTS_PER_BATCH) {
+    const some = names.slice(at, at + TENANTS_PER_BATCH)
     const from = some.map(tenant => [tenant, lastOf.get(tenant) ?? CHAIN_START] as const)
     const heads = await journal.heads(new Map(from))
     for (const [tenant, head] of heads) exported.push({ ...head, tenant })

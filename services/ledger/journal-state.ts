@@ -70,7 +70,7 @@ export function createJournalState (
     amountsAtWalletSeq:
       retention.seq === seq ? amounts : retention.seq === 0 ? ZERO_AMOUNTS : undefined,
     posted: [...posted],
-    open: open.length === 0 ? EMPTY_MAP : new Map(open.map(one => [one.job, one])),
+    open: open.length === 0 ? EMPTY_MAP : new Map(open.map(entry => [entry.job, entry])),
     ended: EMPTY_MAP,
     endedOpen: EMPTY_SET,
     beforeSnapshot: EMPTY_MAP,

@@ -41,8 +41,8 @@ export function endedOf (
     readonly term: LeaderTerm, readonly openJobs: { readonly has: (job: string) => boolean },
   }
 ): readonly Ended[] {
-  return [...entries.values()].map(one => (
-    { ...one, term, isOpen: openJobs.has(one.end.job) }))
+  return [...entries.values()].map(endedJob => (
+    { ...endedJob, term, isOpen: openJobs.has(endedJob.end.job) }))
 }
 
 /** The number of jobs rebuilt, and entries of jobs whose blocks must be recounted. */

@@ -59,8 +59,8 @@ export async function readSnapshots (
     for (const { value } of messages) {
       if (value === null) continue
       const snapshot = await codec.decode('wallet.snapshots', value) as Snapshot
-      const known = snapshotIn({ byTenant }, snapshot.tenant)
-      if (known === undefined || known.seq < snapshot.seq) {
+      const earlier = snapshotIn({ byTenant }, snapshot.tenant)
+      if (earlier === undefined || earlier.seq < snapshot.seq) {
         byTenant.set(snapshot.tenant, JSON.stringify(snapshot))
       }
       for (const [partition, offset] of snapshot.from.entries()) {
@@ -148,7 +148,7 @@ export async function writeSnapshots (
   journals: Iterable<readonly [tenant: string, journal: JournalState]>,
   from: readonly number[]
 ): Promise<WrittenSnapshots> {
-  const advanced = [...journals].filter(one => hasAdvanced(deps, one))
+  const advanced = [...journals].filter(pair => hasAdvanced(deps, pair))
   const { due = [], large = [] } =
     Object.groupBy(advanced, ([, journal]) => bytesOf(journal) > MAX_BYTES ? 'large' : 'due')
   const written = new Map<string, string>()

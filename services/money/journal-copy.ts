@@ -168,12 +168,12 @@ async function readMacs (clickhouse: Reading, rows: readonly Row[]): Promise<Set
   const stored = new Set<string>()
   for (let from = 0; from < rows.length; from += ENTRIES_PER_QUERY) {
     const some = rows.slice(from, from + ENTRIES_PER_QUERY)
-    const found = streamRows<{ readonly mac: string }>(clickhouse, SELECT_MACS, {
+    const macs = streamRows<{ readonly mac: string }>(clickhouse, SELECT_MACS, {
       tenants: [...new Set(some.map(row => row.tenant))],
       seqs: [...new Set(some.map(row => row.seq))],
       macs: some.map(row => row.mac),
     })
-    for await (const row of found) stored.add(row.mac)
+    for await (const row of macs) stored.add(row.mac)
   }
   return stored
 }

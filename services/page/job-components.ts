@@ -327,7 +327,7 @@ export async function summarize (
 
 /** The values with the most rows, and the others together. */
 function mostRows (values: ReadonlyMap<string, VerdictsBody>): readonly Counted[] {
-  const sorted = [...values].toSorted(([, one], [, other]) => sumOf(other) - sumOf(one))
+  const sorted = [...values].toSorted(([, a], [, b]) => sumOf(b) - sumOf(a))
   const rest = sorted.slice(MAX_GROUPS)
   if (rest.length === 0) return sorted
   const sum = { valid: 0, invalid: 0, risky: 0, unknown: 0 }

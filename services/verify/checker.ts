@@ -404,20 +404,20 @@ async function checkMeasured (
   const count = (outcome: string, more: number) =>
     metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
   try {
-    const found: Answers = { answers: new Map(), retry: new Map() }
+    const answers: Answers = { answers: new Map(), retry: new Map() }
     for (const { row, verdict, retry } of await call(rows, more)) {
       if (!requested.has(row)) continue
       const sold = withOptions(verdictFor(service, verdict), chosen)
       // A provider that does not say what it checked is a vendor.
-      found.answers.set(row, sold.evidence === undefined
+      answers.answers.set(row, sold.evidence === undefined
         ? { ...sold, evidence: BY_VENDOR[sold.status] }
         : sold)
-      if (retry === undefined) found.retry.delete(row)
-      else if (retry === true) found.retry.set(row, AT_NEXT_CHECK)
-      else found.retry.set(row, { ...retry, forHost: true })
+      if (retry === undefined) answers.retry.delete(row)
+      else if (retry === true) answers.retry.set(row, AT_NEXT_CHECK)
+      else answers.retry.set(row, { ...retry, forHost: true })
     }
-    for (const [outcome, more] of rowsByOutcome(found)) count(outcome, more)
-    return found
+    for (const [outcome, more] of rowsByOutcome(answers)) count(outcome, more)
+    return answers
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
     count(error.failure, rows.length)
@@ -462,8 +462,8 @@ const withoutCarrier = new WeakMap<ProviderVerdict, ProviderVerdict>()
 function withCarrier (verdict: ProviderVerdict): ProviderVerdict {
   const { carrier, mcc, mnc } = verdict.fields
   if (carrier !== undefined || (mcc !== undefined && mnc !== undefined)) return verdict
-  const known = withoutCarrier.get(verdict)
-  if (known !== undefined) return known
+  const earlier = withoutCarrier.get(verdict)
+  if (earlier !== undefined) return earlier
   const reason = verdict.status === 'invalid' ? verdict.reason : 'carrier_unknown'
   const unknown = { ...verdict, status: 'unknown', reason, confidence: 0 } as const
   withoutCarrier.set(verdict, unknown)

@@ -139,12 +139,12 @@ function cachedReads<T> (
   read: (name: string) => Promise<T>,
   { max, now }: { readonly max: number, readonly now: () => number }
 ): (name: string) => Promise<T> {
-  const known = new LRUCache<string, { readonly readAtMs: number, readonly result: T }>({ max })
+  const results = new LRUCache<string, { readonly readAtMs: number, readonly result: T }>({ max })
   return async name => {
-    let cached = known.get(name)
+    let cached = results.get(name)
     if (cached === undefined || now() - cached.readAtMs >= ACCOUNTS_CACHE_MS) {
       cached = { readAtMs: now(), result: await read(name) }
-      known.set(name, cached)
+      results.set(name, cached)
     }
     return cached.result
   }

@@ -93,7 +93,7 @@ function createWalk (
     if (entry === undefined) return findings.add('lost', seq)
     if (topic === undefined) findings.add('kafka', seq)
     if (stored.length === 0 && mustBeCopied(entry)) findings.add('clickhouse', seq)
-    const isOther = (one: NumberedEntry) => accessText(one) !== accessText(entry)
+    const isOther = (copy: NumberedEntry) => accessText(copy) !== accessText(entry)
     if (stored.some(isOther)) findings.add('different', seq)
     head = extendByText(head, seq, () => accessText(entry))
     if (seq === exported?.seq && head.hash === exported.hash) isExported = true
@@ -141,11 +141,11 @@ function createFindings () {
   const ranges = new Map<keyof typeof KINDS, [first: number, last: number][]>()
   return {
     add: (kind: keyof typeof KINDS, seq: number): void => {
-      const known = ranges.get(kind) ?? []
-      ranges.set(kind, known)
-      const last = known.at(-1)
+      const rangesOfKind = ranges.get(kind) ?? []
+      ranges.set(kind, rangesOfKind)
+      const last = rangesOfKind.at(-1)
       if (last !== undefined && (seq === last[1] || seq === last[1] + 1)) last[1] = seq
-      else known.push([seq, seq])
+      else rangesOfKind.push([seq, seq])
     },
     list: (): readonly AccessFinding[] => [...ranges].flatMap(([kind, known]) =>
       known.map(([first, last]) => {

@@ -31,10 +31,12 @@ export class ListFile {
     const faults: { readonly index: number, readonly message: string }[] = []
     const changes = this.#lines.map(({ entry, kind, list }, index): ListChange => {
       const wanted = action ?? ACTIONS.find(name => name === list)
-      const known = ENTRY_KINDS.find(name => name === kind)
+      const entryKind = ENTRY_KINDS.find(name => name === kind)
       if (wanted === undefined) faults.push({ index, message: listFault(list) })
-      else if (known === undefined && kind !== '') faults.push({ index, message: kindFault(kind) })
-      return { text: entry, action: wanted ?? 'remove', ...known && { kind: known } }
+      else if (entryKind === undefined && kind !== '') {
+        faults.push({ index, message: kindFault(kind) })
+      }
+      return { text: entry, action: wanted ?? 'remove', ...entryKind && { kind: entryKind } }
     })
     if (faults.length > 0) throw this.error(faults, faults.length)
     return changes

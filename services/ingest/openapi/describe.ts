@@ -292,8 +292,8 @@ function answersOf (route: RouteOptions): Answers {
     ...(route.schema?.deprecated === true ? DEPRECATION_HEADERS : {}),
   }
   const types = [produces].flat()
-  const own = (route.schema?.response ?? {}) as Readonly<Record<string, object>>
-  const successes = Object.entries(own).filter(([status]) => /^[23]\d\d$/.test(status))
+  const responses = (route.schema?.response ?? {}) as Readonly<Record<string, object>>
+  const successes = Object.entries(responses).filter(([status]) => /^[23]\d\d$/.test(status))
   const described = successes.length > 0 ? successes : [['200', plainOf(types)] as const]
   const answers = described.map(([status, schema]) => [status, {
     description: DESCRIPTIONS[status] ?? 'Success',

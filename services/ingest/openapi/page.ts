@@ -130,9 +130,11 @@ function faultsOf ({ responses }: Operation): readonly Fault[] {
 
 function faultsHtml (faults: readonly Fault[], shared: ReadonlySet<string>): string {
   if (faults.length === 0) return ''
-  const own = faults.filter(({ code }) => !shared.has(code))
+  const specific = faults.filter(({ code }) => !shared.has(code))
   const others = faults.filter(({ code }) => shared.has(code))
-  const [heading, list] = own.length === 0 ? ['', ''] : ['<h4>Errors</h4>', faultListHtml(own)]
+  const [heading, list] = specific.length === 0
+    ? ['', '']
+    : ['<h4>Errors</h4>', faultListHtml(specific)]
   return `${heading}${list}<details><summary>Errors that any request can get</summary>` +
     `${faultListHtml(others)}</details>`
 }

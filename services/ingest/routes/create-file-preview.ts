@@ -51,11 +51,11 @@ export function createFilePreviewRoute (settings: Settings, budget: FairPool): R
       const { previewed } = request
       if (previewed === undefined) return sendError(reply, { code: 'unsupported_media_type' })
       const { service: slug } = request.body as { readonly service?: string }
-      const service = SERVICE_SLUGS.find(known => known === slug)
+      const service = SERVICE_SLUGS.find(name => name === slug)
       if (slug !== undefined && service === undefined) return sendError(reply, unknownService())
       const { mode } = callerOf(request)
       const services = [...PREFERRED, ...SERVICE_SLUGS]
-        .filter(known => mode === 'test' || settings.checks.has(known))
+        .filter(name => mode === 'test' || settings.checks.has(name))
       const { bytes, csv, reading } = previewed
       return reply.send(await previewFile(bytes, { ...csv, service, services }, reading))
     },

@@ -132,8 +132,8 @@ async function findKnown (
   if (delivery === undefined) return undefined
   const attempts = await deps.listAttempts(job.tenant, job.id)
   const numbers = attempts.filter(({ event }) => event === deliveryId).map(it => it.attempt)
-  const known = numbers.length > 0 || await deps.findDelivery(deliveryId) !== undefined
-  return known ? { delivery, lastAttempt: Math.max(0, ...numbers) } : undefined
+  const exists = numbers.length > 0 || await deps.findDelivery(deliveryId) !== undefined
+  return exists ? { delivery, lastAttempt: Math.max(0, ...numbers) } : undefined
 }
 
 /** The delivery with this id, if the job has such an event and its destination exists. */

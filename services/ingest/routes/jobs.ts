@@ -149,9 +149,9 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
       const { tenant } = callerOf(request)
-      const known = await findJob(deps, tenant, id)
-      if (known === undefined) return sendError(reply, { code: 'job_not_found' })
-      const outcome = await deps.cancel(tenant, known.id)
+      const job = await findJob(deps, tenant, id)
+      if (job === undefined) return sendError(reply, { code: 'job_not_found' })
+      const outcome = await deps.cancel(tenant, job.id)
       // A job that only the archive knows has ended.
       if (outcome.kind !== 'cancelling') return sendError(reply, { code: 'job_not_cancellable' })
       return reply.code(202).send(jobBody(outcome.job, await deps.openHeader(outcome.job)))
@@ -253,11 +253,11 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       const form = resultForm(query, request.headers.accept)
       const { id } = request.params as JobPath
       const find = query.provisional === undefined ? findReadable : findCounted
-      const found = await find(deps, settings, { tenant: callerOf(request).tenant, id })
-      if ('code' in found) return sendError(reply, found)
+      const readable = await find(deps, settings, { tenant: callerOf(request).tenant, id })
+      if ('code' in readable) return sendError(reply, readable)
       const fault = formError(query, form)
       if (fault !== undefined) return sendError(reply, fault)
-      return send(deps, found, { request, reply, form })
+      return send(deps, readable, { request, reply, form })
     },
   }
 }

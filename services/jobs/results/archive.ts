@@ -80,29 +80,29 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     return authentic
   }
   const findAll = async (tenants: readonly string[], jobs: readonly string[]) => {
-    const found = new Map<string, Job>()
-    for await (const { job } of select(FIND_ALL, { tenants, jobs })) found.set(job.id, job)
-    return found
+    const byId = new Map<string, Job>()
+    for await (const { job } of select(FIND_ALL, { tenants, jobs })) byId.set(job.id, job)
+    return byId
   }
   const findAllWithManifest = async (tenant: string, jobs: readonly string[]) => {
-    const found: ArchivedJob[] = []
+    const archivedJobs: ArchivedJob[] = []
     const rows = select(FIND_ALL_WITH_MANIFEST, { tenants: [tenant], jobs })
-    for await (const archived of rows) found.push(archived)
-    return found
+    for await (const archived of rows) archivedJobs.push(archived)
+    return archivedJobs
   }
   const page = async (columns: string, tenant: string, options: ListOptions) => {
     const { limit, before = '', status = '', service = '', fromMs, toMs } = options
     const query = listOf(columns)
     // The rows of a job are complete once another job or the end follows them.
     for (let maxRows = limit + 1; ; maxRows *= PAGE_GROWTH) {
-      const found: ArchivedJob[] = []
+      const listed: ArchivedJob[] = []
       let rows = 0
       const parameters = { tenant, before, status, service, ...idRange(fromMs, toMs), maxRows }
       for await (const archived of select(query, parameters, () => { rows++ })) {
-        if (isListed(archived.job, options)) found.push(archived)
-        if (found.length > limit) break
+        if (isListed(archived.job, options)) listed.push(archived)
+        if (listed.length > limit) break
       }
-      if (found.length > limit || rows < maxRows) return found.slice(0, limit)
+      if (listed.length > limit || rows < maxRows) return listed.slice(0, limit)
     }
   }
   return {

@@ -240,13 +240,13 @@ export class ProvisionalResults {
   /** The duplicates in each block by digest. Only blocks with the inputs of a chunk have any. */
   async #findDuplicates (reading: Reading): Promise<ReadonlyMap<string, Duplicates>> {
     const { job, key, blocks } = reading
-    const found = new Map<string, Duplicates>()
-    if (job.preflight.duplicateRows === 0) return found
+    const duplicates = new Map<string, Duplicates>()
+    if (job.preflight.duplicateRows === 0) return duplicates
     const unread: ManifestEntry[] = []
     for (const entry of blocks.filter(({ inputs }) => inputs)) {
       const before = this.#duplicates.get(entry.digest)
       if (before === undefined) unread.push(entry)
-      else found.set(entry.digest, before)
+      else duplicates.set(entry.digest, before)
     }
     const plans = [...Map.groupBy(unread, ({ chunk }) => chunk)]
       .sort(([a], [b]) => a - b)
@@ -257,12 +257,12 @@ export class ProvisionalResults {
         for (const { entry, rows } of open) {
           const pairs = Int32Array.from(rows.duplicateOf.flatMap((original, position) =>
             original === 0 ? [] : [rows.rows[position]!, original]))
-          found.set(entry.digest, pairs)
+          duplicates.set(entry.digest, pairs)
           this.#duplicates.set(entry.digest, pairs)
         }
       }
     }
-    return found
+    return duplicates
   }
 }
 
@@ -324,7 +324,7 @@ function stepsOf (
  */
 function layOut (job: Job, blocks: readonly ManifestEntry[]): readonly ChunkPlan[] {
   const { totalRows } = job.preflight
-  const known = [...Map.groupBy(
+  const byChunk = [...Map.groupBy(
     blocks.filter(({ chunk }) => chunk < job.chunks), ({ chunk }) => chunk)]
     .sort(([a], [b]) => a - b)
   const chunks: ChunkPlan[] = []
@@ -332,9 +332,9 @@ function layOut (job: Job, blocks: readonly ManifestEntry[]): readonly ChunkPlan
     if (from < to) chunks.push({ chunk: -1, firstRow: from, rows: to - from, entries: [] })
   }
   let end = 0
-  for (const [index, [chunk, entries]] of known.entries()) {
+  for (const [index, [chunk, entries]] of byChunk.entries()) {
     const { firstRow, won } = entries[0]!
-    const next = known[index + 1]?.[1][0]!.firstRow ?? totalRows
+    const next = byChunk[index + 1]?.[1][0]!.firstRow ?? totalRows
     if (firstRow < end || next <= firstRow) {
       throw new ResultsError(`manifest of job ${job.id}: chunk ${chunk} starts at row ` +
         `${firstRow + 1}, between rows ${end + 1} and ${next}`)

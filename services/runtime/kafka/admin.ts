@@ -168,8 +168,8 @@ export async function applySettings (topics: readonly TopicSettings[], { apply, 
   }
   const cause = await refusalOf(topics)
   if (cause === undefined) return
-  const settings = new Map(topics.flatMap(one =>
-    one.settings.map(setting => [textOfSetting(setting), setting])))
+  const settings = new Map(topics.flatMap(topic =>
+    topic.settings.map(setting => [textOfSetting(setting), setting])))
   const refused = new Map<string, string>()
   for (const [text, setting] of settings) {
     const those = topics.filter(one => one.settings.some(other => textOfSetting(other) === text))
@@ -335,9 +335,9 @@ function onGroups (stage: StageName, operation: Operation): readonly Right[] {
 /** Describe access for the lag; the groups of partner topics are left out. */
 function lagRights (stages: readonly StageName[]): readonly Right[] {
   const topics = new Set<TopicName>(stages.flatMap(stage => topology.stages[stage].reads))
-  const own = [...topics].filter(topic => topology.topics[topic].split !== 'partner')
+  const described = [...topics].filter(topic => topology.topics[topic].split !== 'partner')
   return [
-    ...onTopics(own, 'describe'),
+    ...onTopics(described, 'describe'),
     ...stages.flatMap(stage => onGroups(stage, 'describe')),
   ]
 }

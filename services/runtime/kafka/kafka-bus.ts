@@ -102,7 +102,7 @@ function createProducers (
   options: KafkaBusOptions, partitioning: Partitioning, report: ReturnType<typeof createRetryLog>
 ) {
   const { mac } = options
-  const known = new Map<string, Producer>()
+  const producers = new Map<string, Producer>()
   const open = createCloseables()
   const create = (name: string): Producer => {
     const made = createSafeProducer({
@@ -116,7 +116,7 @@ function createProducers (
     })
     const close = open.add(() => {
       // The next caller with this name gets a new producer.
-      known.delete(name)
+      producers.delete(name)
       return made.close()
     })
     const producer: Producer = {
@@ -124,10 +124,10 @@ function createProducers (
         made.send(mac === undefined ? messages : messages.map(mac.sign), signal),
       close,
     }
-    known.set(name, producer)
+    producers.set(name, producer)
     return producer
   }
-  return { of: (name: string) => known.get(name) ?? create(name), closeAll: open.closeAll }
+  return { of: (name: string) => producers.get(name) ?? create(name), closeAll: open.closeAll }
 }
 
 const LOG_INTERVAL_MS = 600_000

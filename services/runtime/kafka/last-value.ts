@@ -41,10 +41,10 @@ export function createLastValues (
     const keys = [...new Set(lookups.map(({ key }) => key))]
     const groupId = `${clientId}.last-value.${randomUUID()}`
     try {
-      const found = await search(build(), {
+      const values = await search(build(), {
         topic, keys, groupId, mac, signal: closing.signal,
       })
-      for (const { key, resolve } of lookups) resolve(found.get(key) ?? undefined)
+      for (const { key, resolve } of lookups) resolve(values.get(key) ?? undefined)
     } catch (cause) {
       const error = new InfrastructureError(
         `search of topic ${topic} for ${keys.length} keys failed`, { cause })

@@ -105,8 +105,8 @@ export function startPartitionWatch (
   const admin = createAdminClient(connection, clientId)
   const stopping = new AbortController()
   const read = async () => {
-    const found = await admin.use(client => client.fetchTopicMetadata({ topics: [...topics] }))
-    for (const topic of found.topics) partitions.update(topic.name, topic.partitions.length)
+    const metadata = await admin.use(client => client.fetchTopicMetadata({ topics: [...topics] }))
+    for (const topic of metadata.topics) partitions.update(topic.name, topic.partitions.length)
   }
   const watch = async () => {
     while (!stopping.signal.aborted) {

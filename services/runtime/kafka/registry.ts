@@ -175,14 +175,14 @@ export function registrySource (
   }
   const schemaOf = async (id: number) => {
     if (id > MAX_ID) throw new TypeError(`invalid schema id ${id}: the maximum is ${MAX_ID}`)
-    const found = await registry.getSchema(id).catch((cause: unknown) => {
+    const schema = await registry.getSchema(id).catch((cause: unknown) => {
       if (isPermanent(cause) && !mayAppear(id, cause)) throw cause
       const why = registryFailureOf(url, cause)
       throw new InfrastructureError(`schema ${id} could not be read: ${why}`, { cause })
     })
     // Parsed again, so that writer and reader are types of the same library. Throws for a schema
     // that is not Avro, permanently.
-    return avroTypeOf(JSON.parse(JSON.stringify(found)) as Schema)
+    return avroTypeOf(JSON.parse(JSON.stringify(schema)) as Schema)
   }
   return { idOf, schemaOf }
 }
@@ -210,13 +210,13 @@ function isPermanent (error: unknown): boolean {
 
 /** Caches one lookup per key, shared by concurrent callers; a failed lookup is not cached. */
 function memoize<T> (load: (key: string) => Promise<T>): (key: string) => Promise<T> {
-  const known = new Map<string, Promise<T>>()
+  const lookups = new Map<string, Promise<T>>()
   return key => {
-    const found = known.get(key)
-    if (found !== undefined) return found
+    const earlier = lookups.get(key)
+    if (earlier !== undefined) return earlier
     const loading = load(key)
-    known.set(key, loading)
-    loading.catch(() => known.delete(key))
+    lookups.set(key, loading)
+    loading.catch(() => lookups.delete(key))
     return loading
   }
 }

@@ -249,7 +249,7 @@ function mayGrowByDefault (topic: TopicName): boolean {
 /** The topic of a name that may leave out its service, or its lane and service. */
 function topicOf (name: string): TopicName {
   const isPartOf = (part: RealTopic) => part.name === name || part.name.startsWith(`${name}.`)
-  const topic = OWN_TOPICS.find(one => name === one || name.startsWith(`${one}.`))
+  const topic = OWN_TOPICS.find(ownTopic => name === ownTopic || name.startsWith(`${ownTopic}.`))
   if (topic !== undefined && allTopics().some(isPartOf)) return topic
   const partnerTopic = TOPICS.find(other => other === name)
   throw new RangeError(partnerTopic === undefined

@@ -51,7 +51,7 @@ export function parentContextOf (headers: TraceHeaders): Context {
 /** Links to the spans in the headers. Headers without a span are left out. */
 export function spanLinksOf (all: readonly TraceHeaders[]): Link[] {
   return all.map(headers => trace.getSpanContext(parentContextOf(headers)))
-    .flatMap(found => found === undefined ? [] : [{ context: found }])
+    .flatMap(context => context === undefined ? [] : [{ context }])
 }
 
 /** The trace id in the headers, for logs. */

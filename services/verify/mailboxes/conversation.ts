@@ -764,9 +764,9 @@ export class CatchAllTests {
 
   async find (exchange: string, domain: string): Promise<boolean | undefined> {
     const key = `${exchange} ${domain}`
-    const known = this.#known.get(key) ?? await this.#memory.catchAll(exchange, domain)
-    if (known !== undefined) this.#known.set(key, known)
-    return known
+    const answer = this.#known.get(key) ?? await this.#memory.catchAll(exchange, domain)
+    if (answer !== undefined) this.#known.set(key, answer)
+    return answer
   }
 
   setUrgent (exchange: string, domain: string): void {

@@ -75,7 +75,7 @@ export class EgressChecks {
       add('connection', found)
       seen = address
     }
-    const addresses = await this.#addresses(described, seen, found => add('address', found))
+    const addresses = await this.#addresses(described, seen, finding => add('address', finding))
     for (const address of addresses) {
       add('reverse name', await orUnknown(this.#reverseName(address, helo)))
       add('helo', await orUnknown(this.#helo(address, helo)))
@@ -102,8 +102,8 @@ export class EgressChecks {
         todo: `correct the route, or set "publicAddress" to ${seen}`,
       })
     }
-    const known = seen ?? expected
-    if (known !== undefined) return [known]
+    const current = seen ?? expected
+    if (current !== undefined) return [current]
     const addresses = await this.#options.dns.addresses(helo).catch(orNone)
     add(addresses.length > 0
       ? {
@@ -192,7 +192,7 @@ export class EgressChecks {
     const answers = await dns.addressesOf(question, 4)
     const isRefused = answers.some(it => it.startsWith('127.255.255.') || !it.startsWith('127.'))
     const test = this.#lists.get(zone) ??
-      dns.addressesOf(`2.0.0.127.${zone}`, 4).then(it => it.some(one => one.startsWith('127.0.')))
+      dns.addressesOf(`2.0.0.127.${zone}`, 4).then(it => it.some(ip => ip.startsWith('127.0.')))
     // Its failure counts where it is awaited.
     test.catch(orNone)
     this.#lists.set(zone, test)

@@ -138,10 +138,10 @@ function failureOf ({ status, errors }: Answer, { action, path, name }: Call): E
   if (status === 400 && action === 'decrypt' && DAMAGED.test(text)) {
     return new SealError(`${name} cannot decrypt: wrong context or modified bytes`)
   }
-  const known = KNOWN.find(([pattern]) => status === 400 && pattern.test(text))?.[1]
+  const remedy = KNOWN.find(([pattern]) => status === 400 && pattern.test(text))?.[1]
   const advice = status === 403
     ? `allow "update" on ${path} for its token, and check that token and key exist`
-    : known ?? ADVICE.get(status) ?? 'check VAULT_ADDR and the state of Vault'
+    : remedy ?? ADVICE.get(status) ?? 'check VAULT_ADDR and the state of Vault'
   return new InfrastructureError(`${name} cannot ${action} (status ${status}): ${advice}`)
 }
 
