@@ -3,7 +3,7 @@ import { STAGES } from '../../services/topology.ts'
 import {
   containerOf, faultsOf, helm, isOfKubernetes, isProgram, minimal, podOf, render, type Manifest,
 } from '../support/deploy/chart.ts'
-import { configFaults } from '../support/deploy/deployed.ts'
+import { configFaults, readChartPrograms } from '../support/deploy/deployed.ts'
 
 const PROVISION = 'deploy/provision.ts'
 const AUDIT = 'services/admin/main.ts audit --full'
@@ -176,6 +176,42 @@ describe('sign-in of pods at the brokers', () => {
       expect([KAFKA_TLS, KAFKA_TLS_CERT_FILE, KAFKA_TLS_KEY_FILE]).toEqual(isClient
         ? ['true', `${FOLDER}/tls.crt`, `${FOLDER}/tls.key`]
         : [undefined, undefined, undefined])
+    }
+  })
+})
+
+describe('passwords in files', () => {
+  it('are mounted as a folder to each pod that reads them, by the key of its user', async () => {
+    const files = [
+      'REDIS_STATE_PASSWORD', 'REDIS_CACHE_PASSWORD', 'CLICKHOUSE_PASSWORD', 'KAFKA_SASL_PASSWORD',
+    ]
+    const manifests = await render([...minimal, '--set', 'config.KAFKA_TLS=true',
+      '--set', 'config.KAFKA_SASL_MECHANISM=scram-sha-512',
+      '--set', `secrets.passwordFiles={${files.join()}}`])
+    expect(await faultsOf(manifests.filter(isOfKubernetes))).toEqual([])
+    expect(await configFaults(podsOf(manifests), key => key.startsWith('KAFKA_PASSWORD_')))
+      .toEqual([])
+    const programs = Object.values(readChartPrograms())
+    for (const pod of podsOf(manifests)) {
+      const program = programOf(pod)
+      const { settings = {} } = programs.find(one => one.program === program) ?? {}
+      const [, stage = ''] = /services\/(\w+)\/main\.ts$/.exec(program) ?? []
+      const wanted = files.filter(file => `${file}_FILE` in settings).map(path => ({
+        path,
+        key: {
+          KAFKA_SASL_PASSWORD: `KAFKA_PASSWORD_${(stage || 'admin').toUpperCase()}`,
+          REDIS_CACHE_PASSWORD: stage === 'ingest' ? `${path}_INGEST` : path,
+        }[path] ?? path,
+      }))
+      const { volumes, containers: [{ volumeMounts }] } = podOf(pod).spec
+      const [volume] = (volumes as readonly { readonly name: string, readonly secret?: object }[])
+        .filter(({ name }) => name === 'passwords')
+      expect([program, volume?.secret]).toEqual([program, wanted.length === 0
+        ? undefined
+        : { secretName: 'verification-jobs', items: wanted }])
+      const folder = volumeMounts.find(({ name }) => name === 'passwords')?.mountPath
+      expect(wanted.map(({ path }) => envOf(pod)[`${path}_FILE`]))
+        .toEqual(wanted.map(({ path }) => `${folder}/${path}`))
     }
   })
 })

@@ -101,7 +101,7 @@ brokers that want users it signs in as `user`, with that user's password from `s
   value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
 {{- end }}
 {{- range $key, $_ := .secretKeys }}
-{{- if not (hasKey $.program.secrets $key) -}}
+{{- if not (or (hasKey $.program.secrets $key) (hasKey $.program.settings $key)) -}}
 {{- fail (printf "%s reads no secret %s" $.program.program $key) -}}
 {{- end -}}
 {{- end }}
@@ -188,6 +188,19 @@ A program with a port of metrics is a service, and is probed; another one ends.
 {{- $_ := set $given "KAFKA_TLS" "true" -}}
 {{- $_ := set $given "KAFKA_TLS_CERT_FILE" "/etc/verification-jobs/kafka/tls.crt" -}}
 {{- $_ := set $given "KAFKA_TLS_KEY_FILE" "/etc/verification-jobs/kafka/tls.key" -}}
+{{- end -}}
+{{- $passwords := list -}}
+{{- range $root.Values.secrets.passwordFiles -}}
+{{- $file := printf "%s_FILE" . -}}
+{{- if hasKey $settings $file -}}
+{{- $key := get ($values.secretKeys | default dict) $file | default . -}}
+{{- if eq . "KAFKA_SASL_PASSWORD" -}}
+{{- $user := $values.config.KAFKA_SASL_USERNAME | default $root.Values.config.KAFKA_SASL_USERNAME | default $.user -}}
+{{- $key = printf "KAFKA_PASSWORD_%s" (regexReplaceAll "[^A-Z0-9]" ($user | upper) "_") -}}
+{{- end -}}
+{{- $passwords = append $passwords (dict "key" $key "path" .) -}}
+{{- $_ := set $given $file (printf "/etc/verification-jobs/passwords/%s" .) -}}
+{{- end -}}
 {{- end -}}
 {{- with $values.lanes }}{{ $_ := set $given "LANES" (join "," .) }}{{ end -}}
 {{- with $values.services }}{{ $_ := set $given "SERVICES" (join "," .) }}{{ end -}}
@@ -337,6 +350,11 @@ spec:
           mountPath: /etc/verification-jobs/kafka
           readOnly: true
         {{- end }}
+        {{- if $passwords }}
+        - name: passwords
+          mountPath: /etc/verification-jobs/passwords
+          readOnly: true
+        {{- end }}
         {{- if $lists }}
         - name: lists
           mountPath: /etc/verification-jobs/lists
@@ -367,6 +385,12 @@ spec:
           - { key: {{ .certKey }}, path: tls.crt }
           - { key: {{ .keyKey }}, path: tls.key }
     {{- end }}
+    {{- end }}
+    {{- if $passwords }}
+    - name: passwords
+      secret:
+        secretName: {{ $secret }}
+        items: {{ $passwords | toJson }}
     {{- end }}
     {{- if $lists }}
     - name: lists
