@@ -16,8 +16,11 @@ export const MAX_INPUT_CHARACTERS = 1_024
 /** The longest id that a caller can give an input, in Unicode code points. */
 export const MAX_ID_CHARACTERS = 128
 
-/** No control characters; surrogates only in pairs, since a lone one is no character. */
-export const ID_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
+/**
+ * No control characters. Lone surrogates, which are no characters, are refused too, but few
+ * languages compile a pattern of them.
+ */
+export const ID_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f]*$'
 
 /** An input, alone or with the caller's own id. */
 const JobInputSchema = Type.Union([
@@ -96,6 +99,7 @@ export const CreateJobSchema = Type.Object({
   })),
   options: Type.Optional(Type.Array(Type.String({ pattern: OPTION_PATTERN }), {
     maxItems: Object.keys(OPTION_COLUMNS).length,
+    uniqueItems: true,
     description: 'What else to find out about each number, at a price of its own that adds to ' +
       'that of the row. GET /api/v1/services says which options a service has and what they ' +
       'cost; `reassigned_number` is sent with the date of the consent or of the last contact, as ' +

@@ -11,14 +11,15 @@ const {
 export const WORKBOOK_TYPE = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
 
 /**
- * How a file becomes a job: the parameters of the query with `text/csv`, the fields beside the file
- * with `multipart/form-data`. Labels are written as `metadata[name]`.
+ * How a file becomes a job: parameters of the query, and with `multipart/form-data` also fields
+ * beside the file. Labels are written as `metadata[name]`.
  */
 export const FileOptionsSchema = Type.Object({
   service,
   column: Type.Optional(Type.String({
     description: 'The column with the contacts: its name in the first line, or its number from ' +
       '1. May be left out if there is only one.',
+    examples: ['phone'],
   })),
   header: Type.Optional(Type.Boolean({
     description: 'Whether the first line names the columns. Detected if left out: it does if ' +
@@ -42,3 +43,13 @@ export const FileOptionsSchema = Type.Object({
 
 /** The type of these options. */
 export type FileOptions = Static<typeof FileOptionsSchema>
+
+const { sample, ...jobOptions } = Type.Partial(FileOptionsSchema).properties
+
+/** The query of POST /api/v1/jobs. */
+export const JobOptionsSchema = Type.Object(jobOptions, { additionalProperties: false })
+
+/** The query of POST /api/v1/quotes. */
+export const QuoteOptionsSchema = Type.Object({ ...jobOptions, sample }, {
+  additionalProperties: false,
+})

@@ -260,8 +260,11 @@ const EXAMPLE_PROGRESS: ProgressBody = {
   cursor: '1.1.1.0.Rk3vJ0dH8yAqzW2b',
 }
 
-/** The answer to GET /api/v1/jobs/{id}/events. */
-export const JobEventsSchema = Type.String({
+/**
+ * The answer to GET /api/v1/jobs/{id}/events. Without a type: the schema is that of each event for
+ * some tools, and that of the whole text for others, as OpenAPI 3.1 has none for a stream.
+ */
+export const JobEventsSchema = Type.Unknown({
   description: 'Events with id, event and data. The data is the job as GET /api/v1/jobs/{id} ' +
     'returns it, with two more members: `finished`, the blocks of rows that were finished since ' +
     'the event before, in their order, each with its number, its chunk of the job and its number ' +

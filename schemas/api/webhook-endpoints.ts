@@ -127,7 +127,7 @@ export const EndpointListSchema = Type.Object({ data: Type.Array(EndpointSchema)
 /** The answer to a deletion. */
 export const DeletedEndpointSchema = Type.Object({
   id: Type.String({ description: 'The id of the endpoint.', examples: [EXAMPLE_ENDPOINT_ID] }),
-  deleted: Type.Literal(true),
+  deleted: Type.Unsafe<true>({ type: 'boolean', description: 'Always true.', examples: [true] }),
 }, { title: 'DeletedWebhookEndpoint' })
 
 /** Deliveries on a page. */

@@ -31,9 +31,10 @@ export type ResultPlace = {
 
 /**
  * Columns of the result file by name, and `checks`, the outcomes of the checks behind the verdict
- * by name; blank ones are left out.
+ * by name; blank ones are left out. Partners that chose text have no numbers, true or false.
  */
-export type FeedCells = Readonly<Record<string, string | Readonly<Record<string, string>>>>
+export type FeedCells =
+  Readonly<Record<string, string | number | boolean | Readonly<Record<string, string>>>>
 
 /** Sealed bytes that no given key opens at this place, or a text that is no key. */
 export class FeedSealError extends Error {

@@ -8,6 +8,14 @@ import { script } from '../runtime/platform/redis.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 
+/**
+ * Whether true, false and numbers are such in the results of a partner, as in JSON results, or all
+ * of them texts, as for partners that were registered before there was a choice.
+ */
+export const FEED_TYPES = ['json', 'text'] as const
+
+export type FeedTypes = typeof FEED_TYPES[number]
+
 /** A customer that sends contacts in bulk through its own topics. */
 export type Partner = {
   readonly name: string
@@ -17,6 +25,7 @@ export type Partner = {
   /** Unit prices in USD micros that differ from the price list, by service. */
   readonly pricesMicros: Readonly<Record<string, number>>
   readonly partitions: number
+  readonly types: FeedTypes
   readonly createdAtMs: number
   /** 0 while it is active. */
   readonly revokedAtMs: number
@@ -48,7 +57,11 @@ type Options = {
 }
 /** `wrapped`: base64. */
 type StoredKey = PartnerKey & { readonly wrapped: string }
-type Stored = Omit<Partner, 'tenant' | 'keys'> & { readonly keys: readonly StoredKey[] }
+type Stored = Omit<Partner, 'tenant' | 'keys' | 'types'> & {
+  readonly keys: readonly StoredKey[]
+  /** Undefined for text. */
+  readonly types?: FeedTypes
+}
 type Context = Options & { readonly now: () => number, readonly records: AccountRecords }
 
 const KEY_BYTES = 32
@@ -80,7 +93,9 @@ export function createPartners ({ redis, keys, now = Date.now }: Options) {
     ): Promise<{ readonly key: string } | undefined> {
       checkName(partner.name)
       const { key, stored: first } = await newKey(context, partner)
-      const stored: Stored = { ...partner, createdAtMs: now(), revokedAtMs: 0, keys: [first] }
+      const stored: Stored = {
+        ...partner, types: 'json', createdAtMs: now(), revokedAtMs: 0, keys: [first],
+      }
       const isMade = await write(context, stored, { from: 0, random })
       return isMade ? { key: textOfPartnerKey(key) } : undefined
     },
@@ -96,6 +111,11 @@ export function createPartners ({ redis, keys, now = Date.now }: Options) {
       const after = await change(context, name, stored =>
         ({ ...stored, revokedAtMs: stored.revokedAtMs || now() }))
       return after !== undefined
+    },
+
+    /** Changes the form of results. Resolves to false if the partner does not exist. */
+    async setTypes (name: string, types: FeedTypes): Promise<boolean> {
+      return await change(context, name, stored => ({ ...stored, types })) !== undefined
     },
 
     list: () => readPartners(redis, now()),
@@ -249,5 +269,6 @@ function withoutKey ({ wrapped: _wrapped, ...key }: StoredKey): PartnerKey {
 function partnerOf (stored: Stored, nowMs: number): Partner {
   if (!isMode(stored.mode)) throw new Error(`partner ${stored.name} has no mode`)
   const keys = unexpired(stored, nowMs).map(withoutKey)
-  return { ...stored, tenant: tenantOf(stored.orgId, stored.mode), keys }
+  const { types = 'text' } = stored
+  return { ...stored, tenant: tenantOf(stored.orgId, stored.mode), types, keys }
 }

@@ -185,6 +185,7 @@ const DETAILS = [
   'trust', 'freshnessDays', 'weight', 'activeJobs', 'postBurst', 'postSustained', 'gets',
   'lowBalanceMicros', 'keyDays', 'events', 'partitions', 'principal', 'prices', 'trial',
   'from', 'group', 'topic', 'partition', 'by', 'role', 'since', 'diedOf', 'again', 'limit', 'job',
+  'form',
 ]
 
 const appendTo: Append = async (env, event) => {

@@ -1,5 +1,7 @@
 import type { AccessAction } from '../accounts/access-log/access-log.ts'
-import { checkName, type Partner, type PartnerKey } from '../accounts/partners.ts'
+import {
+  checkName, FEED_TYPES, type Partner, type PartnerKey,
+} from '../accounts/partners.ts'
 import { readPrices } from '../money/prices.ts'
 import { principalOf, type AccessRule } from '../runtime/kafka/admin.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
@@ -44,6 +46,13 @@ export function addPartners (program: AdminCommand, context: Context): void {
     .option('--grace-hours <hours>', 'how long the old key remains valid', '24')
     .example('--name acme --grace-hours 24')
     .action(runChange(context, rotatePartner))
+  partner.command('types').description('choose the form of true, false and numbers in results')
+    .records(withOrganization('partner.changed'))
+    .requiredOption('--name <name>', 'name of the partner')
+    .requiredOption('--form <form>', 'json: as in JSON results; text: all are texts, until ' +
+      '2027-11-29')
+    .example('--name acme --form json')
+    .action(runChange(context, setPartnerTypes))
   partner.command('revoke').description('stop accepting contacts of a partner')
     .records(withOrganization('partner.revoked'))
     .requiredOption('--name <name>', 'name of the partner')
@@ -148,6 +157,21 @@ const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
     keys: rotated.keys.map(summarizeKey),
     note: 'The key is not shown again. Until the old key expires it encrypts the results: set ' +
       'FEED_KEY="new,old" at the partner.',
+  }
+}
+
+/** Changes the form of results from the next job on. */
+const setPartnerTypes: Task = async ({ partners }, { name = '', form }) => {
+  const types = FEED_TYPES.find(word => word === form)
+  if (types === undefined) {
+    throw new UsageError(`--form must be ${FEED_TYPES.join(' or ')}, not "${form}".`)
+  }
+  if (!await partners.setTypes(name, types)) throw unknownPartner(name)
+  return {
+    partner: name,
+    types,
+    note: 'Results that are published from now on have this form, also those of contacts that ' +
+      'were sent before.',
   }
 }
 

@@ -228,7 +228,7 @@ export function openResultFile (file: string | undefined): ResultFile {
   const columns = new Set(FIRST_COLUMNS)
   return {
     write: ({ reference, resultId, cells }) => {
-      for (const name in cells) if (typeof cells[name] === 'string') columns.add(name)
+      for (const name in cells) if (typeof cells[name] !== 'object') columns.add(name)
       stream.write(`${JSON.stringify({ reference, resultId, ...cells })}\n`)
     },
     finish: async () => {
@@ -249,7 +249,7 @@ export function openResultFile (file: string | undefined): ResultFile {
 /** The cell of a column; `checks` are for JSON only, as in result files. */
 export function textIn (cells: FeedCells, column: string): string {
   const cell = cells[column]
-  return typeof cell === 'string' ? cell : ''
+  return cell === undefined || typeof cell === 'object' ? '' : String(cell)
 }
 
 type CsvFile = {

@@ -92,6 +92,12 @@ function readJob (
   }
   const options = [...body.options ?? []].sort()
   const { inputs, references } = readInputs(body.inputs)
+  const broken = references?.findIndex(id => !id.isWellFormed()) ?? -1
+  if (broken !== -1) {
+    const param = `inputs[${broken}].id`
+    const message = `${param} has half of a surrogate pair, which is no character. Remove it.`
+    return { code: 'invalid_request', param, message }
+  }
   return optionsFault(options, offeredOptions(service, { ...settings, mode }), service) ??
   webhookFault(body.webhook_url, webhooks, 'webhook_url') ?? {
     service,

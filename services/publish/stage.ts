@@ -1,5 +1,5 @@
 import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
-import type { Partners } from '../accounts/partners.ts'
+import type { FeedTypes, Partner, Partners } from '../accounts/partners.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
 import type { ArchivedJob } from '../jobs/results/archive.ts'
 import { columnsOf } from '../jobs/results/columns.ts'
@@ -21,7 +21,9 @@ export type PublishDeps = {
   /** An ended job, from Redis or from the archive, without its results. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
   readonly findArchived: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
-  readonly partners: Pick<Partners, 'keysOf'>
+  readonly partners: Pick<Partners, 'keysOf'> & {
+    readonly find: (name: string) => Promise<Pick<Partner, 'types'> | undefined>
+  }
   readonly results: Pick<Results, 'feedRows'>
   readonly partnerResults: PartnerResults
   readonly progress: PublishProgress
@@ -172,14 +174,15 @@ async function publishJob (deps: PublishDeps, publication: Publication): Promise
     const published = await deps.progress.read(tenant, id)
     if (published === Infinity) return 'already_published'
     const [key] = await deps.partners.keysOf(partner) ?? []
-    if (key === undefined) return 'unknown_partner'
+    const { types } = await deps.partners.find(partner) ?? {}
+    if (key === undefined || types === undefined) return 'unknown_partner'
     const archived = await deps.findArchived(tenant, id)
     if (archived === undefined) {
       throw new InconsistencyError(`job ${id} of tenant ${tenant} is settled, but ClickHouse has ` +
         'no archived record of it; check that ClickHouse has lost no data')
     }
     return await sendUnlessDeleted(sending => sendResults(deps, {
-      ...publication, archived, key, published, signal: sending,
+      ...publication, archived, key, types, published, signal: sending,
     }), {
       isDeleted: () => deps.isDeleted(partner), checkMs: deps.topicCheckMs, signal,
     })
@@ -193,13 +196,14 @@ async function publishJob (deps: PublishDeps, publication: Publication): Promise
 type Sending = Publication & {
   readonly archived: ArchivedJob
   readonly key: Buffer
+  readonly types: FeedTypes
   /** Pieces to leave out. */
   readonly published: number
 }
 
 async function sendResults (
   { results, partnerResults, progress, stalledAfterMs }: PublishDeps,
-  { archived: { job, manifest }, feed, key, published, signal, onStalled }: Sending
+  { archived: { job, manifest }, feed, key, types, published, signal, onStalled }: Sending
 ): Promise<DeadReason | undefined> {
   const target = { ...feed, key, service: job.service }
   const columns = columnsOf(job.service)
@@ -218,7 +222,7 @@ async function sendResults (
       const contactResults = rows.map((row, index) => ({
         offset: offsets[index] ?? -1,
         reference: references[index] ?? '',
-        cells: feedCells(columns, row, job.id),
+        cells: feedCells(columns, row, { job: job.id, types }),
       }))
       failpoint('publish.sending')
       const stalling = setTimeout(onStalled, stalledAfterMs)

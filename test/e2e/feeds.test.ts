@@ -68,6 +68,10 @@ describe('a bulk feed', () => {
       .toEqual(contacts.map(({ input }) => input))
     expect(summary.byStatus['valid']).toBeGreaterThan(CONTACTS / 2)
     expect(results.filter(({ cells }) => cells['checks'] === undefined)).toEqual([])
+    const confident = results.map(({ cells }) => cells['confidence'])
+      .filter(confidence => confidence !== undefined)
+    expect(confident.length).toBeGreaterThan(CONTACTS / 2)
+    expect(confident.filter(confidence => typeof confidence !== 'number')).toEqual([])
     expect(await breachesOf(environment.env, partner.org)).toEqual([])
   })
 

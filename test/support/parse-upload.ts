@@ -12,6 +12,7 @@ function uploadParsers (): ReadonlyMap<string, Parser> {
   const parsers = new Map<string, Parser>()
   acceptFiles({
     decorateRequest: () => {},
+    addHook: () => {},
     addContentTypeParser: (types: string | readonly string[], _options: object, parser: Parser) => {
       for (const type of [types].flat()) parsers.set(type as string, parser)
     },

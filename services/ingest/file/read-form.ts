@@ -48,7 +48,7 @@ async function readForm (
     else if (files.push(pieces) > 1) reject(fileCountError(files.length))
   }
   const addField = (...[name, value, , isTruncated]: Parameters<BusboyEvents['field']>) => {
-    if (isTruncated || name === FILE) reject(fieldError(name))
+    if (isTruncated) reject(longFieldError(name))
     else entries.push([name ?? '', value])
   }
   form.on('file', addFile).on('field', addField)
@@ -83,7 +83,12 @@ const DAMAGED: ApiError = {
 
 function openForm (contentType: string): BusboyInstance {
   try {
-    return new Busboy({ headers: { 'content-type': contentType }, limits: LIMITS })
+    return new Busboy({
+      headers: { 'content-type': contentType },
+      limits: LIMITS,
+      // Clients that are generated from the description send the file without a name of its own.
+      isPartAFile: (name, _type, fileName) => name === FILE || fileName !== undefined,
+    })
   } catch {
     throw new ApiException(DAMAGED)
   }
@@ -99,17 +104,11 @@ function fileCountError (count: number): ApiError {
   }
 }
 
-function fieldError (name: string | undefined): ApiError {
+function longFieldError (name: string | undefined): ApiError {
   const param = (name ?? '').slice(0, SHOWN_CHARACTERS)
-  return {
-    code: 'invalid_file',
-    param,
-    message: name === FILE
-      ? 'file is a field without a file name. Send it as a file, for example: ' +
-        '-F file=@contacts.csv'
-      : `${param} is too long. It can have at most ${LIMITS.fieldSize.toLocaleString('en-US')} ` +
-        'bytes.',
-  }
+  const most = LIMITS.fieldSize.toLocaleString('en-US')
+  const message = `${param} is too long. It can have at most ${most} bytes.`
+  return { code: 'invalid_file', param, message }
 }
 
 declare module 'fastify' {
@@ -149,7 +148,7 @@ export function acceptFiles (app: FastifyInstance): void {
       return file
     }
     requireFileRoute(request)
-    return await parsed(request, body, { entries: queryOf(request), pause })
+    return await parsed(request, body, { form: [], pause })
   })
   app.addContentTypeParser('multipart/form-data', options, async (
     request: FastifyRequest, body: Buffer
@@ -165,7 +164,17 @@ export function acceptFiles (app: FastifyInstance): void {
       throw optionError(field[0], 'is no field of this form. Send the file only, and action in ' +
         'the query.')
     }
-    return await parsed(request, file, { entries: [...queryOf(request), ...entries], pause })
+    return await parsed(request, file, { form: entries, pause })
+  })
+  app.addHook('preValidation', async request => {
+    if (request.routeOptions.config.takesFile !== 'contacts') return
+    const isJson = request.file === undefined
+    const { fields } = readFileOptions(request, [], isJson)
+    // Also what the body replaces is validated, so that no invalid option is ever accepted.
+    request.query = fields
+    if (isJson && isObject(request.body)) {
+      request.body = { ...fields, ...request.body }
+    }
   })
 }
 
@@ -174,6 +183,9 @@ function requireFileRoute (request: FastifyRequest): void {
   if (takesFile === 'contacts' || takesFile === 'preview') return
   throw new ApiException({ code: 'unsupported_media_type' })
 }
+
+const isObject = (body: unknown): body is object =>
+  typeof body === 'object' && body !== null && !Array.isArray(body)
 
 function queryOf ({ url }: FastifyRequest): OptionEntries {
   const [, query = ''] = url.split('?')
@@ -198,10 +210,9 @@ type PreviewedFile = {
 /** The equivalent JSON body. The bytes of the file of a job are freed. */
 async function parsed (
   request: FastifyRequest, bytes: Buffer,
-  { entries, pause }: { readonly entries: OptionEntries, readonly pause: Pause }
+  { form, pause }: { readonly form: OptionEntries, readonly pause: Pause }
 ): Promise<object> {
-  const use = request.routeOptions.config.takesFile === 'preview' ? 'preview' : 'contacts'
-  const { csv, fields } = readFileOptions(entries, use)
+  const { csv, fields } = readFileOptions(request, form)
   const reading = {
     pause,
     // A workbook takes memory beside its own bytes.
@@ -210,7 +221,7 @@ async function parsed (
       throw new ApiException({ code: 'temporarily_unavailable' })
     },
   }
-  if (use === 'preview') {
+  if (request.routeOptions.config.takesFile === 'preview') {
     request.previewed = { bytes, csv, reading }
     return fields
   }
@@ -238,49 +249,72 @@ const NAMES: Readonly<Record<FileUse, ReadonlySet<string>>> = {
   contacts: new Set(Object.keys(FileOptionsSchema.properties)),
   preview: new Set(Object.keys(PreviewOptionsSchema.properties)),
 }
+/** The option that is a list. */
+const LIST = 'options'
 const LABEL = /^metadata\[(.*)\]$/s
 /** A map, because an object also has members like `toString`. */
 const BOOLEANS: ReadonlyMap<string, boolean> = new Map([['true', true], ['false', false]])
 
 /**
- * Reads the options of a file. An empty value counts as left out, as forms send one for each field.
- * @throws ApiException for an option that is unknown, sent twice or not valid.
+ * Reads the options of a request: those in the query, and in place of them what the form says. An
+ * empty field of a form counts as left out, as forms send one for each field.
+ * Beside JSON, what is no option has always been ignored.
+ * @throws ApiException for an option that is unknown, sent twice in one place or not valid.
  */
 function readFileOptions (
-  entries: OptionEntries, use: FileUse = 'contacts'
+  request: FastifyRequest, form: OptionEntries = [], isJson = false
 ): FileRequest {
-  const allowed = NAMES[use]
-  const options = new Map<string, string>()
-  const labels: [string, string][] = []
+  const use = request.routeOptions.config.takesFile === 'preview' ? 'preview' : 'contacts'
+  const isLabel = ([name]: readonly [string, string]) => LABEL.test(name)
+  const query = queryOf(request).filter(([name]) => !isJson || isOption(name, NAMES[use]))
+  // In a form a list may also be a field for each item, as OpenAPI has it.
+  const items = form.filter(([name]) => name === LIST).map(([, value]) => value)
+  const others = form.filter(([name]) => name !== LIST)
+  const fields: OptionEntries = items.length > 0 ? [...others, [LIST, items.join(',')]] : form
+  checkNames(query, NAMES[use])
+  checkNames(fields, NAMES[use])
+  const entries = [...query, ...fields.filter(entry => entry[1] !== '' || isLabel(entry))]
+  const labels = Object.fromEntries(entries.filter(isLabel)
+    .map(([name, value]) => [LABEL.exec(name)?.[1] ?? '', value]))
+  const {
+    column, header, delimiter, sheet, forceFresh, sample, options, deadline, ...texts
+  } = Object.fromEntries(entries.filter(entry => !isLabel(entry)))
+  return {
+    csv: {
+      column: column === '' ? undefined : column,
+      header: headerOf(header),
+      delimiter: delimiterOf(delimiter),
+      sheet: sheet === '' ? undefined : sheet,
+    },
+    fields: {
+      ...texts,
+      ...forceFresh === undefined ? {} : { forceFresh: BOOLEANS.get(forceFresh) ?? forceFresh },
+      ...options === undefined ? {} : { options: options === '' ? [] : options.split(',') },
+      ...sample === undefined ? {} : { sample: BOOLEANS.get(sample) ?? sample },
+      ...deadline === undefined ? {} : { deadline: numberOf(deadline) },
+      ...Object.keys(labels).length === 0 ? {} : { metadata: labels },
+    },
+  }
+}
+
+function isOption (name: string, allowed: ReadonlySet<string>): boolean {
+  const label = LABEL.exec(name)?.[1]
+  return label === undefined
+    ? allowed.has(name) && name !== 'metadata'
+    : allowed.has('metadata') && label !== '__proto__'
+}
+
+/** @throws ApiException for an option that is not allowed, or that stands there twice. */
+function checkNames (entries: OptionEntries, allowed: ReadonlySet<string>): void {
   const names = new Set<string>()
-  for (const [name, value] of entries) {
-    const label = LABEL.exec(name)?.[1]
-    const isAllowed = label === undefined
-      ? allowed.has(name) && name !== 'metadata'
-      : allowed.has('metadata') && label !== '__proto__'
-    if (!isAllowed) {
+  for (const [name] of entries) {
+    if (!isOption(name, allowed)) {
       const options = [...allowed].map(option => option === 'metadata' ? 'metadata[name]' : option)
       throw optionError(name, 'is not an option of a file. Leave it out; there are: ' +
         `${options.join(', ')}.`)
     }
     if (names.has(name)) throw optionError(name, 'was sent more than once. Send it once.')
     names.add(name)
-    if (label !== undefined) labels.push([label, value])
-    else if (value !== '') options.set(name, value)
-  }
-  const {
-    column, header, delimiter, sheet, forceFresh, sample, options: chosen, deadline, ...texts
-  } = Object.fromEntries(options)
-  return {
-    csv: { column, header: headerOf(header), delimiter: delimiterOf(delimiter), sheet },
-    fields: {
-      ...texts,
-      ...forceFresh === undefined ? {} : { forceFresh: BOOLEANS.get(forceFresh) ?? forceFresh },
-      ...chosen === undefined ? {} : { options: chosen.split(',') },
-      ...sample === undefined ? {} : { sample: BOOLEANS.get(sample) ?? sample },
-      ...deadline === undefined ? {} : { deadline: numberOf(deadline) },
-      ...labels.length === 0 ? {} : { metadata: Object.fromEntries(labels) },
-    },
   }
 }
 

@@ -8,8 +8,8 @@ import {
 import { DEPRECATIONS } from '../deprecations.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
 import {
-  withDeepObjects, withListParameters, withSharedHeaders, withSharedSchemas, type OpenApiDocument,
-  type Operation, type Paths,
+  mapOperations, mapValues, withDeepObjects, withListParameters, withSharedHeaders,
+  withSharedSchemas, type OpenApiDocument, type Operation, type Paths,
 } from './document.ts'
 import { withExamples, withoutExamples } from './examples.ts'
 import { SANDBOX_REFUSALS } from '../request.ts'
@@ -213,7 +213,7 @@ export async function describeRoutes (
   // Drops the properties of schemas that are not JSON.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
   const completed = withSharedHeaders(withListParameters(withDeepObjects(document)))
-  return withExamples(completed, routes)
+  return withLinks(withExamples(completed, routes), routes)
 }
 
 /** The document as JSON, with schemas that have a title in its components. */
@@ -247,9 +247,48 @@ declare module 'fastify' {
     readonly errors?: readonly ErrorCode[]
     /** Schema of the request headers that the handler reads. */
     readonly headers?: object
+    /**
+     * Where its successful answer has an id that other operations take: the JSON pointer of the
+     * id, by the path that ends in it.
+     */
+    readonly yields?: Readonly<Record<string, string>>
     /** Headers of successful answers beside those of every answer, by status. */
     readonly sends?: Readonly<Record<number, readonly AnswerHeader[]>>
   }
+}
+
+/** Links each operation whose answer has an id to all others that take it in their path. */
+function withLinks (
+  document: OpenApiDocument, routes: readonly RouteOptions[]
+): OpenApiDocument {
+  const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.values(item).map(({ operationId = '' }) => ({ path, operationId })))
+  const parametersOf = (path: string) =>
+    [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+  const linksOf = (source: string, [prefix, pointer]: readonly [string, string]) => {
+    const names = parametersOf(prefix)
+    const parameters = Object.fromEntries(names.map((name, index) => [name,
+      index === names.length - 1 ? `$response.body#${pointer}` : `$request.path.${name}`]))
+    return operations
+      .filter(({ path, operationId }) => path.startsWith(prefix) && operationId !== source &&
+        parametersOf(path).length === names.length)
+      .map(({ operationId }) => [operationId, { operationId, parameters }] as const)
+  }
+  const links = new Map(routes.map(({ schema, config }) => [
+    schema?.operationId,
+    Object.fromEntries(Object.entries(config?.yields ?? {})
+      .flatMap(found => linksOf(schema?.operationId ?? '', found))),
+  ]))
+  const paths = mapOperations(document.paths, operation => ({
+    ...operation,
+    responses: mapValues(operation.responses, (answer, status) => {
+      const own = links.get(operation.operationId) ?? {}
+      return /^2\d\d$/.test(status) && Object.keys(own).length > 0
+        ? { ...answer, links: own }
+        : answer
+    }),
+  }))
+  return { ...document, paths }
 }
 
 type Answers = Readonly<Record<string, object>>

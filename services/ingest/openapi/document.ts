@@ -48,6 +48,7 @@ export type OpenApiResponse = {
   readonly description: string
   readonly headers?: Readonly<Record<string, object>>
   readonly content?: Content
+  readonly links?: Readonly<Record<string, object>>
 }
 
 export type Content = Readonly<Record<string, {

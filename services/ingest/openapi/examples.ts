@@ -78,7 +78,7 @@ function withSamples (operation: Operation, { method, path, route }: Place): Ope
 
 function withOwnExamples (operation: Operation, { schema, config }: RouteOptions): Operation {
   const { parameters, requestBody, responses } = operation
-  const fields = Object.assign({}, ...[schema?.params, config?.headers].map(part =>
+  const fields = Object.assign({}, ...[schema?.params, schema?.querystring, config?.headers].map(part =>
     (part as Schema | undefined)?.properties)) as NonNullable<Schema['properties']>
   const bodies = (schema?.body as Schema | undefined)?.examples ?? []
   const names = config?.sample?.bodies ?? []
@@ -196,10 +196,8 @@ function literalOf (value: unknown): string {
     .replaceAll(/^( *)"(\w+)":/gm, '$1$2:').replaceAll('"', "'")
 }
 
-const { metadata, sample: _sample, ...jobOptions } = FileOptionsSchema.properties
+const { metadata: _labels, sample: _sample, ...jobOptions } = FileOptionsSchema.properties
 const { metadata: _metadata, ...quoteOptions } = FileOptionsSchema.properties
-
-type FileFields = Partial<typeof quoteOptions>
 
 const FILE = 'name,phone\r\nAnn,+12127365000\r\n'
 const PHONES = { service: 'phone-validation', column: 'phone' }
@@ -207,11 +205,11 @@ const PHONES = { service: 'phone-validation', column: 'phone' }
 const FILE_PART = {
   type: 'string',
   contentMediaType: 'text/csv',
-  description: 'A CSV file or a workbook (.xlsx), as the only part with a file name.',
+  description: 'A CSV file or a workbook (.xlsx), whose part needs no file name.',
 }
 
 /** The bodies of a file beside that of JSON. */
-const contentOf = (options: FileFields): Content => ({
+const contentOf = (form: object, example: object): Content => ({
   'text/csv': {
     schema: {
       type: 'string',
@@ -229,17 +227,8 @@ const contentOf = (options: FileFields): Content => ({
     },
   },
   'multipart/form-data': {
-    schema: {
-      type: 'object',
-      required: ['file', 'service'],
-      properties: {
-        file: FILE_PART,
-        ...options,
-      },
-      patternProperties: { '^metadata\\[.{1,40}\\]$': { type: 'string', maxLength: 500 } },
-      additionalProperties: false,
-    },
-    examples: { phones: { value: { file: FILE, ...PHONES } } },
+    schema: { type: 'object', ...form, additionalProperties: false },
+    examples: { phones: { value: example } },
   },
 })
 
@@ -260,6 +249,7 @@ const LIST_FILE = {
     'text/csv': { schema: LIST_PART, examples: { entries: { value: ENTRIES } } },
     'multipart/form-data': {
       schema: {
+        title: 'ContactListForm',
         type: 'object',
         required: ['file'],
         properties: { file: { ...LIST_PART, contentMediaType: 'text/csv' } },
@@ -270,30 +260,16 @@ const LIST_FILE = {
   },
 } as const
 
-/** The options of a file in the query, if the file is the body. */
-const parametersOf = (options: FileFields) => [
-  ...Object.entries<object>(options).map(([name, schema]) => ({
-    name,
-    in: 'query',
-    required: false,
-    description: 'With a file as the body only, like its field in a form.',
-    schema,
-  })),
-  {
-    name: 'metadata',
-    in: 'query',
-    required: false,
-    description: 'With a file as the body only: metadata[name]=value. Labels of the client.',
-    style: 'deepObject',
-    explode: true,
-    schema: metadata,
-  },
-]
-
 /** The media types of a file beside that of JSON. */
 function withFile (operation: Operation, path: string): Operation {
-  const { requestBody, parameters = [], 'x-codeSamples': samples = [] } = operation
-  const options = operation.operationId === 'createQuote' ? quoteOptions : jobOptions
+  const { requestBody, 'x-codeSamples': samples = [] } = operation
+  const isQuote = operation.operationId === 'createQuote'
+  const content = contentOf({
+    title: isQuote ? 'QuoteForm' : 'JobForm',
+    required: ['file', 'service'],
+    properties: { file: FILE_PART, ...isQuote ? quoteOptions : jobOptions },
+    patternProperties: { '^metadata\\[.{1,40}\\]$': { type: 'string', maxLength: 500 } },
+  }, { file: FILE, ...PHONES })
   const source = [
     `curl "${path.replace('/api/v1', '$BASE')}"`,
     '-H "Authorization: Bearer $KEY"',
@@ -301,8 +277,7 @@ function withFile (operation: Operation, path: string): Operation {
   ].join(' \\\n  ')
   return {
     ...operation,
-    parameters: [...parameters, ...parametersOf(options)],
-    requestBody: { ...requestBody, content: { ...requestBody?.content, ...contentOf(options) } },
+    requestBody: { ...requestBody, content: { ...requestBody?.content, ...content } },
     'x-codeSamples': [...samples, { lang: 'Shell', label: 'curl with a file', source }],
   }
 }
@@ -317,18 +292,9 @@ function withPreviewedFile (operation: Operation): Operation {
     description: 'What is known of the file already.',
     schema: { ...schema },
   }))
-  const content: Content = {
-    ...contentOf({}),
-    'multipart/form-data': {
-      schema: {
-        type: 'object',
-        required: ['file'],
-        properties: { file: FILE_PART, ...properties },
-        additionalProperties: false,
-      },
-      examples: { phones: { value: { file: FILE } } },
-    },
-  }
+  const content = contentOf({
+    title: 'PreviewForm', required: ['file'], properties: { file: FILE_PART, ...properties },
+  }, { file: FILE })
   return { ...operation, parameters, requestBody: { required: true, content } }
 }
 

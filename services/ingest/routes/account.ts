@@ -130,6 +130,7 @@ export function listTransactionsRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'usage:read',
       produces: 'application/json',
+      yields: { '/api/v1/jobs/{id}': '/data/0/jobId' },
       sample: {
         client: () => [
           'for await (const { type, amountMicros } of client.transactions()) {',

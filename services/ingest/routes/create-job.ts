@@ -3,6 +3,7 @@ import {
   AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema, MAX_BODY_BYTES,
 } from '../../../schemas/api/create-job.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
+import { JobOptionsSchema, QuoteOptionsSchema } from '../../../schemas/api/file.ts'
 import { NotSubmittedError, type Submitted, type Quoted } from '../../jobs/submit.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { createBodyBudget, reserveMemory } from '../body.ts'
@@ -54,6 +55,7 @@ export function createJobRoute (
     config: {
       scope: 'jobs:write',
       produces: 'application/json',
+      yields: { '/api/v1/jobs/{id}': '/id' },
       takesBody: true,
       takesFile: 'contacts',
       preflight: 'keyed',
@@ -77,8 +79,10 @@ export function createJobRoute (
       summary: 'Create and approve a job',
       description: 'Answers when the preflight is done and the maximum price is reserved. The ' +
         'job continues even if the client disconnects. The contacts can also be a column of a ' +
-        'CSV file.',
+        'CSV file. Options can stand in the query or in the body; what the body says replaces ' +
+        'what the query says. `column`, `header`, `delimiter` and `sheet` are for files only.',
       tags: ['Jobs'],
+      querystring: JobOptionsSchema,
       body: CreateJobSchema,
       response: { 202: AcceptedSchema, ...ERROR_RESPONSES },
     },
@@ -120,6 +124,7 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
       // It creates a job and reads its results.
       scope: ['jobs:write', 'results:read'],
       produces: 'application/json',
+      yields: { '/api/v1/jobs/{id}': '/id' },
       takesBody: true,
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
@@ -221,6 +226,7 @@ export function createQuoteRoute (
         `${MAX_SAMPLE_ROWS} contacts of the list are verified free, once in 24 hours, and the ` +
         'answer has the expected shares of verdicts, but no rows.',
       tags: ['Quotes'],
+      querystring: QuoteOptionsSchema,
       body: CreateQuoteSchema,
       response: { 200: QuoteSchema, ...ERROR_RESPONSES },
     },

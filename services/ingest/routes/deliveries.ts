@@ -29,6 +29,7 @@ export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'jobs:read',
       produces: 'application/json',
+      yields: { '/api/v1/jobs/{id}/deliveries/{deliveryId}': '/data/0/deliveryId' },
       errors: ['job_not_found'],
       sample: {
         client: () => [
@@ -162,6 +163,7 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'jobs:read',
       produces: 'application/json',
+      yields: { '/api/v1/jobs/{id}': '/data/0/jobId' },
       errors: ['webhook_endpoint_not_found'],
       sample: {
         client: () => [

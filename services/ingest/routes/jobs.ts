@@ -36,6 +36,7 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'jobs:read',
       produces: 'application/json',
+      yields: { '/api/v1/jobs/{id}': '/id' },
       errors: ['job_not_found'],
       sample: {
         client: () => [
@@ -77,6 +78,7 @@ export function listJobsRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'jobs:read',
       produces: 'application/json',
+      yields: { '/api/v1/jobs/{id}': '/data/0/id' },
       sample: {
         query: '?limit=20&status=completed',
         client: () => [
@@ -130,6 +132,7 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'jobs:write',
       produces: 'application/json',
+      yields: { '/api/v1/jobs/{id}': '/id' },
       errors: ['job_not_found', 'job_not_cancellable'],
       records: 'job.cancelled',
       sample: {

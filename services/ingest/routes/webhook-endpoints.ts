@@ -37,6 +37,7 @@ export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptio
     config: {
       scope: 'webhooks:write',
       produces: 'application/json',
+      yields: { '/api/v1/webhook-endpoints/{id}': '/id' },
       takesBody: true,
       errors: ['invalid_webhook_url', 'webhook_endpoints_limit'],
       records: 'webhook_endpoint.created',
@@ -88,6 +89,7 @@ export function listEndpointsRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'jobs:read',
       produces: 'application/json',
+      yields: { '/api/v1/webhook-endpoints/{id}': '/data/0/id' },
       sample: {
         client: () => [
           'for (const endpoint of await client.webhookEndpoints()) {',
@@ -149,6 +151,7 @@ export function getEndpointRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'jobs:read',
       produces: 'application/json',
+      yields: { '/api/v1/webhook-endpoints/{id}': '/id' },
       errors: ['webhook_endpoint_not_found'],
       sample: {
         client: () => [
@@ -182,6 +185,7 @@ export function updateEndpointRoute (
     config: {
       scope: 'webhooks:write',
       produces: 'application/json',
+      yields: { '/api/v1/webhook-endpoints/{id}': '/id' },
       takesBody: true,
       errors: ['invalid_webhook_url', 'webhook_endpoint_not_found'],
       records: 'webhook_endpoint.changed',

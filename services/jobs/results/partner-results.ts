@@ -1,4 +1,6 @@
 import { resultIdOf, sealResult, type FeedCells } from '../../../schemas/feeds/seal.ts'
+import { CELL_TYPES } from '../../../schemas/api/columns.ts'
+import type { FeedTypes } from '../../accounts/partners.ts'
 import type { Bus, OutgoingMessage, Producer } from '../../runtime/kafka/bus.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
@@ -103,12 +105,16 @@ const OMITTED_COLUMNS: ReadonlySet<string> = new Set(['row', 'duplicate_of'])
  * fields of `rowFieldsOf`, of which the last is the packed checks.
  */
 export function feedCells (
-  columns: readonly string[], row: readonly string[], job: string
+  columns: readonly string[], row: readonly string[],
+  { job, types }: { readonly job: string, readonly types: FeedTypes }
 ): FeedCells {
   const cells: Record<string, FeedCells[string]> = {}
   for (const [index, name] of columns.entries()) {
     const cell = row[index]
-    if (cell !== undefined && cell !== '' && !OMITTED_COLUMNS.has(name)) cells[name] = cell
+    if (cell === undefined || cell === '' || OMITTED_COLUMNS.has(name)) continue
+    const type = types === 'json' ? CELL_TYPES[name] : undefined
+    if (type === undefined) cells[name] = cell
+    else cells[name] = type === 'integer' ? Number(cell) : cell === 'true'
   }
   const checks = rowChecksOf(row[columns.indexOf('source')], row[columns.length])
   if (checks !== null) cells['checks'] = checks

@@ -55,6 +55,7 @@ export async function newPartner (redis: Redis) {
     mode: 'live',
     pricesMicros: {},
     partitions: 1,
+    types: 'json',
     createdAtMs: 0,
     revokedAtMs: 0,
     keys: [],

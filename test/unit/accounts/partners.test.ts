@@ -24,6 +24,7 @@ describe('a partner', () => {
     const registered = {
       ...acme,
       tenant: 'org_1.live',
+      types: 'json',
       createdAtMs: 1_000,
       revokedAtMs: 0,
       keys: [{ id: keyIdOf(key), createdAtMs: 1_000, expiresAtMs: 0 }],
@@ -34,6 +35,19 @@ describe('a partner', () => {
     const stored = JSON.stringify(hashes.get('{global}:partner:acme'))
     expect(stored).not.toContain(key.toString('base64'))
     expect(stored).not.toContain(key.toString('base64url'))
+  })
+
+  it('gets texts if it was registered before types could be chosen, until it chooses', async () => {
+    const { partners, hashes } = opened()
+    await partners.create(acme)
+    const stored = hashes.get('{global}:partner:acme')
+    const { types: _types, ...before } = JSON.parse(stored?.['registration'] ?? '') as object &
+      { readonly types: string }
+    hashes.set('{global}:partner:acme', { ...stored, registration: JSON.stringify(before) })
+    expect(await partners.find('acme')).toMatchObject({ types: 'text' })
+    expect(await partners.setTypes('acme', 'json')).toBe(true)
+    expect(await partners.find('acme')).toMatchObject({ types: 'json' })
+    expect(await partners.setTypes('unknown', 'json')).toBe(false)
   })
 
   it('keeps its name forever, even when revoked', async () => {

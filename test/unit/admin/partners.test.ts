@@ -12,6 +12,7 @@ import { commandOn } from '../../support/admin.ts'
 const listPartners = commandOn('partner list')
 const revokePartner = commandOn('partner revoke')
 const rotatePartner = commandOn('partner rotate')
+const chooseTypes = commandOn('partner types')
 
 const keys = organizationKeysOf(7)
 
@@ -70,6 +71,7 @@ describe('a partner of bulk feeds', () => {
         mode: 'live',
         pricesMicros: { whatsapp: 3_500 },
         partitions: 4,
+        types: 'json',
         createdAt: '1970-01-01T00:00:00.001Z',
         revokedAt: null,
         keys: [{
@@ -90,6 +92,16 @@ describe('a partner of bulk feeds', () => {
     await create({ name: 'verify', principal: 'User:partner-verify', trial: 'yes' })
     const rules = Array.from({ length: 5 }, () => ({ principal: 'User:partner-verify' }))
     expect(created).toMatchObject([{ rules, trial: true }])
+  })
+
+  it('chooses whether its results have types', async () => {
+    await create()
+    expect(await chooseTypes(deps, { name: 'acme', form: 'text' })).toMatchObject({ types: 'text' })
+    expect(await listPartners(deps, {})).toMatchObject({ partners: [{ types: 'text' }] })
+    await expect(chooseTypes(deps, { name: 'acme', form: 'xml' }))
+      .rejects.toThrow('--form must be json or text, not "xml".')
+    await expect(chooseTypes(deps, { name: 'unknown', form: 'json' }))
+      .rejects.toThrow('the partner "unknown" does not exist')
   })
 
   it('keeps its name for itself after it was revoked', async () => {

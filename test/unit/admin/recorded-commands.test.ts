@@ -56,6 +56,7 @@ const LINES: readonly Line[] = [
   ['partner create --org org_1 --name acme --prices {"whatsapp":1} --trial', 'acme',
     { partitions: '1', prices: '{"whatsapp":1}', trial: 'true' }],
   ['partner rotate --name acme', 'acme', { graceHours: '24' }],
+  ['partner types --name acme --form text', 'acme', { form: 'text' }],
   ['partner revoke --name acme', 'acme', {}],
   ['access-log --org org_1 --since 2026-01-01', '', { since: '2026-01-01' }],
   ['job erase --org org_1 --job job_1,job_2', 'job_1,job_2', {}],

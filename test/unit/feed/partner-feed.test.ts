@@ -20,6 +20,7 @@ const partner = {
   mode: 'live',
   pricesMicros: {},
   partitions: 1,
+  types: 'json',
   createdAtMs: 0,
   revokedAtMs: 0,
   keys: [],

@@ -17,6 +17,7 @@ type FeedRows =
 type ContactResult = Parameters<PublishDeps['partnerResults']['send']>[1][number]
 
 const key = Buffer.alloc(32)
+const find = async () => ({ types: 'json' } as const)
 const columns = columnsOf('whatsapp')
 const row = (number: number) => columns.map(name => {
   if (name === 'row') return String(number)
@@ -55,7 +56,7 @@ function createScenario (
   const failures: unknown[] = []
   const published = new Map<string, number>()
   const stage = createPublishStage({
-    partners: { keysOf: async () => [key] },
+    partners: { keysOf: async () => [key], find },
     findJob: async (_tenant, id) => newJob(id),
     findArchived: async (_tenant, id) => ({ job: newJob(id), manifest: [] }),
     results: { feedRows: () => read(pieces) },
@@ -116,7 +117,7 @@ describe('publish', () => {
   it.each<[string, readonly (FeedRows | Error)[], Partial<PublishDeps>, string, sent: number]>([
     ['lost contacts', [lost, first], {}, 'contacts_lost', 2],
     ['lost results', [new LostResultsError('gone')], {}, 'results_lost', 0],
-    ['an unknown partner', [first], { partners: { keysOf: async () => undefined } },
+    ['an unknown partner', [first], { partners: { keysOf: async () => undefined, find } },
       'unknown_partner', 0],
     ['a deleted topic', [first], {
       partnerResults: {
@@ -137,7 +138,7 @@ describe('publish', () => {
 
   it('has nothing to publish of an erased organization', async () => {
     const keysOf = async () => { throw new OrganizationErasedError('org_1') }
-    const { decide, failures } = createScenario([first], { partners: { keysOf } })
+    const { decide, failures } = createScenario([first], { partners: { keysOf, find } })
     expect([await decide(), failures]).toEqual([finished, []])
   })
 
@@ -263,11 +264,23 @@ describe('a job that is settled or delivered again', () => {
 
 it('a published result has the columns that are not blank, the checks made, and its job', () => {
   const names = ['row', 'input', 'status', 'source', 'duplicate_of']
-  expect(feedCells(names, ['4', '', 'valid', 'live', '1', ''], 'job_1'))
+  const target = { job: 'job_1', types: 'json' } as const
+  expect(feedCells(names, ['4', '', 'valid', 'live', '1', ''], target))
     .toEqual({ status: 'valid', source: 'live', job: 'job_1' })
   const evidence = String(packChecks({ lists: 'passed', domain: 'failed' }))
-  expect(feedCells(names, ['4', 'a', 'invalid', 'cache', '', evidence], 'job_1').checks)
+  expect(feedCells(names, ['4', 'a', 'invalid', 'cache', '', evidence], target).checks)
     .toEqual({ syntax: 'passed', lists: 'passed', domain: 'failed' })
-  expect(feedCells(names, ['4', '?', 'invalid', 'preflight', '', ''], 'job_1').checks)
+  expect(feedCells(names, ['4', '?', 'invalid', 'preflight', '', ''], target).checks)
     .toEqual({ syntax: 'failed' })
+})
+
+it('a published result has the types of JSON results, or texts for a partner that gets them', () => {
+  const names = ['source', 'confidence', 'free', 'role', 'mcc']
+  const row = ['live', '90', 'true', 'false', '001', '']
+  expect(feedCells(names, row, { job: 'job_1', types: 'json' })).toEqual({
+    source: 'live', confidence: 90, free: true, role: false, mcc: '001', job: 'job_1',
+  })
+  expect(feedCells(names, row, { job: 'job_1', types: 'text' })).toEqual({
+    source: 'live', confidence: '90', free: 'true', role: 'false', mcc: '001', job: 'job_1',
+  })
 })

@@ -114,7 +114,6 @@ describe('a request with a file', () => {
     ['none', [service], 'file'],
     ['two', [service, filePart('1234567'), filePart('1234567')], 'file'],
     ['another name', [service, filePart('1234567', 'upload')], 'upload'],
-    ['a field instead', [service, field('file', '1234567')], 'file'],
     ['too long a field', [service, field('webhook_url', 'x'.repeat(9_000)), filePart('1234567')],
       'webhook_url'],
     ['too many fields', [...Array(101).fill(service), filePart('1234567')], undefined],
@@ -130,9 +129,22 @@ describe('a request with a file', () => {
       .toEqual([400, 'invalid_file', undefined])
     expect(errorOf(await form([service, field('color', 'red'), filePart('1234567')])))
       .toEqual([400, 'invalid_request', 'color'])
-    const query = 'service=phone-validation'
-    expect(errorOf(await form([service, filePart('1234567')], { query })))
+    expect(errorOf(await form([service, service, filePart('1234567')])))
       .toEqual([400, 'invalid_request', 'service'])
+  })
+
+  it('as form needs no file name, and may have a field for each item of a list', async () => {
+    const { form, calls } = fileSender({}, {
+      optionPrices: { line_status: 1, sim_swap: 1 },
+      providers: { 'phone-validation': ['http:vendor'] },
+    })
+    const answer = await form([
+      service, field('options', 'line_status'),
+      field('options', 'sim_swap'), field('file', 'phone\n+12127365000\n'),
+    ])
+    expect(answer.statusCode).toBe(202)
+    expect(calls.submissions)
+      .toMatchObject([{ inputs: ['+12127365000'], options: ['line_status', 'sim_swap'] }])
   })
 
   it('is 415 on other routes, and in another charset', async () => {
@@ -156,5 +168,43 @@ describe('a request with a file', () => {
     }
     expect(calls.submissions.map(({ references }) => references))
       .toEqual(Array(3).fill(['1234567,Müller']))
+  })
+})
+
+describe('options in the query', () => {
+  const body = { service: 'phone-validation', inputs: ['2127365000'] }
+  const json = (query: string, more: object = {}) => {
+    const { send, calls } = fileSender()
+    const text = JSON.stringify({ ...body, ...more })
+    return { answer: send('application/json', text, { query }), calls }
+  }
+
+  it('count for a body of JSON too, which replaces what they say', async () => {
+    const { answer, calls } = json(
+      'countryCode=CA&forceFresh=true&metadata[a]=b&column=phone&note=x', { countryCode: 'US' })
+    expect((await answer).statusCode).toBe(202)
+    expect(calls.submissions)
+      .toMatchObject([{ country: 'US', forceFresh: true, metadata: { a: 'b' } }])
+  })
+
+  it('are replaced by the fields of a form', async () => {
+    const { form, calls } = fileSender()
+    const parts = [field('countryCode', 'US'), filePart('phone\n2127365000\n')]
+    const query = 'service=phone-validation&countryCode=CA'
+    expect((await form(parts, { query })).statusCode).toBe(202)
+    expect(calls.submissions).toMatchObject([{ country: 'US', inputs: ['2127365000'] }])
+  })
+
+  it.each([
+    ['webhook_url=', 'webhook_url'],
+    [`webhook_url=https://a.example/${'x'.repeat(2_048)}`, 'webhook_url'],
+    ['forceFresh=', 'forceFresh'],
+    ['header=', 'header'],
+    ['sample=true', 'sample'],
+  ])('are refused if they are invalid, also where the body replaces them: %s', async (
+    query, param
+  ) => {
+    const { answer } = json(query, { webhook_url: 'https://a.example/', forceFresh: true })
+    expect(errorOf(await answer)).toEqual([400, 'invalid_request', param])
   })
 })

@@ -16,7 +16,7 @@ describe('the options of a file', () => {
     const { fields } = await read([
       ['service', 's'], ['column', '1'], ['header', 'false'], ['delimiter', 'tab'],
       ['forceFresh', 'true'], ['metadata[a]b]', 'c'], ['metadata[]]', ''], ['metadata[]', 'd'],
-      ['countryCode', ''], ['deadline', '3600'],
+      ['sheet', ''], ['deadline', '3600'],
     ])
     expect(fields).toEqual({
       inputs: ['+12127365000'],

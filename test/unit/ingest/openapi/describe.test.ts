@@ -107,9 +107,32 @@ describe('the description of the interface', () => {
         .toEqual(isPreview
           ? reading
           : [...reading, 'countryCode', 'forceFresh', 'options',
-              ...operationId === 'createQuote' ? ['sample'] : [], 'deadline', 'webhook_url',
-              'metadata'])
+              'deadline', 'webhook_url', 'metadata',
+              ...operationId === 'createQuote' ? ['sample'] : []])
     }
+  })
+
+  it('links an answer to the operations that take its ids', async () => {
+    const { paths } = await describeRoutes(routes)
+    const linksOf = (path: string, method: string, status: string) =>
+      paths[path]?.[method]?.responses[status]?.links ?? {}
+    expect(linksOf('/api/v1/jobs', 'post', '202')).toMatchObject({
+      cancelJob: { operationId: 'cancelJob', parameters: { id: '$response.body#/id' } },
+    })
+    expect(linksOf('/api/v1/jobs/{id}/deliveries', 'get', '200')).toEqual({
+      resendDelivery: {
+        operationId: 'resendDelivery',
+        parameters: {
+          id: '$request.path.id', deliveryId: '$response.body#/data/0/deliveryId',
+        },
+      },
+    })
+    const linked = new Set(Object.values(paths).flatMap(item => Object.values(item))
+      .flatMap(({ responses }) => Object.values(responses))
+      .flatMap(({ links = {} }) => Object.keys(links)))
+    const withIds = Object.entries(paths).filter(([path]) => path.includes('{'))
+      .flatMap(([, item]) => Object.values(item).map(({ operationId }) => operationId))
+    expect(withIds.filter(id => !linked.has(id ?? ''))).toEqual([])
   })
 
   it('writes a header that answers share once', () => {
