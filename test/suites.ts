@@ -304,7 +304,7 @@ export const SUITES: readonly Suite[] = [
     kind: 'vitest',
     tier: 'full',
     stage: 5,
-    expectedSeconds: 120,
+    expectedSeconds: 240,
     stack: true,
     files: CLIENTS,
     tools: ['openapi-generator', 'client-python', 'client-go'],

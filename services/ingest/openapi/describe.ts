@@ -87,7 +87,7 @@ examples of this page read the key and the address of this service from the shel
 
 and in TypeScript from a client, which also retries requests:
 
-    import { createClient } from './services/client/client.ts'
+    import { createClient } from 'verification-jobs'
     const client = createClient({ baseUrl: process.env.BASE, apiKey: process.env.KEY })
 
 ## Requests and answers

@@ -299,7 +299,7 @@ function withPreviewedFile (operation: Operation): Operation {
 }
 
 /** How a receiver verifies an event; the same for all events. */
-const RECEIVING = `import { verifyWebhook } from './services/client/verify-webhook.ts'
+const RECEIVING = `import { verifyWebhook } from 'verification-jobs'
 
 // The raw body: the signature is over its bytes.
 const verified = verifyWebhook({ headers: request.headers, body, secret: 'whsec_...' })

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { createHmac } from 'node:crypto'
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -38,8 +39,19 @@ const environmentOf = () => ({
   ...process.env,
   HOST: new URL(environment.baseUrl).origin,
   KEY: environment.keys.live,
+  ...signedWebhook(),
   GOFLAGS: '-mod=mod',
 })
+
+/** An event as a receiver gets it. */
+function signedWebhook () {
+  const [time, body] = [Math.floor(Date.now() / 1_000), '{"id":"evt_1"}']
+  const secret = 'whsec_c2VjcmV0'
+  const digest = createHmac('sha256', secret).update(`${time}.${body}`).digest('hex')
+  return {
+    WEBHOOK_SECRET: secret, WEBHOOK_BODY: body, WEBHOOK_SIGNATURE: `t=${time},v1=${digest}`,
+  }
+}
 
 /** The operations of the interface whose name, written this way, the generated files lack. */
 function missingIn (output: string, files: string, nameOf: (id: string) => string) {
@@ -64,9 +76,10 @@ function expectJob (output: string, language: string): void {
     hasMore: true,
     currency: 'USD',
     refused: 'job_not_found',
+    webhooks: [true, false],
   })
   // The Go client accepts JSON only.
-  if (language === 'python') expect(csv).toMatch(/^row,input,phone,e164,country,/)
+  if (language !== 'go') expect(csv).toMatch(/^row,input,phone,e164,country,/)
 }
 
 describe('a client generated from the description of the interface', () => {
@@ -97,5 +110,34 @@ describe('a client generated from the description of the interface', () => {
       cwd: output, env: environmentOf(),
     })
     expectJob(stdout, 'go')
+  })
+
+  it('in Java has every operation and runs a job', async () => {
+    const name = 'com.example.verificationjobs'
+    const output = await generate('java', [
+      // Else it imports types of forms that it does not make.
+      '--global-property', 'skipFormModel=false', '--additional-properties',
+      `invokerPackage=${name},apiPackage=${name}.api,modelPackage=${name}.model`,
+    ])
+    expect(missingIn(output, 'src/main/java/**/api/*.java', id => ` ${id}(`)).toEqual([])
+    await run('mvn', ['-B', '-q', '-Dmaven.test.skip=true', 'compile',
+      'dependency:copy-dependencies', '-DincludeScope=compile'], { cwd: output, maxBuffer: 1e8 })
+    const classes = 'target/classes:target/dependency/*'
+    const program = `${import.meta.dirname}/RunJob.java`
+    await run('javac', ['-cp', classes, '-d', 'target/classes', program], { cwd: output })
+    const { stdout } = await run('java', ['-cp', classes, 'RunJob'], {
+      cwd: output, env: environmentOf(),
+    })
+    expectJob(stdout, 'java')
+  })
+
+  // Without .NET it is not compiled here.
+  it('in C# has every operation', async () => {
+    const output = await generate('csharp', [
+      '--additional-properties', 'packageName=VerificationJobs',
+    ])
+    const pascal = (id: string) => `${id.charAt(0).toUpperCase()}${id.slice(1)}`
+    expect(missingIn(output, 'src/VerificationJobs/Api/*.cs', id => ` ${pascal(id)}Async(`))
+      .toEqual([])
   })
 })

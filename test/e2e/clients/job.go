@@ -3,8 +3,13 @@ package main
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	vj "example.com/verification-jobs"
@@ -17,6 +22,24 @@ func must[T any](value T, _ any, err error) T {
 		panic(err)
 	}
 	return value
+}
+
+// Whether the body has the signature t=...,v1=... by the secret, and is recent.
+func isGenuine(body string) bool {
+	parts := map[string]string{}
+	for _, part := range strings.Split(os.Getenv("WEBHOOK_SIGNATURE"), ",") {
+		name, value, _ := strings.Cut(part, "=")
+		parts[name] = value
+	}
+	seconds, err := strconv.ParseInt(parts["t"], 10, 64)
+	if err != nil {
+		return false
+	}
+	mac := hmac.New(sha256.New, []byte(os.Getenv("WEBHOOK_SECRET")))
+	mac.Write([]byte(parts["t"] + "." + body))
+	isRecent := time.Since(time.Unix(seconds, 0)).Abs() <= 5*time.Minute
+	signature, err := hex.DecodeString(parts["v1"])
+	return err == nil && isRecent && hmac.Equal(mac.Sum(nil), signature)
 }
 
 func main() {
@@ -46,7 +69,7 @@ func main() {
 	rows := [][]any{}
 	for _, row := range page.Data {
 		rows = append(rows, []any{
-			row.Row, row.Status, row.AdditionalProperties["e164"], row.Id.Get(),
+			row.Row, row.Status, row.E164.Get(), row.Id.Get(),
 		})
 	}
 	balance := must(client.AccountAPI.GetBalance(ctx).Execute())
@@ -65,6 +88,9 @@ func main() {
 		"hasMore":        page.HasMore,
 		"currency":       balance.Currency,
 		"refused":        refused.Error.Code,
+		"webhooks": []bool{
+			isGenuine(os.Getenv("WEBHOOK_BODY")), isGenuine(os.Getenv("WEBHOOK_BODY") + " "),
+		},
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(output); err != nil {
 		panic(err)

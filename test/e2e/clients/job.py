@@ -1,11 +1,26 @@
 """Runs one job with the generated client and prints what a test compares, as JSON."""
 
+import hashlib
+import hmac
 import json
 import os
 import time
 import uuid
 
 import verification_jobs as vj
+
+
+WEBHOOK = os.environ["WEBHOOK_BODY"]
+
+
+def is_genuine(body):
+    """Whether the body has the signature t=...,v1=... by the secret, and is recent."""
+    parts = dict(part.split("=", 1) for part in os.environ["WEBHOOK_SIGNATURE"].split(","))
+    signed = f"{parts['t']}.{body}".encode()
+    expected = hmac.new(os.environ["WEBHOOK_SECRET"].encode(), signed, hashlib.sha256).hexdigest()
+    is_recent = abs(time.time() - int(parts["t"])) <= 300
+    return is_recent and hmac.compare_digest(expected, parts["v1"])
+
 
 configuration = vj.Configuration(host=os.environ["HOST"], access_token=os.environ["KEY"])
 with vj.ApiClient(configuration) as client:
@@ -45,9 +60,10 @@ with vj.ApiClient(configuration) as client:
         "chargedMicros": job.charged_micros,
         "metadata": job.metadata,
         "listed": listed.data[0].id,
-        "rows": [[row.row, row.status, row.additional_properties["e164"], row.id] for row in page.data],
+        "rows": [[row.row, row.status, row.e164, row.id] for row in page.data],
         "hasMore": page.has_more,
         "csv": csv.data.decode().splitlines()[0],
         "currency": balance.currency,
         "refused": refused,
+        "webhooks": [is_genuine(body) for body in (WEBHOOK, WEBHOOK + " ")],
     }))

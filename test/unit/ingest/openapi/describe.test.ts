@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../../../schemas/api/event.ts'
 import { WORKBOOK_TYPE } from '../../../../schemas/api/file.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../../../services/ingest/errors.ts'
-import { describeRoutes } from '../../../../services/ingest/openapi/describe.ts'
+import { describeRoutes, openapiText } from '../../../../services/ingest/openapi/describe.ts'
 import {
   withSharedHeaders, withSharedSchemas, type OpenApiDocument,
 } from '../../../../services/ingest/openapi/document.ts'
@@ -133,6 +133,12 @@ describe('the description of the interface', () => {
     const withIds = Object.entries(paths).filter(([path]) => path.includes('{'))
       .flatMap(([, item]) => Object.values(item).map(({ operationId }) => operationId))
     expect(withIds.filter(id => !linked.has(id ?? ''))).toEqual([])
+  })
+
+  it('has examples that import the package of the client', async () => {
+    const text = openapiText(await describeRoutes(routes))
+    const imported = [...text.matchAll(/from '([^']+)'/g)].map(([, name]) => name)
+    expect(new Set(imported)).toEqual(new Set(['verification-jobs']))
   })
 
   it('writes a header that answers share once', () => {
