@@ -1,8 +1,9 @@
-import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { selfSigned } from '../../deploy/local/certificate.ts'
 import { STAGES } from '../../services/topology.ts'
+import { PLACES, production } from '../support/deploy/chart.ts'
 import { eventually } from '../support/eventually.ts'
 import { blocksOf } from '../support/guides/guide.ts'
 import { root } from '../support/sources.ts'
@@ -12,8 +13,9 @@ import { faultsIn, type Manifest } from './faults.ts'
 const CHART = 'deploy/helm/verification-jobs'
 const PAGE = 'deploy/docs/deployment.md'
 const IMAGE = 'registry.example.com/verification-jobs:0.1.0'
-const RESTRICTED = 'pod-security.kubernetes.io/enforce=restricted'
 const PROVISION = 'vj-verification-jobs-provision'
+const SMOKE = 'vj-verification-jobs-smoke'
+const AUDIT = 'vj-verification-jobs-audit'
 /** The keys of the secret that the values for production name. */
 const KEYS = ['RESULTS_ROOT_KEYS', 'WEBHOOKS_ROOT_KEYS', 'PARTNERS_ROOT_KEYS', 'CACHE_SECRETS',
   'MESSAGE_KEYS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL',
@@ -25,24 +27,29 @@ const KINDS = ['pods', 'secrets', 'configmaps', 'serviceaccounts', 'services', '
   'scaledobjects', 'podmonitors', 'prometheusrules']
 
 let cluster: Cluster
-beforeAll(async () => { cluster = await startCluster() })
+beforeAll(async () => {
+  cluster = await startCluster()
+  await cluster.shell('kubectl create namespace trial')
+  await cluster.shell(['kubectl label namespace trial', ...['enforce', 'warn']
+    .map(mode => `pod-security.kubernetes.io/${mode}=restricted`)].join(' '))
+})
 afterAll(async () => { await cluster?.stop() })
 
-/** Commands that begin with a word, of the first block of the guide that begins with another. */
-const documented = (word: string, block: string): readonly string[] =>
-  (blocksOf(PAGE, readFileSync(join(root, PAGE), 'utf8'))
-    .find(({ content }) => content.startsWith(block))?.content ?? '')
-    .split('\n').filter(line => line.startsWith(word))
-
-async function runDocumented (word: string, more = ''): Promise<void> {
-  const lines = documented(word, word.startsWith('helm -n') ? 'helm' : 'kubectl create namespace')
-  expect(lines).not.toEqual([])
-  for (const line of lines) await cluster.shell(line + more)
+/** Commands of the first block of the guide to a kind of cluster that begins with a word. */
+const documented = (begins: string, heading = 'Kubernetes'): readonly string[] => {
+  const text = readFileSync(join(root, PAGE), 'utf8')
+  const blocks = blocksOf(PAGE, text.slice(text.search(new RegExp(`^##+ ${heading}$`, 'm'))))
+  const block = blocks.find(({ content }) => content.startsWith(begins))
+  return block?.content.trim().split('\n') ?? []
 }
 
-/** Writes the operator's own values, which the guide puts beside those for production. */
-const writeValues = (values: object) =>
+const MAKE = 'kubectl create namespace'
+
+/** Installs or upgrades the release with the operator's own values, as the guide says. */
+async function upgrade (values: object, more = ''): Promise<void> {
   writeFileSync(join(cluster.folder, 'my-values.yaml'), JSON.stringify(values))
+  await cluster.shell(`${documented(MAKE).at(-1)}${more}`)
+}
 
 async function objects (namespace = 'jobs'): Promise<readonly Manifest[]> {
   const { items } = await cluster.get<{ readonly items: readonly Manifest[] }>(
@@ -75,31 +82,52 @@ const changesSince = (from: number): readonly string[] => cluster.audit('jobs').
     return isOfRelease ? [`${verb} ${resource} ${name}`] : []
   })
 
-/** The pods that jobs made, as they were admitted. */
-const podsOfJobs = (): readonly Manifest[] => cluster.audit('jobs')
-  .filter(({ verb, objectRef: { resource, subresource }, responseStatus: { code } }) =>
-    verb === 'create' && resource === 'pods' && subresource === undefined && code === 201)
-  .map(({ responseObject }) => ({ ...responseObject as Manifest, kind: 'Pod' }))
-  .filter(({ metadata }) => metadata.name.startsWith(PROVISION))
+/**
+ * All objects of a namespace after its tasks ran, and those that are there only while Helm runs
+ * `provision` and the test of the release, as the API server admitted them.
+ */
+async function objectsOfRelease (namespace: string): Promise<readonly Manifest[]> {
+  const passing = cluster.audit(namespace)
+    .filter(({ verb, objectRef: { subresource }, responseStatus: { code } }) =>
+      verb === 'create' && subresource === undefined && code === 201)
+    .map(({ responseObject }) => responseObject as Manifest)
+    .filter(({ metadata }) => [PROVISION, SMOKE].some(name => metadata.name.startsWith(name)))
+  return [...await objects(namespace), ...passing]
+}
+
+/** Runs what a schedule and `helm test` would start. */
+async function runTasks (namespace: string): Promise<void> {
+  await cluster.shell(`kubectl -n ${namespace} create job audit --from=cronjob/${AUDIT}`)
+  await cluster.shell(`kubectl -n ${namespace} wait --for=condition=Complete job/audit`)
+  await cluster.shell(`helm -n ${namespace} test vj`)
+}
 
 function expectProvisionedFirst (from: number): void {
   const changes = changesSince(from)
   const firstOthers = changes.findIndex(change => !change.endsWith(PROVISION))
   expect(firstOthers).toBeGreaterThan(0)
   const before = changes.slice(0, firstOthers)
-  expect(before.filter(change => /^(create|completed)/.test(change))).toEqual([
-    `create networkpolicies ${PROVISION}`, `create jobs ${PROVISION}`, `completed ${PROVISION}`,
+  expect(before.filter(change => /^(create|completed)/.test(change)).toSorted()).toEqual([
+    `completed ${PROVISION}`, `create jobs ${PROVISION}`,
+    `create networkpolicies ${PROVISION}`, `create serviceaccounts ${PROVISION}`,
   ])
+  expect(before.indexOf(`create jobs ${PROVISION}`)).toBeGreaterThan(Math.max(
+    ...['networkpolicies', 'serviceaccounts'].map(type =>
+      before.indexOf(`create ${type} ${PROVISION}`))))
   const workloads = changes.filter(change => /^(create|patch) deployments/.test(change))
   expect(workloads.length).toBeGreaterThan(0)
 }
+
+const expectNoFaults = (namespace: string) => eventually(async () =>
+  expect(faultsIn(await objectsOfRelease(namespace))).toEqual([]))
 
 const settingOf = ({ spec }: Manifest, setting: string) =>
   spec?.containers?.[0]?.env?.find(({ name }) => name === setting)?.value
 
 /** Expects this level in all pods that are left once those of another revision have ended. */
 const expectLogLevel = (level: string) => eventually(async () => {
-  const levels = (await ofKind('Pod')).map(pod => settingOf(pod, 'LOG_LEVEL'))
+  const levels = (await ofKind('Pod')).filter(({ spec }) => spec?.restartPolicy === 'Always')
+    .map(pod => settingOf(pod, 'LOG_LEVEL'))
   expect(new Set(levels)).toEqual(new Set([level]))
 })
 
@@ -114,10 +142,9 @@ describe('the chart on an API server', () => {
     }
     writeFileSync(join(cluster.folder, 'production.env'),
       KEYS.map(name => `${name}=value-of-${name}\n`).join(''))
-    writeValues({ config: { LOG_LEVEL: 'info' } })
-    await runDocumented('kubectl')
+    for (const command of documented(MAKE).slice(0, -1)) await cluster.shell(command)
     before = await everything('jobs')
-    await runDocumented('helm upgrade --install')
+    await upgrade({ config: { LOG_LEVEL: 'info' } })
     await expectLogLevel('info')
   })
 
@@ -131,21 +158,21 @@ describe('the chart on an API server', () => {
   })
 
   it('runs every stage and the page, of one image, by programs that exist', async () => {
-    const pods = [...await ofKind('Pod'), ...podsOfJobs()]
+    await runTasks('jobs')
+    const pods = (await objectsOfRelease('jobs')).filter(({ kind }) => kind === 'Pod')
     const stages = pods.map(({ metadata: { labels } }) => labels?.['verification-jobs/stage'])
-    expect(new Set(stages)).toEqual(new Set([...STAGES, 'page', 'provision']))
+    expect(new Set(stages)).toEqual(new Set([...STAGES, 'page', 'provision', 'audit', 'smoke']))
     const containers = pods.flatMap(({ spec }) => spec?.containers ?? [])
     expect(new Set(containers.map(({ image }) => image))).toEqual(new Set([IMAGE]))
-    const programs = containers.flatMap(({ args }) => args)
+    const programs = containers.map(({ args: [program = ''] }) => program)
     expect(programs.filter(program => !existsSync(join(root, program)))).toEqual([])
     const deployments = await ofKind('Deployment')
     expect(deployments.filter(({ status }) => status?.availableReplicas !== 1)).toEqual([])
   })
 
   it('names only objects, keys and ports that exist', async () => {
-    const all = [...await objects(), ...podsOfJobs()]
-    await eventually(async () =>
-      expect(faultsIn([...await objects(), ...podsOfJobs()])).toEqual([]))
+    await expectNoFaults('jobs')
+    const all = await objectsOfRelease('jobs')
     // What it looks for is missed where it is not there.
     for (const kind of ['Secret', 'ServiceAccount', 'Service', 'EndpointSlice', 'Deployment']) {
       expect(faultsIn(all.filter(object => object.kind !== kind))).not.toEqual([])
@@ -156,10 +183,9 @@ describe('the chart on an API server', () => {
     const from = cluster.audit('jobs').length
     const scaled = 'vj-verification-jobs-normalize-bulk'
     await cluster.shell(`kubectl -n jobs scale deployment ${scaled} --replicas=3`)
-    writeValues({
+    await upgrade({
       config: { LOG_LEVEL: 'debug' }, stages: { 'verify-email': { maxReplicas: 7 } },
     })
-    await runDocumented('helm upgrade --install')
     expectProvisionedFirst(from)
     await expectLogLevel('debug')
     const named = async (kind: string, name: string) =>
@@ -169,8 +195,8 @@ describe('the chart on an API server', () => {
       .toMatchObject({ minReplicaCount: 2, maxReplicaCount: 7 })
     // No deployment was without an instance meanwhile.
     const available = cluster.audit('jobs').slice(from)
-      .filter(({ objectRef: { resource, subresource } }) =>
-        resource === 'deployments' && subresource === 'status')
+      .filter(({ objectRef: { resource, subresource }, responseStatus: { code } }) =>
+        resource === 'deployments' && subresource === 'status' && code === 200)
       .map(({ responseObject }) => (responseObject as Manifest).status?.availableReplicas)
     expect(available.length).toBeGreaterThan(0)
     expect(available.filter(number => number === undefined || number < 1)).toEqual([])
@@ -178,52 +204,63 @@ describe('the chart on an API server', () => {
 
   it('changes nothing while provisioning does not end, and goes on once it can', async () => {
     await cluster.shell('kubectl cordon -l kubernetes.io/os=linux')
-    writeValues({ config: { LOG_LEVEL: 'warn' } })
-    await expect(runDocumented('helm upgrade --install', ' --timeout 5s'))
-      .rejects.toThrow('pre-upgrade hooks failed')
+    const values = { config: { LOG_LEVEL: 'warn' } }
+    await expect(upgrade(values, ' --timeout 5s')).rejects.toThrow('pre-upgrade hooks failed')
     await expectLogLevel('debug')
     await cluster.shell('kubectl uncordon -l kubernetes.io/os=linux')
-    await runDocumented('helm upgrade --install')
+    await upgrade(values)
     await expectLogLevel('warn')
   })
 
   it('is rolled back to its first revision', async () => {
     const from = cluster.audit('jobs').length
-    await runDocumented('helm -n jobs rollback')
+    await cluster.shell(String(documented('helm -n jobs rollback').at(0)))
     expectProvisionedFirst(from)
     await expectLogLevel('info')
-    expect(faultsIn([...await objects(), ...podsOfJobs()])).toEqual([])
+    await expectNoFaults('jobs')
   })
 
   it('leaves no object behind when it is uninstalled', async () => {
-    await runDocumented('helm -n jobs uninstall')
+    await cluster.shell(String(documented('helm -n jobs rollback').at(1)))
     await eventually(async () => expect(await everything('jobs')).toEqual(before))
   })
 
   it('leaves none of a secret of its own either', async () => {
-    await cluster.shell('kubectl create namespace trial')
-    await cluster.shell(`kubectl label namespace trial ${RESTRICTED}`)
     const own = await everything('trial')
-    writeValues({
+    writeFileSync(join(cluster.folder, 'trial.yaml'), JSON.stringify({
       config: { TRUSTED_PROXIES: '10.244.0.0/16' },
       secrets: {
         existingSecret: '', create: true, values: Object.fromEntries(KEYS.map(key => [key, key])),
       },
-    })
+    }))
     for (const level of ['info', 'debug']) {
-      await cluster.shell(`helm upgrade --install vj ${CHART} -n trial -f my-values.yaml ` +
+      await cluster.shell(`helm upgrade --install vj ${CHART} -n trial -f trial.yaml ` +
         `--set config.LOG_LEVEL=${level} --wait`)
-      await eventually(async () => expect(faultsIn(await objects('trial'))).toEqual([]))
     }
+    await runTasks('trial')
+    await expectNoFaults('trial')
     await cluster.shell('helm -n trial uninstall vj --wait')
     await eventually(async () => expect(await everything('trial')).toEqual(own))
   })
 
-  it.each(globSync(`${CHART}/values-*.yaml`, { cwd: root }))(
-    'renders what the API server takes without a warning, with %s', async file => {
-      const template = `helm template vj ${CHART} -n jobs -f ${file}`
+  it('runs on a laptop cluster by the commands of the guide', async () => {
+    await cluster.shell('kubectl delete namespace jobs --timeout=120s')
+    // Images are built and loaded, and ports forwarded, where containers run.
+    for (const line of documented('kubectl create namespace', 'A laptop cluster')) {
+      if (/^(kubectl|helm|node) /.test(line) && !line.includes('port-forward')) {
+        await cluster.shell(line)
+      }
+    }
+    await runTasks('jobs')
+    await eventually(async () => expect(faultsIn(await objects())).toEqual([]))
+  })
+
+  it.each(Object.entries({ production, ...PLACES }))(
+    'is taken by the API server without a warning, with values for %s', async (_, values) => {
+      const template = `helm template --validate --skip-tests vj ${CHART} -n trial ` +
+        values.join(' ')
       const output = await cluster.shell(
-        `${template} | kubectl -n jobs apply --server-side --dry-run=server -f - 2>&1`)
+        `${template} | kubectl -n trial apply --server-side --dry-run=server -f - 2>&1`)
       const lines = output.trim().split('\n')
       expect(lines.length).toBeGreaterThan(30)
       const applied = ' serverside-applied (server dry run)'

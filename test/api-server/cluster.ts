@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
-  appendFileSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync,
+  appendFileSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -97,6 +97,10 @@ export async function startCluster (): Promise<Cluster> {
   const etcd = `http://127.0.0.1:${await freePort()}`
   const peer = `http://127.0.0.1:${await freePort()}`
   writeSettings(folder, apiServer)
+  // Not only pods of jobs end, but each that is not started again, as that of a test of Helm.
+  writeFileSync(join(folder, 'stages.yaml'), readFileSync(`${programs}/stages.yaml`, 'utf8')
+    .replace('.metadata.ownerReferences.[].kind', '.spec.restartPolicy')
+    .replace("- 'Job'", "- 'Never'"))
   const env = {
     PATH: `${programs}:${helm}:${process.env['PATH']}`,
     KUBECONFIG: join(folder, 'kubeconfig'),
@@ -128,10 +132,12 @@ export async function startCluster (): Promise<Cluster> {
     await program.untilReady(START_TIMEOUT_MS)
   }
   try {
-    for (const program of controlPlane(`${programs}/stages.yaml`, apiServer, etcd, peer)) {
+    for (const program of controlPlane(apiServer, etcd, peer)) {
       await start(program)
     }
-    await shell(`kubectl apply --server-side -f ${await installDefinitions(console.log)}`)
+    const definitions = await installDefinitions(console.log)
+    const files = readdirSync(definitions).filter(name => name !== 'kustomization.yaml')
+    await shell(`kubectl apply --server-side -f ${files.map(name => join(definitions, name))}`)
     await shell('kubectl wait --for=condition=Established crd --all --timeout=60s')
     await shell('kubectl apply -f nodes.yaml')
     await shell('kubectl wait --for=condition=Ready node --all --timeout=60s')
@@ -218,9 +224,7 @@ type Program = {
 }
 
 /** The programs in the order in which they are started. */
-function controlPlane (
-  stages: string, apiServer: string, etcd: string, peer: string
-): readonly Program[] {
+function controlPlane (apiServer: string, etcd: string, peer: string): readonly Program[] {
   return [{
     name: 'etcd',
     args: [
@@ -250,6 +254,8 @@ function controlPlane (
     args: [
       '--kubeconfig', 'kubeconfig', '--leader-elect=false', '--secure-port', '0',
       '--service-account-private-key-file', 'server.key', '--root-ca-file', 'server.crt',
+      // kwok reports once that a node is ready.
+      '--node-monitor-grace-period', '24h',
     ],
   }, {
     name: 'kube-scheduler',
@@ -257,7 +263,7 @@ function controlPlane (
   }, {
     name: 'kwok',
     args: [
-      '--kubeconfig', 'kubeconfig', '--config', stages, '--manage-all-nodes=true',
+      '--kubeconfig', 'kubeconfig', '--config', 'stages.yaml', '--manage-all-nodes=true',
       '--node-ip', '127.0.0.1', '--cidr', '10.244.0.0/16',
     ],
   }]

@@ -49,10 +49,11 @@ export type Manifest = {
     readonly volumes?: readonly Volume[]
     readonly imagePullSecrets?: readonly { readonly name: string }[]
     readonly serviceAccountName?: string
+    readonly restartPolicy?: string
     readonly selector?: Selector | Labels
     readonly podSelector?: Selector
     readonly ingress?: readonly NetworkRule[]
-    readonly ports?: readonly { readonly name: string }[]
+    readonly ports?: readonly { readonly name?: string }[]
     readonly podMetricsEndpoints?: readonly { readonly port: string }[]
     readonly tls?: readonly { readonly secretName: string }[]
     readonly rules?: readonly {
@@ -167,13 +168,14 @@ const MISSING: Readonly<Record<string, Missing>> = {
         labels?.['kubernetes.io/service-name'] === metadata.name)
       .filter(({ endpoints }) => (endpoints ?? []).length > 0)
       .flatMap(slice => slice.ports ?? [])
-    return ports.filter(({ name }) => !served.some(port => port.name === name))
-      .map(({ name }) => `an endpoint of its port ${name}`)
+    // The only port of a service need not have a name, which is '' in its slices.
+    return ports.filter(({ name = '' }) => !served.some(port => port.name === name))
+      .map(({ name = '' }) => `an endpoint of its port ${name}`)
   },
   PodMonitor: ({ selector, podMetricsEndpoints = [] }, objects) => {
-    // It has ended before anybody could look.
-    const pods = objects.podsOf(selector as Selector).filter(({ metadata }) =>
-      metadata.labels?.['app.kubernetes.io/component'] !== 'provision')
+    // Tasks have no metrics.
+    const pods = objects.podsOf(selector as Selector)
+      .filter(({ spec }) => spec?.restartPolicy === 'Always')
     return [
       ...pods.length === 0 ? ['a pod'] : [],
       ...objects.lacksPort(pods, podMetricsEndpoints.map(({ port }) => port)),
