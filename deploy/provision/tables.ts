@@ -25,7 +25,8 @@ type Kind = 'single' | 'replicated' | 'cloud'
  * @throws Error if the database has tables of another kind.
  */
 export async function applyMigrations (
-  { url, passwordFile, kind = 'single', cluster = '', keepMonths }: Target, say: (line: string) => void
+  { url, passwordFile, kind = 'single', cluster = '', keepMonths }: Target,
+  say: (line: string) => void
 ): Promise<void> {
   const clickhouse = connectClickhouse(url, { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile })
   try {

@@ -152,7 +152,7 @@ describe('sign-in of pods at the brokers', () => {
     }
   })
 
-  it('is by certificates that are mounted as a whole folder, so that a new one is read', async () => {
+  it('is by certificates that are mounted as a whole folder, so a new one is read', async () => {
     const manifests = await render([...minimal, '--set', 'defaults.kafkaCertificate.secret=all',
       '--set', 'stages.verify.kafkaCertificate.secret=own',
       '--set', 'stages.verify.kafkaCertificate.certKey=ACCESS_CERT'])

@@ -125,7 +125,8 @@ describe.each([
       expect([stage, reached.map(([key]) => key)]).toEqual([stage, read])
       const outside = rules.filter(to => to.includes('0.0.0.0/0')).length
       expect([stage, outside]).toEqual([stage, ['deliver', 'verify'].includes(stage) ? 1 : 0])
-      // One rule each for names, the stores, what the page and the smoke test request, and the internet.
+      // One rule each for names, the stores, what the page and the smoke test request, and the
+      // internet.
       const pageRules = 'API_URL' in settings ? 1 : 0
       expect([stage, rules.length]).toEqual([stage, 1 + read.length + pageRules + outside])
     }

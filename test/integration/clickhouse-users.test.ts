@@ -84,8 +84,8 @@ it('provision makes tables and their retention, also those of a cluster', async 
   for (const query of statements) await inDefault.command({ query: withoutKeeper(query) })
   await restart(inClustered.filter(ofOneServer))
   await expect(inDefault.command({
-    query: "CREATE TABLE clustered.other AS clustered.jobs_local ENGINE = Distributed('embedded', " +
-      "'clustered', 'jobs_local')",
+    query: 'CREATE TABLE clustered.other AS clustered.jobs_local ENGINE = ' +
+      "Distributed('embedded', 'clustered', 'jobs_local')",
   })).rejects.toThrow('access denied')
 })
 

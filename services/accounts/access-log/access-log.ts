@@ -35,7 +35,8 @@ export const ORGANIZATION_ACTIONS = [
   'job.cancelled', 'job.erased', 'results.previewed', 'results.downloaded', 'usage.downloaded',
   'delivery.resent', 'contact_lists.changed',
   'balance.topped_up', 'balance.adjusted', 'balance.thawed',
-  'partner.created', 'partner.rotated', 'partner.changed', 'partner.revoked', 'keys.rotated', 'access_log.exported',
+  'partner.created', 'partner.rotated', 'partner.changed', 'partner.revoked',
+  'keys.rotated', 'access_log.exported',
 ] as const
 
 /** What operators do to the installation; organizations need no filter for it. */

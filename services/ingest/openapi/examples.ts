@@ -78,7 +78,8 @@ function withSamples (operation: Operation, { method, path, route }: Place): Ope
 
 function withOwnExamples (operation: Operation, { schema, config }: RouteOptions): Operation {
   const { parameters, requestBody, responses } = operation
-  const fields = Object.assign({}, ...[schema?.params, schema?.querystring, config?.headers].map(part =>
+  const parts = [schema?.params, schema?.querystring, config?.headers]
+  const fields = Object.assign({}, ...parts.map(part =>
     (part as Schema | undefined)?.properties)) as NonNullable<Schema['properties']>
   const bodies = (schema?.body as Schema | undefined)?.examples ?? []
   const names = config?.sample?.bodies ?? []

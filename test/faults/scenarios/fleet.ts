@@ -116,8 +116,8 @@ export const fleet: readonly Fault[] = [{
 }, {
   name: 'cluster-managed',
   kind: 'cluster',
-  about: 'as managed services are: three brokers with a prefix and OAUTHBEARER, three cells with a ' +
-    'replica each and no append-only file; leaders move, brokers and cells are lost',
+  about: 'as managed services are: three brokers with a prefix and OAUTHBEARER, three cells with ' +
+    'a replica each and no append-only file; leaders move, brokers and cells are lost',
   quick: false,
   recoverWithinMs: 60_000,
   stack: () => openCluster({ managed: true }),

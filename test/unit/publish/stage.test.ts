@@ -274,7 +274,7 @@ it('a published result has the columns that are not blank, the checks made, and 
     .toEqual({ syntax: 'failed' })
 })
 
-it('a published result has the types of JSON results, or texts for a partner that gets them', () => {
+it('a published result has the types of JSON results, or texts as its partner gets', () => {
   const names = ['source', 'confidence', 'free', 'role', 'mcc']
   const row = ['live', '90', 'true', 'false', '001', '']
   expect(feedCells(names, row, { job: 'job_1', types: 'json' })).toEqual({
