@@ -2,18 +2,20 @@ import { execFile } from 'node:child_process'
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { generateDtsBundle } from 'dts-bundle-generator'
+import { rolldown } from 'rolldown'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '..')
 const ENTRY = 'services/client/index'
 const COMMAND = 'services/client/bin.js'
+const PROJECT = join(root, 'deploy/package')
 
 type Manifest = {
   readonly name: string
   readonly version: string
   readonly license: string
   readonly engines: Readonly<Record<string, string>>
-  readonly dependencies: Readonly<Record<string, string>>
 }
 
 /**
@@ -25,9 +27,8 @@ async function buildPackage (folder: string): Promise<string> {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   const content = join(folder, 'content')
-  await compile(content)
-  writeFileSync(join(content, 'package.json'),
-    `${JSON.stringify(manifestOf(content), undefined, 2)}\n`)
+  await bundle(content)
+  writeFileSync(join(content, 'package.json'), `${JSON.stringify(readManifest(), undefined, 2)}\n`)
   copyFileSync(join(root, 'services/client/README.md'), join(content, 'README.md'))
   copyFileSync(join(root, 'LICENSE'), join(content, 'LICENSE'))
   const { stdout } = await run('npm', ['pack', content, '--pack-destination', folder, '--json'])
@@ -35,25 +36,53 @@ async function buildPackage (folder: string): Promise<string> {
   return join(folder, packed?.filename ?? '')
 }
 
-async function compile (folder: string): Promise<void> {
+/**
+ * Writes the programs, each with the parts of its packages that it runs, and the types. So the
+ * package has no dependencies: with them it would take 38 MB, most of it never loaded.
+ */
+async function bundle (folder: string): Promise<void> {
   const tsc = join(root, 'node_modules/typescript/bin/tsc')
-  const project = join(root, 'deploy/package')
-  await run(process.execPath, [tsc, '-p', project, '--outDir', folder]).catch(
+  await run(process.execPath, [tsc, '-p', PROJECT, '--noEmit']).catch(
     (error: Error & { readonly stdout: string }) => {
       throw new Error(`The client does not compile:\n${error.stdout}`, { cause: error })
     })
+  const bundler = await rolldown({
+    cwd: root,
+    input: { index: `${ENTRY}.ts`, bin: 'services/client/bin.ts' },
+    platform: 'node',
+    external: /^node:/,
+  })
+  const { output } = await bundler.write({
+    dir: join(folder, 'services/client'), format: 'esm', minify: { mangle: false, compress: false },
+  })
+  await bundler.close()
+  const modules = output.flatMap(file => file.type === 'chunk' ? file.moduleIds : [])
+  writeFileSync(join(folder, 'THIRD-PARTY-LICENSES'), noticesOf(modules))
+  const [types = ''] = generateDtsBundle([{
+    filePath: join(root, `${ENTRY}.ts`),
+    libraries: { inlinedLibraries: ['typebox'] },
+    output: { noBanner: true, exportReferencedTypes: false },
+  }], { preferredConfigPath: join(PROJECT, 'tsconfig.json') })
+  writeFileSync(join(folder, `${ENTRY}.d.ts`), types)
 }
 
-/** The manifest of the package: what it shares with the service, and what its files import. */
-function manifestOf (folder: string): object {
-  const { name, version, license, engines, dependencies } =
+/** The licences of the packages that these modules are of. */
+function noticesOf (modules: readonly string[]): string {
+  const folders = new Set(modules.flatMap(id =>
+    /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []))
+  return [...folders].toSorted().map(folder => {
+    const manifest = readFileSync(join(folder, 'package.json'), 'utf8')
+    const { name, version, license } = JSON.parse(manifest) as Manifest
+    const [file] = globSync('{LICENSE,LICENCE,license}*', { cwd: folder })
+    const text = file === undefined ? '' : readFileSync(join(folder, file), 'utf8')
+    return `${name} ${version} (${license})\n\n${text.trim()}\n`
+  }).join('\n---\n\n')
+}
+
+/** The manifest of the package: what it shares with the service. */
+function readManifest (): object {
+  const { name, version, license, engines } =
     JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest
-  const imported = importedPackages(folder)
-  const unknown = imported.filter(one => dependencies[one] === undefined)
-  if (unknown.length > 0) {
-    throw new Error(`the client imports ${unknown.join(', ')}, which package.json does not list ` +
-      'under dependencies')
-  }
   return {
     name,
     version,
@@ -68,24 +97,8 @@ function manifestOf (folder: string): object {
       '.': { types: `./${ENTRY}.d.ts`, default: `./${ENTRY}.js` },
       './package.json': './package.json',
     },
-    dependencies: Object.fromEntries(imported.map(one => [one, dependencies[one]])),
   }
 }
-
-/** Names of the packages that compiled files import, types included, sorted. */
-function importedPackages (folder: string): readonly string[] {
-  const files = globSync('**/*.{js,d.ts}', { cwd: folder })
-  const names = files.flatMap(file => {
-    const specifiers = readFileSync(join(folder, file), 'utf8')
-      .matchAll(/\b(?:from|import)\s*\(?\s*["']([^"'.\s][^"'\s]*)["']/g)
-    return [...specifiers].map(([, specifier = '']) => packageOf(specifier))
-  })
-  return [...new Set(names)].filter(name => !name.startsWith('node:')).toSorted()
-}
-
-/** `@scope/name/path` and `name/path` without the path. */
-const packageOf = (specifier: string) =>
-  specifier.split('/').slice(0, specifier.startsWith('@') ? 2 : 1).join('/')
 
 const [folder = join(root, '.local/package')] = process.argv.slice(2)
 console.log(await buildPackage(folder))

@@ -360,6 +360,9 @@ function resultsApi (send: Transport) {
   const requestFile = (id: string, options: ResultFileOptions & ResultFileFormat) =>
     send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, compressed())
 
+  const fileBytes = async (id: string, options: ResultFileOptions & ResultFileFormat) =>
+    new Uint8Array(await (await requestFile(id, options)).arrayBuffer())
+
   const resultsPage = (id: string, query: PageQuery = {}): Promise<ResultsPage> =>
     readJson(send(`/jobs/${id}/results${queryString({ ...query, format: 'json' })}`))
 
@@ -380,12 +383,12 @@ function resultsApi (send: Transport) {
     ): Promise<Bytes> => readBytes(await requestFile(id, options)),
 
     /** The results as an Excel workbook (.xlsx): a sheet of the rows, and one of the summary. */
-    resultsWorkbook: async (id: string, options: ResultFileOptions = {}): Promise<Buffer> =>
-      Buffer.from(await (await requestFile(id, { ...options, format: 'xlsx' })).arrayBuffer()),
+    resultsWorkbook: (id: string, options: ResultFileOptions = {}): Promise<Uint8Array> =>
+      fileBytes(id, { ...options, format: 'xlsx' }),
 
     /** The results as Parquet, for DuckDB, ClickHouse, pandas and the like. */
-    resultsParquet: async (id: string, options: ResultFileOptions = {}): Promise<Buffer> =>
-      Buffer.from(await (await requestFile(id, { ...options, format: 'parquet' })).arrayBuffer()),
+    resultsParquet: (id: string, options: ResultFileOptions = {}): Promise<Uint8Array> =>
+      fileBytes(id, { ...options, format: 'parquet' }),
 
     resultsPage,
 
