@@ -89,6 +89,10 @@ it('a CSV file changes all lists at once, or names its lines and changes nothing
   const contacts = ['jane@a.example', 'joe@x.b.example', 'a.xyz', 'mx:mail.example.net', '+4930*']
   expect((await client.lookUpContacts({ contacts })).map(({ action }) => action))
     .toEqual(['suppress', 'block', 'allow', 'suppress', null])
+  // As many as are taken, each as long as it may be.
+  const longest = `${'a'.repeat(64)}@${'b.'.repeat(121)}a.example`
+  expect(await client.lookUpContacts({ contacts: new Array<string>(1_000).fill(longest) }))
+    .toHaveLength(1_000)
   // The same file removes what it has added.
   expect(await client.changeContactListsFromFile(file, { action: 'remove' }))
     .toMatchObject({ entries: 0 })

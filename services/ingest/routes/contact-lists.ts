@@ -163,6 +163,7 @@ export function lookUpRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'POST',
     url: `${ADDRESS}/lookups`,
+    bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
       produces: 'application/json',
