@@ -7,7 +7,8 @@ import { configFaults, readChartPrograms } from '../support/deploy/deployed.ts'
 
 const PROVISION = 'deploy/provision.ts'
 const AUDIT = 'services/admin/main.ts audit --full'
-const FOLDER = '/etc/verification-jobs/kafka'
+/** Volumes with the certificate of a client. */
+const STORES = ['kafka', 'redis']
 const AFFINITY = {
   podAntiAffinity: {
     requiredDuringSchedulingIgnoredDuringExecution: [
@@ -151,31 +152,41 @@ describe('sign-in of pods at the brokers', () => {
       expect(annotations).toMatchObject({ 'eks.amazonaws.com/role-arn': 'arn:a' })
     }
   })
+})
 
-  it('is by certificates that are mounted as a whole folder, so a new one is read', async () => {
-    const manifests = await render([...minimal, '--set', 'defaults.kafkaCertificate.secret=all',
-      '--set', 'stages.verify.kafkaCertificate.secret=own',
-      '--set', 'stages.verify.kafkaCertificate.certKey=ACCESS_CERT'])
+describe.each([
+  ['brokers', 'kafka', ['services/page/main.ts', 'deploy/smoke.ts'], { KAFKA_TLS: 'true' }],
+  ['both Redis', 'redis', [PROVISION, 'deploy/smoke.ts'], {}],
+])('certificates by which %s know pods', (_, store, strangers, others) => {
+  it('are mounted as a whole folder, so that a new one is read', async () => {
+    const value = `${store}Certificate`
+    const manifests = await render([...minimal, '--set', `defaults.${value}.secret=all`,
+      '--set', `stages.verify.${value}.secret=own`,
+      '--set', `stages.verify.${value}.certKey=ACCESS_CERT`])
     expect(await faultsOf(manifests.filter(isOfKubernetes))).toEqual([])
     expect(await configFaults(podsOf(manifests))).toEqual([])
+    const folder = `/etc/verification-jobs/${store}`
     for (const pod of podsOf(manifests)) {
       const { volumes, containers: [{ volumeMounts }] } = podOf(pod).spec
       const program = programOf(pod)
-      const isClient = !['services/page/main.ts', 'deploy/smoke.ts'].includes(program)
+      const isClient = !strangers.includes(program)
       const [secretName, certificate] =
         program === 'services/verify/main.ts' ? ['own', 'ACCESS_CERT'] : ['all', 'tls.crt']
       const items = [{ key: certificate, path: 'tls.crt' }, { key: 'tls.key', path: 'tls.key' }]
-      const files = isClient
-        ? [{ name: 'kafka', secret: { secretName, items } }]
-        : []
+      const files = isClient ? [{ name: store, secret: { secretName, items } }] : []
       expect([program, (volumes as readonly { readonly name: string }[])
-        .filter(({ name }) => name === 'kafka')]).toEqual([program, files])
-      expect(volumeMounts.filter(({ name }) => name === 'kafka'))
-        .toEqual(isClient ? [{ name: 'kafka', mountPath: FOLDER, readOnly: true }] : [])
-      const { KAFKA_TLS, KAFKA_TLS_CERT_FILE, KAFKA_TLS_KEY_FILE } = envOf(pod)
-      expect([KAFKA_TLS, KAFKA_TLS_CERT_FILE, KAFKA_TLS_KEY_FILE]).toEqual(isClient
-        ? ['true', `${FOLDER}/tls.crt`, `${FOLDER}/tls.key`]
-        : [undefined, undefined, undefined])
+        .filter(({ name }) => STORES.includes(name))]).toEqual([program, files])
+      expect(volumeMounts.filter(({ name }) => STORES.includes(name)))
+        .toEqual(isClient ? [{ name: store, mountPath: folder, readOnly: true }] : [])
+      const settings = Object.entries(envOf(pod)).filter(([name]) =>
+        name === 'KAFKA_TLS' || /^(KAFKA|REDIS)_TLS_(CERT|KEY)_FILE$/.test(name))
+      expect(Object.fromEntries(settings)).toEqual(isClient
+        ? {
+            [`${store.toUpperCase()}_TLS_CERT_FILE`]: `${folder}/tls.crt`,
+            [`${store.toUpperCase()}_TLS_KEY_FILE`]: `${folder}/tls.key`,
+            ...others,
+          }
+        : {})
     }
   })
 })

@@ -153,7 +153,7 @@ ipBlock: {{ dict "cidr" .cidr "except" $except | toJson }}
 What a pod has whatever it runs: the values of a task are those of `defaults`, and its own.
 */}}
 {{- define "verification-jobs.task" -}}
-{{- $shared := pick .root.Values.defaults "podLabels" "podAnnotations" "serviceAccountAnnotations" "kafkaCertificate" "nodeSelector" "tolerations" "affinity" "priorityClassName" "env" "envFrom" "volumes" "volumeMounts" -}}
+{{- $shared := pick .root.Values.defaults "podLabels" "podAnnotations" "serviceAccountAnnotations" "kafkaCertificate" "redisCertificate" "nodeSelector" "tolerations" "affinity" "priorityClassName" "env" "envFrom" "volumes" "volumeMounts" -}}
 {{- mergeOverwrite (deepCopy $shared) (deepCopy .values) | toJson -}}
 {{- end -}}
 
@@ -183,12 +183,17 @@ A program with a port of metrics is a service, and is probed; another one ends.
 {{- end -}}
 {{- $lists := and (hasKey $settings "LISTS_DIR") (or $root.Values.lists.configMap $root.Values.lists.existingClaim) -}}
 {{- if $lists }}{{ $_ := set $given "LISTS_DIR" "/etc/verification-jobs/lists" }}{{ end -}}
-{{- $certificate := and (hasKey $settings "KAFKA_TLS_CERT_FILE") $values.kafkaCertificate.secret -}}
-{{- if $certificate -}}
-{{- $_ := set $given "KAFKA_TLS" "true" -}}
-{{- $_ := set $given "KAFKA_TLS_CERT_FILE" "/etc/verification-jobs/kafka/tls.crt" -}}
-{{- $_ := set $given "KAFKA_TLS_KEY_FILE" "/etc/verification-jobs/kafka/tls.key" -}}
+{{- $certificates := dict -}}
+{{- range $store := list "kafka" "redis" -}}
+{{- $file := printf "%s_TLS_CERT_FILE" (upper $store) -}}
+{{- $certificate := get $values (printf "%sCertificate" $store) -}}
+{{- if and (hasKey $settings $file) $certificate.secret -}}
+{{- $_ := set $certificates $store $certificate -}}
+{{- $_ := set $given $file (printf "/etc/verification-jobs/%s/tls.crt" $store) -}}
+{{- $_ := set $given (printf "%s_TLS_KEY_FILE" (upper $store)) (printf "/etc/verification-jobs/%s/tls.key" $store) -}}
 {{- end -}}
+{{- end -}}
+{{- if hasKey $certificates "kafka" }}{{ $_ := set $given "KAFKA_TLS" "true" }}{{ end -}}
 {{- $passwords := list -}}
 {{- range $root.Values.secrets.passwordFiles -}}
 {{- $file := printf "%s_FILE" . -}}
@@ -345,9 +350,9 @@ spec:
           mountPath: /etc/verification-jobs/ca
           readOnly: true
         {{- end }}
-        {{- if $certificate }}
-        - name: kafka
-          mountPath: /etc/verification-jobs/kafka
+        {{- range $store, $_ := $certificates }}
+        - name: {{ $store }}
+          mountPath: /etc/verification-jobs/{{ $store }}
           readOnly: true
         {{- end }}
         {{- if $passwords }}
@@ -376,15 +381,13 @@ spec:
           - { key: {{ .key }}, path: ca.crt }
     {{- end }}
     {{- end }}
-    {{- if $certificate }}
-    {{- with $values.kafkaCertificate }}
-    - name: kafka
+    {{- range $store, $certificate := $certificates }}
+    - name: {{ $store }}
       secret:
-        secretName: {{ .secret }}
+        secretName: {{ $certificate.secret }}
         items:
-          - { key: {{ .certKey }}, path: tls.crt }
-          - { key: {{ .keyKey }}, path: tls.key }
-    {{- end }}
+          - { key: {{ $certificate.certKey }}, path: tls.crt }
+          - { key: {{ $certificate.keyKey }}, path: tls.key }
     {{- end }}
     {{- if $passwords }}
     - name: passwords
