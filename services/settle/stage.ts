@@ -11,7 +11,7 @@ import {
   rowCountOf, type Stage, HeldMessages,
 } from '../runtime/engine/stage.ts'
 import type { Archive } from '../jobs/results/archive.ts'
-import { packInlineResults, type ResultBlocks } from '../jobs/results/result-blocks.ts'
+import { blockDigest, packInlineResults, type ResultBlocks } from '../jobs/results/result-blocks.ts'
 import { coordinatesOfHeaders, tallyBlockOf, unresolvableBlock } from '../jobs/results/block.ts'
 import {
   type EndedJob, finishingOf, finishJob, recordOfEnd, type Finishing,
@@ -213,23 +213,26 @@ async function storeAll (
 ): Promise<readonly Stored[]> {
   const blocks = batches.flatMap(({ messages }) => messages.map(({ value }) => ({ block: value })))
   const ended = await Promise.all(batches.map(async batch => {
-    const jobs = endedJobs(batch.tallied)
-    const records = await Promise.all(jobs.filter(({ isNew }) => isNew).map(async job =>
+    const jobs = await Promise.all(endedJobs(batch.tallied).map(async job =>
       ({ ...job, archived: await recordOfEnd(deps, job) })))
-    return {
-      batch,
-      // A job that is closed meanwhile has none.
-      records: records.flatMap(({ archived, ...job }) =>
-        archived === undefined ? [] : [{ ...job, archived }]),
-      earlier: jobs.filter(({ isNew }) => !isNew),
-    }
+    // A job that is closed meanwhile has no record.
+    const open = jobs.flatMap(({ archived, ...job }) =>
+      archived === undefined ? [] : [{ ...job, archived }])
+    // A job that is counted again ended earlier, but most have all their blocks in this insert.
+    const digests = new Set(open.every(({ isNew }) => isNew)
+      ? []
+      : batch.messages.map(({ value }) => blockDigest(value)))
+    const { records = [], earlier = [] } = Object.groupBy(open, ({ isNew, archived }) =>
+      isNew || archived.manifest.every(({ digest }) => digests.has(digest)) ? 'records' : 'earlier')
+    return { batch, records, earlier }
   }))
   const archived = ended.flatMap(({ records }) => records.map(({ archived }) => ({ archived })))
   await deps.saveSettled([...blocks, ...archived])
   failpoint('settle.stored')
   return await Promise.all(ended.map(async ({ batch, records, earlier }) => {
     // A job that ended earlier may have counted blocks that a crash kept from being stored.
-    const finished = await Promise.all(earlier.map(async job => await finishJob(deps, job)))
+    const finished = await Promise.all(earlier.map(async ({ job, entry }) =>
+      await finishJob(deps, { job, entry })))
     const finishings = [
       ...finished.filter(finishing => finishing !== undefined),
       ...records.map(record => finishingOf(deps, record)),

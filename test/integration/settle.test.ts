@@ -247,6 +247,21 @@ describe('settle, while small jobs end in close succession', () => {
     expect(emitted(decisions, 'wallet.journal')).toHaveLength(entries)
   })
 
+  it('stores what it counts again in one insert, however many jobs ended with it', async () => {
+    const { stage, inserts, saved, clock } = startStage()
+    const [a, b, c] = await wholeJobs(3)
+    await stage.decide([a!.block])
+    await stage.decide([b!.block])
+    await stage.decide([c!.block])
+    clock.advance(501)
+    const decisions = await stage.flushHeld(PARTITION)
+    expect([inserts, saved]).toEqual([[2, 4], [a!.job, b!.job, c!.job]])
+    expect(emitted(decisions, 'wallet.journal').map(({ value }) => value.job))
+      .toEqual([b!.job, c!.job])
+    await decisions[0]?.afterProduced?.()
+    expect((await store.read(TENANT, c!.job))?.closed).toBe(true)
+  })
+
   it('does not hold a job that was counted in an earlier generation', async () => {
     const { stage, clock } = startStage()
     const [a, b, c] = await wholeJobs(3)
