@@ -139,7 +139,7 @@ describe('a job with options', () => {
     ['phone-validation', ['reassigned_number'], 'options'],
     ['phone-validation', ['reassigned_number:2026-02-30'], 'not a day of the past'],
     ['phone-validation', ['reassigned_number:2999-01-01'], 'not a day of the past'],
-    ['phone-validation', ['sim_swap', 'sim_swap'], 'options has one twice'],
+    ['phone-validation', ['sim_swap', 'sim_swap'], 'options has a value twice'],
     ['phone-validation', ['reassigned_number:2026-01-01', 'reassigned_number:2026-01-02'],
       'options has one twice'],
   ])('is refused: %s with %j', async (service, options, message) => {
