@@ -83,7 +83,7 @@ export class SettleStage implements Stage<'settle'> {
   readonly #progress = new JobProgress()
   readonly #buffer: SettleBuffer
   /** The insert under way, which all partitions share. */
-  #storing: Promise<void> | undefined
+  #storing: Promise<unknown> | undefined
 
   constructor (deps: SettleDeps) {
     const remaining = new RemainingRows()
@@ -116,7 +116,8 @@ export class SettleStage implements Stage<'settle'> {
     if (dead.length > 0 || !this.#buffer.hasCounted(partition)) return dead
     while (this.#buffer.hasUnstored(partition)) {
       this.#storing ??= this.#storeCounted().finally(() => { this.#storing = undefined })
-      await this.#storing
+      const uncounted = await this.#storing
+      if (uncounted !== undefined && this.#buffer.hasUnstored(partition)) throw uncounted
     }
     const stored = this.#buffer.takeStored(partition)
     return stored.length === 0 ? [] : [decisionOf(stored, this.#progress)]
@@ -146,12 +147,21 @@ export class SettleStage implements Stage<'settle'> {
     return dead.flat()
   }
 
-  async #storeCounted (): Promise<void> {
-    const batches = await Promise.all(this.#buffer.unstored().map(async batch =>
+  /**
+   * Resolves to the error of a batch that cannot be counted again, as its Redis is away: the others
+   * do not wait for it.
+   */
+  async #storeCounted (): Promise<unknown> {
+    const counts = await Promise.allSettled(this.#buffer.unstored().map(async batch =>
       this.#buffer.isExpired(batch)
         ? await count(this.#deps, batch.messages, batch.generation)
         : batch))
+    const errors = counts.flatMap(result => result.status === 'rejected' ? [result.reason] : [])
+    const severe = errors.find(error => !isInfrastructure(error))
+    if (severe !== undefined) throw severe
+    const batches = counts.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
     if (batches.length > 0) this.#buffer.endStore(await this.#store(batches))
+    return errors[0]
   }
 
   async #store (batches: readonly Counted[]): Promise<readonly Stored[]> {

@@ -262,6 +262,22 @@ describe('settle, while small jobs end in close succession', () => {
     expect((await store.read(TENANT, c!.job))?.closed).toBe(true)
   })
 
+  it('stores the others while a batch of another partition cannot be counted again', async () => {
+    const { stage, failures, clock } = startStage()
+    const other = { ...PARTITION, partition: 1 }
+    const [a, b, c] = await wholeJobs(3)
+    await stage.decide([a!.block])
+    await stage.decide([b!.block])
+    await stage.decide([{ ...c!.block, raw: { ...c!.block.raw, partition: 1 } }])
+    clock.advance(501)
+    // It is that of the first batch.
+    failures.tally = new InfrastructureError('the wallet is locked')
+    expect(jobsIn(await stage.flushHeld(other))).toEqual([c!.job])
+    failures.tally = new InfrastructureError('the wallet is locked')
+    await expect(stage.flushHeld(PARTITION)).rejects.toThrow('the wallet is locked')
+    expect(jobsIn(await stage.flushHeld(PARTITION))).toEqual([b!.job])
+  })
+
   it('does not hold a job that was counted in an earlier generation', async () => {
     const { stage, clock } = startStage()
     const [a, b, c] = await wholeJobs(3)
