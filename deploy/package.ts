@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { generateDtsBundle } from 'dts-bundle-generator'
 import { rolldown } from 'rolldown'
@@ -21,14 +21,19 @@ type Manifest = {
 /**
  * Builds the npm package of the client and the command in a folder, which it replaces, and packs
  * it. Resolves with the path of the tarball. Rejects with the errors of the compiler: a function
- * that the oldest supported Node lacks is one of them.
+ * that the oldest supported Node lacks is one of them. Npm accepts provenance only for packages
+ * that name the `repository` (its web address) that they are built in.
  */
-async function buildPackage (folder: string): Promise<string> {
+async function buildPackage (folder: string, repository?: string): Promise<string> {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   const content = join(folder, 'content')
   await bundle(content)
-  writeFileSync(join(content, 'package.json'), `${JSON.stringify(readManifest(), undefined, 2)}\n`)
+  const manifest = {
+    ...readManifest(),
+    ...repository && { repository: { type: 'git', url: `git+${repository}.git` } },
+  }
+  writeFileSync(join(content, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`)
   copyFileSync(join(root, 'services/client/README.md'), join(content, 'README.md'))
   copyFileSync(join(root, 'LICENSE'), join(content, 'LICENSE'))
   const { stdout } = await run('npm', ['pack', content, '--pack-destination', folder, '--json'])
@@ -100,5 +105,5 @@ function readManifest (): object {
   }
 }
 
-const [folder = join(root, '.local/package')] = process.argv.slice(2)
-console.log(await buildPackage(folder))
+const [folder = join(root, '.local/package'), repository] = process.argv.slice(2)
+console.log(await buildPackage(resolve(folder), repository))

@@ -263,10 +263,10 @@ export const SUITES: readonly Suite[] = [
     kind: 'vitest',
     tier: 'full',
     stage: 4,
-    expectedSeconds: 120,
+    expectedSeconds: 180,
     files: ['test/deploy/**/*.test.ts'],
     without: [...DEPLOY],
-    tools: ['helm', 'compose', 'definitions', 'validator', 'prometheus'],
+    tools: ['helm', 'compose', 'actionlint', 'definitions', 'validator', 'prometheus'],
   },
   {
     // The chart by Helm on an API server, where kwok plays the nodes.

@@ -1,6 +1,6 @@
 import { requireBrowser } from '../support/page/browser.ts'
 import {
-  installCompose, installDefinitions, installHelm, installValidator,
+  installActionlint, installCompose, installDefinitions, installHelm, installValidator,
 } from '../support/deploy/deploy-tools.ts'
 import { requireJava } from '../../deploy/local/java.ts'
 import { installRedis, type Say } from '../../deploy/local/parts.ts'
@@ -23,6 +23,7 @@ import { installArchives } from './archives.ts'
 const TOOLS = {
   helm: installHelm,
   compose: installCompose,
+  actionlint: installActionlint,
   definitions: installDefinitions,
   validator: installValidator,
   prometheus: installPrometheus,

@@ -13,6 +13,7 @@ const MAX_OUTPUT_BYTES = 64 * 1_024 * 1_024
 const HELM = 'helm.sh/helm/v3/cmd/helm@v3.21.4'
 /** The last one that can be built by its name alone. */
 const COMPOSE = 'github.com/docker/compose/v5/cmd@v5.0.2'
+const ACTIONLINT = 'github.com/rhysd/actionlint/cmd/actionlint@v1.7.12'
 const KUBERNETES_VALIDATE = 'kubernetes-validate==1.37.0'
 /** Modules that bring the definitions of what Kubernetes itself does not know. */
 const DEFINITIONS = [
@@ -58,6 +59,11 @@ export async function installHelm (say: Say): Promise<string> {
 /** Docker's compose as a program of its own; what it checks needs no container engine. */
 export async function installCompose (say: Say): Promise<string> {
   return `${await goProgram(COMPOSE, say)}/cmd`
+}
+
+/** The linter of workflows. */
+export async function installActionlint (say: Say): Promise<string> {
+  return `${await goProgram(ACTIONLINT, say)}/actionlint`
 }
 
 /** A folder with the definitions of resources that others add to Kubernetes, a file each. */
