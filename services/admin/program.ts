@@ -1,5 +1,6 @@
 import { addApiKeys } from './api-keys.ts'
 import { addAccessLog, addAudit } from './audit-commands.ts'
+import { addBackup } from './backup.ts'
 import { addBalances } from './balances.ts'
 import { addCells } from './cells.ts'
 import { AdminCommand, type Context } from './command-line.ts'
@@ -65,6 +66,7 @@ export function createAdminProgram (replaced: Partial<Context> = {}): AdminComma
   addReplay(program, context)
   addDrain(program, context)
   addDead(program, context)
+  addBackup(program, context)
   addJournal(program, context)
   return program
 }

@@ -191,6 +191,41 @@ describe.each([
   })
 })
 
+describe('backups of ClickHouse', () => {
+  const backupOf = (manifests: readonly Manifest[]) =>
+    manifests.filter(({ metadata }) => metadata.name === 'vj-verification-jobs-backup')
+  const on = ['--set', 'backup.enabled=true', '--set', 'backup.schedule=5 3 * * *',
+    '--set', 'backup.secretKeys.CLICKHOUSE_URL=CLICKHOUSE_URL_BACKUP']
+
+  it('run on their schedule where they are turned on, with the address and the place alone',
+    async () => {
+      const manifests = await render([...minimal, ...on])
+      expect(await faultsOf(manifests.filter(isOfKubernetes))).toEqual([])
+      const [job] = backupOf(manifests).filter(({ kind }) => kind === 'CronJob')
+      expect(job?.spec).toMatchObject({ schedule: '5 3 * * *', concurrencyPolicy: 'Forbid' })
+      expect(await configFaults([job as Manifest])).toEqual([])
+      expect(programOf(job as Manifest)).toBe('services/admin/main.ts backup')
+      expect(envOf(job as Manifest))
+        .toEqual({ BACKUP_TO: 'BACKUP_TO', CLICKHOUSE_URL: 'CLICKHOUSE_URL_BACKUP' })
+    })
+
+  it('are nothing but a closed network without it', async () => {
+    const manifests = await render()
+    expect(backupOf(manifests).map(({ kind }) => kind)).toEqual(['NetworkPolicy'])
+  })
+
+  it('need their place in a secret that the chart makes, only when they are on', async () => {
+    const made = [...minimal, '--set', 'secrets.existingSecret=', '--set', 'secrets.create=true',
+      ...Object.values(readChartPrograms()).flatMap(({ secrets }) => Object.keys(secrets))
+        .filter(key => key !== 'BACKUP_TO').concat('REDIS_CACHE_URL_INGEST')
+        .flatMap(key => ['--set', `secrets.values.${key}=secret`])]
+    expect((await helm('template', made)).code).toBe(0)
+    const { code, output } = await helm('template', [...made, ...on])
+    expect([code, output])
+      .toEqual([1, expect.stringContaining('secrets.values.BACKUP_TO is missing')])
+  })
+})
+
 describe('passwords in files', () => {
   it('are mounted as a folder to each pod that reads them, by the key of its user', async () => {
     const files = [

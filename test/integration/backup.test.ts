@@ -1,22 +1,32 @@
 import { readFileSync } from 'node:fs'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { applyMigrations } from '../../deploy/provision/tables.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
+import { CommandFailure } from '../../services/runtime/platform/run-command.ts'
+import { runCommand } from '../support/admin.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { ownDatabase } from '../support/clickhouse/database.ts'
 import { createSettledJobs } from '../support/recovery/settled-jobs.ts'
 
-// The statements are those of the guide, on a file instead of S3.
+// The statement is that of the guide, on a file instead of S3.
 const guide = readFileSync(new URL('../../deploy/docs/recovery.md', import.meta.url), 'utf8')
 const { database, outer, env } = ownDatabase()
 const all = connectAll(env)
 const { archive, journal, keyCopy, outbox, redis, results } = all
 const jobs = createSettledJobs(all)
 
-const statement = (verb: string): string => {
-  const [found = ''] = new RegExp(`^${verb} DATABASE[^\`]*`, 'm').exec(guide) ?? []
-  return found.replaceAll('verification', database).replace(/S3\([^)]*\)/, `File('${database}')`)
+const restore = (destination: string) => {
+  const [statement = ''] = /^RESTORE DATABASE[^`]*/m.exec(guide) ?? []
+  return outer.command({
+    query: statement.replaceAll('verification', database).replace(/S3\([^)]*\)/, destination),
+  })
 }
+const backUp = async (destination: string): Promise<string> => {
+  vi.stubEnv('CLICKHOUSE_URL', env.CLICKHOUSE_URL)
+  vi.stubEnv('BACKUP_TO', destination)
+  return (JSON.parse(await runCommand('--json backup')) as { destination: string }).destination
+}
+afterAll(() => { vi.unstubAllEnvs() })
 
 const settledJob = async () => {
   const { tenant, job, messages, wrapped } = await jobs.start()
@@ -46,10 +56,11 @@ describe('a backup of ClickHouse', () => {
     erased = await settledJob()
     before = [await jobs.csvOf(kept.tenant, kept.job), await report(kept.tenant)]
     expect((await keys()).toSorted()).toEqual([kept.job, erased.job].toSorted())
-    await outer.command({ query: statement('BACKUP') })
+    const destination = await backUp(`File('${database} {time}')`)
+    expect(destination).toMatch(/^File\('test_\w+ \d{4}-\d\d-\d\dT\d{6}Z'\)$/)
     await keyCopy.erase(erased.tenant, [erased.job])
     await outer.command({ query: `DROP DATABASE ${database} SYNC` })
-    await outer.command({ query: statement('RESTORE') })
+    await restore(destination)
   })
 
   it('restores results, records and the journal of every job', async () => {
@@ -73,4 +84,34 @@ describe('a backup of ClickHouse', () => {
       expect([await report(later.tenant), await report(kept.tenant)])
         .toMatchObject([{ ok: true, breaches: [] }, { ok: true, breaches: [] }])
     })
+})
+
+describe('the command backup', () => {
+  const failure = (destination: string) => backUp(destination).catch((error: unknown) => error)
+
+  it('fails with the reason of ClickHouse when there is no backup', async () => {
+    const notAllowed = await failure("Disk('nowhere', '{time}')")
+    expect(notAllowed).toBeInstanceOf(CommandFailure)
+    expect(String(notAllowed)).toMatch(
+      /No backup in Disk\('nowhere', '\S+Z'\) \(BACKUP_FAILED\): Code: 318\..*allowed_disk/)
+    const unnamed = await failure("S3('http://127.0.0.1:1/b/{time}', 'key', 'hidden')")
+    expect(String(unnamed)).toMatch(/No backup in S3\('http:.*\(BACKUP_FAILED\): .*BAD_ARG/)
+    expect(String(unnamed)).not.toContain('hidden')
+  })
+
+  it.each([
+    ['another place for each backup', "S3('http://127.0.0.1:1/b', 'k', 'hidden')", 'BACKUP_TO'],
+    ['a known place', "hidden('{time}')", 'BACKUP_TO'],
+    ['quotes that end', "S3('http://127.0.0.1:1/b/{time}', 'k, 'hidden')",
+      'ClickHouse does not understand BACKUP_TO'],
+  ])('asks for %s, and repeats no secret', async (_what, destination, words) => {
+    const text = String(await failure(destination))
+    expect(text).toContain(words)
+    expect(text).not.toContain('hidden')
+  })
+
+  it('says that there is nothing to back up', async () => {
+    await outer.command({ query: `DROP TABLE ${database}.jobs SYNC` })
+    expect(String(await failure("File('{time}')"))).toContain('has no tables')
+  })
 })

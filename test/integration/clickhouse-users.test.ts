@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { clickhousePart } from '../../deploy/local/clickhouse.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
 import { startChild, type Child } from '../../deploy/local/process.ts'
@@ -14,6 +14,7 @@ import { withKeyId } from '../../services/runtime/crypto/key-ring.ts'
 import { createAdminClient } from '../../services/runtime/kafka/client.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
+import { runCommand } from '../support/admin.ts'
 import { newFolder } from '../support/folder.ts'
 import { createSettledJobs } from '../support/recovery/settled-jobs.ts'
 import { connectAll } from '../support/stacks/connected.ts'
@@ -103,6 +104,18 @@ it('services end a job, read its results and pass the audit, and no more', async
   await expect(keyCopy.erase('org_keys.live', ['job_1'])).rejects.toThrow('access denied')
   await expect(inDefault.query({ query: 'SELECT * FROM clustered.jobs' }))
     .rejects.toThrow('access denied')
+})
+
+it('backup makes backups, and reads no rows', async () => {
+  await restart(grantsOf('backup').filter(ofOneServer))
+  vi.stubEnv('CLICKHOUSE_URL', env.CLICKHOUSE_URL)
+  vi.stubEnv('BACKUP_TO', "File('{time}')")
+  expect(await runCommand('backup')).toMatch(/^Stored \d+ files /)
+  await expect(inDefault.query({ query: `SELECT * FROM ${DATABASE}.jobs` }))
+    .rejects.toThrow('access denied')
+  await restart(grantsOf('services'))
+  await expect(runCommand('backup')).rejects.toThrow(/access denied|No backup in/)
+  vi.unstubAllEnvs()
 })
 
 it('ledger deletes keys and reads its metrics, and makes no tables', async () => {

@@ -105,17 +105,18 @@ const journal: Loss = {
 
 const clickhouse: Loss = {
   store: 'ClickHouse',
-  destroyed: 'all data of ClickHouse, after a backup without data keys',
+  destroyed: 'all data of ClickHouse, after "npm run admin -- backup"',
   restoredBy: 'the backup, "npm run provision" for the table of data keys, and "npm run admin -- ' +
     'replay --stage ledger --from beginning --yes" for the keys and newer entries of the journal',
   announced: 'records, results and deliveries that were stored after the backup',
   gone: [],
   lose: async environment => {
     const { stack, services } = environment
-    await runStatement(stack.env, 'BACKUP DATABASE default ' +
-      'EXCEPT TABLES default.job_keys, default.applied_migrations TO File(\'drill\')')
+    const made = await runCommand(
+      { ...stack.env, BACKUP_TO: "File('drill {time}')" }, '--json', 'backup')
+    const { destination } = JSON.parse(made) as { readonly destination: string }
     await emptyPart(environment, 'clickhouse')
-    await runStatement(stack.env, 'RESTORE DATABASE default FROM File(\'drill\')')
+    await runStatement(stack.env, `RESTORE DATABASE default FROM ${destination}`)
     await provision(stack.env)
     await services.setScale({ ledger: 0 })
     await until('a replay of the ledger', async () => {
@@ -138,9 +139,12 @@ async function runStatement (
 
 async function runCommand (
   env: Readonly<Record<string, string>>, ...words: readonly string[]
-): Promise<void> {
+): Promise<string> {
   Object.assign(process.env, env)
-  await createAdminProgram({ print: () => {} }).parseAsync(words, { from: 'user' })
+  const lines: string[] = []
+  await createAdminProgram({ print: line => { lines.push(line) } })
+    .parseAsync(words, { from: 'user' })
+  return lines.join('\n')
 }
 
 /** Each is drilled alone; Redis is rebuilt from the journal that was restored before. */

@@ -47,7 +47,7 @@ describe('commands', () => {
       .map(({ words }) => words)).toEqual([
       'org list', 'person list', 'key list', 'balance', 'webhook-key show',
       'webhook-endpoint list', 'partner list', 'audit', 'keys list', 'lag', 'jobs', 'cells',
-      'egress', 'drain', 'dead list',
+      'egress', 'drain', 'dead list', 'backup',
     ])
   })
 

@@ -148,7 +148,8 @@ it('org erase asks for the id of the organization, at a terminal', async () => {
 
 it.each([
   'org erase --org org_1 --yes', 'audit', 'access-log --org org_1', 'keys list', 'keys rewrap',
-  'jobs', 'cells', 'pause verify', 'lag', 'dead list', 'journal restore',
+  'jobs', 'cells', 'pause verify', 'lag', 'dead list', 'backup',
+  'journal restore',
 ])('"%s" names the settings that it lacks before it connects', async words => {
   const run = runCommand(words)
   await expect(run).rejects.toThrow(ConfigError)
