@@ -160,7 +160,7 @@ const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
   }
 }
 
-/** Changes the form of results from the next job on. */
+/** Changes the form of the results that are published from now on. */
 const setPartnerTypes: Task = async ({ partners }, { name = '', form }) => {
   const types = FEED_TYPES.find(word => word === form)
   if (types === undefined) {

@@ -51,9 +51,9 @@ export const ledgerConfig = defineConfig({
   }),
   LEADER_GRACE_MS: Type.Integer({
     default: 1_000,
-    minimum: 0,
+    minimum: 1_000,
     description: 'After a restart of Redis the journal is read a second time, this long after ' +
-      'the comparison began.',
+      'the comparison began: twice as long as settle holds an entry.',
   }),
   CHECK_EVERY_MS: Type.Integer({
     default: 60_000,

@@ -95,9 +95,14 @@ const UNKNOWN_ID_TIMEOUT_MS = 10_000
 /**
  * A client of the registry. Takes user and password out of the URL, because errors of the client
  * contain the URL and are logged. A password in a file is read for each request.
+ * @throws TypeError for such a file without a user in the URL.
  */
 export function connectRegistry (url: string, passwordFile?: string): SchemaRegistry {
   const { username, password } = new URL(url)
+  if (username === '' && passwordFile !== undefined) {
+    throw new TypeError('SCHEMA_REGISTRY_PASSWORD_FILE is set, but SCHEMA_REGISTRY_URL has no ' +
+      'user: add it, as in https://user@host')
+  }
   if (username === '' && password === '') return new SchemaRegistry({ host: url })
   const file = passwordFile === undefined ? undefined : new PasswordFile(passwordFile)
   const clean = new URL(url)
