@@ -130,6 +130,7 @@ const SNAPSHOTS_PER_BATCH = 100
 async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Comparison> {
   const { base, signal, only } = options
   const tracker = new Tracker(deps, options)
+  const copied = isInUse(base) ? readLengths(deps) : undefined
   const grace = deps.sleep(deps.graceMs, signal)
   // It may reject before it is awaited.
   grace.catch(() => {})
@@ -163,7 +164,7 @@ async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Co
   if (isInUse(base)) {
     const contradicted = compared.filter(({ verdict }) => verdict.faults.length > 0)
     for (const { wallet: { tenant } } of contradicted) suspect.add(tenant)
-    for (const tenant of await compareWithCopy(deps, compared, known)) suspect.add(tenant)
+    for (const tenant of await compareWithCopy(copied, compared, known)) suspect.add(tenant)
   }
   return {
     compared: compared.filter(({ wallet: { tenant } }) => !suspect.has(tenant)),
@@ -280,29 +281,36 @@ async function judge (
 
 const faulty = (fault: string): Reconciliation => ({ behind: false, faults: [fault], missing: [] })
 
+/** What the copy of the journal says of its length by tenant, or why it cannot be read. */
+type CopiedLengths = Promise<ReadonlyMap<string, number> | Error>
+
+const readLengths = ({ journal }: Pick<RecoveryDeps, 'journal'>): CopiedLengths =>
+  journal.lengths().catch((error: Error) => error)
+
 /**
- * Checks the base against the copy of the journal for wallets that are empty in Redis, which cannot
- * contradict an old or deleted snapshot themselves. Returns the tenants that the copy contradicts,
- * or all empty ones without a snapshot if the copy cannot be read.
+ * Checks the base against the copy of the journal: an old snapshot that took the place of a newer
+ * one contradicts neither an empty wallet nor one from a file as old. Returns the tenants that the
+ * copy contradicts. Only empty wallets need it: for others a copy that is not read by now is left
+ * out, and if it cannot be read, all empty ones without a snapshot are returned.
  * @throws InfrastructureError when it cannot be read and an empty wallet has a snapshot.
  */
 async function compareWithCopy (
-  deps: RecoveryDeps, compared: readonly Compared[], known: ReadonlySet<string>
+  copied: CopiedLengths | undefined, compared: readonly Compared[], known: ReadonlySet<string>
 ): Promise<readonly string[]> {
   const empty = compared.filter(({ wallet }) => wallet.seq === 0)
-  if (empty.length === 0) return []
-  try {
-    const lengths = await deps.journal.lengths()
-    const contradicted = empty.filter(({ wallet: { tenant }, journal }) => {
-      const copied = lengths.get(tenant) ?? 0
-      return copied < journal.base || copied > journal.seq
-    })
-    const unknown = [...lengths.keys()].filter(tenant => !known.has(tenant))
-    return [...contradicted.map(({ wallet: { tenant } }) => tenant), ...unknown]
-  } catch (error) {
-    if (!isInfrastructure(error) || empty.some(({ journal }) => journal.base > 0)) throw error
+  const lengths = await (empty.length > 0 ? copied : Promise.race([copied, undefined]))
+  if (lengths === undefined) return []
+  if (lengths instanceof Error) {
+    if (empty.length === 0) return []
+    if (!isInfrastructure(lengths) || empty.some(({ journal }) => journal.base > 0)) throw lengths
     return empty.map(({ wallet: { tenant } }) => tenant)
   }
+  const contradicted = compared.filter(({ wallet: { tenant, seq }, journal }) => {
+    const length = lengths.get(tenant) ?? 0
+    return length > journal.seq || (seq === 0 && length < journal.base)
+  })
+  const unknown = empty.length === 0 ? [] : [...lengths.keys()].filter(name => !known.has(name))
+  return [...contradicted.map(({ wallet: { tenant } }) => tenant), ...unknown]
 }
 
 async function unlockAll (
