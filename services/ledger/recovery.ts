@@ -298,7 +298,7 @@ async function compareWithCopy (
   copied: CopiedLengths | undefined, compared: readonly Compared[], known: ReadonlySet<string>
 ): Promise<readonly string[]> {
   const empty = compared.filter(({ wallet }) => wallet.seq === 0)
-  const lengths = await (empty.length > 0 ? copied : Promise.race([copied, undefined]))
+  const lengths = await (empty.length > 0 ? copied : Promise.race([copied, Promise.resolve(undefined)]))
   if (lengths === undefined) return []
   if (lengths instanceof Error) {
     if (empty.length === 0) return []

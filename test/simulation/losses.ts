@@ -93,8 +93,10 @@ export function checkCounts (
 ): void {
   const lost = new Set(lossesOf(id, poisoned).flatMap(({ rows }) => rows))
   const internal = [...cells.entries()].filter(([, row]) => row[REASON] === 'internal')
-  const withoutCause = internal.map(([index]) => index).filter(index =>
-    !lost.has(index) && !lost.has(Number(cells[index]?.[ORIGINAL]) - 1))
+  const repeats = ([, row]: readonly [number, readonly string[]]) =>
+    cells[Number(row[ORIGINAL]) - 1]?.[REASON] === 'internal'
+  const withoutCause = internal.filter(row => !repeats(row)).map(([index]) => index)
+    .filter(index => !lost.has(index))
   complain(`${id} rows lost without a reason`, [], withoutCause.slice(released))
   const of = (source: string) => cells.filter(row => row[SOURCE] === source)
   const none = of('none')
