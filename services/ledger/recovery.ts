@@ -298,7 +298,9 @@ async function compareWithCopy (
   copied: CopiedLengths | undefined, compared: readonly Compared[], known: ReadonlySet<string>
 ): Promise<readonly string[]> {
   const empty = compared.filter(({ wallet }) => wallet.seq === 0)
-  const lengths = await (empty.length > 0 ? copied : Promise.race([copied, Promise.resolve(undefined)]))
+  const lengths = empty.length > 0
+    ? await copied
+    : await Promise.race([copied, Promise.resolve(undefined)])
   if (lengths === undefined) return []
   if (lengths instanceof Error) {
     if (empty.length === 0) return []
