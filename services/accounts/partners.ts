@@ -143,8 +143,10 @@ export function createPartners ({ redis, keys, now = Date.now }: Options) {
 export async function readPartners (redis: RedisClient, nowMs = Date.now()): Promise<Partner[]> {
   const records = createAccountRecords(redis)
   const names = await redis.smembers(PARTNERS_KEY)
-  const stored = await Promise.all(names.toSorted().map(name => readStored({ records }, name)))
-  return stored.flatMap(one => one === undefined ? [] : [partnerOf(one.stored, nowMs)])
+  const registrations =
+    await Promise.all(names.toSorted().map(name => readStored({ records }, name)))
+  return registrations.flatMap(registration =>
+    registration === undefined ? [] : [partnerOf(registration.stored, nowMs)])
 }
 
 async function keysOf (

@@ -277,14 +277,14 @@ function withLinks (
   const links = new Map(routes.map(({ schema, config }) => [
     schema?.operationId,
     Object.fromEntries(Object.entries(config?.yields ?? {})
-      .flatMap(found => linksOf(schema?.operationId ?? '', found))),
+      .flatMap(place => linksOf(schema?.operationId ?? '', place))),
   ]))
   const paths = mapOperations(document.paths, operation => ({
     ...operation,
     responses: mapValues(operation.responses, (answer, status) => {
-      const own = links.get(operation.operationId) ?? {}
-      return /^2\d\d$/.test(status) && Object.keys(own).length > 0
-        ? { ...answer, links: own }
+      const followed = links.get(operation.operationId) ?? {}
+      return /^2\d\d$/.test(status) && Object.keys(followed).length > 0
+        ? { ...answer, links: followed }
         : answer
     }),
   }))

@@ -5,14 +5,14 @@ import { LRUCache } from 'lru-cache'
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
 
 /** Private keys by their bytes in base64; creating one takes longer than a signature. */
-const publicKeys = new LRUCache<string, KeyObject>({ max: 1_000 })
+const privateKeys = new LRUCache<string, KeyObject>({ max: 1_000 })
 
 function privateKeyOf (seed: Buffer): KeyObject {
   const name = seed.toString('base64')
-  const key = publicKeys.get(name) ?? createPrivateKey({
+  const key = privateKeys.get(name) ?? createPrivateKey({
     key: Buffer.concat([PKCS8_PREFIX, seed]), format: 'der', type: 'pkcs8',
   })
-  publicKeys.set(name, key)
+  privateKeys.set(name, key)
   return key
 }
 
