@@ -14,9 +14,11 @@ import {
   preferred,
 } from './negotiation.ts'
 import { sendError } from './response.ts'
-import { CELL_TYPES, ID_COLUMN } from '../../schemas/api/columns.ts'
+import { ID_COLUMN } from '../../schemas/api/columns.ts'
 import { resultDisposition, createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts'
-import { columnsOf, jsonFieldsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
+import {
+  cellValueOf, columnsOf, jsonFieldsOf, rowChecksOf, rowFieldsOf,
+} from '../jobs/results/columns.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import {
   parquetPieces, createTable, NUMBER_COLUMNS, workbookStream,
@@ -495,8 +497,7 @@ function toValue (
   if (name === 'checks') return rowChecksOf(source, text)
   if (text === '' && name !== 'input') return null
   if (types === 'text') return NUMBER_COLUMNS.has(name) ? Number(text) : text
-  if (CELL_TYPES[name] === 'integer') return Number(text)
-  return CELL_TYPES[name] === 'boolean' ? text === 'true' : text
+  return cellValueOf(name, text)
 }
 
 /** The answer to a cursor that cannot be checked while the blocks of its job are counted again. */

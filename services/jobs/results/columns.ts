@@ -1,6 +1,6 @@
 import type { RowChecks } from '../../../schemas/api/checks.ts'
 import {
-  COMMON_COLUMNS, ID_COLUMN, SERVICE_COLUMNS, STANDARD_COLUMNS,
+  CELL_TYPES, COMMON_COLUMNS, ID_COLUMN, SERVICE_COLUMNS, STANDARD_COLUMNS,
 } from '../../../schemas/api/columns.ts'
 import { unpackChecks } from '../../cache/evidence.ts'
 import { extensionOf, vanityOf } from '../../phone/cell.ts'
@@ -64,6 +64,12 @@ export function rowFieldsOf (
  */
 export const INPUT_COLUMNS: Readonly<Record<string, (input: string, e164: string) => string>> = {
   extension: extensionOf, vanity: vanityOf,
+}
+
+/** The value of a cell by the type of its column in JSON; a blank one is for the caller. */
+export function cellValueOf (name: string, text: string): string | number | boolean {
+  if (CELL_TYPES[name] === 'integer') return Number(text)
+  return CELL_TYPES[name] === 'boolean' ? text === 'true' : text
 }
 
 /**

@@ -1,11 +1,10 @@
 import { resultIdOf, sealResult, type FeedCells } from '../../../schemas/feeds/seal.ts'
-import { CELL_TYPES } from '../../../schemas/api/columns.ts'
 import type { FeedTypes } from '../../accounts/partners.ts'
 import type { Bus, OutgoingMessage, Producer } from '../../runtime/kafka/bus.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import { topicName } from '../../runtime/platform/topics.ts'
-import { rowChecksOf } from './columns.ts'
+import { cellValueOf, rowChecksOf } from './columns.ts'
 
 /** The result of one contact, identified by its offset in the partner's topic. */
 type ContactResult = {
@@ -112,9 +111,7 @@ export function feedCells (
   for (const [index, name] of columns.entries()) {
     const cell = row[index]
     if (cell === undefined || cell === '' || OMITTED_COLUMNS.has(name)) continue
-    const type = types === 'json' ? CELL_TYPES[name] : undefined
-    if (type === undefined) cells[name] = cell
-    else cells[name] = type === 'integer' ? Number(cell) : cell === 'true'
+    cells[name] = types === 'json' ? cellValueOf(name, cell) : cell
   }
   const checks = rowChecksOf(row[columns.indexOf('source')], row[columns.length])
   if (checks !== null) cells['checks'] = checks
