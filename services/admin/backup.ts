@@ -1,7 +1,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import Type from 'typebox'
 import { counted, createProgressLine } from '../client/terminal.ts'
-import { COMMAND_TIMEOUT_MS, connectClickhouse } from '../runtime/platform/clickhouse.ts'
+import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
 import { clickhouseKeys, commonConfig, loadConfig, pick } from '../runtime/platform/config.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import { retry, sleep } from '../runtime/platform/retry.ts'
@@ -46,8 +46,7 @@ export function addBackup (program: AdminCommand, context: Context): void {
     .example()
     .action(runAndPrint(context, async ({ env, json }) => {
       const settings = loadConfig(backupConfig, env)
-      const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL,
-        { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile: settings.CLICKHOUSE_PASSWORD_FILE })
+      const clickhouse = connectCommandClickhouse(settings)
       const line = createProgressLine<BackupState>(context.errors, {
         textOf: ({ status, files, size }) =>
           `${status}: ${counted(Number(files), 'file')}, ${size}`,
@@ -87,8 +86,8 @@ const MAX_PAUSE_MS = 10_000
 async function backUp (
   clickhouse: ClickHouseClient, { destination, show }: BackupOptions
 ): Promise<BackupState> {
-  const found = await clickhouse.query({ query: SELECT_DATABASE, format: 'JSONEachRow' })
-  const [place] = await found.json<{ readonly database: string, readonly cluster: string }>()
+  const answer = await clickhouse.query({ query: SELECT_DATABASE, format: 'JSONEachRow' })
+  const [place] = await answer.json<{ readonly database: string, readonly cluster: string }>()
   if (place === undefined) {
     throw new CommandFailure('The database in CLICKHOUSE_URL has no tables, or its user may not ' +
       'back them up: check the name of the database, and GRANT BACKUP.')

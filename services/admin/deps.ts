@@ -23,7 +23,7 @@ import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
 import { createMessageMac } from '../runtime/kafka/message-mac.ts'
 import { createCodec, registrySource } from '../runtime/kafka/registry.ts'
 import { createTopicReader } from '../runtime/kafka/topic-reader.ts'
-import { COMMAND_TIMEOUT_MS, connectClickhouse } from '../runtime/platform/clickhouse.ts'
+import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import {
   clickhouseKeys, commonConfig, defineConfig, kafkaKeys, loadConfig, messageKeys, pick,
@@ -145,8 +145,7 @@ export async function withStores<T> (
   const settings = loadConfig(storesConfig, env)
   const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
   const redis = await connectCommandRedis('STATE', settings)
-  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL,
-    { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile: settings.CLICKHOUSE_PASSWORD_FILE })
+  const clickhouse = connectCommandClickhouse(settings)
   const bus = createKafkaBus({
     ...connection, clientId: 'workspace', onFatal: error => { throw error },
   })
@@ -158,9 +157,7 @@ export async function withStores<T> (
       clickhouse,
       recordMac,
       keyCopy: createJobKeyCopy(clickhouse, recordMac),
-      codec: createCodec(registrySource(settings.SCHEMA_REGISTRY_URL, {
-        prefix: settings.TOPIC_PREFIX, passwordFile: settings.SCHEMA_REGISTRY_PASSWORD_FILE,
-      })),
+      codec: createCodec(registrySource(settings)),
       producer: bus.producer('workspace'),
       read: createTopicReader({ ...connection, clientId: 'workspace' }).read,
     })

@@ -9,7 +9,7 @@ import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'
 import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
 import { createMessageMac } from '../runtime/kafka/message-mac.ts'
 import { createCodec, registrySource } from '../runtime/kafka/registry.ts'
-import { COMMAND_TIMEOUT_MS, connectClickhouse } from '../runtime/platform/clickhouse.ts'
+import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
 import {
   clickhouseKeys, commonConfig, loadConfig, messageKeys, pick, registryKeys,
 } from '../runtime/platform/config.ts'
@@ -84,18 +84,14 @@ async function withJournal<T> (
   ) => Promise<T>
 ): Promise<T> {
   const settings = loadConfig(config, env)
-  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL,
-    { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile: settings.CLICKHOUSE_PASSWORD_FILE })
+  const clickhouse = connectCommandClickhouse(settings)
   const bus = createKafkaBus({
     ...kafkaConnectionOf(settings),
     mac: createMessageMac(settings),
     clientId: 'ops.journal',
     onFatal: () => {},
   })
-  const codec = createCodec(
-    registrySource(settings.SCHEMA_REGISTRY_URL, {
-      prefix: settings.TOPIC_PREFIX, passwordFile: settings.SCHEMA_REGISTRY_PASSWORD_FILE,
-    }))
+  const codec = createCodec(registrySource(settings))
   const messageCodec = createMessageCodec({ codec, keys: { get: async () => undefined } })
   const producer = bus.producer('journal')
   const mac = createRecordMac(settings)

@@ -31,7 +31,7 @@ beforeAll(async () => {
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', CLICKHOUSE_URL = '' } = environment.env
   clickhouse = connectClickhouse(CLICKHOUSE_URL)
   adversary = await createAdversary(
-    KAFKA_BROKERS.split(','), createCodec(registrySource(SCHEMA_REGISTRY_URL)))
+    KAFKA_BROKERS.split(','), createCodec(registrySource({ SCHEMA_REGISTRY_URL })))
 })
 afterAll(async () => {
   await adversary?.close()

@@ -25,7 +25,7 @@ let captured: readonly RawMessage[]
 beforeAll(async () => {
   environment = await startEnvironment({ FEED_BATCH_AGE_MS: '200' }, { stages: ['feed'] })
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', REDIS_STATE_URL = '' } = environment.env
-  codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
+  codec = createCodec(registrySource({ SCHEMA_REGISTRY_URL }))
   adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)
   redis = openRedis(REDIS_STATE_URL)
   partner = await createTestPartner(environment.env, { usd: '10', partitions: String(PARTITIONS) })

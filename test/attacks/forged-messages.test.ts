@@ -18,7 +18,7 @@ let codec: Codec
 beforeAll(async () => {
   environment = await startRecovering(RECOVERING_STAGES, {}, RECOVERING_STAGES)
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
-  codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
+  codec = createCodec(registrySource({ SCHEMA_REGISTRY_URL }))
   adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)
 })
 afterAll(async () => {

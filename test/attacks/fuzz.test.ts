@@ -49,7 +49,7 @@ beforeAll(async () => {
   environment = await startRecovering(STAGES, NO_LIMITS)
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
   adversary = await createAdversary(
-    KAFKA_BROKERS.split(','), createCodec(registrySource(SCHEMA_REGISTRY_URL)))
+    KAFKA_BROKERS.split(','), createCodec(registrySource({ SCHEMA_REGISTRY_URL })))
   pids = processes()
   watch = await watchServices(environment.services.list)
 })

@@ -30,7 +30,7 @@ beforeAll(async () => {
   environment = await startRecovering([...RECOVERING_STAGES, 'deliver'])
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
   adversary = await createAdversary(
-    KAFKA_BROKERS.split(','), createCodec(registrySource(SCHEMA_REGISTRY_URL)))
+    KAFKA_BROKERS.split(','), createCodec(registrySource({ SCHEMA_REGISTRY_URL })))
 })
 afterAll(async () => {
   await adversary?.close()

@@ -339,10 +339,7 @@ async function withInspector<T> (
 ): Promise<T> {
   const settings = loadConfig(config, env)
   const roots = open ? loadConfig(rootConfig, env) : undefined
-  const codec = createCodec(
-    registrySource(settings.SCHEMA_REGISTRY_URL, {
-      prefix: settings.TOPIC_PREFIX, passwordFile: settings.SCHEMA_REGISTRY_PASSWORD_FILE,
-    }))
+  const codec = createCodec(registrySource(settings))
   const state = await connectCommandRedis('STATE', settings)
   const store = createJobStore(state)
   const content = async (raw: RawMessage) => {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Cluster } from 'ioredis'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Bus } from '../kafka/bus.ts'
-import { connectClickhouse } from '../platform/clickhouse.ts'
+import { type ClickhouseSettings, connectClickhouse } from '../platform/clickhouse.ts'
 import { createKafkaBus } from '../kafka/kafka-bus.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
 import {
@@ -14,7 +14,9 @@ import {
   type RedisSettings,
 } from '../platform/redis.ts'
 import { publishRootKeyIds } from '../platform/root-key-holders.ts'
-import { type Codec, createCodec, registrySource } from '../kafka/registry.ts'
+import {
+  type Codec, createCodec, type RegistrySettings, registrySource,
+} from '../kafka/registry.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { type Attempts, createAttempts } from './attempts.ts'
 import { type Gate, startPauseGate } from './pause.ts'
@@ -23,16 +25,10 @@ import { type Gate, startPauseGate } from './pause.ts'
 type DepsConfig = {
   readonly bus: KafkaSettings & MessageKeySettings &
     { readonly INSTANCE: string, readonly METADATA_MAX_AGE_MS: number }
-  readonly codec: {
-    readonly SCHEMA_REGISTRY_URL: string
-    readonly SCHEMA_REGISTRY_PASSWORD_FILE?: string | undefined
-    readonly TOPIC_PREFIX?: string | undefined
-  }
+  readonly codec: RegistrySettings
   readonly state: RedisSettings<'STATE'>
   readonly cache: RedisSettings<'CACHE'>
-  readonly clickhouse: {
-    readonly CLICKHOUSE_URL: string, readonly CLICKHOUSE_PASSWORD_FILE?: string | undefined,
-  }
+  readonly clickhouse: ClickhouseSettings
   readonly recordMac: MessageKeySettings
   readonly clock: RedisSettings<'STATE'>
   readonly gate: RedisSettings<'STATE'>
@@ -143,9 +139,7 @@ const openers: Openers = {
     onStop(() => bus.close())
     return bus
   },
-  codec: async ({
-    SCHEMA_REGISTRY_URL: url, SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile, TOPIC_PREFIX: prefix,
-  }) => createCodec(registrySource(url, { prefix, passwordFile })),
+  codec: async settings => createCodec(registrySource(settings)),
   state: async (settings, { onStop, log }) => {
     const redis = await connectState(settings)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))

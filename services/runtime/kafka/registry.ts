@@ -79,11 +79,15 @@ function encoded (subject: string, value: unknown, prefixBytes: number): Buffer 
   return encoded(subject, value, prefixBytes)
 }
 
+/** The settings of a registry, and of what its subjects begin with, as topics on the brokers. */
+export type RegistrySettings = {
+  readonly SCHEMA_REGISTRY_URL: string
+  /** In place of a password in the URL. */
+  readonly SCHEMA_REGISTRY_PASSWORD_FILE?: string | undefined
+  readonly TOPIC_PREFIX?: string | undefined
+}
+
 type RegistryOptions = {
-  /** Of its password, in place of one in the URL. */
-  readonly passwordFile?: string | undefined
-  /** What the subjects begin with in the registry, as the topics do on the brokers. */
-  readonly prefix?: string | undefined
   /** How long an unknown id counts as not yet replicated. */
   readonly unknownIdTimeoutMs?: number
   /** A monotonic clock, in milliseconds. */
@@ -149,13 +153,14 @@ function statusOf (error: unknown): number | undefined {
  * restore: that is retried. An id that stays unknown means an invalid message.
  */
 export function registrySource (
-  url: string,
-  options: RegistryOptions = {}
+  settings: RegistrySettings,
+  { unknownIdTimeoutMs = UNKNOWN_ID_TIMEOUT_MS, now = () => performance.now() }: RegistryOptions =
+  {}
 ): SchemaSource {
   const {
-    prefix = '', passwordFile, unknownIdTimeoutMs = UNKNOWN_ID_TIMEOUT_MS,
-    now = () => performance.now(),
-  } = options
+    SCHEMA_REGISTRY_URL: url, SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile,
+    TOPIC_PREFIX: prefix = '',
+  } = settings
   const registry = connectRegistry(url, passwordFile)
   const unknownSinceMs = new LRUCache<number, number>({ max: MAX_UNKNOWN })
   const mayAppear = (id: number, error: unknown) => {

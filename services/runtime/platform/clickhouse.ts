@@ -8,6 +8,17 @@ const REQUEST_TIMEOUT_MS = 30_000
 /** For commands, where an operator prefers a long wait to a failure. */
 export const COMMAND_TIMEOUT_MS = 300_000
 
+/** The settings of a connection to ClickHouse. */
+export type ClickhouseSettings = {
+  readonly CLICKHOUSE_URL: string
+  readonly CLICKHOUSE_PASSWORD_FILE?: string | undefined
+}
+
+/** A client for a command, with the patience of an operator. */
+export const connectCommandClickhouse = (settings: ClickhouseSettings): ClickHouseClient =>
+  connectClickhouse(settings.CLICKHOUSE_URL,
+    { timeoutMs: COMMAND_TIMEOUT_MS, passwordFile: settings.CLICKHOUSE_PASSWORD_FILE })
+
 /**
  * A ClickHouse client; it returns 64-bit integers as strings. The password is that of the URL, or
  * what is in `passwordFile` at each request. Throws InfrastructureError for responses that are not

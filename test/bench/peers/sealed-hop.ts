@@ -42,7 +42,7 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
     mac: createMessageMac(settings),
     onFatal: error => { throw error },
   })
-  const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
+  const codec = createCodec(registrySource({ SCHEMA_REGISTRY_URL: settings.SCHEMA_REGISTRY_URL }))
   const connected = { bus, codec, state: redis }
   const tenant = `${await newOrganization(env)}.live`
   const keys = connectJobKeys(connected, settings, { part: 'results' })

@@ -92,7 +92,8 @@ export async function createJournalGenerator (
 
 /** Sends signed messages in compressed batches, some of them at the same time. */
 async function connectTopics (env: Env) {
-  const codec = createCodec(registrySource(env['SCHEMA_REGISTRY_URL'] ?? ''))
+  const codec = createCodec(
+    registrySource({ SCHEMA_REGISTRY_URL: env['SCHEMA_REGISTRY_URL'] ?? '' }))
   const mac = messageMacOf(env)
   const kafka = new Kafka({
     brokers: (env['KAFKA_BROKERS'] ?? '').split(','),

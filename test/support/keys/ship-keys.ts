@@ -21,7 +21,7 @@ export function keepShippingKeys (
     mac: messageMacOf(env as Record<string, string>),
     onFatal: () => {},
   })
-  const codec = createCodec(registrySource(env.SCHEMA_REGISTRY_URL ?? ''))
+  const codec = createCodec(registrySource({ SCHEMA_REGISTRY_URL: env.SCHEMA_REGISTRY_URL ?? '' }))
   const deps = { redis, codec, accountsProducer: bus.producer('test-keys') }
   const stopping = new AbortController()
   const shipping = (async () => {

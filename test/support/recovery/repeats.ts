@@ -18,7 +18,8 @@ export async function findRepeats (
   env: Env, { sinceMs, tenant }: RepeatsScope
 ): Promise<readonly string[]> {
   const brokers = (env['KAFKA_BROKERS'] ?? '').split(',')
-  const codec = createCodec(registrySource(env['SCHEMA_REGISTRY_URL'] ?? ''))
+  const codec = createCodec(
+    registrySource({ SCHEMA_REGISTRY_URL: env['SCHEMA_REGISTRY_URL'] ?? '' }))
   const identify = async ({ topic, key, value }: RawMessage): Promise<string> => {
     if (topic === 'jobs.settled') return String(key)
     const bytes = value ?? Buffer.alloc(0)

@@ -23,7 +23,7 @@ export function connectAll (env = stackEnv()) {
   const bus = createKafkaBus({
     brokers, clientId: 'test', mac: messageMacOf(env), onFatal: () => {},
   })
-  const codec = createCodec(registrySource(env.SCHEMA_REGISTRY_URL ?? ''))
+  const codec = createCodec(registrySource({ SCHEMA_REGISTRY_URL: env.SCHEMA_REGISTRY_URL ?? '' }))
   const organizationKeys = connectOrganizationKeys('results', rootKeysIn(env), { state })
   // Readers know no key that was just created.
   const keys = {

@@ -123,7 +123,8 @@ describe('schema sources', () => {
       answers[url.split('/').at(-1) ?? ''] ?? [404, {}])
     const clock = { ms: 0 }
     const source =
-      registrySource(`http://${address}`, { unknownIdTimeoutMs: 1_000, now: () => clock.ms })
+      registrySource({ SCHEMA_REGISTRY_URL: `http://${address}` },
+        { unknownIdTimeoutMs: 1_000, now: () => clock.ms })
     expect((await source.schemaOf(1)).equals(keySchema.type)).toBe(true)
     const errorOf = (id: number) => source.schemaOf(id).then(() => undefined, error => error)
     // A schema that the registry lacks may be under way to it, but not forever.
@@ -145,7 +146,7 @@ describe('schema sources', () => {
       sent.push(headers.authorization)
       return [401, { message: 'no' }]
     })
-    const source = registrySource(`http://user:p%40ss@${address}/path`)
+    const source = registrySource({ SCHEMA_REGISTRY_URL: `http://user:p%40ss@${address}/path` })
     const error = await source.schemaOf(1).catch((thrown: unknown) => thrown)
     expect(sent).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`])
     expect(isInfrastructure(error)).toBe(true)
@@ -161,7 +162,9 @@ describe('schema sources', () => {
       sent.push(headers.authorization)
       return answers[1]!
     })
-    const source = registrySource(`http://user@${address}`, { passwordFile })
+    const source = registrySource({
+      SCHEMA_REGISTRY_URL: `http://user@${address}`, SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile,
+    })
     await source.schemaOf(1)
     writeFileSync(passwordFile, 'second')
     await source.schemaOf(2)
@@ -173,7 +176,7 @@ describe('schema sources', () => {
     // The client waits between its tries.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => { vi.useRealTimers() })
-    const source = registrySource('http://user:secret@127.0.0.1:1')
+    const source = registrySource({ SCHEMA_REGISTRY_URL: 'http://user:secret@127.0.0.1:1' })
     const thrown: unknown[] = []
     const keep = (error: unknown) => { thrown.push(error) }
     source.schemaOf(1).catch(keep)
@@ -193,7 +196,8 @@ describe('schema sources', () => {
   it('say how to register a schema that the registry lacks', async () => {
     const address =
       await startRegistry(() => [404, { error_code: 40401, message: 'Subject not found' }])
-    await expect(registrySource(`http://${address}`).idOf('job.keys-value')).rejects.toThrow(
+    const source = registrySource({ SCHEMA_REGISTRY_URL: `http://${address}` })
+    await expect(source.idOf('job.keys-value')).rejects.toThrow(
       `no id for schema job.keys-value: The schema registry (SCHEMA_REGISTRY_URL, ${address
       }) failed: Subject not found; run "npm run provision"`)
   })
