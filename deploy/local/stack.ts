@@ -12,7 +12,6 @@ import { supervise, type Supervised } from './supervise.ts'
 import type { Say } from './parts.ts'
 import type { ProcessSpec } from './process.ts'
 
-const READY_WITHIN_MS = 120_000
 
 /** The running infrastructure. */
 export type Stack = {
@@ -89,7 +88,7 @@ async function startEmbedded (options: EmbeddedOptions): Promise<Stack> {
   const stop = async () => { await Promise.all(parts.map((part) => part.stop())) }
   const untilReady = async () => {
     for (const part of parts) part.hurry()
-    await Promise.all(parts.map((part) => part.untilReady(READY_WITHIN_MS)))
+    await Promise.all(parts.map((part) => part.untilReady()))
   }
   try {
     await untilReady()

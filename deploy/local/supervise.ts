@@ -4,6 +4,8 @@ import type { Child, ProcessSpec } from './process.ts'
 
 const POLL_MS = 100
 const HOPELESS_STARTS = 6
+/** Far beyond what a busy machine needs: a program that ends instead is noticed at once. */
+const HANGS_AFTER_MS = 480_000
 
 /** One program that is kept running until `stop`. */
 export type Supervised = {
@@ -15,7 +17,7 @@ export type Supervised = {
   /** Ends a wait before the next start, so that the program starts now. */
   readonly hurry: () => void
   /** Resolves when the program is ready; rejects with the end of its log when it can't be. */
-  readonly untilReady: (timeoutMs: number) => Promise<void>
+  readonly untilReady: (timeoutMs?: number) => Promise<void>
   readonly kill: (signal: NodeJS.Signals) => void
   readonly stop: () => Promise<void>
 }
@@ -54,7 +56,7 @@ export function supervise (spec: ProcessSpec, onChange: () => void = () => undef
     pid: () => child?.pid,
     restarts: () => restarts,
     hurry: () => pause.abort(),
-    untilReady: (timeoutMs) => untilReady(supervised, timeoutMs),
+    untilReady: (timeoutMs = HANGS_AFTER_MS) => untilReady(supervised, timeoutMs),
     kill: (signal) => child?.kill(signal),
     stop: async () => {
       end.abort()

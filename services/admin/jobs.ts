@@ -5,6 +5,7 @@ import { count, counted, createProgressLine, duration } from '../client/terminal
 import { createJobStore } from '../jobs/store.ts'
 import { createTenants } from '../money/tenants.ts'
 import { lagsOf } from '../runtime/kafka/admin.ts'
+import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
 import {
@@ -214,7 +215,8 @@ const QUERY_EVERY_MS = 500
 
 /**
  * Waits until the backlog is empty, or for the time limit. Two consecutive queries must be empty,
- * because one query may miss work that moves between a topic and a job meanwhile.
+ * because one query may miss work that moves between a topic and a job meanwhile. Waits too while
+ * a store is unavailable that has answered before, as during a failover.
  */
 async function drain (
   { env, json }: CommandCall<object>, { brokers, errors }: Context, timeoutMs: number
@@ -223,21 +225,30 @@ async function drain (
   try {
     return await brokers(env, admin => withState(env, async redis => {
       const startedMs = performance.now()
+      const passedMs = () => performance.now() - startedMs
+      let hasAnswered = false
       for (let emptyQueries = 0; ; await delay(QUERY_EVERY_MS)) {
-        // Jobs come first: when a job is closed, everything that it has written is in a topic.
-        const jobs = await readOpenJobs(redis, await createTenants(redis).all())
-        const behind = (await lagsOf(admin)).filter(({ lag }) => lag > 0)
-        const backlog: Backlog = {
-          openJobs: jobs.length,
-          lagMessages: behind.reduce((sum, { lag }) => sum + lag, 0),
-          groups: [...new Set(behind.map(({ group }) => group))],
+        let backlog: Backlog
+        try {
+          // Jobs come first: when a job is closed, everything that it has written is in a topic.
+          const jobs = await readOpenJobs(redis, await createTenants(redis).all())
+          const behind = (await lagsOf(admin)).filter(({ lag }) => lag > 0)
+          backlog = {
+            openJobs: jobs.length,
+            lagMessages: behind.reduce((sum, { lag }) => sum + lag, 0),
+            groups: [...new Set(behind.map(({ group }) => group))],
+          }
+        } catch (error) {
+          if (!hasAnswered || !isInfrastructure(error) || passedMs() >= timeoutMs) throw error
+          emptyQueries = 0
+          continue
         }
+        hasAnswered = true
         if (!json) line.show(backlog)
-        emptyQueries = jobs.length + behind.length === 0 ? emptyQueries + 1 : 0
-        const passedMs = performance.now() - startedMs
+        emptyQueries = backlog.openJobs + backlog.lagMessages === 0 ? emptyQueries + 1 : 0
         const drained = emptyQueries >= 2
-        if (drained || passedMs >= timeoutMs) {
-          return { drained, seconds: Math.round(passedMs / 100) / 10, ...backlog }
+        if (drained || passedMs() >= timeoutMs) {
+          return { drained, seconds: Math.round(passedMs() / 100) / 10, ...backlog }
         }
       }
     }))

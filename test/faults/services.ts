@@ -46,7 +46,7 @@ export type ServicesOptions = {
 
 const root = `${import.meta.dirname}/../..`
 const HEAP_LIMIT = '--max-old-space-size=768'
-const READY_WITHIN_MS = 240_000
+const READY_WITHIN_MS = 480_000
 
 function killInstance ({ expect, child }: Instance, signal: NodeJS.Signals): void {
   if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') expect()

@@ -52,8 +52,11 @@ const run = (words: string, given: Partial<Context> = {}) => runCommand(words.sp
 const json = async (words: string, given?: Partial<Context>) =>
   JSON.parse(await run(`--json ${words}`, given))
 
-/** Brokers with these lags of `ledger` at each query, the last repeatedly, and these topics. */
-function brokersWith (lags: readonly number[], topics: readonly string[] = []) {
+/**
+ * Brokers with these lags of `ledger` at each query, the last repeatedly, and these topics. An
+ * error fails its query.
+ */
+function brokersWith (lags: readonly (number | Error)[], topics: readonly string[] = []) {
   let queries = 0
   const read: string[] = []
   const admin = {
@@ -64,6 +67,7 @@ function brokersWith (lags: readonly number[], topics: readonly string[] = []) {
     },
     fetchOffsets: async ({ groupId, topics }: { groupId: string, topics: readonly string[] }) => {
       const lag = groupId === 'ledger' ? lags[Math.min(queries++, lags.length - 1)] ?? 0 : 0
+      if (lag instanceof Error) throw lag
       return topics.map(topic =>
         ({ topic, partitions: [0, 1].map(partition => ({ partition, offset: `${100 - lag}` })) }))
     },
@@ -142,6 +146,19 @@ describe('a drain', () => {
       drained: true, seconds: expect.any(Number), openJobs: 0, lagMessages: 0, groups: [],
     })
     expect([queries(), process.exitCode]).toEqual([4, undefined])
+  })
+
+  it('waits for brokers that are unavailable for a while, once they have answered', async () => {
+    const down = Object.assign(new Error('down'), { code: 'ECONNREFUSED' })
+    const { brokers, queries } = brokersWith([3, 0, down, 0, 0])
+    expect(await json('drain --timeout 60', { brokers })).toMatchObject({ drained: true })
+    expect(queries()).toBe(5)
+    await expect(run('drain --timeout 60', { brokers: brokersWith([down]).brokers }))
+      .rejects.toThrow('down')
+    await expect(run('drain --timeout 0.01', { brokers: brokersWith([3, down]).brokers }))
+      .resolves.toMatch(/^Not drained/)
+    await expect(run('drain --timeout 60', { brokers: brokersWith([0, new Error('x')]).brokers }))
+      .rejects.toThrow('x')
   })
 
   it('names what is left at its time limit, with exit code 1', async () => {

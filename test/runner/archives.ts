@@ -11,7 +11,6 @@ import type { PartOptions } from '../../deploy/local/part.ts'
 import type { ProcessSpec } from '../../deploy/local/process.ts'
 import { kafkaPart } from '../support/kafka/own-broker.ts'
 
-const READY_WITHIN_MS = 240_000
 /** Java writes the archive when it ends. */
 const GRACE_MS = 120_000
 
@@ -38,7 +37,7 @@ async function installArchive (jars: string, part: Part, say: Say): Promise<void
       const { spec } = await part({ dataDir, ports: openPortBook(dataDir), say })
       const args = [`-XX:ArchiveClassesAtExit=${archive}`, ...spec.args]
       const running = supervise({ ...spec, args, graceMs: GRACE_MS })
-      await running.untilReady(READY_WITHIN_MS).finally(() => running.stop())
+      await running.untilReady().finally(() => running.stop())
       renameSync(archive, `${folder}/${archiveName(archive)}`)
     } finally {
       rmSync(dataDir, { recursive: true, force: true })

@@ -10,7 +10,6 @@ import type { Supervised } from '../supervise.ts'
 type Env = Readonly<Record<string, string>>
 
 const root = `${import.meta.dirname}/../../..`
-const READY_WITHIN_MS = 60_000
 /**
  * The C library keeps memory for each thread otherwise, and ever more of it at the end of what it
  * has the more is used at once: a service gives little back then.
@@ -95,7 +94,7 @@ export async function startServices (options: ServicesOptions): Promise<Services
     untilReady: async () => {
       const all = [...running.values()].map(({ supervised }) => supervised)
       for (const supervised of all) supervised.hurry()
-      await Promise.all(all.map((supervised) => supervised.untilReady(READY_WITHIN_MS)))
+      await Promise.all(all.map((supervised) => supervised.untilReady()))
     },
     kill: (name, signal) => {
       const instance = running.get(name)

@@ -104,7 +104,7 @@ async function startService (
   return {
     metrics: async () => await (await fetch(`${address}/metrics`)).text(),
     restarts: supervised.restarts,
-    untilReady: () => supervised.untilReady(240_000),
+    untilReady: () => supervised.untilReady(),
     stop: supervised.stop,
   }
 }

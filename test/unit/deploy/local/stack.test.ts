@@ -123,7 +123,7 @@ describe('supervision', () => {
       pids.push(child?.pid())
       if (pids.length === 2) twoStarts.resolve()
     })
-    await child.untilReady(240_000)
+    await child.untilReady()
     child.kill('SIGKILL')
     await twoStarts.promise
     expect(pids).toEqual([undefined, child.pid()])
@@ -139,7 +139,7 @@ describe('supervision', () => {
       name: 'stubborn',
       ready: async () => tailOf(`${folder}/logs/stubborn.log`).includes('armed'),
     })
-    await child.untilReady(240_000)
+    await child.untilReady()
     const pid = child.pid()!
     await child.stop()
     expect(() => process.kill(pid, 0)).toThrow('ESRCH')
