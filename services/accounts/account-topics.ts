@@ -76,19 +76,19 @@ if ${RUN_ID_LUA} == ARGV[1] then
 end`
 
 /**
- * Restores the keys of organizations and the accounts in Redis from their topics, puts accounts
- * that the topic lacks into the outbox, and then makes the accounts valid for this run of their
- * server. The highest revision of a name wins, so neither an old file of Redis nor a replayed
+ * Restores the keys of organizations and the accounts in Redis from their topics, ships keys that
+ * the topic lacks, puts accounts that it lacks into the outbox, and then makes the accounts valid
+ * for this run of their server. The highest revision of a name wins, so neither an old file of Redis nor a replayed
  * message restores a revoked key. Idempotent.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
-export async function restoreAccounts (deps: RestoreDeps, signal: AbortSignal): Promise<void> {
+export async function restoreAccounts (deps: AccountsDeps, signal: AbortSignal): Promise<void> {
   const { redis, reader, codec, log, metrics } = deps
   const restore = script(redis, { name: 'restore-account', source: RESTORE, numberOfKeys: 3 })
   const readRun = script(redis, { name: 'read-run', source: READ_RUN, numberOfKeys: 1 })
   const markRun = script(redis, { name: 'mark-run', source: MARK_RUN, numberOfKeys: 1 })
   const run = await readRun([ACCOUNTS_RUN_KEY], []) as string
-  await restoreOrganizationKeys(deps, signal)
+  const lastKeys = await restoreOrganizationKeys(deps, signal)
   let restored = 0
   await redis.sunionstore(ACCOUNTS_OUTBOX_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_KEY)
   await reader.read(ACCOUNTS, async messages => {
@@ -104,6 +104,7 @@ export async function restoreAccounts (deps: RestoreDeps, signal: AbortSignal): 
       restored += written.reduce((sum, count) => sum + count, 0)
     }
   }, { signal })
+  await shipLostKeys(deps, lastKeys, signal)
   let changed = 0
   await reader.read(LISTS, async messages => {
     const changes = await Promise.all(messages.flatMap(({ value }) => value ?? [])
@@ -211,11 +212,12 @@ async function withoutKeys (
  * Restores the keys of organizations in Redis from their topic, missing and damaged ones, and
  * deletes those with a tombstone there, which an older file of Redis may still have. Only the last
  * message of a key counts: what it replaced may need a root key that was removed. Idempotent.
+ * Resolves with these last messages.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 async function restoreOrganizationKeys (
   deps: RestoreDeps, signal: AbortSignal
-): Promise<void> {
+): Promise<LastValues> {
   const store = createOrganizationKeyStore(deps.redis)
   const last = await readLastKeys(deps.reader, signal)
   for (const [key, value] of last) {
@@ -224,6 +226,40 @@ async function restoreOrganizationKeys (
     await store.remove(orgId, removed)
   }
   await restoreKeys(deps, last, store.restore)
+  return last
+}
+
+/**
+ * Ships the keys that a topic has lost: without them, nothing of their organizations could be
+ * opened once Redis is lost too. A version below one that the topic has was removed on purpose,
+ * and an older file of Redis has brought it back. Accounts were restored before, so that an
+ * organization that was erased is known as such.
+ */
+async function shipLostKeys (
+  deps: AccountsDeps, last: LastValues, signal: AbortSignal
+): Promise<void> {
+  const newest = new Map<string, number>()
+  for (const key of last.keys()) {
+    const { orgId, class: keyClass, version } = parseKeyName(key)
+    const name = `${orgId}:${keyClass}`
+    newest.set(name, Math.max(version, newest.get(name) ?? 0))
+  }
+  const store = createOrganizationKeyStore(deps.redis)
+  const { isErased } = createOrganizations(deps.redis)
+  const orgIds = (await deps.redis.smembers(ACCOUNTS_KEY))
+    .flatMap(name => name.startsWith('org:') ? [name.slice('org:'.length)] : [])
+  let shipped = 0
+  for (let from = 0; from < orgIds.length; from += ORGANIZATIONS_PER_BATCH) {
+    const batch = orgIds.slice(from, from + ORGANIZATIONS_PER_BATCH)
+    await Promise.all(batch.map(async orgId => {
+      const keys = (await store.read(orgId)).filter(({ class: keyClass, version, shippedAtMs }) =>
+        shippedAtMs !== 0 && version > (newest.get(`${orgId}:${keyClass}`) ?? 0))
+      if (keys.length === 0 || await isErased(orgId)) return
+      await sendOrganizationKeys(deps, { orgId, keys }, signal)
+      shipped += keys.length
+    }))
+  }
+  if (shipped > 0) deps.log.warn({ keys: shipped }, 'keys of organizations shipped again to topic')
 }
 
 /**

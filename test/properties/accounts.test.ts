@@ -1,7 +1,9 @@
 import { beforeEach, describe, expect, it, vi, type MockInstance } from 'vitest'
 import type { Account } from '../../schemas/types.ts'
 import { createApiKeys, hashOf } from '../../services/accounts/api-keys.ts'
-import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
+import {
+  createOrganizationKeyStore, ERASED_FIELD,
+} from '../../services/accounts/organization-key-store.ts'
 import { createOrganizations, newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import {
@@ -10,7 +12,9 @@ import {
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWebhookEndpoints } from '../../services/webhooks/endpoints.ts'
 import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
-import { restoreAccounts, shipAccounts } from '../../services/accounts/account-topics.ts'
+import {
+  restoreAccounts, sendOrganizationKeys, shipAccounts,
+} from '../../services/accounts/account-topics.ts'
 import { eventually } from '../support/eventually.ts'
 import { organizationKeysOf } from '../support/keys/organization-keys.ts'
 import { contentOf } from '../support/redis/content.ts'
@@ -232,6 +236,44 @@ describe('a change of an account', () => {
     await expect(accounts().webhookSecrets.rotate(orgId)).rejects.toThrow('locked until the leader')
     await restore()
     expect(await createOrganizationKeyStore(redis).read(orgId)).toHaveLength(1)
+  })
+
+  it('outlives the loss of its topics, and of Redis after that, with the keys', async () => {
+    const { orgId } = await createAll()
+    const { id: erased } = await accounts().organizations.create('Erased')
+    const store = createOrganizationKeyStore(redis)
+    for (const version of [2, 3]) {
+      for (const id of [orgId, erased]) await store.add(id, { ...webhookKey, version })
+    }
+    await ship()
+    const before = await store.read(orgId)
+    expect(before).toHaveLength(2)
+    await redis.hset(accountKey(`org:${erased}`), { [ERASED_FIELD]: '1' })
+    environment = createRecoveryEnvironment(redis)
+    await restore()
+    await ship()
+    await redis.flushall()
+    await restore()
+    const known = async (id: string) =>
+      (await store.read(id)).map(({ shippedAtMs: _, ...key }) => key)
+    expect(await known(orgId)).toEqual(before.map(({ shippedAtMs: _, ...key }) => key))
+    expect(await known(erased)).toEqual([])
+  })
+
+  it('does not bring back a version of a key that was removed', async () => {
+    const { orgId } = await createAll()
+    const store = createOrganizationKeyStore(redis)
+    for (const version of [2, 3]) await store.add(orgId, { ...webhookKey, version })
+    await ship()
+    const [old, kept] = await store.read(orgId)
+    // Long ago: the broker has deleted the tombstone with what it deletes.
+    environment = createRecoveryEnvironment(redis)
+    await sendOrganizationKeys(environment.deps, { orgId, keys: kept === undefined ? [] : [kept] })
+    await restore()
+    await redis.flushall()
+    await restore()
+    expect([old?.version, (await store.read(orgId)).map(({ version }) => version)])
+      .toEqual([2, [3]])
   })
 
   it('made with keys after others were shipped reaches its topic after them', async () => {

@@ -38,8 +38,8 @@ export const ship = () => shipAccounts({ ...sending, redis }, new AbortControlle
 
 /** Restores keys of organizations and accounts from their topics, as ledger does. */
 export const restore = () => restoreAccounts({
+  ...sending,
   redis,
-  codec,
   reader: { read } as never,
   log: { warn: () => {} },
   metrics: { count: () => {} },

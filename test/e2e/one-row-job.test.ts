@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { eventually } from '../support/eventually.ts'
+import { messagesIn, untilConsumed } from '../support/kafka/offsets.ts'
+import { openRedis } from '../support/redis/open-redis.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+
+let environment: Environment
+beforeAll(async () => { environment = await startEnvironment() })
+afterAll(async () => { await environment.stop() })
+
+/** What a job costs, as each is a few system calls in two processes. */
+const MESSAGES = {
+  'job.keys': 1,
+  'rows.submitted.small': 1,
+  'rows.normalized.small': 1,
+  'rows.to-verify.small.phone-validation': 1,
+  // Its input with the price, and its verdict.
+  'rows.completed.small': 2,
+  'rows.retry.small.phone-validation': 0,
+  'jobs.settled': 1,
+  // Nobody follows it.
+  'jobs.events': 0,
+  // The reservation, and the charge that ends it.
+  'wallet.journal': 2,
+}
+
+const countMessages = async () => Object.fromEntries(await Promise.all(Object.keys(MESSAGES)
+  .map(async topic => [topic, await messagesIn(environment.env, topic)] as const)))
+
+it('a fresh job of one row is nine messages, five scripts and a look at its key', async () => {
+  const { env, live } = environment
+  let row = 0
+  const runOne = async () => {
+    const { id } = await live.createJob({
+      service: 'phone-validation', inputs: [`+1212736${String(5_000 + row++)}`],
+    })
+    await untilConsumed(env)
+    return id
+  }
+  const redis = openRedis(env.REDIS_STATE_URL ?? '')
+  const monitor = await redis.monitor()
+  const commands: (readonly string[])[] = []
+  monitor.on('monitor', (_time, args: readonly string[], source: string) => {
+    if (source !== 'lua') commands.push(args)
+  })
+  // `ledger` repeats what is late on a busy machine; the first job makes what is needed once.
+  await eventually(async () => {
+    const before = await countMessages()
+    const id = await runOne()
+    const after = await countMessages()
+    // What was sent before this, the monitor has seen then.
+    await redis.echo(id)
+    await eventually(() => expect(commands).toContainEqual(['echo', id]))
+    const names = commands.filter(args => args.some(arg => arg.includes(id)))
+      .map(([name = '']) => name.toLowerCase())
+    expect({
+      messages: Object.fromEntries(Object.entries(after)
+        .map(([topic, count]) => [topic, count - (before[topic] ?? 0)])),
+      // claim, accept, announce, tally and close.
+      scripts: names.filter(name => name === 'evalsha').length,
+      keys: names.filter(name => name === 'get').length,
+      // By `verify`, and by the request once it is told of the end.
+      reads: names.filter(name => name === 'hmget').length,
+      others: names.filter(name => !['evalsha', 'get', 'hmget', 'echo'].includes(name)),
+    }).toEqual({ messages: MESSAGES, scripts: 5, keys: 1, reads: 2, others: [] })
+  })
+  monitor.disconnect()
+  redis.disconnect()
+})
