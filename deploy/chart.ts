@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import type { TObject } from 'typebox'
 import { auditConfig } from '../services/admin/audit/command.ts'
+import { adminConfig } from '../services/admin/deps.ts'
 import { backupConfig } from '../services/admin/backup.ts'
 import { describeConfig } from '../services/runtime/platform/config.ts'
 import { allTopics, subscriptionsOf, type Division } from '../services/runtime/platform/topics.ts'
@@ -55,6 +56,7 @@ async function chartPrograms (): Promise<Readonly<Record<string, ChartProgram>>>
     { name: 'provision', program: 'deploy/provision.ts', config: provisionConfig },
     { name: 'audit', program: 'services/admin/main.ts audit --full', config: auditConfig },
     { name: 'backup', program: 'services/admin/main.ts backup', config: backupConfig },
+    { name: 'admin', program: 'services/admin/main.ts', config: adminConfig },
     { name: 'smoke', program: 'deploy/smoke.ts', config: smokeConfig },
   ]
   return Object.fromEntries([...services, ...tasks].map(({ name, program, config }) => {

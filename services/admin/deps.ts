@@ -26,8 +26,8 @@ import { createTopicReader } from '../runtime/kafka/topic-reader.ts'
 import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import {
-  clickhouseKeys, commonConfig, defineConfig, kafkaKeys, loadConfig, messageKeys, pick,
-  registryKeys, rootKeys, stateKeys,
+  cacheKeys, clickhouseKeys, commonConfig, defineConfig, kafkaKeys, loadConfig, messageKeys,
+  pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import {
@@ -39,14 +39,15 @@ import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secr
 
 export type WorkspaceDeps = Awaited<ReturnType<typeof connectWorkspace>>
 
-const config = defineConfig({
+const accountSettings = {
   ...pick(commonConfig, [
     ...stateKeys, 'MESSAGE_KEYS', 'TOPIC_PREFIX',
     ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
   ]),
   WEBHOOK_ALLOW_HTTP: Type.Boolean({ default: false }),
   WEBHOOK_ALLOW_LOOPBACK: Type.Boolean({ default: false }),
-})
+}
+const config = defineConfig(accountSettings)
 
 /** Connects to the state Redis, runs `work`, and closes the connection in any case. */
 export async function withWorkspace<T> (
@@ -167,6 +168,14 @@ export async function withStores<T> (
     await clickhouse.close()
   }
 }
+
+/** What the commands of operators read, all together. */
+export const adminConfig = Type.Object({
+  ...accountSettings,
+  ...storesConfig.properties,
+  ...topicsConfig.properties,
+  ...pick(commonConfig, [...cacheKeys, 'JOBS_KEEP_MONTHS']),
+})
 
 const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
 const stateConfig = Type.Object(pick(commonConfig, stateKeys))

@@ -7,6 +7,7 @@ import { configFaults, readChartPrograms } from '../support/deploy/deployed.ts'
 
 const PROVISION = 'deploy/provision.ts'
 const AUDIT = 'services/admin/main.ts audit --full'
+const ADMIN = 'services/admin/main.ts'
 /** Volumes with the certificate of a client. */
 const STORES = ['kafka', 'redis']
 const AFFINITY = {
@@ -110,17 +111,18 @@ describe('sign-in of pods at the brokers', () => {
     .map(pod => [programOf(pod), envOf(pod)] as const)
     .filter(([, env]) => 'KAFKA_BROKERS' in env)
     .map(([program, env]) => [program, env['KAFKA_SASL_USERNAME'], env['KAFKA_SASL_PASSWORD']])
-  const programs =
-    [...STAGES.map(stage => `services/${stage}/main.ts`), PROVISION, AUDIT].toSorted()
+  const programs = [
+    ...STAGES.map(stage => `services/${stage}/main.ts`), PROVISION, AUDIT, ADMIN,
+  ]
 
   it('is by a user of each stage, and admin for tasks', async () => {
     const manifests = await render(SCRAM)
     expect(await configFaults(podsOf(manifests), isPassword)).toEqual([])
     expect(signIn(manifests).toSorted()).toEqual(programs.map(program => {
-      const isTask = program === PROVISION || program === AUDIT
+      const isTask = [PROVISION, AUDIT, ADMIN].includes(program)
       const user = isTask ? 'admin' : program.split('/')[1] ?? ''
       return [program, user, `KAFKA_PASSWORD_${user.toUpperCase()}`]
-    }))
+    }).toSorted())
   })
 
   it('is by one user for all where config names it, whatever characters it has', async () => {
@@ -128,7 +130,7 @@ describe('sign-in of pods at the brokers', () => {
     const manifests = await render([...SCRAM, '--set', `config.KAFKA_SASL_USERNAME=${user}`])
     expect(await configFaults(podsOf(manifests), isPassword)).toEqual([])
     expect(signIn(manifests).toSorted()).toEqual(programs.map(program =>
-      [program, user, 'KAFKA_PASSWORD_JOBS_PROJECT_IAM_EXAMPLE_COM']))
+      [program, user, 'KAFKA_PASSWORD_JOBS_PROJECT_IAM_EXAMPLE_COM']).toSorted())
   })
 
   it('is by a user of its own where config of a stage or task names it', async () => {

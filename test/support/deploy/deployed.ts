@@ -4,6 +4,7 @@ import type { TObject } from 'typebox'
 import { provisionConfig } from '../../../deploy/provision.ts'
 import { smokeConfig } from '../../../deploy/smoke.ts'
 import { auditConfig } from '../../../services/admin/audit/command.ts'
+import { adminConfig } from '../../../services/admin/deps.ts'
 import { backupConfig } from '../../../services/admin/backup.ts'
 import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
 import {
@@ -129,6 +130,7 @@ export async function configFaults (
 async function configOf (program: string): Promise<TObject> {
   const tasks: Readonly<Record<string, TObject>> = {
     'deploy/provision.ts': provisionConfig,
+    'services/admin/main.ts': adminConfig,
     'services/admin/main.ts audit --full': auditConfig,
     'services/admin/main.ts backup': backupConfig,
     'deploy/smoke.ts': smokeConfig,

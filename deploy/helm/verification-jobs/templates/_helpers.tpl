@@ -285,6 +285,10 @@ spec:
     - name: {{ .stage }}
       image: {{ include "verification-jobs.image" $root }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      {{- if eq .stage "admin" }}
+      # For an hour of commands by kubectl exec.
+      command: [node, --eval, "process.once('SIGTERM', () => process.exit()); setTimeout(process.exit, 3_600_000)", --]
+      {{- end }}
       args: {{ splitList " " .program.program | toJson }}
       env:
         {{- if hasKey $settings "INSTANCE" }}
@@ -313,10 +317,12 @@ spec:
         - name: http
           containerPort: 8080
         {{- end }}
+      # Processes that start together on a small or busy node take minutes; a restart would not help.
       startupProbe:
         httpGet: { path: /healthz, port: metrics }
         periodSeconds: 2
-        failureThreshold: 30
+        timeoutSeconds: 5
+        failureThreshold: 150
       # Alive, not ready: while a store is away the process waits, and a restart would not help.
       livenessProbe:
         httpGet: { path: /healthz, port: metrics }
