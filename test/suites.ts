@@ -340,6 +340,16 @@ export const SUITES: readonly Suite[] = [
     tools: ['container-engine'],
   },
   {
+    // The chart by Helm on a node, in whose pods everything runs.
+    name: 'pods',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 8,
+    expectedSeconds: 600,
+    files: ['test/pods/**/*.test.ts'],
+    tools: ['control-plane', 'helm', 'container-engine'],
+  },
+  {
     name: 'drill',
     kind: 'program',
     tier: 'full',

@@ -1,11 +1,11 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { selfSigned } from '../../deploy/local/certificate.ts'
 import { STAGES } from '../../services/topology.ts'
 import { PLACES, production } from '../support/deploy/chart.ts'
 import { eventually } from '../support/eventually.ts'
-import { blocksOf } from '../support/guides/guide.ts'
+import { commandsUnder } from '../support/guides/guide.ts'
 import { root } from '../support/sources.ts'
 import { startCluster, type Cluster } from './cluster.ts'
 import { faultsIn, type Manifest } from './faults.ts'
@@ -15,7 +15,6 @@ const PAGE = 'deploy/docs/deployment.md'
 const IMAGE = 'registry.example.com/verification-jobs:0.1.0'
 const PROVISION = 'vj-verification-jobs-provision'
 const SMOKE = 'vj-verification-jobs-smoke'
-const AUDIT = 'vj-verification-jobs-audit'
 /** The keys of the secret that the values for production name. */
 const KEYS = ['RESULTS_ROOT_KEYS', 'WEBHOOKS_ROOT_KEYS', 'PARTNERS_ROOT_KEYS', 'CACHE_SECRETS',
   'MESSAGE_KEYS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL',
@@ -36,12 +35,8 @@ beforeAll(async () => {
 afterAll(async () => { await cluster?.stop() })
 
 /** Commands of the first block of the guide to a kind of cluster that begins with a word. */
-const documented = (begins: string, heading = 'Kubernetes'): readonly string[] => {
-  const text = readFileSync(join(root, PAGE), 'utf8')
-  const blocks = blocksOf(PAGE, text.slice(text.search(new RegExp(`^##+ ${heading}$`, 'm'))))
-  const block = blocks.find(({ content }) => content.startsWith(begins))
-  return block?.content.trim().split('\n') ?? []
-}
+const documented = (begins: string, heading = 'Kubernetes') =>
+  commandsUnder(heading, PAGE, begins)
 
 const MAKE = 'kubectl create namespace'
 
@@ -95,10 +90,13 @@ async function objectsOfRelease (namespace: string): Promise<readonly Manifest[]
   return [...await objects(namespace), ...passing]
 }
 
-/** Runs what a schedule and `helm test` would start. */
+/** Runs what a schedule, an operator and `helm test` would start. */
 async function runTasks (namespace: string): Promise<void> {
-  await cluster.shell(`kubectl -n ${namespace} create job audit --from=cronjob/${AUDIT}`)
-  await cluster.shell(`kubectl -n ${namespace} wait --for=condition=Complete job/audit`)
+  for (const task of ['audit', 'admin']) {
+    await cluster.shell(`kubectl -n ${namespace} create job ${task} ` +
+      `--from=cronjob/vj-verification-jobs-${task}`)
+    await cluster.shell(`kubectl -n ${namespace} wait --for=condition=Complete job/${task}`)
+  }
   await cluster.shell(`helm -n ${namespace} test vj`)
 }
 
@@ -161,7 +159,9 @@ describe('the chart on an API server', () => {
     await runTasks('jobs')
     const pods = (await objectsOfRelease('jobs')).filter(({ kind }) => kind === 'Pod')
     const stages = pods.map(({ metadata: { labels } }) => labels?.['verification-jobs/stage'])
-    expect(new Set(stages)).toEqual(new Set([...STAGES, 'page', 'provision', 'audit', 'smoke']))
+    expect(new Set(stages)).toEqual(new Set([
+      ...STAGES, 'page', 'provision', 'audit', 'admin', 'smoke',
+    ]))
     const containers = pods.flatMap(({ spec }) => spec?.containers ?? [])
     expect(new Set(containers.map(({ image }) => image))).toEqual(new Set([IMAGE]))
     const programs = containers.map(({ args: [program = ''] }) => program)

@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
-  appendFileSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync,
+  appendFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync,
+  writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -9,10 +10,13 @@ import { selfSigned } from '../../deploy/local/certificate.ts'
 import { installOnce } from '../../deploy/local/install.ts'
 import type { Say } from '../../deploy/local/parts.ts'
 import { freePort } from '../../deploy/local/ports.ts'
+import { answersOk } from '../../deploy/local/process.ts'
 import { supervise, type Supervised } from '../../deploy/local/supervise.ts'
 import {
   installDefinitions, installHelm, requireGo, runTool,
 } from '../support/deploy/deploy-tools.ts'
+import type { OwnEngine } from '../containers/engine.ts'
+import { nodePrograms, type Program } from '../pods/node.ts'
 import { newFolder } from '../support/folder.ts'
 import { root } from '../support/sources.ts'
 
@@ -26,15 +30,17 @@ const ZONES = ['a', 'b', 'c']
 const TOKEN = 'administrator'
 
 /**
- * A folder with etcd, the control plane of Kubernetes, kubectl and kwok, and the stages by which
- * kwok plays nodes; built from the Go module proxy when it is missing.
+ * A folder with etcd, the programs of Kubernetes, CoreDNS, and kwok with the stages by which it
+ * plays nodes; built from the Go module proxy when it is missing.
  */
 export async function installControlPlane (say: Say): Promise<string> {
   const digest = createHash('sha256')
-  for (const name of ['go.mod', 'go.sum']) digest.update(readFileSync(`${SOURCES}/${name}`))
+  for (const name of ['go.mod', 'go.sum', 'coredns/main.go']) {
+    digest.update(readFileSync(`${SOURCES}/${name}`))
+  }
   return await installOnce(`control-plane-${digest.digest('hex').slice(0, 16)}`, async to => {
     const go = await requireGo()
-    say('building the control plane of Kubernetes with Go (a quarter of an hour, once)')
+    say('building Kubernetes with Go (a quarter of an hour, once)')
     const options = {
       cwd: SOURCES, env: { ...process.env, GOFLAGS: '-mod=readonly' }, timeout: BUILD_TIMEOUT_MS,
     }
@@ -44,8 +50,8 @@ export async function installControlPlane (say: Say): Promise<string> {
     const linked = { gitVersion: version, gitMajor: '1', gitMinor: minor }
     const flags = Object.entries(linked)
       .map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`)
-    await run(go, ['build', '-ldflags', `-s -w ${flags.join(' ')}`, '-o', `${to}/`, 'tool'],
-      options)
+    await run(go, ['build', '-ldflags', `-s -w ${flags.join(' ')}`, '-o', `${to}/`, 'tool',
+      './coredns'], options)
     renameSync(`${to}/server`, `${to}/etcd`)
     const { stdout } = await run(go, ['list', '-m', '-f', '{{.Dir}}', 'sigs.k8s.io/kwok'], options)
     const stages = `${stdout.trim()}/kustomize/stage`
@@ -70,7 +76,7 @@ type AuditEvent = {
   readonly responseObject?: unknown
 }
 
-/** A Kubernetes of its own on 127.0.0.1, whose nodes and containers are played by kwok. */
+/** A Kubernetes of its own on 127.0.0.1. */
 export type Cluster = {
   /** Where commands run: `deploy` is there as in the repository, other files are its own. */
   readonly folder: string
@@ -80,20 +86,33 @@ export type Cluster = {
   readonly get: <T>(...words: readonly string[]) => Promise<T>
   /** All requests so far that changed something in a namespace, in their order. */
   readonly audit: (namespace: string) => readonly AuditEvent[]
+  /** Forwards a port of 127.0.0.1 to HTTP by a command of kubectl; the address. */
+  readonly forward: (command: string) => Promise<string>
   readonly stop: () => Promise<void>
 }
 
+/** Where containers of a cluster run: a container engine, and the port of its API server there. */
+type Runtime = { readonly engine: OwnEngine, readonly port: number }
+
 /**
- * Starts etcd, an API server with all of its admission plugins, the controllers, the scheduler and
- * a node in each of three zones, with the definitions of the resources of others that the chart
- * makes.
+ * Starts etcd, an API server with all of its admission plugins, the controllers and the scheduler,
+ * with the definitions of the resources of others that the chart makes. With a runtime, all of it
+ * and a node run in the namespaces of its engine; otherwise kwok plays a node in each of three
+ * zones, and their containers.
  */
-export async function startCluster (): Promise<Cluster> {
+export async function startCluster (runtime?: Runtime): Promise<Cluster> {
   const programs = await installControlPlane(console.log)
   const helm = dirname(await installHelm(console.log))
-  const folder = newFolder('api-server-')
+  const folder = runtime === undefined
+    ? newFolder('api-server-')
+    : `${runtime.engine.folder}/cluster`
+  if (runtime !== undefined) {
+    // Of an earlier run that was killed.
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder)
+  }
   symlinkSync(join(root, 'deploy'), join(folder, 'deploy'))
-  const apiServer = `https://127.0.0.1:${await freePort()}`
+  const apiServer = `https://127.0.0.1:${runtime?.port ?? await freePort()}`
   const etcd = `http://127.0.0.1:${await freePort()}`
   const peer = `http://127.0.0.1:${await freePort()}`
   writeSettings(folder, apiServer)
@@ -114,32 +133,35 @@ export async function startCluster (): Promise<Cluster> {
   const running: Supervised[] = []
   const stop = async () => {
     for (const program of running.toReversed()) await program.stop()
+    await runtime?.engine.close()
     rmSync(folder, { recursive: true, force: true })
   }
-  const start = async ({ name, probe = 'true', args }: Program) => {
-    const ready = () => shell(probe).then(() => true, () => false)
+  const start = async (
+    name: string, [command = '', ...args]: readonly string[], ready: () => Promise<boolean>
+  ) => {
     const program = supervise({
-      name,
-      command: `${programs}/${name}`,
-      args,
-      env,
-      cwd: folder,
-      dataDir: folder,
-      ready,
-      graceMs: GRACE_MS,
+      name, command, args, env, cwd: folder, dataDir: folder, ready, graceMs: GRACE_MS,
     })
     running.push(program)
     await program.untilReady(START_TIMEOUT_MS)
   }
+  const startProgram = async ({ name, command, probe = 'true', args }: Program) => {
+    const enter = runtime?.engine.enter(folder) ?? []
+    await start(name, [...enter, command ?? `${programs}/${name}`, ...args],
+      () => shell(probe).then(() => true, () => false))
+  }
   try {
-    for (const program of controlPlane(apiServer, etcd, peer)) {
-      await start(program)
+    for (const program of controlPlane(apiServer, etcd, peer)) await startProgram(program)
+    if (runtime === undefined) {
+      const definitions = await installDefinitions(console.log)
+      const files = readdirSync(definitions).filter(name => name !== 'kustomization.yaml')
+      await shell(`kubectl apply --server-side -f ${files.map(name => join(definitions, name))}`)
+      await shell('kubectl wait --for=condition=Established crd --all --timeout=60s')
+      await startProgram(KWOK)
+      await shell('kubectl apply -f nodes.yaml')
+    } else {
+      for (const program of nodePrograms(folder, programs)) await startProgram(program)
     }
-    const definitions = await installDefinitions(console.log)
-    const files = readdirSync(definitions).filter(name => name !== 'kustomization.yaml')
-    await shell(`kubectl apply --server-side -f ${files.map(name => join(definitions, name))}`)
-    await shell('kubectl wait --for=condition=Established crd --all --timeout=60s')
-    await shell('kubectl apply -f nodes.yaml')
     await shell('kubectl wait --for=condition=Ready node --all --timeout=60s')
   } catch (error) {
     await stop()
@@ -153,6 +175,14 @@ export async function startCluster (): Promise<Cluster> {
     audit: namespace => readFileSync(join(folder, 'audit.log'), 'utf8').trimEnd().split('\n')
       .map(line => JSON.parse(line) as AuditEvent)
       .filter(({ objectRef }) => objectRef.namespace === namespace),
+    forward: async command => {
+      const port = await freePort()
+      const address = `http://127.0.0.1:${port}`
+      const words = command.replace(/ \d+:/, ` ${port}:`).split(' ')
+      await start('forward', words, () =>
+        answersOk(`${address}/openapi.json`, { 'x-forwarded-proto': 'https' }))
+      return address
+    },
     stop,
   }
 }
@@ -216,11 +246,12 @@ function writeSettings (folder: string, server: string): void {
   }
 }
 
-type Program = {
-  readonly name: string
-  /** A command that succeeds once it is ready; it need not be, where there is none. */
-  readonly probe?: string
-  readonly args: readonly string[]
+const KWOK: Program = {
+  name: 'kwok',
+  args: [
+    '--kubeconfig', 'kubeconfig', '--config', 'stages.yaml', '--manage-all-nodes=true',
+    '--node-ip', '127.0.0.1', '--cidr', '10.244.0.0/16',
+  ],
 }
 
 /** The programs in the order in which they are started. */
@@ -242,6 +273,7 @@ function controlPlane (apiServer: string, etcd: string, peer: string): readonly 
       '--tls-cert-file', 'server.crt', '--tls-private-key-file', 'server.key',
       '--token-auth-file', 'tokens.csv', '--authorization-mode', 'Node,RBAC',
       '--service-cluster-ip-range', '10.96.0.0/16', '--endpoint-reconciler-type', 'none',
+      '--kubelet-preferred-address-types', 'InternalIP',
       '--service-account-issuer', 'https://kubernetes.default.svc',
       '--service-account-key-file', 'server.crt',
       '--service-account-signing-key-file', 'server.key',
@@ -260,11 +292,5 @@ function controlPlane (apiServer: string, etcd: string, peer: string): readonly 
   }, {
     name: 'kube-scheduler',
     args: ['--kubeconfig', 'kubeconfig', '--leader-elect=false', '--secure-port', '0'],
-  }, {
-    name: 'kwok',
-    args: [
-      '--kubeconfig', 'kubeconfig', '--config', 'stages.yaml', '--manage-all-nodes=true',
-      '--node-ip', '127.0.0.1', '--cidr', '10.244.0.0/16',
-    ],
   }]
 }

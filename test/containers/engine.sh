@@ -55,6 +55,9 @@ chmod +x /run/runc-without-limits
 
 # Ends the engine when the input ends; a line never comes.
 cat > /run/engine <<'ENGINE'
+# That of pasta has no name in the list of mounts, which not every program can read.
+umount /proc
+mount -t proc proc /proc
 trap 'exit 1' TERM
 (dockerd "$@" < /dev/null; kill -TERM $$) &
 read -r _ || true

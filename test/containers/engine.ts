@@ -15,7 +15,7 @@ const POLL_MS = 200
 /** The engine, its client and Compose as Debian packages them, and what its namespaces need. */
 const PACKAGES = [
   'docker.io', 'docker-cli', 'docker-compose', 'docker-buildx', 'iptables', 'ca-certificates',
-  'passt', 'tini',
+  'passt', 'tini', 'containernetworking-plugins',
 ]
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
@@ -28,6 +28,14 @@ export type Engine = {
   /** Runs a program beside the engine, in the checkout; the output, or an Error with it. */
   readonly run: (command: readonly string[], env?: Env) => Promise<string>
   readonly close: () => Promise<void>
+}
+
+/** An engine in namespaces of its own. */
+export type OwnEngine = Engine & {
+  /** What is kept there is seen under the same path inside and outside. */
+  readonly folder: string
+  /** What to put before a command line so that it runs beside the containers, in this folder. */
+  readonly enter: (folder: string) => readonly string[]
 }
 
 /** The engine of this machine as `docker` reaches it, if there is one with Compose. */
@@ -48,7 +56,7 @@ export async function findEngine (): Promise<Engine | undefined> {
  */
 export async function startEngine (
   { ports, say }: { readonly ports: readonly number[], readonly say: Say }
-): Promise<Engine> {
+): Promise<OwnEngine> {
   const system = await installSystem(say)
   const data = `${cacheFolder()}/container-engine`
   mkdirSync(data, { recursive: true })
@@ -75,13 +83,29 @@ export async function startEngine (
     }
     await sleep(POLL_MS)
   }
-  return { kind: 'started', run: inside, close }
+  const init = firstProcess(Number(child.pid))
+  return {
+    kind: 'started',
+    run: inside,
+    close,
+    folder: data,
+    enter: folder => ['nsenter', `--target=${init}`, '--mount', '--net', '--pid', '--ipc', '--uts',
+      '--', 'env', '-i', '-C', folder, `PATH=${PATH}`, 'HOME=/root'],
+  }
+}
+
+/** The process that is the first in the namespaces of the engine, which descends from this one. */
+function firstProcess (ancestor: number): number {
+  for (let pid = ancestor; ;) {
+    if (readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'tini') return pid
+    pid = Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim())
+  }
 }
 
 /** The root folder of a Debian with the engine; installed by debootstrap when it is missing. */
 async function installSystem (say: Say): Promise<string> {
   await requireNamespaces()
-  return await bootstrap('container-engine-trixie', ['--include', PACKAGES.join(), 'trixie'], say)
+  return await bootstrap('container-engine-trixie-2', ['--include', PACKAGES.join(), 'trixie'], say)
 }
 
 /** A Debian in a folder of the cache; `args` are options of debootstrap and the release. */

@@ -1,6 +1,6 @@
 import type { Say } from '../../deploy/local/parts.ts'
 import { freePort } from '../../deploy/local/ports.ts'
-import { findEngine, startEngine, type Engine } from './engine.ts'
+import { findEngine, startEngine, type Engine, type OwnEngine } from './engine.ts'
 import { makeStandIns, pullImages, withStandIns } from './stand-ins.ts'
 
 type EngineOptions = { readonly ports: readonly number[], readonly say: Say }
@@ -12,6 +12,14 @@ type EngineOptions = { readonly ports: readonly number[], readonly say: Say }
 export async function openEngine (options: EngineOptions): Promise<Engine> {
   const found = await findEngine()
   if (found !== undefined && await hasImages(found)) return found
+  return await openOwnEngine(options)
+}
+
+/**
+ * An engine that is started in namespaces of its own, with stand-ins where it cannot pull. Throws
+ * with the reason where that is not possible.
+ */
+export async function openOwnEngine (options: EngineOptions): Promise<OwnEngine> {
   const started = await startEngine(options)
   try {
     if (await hasImages(started)) return started

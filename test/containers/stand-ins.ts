@@ -5,17 +5,22 @@ import { installKafka, installRegistry, type Say } from '../../deploy/local/part
 import { composeModel, newSecrets } from '../support/deploy/compose.ts'
 import { buildStages } from '../support/deploy/dockerfile.ts'
 import { root } from '../support/sources.ts'
-import { bootstrap, runProgram, type Engine } from './engine.ts'
+import { bootstrap, runProgram, type Engine, type OwnEngine } from './engine.ts'
 import { cacheFolder } from '../support/deploy/system-tools.ts'
 
 const NPM = 'npm@11'
 const BASE = 'debian:bookworm-slim'
+/** Holds the namespaces of a pod. */
+export const PAUSE = 'registry.k8s.io/pause:3.10'
 
-/** The images that the files name, apart from the project's own, by their stand-in's name. */
-function namedImages (): ReadonlyMap<string, string> {
+/**
+ * The images that the files name, apart from the project's own, and what Kubernetes itself needs,
+ * each with the name of its stand-in.
+ */
+function namedImages (): readonly (readonly [standIn: string, image: string])[] {
   const { services } = composeModel(newSecrets())
   const of = (service: string) => services[service]?.image ?? ''
-  return new Map([
+  return [
     ['node', buildStages()[0]?.image ?? ''],
     ['redis', of('redis-state')],
     ['kafka', of('kafka')],
@@ -24,12 +29,15 @@ function namedImages (): ReadonlyMap<string, string> {
     ['caddy', of('gateway')],
     ['prometheus', of('prometheus')],
     ['grafana', of('grafana')],
-  ])
+    // The registry of a laptop cluster keeps its schemas in memory.
+    ['registry', versionOf(of('registry')).replace('-kafkasql', '-mem')],
+    ['pause', PAUSE],
+  ]
 }
 
 /** Pulls the official images; rejects with the engine's own reason where it cannot. */
 export async function pullImages (engine: Engine): Promise<void> {
-  for (const image of namedImages().values()) {
+  for (const [, image] of namedImages()) {
     const isThere = await hasImage(engine, image)
     if (!isThere) await engine.run(['docker', 'pull', '--quiet', image])
   }
@@ -70,7 +78,7 @@ const NAMING = ['deploy/Dockerfile', 'deploy/compose.yaml']
  * An engine that runs programs in a copy of the checkout, whose files name images without digests,
  * so that they find the stand-ins.
  */
-export function withStandIns (engine: Engine): Engine {
+export function withStandIns (engine: OwnEngine): OwnEngine {
   const copy = `${cacheFolder()}/container-checkout`
   rmSync(copy, { recursive: true, force: true })
   const left = ['node_modules', '.git', '.local'].map(name => join(root, name))

@@ -1,3 +1,7 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from '../sources.ts'
+
 /** A fenced block of a page in Markdown; `line` is that of its fence. */
 export type Block = {
   readonly page: string
@@ -18,6 +22,15 @@ export function blocksOf (page: string, text: string): readonly Block[] {
     const line = text.slice(0, match.index).split('\n').length
     return { page, line, language, content: content.replaceAll(new RegExp(`^${indent}`, 'gm'), '') }
   })
+}
+
+/** The commands of the first block under a heading of a page that begins with a word. */
+export function commandsUnder (heading: string, page: string, begins: string): readonly string[] {
+  const text = readFileSync(join(root, page), 'utf8')
+  const blocks = blocksOf(page, text.slice(text.search(new RegExp(`^##+ ${heading}$`, 'm'))))
+  const block = blocks.find(({ content }) => content.startsWith(begins))
+  if (block === undefined) throw new Error(`${page} has no commands of ${begins} in ${heading}`)
+  return block.content.trim().split('\n')
 }
 
 /**
