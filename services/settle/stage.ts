@@ -149,19 +149,26 @@ export class SettleStage implements Stage<'settle'> {
 
   /**
    * Resolves to the error of a batch that cannot be counted again, as its Redis is away: the others
-   * do not wait for it.
+   * do not wait for it. One that cannot be counted for another reason is given up job by job, at
+   * the next flush of its partition.
    */
   async #storeCounted (): Promise<unknown> {
-    const counts = await Promise.allSettled(this.#buffer.unstored().map(async batch =>
+    const unstored = this.#buffer.unstored()
+    const counts = await Promise.allSettled(unstored.map(async batch =>
       this.#buffer.isExpired(batch)
         ? await count(this.#deps, batch.messages, batch.generation)
         : batch))
     const errors = counts.flatMap(result => result.status === 'rejected' ? [result.reason] : [])
-    const severe = errors.find(error => !isInfrastructure(error))
-    if (severe !== undefined) throw severe
+    const fatal = errors.find(error => error instanceof FatalError)
+    if (fatal !== undefined) throw fatal
+    for (const [index, result] of counts.entries()) {
+      const batch = unstored[index]
+      if (batch === undefined || result.status === 'fulfilled') continue
+      if (!isInfrastructure(result.reason)) this.#buffer.uncount(batch)
+    }
     const batches = counts.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
     if (batches.length > 0) this.#buffer.endStore(await this.#store(batches))
-    return errors[0]
+    return errors.find(error => isInfrastructure(error))
   }
 
   async #store (batches: readonly Counted[]): Promise<readonly Stored[]> {
@@ -381,6 +388,16 @@ class SettleBuffer {
   /** Drops a batch of an earlier generation: its messages are delivered again. */
   defer (batch: Counted): void {
     if (batch.generation === this.#generation) this.#counted = [...this.#counted, batch]
+  }
+
+  /** Messages that were counted before are to be counted at the next flush. */
+  uncount (batch: Counted): void {
+    if (!this.#counted.includes(batch)) return
+    this.#counted = this.#counted.filter(other => other !== batch)
+    for (const message of batch.messages) {
+      this.#held.add(message)
+      this.#seen.add(message.raw)
+    }
   }
 
   /** Whether the answer of its count is too old to be used. */

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { EventType } from '../../schemas/api/event.ts'
 import { createBlock } from '../../services/jobs/results/block.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
@@ -276,6 +277,21 @@ describe('settle, while small jobs end in close succession', () => {
     failures.tally = new InfrastructureError('the wallet is locked')
     await expect(stage.flushHeld(PARTITION)).rejects.toThrow('the wallet is locked')
     expect(jobsIn(await stage.flushHeld(PARTITION))).toEqual([b!.job])
+  })
+
+  it('gives up a job that cannot be counted again, and stores the others', async () => {
+    const { stage, clock } = startStage()
+    const [a, b, c] = await wholeJobs(3)
+    await stage.decide([a!.block])
+    await stage.decide([b!.block])
+    await stage.decide([{ ...c!.block, raw: { ...c!.block.raw, offset: 2n } }])
+    clock.advance(501)
+    const key = jobKeys(TENANT, b!.job).job
+    await redis.multi().rename(key, `${key}:aside`).set(key, 'no job').exec()
+    expect(jobsIn(await stage.flushHeld(PARTITION))).toEqual([c!.job])
+    const given = await stage.flushHeld(PARTITION)
+    expect(offsetsIn(given)).toEqual([[expect.stringMatching(/^decision failed: .*WRONGTYPE/), 1n]])
+    expect(await stage.flushHeld(PARTITION)).toEqual([])
   })
 
   it('does not hold a job that was counted in an earlier generation', async () => {
