@@ -134,6 +134,7 @@ function headersOf (emission: Emission, value: RowsValue): Record<string, string
     totalRows: String(totalRows),
     rows: bitmapOf(emission, rows).toString('base64'),
     ...emission.topic === 'rows.completed' && { inputs: String(emission.value.inputs) },
+    ...emission.topic === 'rows.retry' && { notBefore: String(emission.value.notBefore) },
   }
 }
 

@@ -12,7 +12,9 @@ import { createEmitter } from './emit.ts'
 import { Offsets } from './offsets.ts'
 import { OPEN_GATE, type Gate } from './pause.ts'
 import { Process, Steps, type Effects, type StepContext } from './process.ts'
-import { rowCountOf, type MessageCodec, type Postponement, type Stage } from './stage.ts'
+import {
+  dueAtMs, rowCountOf, type MessageCodec, type Postponement, type Stage,
+} from './stage.ts'
 import {
   createTenantShares, READ_AHEAD_BYTES, TenantQueue, type ReadAhead, type TenantShares,
 } from './tenant-queue.ts'
@@ -117,8 +119,8 @@ class StageConsumer {
   readonly #queues = createSerialQueues()
   #offsets = new Offsets()
   /**
-   * Deliveries in progress, with the time when their oldest message was written, and flushes in
-   * progress, with the time of their start.
+   * Deliveries in progress, with the time when their oldest message was written or due, and
+   * flushes in progress, with the time of their start.
    */
   readonly #ages = new Map<FetchedBatch, number>()
   /** By partition, the last delivery, which a flush uses. */
@@ -215,7 +217,8 @@ class StageConsumer {
   }
 
   async #deliver (fetched: FetchedBatch): Promise<void> {
-    this.#ages.set(fetched, fetched.messages[0]?.timestampMs ?? this.#clock.now())
+    const [first] = fetched.messages
+    this.#ages.set(fetched, first === undefined ? this.#clock.now() : dueAtMs(first))
     // A new generation has new offsets, so work of the old one cannot complete messages of it.
     const offsets = this.#offsets
     const { topic = '' } = logicalTopic(fetched.topic) ?? {}
@@ -236,7 +239,7 @@ class StageConsumer {
       for (;;) {
         if (queue.mayReadAhead()) add(fetched.more())
         if (queue.isEmpty()) return
-        this.#ages.set(fetched, queue.oldestWrittenMs() ?? this.#clock.now())
+        this.#ages.set(fetched, queue.oldestDueAtMs() ?? this.#clock.now())
         const batch = queue.take(attempts.isCareful() ? 1 : most)
         if (batch.length === 0) {
           await queue.released()

@@ -133,6 +133,17 @@ export function rowCountOf (headers: Readonly<Record<string, string>>): number {
   return Number.isSafeInteger(chunkRows) && chunkRows > 0 ? chunkRows : 0
 }
 
+/**
+ * When a message could be processed first, in ms: when it was written, or is due if it was to wait.
+ * The headers of a forged message are not trusted.
+ */
+export function dueAtMs (
+  { timestampMs, headers, forged }: Pick<RawMessage, 'timestampMs' | 'headers' | 'forged'>
+): number {
+  const notBefore = forged === true ? undefined : headers.notBefore
+  return Math.max(timestampMs, Number(notBefore ?? timestampMs))
+}
+
 type Headed = Pick<RawMessage, 'headers'>
 
 /** The log fields of messages: their job, or the number of jobs if there are several. */

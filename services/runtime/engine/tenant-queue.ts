@@ -2,7 +2,7 @@ import type { RawMessage } from '../kafka/bus.ts'
 import {
   createFairQueue, createFairShares, type FairQueue, type FairShares,
 } from '../platform/limits.ts'
-import { rowCountOf } from './stage.ts'
+import { dueAtMs, rowCountOf } from './stage.ts'
 
 /** The size of all messages that a process has read ahead, and its maximum, in bytes. */
 export type ReadAhead = { readonly maxBytes: number, bytes: number }
@@ -100,11 +100,9 @@ export class TenantQueue {
     return this.#tenants.rowsInFlight.nextEnd()
   }
 
-  /** When the oldest queued message was written. */
-  oldestWrittenMs (): number | undefined {
-    return this.isEmpty()
-      ? undefined
-      : Math.min(...this.#queue.heads().map(({ timestampMs }) => timestampMs))
+  /** When the first of the queued messages could be processed. */
+  oldestDueAtMs (): number | undefined {
+    return this.isEmpty() ? undefined : Math.min(...this.#queue.heads().map(dueAtMs))
   }
 
   /** The lowest queued offset, or the given one if that is lower. */

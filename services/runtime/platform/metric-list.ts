@@ -104,8 +104,8 @@ export const METRICS = [
     name: 'stage_oldest_age_seconds',
     type: 'gauge',
     labels: ['stage', 'group'],
-    help: 'Age of the oldest message that is fetched and not yet processed; 0 when idle. Scale ' +
-      'and shed load by this.',
+    help: 'Age of the oldest message that is fetched and not yet processed; 0 when idle. One ' +
+      'that is to wait ages from the time when it is due. Scale and shed load by this.',
     by: ENGINE_STAGES,
   },
   {

@@ -148,6 +148,17 @@ describe('a message', () => {
     })
   })
 
+  it('of a retry says in a header when it is due', async () => {
+    const times = { attempt: 1, notBefore: 1_234, retryDeadline: 5_678 }
+    const { headers } = await messageCodec.encode({
+      ...missed,
+      topic: 'rows.retry',
+      value: { ...missed.value, ...times },
+      rows: { ...missed.rows, waits: null },
+    })
+    expect(headers).toMatchObject({ rows: bits(1, 2).toString('base64'), notBefore: '1234' })
+  })
+
   it('shows no input', async () => {
     const { value, headers } = await messageCodec.encode(submitted)
     expect(value!.includes('2127365')).toBe(false)

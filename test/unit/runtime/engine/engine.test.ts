@@ -308,6 +308,18 @@ describe('the age of the oldest message', () => {
     expect([ages[0], await bench.gauge(AGE)]).toEqual([7.5, 0])
   })
 
+  it('is the time since a message is due that was to wait', async () => {
+    const ages: number[] = []
+    const bench = await deciding(async messages => {
+      ages.push(await bench.gauge(AGE))
+      return messages.map(message => ({ postpone: message, untilMs: 6_000 }))
+    })
+    for (const notBefore of ['4500', '6000']) {
+      await bench.deliver([{ ...old, headers: { notBefore } }])
+    }
+    expect(ages).toEqual([0.5, 0])
+  })
+
   it('is that of a held message that is late', async () => {
     const bench = await benchOf(echoStage({ heldSinceMs: () => 4_500 }))
     expect(await bench.gauge(AGE)).toBe(0.5)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  byJob, HeldMessages, idsOf, rowCountOf,
+  byJob, dueAtMs, HeldMessages, idsOf, rowCountOf,
 } from '../../../../services/runtime/engine/stage.ts'
 import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
 import { idOf, placeIn } from '../../../support/tracing.ts'
@@ -14,6 +14,14 @@ it('the rows of a message are the bits of its bitmap, or those of its chunk, or 
   expect(rowCountOf({ chunkRows: '10' })).toBe(10)
   for (const chunkRows of ['', 'x', '-1']) expect(rowCountOf({ chunkRows })).toBe(0)
   expect(rowCountOf({})).toBe(0)
+})
+
+it('a message is due when it was written, or later if its header says so and it is genuine', () => {
+  const timestampMs = 1_000
+  expect(dueAtMs({ timestampMs, headers: {} })).toBe(1_000)
+  expect(dueAtMs({ timestampMs, headers: { notBefore: '900' } })).toBe(1_000)
+  expect(dueAtMs({ timestampMs, headers: { notBefore: '1500' } })).toBe(1_500)
+  expect(dueAtMs({ timestampMs, headers: { notBefore: '1500' }, forged: true })).toBe(1_000)
 })
 
 it('the log fields of messages have the job, or the number of jobs', () => {

@@ -116,11 +116,11 @@ describe('the messages of a partition', () => {
     const all = ahead.bytes
     expect(all).toBeGreaterThan(0)
     queue.take(1)
-    expect([queue.oldestWrittenMs(), queue.lowestOffset(9n), queue.lowestOffset(0n)])
+    expect([queue.oldestDueAtMs(), queue.lowestOffset(9n), queue.lowestOffset(0n)])
       .toEqual([1_001, 1n, 0n])
     expect(ahead.bytes).toBe(all / 3 * 2)
     queue.clear()
-    expect([queue.oldestWrittenMs(), queue.isEmpty(), ahead.bytes]).toEqual([undefined, true, 0])
+    expect([queue.oldestDueAtMs(), queue.isEmpty(), ahead.bytes]).toEqual([undefined, true, 0])
   })
 
   it('in flight exceed the limit by at most one message, and never stop all tenants', () => {
