@@ -10,7 +10,7 @@ import {
 import type { Egress, EgressPool } from './egress.ts'
 import type { ExchangeRest, Granted, HostMemory, Party, Refused } from './memory.ts'
 import {
-  limiterOf, ownerLabel, type OwnerPolicy, policyOf, type PolicyLimits,
+  limiterOf, OTHER_OWNERS, ownerLabel, type OwnerPolicy, policyOf, type PolicyLimits,
 } from './policies.ts'
 import { MailboxRow, type Probed, UNTRUTHFUL } from './mailbox-row.ts'
 
@@ -276,7 +276,8 @@ export class MailHosts {
   }
 
   #waiting () {
-    const counts = new Map<string, number>()
+    // Without this series a panel would have no data while nothing waits.
+    const counts = new Map([[OTHER_OWNERS, 0]])
     for (const { owner, size } of this.#queues.values()) {
       const label = ownerLabel(owner)
       counts.set(label, (counts.get(label) ?? 0) + size)

@@ -268,9 +268,12 @@ export function isOwnDomain (domain: string, exchange: string, policy: OwnerPoli
     ownerOf(domain) === ownerOf(exchange)
 }
 
+/** The owners without a policy, as metrics name them. */
+export const OTHER_OWNERS = 'other'
+
 /** The owner as metrics name it, which have a bounded number of names. */
 export function ownerLabel (owner: string): string {
-  return OWNER_POLICIES.some(policy => policy.owner === owner) ? owner : 'other'
+  return OWNER_POLICIES.some(policy => policy.owner === owner) ? owner : OTHER_OWNERS
 }
 
 /**
