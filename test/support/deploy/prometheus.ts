@@ -1,10 +1,10 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../../../deploy/local/ports.ts'
 import {
   answersOk, logFileOf, startChild, stopChild, tailOf,
 } from '../../../deploy/local/process.ts'
 import type { RunningService } from '../../../deploy/local/launcher/services.ts'
+import { eventually } from '../eventually.ts'
 import { installPrometheus } from './prometheus-install.ts'
 import { newFolder } from '../folder.ts'
 
@@ -43,7 +43,6 @@ export type PrometheusOptions = {
 }
 
 const RULES = `${import.meta.dirname}/../../../deploy/prometheus`
-const READY_WITHIN_MS = 30_000
 const GRACE_MS = 5_000
 
 /** A Prometheus with the rules as they are deployed, in a folder that ends with it. */
@@ -74,15 +73,12 @@ export async function startPrometheus (options: PrometheusOptions): Promise<Prom
     await stopChild(child, GRACE_MS)
     rmSync(dataDir, { recursive: true, force: true })
   }
-  const untilMs = Date.now() + READY_WITHIN_MS
-  while (!await spec.ready()) {
-    if (Date.now() > untilMs) {
-      const said = tailOf(logFileOf(spec))
-      await stop()
-      throw new Error(`prometheus is not ready: ${said}`)
-    }
-    await sleep(100)
-  }
+  await eventually(async () => {
+    if (!await spec.ready()) throw new Error(`prometheus is not ready: ${tailOf(logFileOf(spec))}`)
+  }, { everyMs: 100 }).catch(async error => {
+    await stop()
+    throw error
+  })
   return { ...clientOf(`http://${address}/api/v1`), stop }
 }
 
@@ -109,7 +105,7 @@ const SECONDS_A_MINUTE = 2
 
 /** Thresholds that a small machine reaches within seconds, by the text of the deployed ones. */
 const THRESHOLDS: Readonly<Record<string, string>> = {
-  'process_resident_memory_bytes > 700e6': 'process_resident_memory_bytes > 180e6',
+  'process_resident_memory_bytes > 700e6': 'process_resident_memory_bytes > 400e6',
   '{group=~".+[.]bulk([.].+)?"} > 120': '{group=~".+[.]bulk([.].+)?"} > 12',
   '{group=~"deliver|publish|ledger"} > 60': '{group=~"deliver|publish|ledger"} > 6',
   '{group=~".+[.]bulk([.].+)?"}) > bool 120': '{group=~".+[.]bulk([.].+)?"}) > bool 12',
@@ -123,8 +119,12 @@ const THRESHOLDS: Readonly<Record<string, string>> = {
 function hurriedOf (rules: string): string {
   const lowered = Object.entries(THRESHOLDS)
     .reduce((text, [deployed, low]) => text.replace(deployed, low), rules)
-  return lowered.replace(/(\[|offset |for: )(\d+)m/g, (_, before: string, minutes: string) =>
-    `${before}${before === 'for: ' ? 2 : SECONDS_A_MINUTE * Number(minutes)}s`)
+  return lowered
+    .replace(/(\[|offset |for: )(\d+)m/g, (_, before: string, minutes: string) =>
+      `${before}${before === 'for: ' ? 2 : SECONDS_A_MINUTE * Number(minutes)}s`)
+    // The steps of a range.
+    .replace(/:(\d+)s\]/g, (_, seconds: string) =>
+      `:${Math.round(Number(seconds) * SECONDS_A_MINUTE * 1_000 / 60)}ms]`)
 }
 
 type Found = { readonly metric: Sample['labels'], readonly value: readonly [number, string] }
