@@ -1,21 +1,16 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { STAGES } from '../../../services/topology.ts'
+import { eventually } from '../eventually.ts'
 import { pidOf } from '../stacks/processes.ts'
 import { startPrometheus, type Prometheus } from './prometheus.ts'
 import { batchDescription, startVendor, type Vendor } from '../vendors/vendor.ts'
 import { startEnvironment, type Environment } from '../stacks/environment.ts'
 import { testStack } from '../stacks/stack.ts'
 
-/** Within which an alert has to fire, and has to end. */
-export const WITHIN_MS = 60_000
-
-const LEADER_POLL_MS = 500
-/**
- * They say nothing of the cause of a test: the lowered limit of one is what services hold that have
- * done much, and the windows of the other are longer than a test.
- */
-const AT_ANY_TIME = ['MemoryHigh', 'ErrorBudgetBurns']
+/** Of the alerts that fire, of which Prometheus decides once a second. */
+const POLL_MS = 500
+/** It says nothing of the cause of a test: its windows are longer than one. */
+const AT_ANY_TIME = ['ErrorBudgetBurns']
 
 /** Durations of minutes become seconds, as those of the rules do. */
 const HURRIED = {
@@ -29,7 +24,7 @@ const HURRIED = {
   CHECK_EVERY_MS: '1000',
 }
 
-/** What is waited for of the alerts of one Prometheus; each wait is bounded. */
+/** What is waited for of the alerts of one Prometheus. */
 export type Watch = {
   /** Resolves once all of these have fired, at the same time or one after another. */
   readonly untilFiring: (...names: readonly string[]) => Promise<void>
@@ -41,7 +36,6 @@ export type Watch = {
 
 export type Causing = Watch & {
   readonly parts: () => { readonly environment: Environment, readonly vendor: Vendor }
-  readonly query: Prometheus['query']
   readonly job: (service: 'phone-validation' | 'whatsapp', more?: JobMore) => JobOf
   /** The pid of an instance of a service. */
   readonly serviceOf: (name: string) => number
@@ -75,7 +69,7 @@ export function causing (overrides: Readonly<Record<string, string>> = {}): Caus
     await started?.vendor.stop()
   })
   // Whatever was caused is over before the next is.
-  afterEach(watch.untilQuiet, 2 * WITHIN_MS)
+  afterEach(watch.untilQuiet)
   const parts: Causing['parts'] = () => {
     if (started === undefined) throw new Error('the environment has not started')
     return started
@@ -83,7 +77,6 @@ export function causing (overrides: Readonly<Record<string, string>> = {}): Caus
   return {
     ...watch,
     parts,
-    query: async expr => await prometheus?.query(expr) ?? [],
     job: createJobs(),
     serviceOf: name => pidOf(parts().environment.services.dataDir, name),
     partOf: name => pidOf(testStack().dataDir, name),
@@ -128,11 +121,10 @@ function watchOf (firing: Firing): Watch {
 async function until (
   firing: Firing, isSo: (found: readonly string[]) => boolean, complaint: () => string
 ): Promise<void> {
-  for (const untilMs = Date.now() + WITHIN_MS; ; await sleep(LEADER_POLL_MS)) {
+  await eventually(async () => {
     const found = await firing()
-    if (isSo(found)) return
-    if (Date.now() > untilMs) throw new Error(`${complaint()}; what fires: ${found}`)
-  }
+    if (!isSo(found)) throw new Error(`${complaint()}; what fires: ${found}`)
+  }, { everyMs: POLL_MS })
 }
 
 /** Jobs of contacts that no other job of the file has. */
