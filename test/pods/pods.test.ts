@@ -165,6 +165,22 @@ describe('the pods of a laptop cluster', () => {
     expect(after).not.toEqual(before)
   })
 
+  it('complete jobs although an upgrade replaces them all', async () => {
+    const names = async () => (await running())
+      .filter(({ metadata: { labels } }) => 'verification-jobs/stage' in labels)
+      .map(({ metadata: { name } }) => name)
+    const before = await names()
+    await expectCompleteDespite(async () => {
+      await cluster.shell('helm -n jobs upgrade vj deploy/helm/verification-jobs --reuse-values ' +
+        '--set config.LOG_LEVEL=debug --wait --timeout 10m')
+    })
+    await eventually(async () => {
+      const after = await names()
+      expect(after).toHaveLength(before.length)
+      expect(after.filter(name => before.includes(name))).toEqual([])
+    })
+  })
+
   it('have charged what the jobs say, and hold no breach of what the audit checks', async () => {
     const { balanceMicros, reservedMicros } = await client.balance()
     expect({ balanceMicros, reservedMicros })
