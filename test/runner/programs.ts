@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { createInterface } from 'node:readline'
 import type { Suite } from '../suites.ts'
 
 export const root = join(import.meta.dirname, '..', '..')
@@ -28,8 +29,15 @@ export function runPrograms (
   })
 }
 
-/** A program of the repository; its output is kept, so that two never mix. */
-function runProgram ({ name, command: [program = '', ...words] }: Program): Promise<Ran> {
+/** A program that takes longer shows its lines at once. */
+const SHORT_SECONDS = 120
+
+/**
+ * A program of the repository. The output of a short one is kept, so that two never mix; each line
+ * of a long one, which tells its progress, is printed with its name.
+ */
+function runProgram ({ name, command, expectedSeconds }: Program): Promise<Ran> {
+  const [program = '', ...words] = command
   const startedAt = performance.now()
   const child = spawn(program, words, {
     cwd: root,
@@ -38,7 +46,10 @@ function runProgram ({ name, command: [program = '', ...words] }: Program): Prom
   })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (data: Buffer) => { output += data.toString() })
+    createInterface({ input: stream }).on('line', line => {
+      if (expectedSeconds > SHORT_SECONDS) console.log(`${name}: ${line}`)
+      else output += `${line}\n`
+    })
   }
   return new Promise(resolve => {
     const end = (isOk: boolean) =>
