@@ -12,7 +12,6 @@ import { supervise, type Supervised } from './supervise.ts'
 import type { Say } from './parts.ts'
 import type { ProcessSpec } from './process.ts'
 
-
 /** The running infrastructure. */
 export type Stack = {
   readonly source: Source['kind']
