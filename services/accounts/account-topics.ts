@@ -78,8 +78,8 @@ end`
 /**
  * Restores the keys of organizations and the accounts in Redis from their topics, ships keys that
  * the topic lacks, puts accounts that it lacks into the outbox, and then makes the accounts valid
- * for this run of their server. The highest revision of a name wins, so neither an old file of Redis nor a replayed
- * message restores a revoked key. Idempotent.
+ * for this run of their server. The highest revision of a name wins, so neither an old file of
+ * Redis nor a replayed message restores a revoked key. Idempotent.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function restoreAccounts (deps: AccountsDeps, signal: AbortSignal): Promise<void> {

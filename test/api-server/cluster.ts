@@ -23,7 +23,6 @@ import { root } from '../support/sources.ts'
 const run = promisify(execFile)
 const SOURCES = `${import.meta.dirname}/control-plane`
 const BUILD_TIMEOUT_MS = 5_400_000
-const START_TIMEOUT_MS = 240_000
 const GRACE_MS = 10_000
 const VALID_FOR_MS = 86_400_000
 const ZONES = ['a', 'b', 'c']
@@ -103,23 +102,11 @@ type Runtime = { readonly engine: OwnEngine, readonly port: number }
 export async function startCluster (runtime?: Runtime): Promise<Cluster> {
   const programs = await installControlPlane(console.log)
   const helm = dirname(await installHelm(console.log))
-  const folder = runtime === undefined
-    ? newFolder('api-server-')
-    : `${runtime.engine.folder}/cluster`
-  if (runtime !== undefined) {
-    // Of an earlier run that was killed.
-    rmSync(folder, { recursive: true, force: true })
-    mkdirSync(folder)
-  }
-  symlinkSync(join(root, 'deploy'), join(folder, 'deploy'))
   const apiServer = `https://127.0.0.1:${runtime?.port ?? await freePort()}`
   const etcd = `http://127.0.0.1:${await freePort()}`
   const peer = `http://127.0.0.1:${await freePort()}`
-  writeSettings(folder, apiServer)
-  // Not only pods of jobs end, but each that is not started again, as that of a test of Helm.
-  writeFileSync(join(folder, 'stages.yaml'), readFileSync(`${programs}/stages.yaml`, 'utf8')
-    .replace('.metadata.ownerReferences.[].kind', '.spec.restartPolicy')
-    .replace("- 'Job'", "- 'Never'"))
+  const folder = newClusterFolder(runtime)
+  writeSettings(folder, { apiServer, programs })
   const env = {
     PATH: `${programs}:${helm}:${process.env['PATH']}`,
     KUBECONFIG: join(folder, 'kubeconfig'),
@@ -139,11 +126,10 @@ export async function startCluster (runtime?: Runtime): Promise<Cluster> {
   const start = async (
     name: string, [command = '', ...args]: readonly string[], ready: () => Promise<boolean>
   ) => {
-    const program = supervise({
-      name, command, args, env, cwd: folder, dataDir: folder, ready, graceMs: GRACE_MS,
-    })
+    const spec = { name, command, args, env, cwd: folder, dataDir: folder, ready }
+    const program = supervise({ ...spec, graceMs: GRACE_MS })
     running.push(program)
-    await program.untilReady(START_TIMEOUT_MS)
+    await program.untilReady()
   }
   const startProgram = async ({ name, command, probe = 'true', args }: Program) => {
     const enter = runtime?.engine.enter(folder) ?? []
@@ -153,10 +139,7 @@ export async function startCluster (runtime?: Runtime): Promise<Cluster> {
   try {
     for (const program of controlPlane(apiServer, etcd, peer)) await startProgram(program)
     if (runtime === undefined) {
-      const definitions = await installDefinitions(console.log)
-      const files = readdirSync(definitions).filter(name => name !== 'kustomization.yaml')
-      await shell(`kubectl apply --server-side -f ${files.map(name => join(definitions, name))}`)
-      await shell('kubectl wait --for=condition=Established crd --all --timeout=60s')
+      await applyDefinitions(shell)
       await startProgram(KWOK)
       await shell('kubectl apply -f nodes.yaml')
     } else {
@@ -187,8 +170,40 @@ export async function startCluster (runtime?: Runtime): Promise<Cluster> {
   }
 }
 
+/** A folder in which the commands of the guide find `deploy`. */
+function newClusterFolder (runtime: Runtime | undefined): string {
+  const folder = runtime === undefined
+    ? newFolder('api-server-')
+    : `${runtime.engine.folder}/cluster`
+  if (runtime !== undefined) {
+    // Of an earlier run that was killed.
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder)
+  }
+  symlinkSync(join(root, 'deploy'), join(folder, 'deploy'))
+  return folder
+}
+
+/** Not only pods of jobs end, but each that is not started again, as that of a test of Helm. */
+function writeStages (folder: string, programs: string): void {
+  writeFileSync(join(folder, 'stages.yaml'), readFileSync(`${programs}/stages.yaml`, 'utf8')
+    .replace('.metadata.ownerReferences.[].kind', '.spec.restartPolicy')
+    .replace("- 'Job'", "- 'Never'"))
+}
+
+/** What other projects define, whose objects the chart makes. */
+async function applyDefinitions (shell: Cluster['shell']): Promise<void> {
+  const definitions = await installDefinitions(console.log)
+  const files = readdirSync(definitions).filter(name => name !== 'kustomization.yaml')
+  await shell(`kubectl apply --server-side -f ${files.map(name => join(definitions, name))}`)
+  await shell('kubectl wait --for=condition=Established crd --all --timeout=60s')
+}
+
+type Sources = { readonly apiServer: string, readonly programs: string }
+
 /** Writes what the programs of a control plane read from files. JSON is YAML as well. */
-function writeSettings (folder: string, server: string): void {
+function writeSettings (folder: string, { apiServer: server, programs }: Sources): void {
+  writeStages(folder, programs)
   const { cert, key } = selfSigned('kubernetes', VALID_FOR_MS)
   const files = {
     'server.crt': cert,

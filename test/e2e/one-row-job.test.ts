@@ -59,7 +59,7 @@ it('a fresh job of one row is nine messages, five scripts and a look at its key'
       // claim, accept, announce, tally and close.
       scripts: names.filter(name => name === 'evalsha').length,
       keys: names.filter(name => name === 'get').length,
-      // By `verify`, and by the request once it is told of the end.
+      // By `verify`, and by the request once it hears of the end.
       reads: names.filter(name => name === 'hmget').length,
       others: names.filter(name => !['evalsha', 'get', 'hmget', 'echo'].includes(name)),
     }).toEqual({ messages: MESSAGES, scripts: 5, keys: 1, reads: 2, others: [] })

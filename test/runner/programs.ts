@@ -34,7 +34,7 @@ const SHORT_SECONDS = 120
 
 /**
  * A program of the repository. The output of a short one is kept, so that two never mix; each line
- * of a long one, which tells its progress, is printed with its name.
+ * of a long one, which shows its progress, is printed with its name.
  */
 function runProgram ({ name, command, expectedSeconds }: Program): Promise<Ran> {
   const [program = '', ...words] = command
