@@ -2,9 +2,9 @@ import { cpSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from '
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
-import { openRedis } from '../../support/redis/open-redis.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
+import { connectRedis, type RedisClient } from '../../../services/runtime/platform/redis.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
 import { startWatchedRedis, type WatchedRedis } from '../../support/redis/sentinel.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
@@ -17,11 +17,14 @@ const LEADER_POLL_MS = 20
 const tenantOfScene = ({ orgId }: Scene) => tenantOf(orgId, 'live')
 const filesOf = ({ environment }: Scene) => `${environment.stack.dataDir}/redis-state`
 
-/** Asks the state Redis again and again, past an outage, until the answer is what is waited for. */
+/**
+ * Asks the state Redis, the one that Sentinel names, again and again, past an outage, until the
+ * answer is what is waited for.
+ */
 async function untilRedis<T> (
-  { environment }: Scene, read: (redis: ReturnType<typeof openRedis>) => Promise<T | undefined>
+  { environment }: Scene, read: (redis: RedisClient) => Promise<T | undefined>
 ): Promise<T | undefined> {
-  const redis = openRedis(environment.stack.env['REDIS_STATE_URL'] ?? '')
+  const redis = await connectRedis(environment.stack.env['REDIS_STATE_URL'] ?? '')
   try {
     for (const giveUpAt = Date.now() + WITHIN_MS; Date.now() < giveUpAt;) {
       const found = await read(redis).catch(() => undefined)
