@@ -5,6 +5,7 @@ import { count, counted, createProgressLine, duration } from '../client/terminal
 import { createJobStore } from '../jobs/store.ts'
 import { createTenants } from '../money/tenants.ts'
 import { lagsOf } from '../runtime/kafka/admin.ts'
+import type { KafkaAdmin } from '../runtime/kafka/client.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
@@ -228,18 +229,10 @@ async function drain (
       const passedMs = () => performance.now() - startedMs
       let hasAnswered = false
       for (let emptyQueries = 0; ; await delay(QUERY_EVERY_MS)) {
-        let backlog: Backlog
-        try {
-          // Jobs come first: when a job is closed, everything that it has written is in a topic.
-          const jobs = await readOpenJobs(redis, await createTenants(redis).all())
-          const behind = (await lagsOf(admin)).filter(({ lag }) => lag > 0)
-          backlog = {
-            openJobs: jobs.length,
-            lagMessages: behind.reduce((sum, { lag }) => sum + lag, 0),
-            groups: [...new Set(behind.map(({ group }) => group))],
-          }
-        } catch (error) {
+        const backlog = await readBacklog(admin, redis).catch((error: unknown) => {
           if (!hasAnswered || !isInfrastructure(error) || passedMs() >= timeoutMs) throw error
+        })
+        if (backlog === undefined) {
           emptyQueries = 0
           continue
         }
@@ -254,6 +247,17 @@ async function drain (
     }))
   } finally {
     line.end()
+  }
+}
+
+/** Jobs come first: when a job is closed, everything that it has written is in a topic. */
+async function readBacklog (admin: KafkaAdmin, redis: RedisClient): Promise<Backlog> {
+  const jobs = await readOpenJobs(redis, await createTenants(redis).all())
+  const behind = (await lagsOf(admin)).filter(({ lag }) => lag > 0)
+  return {
+    openJobs: jobs.length,
+    lagMessages: behind.reduce((sum, { lag }) => sum + lag, 0),
+    groups: [...new Set(behind.map(({ group }) => group))],
   }
 }
 

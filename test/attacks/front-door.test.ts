@@ -218,7 +218,7 @@ describe('bodies of a test key', () => {
     countryCode: 'XX',
     inputs: Array.from({ length: 10_000 }, (_, row) => `+12127${String(row).padStart(6, '0')}`),
   })
-  const isRead = async () => {
+  const send = async () => {
     const response = await fetch(`${environment.baseUrl}/jobs`, {
       method: 'POST',
       headers: {
@@ -228,9 +228,9 @@ describe('bodies of a test key', () => {
     })
     return [response.status, (await response.json() as { error: { param: string } }).error.param]
   }
-  const readBodies = async (count: number) => {
+  const sendInTurn = async (count: number) => {
     const answers: unknown[] = []
-    for (let sent = 0; sent < count; sent++) answers.push(await isRead())
+    for (let sent = 0; sent < count; sent++) answers.push(await send())
     return answers
   }
   const head = (length: string) => [
@@ -247,7 +247,7 @@ describe('bodies of a test key', () => {
   ])('that %s refuse no body of another customer', async (_how, length, begin) => {
     const attackers = await open('127.0.0.6', 20)
     for (const socket of attackers) socket.resume().write(head(length) + begin)
-    expect(await readBodies(10)).toEqual(Array(10).fill([400, 'countryCode']))
+    expect(await sendInTurn(10)).toEqual(Array(10).fill([400, 'countryCode']))
     for (const socket of attackers) socket.destroy()
   })
 })

@@ -93,8 +93,7 @@ export function createServices (options: ServicesOptions) {
     /** It is started again when it ends. */
     kill: (name: string, signal: NodeJS.Signals) => killInstance(find(name), signal),
     setScale,
-    untilReady: (withinMs = READY_WITHIN_MS) =>
-      Promise.all([...instances.values()].map(one => untilReady(one, withinMs))),
+    untilReady: () => Promise.all([...instances.values()].map(untilReady)),
     isReady: (name: string) => find(name).spec.ready(),
     ...failpointsOf(find),
     metric: (name: string, metric: string) => readMetric(find(name).metricsUrl, metric),
@@ -214,9 +213,11 @@ function keepRunning (spec: Awaited<ReturnType<typeof specOf>>, ends: End[]): In
   }
 }
 
-async function untilReady ({ spec, name }: Instance, withinMs: number): Promise<void> {
-  for (const giveUpAt = Date.now() + withinMs; !await spec.ready();) {
-    if (Date.now() > giveUpAt) throw new Error(`${name} was not ready within ${withinMs} ms`)
+async function untilReady ({ spec, name }: Instance): Promise<void> {
+  for (const giveUpAt = Date.now() + READY_WITHIN_MS; !await spec.ready();) {
+    if (Date.now() > giveUpAt) {
+      throw new Error(`${name} was not ready within ${READY_WITHIN_MS} ms`)
+    }
     await sleep(100)
   }
 }

@@ -289,8 +289,9 @@ describe('settle, while small jobs end in close succession', () => {
     const key = jobKeys(TENANT, b!.job).job
     await redis.multi().rename(key, `${key}:aside`).set(key, 'no job').exec()
     expect(jobsIn(await stage.flushHeld(PARTITION))).toEqual([c!.job])
-    const given = await stage.flushHeld(PARTITION)
-    expect(offsetsIn(given)).toEqual([[expect.stringMatching(/^decision failed: .*WRONGTYPE/), 1n]])
+    const decisions = await stage.flushHeld(PARTITION)
+    expect(offsetsIn(decisions))
+      .toEqual([[expect.stringMatching(/^decision failed: .*WRONGTYPE/), 1n]])
     expect(await stage.flushHeld(PARTITION)).toEqual([])
   })
 

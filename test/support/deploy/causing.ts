@@ -119,11 +119,11 @@ function watchOf (firing: Firing): Watch {
 }
 
 async function until (
-  firing: Firing, isSo: (found: readonly string[]) => boolean, complaint: () => string
+  firing: Firing, isSo: (alerts: readonly string[]) => boolean, complaint: () => string
 ): Promise<void> {
   await eventually(async () => {
-    const found = await firing()
-    if (!isSo(found)) throw new Error(`${complaint()}; what fires: ${found}`)
+    const alerts = await firing()
+    if (!isSo(alerts)) throw new Error(`${complaint()}; what fires: ${alerts}`)
   }, { everyMs: POLL_MS })
 }
 
