@@ -37,6 +37,11 @@ type Looping = {
 export class Takeover {
   readonly #deps: TakeoverDeps
   readonly #stopping = new AbortController()
+  /**
+   * When an open job could last not be read or completed, by tenant and job. It is stalled only some
+   * time after that, in which operators who repaired it can replay its dead letters.
+   */
+  #failedAtMs: ReadonlyMap<string, number> = new Map()
   #isHealthy = true
   #stalledJobs = 0
   #ended: Promise<void> | undefined
@@ -78,6 +83,7 @@ export class Takeover {
     // Read after the entries and jobs: what their stages were working on is in the topics by then.
     const orphans = await deps.owners.findOrphans(
       [...outboxes.flatMap(({ old }) => old), ...jobs].flatMap(({ owner }) => owner ?? []))
+    const failedAtMs = new Map<string, number>()
     let [entries, stalledJobs] = [0, 0]
     for (const { tenant, pending, old } of outboxes) {
       if (isOver()) return { entries, stalledJobs }
@@ -89,10 +95,15 @@ export class Takeover {
     for (const { tenant, job, sinceMs, owner } of jobs) {
       if (isOver()) return { entries, stalledJobs }
       const isOrphan = owner !== undefined && orphans.has(owner.id)
-      const completed = await guarded(deps, { tenant, job },
-        () => completeJob(deps, { tenant, job, sinceMs, isOrphan }))
+      const name = `${tenant} ${job}`
+      const failed = this.#failedAtMs.get(name)
+      if (failed !== undefined) failedAtMs.set(name, failed)
+      const open = { tenant, job, sinceMs: Math.max(sinceMs, failed ?? 0), isOrphan }
+      const completed = await guarded(deps, { tenant, job }, () => completeJob(deps, open),
+        () => { failedAtMs.set(name, deps.clock.now()) })
       if (completed === 'stalled') stalledJobs += 1
     }
+    this.#failedAtMs = failedAtMs
     return { entries, stalledJobs }
   }
 
@@ -198,12 +209,14 @@ async function shipOrphans (
 }
 
 async function guarded<T> (
-  { log }: Pick<TakeoverDeps, 'log'>, about: object, action: () => Promise<T>
+  { log }: Pick<TakeoverDeps, 'log'>, about: object, action: () => Promise<T>,
+  onError: () => void = () => {}
 ): Promise<T | undefined> {
   try {
     return await action()
   } catch (error) {
     if (error instanceof FatalError) throw error
+    onError()
     log.error({ ...about, err: error }, 'takeover failed for one tenant or job; retrying')
     return undefined
   }

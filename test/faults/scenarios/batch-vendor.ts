@@ -15,6 +15,8 @@ const POINTS: readonly Failpoint[] = [
 ]
 const REACHED_WITHIN_MS = 240_000
 const PASSES = 3
+/** Between two kills: a message at which a process ends five times in a row is taken for poison. */
+const COMMITS = 5
 
 /** The vendors of the environment under test; a scenario runs alone. */
 let vendors: FakeVendors | undefined
@@ -53,6 +55,8 @@ const batches: Fault = {
       }
       say(`${point}: killed, ${vendors?.files.length ?? 0} batches bought so far`)
       while ([undefined, fired.pid].includes(services.pid('verify-1'))) await sleep(20)
+      services.arm('verify-1', 'verify.commit', `block=0@${COMMITS}`)
+      await services.untilFired('verify-1', REACHED_WITHIN_MS)
     }
     await load.untilEnded(5)
     const files = vendors?.files ?? []

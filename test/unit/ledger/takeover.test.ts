@@ -92,7 +92,7 @@ function setUp ({
     },
   }
   const run = (change: Partial<TakeoverDeps> = {}) => new Takeover({ ...deps, ...change }).run()
-  return { deps, run, blocks, emitted, removed, done, fails, counts, asked, logged }
+  return { deps, clock, run, blocks, emitted, removed, done, fails, counts, asked, logged }
 }
 
 const topics = (emitted: readonly Emission[]) => emitted.map(({ topic }) => topic)
@@ -157,6 +157,24 @@ describe('a takeover', () => {
     const { run, done, fails, logged } = setUp({ idleMs: 60_000 })
     await run({ storeBlock: async () => { throw error } })
     expect([logged.length, done, fails]).toEqual([1, [], []])
+  })
+
+  it('leaves operators time to replay the letters of a job that can be read again', async () => {
+    const { deps, clock, done } = setUp({ idleMs: 90_000 })
+    let damage: Error | undefined = new Error('WRONGTYPE')
+    const read: TakeoverDeps['store']['read'] = async (...of) => {
+      if (damage !== undefined) throw damage
+      return await deps.store.read(...of)
+    }
+    const takeover = new Takeover({ ...deps, store: { ...deps.store, read } })
+    await takeover.run()
+    damage = undefined
+    clock.advance(59_999)
+    await takeover.run()
+    expect(done).toEqual([])
+    clock.advance(1)
+    await takeover.run()
+    expect(done).toEqual(['save', 'close'])
   })
 
   it.each([
