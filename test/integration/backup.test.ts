@@ -1,31 +1,17 @@
-import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { applyMigrations } from '../../deploy/provision/tables.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
 import { CommandFailure } from '../../services/runtime/platform/run-command.ts'
-import { runCommand } from '../support/admin.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { ownDatabase } from '../support/clickhouse/database.ts'
+import { backUp, restoreStatement } from '../support/recovery/backups.ts'
 import { createSettledJobs } from '../support/recovery/settled-jobs.ts'
 
-// The statement is that of the guide, on a file instead of S3.
-const guide = readFileSync(new URL('../../deploy/docs/recovery.md', import.meta.url), 'utf8')
 const { database, outer, env } = ownDatabase()
 const all = connectAll(env)
 const { archive, journal, keyCopy, outbox, redis, results } = all
 const jobs = createSettledJobs(all)
 
-const restore = (destination: string) => {
-  const [statement = ''] = /^RESTORE DATABASE[^`]*/m.exec(guide) ?? []
-  return outer.command({
-    query: statement.replaceAll('verification', database).replace(/S3\([^)]*\)/, destination),
-  })
-}
-const backUp = async (destination: string): Promise<string> => {
-  vi.stubEnv('CLICKHOUSE_URL', env.CLICKHOUSE_URL)
-  vi.stubEnv('BACKUP_TO', destination)
-  return (JSON.parse(await runCommand('--json backup')) as { destination: string }).destination
-}
 afterAll(() => { vi.unstubAllEnvs() })
 
 const settledJob = async () => {
@@ -56,11 +42,11 @@ describe('a backup of ClickHouse', () => {
     erased = await settledJob()
     before = [await jobs.csvOf(kept.tenant, kept.job), await report(kept.tenant)]
     expect((await keys()).toSorted()).toEqual([kept.job, erased.job].toSorted())
-    const destination = await backUp(`File('${database} {time}')`)
+    const { destination } = await backUp(env, `File('${database} {time}')`)
     expect(destination).toMatch(/^File\('test_\w+ \d{4}-\d\d-\d\dT\d{6}Z'\)$/)
     await keyCopy.erase(erased.tenant, [erased.job])
     await outer.command({ query: `DROP DATABASE ${database} SYNC` })
-    await restore(destination)
+    await outer.command({ query: restoreStatement(database, destination) })
   })
 
   it('restores results, records and the journal of every job', async () => {
@@ -87,7 +73,7 @@ describe('a backup of ClickHouse', () => {
 })
 
 describe('the command backup', () => {
-  const failure = (destination: string) => backUp(destination).catch((error: unknown) => error)
+  const failure = (destination: string) => backUp(env, destination).catch((error: unknown) => error)
 
   it('fails with the reason of ClickHouse when there is no backup', async () => {
     const notAllowed = await failure("Disk('nowhere', '{time}')")

@@ -13,16 +13,19 @@ export async function installMoto (say: Say): Promise<string> {
   return await installPython({
     name: 'moto',
     requirements: `${import.meta.dirname}/requirements.txt`,
-    purpose: 'The test of root keys in AWS KMS',
+    purpose: 'The test of root keys in AWS KMS and of backups in S3',
   }, say)
 }
 
 export type Moto = {
   readonly pid: number
+  readonly url: string
   /** The variables of a process that uses it as the user. */
   readonly env: Readonly<Record<string, string>>
   /** An administrator of KMS, until `authorize`. */
   readonly kms: KMS
+  /** Before `authorize`. */
+  readonly createBucket: (name: string) => Promise<void>
   /** Replaces the policy of the user. */
   readonly permit: (policy: object) => Promise<void>
   /** From now on signatures and policies are checked, or no longer. */
@@ -30,7 +33,7 @@ export type Moto = {
   readonly stop: () => Promise<void>
 }
 
-/** A server of moto, which speaks the interface of AWS, with IAM and KMS in its memory. */
+/** A server of moto, which speaks the interface of AWS, with IAM, KMS and S3 in its memory. */
 export async function startMoto (python: string, port: number): Promise<Moto> {
   const server = spawn(python, ['-c', COMMAND, '-H', '127.0.0.1', '-p', String(port)], {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -41,6 +44,7 @@ export async function startMoto (python: string, port: number): Promise<Moto> {
   const credentials = { accessKeyId: user.id, secretAccessKey: user.secret }
   return {
     pid: server.pid ?? 0,
+    url,
     env: {
       AWS_ENDPOINT_URL_KMS: url,
       AWS_REGION: REGION,
@@ -49,6 +53,7 @@ export async function startMoto (python: string, port: number): Promise<Moto> {
       AWS_EC2_METADATA_DISABLED: 'true',
     },
     kms: new KMS({ endpoint: url, region: REGION, credentials }),
+    createBucket: async name => { await send(url, `/${name}`, { service: 's3', method: 'PUT' }) },
     permit: async policy => {
       await iam(url, {
         Action: 'PutUserPolicy',
@@ -95,17 +100,26 @@ async function createUser (url: string): Promise<{ readonly id: string, readonly
   return { id, secret }
 }
 
-/** Calls IAM, which checks no signature before `authorize`: it finds the service by the scope. */
 async function iam (url: string, fields: Readonly<Record<string, string>>): Promise<string> {
-  const response = await fetch(url, {
-    method: 'POST',
+  const body = new URLSearchParams({ Version: '2010-05-08', ...fields })
+  return await send(url, '/', { service: 'iam', method: 'POST', body })
+}
+
+type Request = {
+  readonly service: 'iam' | 's3', readonly method: string, readonly body?: URLSearchParams,
+}
+
+/** No signature is checked before `authorize`: moto finds the service by the scope. */
+async function send (url: string, path: string, { service, method, body }: Request) {
+  const response = await fetch(`${url}${path}`, {
+    method,
     headers: {
-      authorization: 'AWS4-HMAC-SHA256 Credential=admin/20260101/us-east-1/iam/aws4_request, ' +
-        'SignedHeaders=host, Signature=0',
+      authorization: `AWS4-HMAC-SHA256 Credential=admin/20260101/us-east-1/${service}/` +
+        'aws4_request, SignedHeaders=host, Signature=0',
     },
-    body: new URLSearchParams({ Version: '2010-05-08', ...fields }),
+    body,
   })
   const text = await response.text()
   if (response.ok) return text
-  throw new Error(`IAM responded with status ${response.status}: ${text}`)
+  throw new Error(`${service} responded with status ${response.status}: ${text}`)
 }
