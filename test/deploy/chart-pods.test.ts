@@ -146,8 +146,10 @@ describe('sign-in of pods at the brokers', () => {
       '--set', 'config.KAFKA_SASL_MECHANISM=aws-msk-iam',
       '--set', 'config.KAFKA_AWS_REGION=eu-central-1',
       ...json('defaults.serviceAccountAnnotations', { 'eks.amazonaws.com/role-arn': 'arn:a' })])
-    expect(await configFaults(podsOf(manifests))).toEqual([])
-    expect(signIn(manifests).filter(([, user]) => user !== undefined)).toEqual([])
+    // With the passwords of another mechanism still in the secret.
+    expect(await configFaults(podsOf(manifests), isPassword)).toEqual([])
+    expect(signIn(manifests).toSorted())
+      .toEqual(programs.map(program => [program, undefined, undefined]).toSorted())
     const accounts = manifests.filter(({ kind }) => kind === 'ServiceAccount')
     expect(accounts).toHaveLength(podsOf(manifests).length)
     for (const { metadata: { annotations } } of accounts) {
@@ -190,6 +192,18 @@ describe.each([
           }
         : {})
     }
+  })
+})
+
+describe('the pod for commands of operators', () => {
+  it('waits in place of the program, and starts by no schedule; others do', async () => {
+    const jobs = (await render()).filter(({ kind }) => kind === 'CronJob')
+    const waits = ['node', '--eval', expect.stringContaining('3_600_000'), '--']
+    const of = (name: string) => jobs.find(({ metadata }) => metadata.name.endsWith(`-${name}`))
+    expect(of('admin')?.spec).toMatchObject({ suspend: true })
+    expect(containerOf(of('admin') as Manifest)).toMatchObject({ args: [ADMIN], command: waits })
+    expect(of('audit')?.spec).not.toHaveProperty('suspend')
+    expect(containerOf(of('audit') as Manifest)).not.toHaveProperty('command')
   })
 })
 

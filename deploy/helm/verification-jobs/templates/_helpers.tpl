@@ -95,7 +95,8 @@ brokers that want users it signs in as `user`, with that user's password from `s
 {{- /* provision creates its rules for users whose names have the prefix, and is a user of its own. */ -}}
 {{- $prefix := ternary "" ($plain.TOPIC_PREFIX | default "") (eq .user "admin") -}}
 {{- $name := $plain.KAFKA_SASL_USERNAME | default (print $prefix .user) -}}
-{{- if has $plain.KAFKA_SASL_MECHANISM (list "plain" "scram-sha-256" "scram-sha-512") -}}{{- $_ := set $plain "KAFKA_SASL_USERNAME" $name -}}{{- end -}}
+{{- $hasPassword := has $plain.KAFKA_SASL_MECHANISM (list "plain" "scram-sha-256" "scram-sha-512") -}}
+{{- if $hasPassword -}}{{- $_ := set $plain "KAFKA_SASL_USERNAME" $name -}}{{- end -}}
 {{- range $key, $value := $plain }}
 - name: {{ $key }}
   value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
@@ -106,8 +107,10 @@ brokers that want users it signs in as `user`, with that user's password from `s
 {{- end -}}
 {{- end }}
 {{- $keys := merge (dict "KAFKA_SASL_PASSWORD" (printf "KAFKA_PASSWORD_%s" (regexReplaceAll "[^A-Z0-9]" ($user | upper) "_"))) (.secretKeys | default dict) }}
+{{- /* Of no use with another mechanism, and refused there. */ -}}
+{{- $unused := dict "KAFKA_SASL_PASSWORD" (not $hasPassword) "KAFKA_OAUTH_CLIENT_SECRET" (ne ($plain.KAFKA_SASL_MECHANISM | default "") "oauthbearer") }}
 {{- range $key, $need := .program.secrets }}
-{{- if not (hasKey $plain $key) }}
+{{- if not (or (hasKey $plain $key) (get $unused $key)) }}
 - name: {{ $key }}
   valueFrom:
     secretKeyRef:
@@ -285,9 +288,9 @@ spec:
     - name: {{ .stage }}
       image: {{ include "verification-jobs.image" $root }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-      {{- if eq .stage "admin" }}
-      # For an hour of commands by kubectl exec.
-      command: [node, --eval, "process.once('SIGTERM', () => process.exit()); setTimeout(process.exit, 3_600_000)", --]
+      {{- with $values.command }}
+      command:
+        {{- toYaml . | nindent 8 }}
       {{- end }}
       args: {{ splitList " " .program.program | toJson }}
       env:
