@@ -22,10 +22,6 @@ export const provisionConfig = Type.Object({
   ...pick(commonConfig, [
     ...kafkaKeys, ...registryKeys, ...clickhouseKeys, 'JOBS_KEEP_MONTHS',
   ]),
-  KAFKA_ACCESS_RULES: Type.Enum(['manage', 'check', 'off'], {
-    default: 'manage',
-    description: 'Whether the ACLs of the stages are set, only compared, or left to others.',
-  }),
   ...topicConfig,
   CLICKHOUSE_KIND: Type.Enum(['single', 'replicated', 'cloud'], {
     default: 'single',

@@ -103,24 +103,29 @@ type PartnerTopicsOptions = {
 
 const topicsConfig = Type.Object({ ...pick(commonConfig, kafkaKeys), ...topicConfig })
 
+/** Who set the rules of a partner: nobody on brokers without an authorizer. */
+export type RulesOfPartner = 'created' | 'left to others' | 'no authorizer'
+
 /**
- * Creates the rules of a partner, then its topics. Existing ones remain unchanged. Returns false on
- * brokers without an authorizer, where every client has access.
+ * Creates the rules of a partner, unless KAFKA_ACCESS_RULES leaves them to others, then its topics.
+ * Existing ones remain unchanged.
  * @throws UsageError when the brokers have no authorizer, unless `trial` is set.
  */
 async function createPartnerTopics (
   env: Environment, { topics, rules, trial }: PartnerTopicsOptions
-): Promise<boolean> {
+): Promise<RulesOfPartner> {
   const config = loadConfig(topicsConfig, env)
+  const isManaged = config.KAFKA_ACCESS_RULES === 'manage'
   return await withAdmin(kafkaConnectionOf(config), async admin => {
-    const isAllowed = await createAccessRules(admin, rules)
-    if (!isAllowed && !trial) {
+    const areCreated = isManaged && await createAccessRules(admin, rules)
+    if (isManaged && !areCreated && !trial) {
       throw new UsageError('The brokers have no authorizer, so every Kafka client can read and ' +
         'write this feed. Set one up (deploy/docs/security.md), or accept the risk for a trial: ' +
         '--trial')
     }
     await createTopics(admin, topics, config)
-    return isAllowed
+    if (areCreated) return 'created'
+    return isManaged ? 'no authorizer' : 'left to others'
   })
 }
 

@@ -11,6 +11,7 @@ import {
   type AdminCommand, type Context, HOUR_MS, organizationToChange, parseFromZero, parseMode,
   type Recording, runChange, runTask, type Task, toIsoTime,
 } from './command-line.ts'
+import type { RulesOfPartner } from './deps.ts'
 
 const MAX_PARTITIONS = 256
 
@@ -80,7 +81,7 @@ export const createPartner: Task = async (deps, options) => {
   if (await deps.partners.find(name) !== undefined) throw nameTaken(name)
   const trial = options['trial'] !== undefined
   const rules = accessRules(name, principal)
-  const rulesCreated = await deps.createPartnerTopics({
+  const rulesOfPartner = await deps.createPartnerTopics({
     topics: partnerTopics(name, partitions), rules, trial,
   })
   const mode = parseMode(options)
@@ -95,14 +96,18 @@ export const createPartner: Task = async (deps, options) => {
     mode,
     submitted: deps.topicPrefix + topicName('feeds.submitted', { partner: name }),
     finished: deps.topicPrefix + topicName('feeds.finished', { partner: name }),
-    access: rulesCreated
-      ? 'Created the rules below.'
-      : 'The brokers have no authorizer, so every Kafka client has access. With an authorizer, ' +
-        'allow:',
+    access: ACCESS[rulesOfPartner],
     rules: rules.map(({ operation, kind, name: on, prefix }) =>
       `${principal} ${operation} ${kind} ${deps.topicPrefix}${on}${prefix ? '*' : ''}`),
     note: 'The key is not shown again.',
   }
+}
+
+const ACCESS: Readonly<Record<RulesOfPartner, string>> = {
+  created: 'Created the rules below.',
+  'left to others': 'KAFKA_ACCESS_RULES leaves rules to others. Have these set at the brokers:',
+  'no authorizer': 'The brokers have no authorizer, so every Kafka client has access. With an ' +
+    'authorizer, allow:',
 }
 
 /** The rights of a partner: write contacts, and read results in its own consumer groups. */

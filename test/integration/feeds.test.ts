@@ -229,6 +229,16 @@ it('a partner is made on brokers without an authorizer for a trial only', async 
   expect(await topicNames(connection)).not.toContain(`feeds.${name}.submitted`)
 })
 
+it('a partner is made without rules where they are left to others', async () => {
+  const name = `elsewhere-${process.pid}`
+  const options = { org: partner.org, mode: 'live', name, partitions: '1' }
+  const { access } = await withWorkspace({ ...env, KAFKA_ACCESS_RULES: 'off' },
+    async parts => await createPartner(parts, options))
+  expect(access).toContain('leaves rules to others')
+  const connection = { brokers: env.KAFKA_BROKERS!.split(',') }
+  expect(await topicNames(connection)).toContain(`feeds.${name}.submitted`)
+})
+
 it('a demonstration partner has a registered key', async () => {
   const { partner: name, key } = await createDemoPartner(env, partner.org)
   const stored = await withWorkspace(env, ({ partners }) => partners.keysOf(name))

@@ -22,8 +22,13 @@ export type AccessRule = {
   readonly operation: 'read' | 'write' | 'describe' | 'delete'
 }
 
-/** What an installation chooses for its topics. */
+/** What an installation chooses for its topics, and who sets their rules. */
 export const topicConfig = {
+  KAFKA_ACCESS_RULES: Type.Enum(['manage', 'check', 'off'], {
+    default: 'manage',
+    description: 'Whether the ACLs of the stages and partners are set, only compared, or left to ' +
+      'others.',
+  }),
   TOPIC_REPLICATION: Type.Optional(Type.Integer({
     minimum: 1, description: 'Copies of every topic; as the brokers are set up when left out.',
   })),

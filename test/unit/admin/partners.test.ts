@@ -28,7 +28,7 @@ beforeEach(async () => {
     topicPrefix: 'eu.',
     createPartnerTopics: async (options: object) => {
       created.push(options)
-      return false
+      return 'no authorizer'
     },
   } as unknown as WorkspaceDeps
   org = (await deps.organizations.create('Example')).id
