@@ -1,8 +1,9 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { topicConfig } from '../../services/runtime/kafka/admin.ts'
 import {
-  containerOf, faultsOf, isProgram, PLACES, render, type Manifest,
+  containerOf, faultsOf, isProgram, PLACES, podOf, render, type Manifest,
 } from '../support/deploy/chart.ts'
 import { configFaults, readChartPrograms } from '../support/deploy/deployed.ts'
 import { root } from '../support/sources.ts'
@@ -52,6 +53,28 @@ describe.each(Object.keys(PLACES) as (keyof typeof PLACES)[])('values for %s', p
     expect(required.filter(key => !new RegExp(`\\b${key}\\b`).test(documented))).toEqual([])
   })
 
+  it('name secrets that a command of the guide or of their comments makes', async () => {
+    const guide = readFileSync(join(root, 'deploy/docs/deployment.md'), 'utf8')
+    const made = [guide, ...textsOf(place)].flatMap(text =>
+      [...text.matchAll(/create secret (?:generic|tls) (\S+)/g)].map(([, name]) => name))
+    const manifests = JSON.stringify(await render(PLACES[place]))
+    const named = [...manifests.matchAll(/"secret(?:Name":|KeyRef":\{[^}]*"name":)"([^"]+)"/g)]
+      .map(([, name]) => name)
+    expect(new Set(named).size).toBeGreaterThan(0)
+    expect([...new Set(named)].filter(name => !made.includes(name))).toEqual([])
+  })
+
+  it('have commands make topics of partners as provision makes the others', async () => {
+    const pods = (await render(PLACES[place])).filter(isProgram)
+    const settingsOf = (name: string) => pods
+      .filter(({ metadata }) => metadata.name === `${RELEASE}-${name}`)
+      .flatMap(pod => containerOf(pod).env.filter(({ name: key }) => key in topicConfig))
+    expect(settingsOf('admin')).toEqual(settingsOf('provision'))
+    if (place === 'laptop') return
+    expect(settingsOf('admin')).toContainEqual({ name: 'TOPIC_REPLICATION', value: '3' })
+    expect(settingsOf('admin')).toContainEqual({ name: 'KAFKA_ACCESS_RULES', value: 'off' })
+  })
+
   it('let programs reach the ports of the stores that they name', async () => {
     const manifests = await render(PLACES[place])
     const ports = portsOf(place)
@@ -66,6 +89,58 @@ describe.each(Object.keys(PLACES) as (keyof typeof PLACES)[])('values for %s', p
       expect([name, closed]).toEqual([name, []])
     }
   })
+})
+
+describe('values for google', () => {
+  it('let pods ask the cache of names on their node and Cloud DNS, which are no pods', async () => {
+    for (const { kind, metadata, spec } of await render(PLACES.google)) {
+      if (kind !== 'NetworkPolicy' || metadata.name === `${RELEASE}-nothing`) continue
+      const [names] = spec.egress ?? []
+      expect([metadata.name, names?.to]).toEqual([metadata.name, expect.arrayContaining(
+        ['169.254.20.10/32', '169.254.169.254/32'].map(cidr => ({ ipBlock: { cidr } })))])
+    }
+  })
+})
+
+describe('the schema registry beside managed brokers', () => {
+  const registry =
+    yamlOf(readFileSync(join(CHART, '../apicurio-registry.yaml'), 'utf8')) as Manifest[]
+  const only = (kind: string) => registry.find(one => one.kind === kind) as Manifest
+
+  it('is made of manifests that Kubernetes knows, field by field, with the image of Compose',
+    async () => {
+      expect(await faultsOf(registry)).toEqual([])
+      expect(readFileSync(join(root, 'deploy/compose.yaml'), 'utf8'))
+        .toContain(`image: ${containerOf(only('Deployment')).image}\n`)
+    })
+
+  it('is admitted to the namespace of the chart, which takes restricted pods only', () => {
+    expect(podOf(only('Deployment')).spec).toMatchObject({
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+      containers: [{
+        securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
+      }],
+    })
+  })
+
+  it.each(['aws-msk-scram', 'google'] as const)(
+    'answers where values for %s expect it, to pods of the chart alone', async place => {
+      const manifests = await render(PLACES[place])
+      const { labels } = podOf(only('Deployment')).metadata
+      const provision = manifests.find(({ kind, metadata }) =>
+        kind === 'NetworkPolicy' && metadata.name === `${RELEASE}-provision`)
+      expect(provision?.spec.egress).toContainEqual({
+        to: [{ podSelector: { matchLabels: labels } }], ports: [{ port: 8080, protocol: 'TCP' }],
+      })
+      const { metadata: { name }, spec } = only('Service')
+      expect(spec).toEqual({ selector: labels, ports: [{ port: 8080 }] })
+      expect(textOf(place)).toContain(`http://${name}:8080/`)
+      const [{ from } = { from: [] }] = only('NetworkPolicy').spec.ingress ?? []
+      const [pods] = from as readonly { podSelector: { matchLabels: object } }[]
+      for (const pod of manifests.filter(isProgram).map(podOf)) {
+        expect(pod.metadata.labels).toMatchObject(pods?.podSelector.matchLabels ?? { none: '' })
+      }
+    })
 })
 
 describe('stores of a laptop cluster', () => {
