@@ -35,8 +35,8 @@ const values = [
 /** What has a class of root keys, as the chart names it. */
 const owners = [
   ...Object.entries(PROCESS_KEYS).filter(([, classes]) => classes.length > 0).map(([name]) => name),
-  // It opens results.
-  'audit',
+  // One opens results, the other runs all commands of operators.
+  'audit', 'admin',
 ].map(name => `${RELEASE}-${name}`).toSorted()
 
 let manifests: readonly Manifest[]
