@@ -41,6 +41,7 @@ const EXCEPTIONS: Readonly<Record<string, readonly (readonly [begins: string, wh
     ['node deploy/secrets.ts', 'needs a container engine, and writes secrets into the clone'],
     ['kubectl', 'needs a cluster: test/api-server/api-server.test.ts has one'],
     ['helm', 'needs a cluster: test/api-server/api-server.test.ts has one'],
+    ['KAFKA_BOOTSTRAP_SERVERS=', 'needs managed brokers'],
     ['VERSION=', 'needs a published release'],
     ['gh release download', 'needs a published release'],
     ['CREATE DATABASE', 'is for administrators; test/integration/clickhouse-users.test.ts has it'],
