@@ -38,8 +38,8 @@ export class Takeover {
   readonly #deps: TakeoverDeps
   readonly #stopping = new AbortController()
   /**
-   * When an open job could last not be read or completed, by tenant and job. It is stalled only some
-   * time after that, in which operators who repaired it can replay its dead letters.
+   * When an open job could last not be read or completed, by tenant and job. It is stalled only
+   * some time after that, in which operators who repaired it can replay its dead letters.
    */
   #failedAtMs: ReadonlyMap<string, number> = new Map()
   #isHealthy = true
