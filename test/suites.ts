@@ -75,7 +75,8 @@ const BROWSER = [
   'test/e2e/journeys-page.test.ts', 'test/e2e/reference-page.test.ts',
 ]
 const SCHEMATHESIS = ['test/e2e/schemathesis.test.ts']
-const AWS = ['test/integration/root-keys/aws-kms.test.ts', 'test/integration/backup-s3.test.ts']
+const AWS_KMS = ['test/integration/root-keys/aws-kms.test.ts']
+const BACKUP_S3 = ['test/integration/backup-s3.test.ts']
 const READERS = ['test/integration/result-readers/readers.test.ts']
 const VAULT = ['test/integration/root-keys/vault.test.ts']
 /** The package, and clients generated from the description of the interface. */
@@ -169,7 +170,7 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 150,
     stack: true,
     files: ['test/integration/**/*.test.ts'],
-    without: [...LONG, ...THOROUGH, ...AWS, ...VAULT, ...READERS],
+    without: [...LONG, ...THOROUGH, ...AWS_KMS, ...BACKUP_S3, ...VAULT, ...READERS],
   },
   {
     name: 'faults',
@@ -231,12 +232,22 @@ export const SUITES: readonly Suite[] = [
     tools: ['mail-servers'],
   },
   {
-    name: 'aws',
+    name: 'aws-kms',
     kind: 'vitest',
     tier: 'full',
     stage: 4,
     expectedSeconds: 10,
-    files: AWS,
+    files: AWS_KMS,
+    tools: ['moto'],
+  },
+  {
+    name: 'backup-s3',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 4,
+    expectedSeconds: 30,
+    stack: true,
+    files: BACKUP_S3,
     tools: ['moto'],
   },
   {

@@ -128,7 +128,7 @@ export async function shipAccounts (
   deps: ShippingDeps, signal: AbortSignal
 ): Promise<void> {
   const { redis, codec, accountsProducer } = deps
-  // Ten times a second there is nothing to ship: then this is one command.
+  // Mostly there is nothing to ship: then this is one command.
   const outboxes = [ACCOUNTS_OUTBOX_KEY, ORGANIZATION_KEYS_OUTBOX, LISTS_OUTBOX_KEY]
   if (await redis.exists(...outboxes) === 0) return
   const listChanges = await pendingListChanges(redis)

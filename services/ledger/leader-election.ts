@@ -36,7 +36,7 @@ export type LeaderDeps = RecoveryDeps & RecountDeps & WalletSnapshotDeps & Accou
   }
 
 /** Commands that change an account wait until it is in the topic. */
-const MAX_SHIPPING_POLL_MS = 100
+const MAX_SHIPPING_POLL_MS = 250
 
 /** The run of the server with the global keys, the fencing token, and the runs of all servers. */
 type Term = { readonly run: string, readonly fence: string, readonly runs: ReadonlySet<string> }

@@ -184,7 +184,7 @@ type AccessShippingDeps = {
 }
 
 const BATCH_ENTRIES = 200
-const POLL_MS = 200
+const POLL_MS = 1_000
 /** An attempt that is refused at once can be withdrawn until then (`recordRequests`). */
 const HOLD_MS = 500
 

@@ -181,7 +181,8 @@ class StageConsumer {
       onAssigned: () => this.#forget(),
     })
     this.#flushes = every(
-      this.#stage.flushHeld === undefined ? 0 : flushHeldMs, () => this.flushHeld())
+      this.#stage.flushHeld === undefined ? 0 : flushHeldMs, () => this.flushHeld(),
+      { isNeeded: () => this.#offsets.countPending() > 0 })
   }
 
   ready (): boolean {
@@ -200,7 +201,8 @@ class StageConsumer {
    * last flush still runs is skipped, so that a stalled partition does not block others.
    */
   async flushHeld (): Promise<void> {
-    const idle = [...this.#latest].filter(([name]) => !this.#flushing.has(name))
+    const idle = [...this.#latest].filter(([name, fetched]) =>
+      this.#offsets.isPending(fetched) && !this.#flushing.has(name))
     await Promise.all(idle.map(async ([name, fetched]) => {
       this.#flushing.add(name)
       await this.#queues.take(name, () => this.#flush(fetched))
@@ -230,6 +232,7 @@ class StageConsumer {
       // Adds all offsets in order, because messages may be decided in another order.
       offsets.add(messages)
       queue.add(messages)
+      this.#flushes?.wake()
     }
     try {
       fetched.signal.throwIfAborted()

@@ -51,6 +51,11 @@ export class Offsets {
     if (partition !== undefined) partition.committed = offset
   }
 
+  /** Whether messages of a partition are pending, held or in work. */
+  isPending (id: PartitionId): boolean {
+    return (this.#of(id)?.pending.size ?? 0) > 0
+  }
+
   countPending (): number {
     return [...this.#partitions.values()].reduce((sum, { pending }) => sum + pending.size, 0)
   }

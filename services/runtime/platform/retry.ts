@@ -114,22 +114,46 @@ export function startRepeating (
 /** How long `stop` waits for running actions. */
 const STOP_TIMEOUT_MS = 8_000
 
+type Periodic = {
+  /** Goes on where the action was not needed. */
+  readonly wake: () => void
+  readonly stop: () => Promise<void>
+}
+
+type PeriodicOptions = {
+  /** Asked before each start. Once it says no, no timer wakes the process until `wake`. */
+  readonly isNeeded?: () => boolean
+  readonly stopTimeoutMs?: number
+}
+
 /**
  * Starts an action periodically, even while an earlier one is running: the action itself limits its
  * concurrency. With a pause of 0 it never starts. A rejection is unhandled and stops the process.
  */
 export function every (
-  pauseMs: number, action: () => Promise<void>, stopTimeoutMs = STOP_TIMEOUT_MS
-): { readonly stop: () => Promise<void> } {
+  pauseMs: number, action: () => Promise<void>,
+  { isNeeded = () => true, stopTimeoutMs = STOP_TIMEOUT_MS }: PeriodicOptions = {}
+): Periodic {
   const running = new Set<Promise<void>>()
+  let timer: NodeJS.Timeout | undefined
+  let isOver = pauseMs === 0
+  const rest = () => {
+    clearInterval(timer)
+    timer = undefined
+  }
   const tick = () => {
+    if (!isNeeded()) return rest()
     const run = action().finally(() => { running.delete(run) })
     running.add(run)
   }
-  const timer = pauseMs === 0 ? undefined : setInterval(tick, pauseMs).unref()
+  const wake = () => {
+    if (!isOver) timer ??= setInterval(tick, pauseMs).unref()
+  }
+  wake()
   const stop = async () => {
-    clearInterval(timer)
+    isOver = true
+    rest()
     await withTimeout(Promise.allSettled(running), stopTimeoutMs)
   }
-  return { stop }
+  return { wake, stop }
 }

@@ -50,6 +50,9 @@ describe('held messages that need no further message', () => {
     state.isFree = true
     await vi.advanceTimersByTimeAsync(10)
     await eventually(() => expect(effects).toContain('commit 2'))
+    // At rest no timer wakes the process.
+    await vi.advanceTimersByTimeAsync(10)
+    expect([state.calls.length, vi.getTimerCount()]).toEqual([3, 0])
     await bench.running.stop()
     expect(vi.getTimerCount()).toBe(0)
   })
@@ -89,6 +92,7 @@ describe('held messages that need no further message', () => {
     bench.faults.push(new InfrastructureError('no broker'))
     await flush()
     expect(effects).toEqual(FLUSHED)
+    await bench.deliver([rawMessage(2)])
     state.fault = new FatalError('RESULTS_ROOT_KEYS lacks a key')
     await expect(flush()).rejects.toThrow(FatalError)
   })
@@ -97,6 +101,7 @@ describe('held messages that need no further message', () => {
     const gate = Promise.withResolvers<void>()
     const calls: number[] = []
     const bench = await benchOf(echoStage({
+      decide: async () => [],
       flushHeld: async ({ partition }) => {
         calls.push(partition)
         if (partition === 0) await gate.promise

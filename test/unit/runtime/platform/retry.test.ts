@@ -103,9 +103,28 @@ describe('every', () => {
     expect(runs).toEqual({ started: 3, ended: 3 })
   })
 
+  it('rests while it is not needed, until it is woken', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    let [runs, isNeeded] = [0, true]
+    const repeated = every(1, async () => { runs += 1 }, { isNeeded: () => isNeeded })
+    vi.advanceTimersByTime(2)
+    isNeeded = false
+    vi.advanceTimersByTime(2)
+    expect([runs, vi.getTimerCount()]).toEqual([2, 0])
+    isNeeded = true
+    repeated.wake()
+    repeated.wake()
+    vi.advanceTimersByTime(1)
+    expect([runs, vi.getTimerCount()]).toEqual([3, 1])
+    await repeated.stop()
+    repeated.wake()
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
   it('stops even if an action never ends', async () => {
     let runs = 0
-    const repeated = every(1, () => { runs += 1; return new Promise(() => {}) }, 5)
+    const repeated = every(1, () => { runs += 1; return new Promise(() => {}) },
+      { stopTimeoutMs: 5 })
     await eventually(() => expect(runs).toBeGreaterThan(0))
     await repeated.stop()
   })
