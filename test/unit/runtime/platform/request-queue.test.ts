@@ -14,8 +14,12 @@ const logger = { debug: () => {}, warn: () => {} }
 
 function createQueue (maxInFlightRequests: number) {
   const queue: Queue = new RequestQueue({
-    maxInFlightRequests, requestTimeout: 1_000, clientId: 'test', broker: 'test', logger,
+    maxInFlightRequests,
+    requestTimeout: 1_000,
     enforceRequestTimeout: true,
+    clientId: 'test',
+    broker: 'test',
+    logger,
   })
   const sent: number[] = []
   const failed: number[] = []
