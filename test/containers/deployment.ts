@@ -112,12 +112,12 @@ export function createDeployment (engine: Engine, ports: Ports): Deployment {
   }
 }
 
-/** The line of the guide with this text; throws where there is none, or several. */
+/** The line of the guide with this text, none of a cluster; throws where there is none, or several. */
 function documentedCommand (text: string): string {
   const found = blocksOf(PAGE, readFileSync(join(root, PAGE), 'utf8'))
     .filter(({ language }) => language === 'sh')
     .flatMap(({ content }) => content.split('\n'))
-    .filter(line => line.startsWith('docker ') && line.includes(text))
+    .filter(line => line.startsWith('docker ') && line.includes(text) && !line.includes(' kind '))
   const [command, ...others] = found
   if (command !== undefined && others.length === 0) return command.replace(/ +#.*$/, '')
   throw new Error(`${PAGE} has ${found.length} commands with "${text}", expected one`)
