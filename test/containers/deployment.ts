@@ -112,7 +112,7 @@ export function createDeployment (engine: Engine, ports: Ports): Deployment {
   }
 }
 
-/** The line of the guide with this text, none of a cluster; throws where there is none, or several. */
+/** The line of the guide with this text, not of a cluster; throws unless there is one. */
 function documentedCommand (text: string): string {
   const found = blocksOf(PAGE, readFileSync(join(root, PAGE), 'utf8'))
     .filter(({ language }) => language === 'sh')
