@@ -66,7 +66,10 @@ export async function startEngine (
   const child = spawn('unshare', ['--mount', '--pid', '--fork', '--kill-child',
     'sh', script, system, data, ports.join(), ...folders], {
     // Ctrl-C reaches the tests alone. However they end, the input ends, and then the engine.
-    detached: true, stdio: ['pipe', log, log],
+    detached: true,
+    stdio: ['pipe', log, log],
+    // The engine has a /tmp of its own, without the folder of this run.
+    env: { ...process.env, TMPDIR: '/tmp' },
   })
   closeSync(log)
   const hasEnded = new Promise<void>(resolve => { child.once('close', () => resolve()) })
