@@ -103,7 +103,7 @@ type PartnerTopicsOptions = {
 
 const topicsConfig = Type.Object({ ...pick(commonConfig, kafkaKeys), ...topicConfig })
 
-/** Who set the rules of a partner: nobody on brokers without an authorizer. */
+/** What became of the access rules of a partner. */
 export type RulesOfPartner = 'created' | 'left to others' | 'no authorizer'
 
 /**
@@ -115,17 +115,18 @@ async function createPartnerTopics (
   env: Environment, { topics, rules, trial }: PartnerTopicsOptions
 ): Promise<RulesOfPartner> {
   const config = loadConfig(topicsConfig, env)
-  const isManaged = config.KAFKA_ACCESS_RULES === 'manage'
   return await withAdmin(kafkaConnectionOf(config), async admin => {
-    const areCreated = isManaged && await createAccessRules(admin, rules)
-    if (isManaged && !areCreated && !trial) {
+    let outcome: RulesOfPartner = 'left to others'
+    if (config.KAFKA_ACCESS_RULES === 'manage') {
+      outcome = await createAccessRules(admin, rules) ? 'created' : 'no authorizer'
+    }
+    if (outcome === 'no authorizer' && !trial) {
       throw new UsageError('The brokers have no authorizer, so every Kafka client can read and ' +
         'write this feed. Set one up (deploy/docs/security.md), or accept the risk for a trial: ' +
         '--trial')
     }
     await createTopics(admin, topics, config)
-    if (areCreated) return 'created'
-    return isManaged ? 'no authorizer' : 'left to others'
+    return outcome
   })
 }
 

@@ -76,7 +76,7 @@ describe.each(Object.keys(PLACES) as (keyof typeof PLACES)[])('values for %s', p
   })
 
   it('let programs reach the ports of the stores that they name', async () => {
-    const manifests = await render(PLACES[place])
+    const manifests = await render([...PLACES[place], '--set', 'backup.enabled=true'])
     const ports = portsOf(place)
     expect([...ports.keys()].toSorted()).toEqual(ADDRESSES.toSorted())
     if (place === 'laptop') return
@@ -105,17 +105,18 @@ describe('values for google', () => {
 describe('the schema registry beside managed brokers', () => {
   const registry =
     yamlOf(readFileSync(join(CHART, '../apicurio-registry.yaml'), 'utf8')) as Manifest[]
-  const only = (kind: string) => registry.find(one => one.kind === kind) as Manifest
+  const manifestOf = (kind: string) =>
+    registry.find(manifest => manifest.kind === kind) as Manifest
 
   it('is made of manifests that Kubernetes knows, field by field, with the image of Compose',
     async () => {
       expect(await faultsOf(registry)).toEqual([])
       expect(readFileSync(join(root, 'deploy/compose.yaml'), 'utf8'))
-        .toContain(`image: ${containerOf(only('Deployment')).image}\n`)
+        .toContain(`image: ${containerOf(manifestOf('Deployment')).image}\n`)
     })
 
   it('is admitted to the namespace of the chart, which takes restricted pods only', () => {
-    expect(podOf(only('Deployment')).spec).toMatchObject({
+    expect(podOf(manifestOf('Deployment')).spec).toMatchObject({
       securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
       containers: [{
         securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
@@ -126,16 +127,16 @@ describe('the schema registry beside managed brokers', () => {
   it.each(['aws-msk-scram', 'google'] as const)(
     'answers where values for %s expect it, to pods of the chart alone', async place => {
       const manifests = await render(PLACES[place])
-      const { labels } = podOf(only('Deployment')).metadata
+      const { labels } = podOf(manifestOf('Deployment')).metadata
       const provision = manifests.find(({ kind, metadata }) =>
         kind === 'NetworkPolicy' && metadata.name === `${RELEASE}-provision`)
       expect(provision?.spec.egress).toContainEqual({
         to: [{ podSelector: { matchLabels: labels } }], ports: [{ port: 8080, protocol: 'TCP' }],
       })
-      const { metadata: { name }, spec } = only('Service')
+      const { metadata: { name }, spec } = manifestOf('Service')
       expect(spec).toEqual({ selector: labels, ports: [{ port: 8080 }] })
       expect(textOf(place)).toContain(`http://${name}:8080/`)
-      const [{ from } = { from: [] }] = only('NetworkPolicy').spec.ingress ?? []
+      const [{ from } = { from: [] }] = manifestOf('NetworkPolicy').spec.ingress ?? []
       const [pods] = from as readonly { podSelector: { matchLabels: object } }[]
       for (const pod of manifests.filter(isProgram).map(podOf)) {
         expect(pod.metadata.labels).toMatchObject(pods?.podSelector.matchLabels ?? { none: '' })
