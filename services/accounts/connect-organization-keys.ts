@@ -101,8 +101,8 @@ type KeyName = Pick<StoredKey, 'class' | 'version'>
 function refuseMissingKeys (
   orgId: string, keys: readonly StoredKey[], inTopic: readonly KeyName[]
 ): void {
-  const missing = inTopic.filter(one => keys.every(key =>
-    key.class !== one.class || key.version < one.version))
+  const missing = inTopic.filter(written => keys.every(key =>
+    key.class !== written.class || key.version < written.version))
   if (missing.length > 0) {
     throw new UsageError(`the state Redis lacks keys of organization ${orgId}: ` +
       `${missing.map(organizationKeyId).toSorted().join(', ')}. Restart every ledger, which ` +

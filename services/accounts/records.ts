@@ -164,10 +164,10 @@ export function createAccountRecords (redis: RedisClient) {
      * Changes fields of a record, or creates it; false if its revision is not the expected one.
      * @throws AccountsRecoveringError if `ledger` does not compare it within some seconds.
      */
-    change: async (one: Change): Promise<boolean> => {
+    change: async (change: Change): Promise<boolean> => {
       // Listed first, so that a crash leaves no valid record that is not listed.
-      if (one.from === 0) await listAccount(redis, one)
-      return await retry(TRIES, () => write(one), {
+      if (change.from === 0) await listAccount(redis, change)
+      return await retry(TRIES, () => write(change), {
         maxMs: MAX_PAUSE_MS, when: error => error instanceof AccountsRecoveringError,
       })
     },

@@ -57,10 +57,10 @@ export function mergeEvidence (earlier: Evidence = 0, later: Evidence = 0): Evid
 }
 
 /** The checks of the first that the second did not make. */
-export function addedEvidence (more: Evidence = 0, own: Evidence = 0): Evidence {
-  const made = unpackChecks(own)
+export function addedEvidence (first: Evidence = 0, second: Evidence = 0): Evidence {
+  const made = unpackChecks(second)
   return packChecks(Object.fromEntries(
-    Object.entries(unpackChecks(more)).filter(([name]) => !(name in made))))
+    Object.entries(unpackChecks(first)).filter(([name]) => !(name in made))))
 }
 
 type Weights = Readonly<Partial<Record<CheckOutcome, number>>>

@@ -65,8 +65,8 @@ export function listRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
       const counts = await visit.client.contactLists()
       try {
         if (contact === '') throw new PageError('bad_form', 'Write what to look up.')
-        const [found] = await visit.client.lookUpContacts({ contacts: [contact] })
-        return await sendHtml(reply, listsView(visit, { counts, found }))
+        const [answer] = await visit.client.lookUpContacts({ contacts: [contact] })
+        return await sendHtml(reply, listsView(visit, { counts, answer }))
       } catch (error) {
         const fault = faultIn(error)
         reply.code(400)
@@ -110,12 +110,12 @@ type Lists = {
   /** A change that was refused, and why. */
   readonly draft?: { readonly action: Change, readonly texts: string, readonly fault: string }
   /** What a look-up found, or why it was refused. */
-  readonly found?: LookedUpBody['data'][number] | undefined
+  readonly answer?: LookedUpBody['data'][number] | undefined
   readonly lookUp?: { readonly contact: string, readonly fault: string }
 }
 
 /** The lists of an organization. */
-function listsView (visit: Visit, { counts, notice, draft, found, lookUp }: Lists): Html {
+function listsView (visit: Visit, { counts, notice, draft, answer, lookUp }: Lists): Html {
   const base = `/${visit.tenant.mode}/lists`
   return customerPage(visit, {
     title: 'Lists',
@@ -137,12 +137,12 @@ function listsView (visit: Visit, { counts, notice, draft, found, lookUp }: List
         ${postForm(visit, `${base}/lookup`, html`
           <label>Address, domain, mail server or number
             <input name="contact" required maxlength="320" autocomplete="off"
-              value="${lookUp?.contact ?? found?.contact ?? ''}"
+              value="${lookUp?.contact ?? answer?.contact ?? ''}"
               ${lookUp && html`aria-invalid="true" aria-describedby="lookup-fault"`}></label>
           ${lookUp && html`<p class="notice bad" id="lookup-fault" role="alert">${
             lookUp.fault}</p>`}
           <button class="button" type="submit">Look up</button>`, { look: 'card' })}
-        ${found && answerView(visit, found)}
+        ${answer && answerView(visit, answer)}
       </section>
       <section><h2>Add or remove</h2>
         ${postForm(visit, base, html`

@@ -68,9 +68,11 @@ export function callingCodeAt (digits: string, start: number): CallingCode | und
   for (let index = start; index < end; index++) {
     value = value * 10 + digits.charCodeAt(index) - ZERO
     if (value === 0) return undefined
-    const known = callingCodes[value]
-    const callingCode = known === undefined ? compileCallingCode(String(value)) : known
-    if (known === undefined) callingCodes[value] = callingCode
+    let callingCode = callingCodes[value]
+    if (callingCode === undefined) {
+      callingCode = compileCallingCode(String(value))
+      callingCodes[value] = callingCode
+    }
     if (callingCode !== null) return callingCode
   }
   return undefined
@@ -86,8 +88,8 @@ function compileCallingCode (digits: string): CallingCode | null {
 
 /** The plan of a country (ISO 3166, upper case), undefined if the library has none. */
 export function planOfCountry (country: string): Plan | undefined {
-  const known = countryPlans.get(country)
-  if (known !== undefined || !isKnownCountry(country)) return known
+  const compiled = countryPlans.get(country)
+  if (compiled !== undefined || !isKnownCountry(country)) return compiled
   const plan = compilePlan(country)
   countryPlans.set(country, plan)
   return plan

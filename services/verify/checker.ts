@@ -240,12 +240,12 @@ function merged (
 function mergedVerdict (
   before: ProviderVerdict, verdict: ProviderVerdict, service: ServiceSlug
 ): ProviderVerdict {
-  const known = verdict.status === 'unknown' ? before : verdict
-  const { status, reason, confidence } = known
+  const latest = verdict.status === 'unknown' ? before : verdict
+  const { status, reason, confidence } = latest
   const evidence = mergeEvidence(before.evidence, verdict.evidence)
   const claim = service.startsWith('carrier-') ? 'carrier' : reason
   return {
-    ...known,
+    ...latest,
     fields: { ...before.fields, ...verdict.fields },
     evidence,
     confidence: status === 'unknown'

@@ -222,8 +222,8 @@ const createResolve = (servers: readonly string[] = []): Resolve => async hostna
   if (name === 'localhost' || name.endsWith('.localhost')) return ['127.0.0.1', '::1']
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES })
   if (servers.length > 0) resolver.setServers(servers)
-  const found = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
-  return found.flatMap(answer => answer.status === 'fulfilled' ? answer.value : [])
+  const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
+  return answers.flatMap(answer => answer.status === 'fulfilled' ? answer.value : [])
 }
 
 /** A proxy that is unavailable or refuses a tunnel. The message omits its address. */

@@ -103,8 +103,8 @@ async function readNumber (
   const answer = await clickhouse.query({
     query, query_params: parameters, format: 'JSONEachRow',
   })
-  const [row] = await answer.json<{ readonly found: string }>()
-  return row === undefined ? undefined : Number(row.found)
+  const [row] = await answer.json<{ readonly number: string }>()
+  return row === undefined ? undefined : Number(row.number)
 }
 
 const signedOf = (entry: NumberedEntry): SignedRecord => ({
@@ -129,7 +129,7 @@ const SELECT = `
 const SELECT_RANGE = `
   ${SELECT} WHERE seq BETWEEN {from:UInt64} AND {to:UInt64} ORDER BY seq, mac`
 const SELECT_FIRST = `
-  SELECT seq AS found FROM access_log WHERE seq > {after:UInt64} ORDER BY seq LIMIT 1`
+  SELECT seq AS number FROM access_log WHERE seq > {after:UInt64} ORDER BY seq LIMIT 1`
 const SELECT_NEWEST = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64}
     AND ({action:String} = '' OR action = {action:String})
@@ -139,7 +139,7 @@ const SELECT_NEWEST = `
       SELECT entry_id FROM access_log WHERE tenant = {tenant:String} AND outcome != 'attempted'))
   ORDER BY seq DESC`
 const SELECT_COUNT = `
-  SELECT uniqExact(seq) AS found FROM access_log WHERE seq BETWEEN 1 AND {last:UInt64}`
+  SELECT uniqExact(seq) AS number FROM access_log WHERE seq BETWEEN 1 AND {last:UInt64}`
 
 function rowOf (entry: NumberedEntry, mac: RecordMac) {
   return {

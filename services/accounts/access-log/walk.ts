@@ -147,8 +147,8 @@ function createFindings () {
       if (last !== undefined && (seq === last[1] || seq === last[1] + 1)) last[1] = seq
       else rangesOfKind.push([seq, seq])
     },
-    list: (): readonly AccessFinding[] => [...ranges].flatMap(([kind, known]) =>
-      known.map(([first, last]) => {
+    list: (): readonly AccessFinding[] => [...ranges].flatMap(([kind, rangesOfKind]) =>
+      rangesOfKind.map(([first, last]) => {
         const [rule, what] = KINDS[kind]
         const subject = first === last ? `entry ${first} is` : `entries ${first} to ${last} are`
         return { rule, detail: `${subject} ${what}` }

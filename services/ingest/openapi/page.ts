@@ -23,12 +23,14 @@ export function documentPage (document: OpenApiDocument): string {
   // The error codes of all operations with a key.
   const shared = new Set(first?.filter(code => others.every(codes => codes.includes(code))))
   const groups = tags.map(({ name, description = '' }) => ({
-    name, description, own: operations.filter(({ described }) => described.tags?.includes(name)),
+    name,
+    description,
+    operations: operations.filter(({ described }) => described.tags?.includes(name)),
   }))
-  const sections = groups.map(({ name, description, own }) =>
+  const sections = groups.map(({ name, description, operations: listed }) =>
     `<h2 id="${slugOf(name)}">${escaped(name)}</h2><div class="prose">` +
     `${markdownHtml(description)}</div>` +
-    own.map(operation => operationHtml(operation, shared)).join('\n'))
+    listed.map(operation => operationHtml(operation, shared)).join('\n'))
   // Each chapter is a separate element, so that the search can hide it.
   const chapters = (info.description ?? '').split(/^(?=## )/m).map(chapter =>
     `<section class="chapter">${markdownHtml(chapter)}</section>`)
@@ -55,14 +57,14 @@ function operationsIn (paths: Paths): readonly Placed[] {
     Object.entries(item).map(([method, described]) => ({ method, path, described })))
 }
 
-type Group = { readonly name: string, readonly own: readonly Placed[] }
+type Group = { readonly name: string, readonly operations: readonly Placed[] }
 
 function contentsHtml (description: string, groups: readonly Group[]): string {
   const chapters = [...description.matchAll(/^## (.*)$/gm)].map(([, title = '']) =>
     `<li><a href="#${slugOf(title)}">${lineHtml(title)}</a></li>`)
-  const lists = groups.map(({ name, own }) =>
+  const lists = groups.map(({ name, operations }) =>
     `<li><a class="group" href="#${slugOf(name)}">${escaped(name)}</a>` +
-    `<ul>${own.map(entryHtml).join('')}</ul></li>`)
+    `<ul>${operations.map(entryHtml).join('')}</ul></li>`)
   return `<ul class="contents">${chapters.join('')}${lists.join('')}</ul>`
 }
 

@@ -60,8 +60,8 @@ export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
   }
 }
 
-function attemptBody (one: Attempt): AttemptBody {
-  const { event, type, job, attempt, atMs, outcome, ...rest } = one
+function attemptBody (record: Attempt): AttemptBody {
+  const { event, type, job, attempt, atMs, outcome, ...rest } = record
   const { endpoint } = partsOfDelivery(event)
   return {
     deliveryId: event,

@@ -284,26 +284,26 @@ type Exchange = {
 }
 
 async function send (
-  deps: IngestDeps, found: FoundResults, { request, reply, form }: Exchange
+  deps: IngestDeps, results: FoundResults, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  const header = await deps.openHeader(found.job)
+  const header = await deps.openHeader(results.job)
   const { columns, ids = false, options, metadata } = header
-  const selected = selectionOf(query, { service: found.job.service, ids, options, form })
+  const selected = selectionOf(query, { service: results.job.service, ids, options, form })
   if ('code' in selected) return sendError(reply, selected)
   if (query.join !== undefined && columns === undefined) return sendError(reply, NOT_FROM_A_FILE)
   const selection = { ...selected, ...query.join && columns && { original: columns } }
   if (query.provisional !== undefined) {
-    return sendProvisional(deps, found, { request, reply, selection })
+    return sendProvisional(deps, results, { request, reply, selection })
   }
   if (query.after !== undefined) return sendError(reply, NOT_PROVISIONAL)
-  if (form === 'json') return sendResultsPage(deps, found, { request, reply, selection })
+  if (form === 'json') return sendResultsPage(deps, results, { request, reply, selection })
   const safe = query.safe === 'spreadsheet'
   const delimiter = query.delimiter === 'original'
     ? header.delimiter ?? DELIMITERS.comma
     : DELIMITERS[query.delimiter ?? 'comma']
   const upload = columns && metadata['file']
-  return sendResults(deps, found, {
+  return sendResults(deps, results, {
     request, reply, form, safe, delimiter, upload, selection,
   })
 }

@@ -177,7 +177,7 @@ export async function applySettings (topics: readonly TopicSettings[], { apply, 
     topic.settings.map(setting => [textOfSetting(setting), setting])))
   const refused = new Map<string, string>()
   for (const [text, setting] of settings) {
-    const those = topics.filter(one => one.settings.some(other => textOfSetting(other) === text))
+    const those = topics.filter(({ settings: all }) => all.some(other => textOfSetting(other) === text))
       .map(({ topic }) => ({ topic, settings: [setting] }))
     if (await refusalOf(those, true) === undefined) continue
     refused.set(text, `${text} of ${those.map(({ topic }) => topic.name).join(', ')}`)
@@ -384,7 +384,7 @@ export async function lagsOf (
   const lags = await Promise.all(groups.map(async ({ stage, group, topics }) => {
     const committed = await offsets.fetchOffsets({ groupId: group, topics: [...topics] })
     return committed.flatMap(({ topic, partitions }) => partitions.map(({ partition, offset }) => {
-      const bound = bounds.get(topic)?.find(one => one.partition === partition)
+      const bound = bounds.get(topic)?.find(offsets => offsets.partition === partition)
       const [low, high] = [Number(bound?.low ?? 0), Number(bound?.high ?? 0)]
       const next = Math.max(Number(offset), low)
       return { stage, group, topic, partition, offset: next, lag: Math.max(0, high - next) }

@@ -50,11 +50,13 @@ export function partitionsForJob (
 /** How many partitions of each topic producers use. */
 export type PartitionCounts = {
   /** Records how many partitions a topic has. */
-  readonly update: (topic: string, found: number) => void
+  readonly update: (topic: string, partitions: number) => void
   readonly of: (topic: string) => number
 }
 
-type PartitionCount = { readonly used: number, readonly found: number, readonly sinceMs: number }
+type PartitionCount = {
+  readonly used: number, readonly partitions: number, readonly sinceMs: number,
+}
 
 /**
  * Uses new partitions of a topic that may grow only when they have been known for a while: by then
@@ -72,15 +74,15 @@ export function createPartitionCounts (
     const isFixed = topic === undefined || whyFixed(name) !== undefined
     // No limit for a topic whose partitions cannot grow.
     const used = isFixed ? Infinity : topology.topics[topic].partitions
-    const count = counts.get(name) ?? { used, found: 0, sinceMs: now() }
-    const isDue = count.found > 0 && now() - count.sinceMs >= delayMs
-    return isDue ? { ...count, used: count.found } : count
+    const count = counts.get(name) ?? { used, partitions: 0, sinceMs: now() }
+    const isDue = count.partitions > 0 && now() - count.sinceMs >= delayMs
+    return isDue ? { ...count, used: count.partitions } : count
   }
   return {
-    update: (topic, found) => {
+    update: (topic, partitions) => {
       const { used, ...before } = current(topic)
-      const sinceMs = before.found === found ? before.sinceMs : now()
-      counts.set(topic, { used: Math.min(used, found), found, sinceMs })
+      const sinceMs = before.partitions === partitions ? before.sinceMs : now()
+      counts.set(topic, { used: Math.min(used, partitions), partitions, sinceMs })
     },
     of: topic => current(topic).used,
   }

@@ -137,8 +137,8 @@ export async function deleteRows (
   const answer = await clickhouse.query({
     query: SELECT_ENGINE, query_params: { table }, format: 'JSONEachRow',
   })
-  const [found] = await answer.json<{ readonly engine: string }>()
-  const [, cluster, database, local] = DISTRIBUTED.exec(found?.engine ?? '') ?? []
+  const [described] = await answer.json<{ readonly engine: string }>()
+  const [, cluster, database, local] = DISTRIBUTED.exec(described?.engine ?? '') ?? []
   const name = local === undefined ? table : `\`${database}\`.${local}`
   const servers = cluster === undefined ? '' : ` ON CLUSTER '${cluster}'`
   await clickhouse.command({

@@ -135,11 +135,11 @@ export function createCachedReading<T> (
   } = options
   let startedMs = -Infinity
   let running: Promise<void> | undefined
-  let last: { readonly atMs: number, readonly found: readonly T[] } | undefined
+  let last: { readonly atMs: number, readonly values: readonly T[] } | undefined
   const start = async () => {
     startedMs = now()
     try {
-      last = { found: await read(), atMs: now() }
+      last = { values: await read(), atMs: now() }
     } catch (error) {
       last = undefined
       log.warn({ err: error }, `failed to read ${name} for metrics`)
@@ -149,6 +149,6 @@ export function createCachedReading<T> (
   return async () => {
     if (running === undefined && now() - startedMs >= minAgeMs) running = start()
     if (running !== undefined) await withTimeout(running, timeoutMs)
-    return last === undefined || now() - last.atMs > maxAgeMs ? [] : last.found
+    return last === undefined || now() - last.atMs > maxAgeMs ? [] : last.values
   }
 }

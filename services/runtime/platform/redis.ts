@@ -156,8 +156,8 @@ type HostList = {
 }
 
 function parseHosts (url: string, files: Credentials): OneHost | HostList {
-  const [found, secure, kind, credentials = '', nodes = '', group] = HOST_LIST.exec(url) ?? []
-  if (found === undefined) return parseHost(url, files)
+  const [hosts, secure, kind, credentials = '', nodes = '', group] = HOST_LIST.exec(url) ?? []
+  if (hosts === undefined) return parseHost(url, files)
   return {
     kind: kind as HostList['kind'],
     nodes: nodes.split(',').map(node => {

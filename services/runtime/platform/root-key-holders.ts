@@ -96,9 +96,9 @@ export const processesWithActive = (
 ): readonly string[] => namesOf(holders, keyClass, ({ active }) => active === id)
 
 function namesOf (
-  holders: readonly RootKeyHolder[], keyClass: KeyClass, matches: (known: KnownIds) => boolean
+  holders: readonly RootKeyHolder[], keyClass: KeyClass, matches: (ids: KnownIds) => boolean
 ): readonly string[] {
-  return holders.filter(({ keys: { [keyClass]: known } }) => known !== undefined && matches(known))
+  return holders.filter(({ keys: { [keyClass]: ids } }) => ids !== undefined && matches(ids))
     .map(({ process }) => process).toSorted()
 }
 

@@ -95,9 +95,9 @@ export function feedGroupOf (partner: string): string {
 /** The topics of one partner, which are created when the partner is registered. */
 export function partnerTopics (partner: string, partitions?: number): readonly RealTopic[] {
   return partnerTopicNames.map(topic => {
-    const { keepHours, ...own } = topology.topics[topic]
+    const { keepHours, partitions: usual } = topology.topics[topic]
     const name = topicName(topic, { partner })
-    return { name, partitions: partitions ?? own.partitions, keepHours, compact: false }
+    return { name, partitions: partitions ?? usual, keepHours, compact: false }
   })
 }
 

@@ -63,16 +63,16 @@ export class EgressChecks {
   Promise<EgressReport> {
     const { name, helo, sender = '' } = described
     const findings: EgressFinding[] = []
-    const add = (check: EgressFinding['check'], found: Finding) =>
-      findings.push({ check, ...found })
+    const add = (check: EgressFinding['check'], finding: Finding) =>
+      findings.push({ check, ...finding })
     if (request.isOfThisMachine === true && described.address !== undefined) {
       const fault = await checkLocalAddress(described.address)
       if (fault !== undefined) add('address', fault)
     }
     let seen: string | undefined
     if (request.connection !== undefined) {
-      const { address, ...found } = await this.#connect(helo, request.connection)
-      add('connection', found)
+      const { address, ...finding } = await this.#connect(helo, request.connection)
+      add('connection', finding)
       seen = address
     }
     const addresses = await this.#addresses(described, seen, finding => add('address', finding))
@@ -91,7 +91,7 @@ export class EgressChecks {
   /** What mail servers see: what one of them says, the configuration says, or HELO suggests. */
   async #addresses (
     { address, publicAddress, helo }: DescribedEgress, seen: string | undefined,
-    add: (found: Finding) => void
+    add: (finding: Finding) => void
   ): Promise<readonly string[]> {
     const expected = publicAddress ??
       (address !== undefined && isPublicAddress(address) ? address : undefined)

@@ -69,9 +69,9 @@ async function findAll (
     .filter(domain => !isReserved(domain))
   const policies = domains.findPolicies(names)
   for (const domain of names) {
-    const known = domains.known(domain)
-    domainsByName.set(domain, known ?? 'fault')
-    if (known !== undefined) continue
+    const kind = domains.known(domain)
+    domainsByName.set(domain, kind ?? 'fault')
+    if (kind !== undefined) continue
     queries.push(domains.find(domain).then((mail) => { domainsByName.set(domain, mail) }))
   }
   await untilDeadline(Promise.all([...queries, policies]), { deadlineMs, signal })
@@ -267,22 +267,22 @@ type EmailEvidence = {
 
 /** The verdict for one canonical address. */
 function createVerdict (
-  address: string, found: EmailEvidence, lists: EmailLists
+  address: string, checked: EmailEvidence, lists: EmailLists
 ): ProviderVerdict {
   const local = address.slice(0, address.lastIndexOf('@'))
   const domain = domainOf(address)
   const listing = lists.lookUp(domain)
   const flags = {
-    disposable: found.mail === 'disposable' || listing.disposable,
+    disposable: checked.mail === 'disposable' || listing.disposable,
     role: lists.isRole(local, domain),
     free: listing.free,
   }
   const suggestion = suggestDomain(domain)
-  const mxFound = found.mail === undefined ? undefined : MX_FOUND[found.mail]
-  const catchAll = found.probed?.catchAll
+  const mxFound = checked.mail === undefined ? undefined : MX_FOUND[checked.mail]
+  const catchAll = checked.probed?.catchAll
   const signals = { ...flags, reserved: isReserved(domain), typo: suggestion !== undefined }
-  const { status, reason, claim = reason } = outcomeOf(signals, found)
-  const evidence = packChecks(checksOf(signals, found))
+  const { status, reason, claim = reason } = outcomeOf(signals, checked)
+  const evidence = packChecks(checksOf(signals, checked))
   return {
     status,
     reason,
@@ -295,7 +295,7 @@ function createVerdict (
       ...(catchAll === undefined ? {} : { catch_all: String(catchAll) }),
       ...(mxFound === undefined ? {} : { mx_found: mxFound }),
       ...(suggestion === undefined ? {} : { suggestion }),
-      ...factFields(found.facts),
+      ...factFields(checked.facts),
     },
   }
 }

@@ -154,10 +154,10 @@ function fieldsReader (
 ) {
   const columns = columnsOf(service, { options })
   const words = vendorWordsOf(vendor)
-  const known = Object.entries(vendor.response.fields ?? {})
+  const described = Object.entries(vendor.response.fields ?? {})
     .filter(([column]) => columns.includes(column))
   return (entry: unknown): Record<string, string> => {
-    const columns = known.flatMap(([column, { pointer, values }]) => {
+    const columns = described.flatMap(([column, { pointer, values }]) => {
       const text = textOf(at(entry, pointer))
       const word = values === undefined ? text : wordFor(values, text)
       const value = word === undefined ? undefined : VENDOR_COLUMNS[column]?.(word, words)

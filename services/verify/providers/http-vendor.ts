@@ -241,8 +241,8 @@ const knownZones = new LRUCache<string, boolean>({ max: 1_000 })
 
 /** Whether a text is an IANA time zone. Cached: the check of an unknown zone is slow. */
 function isTimeZone (text: string): boolean {
-  const known = knownZones.get(text)
-  if (known !== undefined) return known
+  const checked = knownZones.get(text)
+  if (checked !== undefined) return checked
   if (text.length > MAX_TEXT) return false
   let isZone = /^[A-Z][A-Za-z_]+(?:\/[A-Za-z0-9_+-]+){0,2}$/.test(text)
   try {
@@ -272,10 +272,10 @@ export function readHttpProviders (
   const faults: string[] = []
   const providers: HttpVendor[] = []
   for (const [index, value] of described.entries()) {
-    const found = schemaFaults(value)
+    const inSchema = schemaFaults(value)
     const vendor = value as HttpVendor
-    const all = found.length > 0
-      ? found
+    const all = inSchema.length > 0
+      ? inSchema
       : [
           ...addressFaults(vendor.url), ...requestFaults(vendor), ...batchFaults(vendor),
           ...fieldFaults(vendor), ...serviceFaults(vendor), ...valueFaults(vendor),
@@ -419,8 +419,8 @@ function fieldFaults (
   return [...unanswered, ...Object.entries(fields).flatMap(([column, { values = {} }]) => {
     const reader = VENDOR_COLUMNS[column]
     if (!Object.hasOwn(VENDOR_COLUMNS, column) || reader === undefined) {
-      const known = Object.keys(VENDOR_COLUMNS).join(', ')
-      return [`response.fields has the unknown ${column}; use ${known}`]
+      const names = Object.keys(VENDOR_COLUMNS).join(', ')
+      return [`response.fields has the unknown ${column}; use ${names}`]
     }
     const isInResults = services.some((service) =>
       columnsOf(service, { options: chosen }).includes(column))
@@ -494,7 +494,7 @@ function taskFaults (vendor: HttpVendor): readonly string[] {
     if (call === undefined) continue
     const used = placeholdersOf(call)
     if (name !== 'find' && !used.has('task')) faults.push(`batch.${name} must send {task}`)
-    const far = [...used].filter((one) => !['task', 'reference', 'service'].includes(one))
+    const far = [...used].filter((name) => !['task', 'reference', 'service'].includes(name))
     if (far.length > 0) {
       faults.push(`batch.${name} has {${far.join('}, {')}}; use {task}, {reference} or {service}`)
     }

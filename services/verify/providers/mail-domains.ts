@@ -114,7 +114,7 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     }
     return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
   }
-  const found = (domain: string) => exchanges.get(domain, async (): Promise<Found> => {
+  const exchangesOf = (domain: string) => exchanges.get(domain, async (): Promise<Found> => {
     if (!await isAvailable()) return NO_ANSWER
     const result = await search(domain)
     if (!DENIALS.includes(result.kind)) return result
@@ -124,7 +124,7 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   const find = (domain: string) => domains.get(domain, async () => {
     const stored = await shared?.read(domain)
     if (stored !== undefined) return stored
-    const { kind, names: [first] } = await found(domain)
+    const { kind, names: [first] } = await exchangesOf(domain)
     const ttlMs = ttlOf(kind, options)
     // Blank for what is no name of a host.
     const host = hasExchange(kind) && first !== undefined ? exchangeName(first) : undefined
@@ -140,7 +140,7 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     known: (domain) => domains.peek(domain)?.kind,
     find: async (domain) => (await find(domain)).kind,
     hosts: async (domain) => {
-      const { names } = await found(domain)
+      const { names } = await exchangesOf(domain)
       const answers = await Promise.all(names.map(reachableAddresses))
       return answers.flatMap((answer, index) => answer.kind === 'found'
         ? [{ name: names[index] ?? '', addresses: answer.records }]
@@ -200,22 +200,22 @@ function createCache<T extends { readonly kind: AnyKind, readonly ttlMs?: number
   options: MailDomainOptions
 ) {
   const { maxDomains, now } = options
-  const known = boundedCache<T>({ entries: maxDomains, now })
+  const answers = boundedCache<T>({ entries: maxDomains, now })
   const pending = new Map<string, Promise<T>>()
   const query = async (name: string, send: () => Promise<T>) => {
     try {
       const answer = await send()
       const { ttlMs: ttl = ttlOf(answer.kind, options) } = answer
-      if (ttl > 0) known.set(name, answer, { ttl })
+      if (ttl > 0) answers.set(name, answer, { ttl })
       return answer
     } finally {
       pending.delete(name)
     }
   }
   return {
-    peek: (name: string) => known.get(name),
+    peek: (name: string) => answers.get(name),
     get: async (name: string, send: () => Promise<T>): Promise<T> => {
-      const answer = known.get(name)
+      const answer = answers.get(name)
       if (answer !== undefined) return answer
       const running = pending.get(name) ?? query(name, send)
       pending.set(name, running)

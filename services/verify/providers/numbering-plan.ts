@@ -71,20 +71,20 @@ const MAX_SHARED = 10_000
 
 /** Returns equal verdicts as one object, so that the cache serializes each only once. */
 function createSharedVerdicts () {
-  const known = new Map<ServiceSlug, Map<string | undefined,
+  const tree = new Map<ServiceSlug, Map<string | undefined,
     Map<AssignedType, Map<string, Map<string, Map<string, ProviderVerdict>>>>>>()
   let verdicts = 0
   return (range: Range | undefined, service: ServiceSlug): ProviderVerdict => {
     if (range === undefined) return UNASSIGNED
     const { country, type, place, carrier, timezone } = range
-    const byType = branch(branch(known, service), country)
+    const byType = branch(branch(tree, service), country)
     const byPlace = branch(branch(branch(byType, type), timezone), carrier)
     const shared = byPlace.get(place)
     if (shared !== undefined) return shared
     const verdict = assignedVerdict(range, service)
     byPlace.set(place, verdict)
     if (++verdicts === MAX_SHARED) {
-      known.clear()
+      tree.clear()
       verdicts = 0
     }
     return verdict

@@ -235,10 +235,10 @@ function verdictOf (
   outcome: MagicOutcome, { service, options }: Pick<CheckOptions, 'service' | 'options'>
 ): ProviderVerdict {
   const { status, confidence } = outcome
-  const known = status === 'valid' || status === 'risky'
+  const isKnown = status === 'valid' || status === 'risky'
   const all: Readonly<Record<string, string>> = {
-    ...known && SCRIPTED_FIELDS[service],
-    ...known && outcome.answersNoOption !== true && OPTION_FIELDS,
+    ...isKnown && SCRIPTED_FIELDS[service],
+    ...isKnown && outcome.answersNoOption !== true && OPTION_FIELDS,
     ...outcome.fields,
   }
   const columns = columnsOf(service, { options })
