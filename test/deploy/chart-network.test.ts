@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
 import {
-  containerOf, minimal, render, type Manifest,
+  containerOf, everyProgram, minimal, render, type Manifest,
 } from '../support/deploy/chart.ts'
 
 const RELEASE = 'vj-verification-jobs'
@@ -28,7 +28,7 @@ describe('destinations by name', () => {
   let manifests: readonly Manifest[]
   const brokers = { toFQDNs: [{ matchName: BROKERS[0] }, { matchPattern: BROKERS[1] }] }
   beforeAll(async () => {
-    manifests = await render([...minimal, ...json('network', {
+    manifests = await render([...minimal, ...everyProgram, ...json('network', {
       cilium: { enabled: true },
       stores: { kafka: { ports: [9096], fqdns: BROKERS } },
       outside: { verify: { ports: [{ port: 443 }], fqdns: ['api.vendor.example.com'] } },

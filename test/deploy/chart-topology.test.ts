@@ -3,7 +3,7 @@ import { allTopics } from '../../services/runtime/platform/topics.ts'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
 import { STAGES } from '../../services/topology.ts'
 import {
-  containerOf, isProgram, minimal, podOf, production, render, type Manifest,
+  containerOf, everyProgram, isProgram, minimal, podOf, production, render, type Manifest,
 } from '../support/deploy/chart.ts'
 import {
   consumersOf, readChartPrograms, servedBy, settingFaults, wantedByTopology, type Deployed,
@@ -39,7 +39,7 @@ describe.each([
   let manifests: readonly Manifest[]
   let running: readonly Deployed[]
   beforeAll(async () => {
-    manifests = await render(values)
+    manifests = await render([...values, ...everyProgram])
     running = deployed(manifests, 'Deployment')
   })
   const scalers = () => manifests.filter(({ kind }) => kind === 'ScaledObject')

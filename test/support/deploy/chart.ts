@@ -14,6 +14,8 @@ export const minimal = ['--set', 'config.TRUSTED_PROXIES=10.244.0.0/16']
 const files = (...names: readonly string[]) =>
   names.flatMap(name => ['--values', join(chart, `values-${name}.yaml`)])
 export const production = files('production')
+/** Turns on what is off by default, so that the chart makes pods of every program. */
+export const everyProgram = ['--set', 'backup.enabled=true']
 /** What is said to be passed for each place, by the name of the file that is for it alone. */
 export const PLACES = {
   'aws-msk-scram': files('production', 'aws-msk-scram'),
