@@ -1,23 +1,38 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Emission } from '../../services/runtime/engine/stage.ts'
+import { redisRecordCache } from '../../services/cache/cache.ts'
+import type { Job } from '../../services/jobs/job.ts'
+import { tallyBlockOf } from '../../services/jobs/results/block.ts'
+import { createJobStore } from '../../services/jobs/store.ts'
 import { ChunkLoader } from '../../services/lookup/read.ts'
 import { LookupStage } from '../../services/lookup/stage.ts'
+import { createWallet } from '../../services/money/wallet.ts'
 import type { CheckResult } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
-import { createCacheDouble } from '../support/cache-double.ts'
 import { cellsIn } from '../support/clickhouse/cells.ts'
+import { jobClaim } from '../support/jobs.ts'
+import { startRedis } from '../support/redis/redis.ts'
 import {
-  both, cachedRecord, chunksOf, createManualClock, createStoreDouble, createTallyDouble, delivered,
-  downFor, emitted, JOB, rowsOf, tokenFor,
+  both, cachedRecord, chunksOf, createManualClock, delivered, downFor, emitted, JOB, rowsOf,
+  tokenFor, VERIFY_SETTINGS,
 } from '../support/stage-doubles.ts'
+
+const { redis } = await startRedis()
+const wallet = createWallet(redis)
+const store = createJobStore(redis)
+const cache = redisRecordCache(redis, { onFault: error => { throw error } })
+let tenants = 0
 
 const signal = new AbortController().signal
 const PRICE_MICROS = 10
 const CHUNK_ROWS = 5
+const HOUR_MS = 3_600_000
+const FUNDED = { id: 'a', amountMicros: 1_000_000, reason: '' }
 const phone = (last: number) => `+1212736${5_000 + last}`
-const nameOf = (last: number) => tokenFor(phone(last)).toString('hex')
+const tokensOf = (contacts: readonly number[]) =>
+  Buffer.concat(contacts.map(contact => tokenFor(phone(contact))))
 
 /** What happens to one job: `-1` is an invalid row, other numbers are contacts. */
 type Scenario = {
@@ -31,6 +46,8 @@ type Scenario = {
   readonly forceFresh: boolean
   readonly isCancelled: boolean
   readonly isDownAtFirst: boolean
+  /** `lookup` crashes after it has announced the job, or before. */
+  readonly isAnnounced: boolean
   /** Blocks come to the tally in the order of these numbers, taken in turn. */
   readonly order: readonly number[]
 }
@@ -45,13 +62,17 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
   forceFresh: fc.boolean(),
   isCancelled: fc.boolean(),
   isDownAtFirst: fc.boolean(),
+  isAnnounced: fc.boolean(),
   order: fc.array(fc.nat(), { minLength: 1, maxLength: 20 }),
 })
 
-function stagesOf (scenario: Scenario) {
-  const clock = createManualClock()
-  const store = createStoreDouble({ clock })
-  const cache = createCacheDouble()
+/** A claimed job of a tenant of its own, and the stages that handle it on a real Redis. */
+async function start (scenario: Scenario) {
+  const tenant = `org_${tenants += 1}.live`
+  await wallet.topUp(tenant, FUNDED)
+  await store.claim(tenant, jobClaim(JOB))
+  const startedMs = Date.now()
+  const clock = createManualClock(startedMs)
   const state = { isDown: scenario.isDownAtFirst, checks: 0 }
   const check = async (rows: readonly ProviderRow[]): Promise<CheckResult> => {
     if (state.isDown) return downFor(rows)
@@ -69,93 +90,112 @@ function stagesOf (scenario: Scenario) {
     loader: new ChunkLoader(cache),
     clock,
     unitPriceMicros: () => PRICE_MICROS,
-    policy: async () => ({ freshnessMs: 86_400_000, maxActiveJobs: 10 }),
+    policy: async () => ({ freshnessMs: 24 * HOUR_MS, maxActiveJobs: 10 }),
     batchRows: () => 2,
     batch: 25,
   })
   const verify = createVerifyStage({
-    store,
-    cache,
-    check,
-    clock,
-    sleep: clock.sleep,
-    leaseMs: 30_000,
-    leasePollMs: 250,
-    concurrencyOf: () => 4,
-    batch: 8,
-    retryDelayMs: 60_000,
-    retryForMs: 900_000,
-    hostRetryForMs: 900_000,
+    store, cache, check, clock, sleep: clock.sleep, ...VERIFY_SETTINGS,
   })
-  return { clock, store, cache, state, lookup, verify }
+  const scope = { tenant, service: 'phone-validation', version: '1' } as const
+  const record = cachedRecord({ checkedAtMs: startedMs - HOUR_MS })
+  return {
+    tenant,
+    clock,
+    state,
+    lookup,
+    verify,
+    remember: (contacts: readonly number[]) =>
+      cache.store(scope, tokensOf(contacts), contacts.map(() => record)),
+    forget: (contacts: readonly number[]) => cache.erase(scope, tokensOf(contacts)),
+    chunks: chunksOf(scenario.contacts.map(contact => contact < 0 ? '' : phone(contact)), {
+      chunkRows: CHUNK_ROWS,
+      forceFresh: scenario.forceFresh,
+      tenant,
+      submittedAt: startedMs,
+      acceptBy: startedMs + HOUR_MS,
+    }),
+  }
 }
 
-type Stages = ReturnType<typeof stagesOf>
+type Started = Awaited<ReturnType<typeof start>>
 
 /** The blocks of one delivery of the job, each of its parts delivered twice. */
-async function deliver (stages: Stages, scenario: Scenario): Promise<Emission<'rows.completed'>[]> {
-  const canonicals = scenario.contacts.map((it) => it < 0 ? '' : phone(it))
-  const chunks = chunksOf(canonicals, { chunkRows: CHUNK_ROWS, forceFresh: scenario.forceFresh })
-  stages.lookup.forget()
-  const decided = await stages.lookup.decide(chunks)
-  if (scenario.isCancelled) stages.store.change(JOB, { status: 'cancelling' })
+async function deliver (started: Started, scenario: Scenario) {
+  const { tenant, lookup, chunks } = started
+  lookup.forget()
+  const decided = await lookup.decide(chunks)
+  if (scenario.isAnnounced) for (const { afterProduced } of decided) await afterProduced?.()
+  if (scenario.isCancelled) await store.cancel(tenant, JOB)
   const blocks = emitted(decided, 'rows.completed')
   for (const missed of emitted(decided, 'rows.to-verify')) {
-    blocks.push(...await checkUntilDone(stages, missed))
-    blocks.push(...await checkUntilDone(stages, missed))
+    blocks.push(...await checkUntilDone(started, missed))
+    blocks.push(...await checkUntilDone(started, missed))
   }
   return blocks
 }
 
-async function checkUntilDone (stages: Stages, missed: Emission<'rows.to-verify'>) {
+async function checkUntilDone (started: Started, missed: Emission<'rows.to-verify'>) {
   const blocks: Emission<'rows.completed'>[] = []
   let next: Emission<'rows.to-verify'> | Emission<'rows.retry'> | undefined = missed
   while (next !== undefined) {
-    const decided = await stages.verify.decide([delivered(next)], signal)
+    const decided = await started.verify.decide([delivered(next)], signal)
     blocks.push(...emitted(decided, 'rows.completed'))
     next = emitted(decided, 'rows.retry')[0]
-    stages.clock.advance(60_000)
-    stages.state.isDown = false
+    started.clock.advance(60_000)
+    started.state.isDown = false
   }
   return blocks
 }
 
 async function runScenario (scenario: Scenario) {
-  const stages = stagesOf(scenario)
-  const { cache } = stages
-  for (const it of scenario.cachedBefore) cache.entries.set(nameOf(it), cachedRecord())
-  const blocks = await deliver(stages, scenario)
-  const checksOnce = stages.state.checks
-  for (const it of scenario.forgottenBetween) cache.entries.delete(nameOf(it))
-  for (const it of scenario.cachedBetween) cache.entries.set(nameOf(it), cachedRecord())
-  blocks.push(...await deliver(stages, scenario))
-  const { preflight } = stages.store.jobs.get(JOB)!
-  return { blocks, preflight, checksOnce }
+  const started = await start(scenario)
+  await started.remember(scenario.cachedBefore)
+  const blocks = await deliver(started, scenario)
+  const checksOnce = started.state.checks
+  await started.forget(scenario.forgottenBetween)
+  await started.remember(scenario.cachedBetween)
+  blocks.push(...await deliver(started, scenario))
+  return { tenant: started.tenant, blocks, checksOnce }
+}
+
+/** The job after each of its blocks was counted, in this order. */
+async function countAll (
+  tenant: string, blocks: readonly Emission<'rows.completed'>[]
+): Promise<Job> {
+  const sealed = blocks.map(({ value, rows }) =>
+    ({ ...value, rowsSchema: 1, sealed: Buffer.from(JSON.stringify(rows)) }))
+  await store.tallyAll(tenant, sealed.map(tallyBlockOf))
+  const outcome = await store.outcome(tenant, JOB)
+  if (outcome.kind !== 'accepted') throw new Error(`the job is ${outcome.kind}`)
+  return outcome.job
 }
 
 describe('the rows of a job, whatever is delivered again and whatever the cache does', () => {
   it('are each finished exactly once, and never cost more than the quote', async () => {
     await fc.assert(fc.asyncProperty(scenarios, async (scenario) => {
-      const { blocks, preflight } = await runScenario(scenario)
-      const tally = createTallyDouble()
+      const { tenant, blocks } = await runScenario(scenario)
       const placeOf = (index: number) => scenario.order[index % scenario.order.length] ?? 0
       const shuffled = blocks.map((block, index) => ({ block, place: placeOf(index) }))
         .sort((a, b) => a.place - b.place)
-      shuffled.forEach(({ block }) => tally.add(block))
-      const { totals } = tally
-      const { invalidRows, duplicateRows, maxQuoteMicros } = preflight
-      expect(totals.rows).toBe(scenario.contacts.length)
-      expect(totals.succeeded + totals.failed).toBe(scenario.contacts.length)
-      expect([totals.invalid, totals.duplicates]).toEqual([invalidRows, duplicateRows])
-      expect(totals.cached + totals.live + totals.unknown + totals.cancelled)
-        .toBe(scenario.contacts.length - invalidRows - duplicateRows)
-      if (scenario.isCancelled) expect([totals.live, totals.unknown]).toEqual([0, 0])
-      else expect(totals.cancelled).toBe(0)
-      expect(totals.live * PRICE_MICROS).toBeLessThanOrEqual(maxQuoteMicros)
-      expect(totals.inputBlocks).toBe(Math.ceil(scenario.contacts.length / CHUNK_ROWS))
-      const before = { ...totals }
-      blocks.forEach(tally.add)
-      expect(totals).toEqual(before)
+        .map(({ block }) => block)
+      const job = await countAll(tenant, shuffled)
+      const { counts, preflight: { invalidRows, duplicateRows, maxQuoteMicros } } = job
+      const total = scenario.contacts.length
+      expect([job.ended, counts.finishedRows]).toEqual([true, total])
+      expect(counts.successRecords + counts.failedRecords).toBe(total)
+      expect([counts.invalidRecords, counts.duplicateRecords]).toEqual([invalidRows, duplicateRows])
+      expect(counts.cacheHits + counts.freshRecords + counts.unknownRecords +
+        counts.cancelledRecords).toBe(total - invalidRows - duplicateRows)
+      if (scenario.isCancelled) {
+        expect([counts.freshRecords, counts.unknownRecords]).toEqual([0, 0])
+      } else expect(counts.cancelledRecords).toBe(0)
+      expect(job.chargedMicros).toBe(counts.freshRecords * PRICE_MICROS)
+      expect(job.chargedMicros + job.releasedMicros).toBe(maxQuoteMicros)
+      expect(counts.inputBlocks).toBe(Math.ceil(total / CHUNK_ROWS))
+      const money = await wallet.balance(tenant)
+      expect(await countAll(tenant, blocks)).toEqual(job)
+      expect(await wallet.balance(tenant)).toEqual(money)
     }), { numRuns: 200 })
   })
 
@@ -185,12 +225,10 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
 
   it('are not bought twice by a batch that is delivered twice', async () => {
     await fc.assert(fc.asyncProperty(scenarios, async (scenario) => {
-      const { checksOnce, preflight, blocks } = await runScenario({ ...scenario, unanswered: [] })
-      expect(checksOnce).toBe(scenario.isCancelled ? 0 : preflight.freshChecks)
-      const tally = createTallyDouble()
-      blocks.forEach(tally.add)
-      const isPaid = !scenario.isCancelled
-      expect(tally.totals.live).toBe(isPaid ? preflight.freshChecks : 0)
+      const { tenant, checksOnce, blocks } = await runScenario({ ...scenario, unanswered: [] })
+      const { counts, preflight: { freshChecks } } = await countAll(tenant, blocks)
+      const checks = scenario.isCancelled ? 0 : freshChecks
+      expect([checksOnce, counts.freshRecords]).toEqual([checks, checks])
     }), { numRuns: 100 })
   })
 })

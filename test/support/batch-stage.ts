@@ -44,7 +44,7 @@ type World = {
 /** What survives a crash of `verify`, and how to start it again. */
 export function createBatchEnvironment ({ described, lists, second }: World) {
   const clock = createManualClock()
-  const store = createStoreDouble({ clock })
+  const store = createStoreDouble()
   store.jobs.set(JOB, acceptedJob())
   const cache = createCacheDouble()
   const { redis, hashes } = createHashesDouble()

@@ -1,10 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/types.ts'
-import type {
-  Job, JobCounts, Refusal, Accepted, AcceptRequest, Outcome, WaitingBatch,
-} from '../../services/jobs/job.ts'
+import type { Job, JobCounts, WaitingBatch } from '../../services/jobs/job.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
-import { countBits, emptyBitmap, has, set } from '../../services/runtime/platform/bitmap.ts'
+import { emptyBitmap, has, set } from '../../services/runtime/platform/bitmap.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type {
   Decision, Emission, Incoming, Stage,
@@ -63,70 +61,41 @@ export function createManualClock (startMs = QUOTED_AT_MS) {
   }
 }
 
-export type StoreDouble = Pick<JobStore,
-  'accept' | 'refuse' | 'outcome' | 'announce' | 'batchAction' | 'recordWaiting'> & {
-    readonly jobs: Map<string, Job>
-    /** What waits of each verification batch, `<chunk>:<batch>`. */
-    readonly waiting: Map<string, WaitingBatch>
-    readonly accepts: AcceptRequest[]
-    /** The seq of the reserve entries that jobs were announced with. */
-    readonly shipped: number[]
-    /** Changes an accepted job, as other stages would. */
-    readonly change: (job: string, change: Partial<Job>) => void
-    /** The next call fails so. */
-    readonly failNext: (error: Error) => void
-  }
+export type StoreDouble = Pick<JobStore, 'outcome' | 'batchAction' | 'recordWaiting'> & {
+  readonly jobs: Map<string, Job>
+  /** What waits of each verification batch, `<chunk>:<batch>`. */
+  readonly waiting: Map<string, WaitingBatch>
+  /** Changes a job, as other stages would. */
+  readonly change: (job: string, change: Partial<Job>) => void
+  /** The next question about a job fails so. */
+  readonly failNext: (error: Error) => void
+}
 
-type Stored = { readonly jobs: Map<string, Job>, readonly refusals: Map<string, Refusal> }
-
-/** A job store in memory: one tenant's outcomes, with the given balance. */
-export function createStoreDouble (
-  { availableMicros = 1e12, clock = createManualClock() } = {}
-): StoreDouble {
-  const stored: Stored = { jobs: new Map(), refusals: new Map() }
-  const { jobs } = stored
-  const accepts: AcceptRequest[] = []
-  const shipped: number[] = []
+/** What `verify` asks the job store, in memory: whether its job was accepted, and still runs. */
+export function createStoreDouble (): StoreDouble {
+  const jobs = new Map<string, Job>()
   const waiting = new Map<string, WaitingBatch>()
   let failure: Error | undefined
-  const mayFail = () => {
+  const find = (id: string): Job | undefined => {
     const error = failure
     failure = undefined
     if (error !== undefined) throw error
-  }
-  const change = (id: string, changes: Partial<Job>) => {
-    const job = jobs.get(id)
-    if (job !== undefined) jobs.set(id, { ...job, ...changes })
+    return jobs.get(id)
   }
   return {
     jobs,
-    accepts,
-    shipped,
     waiting,
-    change,
+    change: (id, changes) => {
+      const job = jobs.get(id)
+      if (job !== undefined) jobs.set(id, { ...job, ...changes })
+    },
     failNext: (error) => { failure = error },
-    accept: async (tenant, request) => {
-      mayFail()
-      accepts.push(request)
-      return acceptIn(stored, tenant, { ...request, availableMicros, nowMs: clock.now() })
-    },
-    refuse: async (_tenant, id, code) => {
-      mayFail()
-      const known = outcomeIn(stored, id)
-      return known.kind === 'open' ? refuseIn(stored, id, { code }) : known
-    },
     outcome: async (_tenant, id) => {
-      mayFail()
-      return outcomeIn(stored, id)
-    },
-    announce: async (_tenant, id, seq) => {
-      mayFail()
-      if (seq !== undefined) shipped.push(seq)
-      change(id, { announced: true, status: 'preparing' })
+      const job = find(id)
+      return job === undefined ? { kind: 'open' } : { kind: 'accepted', job }
     },
     batchAction: async (_tenant, id) => {
-      mayFail()
-      const job = jobs.get(id)
+      const job = find(id)
       if (job === undefined || job.ended) return { action: 'skip' }
       if (job.status === 'cancelling') return { action: 'cancelling' }
       const { deadlineMs } = job
@@ -140,60 +109,11 @@ export function createStoreDouble (
   }
 }
 
-function outcomeIn ({ jobs, refusals }: Stored, id: string): Outcome {
-  const job = jobs.get(id)
-  const refusal = refusals.get(id)
-  if (job !== undefined) return { kind: 'accepted', job }
-  return refusal === undefined ? { kind: 'open' } : { kind: 'refused', refusal }
-}
-
-function refuseIn ({ refusals }: Stored, id: string, refusal: Refusal) {
-  refusals.set(id, refusal)
-  return { kind: 'refused', refusal } as const
-}
-
-function acceptIn (
-  stored: Stored, tenant: string,
-  { availableMicros, nowMs, ...request }: AcceptRequest & { availableMicros: number, nowMs: number }
-): Accepted {
-  const known = outcomeIn(stored, request.id)
-  const requiredMicros = request.preflight.maxQuoteMicros
-  if (known.kind === 'refused') return known
-  if (known.kind === 'open' && nowMs >= request.acceptByMs) {
-    return refuseIn(stored, request.id, { code: 'expired' })
-  }
-  if (known.kind === 'open' && requiredMicros > availableMicros) {
-    const refusal = { code: 'insufficient_balance', requiredMicros, availableMicros } as const
-    return refuseIn(stored, request.id, refusal)
-  }
-  const job = known.kind === 'accepted' ? known.job : jobOf(tenant, request)
-  stored.jobs.set(request.id, job)
-  return { kind: 'accepted', job, entry: job.announced ? undefined : entryOf(tenant, job) }
-}
-
-function jobOf (tenant: string, request: AcceptRequest): Job {
-  const { idempotencyKey: _k, acceptByMs, maxActiveJobs: _m, ...own } = request
-  return {
-    ...own,
-    tenant,
-    status: 'queued',
-    updatedAtMs: acceptByMs,
-    announced: false,
-    rebuilt: false,
-    ended: false,
-    closed: false,
-    endedAtMs: 0,
-    counts: NO_COUNTS,
-    verdicts: {},
-    chargedMicros: 0,
-    releasedMicros: 0,
-  }
-}
-
 /** An accepted job, for stages that find it already there. */
 export function acceptedJob (): Job {
-  return jobOf(TENANT, {
+  return {
     id: JOB,
+    tenant: TENANT,
     service: 'phone-validation',
     lane: 'small',
     preflight: {
@@ -210,10 +130,18 @@ export function acceptedJob (): Job {
     forceFresh: false,
     header: Buffer.alloc(0),
     createdAtMs: QUOTED_AT_MS,
-    idempotencyKey: '',
-    acceptByMs: QUOTED_AT_MS,
-    maxActiveJobs: 10,
-  })
+    status: 'queued',
+    updatedAtMs: QUOTED_AT_MS,
+    announced: false,
+    rebuilt: false,
+    ended: false,
+    closed: false,
+    endedAtMs: 0,
+    counts: NO_COUNTS,
+    verdicts: {},
+    chargedMicros: 0,
+    releasedMicros: 0,
+  }
 }
 
 export function entryOf (tenant: string, job: Job): Journal {
@@ -362,46 +290,6 @@ export function cachedRecord (change: Partial<CachedRecord> = {}): CachedRecord 
     job: 'job_other',
     ...change,
   }
-}
-
-/** What `settle` counts, by the design: rows go to the first block that brings them. */
-export function createTallyDouble () {
-  const taken = new Map<number, Buffer>()
-  const totals = {
-    rows: 0,
-    cached: 0,
-    live: 0,
-    invalid: 0,
-    unknown: 0,
-    cancelled: 0,
-    duplicates: 0,
-    succeeded: 0,
-    failed: 0,
-    inputBlocks: 0,
-  }
-  const inputs = new Set<number>()
-  const add = ({ value }: Emission<'rows.completed'>) => {
-    const before = taken.get(value.chunk) ?? emptyBitmap(value.rows)
-    const won = Buffer.from(value.finished.map((byte, index) => byte & ~(before[index] ?? 0)))
-    const after = Buffer.from(before.map((byte, index) => byte | (won[index] ?? 0)))
-    taken.set(value.chunk, after)
-    const duplicates = new Map(value.duplicates.map((it) => [it.row, it.count]))
-    const weighed = (bitmap: Buffer) => rowsOf(both(bitmap, won))
-      .reduce((sum, row) => sum + 1 + (duplicates.get(row) ?? 0), 0)
-    totals.rows += countBits(won)
-    let originals = 0
-    for (const name of ['cached', 'live', 'invalid', 'unknown', 'cancelled'] as const) {
-      const rows = countBits(both(value[name], won))
-      totals[name] += rows
-      originals += rows
-    }
-    totals.duplicates += countBits(won) - originals
-    totals.succeeded += weighed(value.cached) + weighed(value.live)
-    totals.failed += weighed(value.invalid) + weighed(value.unknown) + weighed(value.cancelled)
-    if (value.inputs) inputs.add(value.chunk)
-    totals.inputBlocks = inputs.size
-  }
-  return { add, totals }
 }
 
 /** Bits that are in both bitmaps. */

@@ -24,7 +24,7 @@ const GREYLISTED = { status: 'unknown', reason: 'greylisted', confidence: 0, fie
 /** A verify stage whose only provider answers so, by default that of the sandbox. */
 function setUp (check?: Provider['check']) {
   const clock = createManualClock()
-  const store = createStoreDouble({ clock })
+  const store = createStoreDouble()
   store.jobs.set(JOB, acceptedJob())
   const checker = createChecker({
     lists: { 'email-validation': ['email-domain'] },

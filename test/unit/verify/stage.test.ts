@@ -17,7 +17,7 @@ const MINUTE_MS = 60_000
 
 function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
   const clock = createManualClock()
-  const store = createStoreDouble({ clock })
+  const store = createStoreDouble()
   const cache = createCacheDouble()
   store.jobs.set(JOB, acceptedJob())
   const state = { isDown: false, running: 0, most: 0 }
