@@ -162,50 +162,34 @@ describe('an error during a webhook attempt', () => {
   })
 })
 
-const attemptOf = (attempt: number) => ({ attempt }) as Attempt
-
-/** Workers without attempts, and two records in Redis that the history lacks. */
-function shippingScene ({ isBroken }: { readonly isBroken: boolean }) {
-  const records = new Map([['e:1', attemptOf(1)], ['e:2', attemptOf(2)]])
-  const written: Attempt[] = []
-  const state = { isBroken }
-  const { workers } = scene({
-    deliveries: {
-      unshipped: async limit => new Map([...records].slice(0, limit)),
-      forget: async names => { for (const name of names) records.delete(name) },
-    },
-    history: {
-      append: async attempts => {
-        if (state.isBroken) throw new Error('broken')
-        written.push(...attempts)
+it('attempt records are kept until the history has them, and workers are not ready meanwhile',
+  async () => {
+    const records = new Map([1, 2].map(attempt => [`e:${attempt}`, { attempt } as Attempt]))
+    const expected = [...records.values()]
+    const written: Attempt[] = []
+    let isBroken = true
+    const { workers } = scene({
+      deliveries: {
+        unshipped: async limit => new Map([...records].slice(0, limit)),
+        forget: async names => { for (const name of names) records.delete(name) },
       },
-    },
-  })
-  return { workers, records, written, state }
-}
-
-describe('the shipping of attempt records', () => {
-  it('removes no record before the history has it, and is not ready meanwhile', async () => {
-    const { workers, records, written, state } = shippingScene({ isBroken: true })
+      history: {
+        append: async attempts => {
+          if (isBroken) throw new Error('broken')
+          written.push(...attempts)
+        },
+      },
+    })
     await eventually(() => expect(workers.isReady).toBe(false))
     expect(records.size).toBe(2)
-    state.isBroken = false
+    isBroken = false
     await eventually(() => expect([records.size, workers.isReady]).toEqual([0, true]))
-    expect(written).toEqual([attemptOf(1), attemptOf(2)])
+    expect(written).toEqual(expected)
     await workers.stop()
   })
 
-  it('ships the remaining records before it stops', async () => {
-    const { workers, records, written } = shippingScene({ isBroken: false })
-    await eventually(() => expect(written).toHaveLength(2))
-    records.set('e:3', attemptOf(3))
-    await workers.stop()
-    expect(written).toHaveLength(3)
-  })
-})
-
-describe('the gauge webhook_queue_depth', () => {
-  it('follows the queue depth, and keeps its value while Redis is unavailable', async () => {
+it('the gauge webhook_queue_depth follows the queue, and keeps its value while Redis is away',
+  async () => {
     const counts: (() => number)[] = [() => 3, () => 5, () => { throw new Error('no store') }]
     const times: number[] = []
     const dueBy = async (nowMs: number) => {
@@ -220,4 +204,3 @@ describe('the gauge webhook_queue_depth', () => {
     expect(new Set(times)).toEqual(new Set([77]))
     await workers.stop()
   })
-})
