@@ -1,3 +1,4 @@
+-- Joined behind common.lua: see cache.ts.
 -- KEYS: the prefix of entry names, one per version of the tokens. ARGV: the TTL in milliseconds; the
 -- number of the text of each contact; the number of texts, and the texts; for each version the
 -- tokens of the same contacts, 16 bytes each, with which entry names end; then the texts of stale

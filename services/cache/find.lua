@@ -1,3 +1,4 @@
+-- Joined behind common.lua: see cache.ts.
 -- KEYS: the prefix of entry names. ARGV: tokens of 16 bytes each, with which entry names end. Returns
 -- the value of each entry.
 local prefix, tokens = KEYS[1], ARGV[1]

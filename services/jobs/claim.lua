@@ -1,3 +1,4 @@
+-- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
 -- Binds an idempotency key to a job id.
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days.
 -- ARGV: the JSON of job, idempotencyKey or '', fingerprint, acceptWithinMs, quoteOnly (1 for a

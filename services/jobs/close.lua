@@ -1,3 +1,4 @@
+-- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
 -- KEYS: wallet, job, data key, what waits of it. ARGV: job, seq of its last journal entry or ''.
 -- Closes an ended job whose entry is in the journal topic, and notifies the requests that wait for
 -- it. Its record and data key expire soon after.
@@ -19,7 +20,7 @@ redis.call('UNLINK', KEYS[4])
 if fields.closed == '1' then
   return { 'closed' }
 end
-buffer({}, { 'attached', '' })
+buffer({}, { INLINE_RESULTS, '' })
 change(KEYS[2], fields, { 'closed', '1', 'announced', '1' })
 redis.call('PEXPIRE', KEYS[2], text(CLOSED_JOB_TTL_MS))
 redis.call('PEXPIRE', KEYS[3], text(CLOSED_JOB_TTL_MS))

@@ -222,7 +222,7 @@ function countsOf (fields: JobFields): JobCounts {
   }
 }
 
-/** Prefixes of manifest fields in the hash of a job; the same as in record.lua. */
+/** Prefixes of manifest fields in the hash of a job; the same as in common.lua. */
 const [BLOCK, ORDER] = ['block:', 'order:']
 
 /** The manifest in the hash of a job: the blocks that count, by chunk. */
@@ -255,7 +255,7 @@ const byChunk = (a: ManifestEntry, b: ManifestEntry) =>
 const HEADER_BYTES = 9
 
 /**
- * Decodes a manifest entry; see `packed` in record.lua.
+ * Decodes a manifest entry; see `packed` in common.lua.
  * @throws RangeError when it is too short.
  */
 function unpackEntry (

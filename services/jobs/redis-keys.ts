@@ -4,8 +4,10 @@ import { taggedTenant } from '../money/redis-keys.ts'
 export const jobKeys = (tenant: string, job: string) => ({
   /**
    * Hash: the fields of `RECORD_FIELDS` (claim, then refusal or job); `seen:<chunk>`: bitmap of the
-   * finished rows; `inputs:<chunk>`: 1 once the inputs are stored; `block:<digest>`: the rows that
-   * a block won; `attached`: the inline results, until their blocks are stored.
+   * finished rows; `inputs:<chunk>`: 1 once the inputs are stored, 2 if they are blank ones in
+   * place of lost ones; `block:<digest>`: the rows that a block won; `order:<digest>`: the number
+   * of the block in the order of counting, `countedBlocks`: the last such number; `pace`: two times
+   * with the number of rows that had an answer by then, see `waiting.lua`; `INLINE_RESULTS_FIELD`.
    */
   job: `job:${taggedTenant(tenant)}:${job}`,
   /** The wrapped data key. */
@@ -21,6 +23,9 @@ export const jobKeys = (tenant: string, job: string) => ({
    */
   erased: `erased:${taggedTenant(tenant)}:${job}`,
 })
+
+/** The field with the inline results of a job, from its end until its close. */
+export const INLINE_RESULTS_FIELD = 'attached'
 
 /** The job id in an `open:<job>` field of a wallet; undefined for other fields. */
 export const openJobIn = (field: string): string | undefined => /^open:(.+)$/.exec(field)?.[1]

@@ -9,7 +9,9 @@ import {
   fieldsOf, jobOf, outcomeIn, RECORD_FIELDS, recordFields, manifestOf, unfinishedRowsOf, refusalOf,
   manifestIn, deadlineIn, waitingRowsIn,
 } from './job-record.ts'
-import { jobKeys, openJobIn, cursorsKeyOf, idempotencyKeysOf } from './redis-keys.ts'
+import {
+  jobKeys, openJobIn, cursorsKeyOf, idempotencyKeysOf, INLINE_RESULTS_FIELD,
+} from './redis-keys.ts'
 import { type RedisClient, namedArguments, joinLua, script } from '../runtime/platform/redis.ts'
 import { siblingOf } from '../accounts/tenant.ts'
 import { GUARD_LUA, WALLET_LUA, guardedScript } from '../money/recovery-guard.ts'
@@ -93,8 +95,7 @@ function readsOf (redis: RedisClient, run: Scripts) {
       const stored = await redis.hgetallBuffer(jobKeys(tenant, job).job)
       const fields = recordFields(RECORD_FIELDS.map(name => stored[name]?.toString() ?? null))
       if (fields['status'] !== undefined) {
-        // The field `attached` holds the inline results.
-        const inlineResults = stored['attached']?.toString()
+        const inlineResults = stored[INLINE_RESULTS_FIELD]?.toString()
         return { job: jobOf(tenant, fields), manifest: manifestOf(stored), inlineResults }
       }
       // Throws while the recovery guard is active: then a missing record proves nothing.
@@ -235,7 +236,7 @@ function endsOf (run: Scripts, { readWithManifest }: Reads) {
 export const STATE_LUA = ['retention', 'idempotency']
   .map(name => new URL(`./${name}.lua`, import.meta.url))
 
-const RECORD_LUA = new URL('./record.lua', import.meta.url)
+const COMMON_LUA = new URL('./common.lua', import.meta.url)
 const WAITING_LUA = new URL('./waiting.lua', import.meta.url)
 const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
 
@@ -244,11 +245,11 @@ const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
  *
  * The source is one text, joined in this order, so that each file may call what is before it:
  * `RECORD_FIELDS`, a Lua table generated from the list in job-record.ts; money/recovery-guard.lua;
- * money/wallet.lua; retention.lua; idempotency.lua; record.lua; and the script itself.
+ * money/wallet.lua; retention.lua; idempotency.lua; common.lua; and the script itself.
  */
 function jobScript (redis: RedisClient, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)
-  const source = FIELDS_LUA + joinLua(GUARD_LUA, WALLET_LUA, ...STATE_LUA, RECORD_LUA, file)
+  const source = FIELDS_LUA + joinLua(GUARD_LUA, WALLET_LUA, ...STATE_LUA, COMMON_LUA, file)
   const call = guardedScript(redis, { name, source, numberOfKeys: 1 + numberOfKeys })
   return async (
     tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[]

@@ -119,7 +119,7 @@ async function claimFor (
   return kind === 'refused' ? await store.claim(tenant, owned) : claim
 }
 
-/** How long refusals and quotes are kept; the same as REFUSAL_TTL_MS in record.lua. */
+/** How long refusals and quotes are kept; the same as REFUSAL_TTL_MS in common.lua. */
 const REFUSAL_TTL_MS = 60_000
 
 async function quote (options: SubmitterOptions, submission: Submission): Promise<Quoted> {

@@ -1,10 +1,12 @@
+-- Joined behind money/recovery-guard.lua, money/wallet.lua, and common.lua: see store.ts.
 -- KEYS: wallet, job, recounts.
--- ARGV: tenant, job, text for the requests that wait for the end of the job or '', 1 to keep it in
--- the record until the job is closed, then the fields of each block, in the order of BLOCK_FIELDS:
--- chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones), first row, bitmaps:
--- finished, cached, live, invalid, unknown, cancelled, the duplicates: pairs of big-endian 32-bit
--- row and count, 1 for a block that replaces lost blocks (BATCHLESS.replacingLost), and its
--- verdicts: status, reason, first byte and length of each, one a line, and their bitmaps, joined.
+-- ARGV: tenant, job, inline results for the requests that wait for the end of the job or '', 1 to
+-- keep them in the record until the job is closed, then the fields of each block, in the order of
+-- BLOCK_FIELDS: chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones), first
+-- row, bitmaps: finished, cached, live, invalid, unknown, cancelled, the duplicates: pairs of
+-- big-endian 32-bit row and count, 1 for a block that replaces lost blocks (NO_BATCH.substitute),
+-- and its verdicts: status, reason, first byte and length of each, one a line, and their bitmaps,
+-- joined.
 -- A block that replaces lost ones ends all open rows of its chunk, so it is rejected while the
 -- blocks of its job are recounted: rows that have a verdict may only seem open.
 -- The first block sets the job to `verifying`, unless it has no rows to check live.
@@ -12,7 +14,7 @@
 -- If these are all blocks of a job, the reply has its manifest: the caller need not read it.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local recounts = KEYS[3]
-local tenant, job, attached, keeps = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local tenant, job, inline_results, keeps_inline = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local BLOCK_FIELDS = {
   'chunk', 'digest', 'inputs', 'first_row', 'finished', 'cached', 'live', 'invalid', 'unknown',
   'cancelled', 'duplicates', 'replaces_lost', 'verdicts', 'verdict_rows',
@@ -256,12 +258,12 @@ if not ends then
   write(keys.job)
   return tallied('counted', keys, fields)
 end
-if keeps then
-  buffer({}, { 'attached', attached })
+if keeps_inline then
+  buffer({}, { INLINE_RESULTS, inline_results })
 end
 local answer = end_job(keys, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now,
-  status = ended_status(fields), fields = fields, attached = attached,
+  status = ended_status(fields), fields = fields, inline_results = inline_results,
 })
 if is_first then
   answer[#answer + 1] = 'manifest'

@@ -1,3 +1,4 @@
+-- Joined behind retention.lua: see store.ts.
 -- KEYS: job, what waits of it. ARGV: the number of a verification batch, and the JSON of its rows
 -- that wait, or '' for none. A job that has ended, or that is not restored yet, has no such rows.
 -- The field `pace` of the job has two times, in ms, each with the number of its rows that had an

@@ -1,3 +1,5 @@
+-- Joined behind money/recovery-guard.lua, money/wallet.lua, jobs/retention.lua and
+-- jobs/idempotency.lua: see recovery-store.ts.
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days, cursors.
 -- ARGV: the JSON of run, fence, job, nowMs, idempotencyKey or '', fingerprint, claimedAt, cursor or
 -- '', cursorTo (where it was moved to), settledSeq (number of the entry that ended the job) or '',

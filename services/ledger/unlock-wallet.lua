@@ -1,3 +1,5 @@
+-- Joined behind money/recovery-guard.lua, money/wallet.lua, jobs/retention.lua and
+-- jobs/idempotency.lua: see recovery-store.ts.
 -- KEYS: wallet. ARGV: the JSON of run, fence, seq (of the last movement that was compared), frozen
 -- (why the wallet is) or '', jobPrefix (of the keys of its jobs), and restored: the fields of the
 -- wallet to restore from the journal.

@@ -1,7 +1,8 @@
+-- Joined behind recovery-guard.lua and wallet.lua: see wallet.ts.
 -- KEYS: wallet, posted. ARGV: tenant, id, signed amount, reason.
 -- A frozen wallet takes no adjustment either: the entry would write unexplained balances to the
 -- journal.
-local keys = { wallet = KEYS[1] }
+local keys = { wallet = KEYS[1], posted = KEYS[2] }
 local locked = locked_or_frozen(keys.wallet)
 if locked then
   return locked
@@ -11,7 +12,7 @@ local size = whole_number(digits or ARGV[3], 'the amount of an adjustment')
 local amount = sign == '-' and -size or size
 local name = 'adjust:' .. ARGV[2]
 
-local posted = redis.call('HGET', KEYS[2], name)
+local posted = redis.call('HGET', keys.posted, name)
 if posted then
   local seq, before = string.match(posted, '^(%d+):(%-?%d+)$')
   if before ~= ARGV[3] then
@@ -36,5 +37,5 @@ end
 local seq, entry = fund(keys, {
   tenant = ARGV[1], id = name, type = 'adjust', amount = amount, at = now_ms(), reason = ARGV[4],
 })
-redis.call('HSET', KEYS[2], name, seq .. ':' .. ARGV[3])
+redis.call('HSET', keys.posted, name, seq .. ':' .. ARGV[3])
 return { 'posted', entry }

@@ -1,5 +1,6 @@
+-- Joined behind recovery-guard.lua and wallet.lua: see wallet.ts.
 -- KEYS: wallet, posted. ARGV: tenant, id, amount, reason.
-local keys = { wallet = KEYS[1] }
+local keys = { wallet = KEYS[1], posted = KEYS[2] }
 local locked = locked_or_frozen(keys.wallet)
 if locked then
   return locked
@@ -7,7 +8,7 @@ end
 local amount = whole_number(ARGV[3], 'the amount of a top-up')
 local name = 'topup:' .. ARGV[2]
 
-local posted = redis.call('HGET', KEYS[2], name)
+local posted = redis.call('HGET', keys.posted, name)
 if posted then
   local seq, before = string.match(posted, '^(%d+):(%d+)$')
   if before ~= ARGV[3] then
@@ -28,5 +29,5 @@ end
 local seq, entry = fund(keys, {
   tenant = ARGV[1], id = name, type = 'topup', amount = amount, at = now_ms(), reason = ARGV[4],
 })
-redis.call('HSET', KEYS[2], name, seq .. ':' .. ARGV[3])
+redis.call('HSET', keys.posted, name, seq .. ':' .. ARGV[3])
 return { 'posted', entry }

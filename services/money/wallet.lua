@@ -1,3 +1,4 @@
+-- Joined behind recovery-guard.lua.
 -- The movements of money, part of every script that makes any. A script makes all checks before its
 -- first write, because Redis does not roll a script back after an error.
 -- Amounts have at most 15 digits: below 2^53, so that doubles compare and add them exactly. They

@@ -75,10 +75,10 @@ const isOfEnd = ({ type }: DeliveryClaim) =>
  * or was sent already, or it has made more progress, which has an event of its own. So a slow
  * receiver gets the latest progress only, and none after the end.
  */
-function isObsolete ({ type, event, job: id }: DeliveryClaim, job: Job | undefined): boolean {
+function isObsolete ({ type, delivery, job: id }: DeliveryClaim, job: Job | undefined): boolean {
   if (type !== 'job.progress') return false
   return job === undefined || job.ended ||
-    tenthOf(id, partsOfDelivery(event).event) < finishedTenths(job)
+    tenthOf(id, partsOfDelivery(delivery).event) < finishedTenths(job)
 }
 
 /** An attempt beyond the rate of its host. */
@@ -123,7 +123,7 @@ async function sendEvent (
   const header = job.header.length === 0
     ? { metadata: {}, webhookUrl: '' }
     : openHeader(key, { tenant: claim.tenant, job: claim.job }, job.header)
-  const { event: id, endpoint } = partsOfDelivery(claim.event)
+  const { event: id, endpoint } = partsOfDelivery(claim.delivery)
   const target = await findTarget(deps, claim, { endpoint, header })
   if ('answer' in target) return target
   const waitMs = deps.takeToken(target.url)
@@ -163,9 +163,9 @@ async function findTarget (
 
 /** Records the attempt as a span; the receiver gets no trace headers. */
 async function traced (
-  { tenant, job, event, attempt }: DeliveryClaim, post: () => Promise<Sent>
+  { tenant, job, delivery, attempt }: DeliveryClaim, post: () => Promise<Sent>
 ): Promise<Sent> {
-  const attributes = { 'http.request.method': 'POST', tenant, job, event, attempt }
+  const attributes = { 'http.request.method': 'POST', tenant, job, event: delivery, attempt }
   const plan = { name: 'webhook attempt', kind: SpanKind.CLIENT, attributes }
   return await inSpan(plan, async span => {
     const sent = await post()
@@ -184,7 +184,7 @@ function toRecord (
   { answer, durationMs, atMs }: Sent & { readonly atMs: number }
 ): AttemptRecord {
   const { state, nextAtMs } = outcomeOf(deps, claim, answer)
-  const { tenant, job, event, attempt, type } = claim
+  const { tenant, job, delivery, attempt, type } = claim
   return {
     state,
     priority: durationMs < deps.slowAfterMs ? 'quick' : 'slow',
@@ -192,7 +192,7 @@ function toRecord (
     attempt: {
       tenant,
       job,
-      event,
+      event: delivery,
       attempt,
       type,
       atMs,

@@ -1,3 +1,4 @@
+-- Joined behind common.lua: see deliveries.ts.
 -- KEYS: leases. Arguments: priority, limit, leaseMs, token, tenantSlots (the maximum of concurrent
 -- attempts of a tenant).
 -- Claims due deliveries. First it requeues deliveries whose lease has expired with their process.
@@ -8,13 +9,13 @@ local MAX_EXPIRED = 100
 -- Enough to choose from: later tenants follow once these have more attempts under way.
 local MAX_TENANTS = 100
 
-for _, event in ipairs(
+for _, delivery in ipairs(
   redis.call('ZRANGEBYSCORE', LEASES, '-inf', text(now), 'LIMIT', 0, MAX_EXPIRED)) do
-  local receiver = redis.call('HGET', delivery_of(event), 'receiver')
-  redis.call('ZREM', LEASES, event)
+  local receiver = redis.call('HGET', key_of(delivery), 'receiver')
+  redis.call('ZREM', LEASES, delivery)
   if receiver then
-    release(event, receiver)
-    enqueue(event, receiver, now)
+    release(delivery, receiver)
+    enqueue(delivery, receiver, now)
   end
 end
 
@@ -39,20 +40,20 @@ local function fewest()
 end
 
 local function take(receiver, tenant)
-  local event = redis.call('ZRANGE', queue_of(receiver), 0, 0)[1]
-  redis.call('ZREM', queue_of(receiver), event)
-  redis.call('ZREM', WAITING, event)
-  local found = redis.call('HMGET', delivery_of(event), 'tenant', 'job', 'type', 'attempts', 'once',
+  local delivery = redis.call('ZRANGE', queue_of(receiver), 0, 0)[1]
+  redis.call('ZREM', queue_of(receiver), delivery)
+  redis.call('ZREM', WAITING, delivery)
+  local found = redis.call('HMGET', key_of(delivery), 'tenant', 'job', 'type', 'attempts', 'once',
     'trace')
   if found[1] then
-    redis.call('SADD', busy_of(receiver), event)
-    redis.call('SADD', under_way_of(tenant), event)
-    redis.call('ZADD', LEASES, text(now + tonumber(args.leaseMs)), event)
-    redis.call('HSET', delivery_of(event), 'state', 'trying', 'lease', token)
+    redis.call('SADD', busy_of(receiver), delivery)
+    redis.call('SADD', under_way_of(tenant), delivery)
+    redis.call('ZADD', LEASES, text(now + tonumber(args.leaseMs)), delivery)
+    redis.call('HSET', key_of(delivery), 'state', 'trying', 'lease', token)
   end
   refresh(receiver, tenant)
   return found[1] and
-    { event, found[1], found[2], found[3], found[4], found[5], found[6] or '' }
+    { delivery, found[1], found[2], found[3], found[4], found[5], found[6] or '' }
 end
 
 local claimed = {}

@@ -1,4 +1,5 @@
--- Prefix of every script of webhook deliveries. ARGV: the arguments by name, as one JSON object.
+-- Prefix of every script of webhook deliveries. ARGV: the arguments by name, as one JSON object. A
+-- `delivery` is the id of one.
 local args = cjson.decode(ARGV[1])
 
 -- Queues of webhook deliveries, all under one hash tag. Each receiver has its own queue, and only
@@ -23,8 +24,8 @@ local function now_ms()
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
-local function delivery_of(event)
-  return 'delivery:{deliveries}:' .. event
+local function key_of(delivery)
+  return 'delivery:{deliveries}:' .. delivery
 end
 
 local function queue_of(receiver)
@@ -80,18 +81,18 @@ local function refresh(receiver, tenant)
   end
 end
 
-local function enqueue(event, receiver, due)
-  local tenant = redis.call('HGET', delivery_of(event), 'tenant')
-  redis.call('HSET', delivery_of(event), 'state', 'waiting', 'dueAtMs', text(due), 'lease', '')
-  redis.call('ZADD', queue_of(receiver), text(due), event)
-  redis.call('ZADD', WAITING, text(due), event)
+local function enqueue(delivery, receiver, due)
+  local tenant = redis.call('HGET', key_of(delivery), 'tenant')
+  redis.call('HSET', key_of(delivery), 'state', 'waiting', 'dueAtMs', text(due), 'lease', '')
+  redis.call('ZADD', queue_of(receiver), text(due), delivery)
+  redis.call('ZADD', WAITING, text(due), delivery)
   refresh(receiver, tenant)
 end
 
-local function release(event, receiver)
-  local tenant = redis.call('HGET', delivery_of(event), 'tenant')
-  redis.call('ZREM', LEASES, event)
-  redis.call('SREM', busy_of(receiver), event)
-  redis.call('SREM', under_way_of(tenant), event)
+local function release(delivery, receiver)
+  local tenant = redis.call('HGET', key_of(delivery), 'tenant')
+  redis.call('ZREM', LEASES, delivery)
+  redis.call('SREM', busy_of(receiver), delivery)
+  redis.call('SREM', under_way_of(tenant), delivery)
   return tenant
 end

@@ -26,8 +26,8 @@ export type PriorityClass = 'quick' | 'slow'
 
 /** A delivery that this process may attempt until the lease expires. */
 export type DeliveryClaim = {
-  /** Id of the delivery: see `deliveryIdOf`. */
-  readonly event: string
+  /** Its id: see `deliveryIdOf`. */
+  readonly delivery: string
   readonly tenant: string
   readonly job: string
   readonly type: EventType
@@ -81,7 +81,7 @@ export const DELIVERIES_UNTIL_KEY = 'until:{deliveries}'
 const LEASES_KEY = 'leases:{deliveries}'
 const ATTEMPTS_KEY = 'attempts:{deliveries}'
 const WAITING_KEY = 'waiting:{deliveries}'
-const keyOf = (event: string) => `delivery:{deliveries}:${event}`
+const keyOf = (delivery: string) => `delivery:{deliveries}:${delivery}`
 
 /**
  * The queue of webhook deliveries in Redis, shared by all processes of `deliver`. It contains
@@ -94,7 +94,7 @@ export function createDeliveries (redis: RedisClient) {
     put: async (delivery: WebhookDelivery): Promise<boolean> => {
       const { traceparent = '' } = delivery
       const args = argumentsOf(delivery)
-      return await run.put(keyOf(args.event), { ...args, traceparent }) === 'new'
+      return await run.put(keyOf(args.delivery), { ...args, traceparent }) === 'new'
     },
 
     /**
@@ -103,12 +103,12 @@ export function createDeliveries (redis: RedisClient) {
      */
     resend: async (delivery: WebhookDelivery, attempts: number): Promise<'queued' | 'trying'> => {
       const args = argumentsOf(delivery)
-      return await run.resend(keyOf(args.event), { ...args, attempts }) as 'queued' | 'trying'
+      return await run.resend(keyOf(args.delivery), { ...args, attempts }) as 'queued' | 'trying'
     },
 
     /** The state of a delivery; undefined if it is unknown or its record has expired. */
-    find: async (event: string) => {
-      const { state, attempts, dueAtMs } = await redis.hgetall(keyOf(event))
+    find: async (delivery: string) => {
+      const { state, attempts, dueAtMs } = await redis.hgetall(keyOf(delivery))
       if (state === undefined) return undefined
       return {
         state: state as DeliveryState,
@@ -164,8 +164,8 @@ function workOf (run: Scripts) {
     /** Records an attempt and the new state; false if another process holds the lease. */
     record: async (claim: DeliveryClaim, record: AttemptRecord): Promise<boolean> => {
       const { state, dueAtMs, priority, attempt } = record
-      const answer = await run.record(keyOf(claim.event), {
-        event: claim.event,
+      const answer = await run.record(keyOf(claim.delivery), {
+        delivery: claim.delivery,
         token: claim.token,
         state,
         dueAtMs,
@@ -178,21 +178,21 @@ function workOf (run: Scripts) {
     },
 
     /** Releases a claim without an attempt; the delivery is due again after `afterMs`. */
-    release: async ({ event, token }: DeliveryClaim, afterMs: number): Promise<void> => {
-      await run.release(keyOf(event), { event, token, afterMs })
+    release: async ({ delivery, token }: DeliveryClaim, afterMs: number): Promise<void> => {
+      await run.release(keyOf(delivery), { delivery, token, afterMs })
     },
 
     /**
      * Releases a claim without an attempt. The delivery keeps its position in the queue, and no
      * attempt to its receiver starts for `forMs`.
      */
-    throttle: async ({ event, token }: DeliveryClaim, forMs: number): Promise<void> => {
-      await run.throttle(keyOf(event), { event, token, forMs })
+    throttle: async ({ delivery, token }: DeliveryClaim, forMs: number): Promise<void> => {
+      await run.throttle(keyOf(delivery), { delivery, token, forMs })
     },
 
     /** Removes a claimed delivery that is obsolete, without an attempt. */
-    drop: async ({ event, token }: DeliveryClaim): Promise<void> => {
-      await run.drop(keyOf(event), { event, token })
+    drop: async ({ delivery, token }: DeliveryClaim): Promise<void> => {
+      await run.drop(keyOf(delivery), { delivery, token })
     },
   }
 }
@@ -215,9 +215,9 @@ function attemptsOf (redis: RedisClient) {
 }
 
 function claimOf (fields: readonly string[], token: string): DeliveryClaim {
-  const [event = '', tenant = '', job = '', type, attempts, once, traceparent] = fields
+  const [delivery = '', tenant = '', job = '', type, attempts, once, traceparent] = fields
   return {
-    event,
+    delivery,
     tenant,
     job,
     type: type as EventType,
@@ -231,11 +231,11 @@ function claimOf (fields: readonly string[], token: string): DeliveryClaim {
 /** The arguments of the scripts that add a delivery, whose id has its event and destination. */
 function argumentsOf (delivery: WebhookDelivery) {
   const { tenant, job, type, tenth, to } = delivery
-  const event = deliveryIdOf(eventIdOf(job, type, tenth), 'endpoint' in to ? to.endpoint : '')
+  const id = deliveryIdOf(eventIdOf(job, type, tenth), 'endpoint' in to ? to.endpoint : '')
   // Receivers are the hosts of each tenant, and its endpoints; a digest, so that Redis has no
   // readable host.
   const name = 'endpoint' in to ? to.endpoint : new URL(to.webhookUrl).host
   const receiver =
     createHash('sha256').update(`${tenant}\n${name}`).digest('base64url').slice(0, 22)
-  return { event, tenant, job, type, receiver }
+  return { delivery: id, tenant, job, type, receiver }
 }

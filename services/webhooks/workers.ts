@@ -114,10 +114,10 @@ export class Workers {
 
   #start (claim: DeliveryClaim, priority: PriorityClass): void {
     const releaseSlot = this.#takeSlot(priority)
-    const { tenant, job, event, traceparent } = claim
+    const { tenant, job, delivery, traceparent } = claim
     // An attempt belongs to the trace of its job, even hours later.
     const done = withTrace({ ...traceparent && { traceparent } }, () => attempt(this.#deps, claim))
-      .catch((error: unknown) => this.#deps.log.warn({ err: error, tenant, job, event },
+      .catch((error: unknown) => this.#deps.log.warn({ err: error, tenant, job, event: delivery },
         'webhook attempt not completed, repeating it when its lease expires'))
       .finally(() => {
         releaseSlot()
@@ -187,8 +187,8 @@ async function attempt (deps: WorkersDeps, claim: DeliveryClaim): Promise<void> 
     await makeAttempt(deps, claim)
   } catch (error) {
     if (isInfrastructure(error) || error instanceof FatalError) throw error
-    const { tenant, job, event } = claim
-    const fields = { err: error, tenant, job, event }
+    const { tenant, job, delivery } = claim
+    const fields = { err: error, tenant, job, event: delivery }
     deps.log.warn(fields, 'webhook attempt failed internally, retrying as scheduled')
     await recordInternalFailure(deps, claim)
   }

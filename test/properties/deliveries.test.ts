@@ -31,8 +31,8 @@ const claimJobs = async (more: Partial<typeof ask> = {}) =>
   jobsOf(await deliveries.claim({ ...ask, ...more }))
 
 function noteOf (claim: DeliveryClaim, more: Partial<AttemptRecord> = {}): AttemptRecord {
-  const { event, job, attempt } = claim
-  const done = { event, job, attempt } as Attempt
+  const { delivery, job, attempt } = claim
+  const done = { event: delivery, job, attempt } as Attempt
   return { state: 'delivered', priority: 'quick', attempt: done, ...more }
 }
 const record = (claim: DeliveryClaim, more: Partial<AttemptRecord> = {}) =>
@@ -98,7 +98,7 @@ describe('a delivery', () => {
     await deliveries.put(deliveryOf('job_1'))
     const both = await Promise.all([deliveries.claim(ask), others.claim(ask)])
     expect(both.flat()).toEqual([{
-      event: eventOf('job_1'),
+      delivery: eventOf('job_1'),
       tenant: 'org_1.live',
       job: 'job_1',
       type: 'job.completed',

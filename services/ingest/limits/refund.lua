@@ -1,3 +1,4 @@
+-- Joined behind clock.lua and buckets.lua: see limiter.ts.
 -- KEYS: buckets. ARGV: capacity and seconds of each. Returns the tokens of an admitted request that
 -- failed through no fault of its own.
 local buckets = buckets_from(1)

@@ -142,8 +142,9 @@ export function listTransactionsRoute (deps: IngestDeps): RouteOptions {
     schema: {
       operationId: 'listTransactions',
       summary: 'List the transactions of the balance, newest first',
-      description: 'A copy of the journal of the balance. A transaction appears here about a ' +
-        'second after it moved the balance, later during an outage, and then for ever.',
+      description: 'A copy of the journal of the balance. A transaction appears here within ' +
+        'about 3 seconds of moving the balance, a top-up or correction within 7, later during an ' +
+        'outage, and then for ever.',
       tags: ['Account'],
       querystring: TransactionsQuerySchema,
       response: { 200: TransactionListSchema, ...ERROR_RESPONSES },

@@ -693,7 +693,8 @@ export const METRICS = [
     name: 'recovery_actions_total',
     type: 'counter',
     labels: ['kind'],
-    help: 'Orphaned work found and completed by recovery.',
+    help: 'Work that `ledger` completed: what crashes and losses left, and, as `entry`, also ' +
+      'entries that no stage ships.',
     by: ['ledger'],
     values: {
       kind: [

@@ -1,3 +1,4 @@
+-- Joined behind party.lua: see memory.ts.
 -- Takes a session and up to `wanted` recipients for it.
 -- KEYS: party. ARGV: the JSON of session, wanted, sessions, startsAMinute, first, least, most and
 -- leaseMs. Returns `granted` and the recipients, or why not, the milliseconds to wait and, of a

@@ -1,3 +1,4 @@
+-- Joined behind party.lua: see memory.ts.
 -- Ends a session: returns the recipients that were not asked, adapts the rate and counts replies.
 -- The rate grows by a twentieth of the maximum for 100 replies, and falls by three tenths after a
 -- reply that says it is too high, by half after a block. Near the ceiling, the rate of the last such

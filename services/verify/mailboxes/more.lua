@@ -1,3 +1,4 @@
+-- Joined behind party.lua: see memory.ts.
 -- More recipients for a session, whose lease is renewed.
 -- KEYS: party. ARGV: as of begin.lua. Returns the recipients, and the milliseconds until there is
 -- one; -1 recipients for a session without a lease, which must end, as must all at a resting party.

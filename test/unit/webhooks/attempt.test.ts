@@ -30,7 +30,15 @@ const signingKey = `whsk_${Buffer.alloc(32, 5).toString('base64')}`
 const NOW_MS = Date.parse('2026-08-11T10:00:03.000Z')
 
 const claimOf = (more: Partial<DeliveryClaim> = {}): DeliveryClaim =>
-  ({ ...owner, event, type: 'job.completed', attempt: 1, once: false, token: 't', ...more })
+  ({
+    ...owner,
+    delivery: event,
+    type: 'job.completed',
+    attempt: 1,
+    once: false,
+    token: 't',
+    ...more,
+  })
 const answered = (status: number, retryAfterMs?: number): Answer =>
   ({ kind: 'answered', status, retryAfterMs })
 
@@ -48,7 +56,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
       record: async (_claim, one) => { records.push(one); return true },
       release: async (_claim, afterMs) => { released.push(afterMs) },
       throttle: async (_claim, forMs) => { throttled.push(forMs) },
-      drop: async claim => { dropped.push(claim.event) },
+      drop: async claim => { dropped.push(claim.delivery) },
     },
     findJob: async () => endedJob({ header }),
     keys: { get: async () => key },
@@ -170,7 +178,7 @@ describe('an attempt to a webhook endpoint', () => {
   it('is discarded when the endpoint is deleted or disabled', async () => {
     for (const found of [undefined, endpointOf({ enabled: false })]) {
       const { deps, sent, records } = scene({ endpoints: endpoints(found) })
-      await makeAttempt(deps, claimOf({ event: `${event}.${endpoint.id}` }))
+      await makeAttempt(deps, claimOf({ delivery: `${event}.${endpoint.id}` }))
       expect(sent).toEqual([])
       expect(records[0]).toMatchObject({
         state: 'discarded', attempt: { reason: 'endpoint_removed' },
@@ -187,7 +195,7 @@ describe('an attempt to a webhook endpoint', () => {
       ...more,
     })
     const progressOf = (tenth: number) => claimOf({
-      event: `${eventIdOf(DELIVERED_JOB, 'job.progress', tenth)}.${endpoint.id}`,
+      delivery: `${eventIdOf(DELIVERED_JOB, 'job.progress', tenth)}.${endpoint.id}`,
       type: 'job.progress',
     })
     const attempted = async (tenth: number, job: Job | undefined) => {

@@ -13,7 +13,13 @@ afterEach(() => { vi.useRealTimers() })
 
 /** An attempt ends without a request: the event is obsolete. */
 const claimOf = (job: string): DeliveryClaim => ({
-  event: `evt_${job}`, tenant: 't', job, type: 'job.progress', attempt: 1, once: false, token: 'k',
+  delivery: `evt_${job}`,
+  tenant: 't',
+  job,
+  type: 'job.progress',
+  attempt: 1,
+  once: false,
+  token: 'k',
 })
 
 /** There is nothing to measure and to ship. */

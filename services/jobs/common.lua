@@ -1,7 +1,10 @@
--- Shared by the scripts of jobs: the record, outcomes, refusals, and the end of a job.
+-- Shared by the scripts of jobs: the record, outcomes, refusals, and the end of a job. Joined
+-- behind money/recovery-guard.lua, money/wallet.lua, retention.lua and idempotency.lua.
 
 local OUTCOMES, MAX_PUBLISHED_BYTES = 'outcomes', 4096
 local REFUSAL_TTL_MS = 60000
+-- The field of the inline results, as in redis-keys.ts.
+local INLINE_RESULTS = 'attached'
 
 -- Reads the fields of a record by name, and in a second table other named fields of its hash.
 -- Scripts are atomic, so each reads the record once.
@@ -51,12 +54,13 @@ local function change(key, fields, changes)
 end
 
 -- Notifies those who wait for a job, with a record that may answer them. Every process that waits
--- for any job receives it, so a record that a sealed header makes large is left out. `attached` is
--- a text for them, on a line of its own.
-local function notify(job, fields, attached)
+-- for any job receives it, so a record that a sealed header makes large is left out. Inline
+-- results follow on a line of their own.
+local function notify(job, fields, inline_results)
   local record = fields and ' ' .. cjson.encode(fields) or ''
   local message = #record > MAX_PUBLISHED_BYTES and job or job .. record
-  redis.call('PUBLISH', OUTCOMES, (attached or '') == '' and message or message .. '\n' .. attached)
+  local has_results = (inline_results or '') ~= ''
+  redis.call('PUBLISH', OUTCOMES, has_results and message .. '\n' .. inline_results or message)
 end
 
 -- A reply with a record: kind, additional values, then pairs of field and value.
@@ -163,7 +167,7 @@ local function end_job(keys, ending)
     changes[#changes + 1] = value
   end
   change(keys.job, fields, changes)
-  notify(ending.job, fields, ending.attached)
+  notify(ending.job, fields, ending.inline_results)
   return reply('counted', { '1', entry or entry_at(keys.wallet, seq) }, fields)
 end
 
