@@ -1,7 +1,7 @@
 /**
  * The pipeline as data. Each stage writes to topics that later stages read, with three exceptions:
  * `rows.retry` (verify to itself), `feeds.finished` (partners read it) and `ledger` (completes what
- * other stages left: entries in an outbox, erasures of keys; announces accepted jobs; writes the
+ * other stages left: entries in an outbox, erasures of keys; emits `job.accepted`; writes the
  * access log that it copies, and what only a recovery reads).
  * Topics, consumer groups, dead-letter topics, schema subjects, the diagram of
  * deploy/docs/architecture.md and the types of all stages follow from it.

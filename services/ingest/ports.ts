@@ -30,6 +30,10 @@ export type IngestDeps = {
   readonly findKey: (secret: string, address: string) => Promise<KeyLookup>
   readonly limiter: Pick<Limiter, 'admit' | 'levels'>
   readonly accessLog: AccessLog
+  /**
+   * Waits its turn (`queuePreflights`), is watched by load shedding, and then submits the job
+   * (`createSubmitter`).
+   */
   readonly submit: (submission: Submission) => Promise<Submitted>
   /** The quote of a job; reserves nothing and creates no job. */
   readonly quote: (submission: Submission) => Promise<Quoted>

@@ -244,8 +244,8 @@ const isFinal = (outcome: Outcome): outcome is DecidedOutcome =>
   outcome.kind === 'refused' || (outcome.kind === 'accepted' && outcome.job.announced)
 
 /**
- * `ledger` looks every `REAP_EVERY_MS` for outbox entries older than `ORPHAN_AGE_MS`; each is 2
- * seconds by default.
+ * Longer than a redelivery to `lookup` usually takes. The client then gets `OUTCOME_UNKNOWN`, and
+ * repeats the request with its idempotency key.
  */
 const JOURNALED_WITHIN_MS = 10_000
 

@@ -1,5 +1,5 @@
 import { moneyKeys } from '../money/redis-keys.ts'
-import { createActivation } from '../money/tenants.ts'
+import { createMarkActive } from '../money/tenants.ts'
 import type {
   Job, ManifestEntry, AcceptRequest, Accepted, InlineResults, Cancelled, ClaimRequest, FailBlock,
   IdempotencyClaim, OpenJob, Outcome, TallyBlock, Tallied, Feed, BatchAction,
@@ -42,7 +42,7 @@ type JobWithManifest = {
 
 /** The steps of a request until its job is accepted or refused. */
 function requestsOf (redis: RedisClient, run: Scripts) {
-  const activate = createActivation(redis)
+  const markActive = createMarkActive(redis)
   return {
     /**
      * Binds an idempotency key, if there is one, to a job id until `acceptBy`, and stores the data
@@ -55,7 +55,8 @@ function requestsOf (redis: RedisClient, run: Scripts) {
      * Reserves the price and stores the job, or refuses it. The result for a job id never changes.
      */
     accept: async (tenant: string, request: AcceptRequest): Promise<Accepted> => {
-      await activate(tenant)
+      // Before the script: `ledger` ships only the outboxes of active tenants.
+      await markActive(tenant)
       return acceptedOf({ tenant, job: request.id }, await run.accept(tenant, request))
     },
 

@@ -16,11 +16,11 @@ import type { Metrics } from '../runtime/platform/metrics.ts'
 import { retry } from '../runtime/platform/retry.ts'
 import { subscriptionsOf, type Subscription } from '../runtime/platform/topics.ts'
 import { unresolvableBlock } from '../jobs/results/block.ts'
-import { finishJob, type EndedJob, type FinishDeps } from '../jobs/results/finish-job.ts'
+import { archiveEnded, type EndedJob, type EndedJobDeps } from '../jobs/results/finish-job.ts'
 import { blockDigest } from '../jobs/results/result-blocks.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
-export type StalledJobsDeps = FinishDeps & {
+export type StalledJobsDeps = EndedJobDeps & {
   readonly store: Pick<JobStore, 'read' | 'end' | 'fail' | 'unfinishedRows' | 'waitingRows'>
   readonly backlog: Backlog
   /** Seals and stores a block. */
@@ -58,17 +58,17 @@ export async function completeJob (
   if (job === undefined || job.closed) return undefined
   // Its last row was counted after this run began, or its stage still closes it.
   if (hasAllRows(job) && !isOrphan) return undefined
-  // Its entry is shipped with the other orphans.
+  // Its entry is shipped with the others that are left.
   const ended = job.ended ? { job, entry: undefined } : await endComplete(deps, job)
   const idleMs = await idleTimeOf(deps, job, sinceMs)
   const isIdle = idleMs >= deps.stalledAfterMs
   if (ended !== undefined) {
-    const isFinished = await finish(deps, ended, 'ended_job')
-    return isFinished || !isIdle ? undefined : 'stalled'
+    const isClosed = await close(deps, ended, 'ended_job')
+    return isClosed || !isIdle ? undefined : 'stalled'
   }
   if (!isIdle) return undefined
   const failed = await failStalled(deps, job, idleMs)
-  if (failed !== undefined) await finish(deps, failed, 'stalled_job')
+  if (failed !== undefined) await close(deps, failed, 'stalled_job')
   return 'stalled'
 }
 
@@ -101,14 +101,14 @@ const EVENTS = {
   stalled_job: 'stalled job failed, its open rows ended as unknown',
 } as const
 
-/** False if blocks of the job are not stored. */
-async function finish (
+/** Closes an ended job; false if its blocks are not stored. */
+async function close (
   deps: StalledJobsDeps, ended: EndedJob, kind: keyof typeof EVENTS
 ): Promise<boolean> {
-  const finishing = await finishJob(deps, ended)
-  if (finishing === undefined) return false
-  await deps.emitter.emit(finishing.emits)
-  await finishing.close()
+  const steps = await archiveEnded(deps, ended)
+  if (steps === undefined) return false
+  await deps.emitter.emit(steps.emits)
+  await steps.close()
   deps.metrics.count('recovery_actions_total', { kind })
   deps.log.warn({ tenant: ended.job.tenant, job: ended.job.id, kind }, EVENTS[kind])
   return true

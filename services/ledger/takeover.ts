@@ -33,7 +33,10 @@ type Looping = {
   readonly everyMs: number
 }
 
-/** Completes what crashed processes have left, in a loop beside the running stage. */
+/**
+ * Ships every entry that no stage ships, such as that of a top-up, and completes what crashed
+ * processes have left, in a loop beside the running stage.
+ */
 export class Takeover {
   readonly #deps: TakeoverDeps
   readonly #stopping = new AbortController()
@@ -68,9 +71,9 @@ export class Takeover {
   }
 
   /**
-   * Ships orphaned outbox entries, closes ended jobs and fails stalled ones. This is also how all
-   * top-ups and adjustments get to the journal: no stage ships their entries. An entry of a job or
-   * an ended job belongs to the stage that made it until that stage cannot finish it, see `Owners`:
+   * Ships outbox entries, closes ended jobs and fails stalled ones. The entry of a top-up or an
+   * adjustment is shipped by this alone, once it is `orphanAgeMs` old. The entry of a job, and an
+   * ended job, belong to the stage that made them until that stage cannot finish them, see `Owners`:
    * a slow stage keeps what is its own, as nothing may be sent twice without a fault. Every step is
    * idempotent. A failure of one tenant or job is logged and retried by the next run.
    * @throws FatalError when a retry cannot help.
@@ -89,7 +92,7 @@ export class Takeover {
       if (isOver()) return { entries, stalledJobs }
       const seqs = new Set(old
         .filter(({ owner }) => owner === undefined || orphans.has(owner.id)).map(({ seq }) => seq))
-      const shipped = await guarded(deps, { tenant }, () => shipOrphans(deps, tenant, seqs)) ?? 0
+      const shipped = await guarded(deps, { tenant }, () => shipEntries(deps, tenant, seqs)) ?? 0
       entries += pending - shipped
     }
     for (const { tenant, job, sinceMs, owner } of jobs) {
@@ -123,7 +126,7 @@ export class Takeover {
   }
 }
 
-/** Without an owner it is an orphan at once. */
+/** Without an owner it is taken over at once. */
 type MaybeOwned = { readonly owner: Owned | undefined }
 type OldEntries = {
   readonly tenant: string
@@ -192,19 +195,19 @@ async function findOldJobs (
  * Ships those of these entries that are still in the outbox of a wallet. Returns how many of them
  * are not in it any more.
  */
-async function shipOrphans (
+async function shipEntries (
   { outbox, emitter, metrics }: TakeoverDeps, tenant: string, seqs: ReadonlySet<number>
 ): Promise<number> {
   if (seqs.size === 0) return 0
   // Read again: their owner may have shipped them just before it committed its last messages.
-  const orphans = (await outbox.pending(tenant)).filter(({ seq }) => seqs.has(seq))
-  if (orphans.length === 0) return seqs.size
+  const entries = (await outbox.pending(tenant)).filter(({ seq }) => seqs.has(seq))
+  if (entries.length === 0) return seqs.size
   failpoint('outbox.shipping')
-  await emitter.emit(orphans.map(({ text: _, ...value }) =>
+  await emitter.emit(entries.map(({ text: _, ...value }) =>
     ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
   failpoint('outbox.shipped')
-  await outbox.remove(tenant, orphans)
-  metrics.count('recovery_actions_total', { kind: 'entry' }, orphans.length)
+  await outbox.remove(tenant, entries)
+  metrics.count('recovery_actions_total', { kind: 'entry' }, entries.length)
   return seqs.size
 }
 

@@ -21,8 +21,9 @@ export type Outbox = {
 }
 
 /**
- * The outbox of wallets: entries that scripts wrote, until they are in `wallet.journal`.
- * `announce.lua`, `close.lua` and `ledger/takeover.ts` remove them.
+ * The outbox of wallets: entries that scripts wrote, until they are in `wallet.journal`. `lookup`,
+ * `settle` and `ledger/takeover.ts` ship them; `announce.lua`, `close.lua` and `ledger/takeover.ts`
+ * remove them then.
  */
 export function createOutbox (redis: RedisClient): Outbox {
   const { active } = createTenants(redis)
@@ -54,12 +55,15 @@ export function createOutbox (redis: RedisClient): Outbox {
   }
 }
 
-const fieldOf = (seq: number) => `entry:${seq}`
+/** The prefix of an entry's field in a wallet, as in wallet.lua. */
+const ENTRY = 'entry:'
+
+const fieldOf = (seq: number) => `${ENTRY}${seq}`
 
 /** The seq of the entry in a field of a wallet; undefined for any other field. */
 export function pendingSeq (field: string): number | undefined {
-  const [, seq] = /^entry:(\d+)$/.exec(field) ?? []
-  return seq === undefined ? undefined : Number(seq)
+  const seq = field.startsWith(ENTRY) ? field.slice(ENTRY.length) : ''
+  return /^\d+$/.test(seq) ? Number(seq) : undefined
 }
 
 /**

@@ -73,11 +73,12 @@ async function inBatches (
 }
 
 /**
- * Marks a tenant as active before a script that adds an outbox entry or an open job. Each process
+ * Marks a tenant as active. Must be called before a script that adds an outbox entry or an open
+ * job: `ledger` ships only the outboxes, and looks only at the jobs, of active tenants. Each process
  * marks a tenant at most once a minute. If Redis loses the mark, `ledger` restores it. While the
  * server with the marks does not respond, tenants on other servers keep theirs of the last minutes.
  */
-export function createActivation (
+export function createMarkActive (
   redis: RedisClient, now = () => performance.now()
 ): (tenant: string) => Promise<void> {
   const tenants = createTenants(redis)

@@ -4,7 +4,7 @@ import { joinLua, type RedisClient } from '../runtime/platform/redis.ts'
 import { writeTexts } from './texts.ts'
 import { entryOf, integer } from './outbox.ts'
 import { moneyKeys } from './redis-keys.ts'
-import { createActivation } from './tenants.ts'
+import { createMarkActive } from './tenants.ts'
 
 type Movement = {
   /** Idempotency key, valid for ever: the same id posts nothing again. */
@@ -47,7 +47,7 @@ export type Wallet = {
 }
 
 /** A manual movement waits this long for `ledger` to unlock its wallet. */
-const UNLOCK_TIMEOUT_MS = 10_000
+const MANUAL_UNLOCK_TIMEOUT_MS = 10_000
 
 /**
  * The wallets of tenants. `available + reserved + charged = funded` always holds, and the script of
@@ -56,15 +56,17 @@ const UNLOCK_TIMEOUT_MS = 10_000
  * Movements throw RecoveringError while the wallet is locked, FrozenError while it is frozen.
  */
 export function createWallet (redis: RedisClient): Wallet {
-  const movement = (name: 'topup' | 'adjust') => {
+  const loadScript = (name: 'topup' | 'adjust') => {
+    // Both scripts call functions of the two files before them.
     const source = joinLua(GUARD_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
-    return guardedScript(redis, { name, source, numberOfKeys: 2, timeoutMs: UNLOCK_TIMEOUT_MS })
+    return guardedScript(redis, { name, source, numberOfKeys: 2, timeoutMs: MANUAL_UNLOCK_TIMEOUT_MS })
   }
-  const scripts = { topup: movement('topup'), adjust: movement('adjust') }
-  const activate = createActivation(redis)
+  const scripts = { topup: loadScript('topup'), adjust: loadScript('adjust') }
+  const markActive = createMarkActive(redis)
   const post = async (type: 'topup' | 'adjust', tenant: string, movement: Movement) => {
     checkMovement(type, movement)
-    await activate(tenant)
+    // Before the script: `ledger` ships only the outboxes of active tenants.
+    await markActive(tenant)
     const { wallet, posted } = moneyKeys(tenant)
     const { id, amountMicros } = movement
     return postingOf(await scripts[type](

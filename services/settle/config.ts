@@ -3,7 +3,7 @@ import {
   clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { LANES } from '../topology.ts'
-import { STORE_EVERY_MS } from './stage.ts'
+import { FLUSH_EVERY_MS } from './stage.ts'
 
 /** Configuration of `settle`. */
 export const settleConfig = defineConfig({
@@ -18,7 +18,7 @@ export const settleConfig = defineConfig({
     default: 400_000,
     minimum: 1,
     description: 'Size of an insert. Blocks that end no job wait up to ' +
-      `${2 * STORE_EVERY_MS} ms until those of their partition reach it.`,
+      `${2 * FLUSH_EVERY_MS} ms until those of their partition reach it.`,
   }),
   SETTLE_BATCH_MESSAGES: Type.Integer({
     default: 64, minimum: 1, maximum: 1_000, description: 'Maximum number of blocks per insert.',

@@ -5,7 +5,7 @@ import { subscriptionsOf } from '../runtime/platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { createRepositories } from '../jobs/results/repositories.ts'
 import { settleConfig, type SettleConfig } from './config.ts'
-import { SettleStage, STORE_EVERY_MS } from './stage.ts'
+import { SettleStage, FLUSH_EVERY_MS } from './stage.ts'
 
 /** Wires the stage and starts it. */
 async function startSettle (
@@ -26,7 +26,7 @@ async function startSettle (
   })
   const subscriptions = subscriptionsOf('settle', { lanes: config.LANES })
   return await runStage<'settle'>(stage, {
-    ...connected, messageCodec, subscriptions, flushHeldMs: STORE_EVERY_MS, flushOnStop: true,
+    ...connected, messageCodec, subscriptions, flushHeldMs: FLUSH_EVERY_MS, flushOnStop: true,
   })
 }
 

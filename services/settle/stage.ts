@@ -14,14 +14,17 @@ import type { Archive } from '../jobs/results/archive.ts'
 import { blockDigest, packInlineResults, type ResultBlocks } from '../jobs/results/result-blocks.ts'
 import { coordinatesOfHeaders, tallyBlockOf, unresolvableBlock } from '../jobs/results/block.ts'
 import {
-  type EndedJob, finishingOf, finishJob, recordOfEnd, type Finishing,
+  type EndedJob, remainingSteps, archiveEnded, readEndRecord, type RemainingSteps,
 } from '../jobs/results/finish-job.ts'
-import { type SettledRow, storeBlock } from '../jobs/results/repositories.ts'
+import { type BlockOrRecord, storeBlock } from '../jobs/results/repositories.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { finishedTenths } from '../webhooks/event.ts'
 
-/** How often held blocks are stored, in milliseconds. */
-export const STORE_EVERY_MS = 100
+/**
+ * How often each partition is flushed, in milliseconds: overdue messages are counted, deferred ones
+ * stored.
+ */
+export const FLUSH_EVERY_MS = 100
 /**
  * The answer of a count is used for so long, in milliseconds; then its messages are counted again.
  * If Redis loses the count meanwhile, recovery waits only `LEADER_GRACE_MS` for the journal entry
@@ -33,7 +36,7 @@ type SettleDeps = {
   readonly archive: Pick<Archive, 'save'>
   readonly blocks: Pick<ResultBlocks, 'digests' | 'insert' | 'insertInlineResults'>
   /** Stores blocks and final records in one insert. */
-  readonly saveSettled: (rows: readonly SettledRow[]) => Promise<void>
+  readonly saveBlocksAndRecords: (rows: readonly BlockOrRecord[]) => Promise<void>
   readonly store: Pick<JobStore, 'tallyAll' | 'readWithManifest' | 'read' | 'close'>
   /** Seal and read the blocks of rows whose own block cannot be read. */
   readonly messageCodec: Pick<MessageCodec, 'encode'>
@@ -64,7 +67,7 @@ type Counted = {
 }
 
 /** They are stored; what is left to do for the jobs that ended with them. */
-type Stored = Counted & { readonly finishings: readonly Finishing[] }
+type Stored = Counted & { readonly steps: readonly RemainingSteps[] }
 
 /**
  * Counts the rows of blocks, then stores the blocks and the final records of jobs that end with
@@ -103,11 +106,11 @@ export class SettleStage implements Stage<'settle'> {
     const ready = this.#buffer.hold(messages)
     if (ready.length === 0) return []
     const batch = await count(this.#deps, ready, this.#buffer.generation)
-    const mayWait = this.#buffer.canDefer(batch)
-    const stored = mayWait ? [] : await this.#store([batch])
-    if (mayWait) this.#buffer.defer(batch)
+    const isDeferred = this.#buffer.canDefer(batch)
+    const stored = isDeferred ? [] : await this.#store([batch])
+    if (isDeferred) this.#buffer.defer(batch)
     this.#buffer.release(ready.map(({ raw }) => raw))
-    return mayWait ? [] : [decisionOf(stored, this.#progress)]
+    return isDeferred ? [] : [decisionOf(stored, this.#progress)]
   }
 
   async flushHeld (partition: Partition): Promise<readonly Decision<'settle'>[]> {
@@ -231,7 +234,7 @@ async function storeAll (
   const blocks = batches.flatMap(({ messages }) => messages.map(({ value }) => ({ block: value })))
   const ended = await Promise.all(batches.map(async batch => {
     const jobs = await Promise.all(endedJobs(batch.tallied).map(async job =>
-      ({ ...job, archived: await recordOfEnd(deps, job) })))
+      ({ ...job, archived: await readEndRecord(deps, job) })))
     // A job that is closed meanwhile has no record.
     const open = jobs.flatMap(({ archived, ...job }) =>
       archived === undefined ? [] : [{ ...job, archived }])
@@ -244,32 +247,32 @@ async function storeAll (
     return { batch, records, earlier }
   }))
   const archived = ended.flatMap(({ records }) => records.map(({ archived }) => ({ archived })))
-  await deps.saveSettled([...blocks, ...archived])
+  await deps.saveBlocksAndRecords([...blocks, ...archived])
   failpoint('settle.stored')
   return await Promise.all(ended.map(async ({ batch, records, earlier }) => {
     // A job that ended earlier may have counted blocks that a crash kept from being stored.
-    const finished = await Promise.all(earlier.map(async ({ job, entry }) =>
-      await finishJob(deps, { job, entry })))
-    const finishings = [
-      ...finished.filter(finishing => finishing !== undefined),
-      ...records.map(record => finishingOf(deps, record)),
+    const archivedNow = await Promise.all(earlier.map(async ({ job, entry }) =>
+      await archiveEnded(deps, { job, entry })))
+    const steps = [
+      ...archivedNow.filter(remaining => remaining !== undefined),
+      ...records.map(record => remainingSteps(deps, record)),
     ]
-    return { ...batch, finishings }
+    return { ...batch, steps }
   }))
 }
 
-/** Announces and closes the ended jobs of stored messages. */
+/** Emits the end of the jobs that ended with stored messages, then closes them. */
 function decisionOf (
   stored: readonly Stored[], progress: JobProgress
 ): Decision<'settle'> {
   const advanced = progress.advance(stored.flatMap(({ tallied }) => tallied))
-  const finishings = stored.flatMap(batch => batch.finishings)
+  const steps = stored.flatMap(batch => batch.steps)
   return {
     completes: stored.flatMap(({ messages }) => messages),
-    emits: [...finishings.flatMap(({ emits }) => emits), ...advanced.emits],
+    emits: [...steps.flatMap(({ emits }) => emits), ...advanced.emits],
     afterProduced: async () => {
       advanced.remember()
-      await Promise.all(finishings.map(({ close }) => close()))
+      await Promise.all(steps.map(({ close }) => close()))
     },
   }
 }
@@ -381,7 +384,7 @@ class SettleBuffer {
   /** Whether counted messages may wait. What comes after a quiet time is stored at once. */
   canDefer (batch: Counted): boolean {
     const isQuiet = this.#counted.length === 0 &&
-      this.#clock.now() - this.#storedAtMs >= STORE_EVERY_MS
+      this.#clock.now() - this.#storedAtMs >= FLUSH_EVERY_MS
     return batch.mayWait && !isQuiet
   }
 
@@ -412,7 +415,7 @@ class SettleBuffer {
   dropExpired (partition: Partition): void {
     this.#counted = this.#counted.map(batch => {
       if (!isStored(batch) || !isIn(partition)(batch) || !this.isExpired(batch)) return batch
-      const { finishings: _, ...counted } = batch
+      const { steps: _, ...counted } = batch
       return counted
     })
   }
@@ -456,7 +459,7 @@ class SettleBuffer {
   }
 }
 
-const isStored = (batch: Counted | Stored): batch is Stored => 'finishings' in batch
+const isStored = (batch: Counted | Stored): batch is Stored => 'steps' in batch
 
 const isIn = ({ topic, partition }: Partition) => ({ messages: [first] }: Counted) =>
   first?.raw.topic === topic && first.raw.partition === partition

@@ -197,7 +197,7 @@ function createEdit ({ records, keys, sleep }: EditDeps) {
 
 /**
  * The ids of the endpoints that receive an event: only those that existed at its time in Unix ms,
- * because after a restart old events are announced again. Clocks may differ by the second that
+ * because after a restart old events are emitted again. Clocks may differ by the second that
  * passes before an endpoint is answered.
  */
 export function receiversOf (

@@ -53,7 +53,7 @@ function asAccepted (job: Job): Job {
 function lowBalanceBody ({ id, lowBalance }: Job): Static<typeof LowBalanceSchema> {
   if (lowBalance === undefined) {
     throw new InconsistencyError(`job ${id} has an event balance.low, but its reservation took ` +
-      'the balance below no threshold; check which stage announced it')
+      'the balance below no threshold; check which stage emitted it')
   }
   return { ...lowBalance, currency: 'USD', jobId: id }
 }

@@ -142,11 +142,11 @@ describe('services on the tables over all shards', () => {
   it('store an insert once that they repeat, in every table', async () => {
     const { tenant, job, messages } = await jobs.start()
     await jobs.end(messages)
-    const { blocks, saveSettled } = createRepositories(connected)
+    const { blocks, saveBlocksAndRecords } = createRepositories(connected)
     const archived = (await archive.find(tenant, job))!
     const value = { ...messages[0]!.value, job: `${job}z` }
     for (let time = 0; time < 2; time++) {
-      await saveSettled([{ block: value }, {
+      await saveBlocksAndRecords([{ block: value }, {
         archived: {
           ...archived,
           job: {

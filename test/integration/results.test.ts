@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import type { Decision, Incoming } from '../../services/runtime/engine/stage.ts'
-import { finishJob } from '../../services/jobs/results/finish-job.ts'
+import { archiveEnded } from '../../services/jobs/results/finish-job.ts'
 import { createRepositories } from '../../services/jobs/results/repositories.ts'
 import { blockDigest, createSharedBlockReads } from '../../services/jobs/results/result-blocks.ts'
 import { SettleStage } from '../../services/settle/stage.ts'
@@ -87,13 +87,13 @@ describe('a job from its blocks to its end', () => {
   })
 
   it('is stored once when the insert of its blocks and record is repeated', async () => {
-    const { saveSettled } = createRepositories(connected)
+    const { saveBlocksAndRecords } = createRepositories(connected)
     // An id beyond the largest ULID is in no list, so the audits below do not find this job.
     const value = { ...messages[0]!.value, job: `job_z${randomUUID()}` }
     const archived = (await archive.find(tenant, job))!
     const again = { ...archived, job: { ...archived.job, id: value.job } }
     for (let time = 0; time < 2; time++) {
-      await saveSettled([{ block: value }, { archived: again }])
+      await saveBlocksAndRecords([{ block: value }, { archived: again }])
     }
     const rows = async (table: string) => await (await clickhouse.query({
       query: `SELECT count() AS rows FROM ${table} WHERE job = {job:String}`,
@@ -223,7 +223,7 @@ describe('a job whose blocks are counted, and die with the process before they a
       const ended = await store.read(tenant, job)
       expect([ended?.ended, ended?.closed, await archive.find(tenant, job)])
         .toEqual([true, false, undefined])
-      const finishing = await finishJob(repositories, { job: ended!, entry: undefined })
+      const finishing = await archiveEnded(repositories, { job: ended!, entry: undefined })
       await finishing?.close()
       const { inlineResults } = await store.readWithManifest(tenant, job) ?? {}
       expect([inlineResults, (await store.read(tenant, job))?.closed]).toEqual(['', true])

@@ -8,7 +8,7 @@ import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
-import { SettleStage, STORE_EVERY_MS } from '../../services/settle/stage.ts'
+import { SettleStage, FLUSH_EVERY_MS } from '../../services/settle/stage.ts'
 import {
   arrived, codec, createBlocksDouble, live, messageCodec,
 } from '../support/clickhouse/results.ts'
@@ -48,7 +48,7 @@ function startStage ({ batch = 10, blocks = createBlocksDouble() } = {}) {
     },
     blocks,
     archive: { save: async archived => { saved.push(...archived.map(({ job }) => job.id)) } },
-    saveSettled: async rows => {
+    saveBlocksAndRecords: async rows => {
       insert.starts()
       await insert.until
       fail('insert')
@@ -303,7 +303,7 @@ describe('settle, while small jobs end in close succession', () => {
     stage.forget()
     expect(await deciding).toEqual([])
     expect(await stage.flushHeld(PARTITION)).toEqual([])
-    clock.advance(STORE_EVERY_MS)
+    clock.advance(FLUSH_EVERY_MS)
     expect(jobsIn(await stage.decide([c!.block]))).toEqual([c!.job])
   })
 })

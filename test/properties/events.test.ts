@@ -107,7 +107,7 @@ function createSettling (number: number) {
     },
     blocks: createBlocksDouble(),
     archive: { save: async () => {} },
-    saveSettled: async () => {},
+    saveBlocksAndRecords: async () => {},
     messageCodec,
     codec,
   })

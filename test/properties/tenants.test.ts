@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { ACTIVE_KEY, TENANTS_KEY } from '../../services/money/redis-keys.ts'
-import { createActivation, createTenants } from '../../services/money/tenants.ts'
+import { createMarkActive, createTenants } from '../../services/money/tenants.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
@@ -38,12 +38,12 @@ describe('an active tenant', () => {
   })
 
   it('is marked once a minute by each process, and by every other process', async () => {
-    const activate = createActivation(redis)
+    const activate = createMarkActive(redis)
     await activate('a.live')
     await redis.del(ACTIVE_KEY, TENANTS_KEY)
     await activate('a.live')
     expect(await names()).toEqual([])
-    await createActivation(connect())('a.live')
+    await createMarkActive(connect())('a.live')
     expect(await names()).toEqual(['a.live'])
   })
 

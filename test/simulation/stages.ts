@@ -189,7 +189,7 @@ function settleStage ({ redis, stores, codec, messageCodec, chaos, observer }: S
   return new SettleStage({
     blocks,
     archive,
-    saveSettled: async rows => {
+    saveBlocksAndRecords: async rows => {
       await blocks.insert(rows.flatMap(row => 'block' in row ? [row.block] : []))
       await archive.save(rows.flatMap(row => 'archived' in row ? [row.archived] : []))
     },

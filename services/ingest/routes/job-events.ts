@@ -146,7 +146,7 @@ type Stream = {
 
 /**
  * The events after the last one that the client has. Nothing is read while it takes none. The end
- * is announced when all rows can be read.
+ * is sent when all rows can be read.
  */
 async function * streamEvents (
   deps: IngestDeps, { state, last, signal, mayContinue }: Stream

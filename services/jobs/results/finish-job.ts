@@ -6,7 +6,7 @@ import type { Emission } from '../../runtime/engine/stage.ts'
 import type { Archive, ArchivedJob } from './archive.ts'
 import type { ResultBlocks } from './result-blocks.ts'
 
-export type FinishDeps = {
+export type EndedJobDeps = {
   readonly archive: Pick<Archive, 'save'>
   readonly blocks: Pick<ResultBlocks, 'digests' | 'insertInlineResults'>
   readonly store: Pick<JobStore, 'readWithManifest' | 'close'>
@@ -22,34 +22,34 @@ export type EndedJob = {
   readonly manifest?: readonly ManifestEntry[] | undefined
 }
 
-/** The remaining steps once the record is archived: emit, then close. */
-export type Finishing = {
+/** What is left to do for an ended job once its final record is stored: emit, then close. */
+export type RemainingSteps = {
   readonly emits: readonly Emission<'jobs.settled' | 'wallet.journal'>[]
   /** Must be called after everything emitted was acknowledged. */
   readonly close: () => Promise<void>
 }
 
 /**
- * Takes an ended job to closed. Idempotent and safe to run concurrently: archives the final record
- * first, as Redis soon forgets a closed job; then the event and the entry are emitted; then only
- * what was acknowledged is removed. Blocks that were kept with the job are stored. Returns
- * undefined for a job that is closed already, and for one whose blocks are neither stored nor kept:
- * `settle` stores them when they are delivered again.
+ * The first step of closing an ended job: stores its final record, as Redis soon forgets a closed
+ * job, and its blocks if only the inline results in Redis have them. Returns the steps that remain:
+ * the event and the entry are emitted, then only what was acknowledged is removed. Idempotent and
+ * safe to run concurrently. Returns undefined for a job that is closed already, and for one whose
+ * blocks are neither stored nor inline: `settle` stores them when they are delivered again.
  */
-export async function finishJob (
-  deps: FinishDeps, ended: EndedJob
-): Promise<Finishing | undefined> {
-  const archived = await recordOfEnd(deps, ended)
+export async function archiveEnded (
+  deps: EndedJobDeps, ended: EndedJob
+): Promise<RemainingSteps | undefined> {
+  const archived = await readEndRecord(deps, ended)
   if (archived === undefined || !await hasBlocks(deps, archived)) return undefined
   await deps.archive.save([archived])
-  return finishingOf(deps, ended)
+  return remainingSteps(deps, ended)
 }
 
-/** A final record, and the blocks that were kept with the job, see `packInlineResults`. */
+/** A final record, and the inline results that Redis kept, see `packInlineResults`. */
 type EndRecord = ArchivedJob & { readonly inlineResults?: string | undefined }
 
 /** The final record of an ended job; undefined if it is closed already, or runs again. */
-export async function recordOfEnd (
+export async function readEndRecord (
   { store }: { readonly store: Pick<JobStore, 'readWithManifest'> }, { job, manifest }: EndedJob
 ): Promise<EndRecord | undefined> {
   if (manifest !== undefined) return { job, manifest }
@@ -62,7 +62,7 @@ export async function recordOfEnd (
 
 /** A closed job is readable, and its rows may have been counted by a process that died then. */
 async function hasBlocks (
-  { blocks }: FinishDeps,
+  { blocks }: EndedJobDeps,
   { job, manifest, inlineResults = '' }: EndRecord
 ): Promise<boolean> {
   // A job that was failed without its data key has a block without a digest, which is not stored.
@@ -70,14 +70,14 @@ async function hasBlocks (
   if (wanted.length === 0) return true
   const stored = await blocks.digests(job.tenant, job.id, wanted)
   if (wanted.every(digest => stored.has(digest))) return true
-  const kept = new Set(await blocks.insertInlineResults(job.tenant, job.id, inlineResults))
-  return wanted.every(digest => stored.has(digest) || kept.has(digest))
+  const inline = new Set(await blocks.insertInlineResults(job.tenant, job.id, inlineResults))
+  return wanted.every(digest => stored.has(digest) || inline.has(digest))
 }
 
 /** What is left to do for an ended job whose final record is stored. */
-export function finishingOf (
+export function remainingSteps (
   { store }: { readonly store: Pick<JobStore, 'close'> }, { job, entry }: EndedJob
-): Finishing {
+): RemainingSteps {
   failpoint('finish.archived')
   const settled = {
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,

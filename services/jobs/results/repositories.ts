@@ -29,14 +29,14 @@ export function createRepositories (connected: Connected) {
     blocks,
     store: createJobStore(state),
     outbox: createOutbox(state),
-    saveSettled: inLanes(createSettledRows(clickhouse, recordMac), laneOfRow),
+    saveBlocksAndRecords: inLanes(createBlocksAndRecords(clickhouse, recordMac), laneOfRow),
     archive: { ...archive, save: inLanes(archive.save, ({ job }: ArchivedJob) => job.lane) },
     storeBlock: (emission: Emission<'rows.completed'>) =>
       storeBlock({ messageCodec, codec, blocks }, emission),
   }
 }
 
-const laneOfRow = (row: SettledRow) =>
+const laneOfRow = (row: BlockOrRecord) =>
   'block' in row ? laneOf(row.block.totalRows) : row.archived.job.lane
 
 /**
@@ -71,7 +71,7 @@ export async function storeBlock (
 }
 
 /** A result block, or the final record of a job. */
-export type SettledRow = { readonly block: Completed } | { readonly archived: ArchivedJob }
+export type BlockOrRecord = { readonly block: Completed } | { readonly archived: ArchivedJob }
 
 /**
  * Stores blocks and final records in one insert: an insert has a fixed cost, and the end of a small
@@ -80,9 +80,9 @@ export type SettledRow = { readonly block: Completed } | { readonly archived: Ar
  * The table `settled` stores nothing: its views write the rows to `result_blocks` and `jobs`
  * (schemas/clickhouse/0006_settled.sql).
  */
-function createSettledRows (
+function createBlocksAndRecords (
   clickhouse: Pick<ClickHouseClient, 'insert'>, mac: RecordMac
-): (rows: readonly SettledRow[]) => Promise<void> {
+): (rows: readonly BlockOrRecord[]) => Promise<void> {
   return async rows => {
     if (rows.length === 0) return
     const values = rows.map(row =>

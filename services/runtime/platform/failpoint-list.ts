@@ -39,8 +39,8 @@ const NAMED_FAILPOINTS = {
   'erasing.removed': 'copies of keys are deleted, the erasures are still queued',
   'access.shipped': 'entries of the access log are shipped and not removed from their outbox',
   'lists.shipped': 'changes of contact lists are in the topic and not removed from their outbox',
-  'outbox.shipping': 'orphaned outbox entries are found and not shipped',
-  'outbox.shipped': 'orphaned outbox entries are shipped and not removed',
+  'outbox.shipping': 'outbox entries that no stage ships are found and not shipped',
+  'outbox.shipped': 'outbox entries that no stage ships are shipped and not removed',
   'publish.sending': 'results are read and not sent',
   'publish.sent': 'some results are acknowledged, offsets are not committed',
 } as const

@@ -5,7 +5,7 @@ import { indexes } from '../../../services/runtime/platform/bitmap.ts'
 import type { Feed } from '../../../services/jobs/job.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
-import { finishingOf, recordOfEnd } from '../../../services/jobs/results/finish-job.ts'
+import { remainingSteps, readEndRecord } from '../../../services/jobs/results/finish-job.ts'
 import { tallyBlockOf } from '../../../services/jobs/results/block.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from '../jobs.ts'
 import { blocksOf, snapshotAll, type RecoveryEnvironment } from './recovery-environment.ts'
@@ -78,10 +78,10 @@ export function createScenario (redis: Redis, environment: RecoveryEnvironment, 
     if (found === undefined || !found.ended || found.closed) return
     await ship(false)
     const ended = { job: found, entry: undefined }
-    const archived = await recordOfEnd({ store }, ended)
+    const archived = await readEndRecord({ store }, ended)
     if (archived === undefined) return
     await environment.save([archived])
-    const finishing = finishingOf({ store }, ended)
+    const finishing = remainingSteps({ store }, ended)
     await environment.emitter.emit(finishing.emits)
     if (close) await finishing.close()
   }

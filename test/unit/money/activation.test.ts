@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createActivation, IDLE_AFTER_MS, MARK_LASTS_MS } from '../../../services/money/tenants.ts'
+import { createMarkActive, IDLE_AFTER_MS, MARK_LASTS_MS } from '../../../services/money/tenants.ts'
 
 /** Redis that counts marks, and fails with an error of a connection while it is down. */
 function setUp () {
@@ -9,7 +9,7 @@ function setUp () {
     state.marks += 1
   }
   const redis = { sadd: async () => {}, call: answer } as never
-  return { state, activate: createActivation(redis, () => state.nowMs) }
+  return { state, activate: createMarkActive(redis, () => state.nowMs) }
 }
 
 it('a process marks a tenant as active once a minute', async () => {
