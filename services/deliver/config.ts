@@ -3,7 +3,7 @@ import {
   clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { serverAddress } from '../runtime/platform/networks.ts'
-import { isNetwork, isProxyUrl } from '../webhooks/sender.ts'
+import { isNetwork, isProxyUrl } from './sender.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS

@@ -75,8 +75,8 @@ async function deliveriesOfEnd (
 ): Promise<readonly WebhookDelivery[]> {
   const type = eventTypeOf(status)
   if (type === undefined) {
-    throw new InconsistencyError(`the message of the end of job ${job} of tenant ${tenant} has the ` +
-      `status "${status}"; check which stage wrote it`)
+    throw new InconsistencyError(`the message of the end of job ${job} of tenant ${tenant} has ` +
+      `the status "${status}"; check which stage wrote it`)
   }
   const event = { tenant, job, type }
   const key = header === null ? undefined : await deps.keys.get(tenant, job)

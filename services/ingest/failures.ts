@@ -14,7 +14,7 @@ import type { PublicLimit } from '../runtime/platform/http-server.ts'
 import { createLogThrottle } from '../runtime/platform/log.ts'
 import { clientAddress, type Networks } from '../runtime/platform/networks.ts'
 import { LostResultsError } from '../jobs/results/read-chunks.ts'
-import type { IngestDeps } from './ports.ts'
+import type { IngestDeps } from './deps.ts'
 
 const LOG_INTERVAL_MS = 60_000
 

@@ -16,7 +16,7 @@ import { unpackInlineResults } from '../jobs/results/result-blocks.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
 import type { ApiError } from './errors.ts'
-import type { FoundResults, IngestDeps } from './ports.ts'
+import type { FoundResults, IngestDeps } from './deps.ts'
 import { createRowShape } from './results-response.ts'
 
 /** The format of job ids. */

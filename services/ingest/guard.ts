@@ -16,7 +16,7 @@ import type { Settings } from './config.ts'
 import { ApiException, type ApiError } from './errors.ts'
 import { type Limiter, rateLimitHeaders } from './limits/limiter.ts'
 import { accepts } from './negotiation.ts'
-import type { IngestDeps } from './ports.ts'
+import type { IngestDeps } from './deps.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

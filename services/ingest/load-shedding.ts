@@ -10,7 +10,7 @@ import { laneOf } from '../runtime/platform/topics.ts'
 import { type Lane, LANES } from '../topology.ts'
 import { ApiException } from './errors.ts'
 import { callerOf } from './guard.ts'
-import type { IngestDeps } from './ports.ts'
+import type { IngestDeps } from './deps.ts'
 import { readIdempotencyKey } from './request.ts'
 
 declare module 'fastify' {

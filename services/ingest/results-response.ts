@@ -8,7 +8,7 @@ import {
 import { type Rows, createRowFilter, type RowFilter } from '../jobs/results/results.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { type ApiError, ApiException } from './errors.ts'
-import type { FoundResults, IngestDeps } from './ports.ts'
+import type { FoundResults, IngestDeps } from './deps.ts'
 import {
   accepts, cachingHeaders, type Coding, codingFor, compressed, createCompressor, isUnchanged,
   preferred,
@@ -22,7 +22,7 @@ import {
 import { jobBody } from '../jobs/job-view.ts'
 import {
   parquetPieces, createTable, NUMBER_COLUMNS, workbookStream,
-} from '../jobs/results/result-files.ts'
+} from '../jobs/results/result-tables.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import {
   checkCursor, countedBlocks, cursorAfter, decodeResultCursor, encodeResultCursor,

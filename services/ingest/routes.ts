@@ -2,7 +2,7 @@ import type { RouteOptions } from 'fastify'
 import { createBodyBudget } from './body.ts'
 import { describeRoutes, openapiText } from './openapi/describe.ts'
 import type { OpenApiDocument } from './openapi/document.ts'
-import type { IngestDeps } from './ports.ts'
+import type { IngestDeps } from './deps.ts'
 import type { Settings } from './config.ts'
 import {
   getBalanceRoute, getServicesRoute, listTransactionsRoute, getUsageRoute,

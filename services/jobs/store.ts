@@ -22,14 +22,14 @@ export type JobStore = ReturnType<typeof createJobStore>
 
 /** The store of running jobs in Redis: one idempotent script per step. */
 export function createJobStore (redis: RedisClient) {
-  const run = createJobScripts(redis)
-  const reads = readsOf(redis, run)
+  const scripts = loadScripts(redis)
+  const reads = readsOf(redis, scripts)
   return {
-    ...requestsOf(redis, run), ...reads, ...runningOf(run), ...endsOf(run, reads),
+    ...requestsOf(redis, scripts), ...reads, ...runningOf(scripts), ...endsOf(scripts, reads),
   }
 }
 
-type Scripts = ReturnType<typeof createJobScripts>
+type Scripts = ReturnType<typeof loadScripts>
 type Reads = ReturnType<typeof readsOf>
 
 /** A job and its manifest: the blocks that count. */
@@ -41,15 +41,28 @@ type JobWithManifest = {
 }
 
 /** The steps of a request until its job is accepted or refused. */
-function requestsOf (redis: RedisClient, run: Scripts) {
+function requestsOf (redis: RedisClient, scripts: Scripts) {
   const markActive = createMarkActive(redis)
   return {
     /**
      * Binds an idempotency key, if there is one, to a job id until `acceptBy`, and stores the data
      * key of the job.
      */
-    claim: async (tenant: string, request: ClaimRequest): Promise<IdempotencyClaim> =>
-      claimedOf(await run.claim(tenant, request)),
+    claim: async (tenant: string, request: ClaimRequest): Promise<IdempotencyClaim> => {
+      const { job, idempotencyKey, fingerprint, acceptWithinMs, wrappedKey } = request
+      const { quoteOnly = false, owner = '', apiKey = '', endWithinMs } = request
+      const args = namedArguments({
+        job,
+        idempotencyKey,
+        fingerprint,
+        acceptWithinMs,
+        quoteOnly: quoteOnly ? 1 : 0,
+        owner,
+        apiKey,
+        endWithinMs,
+      })
+      return claimedOf(await scripts.claim(tenant, claimKeys(tenant, job), [args, wrappedKey]))
+    },
 
     /**
      * Reserves the price and stores the job, or refuses it. The result for a job id never changes.
@@ -57,7 +70,12 @@ function requestsOf (redis: RedisClient, run: Scripts) {
     accept: async (tenant: string, request: AcceptRequest): Promise<Accepted> => {
       // Before the script: `ledger` ships only the outboxes of active tenants.
       await markActive(tenant)
-      return acceptedOf({ tenant, job: request.id }, await run.accept(tenant, request))
+      const keys = [
+        ...claimKeys(tenant, request.id), cursorsKeyOf(tenant, request.feed ?? NO_FEED),
+        moneyKeys(siblingOf(tenant)).wallet,
+      ]
+      const reply = await scripts.accept(tenant, keys, [acceptArguments(tenant, request)])
+      return acceptedOf({ tenant, job: request.id }, reply)
     },
 
     /**
@@ -65,7 +83,8 @@ function requestsOf (redis: RedisClient, run: Scripts) {
      * effect before `acceptBy`; then the outcome is `open`.
      */
     refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> =>
-      jobOutcomeOf({ tenant, job }, await run.refuse(tenant, job, code)),
+      jobOutcomeOf(
+        { tenant, job }, await scripts.refuse(tenant, claimKeys(tenant, job), [job, code])),
   }
 }
 
@@ -73,12 +92,14 @@ const runUntil = ({ deadlineMs }: Pick<Job, 'deadlineMs'>): BatchAction =>
   deadlineMs === undefined ? { action: 'run' } : { action: 'run', deadlineMs }
 
 /** Reads; they change nothing. */
-function readsOf (redis: RedisClient, run: Scripts) {
+function readsOf (redis: RedisClient, scripts: Scripts) {
+  const readGuarded = (tenant: string, job: string) =>
+    scripts.read(tenant, [jobKeys(tenant, job).job], [])
   /** A missing job is read again behind the recovery guard: Redis may have lost its data. */
   const fieldsIn = async (tenant: string, job: string) => {
     const fields = recordFields(await redis.hmget(jobKeys(tenant, job).job, ...RECORD_FIELDS))
     const isDecided = fields['status'] !== undefined || fields['refusal'] !== undefined
-    return isDecided ? fields : fieldsOf((await run.read(tenant, job)).slice(1))
+    return isDecided ? fields : fieldsOf((await readGuarded(tenant, job)).slice(1))
   }
   /** The accepted job, until 10 minutes after its close. */
   const read = async (tenant: string, job: string): Promise<Job | undefined> => {
@@ -100,7 +121,7 @@ function readsOf (redis: RedisClient, run: Scripts) {
         return { job: jobOf(tenant, fields), manifest: manifestOf(stored), inlineResults }
       }
       // Throws while the recovery guard is active: then a missing record proves nothing.
-      await run.read(tenant, job)
+      await readGuarded(tenant, job)
       return undefined
     },
 
@@ -141,14 +162,14 @@ type WaitingRecord = {
 }
 
 /** The steps of a running job. */
-function runningOf (run: Scripts) {
+function runningOf (scripts: Scripts) {
   return {
     /**
      * Marks the job as produced, notifies its request, and removes the reserve entry `seq`, which
      * the journal topic has acknowledged, from the outbox.
      */
     announce: async (tenant: string, job: string, seq?: number): Promise<void> => {
-      await run.announce(tenant, job, seq)
+      await scripts.announce(tenant, [jobKeys(tenant, job).job], [job, seq ?? ''])
     },
 
     /**
@@ -156,12 +177,15 @@ function runningOf (run: Scripts) {
      * any more. Repeating it has no effect, nor has it for a job that has ended.
      */
     recordWaiting: async ({ tenant, job, batch, waiting }: WaitingRecord): Promise<void> => {
-      await run.recordWaiting({ tenant, job, batch, waiting })
+      const keys = jobKeys(tenant, job)
+      const name = `${batch.chunk}:${batch.batch}`
+      await scripts.waiting(
+        [keys.job, keys.waiting], [name, waiting === undefined ? '' : JSON.stringify(waiting)])
     },
 
     /** Cancels a job: checks under way finish and are charged, all other rows end free. */
     cancel: async (tenant: string, job: string): Promise<Cancelled> =>
-      cancelledOf(tenant, await run.cancel(tenant, job)),
+      cancelledOf(tenant, await scripts.cancel(tenant, [jobKeys(tenant, job).job], [])),
 
     /**
      * Counts the rows of a block that no earlier block has; ends and settles the job with the last
@@ -170,8 +194,11 @@ function runningOf (run: Scripts) {
      */
     tally: async (
       tenant: string, block: TallyBlock, { recount = false }: { readonly recount?: boolean } = {}
-    ): Promise<Tallied> =>
-      talliedOf(tenant, await run.tally(tenant, [block], { ...NO_INLINE_RESULTS, recount })),
+    ): Promise<Tallied> => {
+      const step = { blocks: [block], inline: NO_INLINE_RESULTS, recount } as const
+      return talliedOf(tenant, await scripts.tally(
+        tenant, tallyKeys(tenant, block.job), tallyArguments(tenant, step)))
+    },
 
     /**
      * Tallies blocks of one job in their order, several in one step. Returns each step. Requests
@@ -181,8 +208,9 @@ function runningOf (run: Scripts) {
       tenant: string, blocks: readonly TallyBlock[], inline: InlineResults = NO_INLINE_RESULTS
     ): Promise<readonly Tallied[]> =>
       // Redis answers in the order of the requests, so the steps are counted in order.
-      await Promise.all(stepsOf(blocks).map(async step =>
-        talliedOf(tenant, await run.tally(tenant, step, { ...inline, recount: false })))),
+      await Promise.all(stepsOf(blocks).map(async step => talliedOf(tenant, await scripts.tally(
+        tenant, tallyKeys(tenant, step[0].job),
+        tallyArguments(tenant, { blocks: step, inline, recount: false }))))),
   }
 }
 
@@ -200,11 +228,11 @@ function stepsOf ([first, ...rest]: readonly TallyBlock[]): readonly Step[] {
 }
 
 /** The steps that close an ended job, or end a stalled one. */
-function endsOf (run: Scripts, { readWithManifest }: Reads) {
+function endsOf (scripts: Scripts, { readWithManifest }: Reads) {
   return {
     /** Ends a job whose last row was counted while the wallet was frozen. */
     end: async (tenant: string, job: string): Promise<Tallied> =>
-      talliedOf(tenant, await run.end(tenant, job)),
+      talliedOf(tenant, await scripts.end(tenant, [jobKeys(tenant, job).job], [tenant, job])),
 
     /**
      * Closes an ended job; its record and data key expire after 10 minutes. Removes the journal
@@ -212,7 +240,9 @@ function endsOf (run: Scripts, { readWithManifest }: Reads) {
      * job has not ended.
      */
     close: async (tenant: string, job: string, seq?: number): Promise<boolean> => {
-      const [answer] = await run.close(tenant, { job, seq })
+      const keys = jobKeys(tenant, job)
+      const [answer] =
+        await scripts.close(tenant, [keys.job, keys.dataKey, keys.waiting], [job, seq ?? ''])
       return answer === 'closed'
     },
 
@@ -228,8 +258,13 @@ function endsOf (run: Scripts, { readWithManifest }: Reads) {
      * verified live, and releases the rest. Returns `known` with `ended: false` if the job has made
      * progress since `unfinishedRows`.
      */
-    fail: async (tenant: string, job: string, block: FailBlock): Promise<Tallied> =>
-      talliedOf(tenant, await run.fail(tenant, job, block)),
+    fail: async (
+      tenant: string, job: string, { digest, finished }: FailBlock
+    ): Promise<Tallied> => {
+      const args = namedArguments({ tenant, job, digest, rows: countBits(finished) })
+      return talliedOf(
+        tenant, await scripts.fail(tenant, tallyKeys(tenant, job), [args, finished]))
+    },
   }
 }
 
@@ -267,7 +302,7 @@ function loadScripts (redis: RedisClient) {
     tally: jobScript(redis, 'tally', 2),
     fail: jobScript(redis, 'fail', 2),
     close: jobScript(redis, 'close', 3),
-    endJob: jobScript(redis, 'end', 1),
+    end: jobScript(redis, 'end', 1),
     read: jobScript(redis, 'read', 1),
     cancel: jobScript(redis, 'cancel', 1),
     // Moves no money and decides nothing, so it needs no recovery guard.
@@ -276,70 +311,6 @@ function loadScripts (redis: RedisClient) {
       source: joinLua(new URL('./retention.lua', import.meta.url), WAITING_LUA),
       numberOfKeys: 2,
     }),
-  }
-}
-
-/** One function per script: its keys, and the order of its arguments. */
-function createJobScripts (redis: RedisClient) {
-  const {
-    claim, accept, refuse, announce, tally, fail, close, endJob, read, cancel, waiting: record,
-  } = loadScripts(redis)
-  return {
-    claim: (tenant: string, request: ClaimRequest) => {
-      const { job, idempotencyKey, fingerprint, acceptWithinMs, wrappedKey } = request
-      const { quoteOnly = false, owner = '', apiKey = '', endWithinMs } = request
-      const args = namedArguments({
-        job,
-        idempotencyKey,
-        fingerprint,
-        acceptWithinMs,
-        quoteOnly: quoteOnly ? 1 : 0,
-        owner,
-        apiKey,
-        endWithinMs,
-      })
-      return claim(tenant, claimKeys(tenant, job), [args, wrappedKey])
-    },
-    accept: (tenant: string, request: AcceptRequest) =>
-      accept(tenant, [
-        ...claimKeys(tenant, request.id), cursorsKeyOf(tenant, request.feed ?? NO_FEED),
-        moneyKeys(siblingOf(tenant)).wallet,
-      ], [acceptArguments(tenant, request)]),
-    refuse: (tenant: string, job: string, code: string) =>
-      refuse(tenant, claimKeys(tenant, job), [job, code]),
-    announce: (tenant: string, job: string, seq?: number) =>
-      announce(tenant, [jobKeys(tenant, job).job], [job, seq ?? '']),
-    cancel: (tenant: string, job: string) => cancel(tenant, [jobKeys(tenant, job).job], []),
-    read: (tenant: string, job: string) => read(tenant, [jobKeys(tenant, job).job], []),
-    /** The blocks are of one job. */
-    tally: (
-      tenant: string, blocks: readonly [TallyBlock, ...TallyBlock[]],
-      { recount, text, keeps }: InlineResults & { readonly recount: boolean }
-    ) => {
-      const [{ job }] = blocks
-      const fields = blocks.flatMap(block => tallyArguments(block, recount))
-      return tally(tenant, tallyKeys(tenant, job), [
-        tenant, job, text, keeps ? 1 : 0, ...fields,
-      ])
-    },
-    fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
-      const args = namedArguments({ tenant, job, digest, rows: countBits(finished) })
-      return fail(tenant, tallyKeys(tenant, job), [args, finished])
-    },
-    end: (tenant: string, job: string) =>
-      endJob(tenant, [jobKeys(tenant, job).job], [tenant, job]),
-    close: (
-      tenant: string,
-      { job, seq = '' }: { readonly job: string, readonly seq?: number | '' | undefined }
-    ) => {
-      const { job: fields, dataKey, waiting } = jobKeys(tenant, job)
-      return close(tenant, [fields, dataKey, waiting], [job, seq])
-    },
-    recordWaiting: ({ tenant, job, batch, waiting }: WaitingRecord) => {
-      const { job: fields, waiting: hash } = jobKeys(tenant, job)
-      const name = `${batch.chunk}:${batch.batch}`
-      return record([fields, hash], [name, waiting === undefined ? '' : JSON.stringify(waiting)])
-    },
   }
 }
 
@@ -394,7 +365,23 @@ function tallyKeys (tenant: string, id: string) {
   return [jobKeys(tenant, id).job, moneyKeys(tenant).recounts]
 }
 
-function tallyArguments (block: TallyBlock, recount: boolean): (string | number | Buffer)[] {
+type TallyStep = {
+  /** Of one job. */
+  readonly blocks: Step
+  readonly inline: InlineResults
+  readonly recount: boolean
+}
+
+type Arguments = (string | number | Buffer)[]
+
+function tallyArguments (
+  tenant: string, { blocks, inline: { text, keeps }, recount }: TallyStep
+): Arguments {
+  const fields = blocks.flatMap(block => blockArguments(block, recount))
+  return [tenant, blocks[0].job, text, keeps ? 1 : 0, ...fields]
+}
+
+function blockArguments (block: TallyBlock, recount: boolean): Arguments {
   const { finished, cached, live, invalid, unknown, cancelled } = block
   return [
     block.chunk, block.digest, inputsOf(block), block.firstRow,

@@ -74,9 +74,10 @@ async function inBatches (
 
 /**
  * Marks a tenant as active. Must be called before a script that adds an outbox entry or an open
- * job: `ledger` ships only the outboxes, and looks only at the jobs, of active tenants. Each process
- * marks a tenant at most once a minute. If Redis loses the mark, `ledger` restores it. While the
- * server with the marks does not respond, tenants on other servers keep theirs of the last minutes.
+ * job: `ledger` ships only the outboxes of active tenants, and looks only at their jobs. Each
+ * process marks a tenant at most once a minute. If Redis loses the mark, `ledger` restores it.
+ * While the server with the marks does not respond, tenants on other servers keep theirs of the
+ * last minutes.
  */
 export function createMarkActive (
   redis: RedisClient, now = () => performance.now()

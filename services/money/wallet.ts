@@ -59,7 +59,8 @@ export function createWallet (redis: RedisClient): Wallet {
   const loadScript = (name: 'topup' | 'adjust') => {
     // Both scripts call functions of the two files before them.
     const source = joinLua(GUARD_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
-    return guardedScript(redis, { name, source, numberOfKeys: 2, timeoutMs: MANUAL_UNLOCK_TIMEOUT_MS })
+    return guardedScript(
+      redis, { name, source, numberOfKeys: 2, timeoutMs: MANUAL_UNLOCK_TIMEOUT_MS })
   }
   const scripts = { topup: loadScript('topup'), adjust: loadScript('adjust') }
   const markActive = createMarkActive(redis)

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { Workers, type WorkersDeps } from '../../services/webhooks/workers.ts'
+import { Workers, type WorkersDeps } from '../../services/deliver/workers.ts'
 import {
   createDeliveries, type DeliveryClaim, type WebhookDelivery, type AttemptRecord,
 } from '../../services/webhooks/deliveries.ts'

@@ -1,6 +1,6 @@
 import { networkInterfaces } from 'node:os'
 import { describe, expect, it } from 'vitest'
-import { createSender } from '../../services/webhooks/sender.ts'
+import { createSender } from '../../services/deliver/sender.ts'
 import { webhookUrlError } from '../../services/webhooks/url.ts'
 import {
   LITERALS, REBOUND_NAMES, refusedAddresses, ZONES,

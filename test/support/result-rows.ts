@@ -5,7 +5,7 @@ import { rowFieldsOf } from '../../services/jobs/results/columns.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import {
   parquetPieces, createTable, type ResultTable, workbookStream,
-} from '../../services/jobs/results/result-files.ts'
+} from '../../services/jobs/results/result-tables.ts'
 import type { Rows } from '../../services/jobs/results/results.ts'
 
 const JOB = { service: 'phone-validation', tenant: 'org:live' } as Job

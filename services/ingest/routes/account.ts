@@ -19,7 +19,7 @@ import { unitPriceMicros } from '../../money/prices.ts'
 import { SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { callerOf } from '../guard.ts'
-import type { IngestDeps } from '../ports.ts'
+import type { IngestDeps } from '../deps.ts'
 import { numbersInQuery, invalidTime, timeRange } from '../query-fields.ts'
 import type { Settings } from '../config.ts'
 import {

@@ -14,7 +14,7 @@ import type { Settings } from '../config.ts'
 import { type ApiError, ApiException } from '../errors.ts'
 import { ListFile } from '../file/read-list.ts'
 import { callerOf } from '../guard.ts'
-import type { IngestDeps } from '../ports.ts'
+import type { IngestDeps } from '../deps.ts'
 import { sendError } from '../response.ts'
 
 const ADDRESS = '/api/v1/contact-lists'

@@ -8,7 +8,7 @@ import { NotSubmittedError, type Submitted, type Quoted } from '../../jobs/submi
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { createBodyBudget, reserveMemory } from '../body.ts'
 import { type ApiError, ApiException } from '../errors.ts'
-import type { IngestDeps } from '../ports.ts'
+import type { IngestDeps } from '../deps.ts'
 import type { Settings } from '../config.ts'
 import {
   sendAccepted, sendError, OUTCOME_UNKNOWN, refusalError, sendVerified,

@@ -16,7 +16,7 @@ import {
   deliveryIdOf, eventIdOf, eventTypeOf, eventTypesOf, partsOfDelivery,
 } from '../../webhooks/event.ts'
 import type { Job } from '../../jobs/job.ts'
-import type { IngestDeps } from '../ports.ts'
+import type { IngestDeps } from '../deps.ts'
 import { numbersInQuery } from '../query-fields.ts'
 import { sendError } from '../response.ts'
 import { findEndpoint } from './webhook-endpoints.ts'

@@ -15,7 +15,7 @@ import type { ApiError } from '../errors.ts'
 import { EVENT_STREAM } from '../limits/limiter.ts'
 import { JOB_ID, jobBodies } from '../find-jobs.ts'
 import { callerOf, isKeyValid } from '../guard.ts'
-import type { IngestDeps } from '../ports.ts'
+import type { IngestDeps } from '../deps.ts'
 import { sendError } from '../response.ts'
 
 /** A stream is read from Redis at most so often. */

@@ -14,7 +14,7 @@ import {
 } from '../find-jobs.ts'
 import { callerOf } from '../guard.ts'
 import { jobBody } from '../../jobs/job-view.ts'
-import type { IngestDeps, FoundResults } from '../ports.ts'
+import type { IngestDeps, FoundResults } from '../deps.ts'
 import { labelsInQuery, numbersInQuery, timeRange } from '../query-fields.ts'
 import { sendError } from '../response.ts'
 import { createTenantGate } from '../limits/limiter.ts'

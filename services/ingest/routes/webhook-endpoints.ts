@@ -15,7 +15,7 @@ import { asciiUrlOf, type WebhookRules } from '../../webhooks/url.ts'
 import type { Settings } from '../config.ts'
 import type { ApiError } from '../errors.ts'
 import { callerOf } from '../guard.ts'
-import type { IngestDeps } from '../ports.ts'
+import type { IngestDeps } from '../deps.ts'
 import { webhookFault } from '../request.ts'
 import { sendError } from '../response.ts'
 

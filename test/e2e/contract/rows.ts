@@ -180,7 +180,7 @@ export const ROWS = {
   'is attempted on schedule until exhausted, with a new signature each time':
     'test/integration/deliver.test.ts: is attempted on schedule until exhausted',
   'is tried ten times in 75 h 35 min':
-    'test/unit/webhooks/attempt.test.ts: has ten attempts in 75 h',
+    'test/unit/deliver/attempt.test.ts: has ten attempts in 75 h',
   'stops at 410': 'test/integration/deliver.test.ts: stops at 410',
   'does not follow a redirect': 'test/integration/deliver.test.ts: does not follow a redirect',
   'grants Retry-After up to twice the step':

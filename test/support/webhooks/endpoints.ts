@@ -1,6 +1,6 @@
 import { encodeTime } from 'ulid'
 import type { WebhookEndpoint } from '../../../services/webhooks/endpoints.ts'
-import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/deps.ts'
 
 export const ENDPOINT_ID = 'we_01jd3v8zj7m5n2k4q6r8s0t1w3'
 

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createBodyBudget } from '../../../services/ingest/body.ts'
-import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { createTestApp, doubles, good, settings } from './doubles.ts'
 
 let app: FastifyInstance | undefined

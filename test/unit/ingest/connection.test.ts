@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import {
   CONNECTION_DEFAULTS, frameworkLimits, nodeLimits,
 } from '../../../services/runtime/platform/http-server.ts'
-import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { createTestApp, doubles, settings } from './doubles.ts'
 import { eventually } from '../../support/eventually.ts'
 

@@ -4,7 +4,7 @@ import type { AccessEvent } from '../../../services/accounts/access-log/access-l
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { createApp } from '../../../services/ingest/app.ts'
 import { EventStreams } from '../../../services/ingest/limits/limiter.ts'
-import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import type { Settings } from '../../../services/ingest/config.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import { cursorAfter } from '../../../services/jobs/results/provisional.ts'

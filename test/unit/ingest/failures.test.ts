@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
 import { type ErrorCode, ERRORS } from '../../../services/ingest/errors.ts'
 import { createSocketFailure } from '../../../services/ingest/failures.ts'
-import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { eventIdOf } from '../../../services/webhooks/event.ts'
 import {
   LostResultsError, MissingResultsError,

@@ -5,7 +5,7 @@ import {
   findJob, findReadable, findStoredResults, jobBodies, listLabeled, openJobHeader, readOpenJobs,
   waitForChange, whileConnected,
 } from '../../../services/ingest/find-jobs.ts'
-import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { headerKeyOf, JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import type { JobWait } from '../../../services/jobs/job-waiter.ts'
 import type { Job } from '../../../services/jobs/job.ts'

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { newApiKey } from '../../../services/accounts/api-keys.ts'
 import { callerOf } from '../../../services/ingest/guard.ts'
-import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import {
   application, createTestApp, doubles, good, JOB_ID, settings, type Sent,

@@ -4,7 +4,7 @@ import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { describe, expect, it, vi } from 'vitest'
 import type { ResultsQuery } from '../../../schemas/api/results.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
-import type { IngestDeps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import {
   createRowShape, RESULT_TYPES, type ResultForm, type ResultSelection, selectionOf,
 } from '../../../services/ingest/results-response.ts'

@@ -1,4 +1,4 @@
-import type { IngestDeps } from '../../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import type { Settings } from '../../../../services/ingest/config.ts'
 import { application } from '../doubles.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { IngestDeps } from '../../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
 import type { Refusal } from '../../../../services/jobs/job.ts'
 import { application, closedJob, good, jobOf, NOW_MS, outage } from '../doubles.ts'

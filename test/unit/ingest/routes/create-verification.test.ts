@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { IngestDeps } from '../../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import type { Job, ManifestEntry } from '../../../../services/jobs/job.ts'
 import {
   packInlineResults, unpackInlineResults,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ErasureRequest } from '../../../../services/jobs/erasures.ts'
-import type { IngestDeps } from '../../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import { application, closedJob, doubles, JOB_ID, NOW_MS } from '../doubles.ts'
 
 async function erase (

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { EventStreams } from '../../../../services/ingest/limits/limiter.ts'
-import type { IngestDeps } from '../../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import type { Job, ManifestEntry } from '../../../../services/jobs/job.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf, MANIFEST } from '../doubles.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { IngestDeps } from '../../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../../../services/webhooks/event.ts'
 import { application, closedJob, JOB_ID, jobOf } from '../doubles.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { IngestDeps } from '../../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import { eventIdOf } from '../../../../services/webhooks/event.ts'
 import { deliveryAttempt } from '../../../support/webhooks/deliveries.ts'
 import { ENDPOINT_ID, endpointOf, endpointsDouble } from '../../../support/webhooks/endpoints.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createHostRate } from '../../../services/webhooks/attempt.ts'
+import { createHostRate } from '../../../services/deliver/attempt.ts'
 
 const url = 'https://a.example/hook'
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { performance } from 'node:perf_hooks'
 import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { createSender } from '../../../services/webhooks/sender.ts'
+import { createSender } from '../../../services/deliver/sender.ts'
 import { startOddReceivers } from '../../support/webhooks/odd-receivers.ts'
 import { startReceiver } from '../../support/webhooks/receiver.ts'
 

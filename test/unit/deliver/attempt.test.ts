@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
 import {
   makeAttempt, recordInternalFailure, type AttemptDeps,
-} from '../../../services/webhooks/attempt.ts'
+} from '../../../services/deliver/attempt.ts'
 import { deliverConfig } from '../../../services/deliver/config.ts'
-import type { Answer } from '../../../services/webhooks/sender.ts'
+import type { Answer } from '../../../services/deliver/sender.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/webhooks/deliveries.ts'
 import { eventIdOf } from '../../../services/webhooks/event.ts'
 import { sealHeader } from '../../../services/jobs/rows-seal.ts'

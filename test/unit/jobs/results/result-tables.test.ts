@@ -5,7 +5,7 @@ import { fromBufferPromise } from 'yauzl'
 import { readWorkbook, type SheetRow } from '../../../../schemas/files/workbook.ts'
 import { EXAMPLE_JOBS } from '../../../../schemas/api/job.ts'
 import { columnsOf } from '../../../../services/jobs/results/columns.ts'
-import { workbookStream } from '../../../../services/jobs/results/result-files.ts'
+import { workbookStream } from '../../../../services/jobs/results/result-tables.ts'
 import { rowWith, tableOf, textTable, workbookBytes } from '../../../support/result-rows.ts'
 
 const TABLE = tableOf({ columns: columnsOf('phone-validation') })

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { Workers, type WorkersDeps } from '../../../services/webhooks/workers.ts'
+import { Workers, type WorkersDeps } from '../../../services/deliver/workers.ts'
 import type {
   AttemptRecord, Deliveries, DeliveryClaim, PriorityClass,
 } from '../../../services/webhooks/deliveries.ts'

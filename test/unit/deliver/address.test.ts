@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createSender, isNetwork } from '../../../services/webhooks/sender.ts'
+import { createSender, isNetwork } from '../../../services/deliver/sender.ts'
 import { startHttpProxy } from '../../support/webhooks/http-proxy.ts'
 
 /** Gets a request for every URL that passes, and refuses it: nothing leaves this machine. */
