@@ -177,7 +177,8 @@ export async function applySettings (topics: readonly TopicSettings[], { apply, 
     topic.settings.map(setting => [textOfSetting(setting), setting])))
   const refused = new Map<string, string>()
   for (const [text, setting] of settings) {
-    const those = topics.filter(({ settings: all }) => all.some(other => textOfSetting(other) === text))
+    const those = topics
+      .filter(({ settings: all }) => all.some(other => textOfSetting(other) === text))
       .map(({ topic }) => ({ topic, settings: [setting] }))
     if (await refusalOf(those, true) === undefined) continue
     refused.set(text, `${text} of ${those.map(({ topic }) => topic.name).join(', ')}`)

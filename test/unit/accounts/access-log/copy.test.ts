@@ -41,7 +41,7 @@ describe('the copy of the access log', () => {
 
   it('is read in pages that skip missing numbers', async () => {
     const rows = await stored()
-    const { copy, queries } = copyOn([{ found: '2' }], rows.slice(1), [{ found: '9000' }], [], [])
+    const { copy, queries } = copyOn([{ number: '2' }], rows.slice(1), [{ number: '9000' }], [], [])
     const pages: number[] = []
     for await (const page of copy.pages(1)) pages.push(page.entries.length)
     expect(pages).toEqual([2, 0])
