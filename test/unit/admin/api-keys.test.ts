@@ -1,33 +1,19 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { createApiKeys } from '../../../services/accounts/api-keys.ts'
-import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
-import { memoryRedis } from '../accounts/memory-redis.ts'
-import { commandOn } from '../../support/admin.ts'
+import { openWorkspace, type Workspace } from './workspace.ts'
 
-const createKey = commandOn('key create')
-const listApiKeys = commandOn('key list')
-const revokeKey = commandOn('key revoke')
-const rollKey = commandOn('key roll')
-
-let deps: WorkspaceDeps
+let deps: Workspace['deps']
 let org: string
-beforeEach(async () => {
-  const { redis } = memoryRedis()
-  deps = {
-    organizations: createOrganizations(redis), apiKeys: createApiKeys(redis),
-  } as unknown as WorkspaceDeps
-  org = (await deps.organizations.create('Example')).id
-})
+let run: Workspace['run']
+beforeEach(async () => { ({ deps, org, run } = await openWorkspace()) })
 
 describe('an API key', () => {
-  const create = (options: Options) => createKey(deps, { org, mode: 'live', ...options })
+  const create = (options: Options) => run('key create', { org, mode: 'live', ...options })
 
   it('is listed without its secret', async () => {
     const { id, secret } = await create({ mode: 'test', scopes: 'jobs:read' })
-    const listed = await listApiKeys(deps, { org })
+    const listed = await run('key list', { org })
     expect(listed.keys).toMatchObject([
       { id, mode: 'test', scopes: ['jobs:read'], revokedAt: null },
     ])
@@ -52,8 +38,8 @@ describe('an API key', () => {
 
   it('that was rolled names its successor, and until when it works', async () => {
     const { id } = await create({})
-    const fresh = await rollKey(deps, { org, key: String(id), graceHours: '1' })
-    const { keys } = await listApiKeys(deps, { org })
+    const fresh = await run('key roll', { org, key: String(id), graceHours: '1' })
+    const { keys } = await run('key list', { org })
     expect(keys).toMatchObject([
       { id, replacedBy: fresh.id, expiresAt: fresh.replacedKeyExpiresAt },
       { id: fresh.id, replacedBy: '', expiresAt: null },
@@ -63,11 +49,11 @@ describe('an API key', () => {
 
   it('is revoked and rolled by its id', async () => {
     const first = await create({})
-    const created = await rollKey(deps, { org, key: String(first.id), graceHours: '1' })
+    const created = await run('key roll', { org, key: String(first.id), graceHours: '1' })
     expect(created.replaces).toBe(first.id)
-    await revokeKey(deps, { org, key: String(created.id) })
+    await run('key revoke', { org, key: String(created.id) })
     const again = { org, key: String(created.id), graceHours: '1' }
-    await expect(rollKey(deps, again)).rejects.toThrow(/has no active key/)
-    await expect(revokeKey(deps, { org, key: 'key_x' })).rejects.toThrow(/has no key "key_x"/)
+    await expect(run('key roll', again)).rejects.toThrow(/has no active key/)
+    await expect(run('key revoke', { org, key: 'key_x' })).rejects.toThrow(/has no key "key_x"/)
   })
 })

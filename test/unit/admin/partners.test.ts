@@ -1,37 +1,20 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
-import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import { createPartners } from '../../../services/accounts/partners.ts'
-import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
 import { createPartner } from '../../../services/admin/partners.ts'
-import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
-import { memoryRedis } from '../accounts/memory-redis.ts'
-import { commandOn } from '../../support/admin.ts'
+import { openWorkspace, type Workspace } from './workspace.ts'
 
-const listPartners = commandOn('partner list')
-const revokePartner = commandOn('partner revoke')
-const rotatePartner = commandOn('partner rotate')
-const chooseTypes = commandOn('partner types')
-
-const keys = organizationKeysOf(7)
-
-let deps: WorkspaceDeps
+let deps: Workspace['deps']
 let org: string
+let run: Workspace['run']
 let created: unknown[]
 beforeEach(async () => {
-  const { redis } = memoryRedis()
   created = []
-  deps = {
-    organizations: createOrganizations(redis),
-    partners: createPartners({ redis, keys, now: () => 1 }),
-    topicPrefix: 'eu.',
-    createPartnerTopics: async (options: object) => {
-      created.push(options)
-      return 'no authorizer'
-    },
-  } as unknown as WorkspaceDeps
-  org = (await deps.organizations.create('Example')).id
+  const createPartnerTopics = async (options: object) => {
+    created.push(options)
+    return 'no authorizer'
+  }
+  ;({ deps, org, run } = await openWorkspace({ topicPrefix: 'eu.', createPartnerTopics }))
 })
 
 const create = (options: Options = {}) =>
@@ -62,7 +45,7 @@ describe('a partner of bulk feeds', () => {
       ],
     })
     expect(String(result['access'])).toContain('have no authorizer')
-    const listed = await listPartners(deps, {})
+    const listed = await run('partner list', {})
     expect(JSON.stringify(listed)).not.toContain(String(result['key']))
     expect(listed).toEqual({
       partners: [{
@@ -81,7 +64,7 @@ describe('a partner of bulk feeds', () => {
         }],
       }],
     })
-    expect(await listPartners(deps, { org: 'org_other' })).toEqual({ partners: [] })
+    expect(await run('partner list', { org: 'org_other' })).toEqual({ partners: [] })
   })
 
   it('cannot use the Kafka user of a stage', async () => {
@@ -96,31 +79,32 @@ describe('a partner of bulk feeds', () => {
 
   it('chooses whether its results have types', async () => {
     await create()
-    expect(await chooseTypes(deps, { name: 'acme', form: 'text' })).toMatchObject({ types: 'text' })
-    expect(await listPartners(deps, {})).toMatchObject({ partners: [{ types: 'text' }] })
-    await expect(chooseTypes(deps, { name: 'acme', form: 'xml' }))
+    expect(await run('partner types', { name: 'acme', form: 'text' }))
+      .toMatchObject({ types: 'text' })
+    expect(await run('partner list', {})).toMatchObject({ partners: [{ types: 'text' }] })
+    await expect(run('partner types', { name: 'acme', form: 'xml' }))
       .rejects.toThrow('--form must be json or text, not "xml".')
-    await expect(chooseTypes(deps, { name: 'unknown', form: 'json' }))
+    await expect(run('partner types', { name: 'unknown', form: 'json' }))
       .rejects.toThrow('the partner "unknown" does not exist')
   })
 
   it('keeps its name for itself after it was revoked', async () => {
     await create()
-    expect(await revokePartner(deps, { name: 'acme' })).toMatchObject({ revoked: true })
+    expect(await run('partner revoke', { name: 'acme' })).toMatchObject({ revoked: true })
     await expect(create()).rejects.toThrow('belongs or belonged to a partner')
-    await expect(revokePartner(deps, { name: 'unknown' }))
+    await expect(run('partner revoke', { name: 'unknown' }))
       .rejects.toThrow('the partner "unknown" does not exist')
     expect(created).toHaveLength(1)
   })
 
   it('gets results after it was revoked, unless its organization was erased', async () => {
     await create()
-    expect(await revokePartner(deps, { name: 'acme' })).toMatchObject({
+    expect(await run('partner revoke', { name: 'acme' })).toMatchObject({
       note: 'Contacts in accepted jobs still get their results; nothing reads the others.',
     })
     await deps.organizations.markErased(org)
     const { erasedAtMs = 0 } = await deps.organizations.find(org) ?? {}
-    expect(await revokePartner(deps, { name: 'acme' })).toEqual({
+    expect(await run('partner revoke', { name: 'acme' })).toEqual({
       partner: 'acme',
       revoked: true,
       note: `Organization ${org} was erased on ${new Date(erasedAtMs).toISOString()}: no contact ` +
@@ -130,24 +114,24 @@ describe('a partner of bulk feeds', () => {
 
   it('gets a new key while the old one remains valid for the hours of grace', async () => {
     const first = await create()
-    const rotated = await rotatePartner(deps, { name: 'acme', graceHours: '24' })
+    const rotated = await run('partner rotate', { name: 'acme', graceHours: '24' })
     expect(rotated).toMatchObject({ partner: 'acme', keys: [{}, { expiresAt: null }] })
     expect(rotated['key']).not.toBe(first['key'])
-    const listed = JSON.stringify(await listPartners(deps, {}))
+    const listed = JSON.stringify(await run('partner list', {}))
     expect(listed).toContain('"expiresAt":"1970-01-02T00:00:00.001Z"')
     expect(listed).not.toContain(String(rotated['key']))
-    const last = await rotatePartner(deps, { name: 'acme', graceHours: '0' })
+    const last = await run('partner rotate', { name: 'acme', graceHours: '0' })
     expect(await deps.partners.keysOf('acme')).toEqual([partnerKeyOf(String(last['key']))])
   })
 
   it('gets no new key with invalid hours of grace, or after it was revoked', async () => {
     await create()
-    await expect(rotatePartner(deps, { name: 'acme', graceHours: '-1' }))
+    await expect(run('partner rotate', { name: 'acme', graceHours: '-1' }))
       .rejects.toThrow('--grace-hours')
-    await expect(rotatePartner(deps, { name: 'unknown', graceHours: '1' }))
+    await expect(run('partner rotate', { name: 'unknown', graceHours: '1' }))
       .rejects.toThrow('the partner "unknown" does not exist')
-    await revokePartner(deps, { name: 'acme' })
-    await expect(rotatePartner(deps, { name: 'acme', graceHours: '1' }))
+    await run('partner revoke', { name: 'acme' })
+    await expect(run('partner rotate', { name: 'acme', graceHours: '1' }))
       .rejects.toThrow('the partner "acme" was revoked at 1970-01-01T00:00:00.001Z')
   })
 

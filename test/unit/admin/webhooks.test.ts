@@ -1,40 +1,19 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
-import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import { createWebhookEndpoints } from '../../../services/webhooks/endpoints.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
-import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
-import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
-import { memoryRedis } from '../accounts/memory-redis.ts'
-import { commandOn } from '../../support/admin.ts'
-
-const createEndpoint = commandOn('webhook-endpoint create')
-const listEndpoints = commandOn('webhook-endpoint list')
-const disableEndpoint = commandOn('webhook-endpoint disable')
-const enableEndpoint = commandOn('webhook-endpoint enable')
-const rotateEndpoint = commandOn('webhook-endpoint rotate')
-const deleteEndpoint = commandOn('webhook-endpoint delete')
+import { openWorkspace, type Workspace } from './workspace.ts'
 
 const url = 'https://hooks.example.com/in'
 
-let deps: WorkspaceDeps
+let deps: Workspace['deps']
 let org: string
-beforeEach(async () => {
-  const { redis } = memoryRedis()
-  deps = {
-    organizations: createOrganizations(redis),
-    endpoints: createWebhookEndpoints({
-      redis, keys: organizationKeysOf(1), sleep: async () => {},
-    }),
-    webhookRules: { allowHttp: false, allowLoopback: false },
-  } as unknown as WorkspaceDeps
-  org = (await deps.organizations.create('Example')).id
-})
+let run: Workspace['run']
+beforeEach(async () => { ({ deps, org, run } = await openWorkspace()) })
 
 const create = (options: Options = {}) =>
-  createEndpoint(deps, { org, mode: 'live', url, ...options })
-const list = async (mode = 'live') => (await listEndpoints(deps, { org, mode }))
+  run('webhook-endpoint create', { org, mode: 'live', url, ...options })
+const list = async (mode = 'live') => (await run('webhook-endpoint list', { org, mode }))
   .endpoints as readonly { readonly id: string, readonly enabled: boolean }[]
 
 describe('a webhook endpoint of the workspace', () => {
@@ -66,13 +45,13 @@ describe('a webhook endpoint of the workspace', () => {
   it('is disabled, enabled, rotated and deleted by its id', async () => {
     const { id, secret } = await create()
     const options = { org, mode: 'live', endpoint: String(id) }
-    expect(await disableEndpoint(deps, options)).toMatchObject({ enabled: false })
-    expect(await enableEndpoint(deps, options)).toMatchObject({ enabled: true })
-    const rotated = await rotateEndpoint(deps, options)
+    expect(await run('webhook-endpoint disable', options)).toMatchObject({ enabled: false })
+    expect(await run('webhook-endpoint enable', options)).toMatchObject({ enabled: true })
+    const rotated = await run('webhook-endpoint rotate', options)
     expect(rotated.secret).toMatch(/^whsec_/)
     expect(rotated.secret).not.toBe(secret)
-    expect(await deleteEndpoint(deps, options)).toEqual({ id, deleted: true })
-    await expect(deleteEndpoint(deps, options)).rejects.toThrow('webhook-endpoint')
+    expect(await run('webhook-endpoint delete', options)).toEqual({ id, deleted: true })
+    await expect(run('webhook-endpoint delete', options)).rejects.toThrow('webhook-endpoint')
   })
 
   it.each<Options>([
