@@ -97,12 +97,6 @@ describe('a feed cursor', () => {
     expect(await pass([0, 1, 2])).toEqual([[-1, 2], [1, 2]])
   })
 
-  it('retries the same contacts while its partner has no balance or slot', async () => {
-    const { paused, pass } = createScenario(['short', 'short'])
-    expect(await pass([5])).toEqual([[-1, 5], [-1, 5], [-1, 5]])
-    expect(paused).toHaveLength(2)
-  })
-
   it('isolates a contact that no job can be created for, and fails only that one', async () => {
     const { failed, pass, sizes } = createScenario(Array(10).fill('failed'))
     await pass([0, 1, 2, 3])
@@ -128,14 +122,6 @@ describe('a feed cursor', () => {
       await nextTurn()
       expect(scenario.errors).toHaveLength(count)
     })
-
-  it('requests nothing after the loss of its partition', async () => {
-    const { cursor, passed, stopping, requests } = createScenario()
-    stopping.abort()
-    cursor.add(contact(0))
-    await nextTurn()
-    expect([passed, requests]).toEqual([[], []])
-  })
 })
 
 const request: FeedJobRequest = {
