@@ -31,7 +31,8 @@ export const ledgerConfig = defineConfig({
   REAP_EVERY_MS: Type.Integer({
     default: 2_000,
     minimum: 10,
-    description: 'Pause between two takeovers of orphaned entries and jobs.',
+    description: 'Pause between two takeovers: of entries that no stage ships, such as those of ' +
+      'top-ups, and of what a stage can no longer finish.',
   }),
   ORPHAN_AGE_MS: Type.Integer({
     default: 2_000,
