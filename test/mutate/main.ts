@@ -33,7 +33,9 @@ const command = new Command('mutate')
   .argument('<path>', 'a folder or file of services/')
   .option('--processes <number>', 'that run tests at a time', Number, 2)
   .option('--seconds <number>', 'a test may take with all changes', Number, 30)
-  .option('--tests <glob...>', 'only these files of tests')
+  .option('--tests <glob...>', 'only these files of tests, in this order')
+  .option('--once', 'runs each change until a test finds it, which takes a fraction of the time: ' +
+    'tests that find none are redundant beside those before them')
   .option('--simulation', 'also runs the simulation, which takes seconds for each change')
   .option('--report <file>', 'keeps what each test found, as JSON')
   .option('--save', 'writes the score to test/mutation.json')
@@ -43,6 +45,7 @@ const options = command.opts<{
   readonly processes: number
   readonly seconds: number
   readonly tests?: readonly string[]
+  readonly once?: true
   readonly simulation?: true
   readonly report?: string
   readonly save?: true
@@ -59,11 +62,13 @@ const folder = newFolder('mutate-')
 for (const end of ['SIGINT', 'SIGTERM'] as const) process.once(end, () => process.exit(1))
 
 const mutants = await instrument(folder, mutated, line => console.error(line))
-const testFiles = importersOf(new Set(mutated), globSync(options.tests ?? [
-  `${unitTests}/**/*.test.ts`, 'test/properties/**/*.test.ts', 'test/accuracy/phones.test.ts',
+const patterns = options.tests ?? [
   ...ON_REDIS.map(name => `test/integration/${name}.test.ts`),
+  'test/properties/**/*.test.ts', 'test/accuracy/phones.test.ts', `${unitTests}/**/*.test.ts`,
   ...options.simulation ? [SIMULATION] : [],
-], { cwd: root }).toSorted())
+]
+const matches = patterns.flatMap(pattern => globSync(pattern, { cwd: root }).toSorted())
+const testFiles = importersOf(new Set(mutated), [...new Set(matches)])
 const report = await mutate(mutants, testFiles)
 const score = scoreOf(report)
 for (const line of linesOf(report)) console.log(line)
@@ -99,7 +104,11 @@ async function mutate (
   const tests: TestResult[] = []
   const slowFiles: string[] = []
   await forEachAtATime(testFiles, async file => {
-    const result = await runTestFile(folder, file, { maxMs }, line => console.error(line))
+    // What a disturbed test finds may be found by none.
+    const reliable = tests.filter(({ isDisturbed }) => !isDisturbed)
+    const only = options.once && missedOf({ mutants: all, tests: reliable }).map(({ id }) => id)
+    const result = await runTestFile(folder, file, { maxMs, ...only && { only } },
+      line => console.error(line))
     for (const id of result.fixed) fixed.add(id)
     tests.push(...result.tests)
     if (result.tests.some(({ isSlow }) => isSlow)) slowFiles.push(file)

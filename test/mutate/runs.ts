@@ -28,8 +28,11 @@ export async function runTestFile (
     const lines = linesOf(log)
     const done = [...endsOf(lines), ...ended].map(({ test, ends }) => `${test} ${ends}`)
     const planFile = `${log}.json`
-    writeFileSync(planFile,
-      JSON.stringify({ log, done, maxMs, ...only === undefined ? {} : { only } } satisfies Plan))
+    const found = new Set(endsOf([...lines, ...ended]).flatMap(({ ends, isFound }) =>
+      isFound ? [ends] : []))
+    writeFileSync(planFile, JSON.stringify({
+      log, done, maxMs, ...only && { only: only.filter(id => !found.has(id)) },
+    } satisfies Plan))
     await runVitest(folder, { MUTATE_FILE: file, MUTATE_PLAN: planFile }, log)
     const last = linesOf(log).at(-1)
     open = last !== undefined && 'begins' in last ? last.begins : undefined
