@@ -238,9 +238,4 @@ describe('a file of results', () => {
     await output.finish()
     expect([readFileSync(file, 'utf8'), existsSync(`${file}.part`)]).toEqual([text, false])
   })
-
-  it('has a known type, or is optional', async () => {
-    expect(() => openResultFile('out.xls')).toThrow('.csv, .ndjson or .jsonl')
-    await expect(openResultFile(undefined).finish()).resolves.toBeUndefined()
-  })
 })

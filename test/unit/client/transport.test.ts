@@ -1,7 +1,4 @@
-import { PassThrough } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import { freePort } from '../../../deploy/local/ports.ts'
-import { runProgram } from '../../../services/client/program.ts'
 import { failureMessage } from '../../../services/client/terminal.ts'
 import {
   ApiError, ConnectionError, createTransport, isLostConnection, retryWhileUnavailable,
@@ -40,23 +37,6 @@ async function exchange (
 }
 
 describe('a request of the API client', () => {
-  it('carries key, headers and body and is sent once when it succeeds', async () => {
-    const { sent, waits, outcome } = await exchange([success], {
-      method: 'POST', headers: { 'x-a': 'b' }, body: { c: 1 },
-    })
-    expect(sent).toMatchObject([{
-      url: 'http://there/api/v1/jobs',
-      init: {
-        method: 'POST',
-        headers: {
-          authorization: 'Bearer vj_test_1', 'content-type': 'application/json', 'x-a': 'b',
-        },
-        body: '{"c":1}',
-      },
-    }])
-    expect([waits, outcome]).toEqual([[], expect.any(Response)])
-  })
-
   it.each<[status: number, times: number, timesIfNotRepeatable: number]>([
     [408, 2, 2], [429, 2, 2], [503, 2, 2], [502, 2, 1], [504, 2, 1],
     [400, 1, 1], [401, 1, 1], [404, 1, 1], [409, 1, 1], [500, 1, 1],
@@ -67,6 +47,8 @@ describe('a request of the API client', () => {
     for (const [index, call] of calls.entries()) {
       const { sent, outcome } = await exchange([refused, success], call)
       expect(sent.map(({ init }) => init.body)).toEqual(Array(times[index]).fill('{"a":1}'))
+      expect(sent[0]?.init.headers)
+        .toMatchObject({ authorization: 'Bearer vj_test_1', 'content-type': 'application/json' })
       const error = {
         status,
         code: 'c',
@@ -124,23 +106,6 @@ describe('an unreachable service', () => {
     expect(message).not.toContain('secret')
   })
 
-  it('is named in one line without a stack by a command', async () => {
-    const [input, output, errors] = [new PassThrough(), new PassThrough(), new PassThrough()]
-    const address = `127.0.0.1:${await freePort()}`
-    const code = await runProgram(['balance'], {
-      input,
-      output,
-      errors,
-      env: { VERIFICATION_JOBS_URL: `http://me:pw@${address}`, VERIFICATION_JOBS_KEY: 'k' },
-      onInterrupt: () => {},
-      clientOptions: { retries: 0 },
-    })
-    expect([code, String(errors.read())]).toEqual([1,
-      `verification-jobs: http://${address}/api/v1 is unreachable (ECONNREFUSED): nothing ` +
-      'listens there. Check the port, or start the service; "npm start" starts a local stack. An ' +
-      'unfinished submission is resumed by the same command.\n'])
-  })
-
   it('whose base URL has a password is refused without it', () => {
     const create = () => createTransport({ baseUrl: 'http://me:s3cret@there/api', apiKey: 'k' })
     expect(create).toThrow(/^baseUrl http:..there must not contain a user or password/)
@@ -159,11 +124,6 @@ describe('the wait between two attempts of a request', () => {
   it('is never shorter than Retry-After', async () => {
     const { waits } = await exchange([refusal(429, { 'retry-after': '7' })], {}, { retries: 2 })
     expect(waits).toEqual([7_100, 7_200])
-  })
-
-  it('does not happen when retries are disabled', async () => {
-    const { sent, waits } = await exchange([lost], {}, { retries: 0 })
-    expect([sent.length, waits]).toEqual([1, []])
   })
 })
 
