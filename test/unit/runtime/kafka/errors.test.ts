@@ -32,13 +32,6 @@ describe('an error of kafkajs', () => {
     expect(isTransient(givenUp(refusal('NOT_LEADER_FOR_PARTITION', true)))).toBe(true)
   })
 
-  it('is transient if only the coordinator was not found', () => {
-    const error = Object.assign(new Error('no coordinator'), {
-      name: 'KafkaJSGroupCoordinatorNotFound', retriable: false,
-    })
-    expect(isTransient(error)).toBe(true)
-  })
-
   it.each([
     refusal('MESSAGE_TOO_LARGE', false),
     givenUp(refusal('TOPIC_AUTHORIZATION_FAILED', false)),
@@ -60,10 +53,5 @@ describe('an access error of Kafka', () => {
     expect(accessErrorOf(givenUp(refusal('GROUP_AUTHORIZATION_FAILED', false)))).toBe(
       'Kafka authorization failed (GROUP_AUTHORIZATION_FAILED): grant the missing ACL to ' +
       'the user of this service')
-  })
-
-  it('is not a transient error', () => {
-    expect(accessErrorOf(givenUp(coded('ECONNREFUSED')))).toBeUndefined()
-    expect(accessErrorOf('no error')).toBeUndefined()
   })
 })

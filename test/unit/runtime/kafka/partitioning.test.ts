@@ -22,33 +22,6 @@ describe('the partitions in use', () => {
     clock.nowMs += 1
     expect(counts.of('rows.submitted.bulk')).toBe(8)
   })
-
-  it('wait again for those that are added meanwhile', () => {
-    const { clock, counts } = setUp()
-    counts.update('rows.submitted.bulk', 8)
-    clock.nowMs = DELAY_MS - 1
-    counts.update('rows.submitted.bulk', 16)
-    clock.nowMs = DELAY_MS
-    expect(counts.of('rows.submitted.bulk')).toBe(4)
-    clock.nowMs = 2 * DELAY_MS
-    expect(counts.of('rows.submitted.bulk')).toBe(16)
-  })
-
-  it('are those of the topology at first, or fewer if the topic has fewer', () => {
-    const { counts } = setUp()
-    expect(counts.of('jobs.settled')).toBe(2)
-    counts.update('rows.retry.bulk.whatsapp', 6)
-    expect(counts.of('rows.retry.bulk.whatsapp')).toBe(1)
-    counts.update('rows.completed.small', 3)
-    expect(counts.of('rows.completed.small')).toBe(3)
-  })
-
-  it.each(['wallet.journal', 'job.keys', 'lookup.dead', 'feeds.acme.finished', 'other'])(
-    'are all of %s, which has a fixed number', topic => {
-      const { counts } = setUp()
-      counts.update(topic, 12)
-      expect(counts.of(topic)).toBe(12)
-    })
 })
 
 describe('the partitions of a job', () => {
@@ -79,11 +52,5 @@ describe('the partitions of a job', () => {
   it('are those of the topology without headers', () => {
     expect(headersOf('small')).toEqual({})
     expect(partitionsForJob('rows.completed.small')).toBe(4)
-  })
-
-  it('are none of a topic whose messages need not meet', () => {
-    const headers = { 'partitions.rows.submitted': '8' }
-    expect(['rows.submitted.bulk', 'jobs.settled', 'settle.dead', 'other']
-      .map(topic => partitionsForJob(topic, headers))).toEqual(Array(4).fill(undefined))
   })
 })

@@ -1,18 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import avro, { type Schema } from 'avsc'
 import { createCodec, ownSchemas } from '../../../../services/runtime/kafka/registry.ts'
-import { topology } from '../../../../services/topology.ts'
-
-describe('the local schemas', () => {
-  it('have a subject per topic, and one for the sealed rows of a topic', () => {
-    const subjects = [...ownSchemas().keys()]
-    for (const topic of Object.keys(topology.topics)) expect(subjects).toContain(`${topic}-value`)
-    expect(subjects.filter(subject => subject.endsWith('-rows'))).toEqual([
-      'rows.completed-rows', 'rows.normalized-rows', 'rows.retry-rows', 'rows.submitted-rows',
-      'rows.to-verify-rows',
-    ])
-  })
-})
 
 const { json, type } = ownSchemas().get('rows.retry-rows')!
 const rows = {
