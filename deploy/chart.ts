@@ -1,15 +1,14 @@
-import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { Command } from 'commander'
+import { globSync, readFileSync } from 'node:fs'
 import type { TObject } from 'typebox'
 import { auditConfig } from '../services/admin/audit/command.ts'
 import { adminConfig } from '../services/admin/deps.ts'
 import { backupConfig } from '../services/admin/backup.ts'
+import { VENDOR_KEYS } from '../services/jobs/checks.ts'
 import { describeConfig } from '../services/runtime/platform/config.ts'
 import { allTopics, subscriptionsOf, type Division } from '../services/runtime/platform/topics.ts'
 import { STAGES, topology, type StageName } from '../services/topology.ts'
 import { monitoringFiles } from './chart/monitoring.ts'
+import { writeGenerated } from './generated.ts'
 import { provisionConfig } from './provision.ts'
 import { smokeConfig } from './smoke.ts'
 
@@ -35,7 +34,8 @@ type ChartProgram = {
 /** Names of settings, and whether each is required. */
 type Need = Readonly<Record<string, 'required' | 'optional'>>
 
-const FILES = fileURLToPath(new URL('helm/verification-jobs/files', import.meta.url))
+const FILES = new URL('helm/verification-jobs/files/', import.meta.url)
+const COMPOSE = new URL('compose.yaml', import.meta.url)
 
 /** URLs that contain a user and a password. */
 const ADDRESSES = [
@@ -74,22 +74,15 @@ async function chartFiles (): Promise<ReadonlyMap<string, string>> {
   return new Map([['programs.json', programs], ...monitoringFiles()])
 }
 
-/** Paths in `files` that are outdated or unexpected. */
-async function outdatedFiles (): Promise<readonly string[]> {
-  const wanted = await chartFiles()
-  const there = globSync('**/*.*', { cwd: FILES })
-  const changed = [...wanted].filter(([path, text]) =>
-    !existsSync(`${FILES}/${path}`) || readFileSync(`${FILES}/${path}`, 'utf8') !== text)
-  return [...changed.map(([path]) => path), ...there.filter(path => !wanted.has(path))]
-}
-
-async function writeFiles (): Promise<void> {
-  const wanted = await chartFiles()
-  rmSync(FILES, { recursive: true, force: true })
-  for (const [path, text] of wanted) {
-    mkdirSync(dirname(`${FILES}/${path}`), { recursive: true })
-    writeFileSync(`${FILES}/${path}`, text)
+/** `compose.yaml` with the key of every vendor that `deploy/providers/` describes. */
+function composeSource (): string {
+  const keys = VENDOR_KEYS.map(({ setting }) => `      ${setting}: \${${setting}:-}\n`)
+  const text = readFileSync(COMPOSE, 'utf8')
+  const place = /(^ +# Generated: the keys of vendors\.\n)(?: +VENDOR_\w+_KEY: .*\n)*/m
+  if (!place.test(text)) {
+    throw new Error('compose.yaml has no comment "# Generated: the keys of vendors."')
   }
+  return text.replace(place, (_, comment: string) => comment + keys.toSorted().join(''))
 }
 
 async function configOf (file: string, name: string): Promise<TObject> {
@@ -115,15 +108,13 @@ function needsOf (config: TObject): Pick<ChartProgram, 'settings' | 'secrets'> {
   return { settings: needOf(false), secrets: needOf(true) }
 }
 
-if (import.meta.main) {
-  const { check } = new Command('chart')
-    .description('Generates the chart files from topology, settings, alerts and dashboards.')
-    .option('--check', 'write nothing; exits with 1 when a file is out of date')
-    .parse().opts<{ check?: boolean }>()
-  if (check !== true) await writeFiles()
-  const outdated = await outdatedFiles()
-  if (outdated.length > 0) {
-    console.error(`the chart is out of date (${outdated.join(', ')}): run node deploy/chart.ts`)
-    process.exitCode = 1
-  }
-}
+const wanted = await chartFiles()
+const obsolete = globSync('**/*.*', { cwd: FILES }).filter(path => !wanted.has(path))
+writeGenerated(
+  'chart', 'Generates the chart files from topology, settings, alerts and dashboards, and the ' +
+  'keys of vendors in compose.yaml.',
+  new Map([
+    ...[...wanted].map(([path, text]) => [new URL(path, FILES), text] as const),
+    [COMPOSE, composeSource()],
+  ]),
+  obsolete.map(path => new URL(path, FILES)))

@@ -1,4 +1,5 @@
-import { writeFileSync } from 'node:fs'
 import { openapiSource } from '../services/ingest/routes.ts'
+import { writeGenerated } from './generated.ts'
 
-writeFileSync(new URL('../schemas/api/openapi.json', import.meta.url), await openapiSource())
+writeGenerated('openapi', 'Generates the OpenAPI document from the routes and their schemas.',
+  new Map([[new URL('../schemas/api/openapi.json', import.meta.url), await openapiSource()]]))

@@ -1,7 +1,5 @@
-import { execFile } from 'node:child_process'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { topology } from '../services/topology.ts'
 import { root } from './support/sources.ts'
@@ -69,15 +67,6 @@ describe('the topology', () => {
     }
   })
 })
-
-it.each(['types', 'readme', 'dashboards', 'chart'])(
-  'what "npm run %s" generates is that of this release', async name => {
-    const check = promisify(execFile)(process.execPath, [
-      '--disable-warning=ExperimentalWarning', `deploy/${name}.ts`, '--check',
-    ])
-    // It names the files that are out of date.
-    await expect(check).resolves.toEqual({ stdout: '', stderr: '' })
-  })
 
 describe('the configuration of the services', () => {
   const paths = globSync('services/*/config.ts', { cwd: root })
