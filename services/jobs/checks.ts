@@ -128,6 +128,10 @@ export type VendorPreset = {
   readonly docs: readonly string[]
   /** The setting with the key, what it holds, and its form if it has several parts. */
   readonly key: { readonly setting: VendorKey, readonly about: string, readonly form?: string }
+  /**
+   * The checks that its answer states, and `vendor` for what only the vendor knows: whether a
+   * number is assigned is `numbering_plan`, its carrier of today is `vendor`.
+   */
   readonly checks: readonly (keyof typeof CHECKS)[]
   /** The description with the placeholders of the key, in the form of HTTP_PROVIDERS. */
   readonly vendor: { readonly options?: Readonly<Record<string, unknown>> }
@@ -149,6 +153,11 @@ export const VENDOR_PRESETS: ReadonlyMap<string, VendorPreset> = new Map(
 export const VENDOR_KEYS: readonly VendorPreset['key'][] =
   [...new Map([...VENDOR_PRESETS.values()].map(({ key }) => [key.setting, key])).values()]
 
+/** The form of a key in words. */
+export function vendorKeyForm ({ form }: VendorPreset['key']): string {
+  return form ?? 'a key without spaces'
+}
+
 /** Whether the text is a key of that form. */
 export function isVendorKey ({ form }: VendorPreset['key'], text: string): boolean {
   return partsOf(form, text) !== undefined
@@ -160,7 +169,7 @@ export function isVendorKey ({ form }: VendorPreset['key'], text: string): boole
  */
 export function describedVendor ({ key, vendor }: VendorPreset, text: string): unknown {
   const parts = partsOf(key.form, text)
-  if (parts === undefined) throw new RangeError(`${key.setting} must be ${key.form ?? 'a key'}`)
+  if (parts === undefined) throw new RangeError(`${key.setting} must be ${vendorKeyForm(key)}`)
   return JSON.parse(JSON.stringify(vendor), (_, value: unknown) => typeof value === 'string'
     ? value.replace(KEY_PLACE, (_whole, name: string = '') => parts[name] ?? '')
     : value) as unknown

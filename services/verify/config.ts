@@ -3,7 +3,8 @@ import {
   cacheKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import {
-  checksConfig, describedVendor, isVendorKey, VENDOR_KEYS, VENDOR_PRESETS, type VendorKey,
+  checksConfig, describedVendor, isVendorKey, vendorKeyForm, VENDOR_KEYS, VENDOR_PRESETS,
+  type VendorKey,
 } from '../jobs/checks.ts'
 import { listsConfig } from '../jobs/lists-folder.ts'
 import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
@@ -99,7 +100,7 @@ const vendorKey = (key: PresetKey) => Type.Optional(Type.Refine(
 
 /** What is wrong with the key, and with the descriptions of vendors that contain it. */
 function keyFaults (key: PresetKey, text: string): readonly string[] {
-  if (!isVendorKey(key, text)) return [`must be ${key.form ?? 'a key without spaces'}`]
+  if (!isVendorKey(key, text)) return [`must be ${vendorKeyForm(key)}`]
   return [...VENDOR_PRESETS.values()].filter((preset) => preset.key.setting === key.setting)
     .flatMap((preset) => readHttpProviders([describedVendor(preset, text)], true).faults)
     .map((fault) => fault.replace(/^vendor 1: /, ''))

@@ -1,15 +1,20 @@
+import type { VendorKey } from '../../../services/jobs/checks.ts'
 import {
-  accepted, answered, failing, FAKE_KEYS, hasEnded, type Handler, type Shared,
+  accepted, answered, failing, hasEnded, type FakeVendor, type Handler, type Shared,
 } from './fake-vendor.ts'
+
+const REACHER_SECRET = 'reacherSecret'
+const BOUNCER_KEY = 'bouncerKey0123456789abcdef'
+const ZEROBOUNCE_KEY = 'zb0123456789abcdef0123456789abcd'
 
 /** What a mailbox is follows from the local part. */
 const kindOf = (email: string) => /^[a-z]+/.exec(email)?.[0] ?? ''
 
 /** Reacher. */
-export const reacher: Handler = ({ json, headers }, shared) => {
+const reacher: Handler = ({ json, headers }, shared) => {
   const error = failing(shared, () => ({ error: 'SECRET-TEXT reacher' }))
   if (error !== undefined) return error
-  if (headers['x-reacher-secret'] !== 'reacherSecret') return { status: 401, body: {} }
+  if (headers['x-reacher-secret'] !== REACHER_SECRET) return { status: 401, body: {} }
   const { to_email: email } = json() as { to_email: string }
   const kind = kindOf(email)
   shared.buy([email])
@@ -67,10 +72,10 @@ const bouncerError = (shared: Shared) => failing(shared, (status) =>
   ({ status: String(status), error: 'Payment Required', message: 'SECRET-TEXT credits left' }))
 
 /** Bouncer, one address or a batch. */
-export const bouncer: Handler = ({ method, path, query, headers, json }, shared) => {
+const bouncer: Handler = ({ method, path, query, headers, json }, shared) => {
   const error = bouncerError(shared)
   if (error !== undefined) return error
-  if (headers['x-api-key'] !== FAKE_KEYS.VENDOR_BOUNCER_KEY) return { status: 401, body: {} }
+  if (headers['x-api-key'] !== BOUNCER_KEY) return { status: 401, body: {} }
   if (path === '/v1.1/email/verify') {
     const email = query.get('email') ?? ''
     shared.buy([email])
@@ -103,12 +108,12 @@ const ZERO: Readonly<Record<string, readonly [string, string]>> = {
 }
 
 /** ZeroBounce, one address. */
-export const zerobounce: Handler = ({ query, path, headers }, shared) => {
+const zerobounce: Handler = ({ query, path, headers }, shared) => {
   const mode = shared.mode()
   if (mode === 'broken') return { status: 500, body: 'SECRET-TEXT' }
   if (mode === 'limited') return { status: 429, body: 'SECRET-TEXT' }
   if (mode === 'refusing') return { status: 400, body: { error: 'SECRET-TEXT' } }
-  const isKnown = query.get('api_key') === FAKE_KEYS.VENDOR_ZEROBOUNCE_KEY
+  const isKnown = query.get('api_key') === ZEROBOUNCE_KEY
   if (!isKnown || mode === 'unauthorized' || mode === 'empty' || !headers.accept || path === '/') {
     return { body: { error: 'Invalid API key or your account ran out of credits' } }
   }
@@ -133,7 +138,7 @@ export const zerobounce: Handler = ({ query, path, headers }, shared) => {
 }
 
 /** ZeroBounce, files. */
-export const zeroFile: Handler = async ({ path, query, form }, shared) => {
+const zeroFile: Handler = async ({ path, query, form }, shared) => {
   const mode = shared.mode()
   const no = () => ({ status: 400, body: { success: false, message: ['SECRET-TEXT'] } })
   if (mode === 'broken') return { status: 500, body: 'SECRET-TEXT' }
@@ -143,7 +148,7 @@ export const zeroFile: Handler = async ({ path, query, form }, shared) => {
     const sent = await form()
     const file = sent.get('file') as File
     const [head, ...lines] = (await file.text()).trim().split('\n')
-    const isRight = sent.get('api_key') === FAKE_KEYS.VENDOR_ZEROBOUNCE_KEY &&
+    const isRight = sent.get('api_key') === ZEROBOUNCE_KEY &&
       sent.get('email_address_column') === '1' && sent.get('has_header_row') === 'true' &&
       head === 'Email Address' && file.type === 'text/csv'
     if (!isRight) return no()
@@ -161,4 +166,65 @@ export const zeroFile: Handler = async ({ path, query, form }, shared) => {
   }
   const state = hasEnded(task, shared) ? 'Complete' : 'Processing'
   return { body: { success: true, file_name: 'zerobounce.csv', file_status: state } }
+}
+
+const EMAILS = ['good@x.org', 'bad@x.org', 'full@x.org', 'unknown@x.org']
+
+/** The fakes of vendors that check e-mail addresses, by the setting with their key. */
+export const EMAIL_VENDORS: Readonly<Record<VendorKey, FakeVendor>> = {
+  VENDOR_REACHER_KEY: {
+    key: `{url} ${REACHER_SECRET}`,
+    routes: { '/v1/check_email': reacher },
+    verdicts: [
+      ['reacher', 'email-validation', 'good@x.org', 'valid', 'deliverable',
+        { disposable: 'false', role: 'false', catch_all: 'false', mx_found: 'true' }],
+      ['reacher', 'email-validation', 'nomail@x.org', 'invalid', 'no_mail_service',
+        { disposable: 'false', role: 'false', catch_all: 'false', mx_found: 'false' }],
+      ['reacher', 'email-validation', 'full@x.org', 'risky', 'mailbox_full',
+        { disposable: 'false', role: 'false', catch_all: 'false', mx_found: 'true' }],
+      ['reacher', 'email-validation', 'unknown@x.org', 'unknown', 'no_answer', {}],
+    ],
+  },
+  VENDOR_BOUNCER_KEY: {
+    key: BOUNCER_KEY,
+    routes: { '/v1.1/email/verify': bouncer },
+    verdicts: [
+      ['bouncer', 'email-validation', 'good@x.org', 'valid', 'deliverable',
+        { disposable: 'false', role: 'false', catch_all: 'false', free: 'false' }],
+      ['bouncer', 'email-validation', 'bad@x.org', 'invalid', 'mailbox_not_found',
+        { disposable: 'false', role: 'false', catch_all: 'false', free: 'false' }],
+      ['bouncer', 'email-validation', 'disposable@x.org', 'risky', 'disposable_domain',
+        { disposable: 'true', role: 'false', catch_all: 'false', free: 'false' }],
+      ['bouncer', 'email-validation', 'odd@x.org', 'unknown', 'unclear_answer', {}],
+    ],
+    batches: [
+      ['bouncer-batch', 'email-validation', EMAILS, [
+        'valid deliverable', 'invalid mailbox_not_found', 'risky mailbox_full', 'unknown no_answer',
+      ]],
+    ],
+  },
+  VENDOR_ZEROBOUNCE_KEY: {
+    key: ZEROBOUNCE_KEY,
+    routes: {
+      '/v2/validate': zerobounce,
+      '/v2/sendfile': zeroFile,
+      '/v2/filestatus': zeroFile,
+      '/v2/getfile': zeroFile,
+    },
+    verdicts: [
+      ['zerobounce', 'email-validation', 'good@x.org', 'valid', 'deliverable',
+        { free: 'false', mx_found: 'true' }],
+      ['zerobounce', 'email-validation', 'catchall@x.org', 'risky', 'catch_all',
+        { free: 'false', mx_found: 'true', catch_all: 'true' }],
+      ['zerobounce', 'email-validation', 'trap@x.org', 'risky', 'do_not_mail',
+        { free: 'false', mx_found: 'true' }],
+      ['zerobounce', 'email-validation', 'unknown@x.org', 'unknown', 'greylisted', {}],
+    ],
+    batches: [
+      ['zerobounce-batch', 'email-validation', EMAILS, [
+        'valid deliverable', 'invalid mailbox_not_found', 'invalid mailbox_full',
+        'unknown greylisted',
+      ]],
+    ],
+  },
 }

@@ -1,7 +1,13 @@
+import type { VendorKey } from '../../../services/jobs/checks.ts'
 import {
-  accepted, answered, basic, failing, FAKE_KEYS, hasEnded, isGood, type Handler,
+  accepted, answered, BAD, basic, failing, GOOD, hasEnded, isGood, type FakeVendor, type Handler,
 } from './fake-vendor.ts'
 import { zipOf } from '../zip.ts'
+
+const TWILIO_KEY = 'AC0f1e2d3c4b5a69788796a5b4c3d2e1f0:tw:9f8e7d6c5b4a'
+const TELNYX_KEY = 'KEY0190A1B2C3D4E5F6_telnyxsecret'
+const VONAGE_KEY = 'a1b2c3d4:vonageSecret1'
+const CHECKNUMBER_KEY = 'cnkey0123456789'
 
 /** The packages of Twilio Lookup; the carriers of numbers that end in 8 are not covered. */
 function twilioPackages (number: string, query: URLSearchParams) {
@@ -34,7 +40,7 @@ function twilioPackages (number: string, query: URLSearchParams) {
 }
 
 /** Twilio Lookup v2. */
-export const twilio: Handler = ({ path, headers, query }, shared) => {
+const twilio: Handler = ({ path, headers, query }, shared) => {
   const number = decodeURIComponent(path.split('/')[3] ?? '')
   const codes: Readonly<Record<number, number>> = { 401: 20003, 429: 20429, 402: 20003 }
   const error = failing(shared, (status) => ({
@@ -44,7 +50,7 @@ export const twilio: Handler = ({ path, headers, query }, shared) => {
     more_info: `https://www.twilio.com/docs/errors/${codes[status]}`,
   }), { status: 404, body: { code: 20404, message: 'SECRET-TEXT', status: 404 } })
   if (error !== undefined) return error
-  const isKnown = headers.authorization === basic(FAKE_KEYS.VENDOR_TWILIO_KEY ?? '')
+  const isKnown = headers.authorization === basic(TWILIO_KEY)
   if (!isKnown) return { status: 401, body: { code: 20003 } }
   const [first, ...packages] = query.get('Fields')?.split(',') ?? []
   const known = twilioPackages(number, query)
@@ -80,14 +86,14 @@ export const twilio: Handler = ({ path, headers, query }, shared) => {
 }
 
 /** Telnyx Number Lookup. */
-export const telnyx: Handler = ({ path, headers }, shared) => {
+const telnyx: Handler = ({ path, headers }, shared) => {
   const number = decodeURIComponent(path.split('/')[3] ?? '')
   const codes: Readonly<Record<number, string>> = { 401: '10009', 429: '10011', 402: '20100' }
   const error = failing(shared, (status) => ({
     errors: [{ code: codes[status] ?? '10000', title: 'SECRET-TEXT', detail: 'telnyx' }],
   }), { status: 422, body: { errors: [{ code: '10015', title: 'Bad Request' }] } })
   if (error !== undefined) return error
-  if (headers.authorization !== `Bearer ${FAKE_KEYS.VENDOR_TELNYX_KEY}`) {
+  if (headers.authorization !== `Bearer ${TELNYX_KEY}`) {
     return { status: 401, body: { errors: [{ code: '10009' }] } }
   }
   shared.buy([number])
@@ -115,12 +121,12 @@ export const telnyx: Handler = ({ path, headers }, shared) => {
 }
 
 /** Vonage Number Insight Standard. */
-export const vonage: Handler = ({ query, headers }, shared) => {
+const vonage: Handler = ({ query, headers }, shared) => {
   const number = query.get('number') ?? ''
   const statuses = { limited: 1, refusing: 3, unauthorized: 4, empty: 9 } as const
   const mode = shared.mode()
   if (mode === 'broken') return { status: 500, body: 'SECRET-TEXT' }
-  const isKnown = headers.authorization === basic(FAKE_KEYS.VENDOR_VONAGE_KEY ?? '')
+  const isKnown = headers.authorization === basic(VONAGE_KEY)
   const status = Object.hasOwn(statuses, mode) ? statuses[mode as 'limited'] : isKnown ? 0 : 4
   if (status !== 0) return { body: { status, status_message: 'SECRET-TEXT', request_id: 'x' } }
   shared.buy([number])
@@ -142,7 +148,7 @@ export const vonage: Handler = ({ query, headers }, shared) => {
 }
 
 /** checknumber.ai, tasks. */
-export const checknumber: Handler = async ({ path, headers, form, url }, shared) => {
+const checknumber: Handler = async ({ path, headers, form, url }, shared) => {
   const [, kind, file = ''] = path.split('/')
   if (kind === 'results') {
     const task = shared.tasks.get(file.replace('.zip', ''))
@@ -153,7 +159,7 @@ export const checknumber: Handler = async ({ path, headers, form, url }, shared)
   }
   const error = failing(shared, () => ({ error: 'SECRET-TEXT checknumber' }))
   if (error !== undefined) return error
-  if (headers['x-api-key'] !== FAKE_KEYS.VENDOR_CHECKNUMBER_KEY) return { status: 401, body: {} }
+  if (headers['x-api-key'] !== CHECKNUMBER_KEY) return { status: 401, body: {} }
   const sent = await form()
   if (file === 'tasks') {
     const list = sent.get('file') as File
@@ -171,4 +177,63 @@ export const checknumber: Handler = async ({ path, headers, form, url }, shared)
     : 'processing'
   const result = status === 'exported' ? { result_url: `${url}/results/${id}.zip` } : {}
   return { body: { task_id: id, status, success: 0, failure: 0, ...result } }
+}
+
+const PHONES = [GOOD, BAD, '+12127365002']
+const REGISTERED = ['valid registered', 'invalid not_registered', 'valid registered']
+
+/** The fakes of vendors that check phone numbers, by the setting with their key. */
+export const PHONE_VENDORS: Readonly<Record<VendorKey, FakeVendor>> = {
+  VENDOR_TWILIO_KEY: {
+    key: TWILIO_KEY,
+    routes: { '/v2/PhoneNumbers/': twilio },
+    verdicts: [
+      ['twilio', 'phone-validation', GOOD, 'valid', 'assigned_range',
+        { carrier: 'AT&T Wireless', line_type: 'mobile' }],
+      ['twilio', 'phone-validation', BAD, 'invalid', 'unassigned_range', {}],
+      ['twilio', 'phone-validation', '+12127365002', 'valid', 'assigned_range',
+        { carrier: 'AT&T Wireless', line_type: 'voip', voip_type: 'non_fixed' }],
+      ['twilio', 'carrier-single', '+12127365006', 'valid', 'assigned_range', {
+        carrier: 'AT&T Wireless', mcc: '310', mnc: '410', line_type: 'voip', voip_type: 'fixed',
+      }],
+      ['twilio', 'carrier-lookup', '+12127365004', 'valid', 'assigned_range',
+        { mcc: '310', mnc: '410', line_type: 'mobile' }],
+    ],
+  },
+  VENDOR_TELNYX_KEY: {
+    key: TELNYX_KEY,
+    routes: { '/v2/number_lookup/': telnyx },
+    verdicts: [
+      ['telnyx', 'phone-validation', GOOD, 'valid', 'assigned_range',
+        { carrier: 'Verizon Wireless', line_type: 'landline' }],
+      ['telnyx', 'carrier-single', '+12127365002', 'valid', 'assigned_range',
+        { carrier: 'Verizon Wireless', line_type: 'landline', ported: 'true' }],
+      ['telnyx', 'carrier-single', '+12127365004', 'unknown', 'carrier_unknown',
+        { line_type: 'landline', ported: 'false' }],
+      ['telnyx', 'phone-validation', BAD, 'invalid', 'unassigned_range',
+        { carrier: 'Verizon Wireless', line_type: 'landline' }],
+    ],
+  },
+  VENDOR_VONAGE_KEY: {
+    key: VONAGE_KEY,
+    routes: { '/ni/standard/json': vonage },
+    verdicts: [
+      ['vonage', 'carrier-lookup', GOOD, 'valid', 'assigned_range',
+        { carrier: 'AT&T Mobility', line_type: 'mobile', ported: 'false' }],
+      ['vonage', 'carrier-lookup', BAD, 'unknown', 'carrier_unknown',
+        { line_type: 'unknown', ported: 'false' }],
+    ],
+  },
+  VENDOR_CHECKNUMBER_KEY: {
+    key: CHECKNUMBER_KEY,
+    routes: {
+      '/v1/tasks': checknumber,
+      '/v1/gettasks': checknumber,
+      '/results/': checknumber,
+    },
+    batches: [
+      ['checknumber', 'whatsapp', PHONES, REGISTERED],
+      ['checknumber', 'telegram', PHONES, REGISTERED],
+    ],
+  },
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import type { ServiceSlug } from '../../../services/topology.ts'
 
 /**
  * How all of them behave: as documented, or with one of the documented errors. `partial` leaves out
@@ -8,16 +9,6 @@ import type { IncomingMessage } from 'node:http'
 export type FakeMode =
   | 'well' | 'unauthorized' | 'limited' | 'empty' | 'broken' | 'partial' | 'running' | 'failed'
   | 'lost' | 'refusing'
-
-/** Keys as the vendors' consoles show them. */
-export const FAKE_KEYS: Readonly<Record<string, string>> = {
-  VENDOR_TWILIO_KEY: 'AC0f1e2d3c4b5a69788796a5b4c3d2e1f0:tw:9f8e7d6c5b4a',
-  VENDOR_TELNYX_KEY: 'KEY0190A1B2C3D4E5F6_telnyxsecret',
-  VENDOR_VONAGE_KEY: 'a1b2c3d4:vonageSecret1',
-  VENDOR_BOUNCER_KEY: 'bouncerKey0123456789abcdef',
-  VENDOR_ZEROBOUNCE_KEY: 'zb0123456789abcdef0123456789abcd',
-  VENDOR_CHECKNUMBER_KEY: 'cnkey0123456789',
-}
 
 /** An answer; one that is cut off was made, but does not arrive. */
 export type Reply = { readonly status?: number, readonly body: unknown, readonly cut?: true }
@@ -49,6 +40,33 @@ export type Shared = {
 
 /** A vendor. */
 export type Handler = (asked: Asked, shared: Shared) => Reply | Promise<Reply>
+
+/** A preset that answers at once, a contact that it is asked for, and the verdict that follows. */
+type FakeVerdict = readonly [
+  preset: string, service: ServiceSlug, contact: string, status: string, reason: string,
+  fields: Readonly<Record<string, string>>
+]
+
+/** A preset that takes batches, the contacts of one, and the verdicts that follow. */
+type FakeBatch = readonly [
+  preset: string, service: ServiceSlug, contacts: readonly string[], verdicts: readonly string[]
+]
+
+/** The fake of a vendor: all that the tests of its descriptions in `deploy/providers/` need. */
+export type FakeVendor = {
+  /** A key as the vendor's console shows it; `{url}` becomes the address of the fakes. */
+  readonly key: string
+  /** What answers requests to paths with these prefixes. */
+  readonly routes: Readonly<Record<string, Handler>>
+  /** Of presets that answer at once. The first one of each is also asked with every error. */
+  readonly verdicts?: readonly FakeVerdict[]
+  /** Of presets that take batches. */
+  readonly batches?: readonly FakeBatch[]
+}
+
+/** A number that the fakes know, and one that they do not. */
+export const GOOD = '+12127365000'
+export const BAD = '+12127365001'
 
 const AUTH_STATUS = { unauthorized: 401, limited: 429, empty: 402, broken: 500 } as const
 

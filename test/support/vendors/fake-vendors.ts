@@ -1,10 +1,10 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import { describedVendor, VENDOR_PRESETS } from '../../../services/jobs/checks.ts'
-import { bouncer, reacher, zerobounce, zeroFile } from './fake-email-vendors.ts'
-import { checknumber, telnyx, twilio, vonage } from './fake-phone-vendors.ts'
-import { FAKE_KEYS, type Asked, type FakeMode, type Handler, type Shared } from './fake-vendor.ts'
+import { describedVendor, VENDOR_PRESETS, type VendorKey } from '../../../services/jobs/checks.ts'
+import { EMAIL_VENDORS } from './fake-email-vendors.ts'
+import { PHONE_VENDORS } from './fake-phone-vendors.ts'
+import type { Asked, FakeMode, FakeVendor, Shared } from './fake-vendor.ts'
 
 /** Running vendors. */
 export type FakeVendors = {
@@ -19,27 +19,36 @@ export type FakeVendors = {
   readonly stop: () => void
 }
 
+/** The fakes of all vendors, by the setting with their key. */
+export const FAKE_VENDORS: Readonly<Record<VendorKey, FakeVendor>> =
+  { ...PHONE_VENDORS, ...EMAIL_VENDORS }
+
 /** Nothing that a customer sees may contain one of these. */
 export const FAKE_WORDS: readonly string[] = [
-  'twilio', 'telnyx', 'vonage', 'nexmo', 'reacher', 'bouncer', 'zerobounce', 'checknumber',
-  'amazonaws', 'task-', 'SECRET-TEXT', ...Object.values(FAKE_KEYS),
+  ...new Set([...VENDOR_PRESETS].flatMap(([name, { vendor }]) => [
+    name.replace(/^http:|-batch$/g, ''),
+    ...(vendor as { readonly words?: readonly string[] }).words ?? [],
+  ])),
+  'amazonaws', 'task-', 'SECRET-TEXT', ...Object.values(FAKE_VENDORS).map(({ key }) => key),
 ]
+
+/** A key of the fake whose setting this is. */
+export function fakeKey (setting: VendorKey, url: string): string {
+  const fake = FAKE_VENDORS[setting]
+  if (fake !== undefined) return fake.key.replace('{url}', url)
+  throw new Error(`there is no fake of the vendor with ${setting}: add it to PHONE_VENDORS or ` +
+    'EMAIL_VENDORS in test/support/vendors/')
+}
 
 /** A preset as operators use it, but at the address of the fakes and with a changed description. */
 export function presetAt (url: string, name: string, more: object = {}): object {
   const preset = VENDOR_PRESETS.get(name)
   if (preset === undefined) throw new Error(`there is no preset ${name}`)
-  const key = FAKE_KEYS[preset.key.setting] ?? `${url} reacherSecret`
-  const vendor = describedVendor(preset, key)
+  const vendor = describedVendor(preset, fakeKey(preset.key.setting, url))
   return { ...JSON.parse(JSON.stringify(vendor).replaceAll(/https:\/\/[a-z.]+/g, url)), ...more }
 }
 
-const ROUTES: readonly (readonly [prefix: string, handler: Handler])[] = [
-  ['/v2/PhoneNumbers/', twilio], ['/v2/number_lookup/', telnyx], ['/ni/standard/json', vonage],
-  ['/v1/check_email', reacher], ['/v1.1/email/verify', bouncer], ['/v2/validate', zerobounce],
-  ['/v2/sendfile', zeroFile], ['/v2/filestatus', zeroFile], ['/v2/getfile', zeroFile],
-  ['/v1/tasks', checknumber], ['/v1/gettasks', checknumber], ['/results/', checknumber],
-]
+const ROUTES = Object.values(FAKE_VENDORS).flatMap(({ routes }) => Object.entries(routes))
 
 /** The vendors of all presets at one address, in the forms that they document. */
 export async function startFakeVendors (): Promise<FakeVendors> {

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Failpoint } from '../../../services/runtime/platform/failpoint-list.ts'
 import { createBatchEnvironment, follow } from '../../support/batch-stage.ts'
-import type { ServiceSlug } from '../../../services/topology.ts'
 import type { FakeMode } from '../../support/vendors/fake-vendor.ts'
 import {
-  FAKE_WORDS, presetAt, startFakeVendors, type FakeVendors,
+  FAKE_VENDORS, FAKE_WORDS, presetAt, startFakeVendors, type FakeVendors,
 } from '../../support/vendors/fake-vendors.ts'
 import { batchOf, emitted } from '../../support/stage-doubles.ts'
 
@@ -27,22 +26,12 @@ beforeEach(() => {
   vendors.purchases.length = vendors.calls.length = 0
 })
 
-const EMAILS = ['good@x.org', 'bad@x.org', 'full@x.org', 'unknown@x.org'] as const
-const PHONES = ['+12127365000', '+12127365001', '+12127365002'] as const
-const PRESETS = [
-  ['bouncer-batch', 'email-validation', EMAILS,
-    ['valid deliverable', 'invalid mailbox_not_found', 'risky mailbox_full', 'unknown no_answer']],
-  ['zerobounce-batch', 'email-validation', EMAILS,
-    ['valid deliverable', 'invalid mailbox_not_found', 'invalid mailbox_full',
-      'unknown greylisted']],
-  ['checknumber', 'whatsapp', PHONES,
-    ['valid registered', 'invalid not_registered', 'valid registered']],
-  ['checknumber', 'telegram', PHONES,
-    ['valid registered', 'invalid not_registered', 'valid registered']],
-] as const satisfies readonly Preset[]
-type Preset = readonly [
-  name: string, service: ServiceSlug, contacts: readonly string[], verdicts: readonly string[]
-]
+const PRESETS = Object.values(FAKE_VENDORS).flatMap(({ batches = [] }) => batches)
+type Preset = typeof PRESETS[number]
+const presetNamed = (wanted: string) => PRESETS.find(([name]) => name === wanted)!
+const BOUNCER = presetNamed('bouncer-batch')
+const ZEROBOUNCE = presetNamed('zerobounce-batch')
+const [, , EMAILS] = BOUNCER
 
 type Others = { readonly next?: string, readonly second?: string }
 
@@ -77,7 +66,7 @@ describe('a vendor that takes batches', () => {
   })
 
   it('has its rows waiting without holding a message, at its own pace', async () => {
-    const { environment, batch } = setUp(PRESETS[0])
+    const { environment, batch } = setUp(BOUNCER)
     const stage = environment.start()
     const decisions = await stage.decide([batch], new AbortController().signal)
     expect(decisions).toMatchObject([{ completes: [batch], emits: [{ topic: 'rows.retry' }] }])
@@ -117,7 +106,7 @@ describe('a vendor that takes batches', () => {
   })
 
   it('is not bought from again once its task has failed', async () => {
-    const { environment, batch } = setUp(PRESETS[2])
+    const { environment, batch } = setUp(presetNamed('checknumber'))
     vendors.behave('failed')
     expect(verdictsOf((await follow(environment, batch)).rows))
       .toEqual(Array(3).fill('unknown no_answer'))
@@ -163,7 +152,7 @@ describe('a vendor that takes batches', () => {
     })
 
   it('keeps its rows from the next provider as long as it may have them', async () => {
-    const { environment, batch } = setUp(PRESETS[0], {}, { next: 'zerobounce-batch' })
+    const { environment, batch } = setUp(BOUNCER, {}, { next: 'zerobounce-batch' })
     vendors.behave('lost')
     expect(new Set(verdictsOf((await follow(environment, batch, 3)).rows)))
       .toEqual(new Set(['unknown no_answer']))
@@ -171,17 +160,17 @@ describe('a vendor that takes batches', () => {
   })
 
   it('leaves rows that it refuses to the next provider', async () => {
-    const { environment, batch } = setUp(PRESETS[0], { auth: { kind: 'none' } }, {
+    const { environment, batch } = setUp(BOUNCER, { auth: { kind: 'none' } }, {
       next: 'zerobounce-batch',
     })
-    expect(verdictsOf((await follow(environment, batch)).rows)).toEqual(PRESETS[1][3])
+    expect(verdictsOf((await follow(environment, batch)).rows)).toEqual(ZEROBOUNCE[3])
     expect(vendors.purchases).toEqual([EMAILS])
   })
 
   it('gives second opinions on what it does not know, each bought once', async () => {
-    const { environment, batch } = setUp(PRESETS[0], {}, { second: 'zerobounce-batch' })
+    const { environment, batch } = setUp(BOUNCER, {}, { second: 'zerobounce-batch' })
     const { rows } = await follow(environment, batch)
-    expect(verdictsOf(rows)).toEqual([...PRESETS[0][3].slice(0, 3), 'unknown greylisted'])
+    expect(verdictsOf(rows)).toEqual([...BOUNCER[3].slice(0, 3), 'unknown greylisted'])
     expect(vendors.purchases).toEqual([EMAILS, ['unknown@x.org']])
   })
 })

@@ -1,12 +1,15 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { VENDOR_PRESETS } from '../../../../services/jobs/checks.ts'
 import { createChecker } from '../../../../services/verify/checker.ts'
 import { readHttpProviders } from '../../../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../../../services/verify/providers/http.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
-import { FAKE_KEYS, type FakeMode } from '../../../support/vendors/fake-vendor.ts'
+import { root } from '../../../support/sources.ts'
+import { BAD, GOOD, type FakeMode } from '../../../support/vendors/fake-vendor.ts'
 import {
-  presetAt, startFakeVendors, type FakeVendors,
+  FAKE_VENDORS, presetAt, startFakeVendors, type FakeVendors,
 } from '../../../support/vendors/fake-vendors.ts'
 
 let vendors: FakeVendors
@@ -48,61 +51,12 @@ async function check (
   return [status, reason, fields]
 }
 
-const GOOD = '+12127365000'
-const BAD = '+12127365001'
-
-type Fields = Readonly<Record<string, string>>
-type Case = readonly [
-  name: string, service: ServiceSlug, contact: string, status: string, reason: string,
-  fields: Fields
-]
+const VERDICTS = Object.values(FAKE_VENDORS).flatMap(({ verdicts = [] }) => verdicts)
 
 describe('a preset that answers at once', () => {
-  it.each<Case>([
-    ['twilio', 'phone-validation', GOOD, 'valid', 'assigned_range',
-      { carrier: 'AT&T Wireless', line_type: 'mobile' }],
-    ['twilio', 'phone-validation', BAD, 'invalid', 'unassigned_range', {}],
-    ['twilio', 'phone-validation', '+12127365002', 'valid', 'assigned_range',
-      { carrier: 'AT&T Wireless', line_type: 'voip', voip_type: 'non_fixed' }],
-    ['twilio', 'carrier-single', '+12127365006', 'valid', 'assigned_range', {
-      carrier: 'AT&T Wireless', mcc: '310', mnc: '410', line_type: 'voip', voip_type: 'fixed',
-    }],
-    ['twilio', 'carrier-lookup', '+12127365004', 'valid', 'assigned_range',
-      { mcc: '310', mnc: '410', line_type: 'mobile' }],
-    ['telnyx', 'phone-validation', GOOD, 'valid', 'assigned_range',
-      { carrier: 'Verizon Wireless', line_type: 'landline' }],
-    ['telnyx', 'carrier-single', '+12127365002', 'valid', 'assigned_range',
-      { carrier: 'Verizon Wireless', line_type: 'landline', ported: 'true' }],
-    ['telnyx', 'carrier-single', '+12127365004', 'unknown', 'carrier_unknown',
-      { line_type: 'landline', ported: 'false' }],
-    ['telnyx', 'phone-validation', BAD, 'invalid', 'unassigned_range',
-      { carrier: 'Verizon Wireless', line_type: 'landline' }],
-    ['vonage', 'carrier-lookup', GOOD, 'valid', 'assigned_range',
-      { carrier: 'AT&T Mobility', line_type: 'mobile', ported: 'false' }],
-    ['vonage', 'carrier-lookup', BAD, 'unknown', 'carrier_unknown',
-      { line_type: 'unknown', ported: 'false' }],
-    ['reacher', 'email-validation', 'good@x.org', 'valid', 'deliverable',
-      { disposable: 'false', role: 'false', catch_all: 'false', mx_found: 'true' }],
-    ['reacher', 'email-validation', 'nomail@x.org', 'invalid', 'no_mail_service',
-      { disposable: 'false', role: 'false', catch_all: 'false', mx_found: 'false' }],
-    ['reacher', 'email-validation', 'full@x.org', 'risky', 'mailbox_full',
-      { disposable: 'false', role: 'false', catch_all: 'false', mx_found: 'true' }],
-    ['reacher', 'email-validation', 'unknown@x.org', 'unknown', 'no_answer', {}],
-    ['bouncer', 'email-validation', 'good@x.org', 'valid', 'deliverable',
-      { disposable: 'false', role: 'false', catch_all: 'false', free: 'false' }],
-    ['bouncer', 'email-validation', 'bad@x.org', 'invalid', 'mailbox_not_found',
-      { disposable: 'false', role: 'false', catch_all: 'false', free: 'false' }],
-    ['bouncer', 'email-validation', 'disposable@x.org', 'risky', 'disposable_domain',
-      { disposable: 'true', role: 'false', catch_all: 'false', free: 'false' }],
-    ['bouncer', 'email-validation', 'odd@x.org', 'unknown', 'unclear_answer', {}],
-    ['zerobounce', 'email-validation', 'good@x.org', 'valid', 'deliverable',
-      { free: 'false', mx_found: 'true' }],
-    ['zerobounce', 'email-validation', 'catchall@x.org', 'risky', 'catch_all',
-      { free: 'false', mx_found: 'true', catch_all: 'true' }],
-    ['zerobounce', 'email-validation', 'trap@x.org', 'risky', 'do_not_mail',
-      { free: 'false', mx_found: 'true' }],
-    ['zerobounce', 'email-validation', 'unknown@x.org', 'unknown', 'greylisted', {}],
-  ])('%s, %s: the answer to %s is %s, %s', async (...[name, service, contact, ...expected]) => {
+  it.each(VERDICTS)('%s, %s: the answer to %s is %s, %s', async (
+    ...[name, service, contact, ...expected]
+  ) => {
     expect(await check(`http:${name}`, service, contact)).toEqual(expected)
     expect(vendors.purchases.map(([bought]) => bought?.replace(/^\+/, '')))
       .toEqual([contact.replace(/^\+/, '')])
@@ -151,10 +105,9 @@ describe('the options of a preset', () => {
   })
 })
 
-const SINGLE = ['twilio', 'telnyx', 'vonage', 'reacher', 'bouncer', 'zerobounce']
-const SERVICE_OF: Readonly<Record<string, ServiceSlug>> = {
-  twilio: 'phone-validation', telnyx: 'phone-validation', vonage: 'carrier-lookup',
-}
+/** A service and a contact of each preset that answers at once. */
+const ASKED = new Map(VERDICTS.toReversed().map(([name, service, contact]) =>
+  [name, [service, contact] as const]))
 /** The failure of each documented error. */
 const FAILURES = {
   unauthorized: 'auth',
@@ -163,27 +116,24 @@ const FAILURES = {
   broken: 'bad_response',
   refusing: 'rejected_input',
 } as const
-const ERRORS = SINGLE.flatMap((name) => Object.entries(FAILURES).map(([mode, failure]) =>
-  [name, mode as FakeMode, failure] as const))
+const ERRORS = [...ASKED].flatMap(([name, asked]) =>
+  Object.entries(FAILURES).map(([mode, failure]) =>
+    [name, mode as FakeMode, failure, ...asked] as const))
 
 describe('the errors of a preset', () => {
-  it.each(ERRORS)('%s, %s: the failure is %s', async (
-    name, mode, failure
-  ) => {
+  it.each(ERRORS)('%s, %s: the failure is %s', async (name, mode, failure, service, contact) => {
     vendors.behave(mode)
-    const service = SERVICE_OF[name] ?? 'email-validation'
-    expect(await check(`http:${name}`, service, name in SERVICE_OF ? GOOD : 'good@x.org'))
-      .toEqual([failure])
+    expect(await check(`http:${name}`, service, contact)).toEqual([failure])
     expect(vendors.purchases).toEqual([])
   })
 })
 
 describe('the presets', () => {
   it('are those of the vendors in the documentation, each from pages of its own', () => {
-    expect([...VENDOR_PRESETS.keys()]).toEqual([
-      'http:bouncer', 'http:bouncer-batch', 'http:checknumber', 'http:reacher', 'http:telnyx',
-      'http:twilio', 'http:vonage', 'http:zerobounce', 'http:zerobounce-batch',
-    ])
+    const page = readFileSync(join(root, 'deploy/docs/providers.md'), 'utf8')
+    const rows = [...page.matchAll(/^\| `(http:[\w-]+)`/gm)].map(([, name]) => name)
+    expect(rows.toSorted(), 'a row for each file of deploy/providers/ in the table "Presets" of ' +
+      'deploy/docs/providers.md').toEqual([...VENDOR_PRESETS.keys()])
     for (const { docs } of VENDOR_PRESETS.values()) {
       expect(docs.filter((page) => !page.startsWith('https://'))).toEqual([])
       expect(docs.length).toBeGreaterThan(0)
@@ -197,8 +147,15 @@ describe('the presets', () => {
       .toEqual(['ids from 900001 are those of presets; use a lower one'])
   })
 
-  it('ask for keys that all have a form in the tests', () => {
+  it('each have a fake that states a verdict', () => {
     const settings = [...VENDOR_PRESETS.values()].map(({ key }) => key.setting)
-    expect(new Set(settings)).toEqual(new Set([...Object.keys(FAKE_KEYS), 'VENDOR_REACHER_KEY']))
+    expect(Object.keys(FAKE_VENDORS).toSorted(),
+      'a fake in PHONE_VENDORS or EMAIL_VENDORS (test/support/vendors/) for each key of ' +
+      'deploy/providers/').toEqual([...new Set(settings)].toSorted())
+    const tested = Object.values(FAKE_VENDORS).flatMap(({ verdicts = [], batches = [] }) =>
+      [...verdicts, ...batches].map(([name]) => `http:${name}`))
+    expect([...new Set(tested)].toSorted(),
+      '`verdicts` or `batches` of the fakes for each file of deploy/providers/')
+      .toEqual([...VENDOR_PRESETS.keys()])
   })
 })
