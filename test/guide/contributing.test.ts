@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { newFolder } from '../support/folder.ts'
@@ -23,13 +23,14 @@ const MADE: Readonly<Record<string, readonly [file: string, text: string]>> = {
     'deploy/docs/people.md',
     '| `GET /:mode/usage/services.csv` | `usage.view` | `usage.downloaded` |',
   ],
+  'A provider by description': ['deploy/compose.yaml', 'VENDOR_ACME_KEY'],
   'An endpoint': ['schemas/api/openapi.json', '"operationId": "listEchoes"'],
 }
 
 let scratch: string
 beforeAll(() => {
   scratch = newFolder('contributing-')
-  for (const folder of ['services', 'schemas', 'deploy']) {
+  for (const folder of ['services', 'schemas', 'deploy', 'test/support']) {
     cpSync(join(root, folder), join(scratch, folder), { recursive: true })
   }
   const files = ['package.json', 'tsconfig.json', 'test/oxlint.json', 'test/eslint-rules.js']
@@ -39,31 +40,73 @@ beforeAll(() => {
   symlinkSync(join(root, 'node_modules'), join(scratch, 'node_modules'))
 })
 
-function run (command: string, args: readonly string[], input = ''): string {
-  return execFileSync(command, args, { cwd: scratch, input, encoding: 'utf8', stdio: 'pipe' })
+function run (command: string, args: readonly string[]): string {
+  return execFileSync(command, args, { cwd: scratch, encoding: 'utf8', stdio: 'pipe' })
+}
+
+/** Groups of lines that a hunk adds, with the lines between the one before and after each. */
+function additionsOf (hunk: string) {
+  const lines = hunk.trimEnd().split('\n')
+  if (lines.some(line => line.startsWith('-'))) throw new Error('a diff of the guide only adds')
+  const runs = lines.reduce<string[][]>((all, line) => {
+    const last = all.at(-1)
+    if (last?.[0]?.startsWith('+') === line.startsWith('+')) last.push(line)
+    else all.push([line])
+    return all
+  }, [])
+  const textOf = (some: readonly string[] = []) =>
+    some.map(line => `${line.slice(1)}\n`).join('')
+  return runs.flatMap((added, at) => added[0]?.startsWith('+')
+    ? [{ added: textOf(added), above: textOf(runs[at - 1]), below: textOf(runs[at + 1]) }]
+    : [])
+}
+
+/**
+ * Adds the lines of a diff below the lines above them, or else above those below: a change may
+ * move the others.
+ */
+function apply ({ title, path, diff }: Diff): void {
+  const file = join(scratch, path)
+  let text = diff.startsWith('--- /dev/null') ? '' : readFileSync(file, 'utf8')
+  const hunks = diff.split(/^@@.*\n/m).slice(1)
+  for (const { added, above, below } of hunks.flatMap(additionsOf)) {
+    const isOnce = (lines: string) => lines === text || text.split(lines).length === 2
+    if (isOnce(above)) text = text.replace(above, () => above + added)
+    else if (isOnce(below)) text = text.replace(below, () => added + below)
+    else {
+      throw new Error(`The diff of "${title}" for ${path} no longer applies: neither the lines ` +
+        `above nor those below this addition are in the file once.\n${added}` +
+        'Replace the lines without + in CONTRIBUTING.md by those that are now in the file.')
+    }
+  }
+  writeFileSync(file, text)
 }
 
 describe('the diffs of CONTRIBUTING', () => {
-  it('are those of a setting, a metric, a route and an endpoint at least', () => {
+  let applied = 0
+
+  it('are those of a setting, a metric, a route, an endpoint and a provider at least', () => {
     expect(DIFFS.map(({ title }) => title)).toEqual(expect.arrayContaining(Object.keys(MADE)))
   })
 
-  it.each(DIFFS)('apply in the order of the guide: $title, $path', ({ diff }) => {
-    run('git', ['apply', '--recount', '-'], diff)
+  it.each(DIFFS)('apply in the order of the guide: $title, $path', diff => {
+    apply(diff)
+    applied++
   })
 
-  it('reach what is generated', () => {
-    for (const program of ['readme', 'dashboards', 'openapi']) {
-      run(process.execPath, [`deploy/${program}.ts`])
-    }
+  it('reach what is generated', context => {
+    if (applied < DIFFS.length) return context.skip('a diff did not apply')
+    run(process.execPath, ['deploy/generate.ts'])
     for (const [title, [file, text]] of Object.entries(MADE)) {
       const isIn = (tree: string) =>
         readFileSync(join(tree, file), 'utf8').includes(text)
-      expect([title, isIn(root), isIn(scratch)]).toEqual([title, false, true])
+      expect({ title, file, inRepository: isIn(root), withTheDiff: isIn(scratch) })
+        .toEqual({ title, file, inRepository: false, withTheDiff: true })
     }
   })
 
-  it('have the right types', () => {
+  it('have the right types', context => {
+    if (applied < DIFFS.length) return context.skip('a diff did not apply')
     const touched = DIFFS.map(({ path }) => path).filter(path => path.endsWith('.ts'))
     run(join(root, 'node_modules/.bin/oxlint'),
       ['-c', 'test/oxlint.json', '--type-aware', '--type-check', ...touched])
