@@ -21,7 +21,7 @@ import type { IngestDeps } from './deps.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** The required scope, or several; a route without one is public. */
-    readonly scope?: Scope | readonly Scope[]
+    readonly scope?: Scope | readonly [Scope, ...Scope[]]
     /** Media types of the response; the handler chooses between several. */
     readonly produces?: string | readonly string[]
     readonly takesBody?: boolean

@@ -5,9 +5,12 @@ import { doubles, settings } from './doubles.ts'
 it('every route below the version needs a scope, and no other does', () => {
   const routes = routesOf(doubles(), settings)
   const open = routes.filter(({ config }) => config?.scope === undefined).map(({ url }) => url)
-  expect(open).toEqual(['/', '/openapi.json', '/docs', '/changelog'])
+  expect(open, 'these routes are public: set config.scope, or add them here')
+    .toEqual(['/', '/openapi.json', '/docs', '/changelog'])
   const writes = routes.filter(({ method }) => method === 'POST')
   const mayWrite = /:write$/
-  expect(writes.filter(({ config }) =>
-    ![config?.scope].flat().some(scope => mayWrite.test(scope ?? '')))).toEqual([])
+  const reading = writes.filter(({ config }) =>
+    ![config?.scope].flat().some(scope => mayWrite.test(scope ?? '')))
+  expect(reading.map(({ url }) => url), 'these routes take POST without a scope that may write')
+    .toEqual([])
 })

@@ -60,6 +60,8 @@ describe('the samples of code', () => {
   it('are there for every operation that needs a key, and for events', () => {
     const expectLabels = (some: typeof operations, labels: string) => {
       expect(some).not.toEqual([])
+      const bare = some.filter(({ operation }) => operation['x-codeSamples'] === undefined)
+      expect(bare.map(({ path }) => path), 'set config.sample in the routes of these').toEqual([])
       expect(some.map(({ path, operation }) =>
         [path, operation['x-codeSamples']?.map(({ label }) => label).join(', ')]))
         .toEqual(some.map(({ path }) => [path, labels]))
