@@ -128,8 +128,8 @@ export const isOfKubernetes = ({ apiVersion }: Manifest): boolean =>
 export async function faultsOf (manifests: readonly Manifest[]): Promise<readonly string[]> {
   const text = manifests.map(manifest => `${JSON.stringify(manifest)}\n---\n`).join('')
   const { code, output } = await inFile(text, async file =>
-    runTool(`${await installValidator(ignore)}/kubernetes-validate`,
-      ['--strict', '--quiet', '-k', KUBERNETES, file]))
+    runTool(await installValidator(ignore),
+      ['-m', 'kubernetes_validate', '--strict', '--quiet', '-k', KUBERNETES, file]))
   const lines = output.split('\n').filter(line => line.trim() !== '')
   return code === 0 && lines.length === 0 ? [] : [...lines, `exit code ${code}`]
 }

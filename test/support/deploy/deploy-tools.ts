@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process'
-import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, readdirSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { installOnce } from '../../../deploy/local/install.ts'
 import type { Say } from '../../../deploy/local/parts.ts'
-import { cacheFolder, findGo } from './system-tools.ts'
+import { findGo } from './system-tools.ts'
 
 const run = promisify(execFile)
 const BUILD_TIMEOUT_MS = 1_200_000
@@ -81,20 +81,19 @@ export async function installDefinitions (say: Say): Promise<string> {
   })
 }
 
-/** The `bin` folder of a Python with kubernetes-validate. */
+/** A Python that has the module `kubernetes_validate`. */
 export async function installValidator (say: Say): Promise<string> {
-  const home = `${cacheFolder()}/${nameOf(KUBERNETES_VALIDATE)}`
-  if (existsSync(`${home}/done`)) return `${home}/bin`
-  say(`installing ${KUBERNETES_VALIDATE} with pip (once)`)
-  // A virtual environment knows its own place, so it can't be made aside and moved.
-  rmSync(home, { recursive: true, force: true })
-  await run('python3', ['-m', 'venv', home]).catch((cause: unknown) => {
-    throw new Error('Python 3 with venv is needed to check manifests ' +
-      '(for example: sudo apt-get install python3-venv).', { cause })
+  const home = await installOnce(nameOf(`venv ${KUBERNETES_VALIDATE}`), async to => {
+    say(`installing ${KUBERNETES_VALIDATE} with pip (once)`)
+    await run('python3', ['-c', 'import ensurepip, venv']).catch((cause: unknown) => {
+      throw new Error('Python 3 with venv is needed to check manifests ' +
+        '(for example: sudo apt-get install python3-venv).', { cause })
+    })
+    await run('python3', ['-m', 'venv', to])
+    await run(`${to}/bin/python3`, ['-m', 'pip', 'install', '--quiet', KUBERNETES_VALIDATE])
   })
-  await run(`${home}/bin/pip`, ['install', '--quiet', KUBERNETES_VALIDATE])
-  mkdirSync(`${home}/done`)
-  return `${home}/bin`
+  // The programs in its folder `bin` name the place where they were made, Python itself does not.
+  return `${home}/bin/python3`
 }
 
 const nameOf = (what: string) => what.replace(/[^\w.-]+/g, '-')
