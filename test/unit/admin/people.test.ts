@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import { openOn, runCommand } from '../../support/admin.ts'
 import { openWorkspace, type Workspace } from './workspace.ts'
 
 let deps: Workspace['deps']
@@ -26,6 +27,19 @@ describe('the commands for people', () => {
     expect(await run('person remove', ann))
       .toEqual({ id: made.id, email: 'ann@example.com', removed: true })
     expect(await run('person list', { org })).toMatchObject({ people: [{ role: 'owner' }] })
+  })
+
+  it('warn about changes only in Redis', async () => {
+    await run('person add', { org, email: 'ann@example.com', role: 'finance' })
+    const open = openOn({ ...deps, accounts: { areShipped: async () => false } })
+    const ann = '--email ann@example.com'
+    for (const [words, warns] of [
+      ['add --email bob@example.com --role finance', true], [`change ${ann} --role owner`, true],
+      [`sign-out ${ann}`, true], ['list', false], [`remove ${ann}`, true],
+    ] as const) {
+      const printed = await runCommand(`person ${words} --org ${org}`, { open })
+      expect([words, printed.includes('not yet in Kafka')]).toEqual([words, warns])
+    }
   })
 
   it('explain what is wrong', async () => {

@@ -104,11 +104,15 @@ describe('a webhook attempt', () => {
   it.each([
     [answered(500), 'status', 500], [answered(302), 'redirect', 302],
     [{ kind: 'failed', reason: 'blocked_address' }, 'blocked_address', 0],
-  ] as const)('that ends with %j is retried', async (answer, reason, httpStatus) => {
-    expect(await outcome({ answer })).toMatchObject({
+  ] as const)('that ends with %j is retried, and its record has no address', async (...row) => {
+    const [answer, reason, httpStatus] = row
+    const nextAtMs = NOW_MS + 1_000
+    const attempt = { ...owner, event, attempt: 1, type: 'job.completed', atMs: NOW_MS }
+    expect(await outcome({ answer })).toEqual({
       state: 'waiting',
-      dueAtMs: NOW_MS + 1_000,
-      attempt: { outcome: 'failed', reason, httpStatus, nextAtMs: NOW_MS + 1_000 },
+      priority: 'quick',
+      dueAtMs: nextAtMs,
+      attempt: { ...attempt, outcome: 'failed', reason, httpStatus, durationMs: 20, nextAtMs },
     })
   })
 

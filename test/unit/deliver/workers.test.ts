@@ -168,7 +168,7 @@ describe('an error during a webhook attempt', () => {
   })
 })
 
-it('attempt records are kept until the history has them, and workers are not ready meanwhile',
+it('workers keep records until the history has them, not ready meanwhile, and ship all at the end',
   async () => {
     const records = new Map([1, 2].map(attempt => [`e:${attempt}`, { attempt } as Attempt]))
     const expected = [...records.values()]
@@ -191,7 +191,9 @@ it('attempt records are kept until the history has them, and workers are not rea
     isBroken = false
     await eventually(() => expect([records.size, workers.isReady]).toEqual([0, true]))
     expect(written).toEqual(expected)
+    records.set('e:3', { attempt: 3 } as Attempt)
     await workers.stop()
+    expect(written).toHaveLength(3)
   })
 
 it('the gauge webhook_queue_depth follows the queue, and keeps its value while Redis is away',
