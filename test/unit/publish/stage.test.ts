@@ -201,6 +201,18 @@ describe('a slow partner topic', () => {
     await eventually(() => expect(sent).toEqual(['slow job_0', 'acme job_2']))
   })
 
+  it('is forgotten in the next generation of the group', async () => {
+    const { partnerResults, acknowledge } = createSlowTopics()
+    const ended = new AbortController()
+    const { stage, decide } = createScenario([first], { findJob, partnerResults })
+    await stage.decide([newMessage(0)], ended.signal)
+    ended.abort()
+    stage.forget()
+    acknowledge('slow')
+    expect(await stage.flushHeld?.(partition)).toEqual([])
+    expect(await decide(newMessage(0))).toMatchObject({ completes: [newMessage(0)] })
+  })
+
   it('gets no job while the stage is paused', async () => {
     const { promise: resumed, resolve: resume } = Promise.withResolvers<void>()
     const gate = { isOpen: () => false, opened: () => resumed }

@@ -2,7 +2,9 @@ import { describe, expect, it } from 'vitest'
 import {
   allWithout, batchEmissions, checkBatch, type CheckDeps, type VerificationBatch,
 } from '../../../services/verify/batch.ts'
-import type { Checker, CheckResult } from '../../../services/verify/checker.ts'
+import {
+  type Checker, type CheckRequest, type CheckResult, NO_PROVIDER,
+} from '../../../services/verify/checker.ts'
 import type { ProviderRow, ProviderVerdict } from '../../../services/verify/provider.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
@@ -23,6 +25,7 @@ function setUp (answer: Answering = answerAll, isOffline = false) {
   const clock = createManualClock()
   const cache = createCacheDouble()
   const calls: string[][] = []
+  const requests: CheckRequest[] = []
   const events: string[] = []
   const deps: CheckDeps = {
     cache: {
@@ -36,13 +39,14 @@ function setUp (answer: Answering = answerAll, isOffline = false) {
     sleep: clock.sleep,
     leaseMs: 30_000,
     leasePollMs: 250,
-    check: Object.assign<Checker, Partial<Checker>>(async rows => {
+    check: Object.assign<Checker, Partial<Checker>>(async (rows, request) => {
       events.push('checked')
       calls.push(rows.map(({ canonical }) => canonical))
+      requests.push(request)
       return answer(rows)
     }, { isOffline: () => isOffline }),
   }
-  return { clock, cache, calls, events, deps }
+  return { clock, cache, calls, requests, events, deps }
 }
 
 const batchFrom = (...args: Parameters<typeof batchOf>): VerificationBatch => {
@@ -51,6 +55,25 @@ const batchFrom = (...args: Parameters<typeof batchOf>): VerificationBatch => {
 }
 
 describe('the check of a verification batch', () => {
+  it('checks contacts without a cached record and caches the verdicts with their job', async () => {
+    const { deps, cache, calls, requests } = setUp()
+    const batch = batchFrom([phone(0), phone(1)], { duplicates: [3, 0] })
+    const { outcomes } = await checkBatch(batch, deps, signal)
+    expect(calls).toEqual([[phone(0), phone(1)]])
+    expect(requests[0]).toMatchObject({ service: 'phone-validation', mode: 'live' })
+    expect(outcomes[0]).toMatchObject({
+      status: 'valid',
+      source: 'live',
+      copies: 3,
+      checkedAtMs: QUOTED_AT_MS,
+      expiresAtMs: QUOTED_AT_MS + 86_400_000,
+      contact: { e164: phone(0) },
+    })
+    expect(cache.entries.get(nameOf(1)))
+      .toEqual({ ...verdict, checkedAtMs: QUOTED_AT_MS, job: JOB })
+    expect(cache.holders.size).toBe(0)
+  })
+
   it('shares one record for rows with an identical verdict', async () => {
     const apart = { ...verdict, confidence: 80 }
     const { deps, cache } = setUp(() => ({
@@ -112,10 +135,25 @@ describe('the check of a verification batch', () => {
     expect(cache.holders.size).toBe(0)
   })
 
+  it('leaves only the rows of failed calls open', async () => {
+    const { deps, cache } = setUp(() => ({
+      kind: 'answered', verdicts: new Map([[0, verdict]]), open: new Map([[1, NO_PROVIDER]]),
+    }))
+    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
+    expect(outcomes.map((it) => it?.status)).toEqual(['valid', undefined])
+    expect([...cache.entries.keys()]).toEqual([nameOf(0)])
+  })
+
   it('caches verdicts before it returns them', async () => {
     const { deps, events } = setUp()
     await checkBatch(batchFrom([phone(0)]), deps, signal)
     expect(events).toEqual(['checked', 'stored'])
+  })
+
+  it('checks rows of test keys in test mode', async () => {
+    const { deps, requests } = setUp()
+    await checkBatch(batchFrom([phone(0)], { tenant: 'org_1.test' }), deps, signal)
+    expect(requests[0]?.mode).toBe('test')
   })
 })
 
@@ -142,6 +180,15 @@ describe('a contact that another job has a lease on', () => {
     expect(cache.holders.get(nameOf(0))).toBe('job_other')
   })
 
+  it('is checked after the other job released it without a verdict', async () => {
+    const { deps, cache, calls } = setUp()
+    cache.holders.set(nameOf(0), 'job_other')
+    const releasing = { ...deps, sleep: async () => { cache.holders.clear() } }
+    const { outcomes } = await checkBatch(batchFrom([phone(0)]), releasing, signal)
+    expect(calls).toEqual([[phone(0)]])
+    expect(outcomes[0]?.source).toBe('live')
+  })
+
   it('is checked when the lease has expired', async () => {
     const { deps, cache, calls, clock } = setUp()
     cache.holders.set(nameOf(0), 'job_other')
@@ -149,6 +196,14 @@ describe('a contact that another job has a lease on', () => {
     expect(calls).toEqual([[phone(0)]])
     expect(clock.now() - QUOTED_AT_MS).toBe(30_000)
     expect(cache.entries.get(nameOf(0))?.job).toBe(JOB)
+  })
+
+  it('is checked at once if the lease is of its own job', async () => {
+    const { deps, cache, calls, clock } = setUp()
+    cache.holders.set(nameOf(0), JOB)
+    await checkBatch(batchFrom([phone(0)]), deps, signal)
+    expect(calls).toEqual([[phone(0)]])
+    expect(clock.now()).toBe(QUOTED_AT_MS)
   })
 })
 
@@ -233,6 +288,13 @@ describe('the emissions of a verification batch', () => {
       },
       rows: { rows: [1], canonicals: [phone(1)] },
     })
+  })
+
+  it('are one block with all rows after the retry deadline', () => {
+    const due = { ...batch, value: { ...batch.value, retryDeadline: QUOTED_AT_MS } }
+    const [block, ...more] = batchEmissions(due, checked(undefined, first), deps)
+    expect(more).toEqual([])
+    expect(block?.topic === 'rows.completed' && rowsOf(block.value.finished)).toEqual([0, 1])
   })
 })
 

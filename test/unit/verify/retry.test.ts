@@ -118,6 +118,8 @@ describe('a row that its provider wants to retry', () => {
   })
 })
 
+const LATE = { status: 'unknown', reason: 'timeout', confidence: 0, fields: {} } as const
+
 type Answer = Omit<ProviderAnswer, 'row'> | 'down'
 
 /** A host that says so of its only address; `asked` has the minute and tries of each question. */
@@ -146,6 +148,13 @@ describe('a row that waits for a host', () => {
     expect(asked).toEqual([[0, 0, false], [5, 1, false], [95, 2, false]])
     expect(retries).toBe(95)
     expect(summary).toEqual([[[0], ['deliverable'], [0]], [[1], ['deliverable'], [1]]])
+  })
+
+  it('in the queue of its host is asked at every retry, and was not put off', async () => {
+    const queued = { verdict: LATE, retry: { afterMs: 0 } }
+    const { asked, run } = hostThat((at) => at < 4 ? queued : { verdict: DELIVERABLE })
+    await run()
+    expect(asked).toEqual([0, 1, 2, 3].map((minute) => [minute, 0, false]))
   })
 
   it('was not put off while its host takes no more of us', async () => {
@@ -192,6 +201,13 @@ describe('a row that waits for a host', () => {
     const { summary } = await scenario.run()
     expect(scenario.asked).toHaveLength(1)
     expect(summary).toEqual([[[0, 1], ['deliverable', 'greylisted'], [0]]])
+  })
+
+  it('of a job whose deadline has passed is asked once', async () => {
+    const { asked, run, store } = hostThat(() => putOffFor(5))
+    store.change(JOB, { deadlineMs: QUOTED_AT_MS - 1 })
+    await run()
+    expect(asked).toEqual([[0, 0, true]])
   })
 
   it('is on the record of its job until its batch ends', async () => {

@@ -245,6 +245,16 @@ describe('two stages of one process', () => {
 })
 
 describe('partitions', () => {
+  it('that are revoked stop at the next step and commit nothing', async () => {
+    const life = new AbortController()
+    const bench = await deciding(async messages => {
+      life.abort()
+      return echo(messages)
+    })
+    expect(await bench.deliver(raws(0), { signal: life.signal })).toEqual({ kind: 'done' })
+    expect(bench.effects).toEqual([])
+  })
+
   const slots = { capacity: 1, maxCredit: 0, of: () => ({ name: 'a', cost: 1 }) }
 
   it.each([
@@ -264,6 +274,23 @@ describe('partitions', () => {
     }))
     await Promise.all([0, 1, 2].map(partition => bench.deliver(raws(0), { partition })))
     expect(seen).toEqual(expected)
+  })
+
+  it('that are revoked while they wait for a slot are skipped', async () => {
+    const decided: number[] = []
+    const revoked = new AbortController()
+    const bench = await benchOf(echoStage({
+      slots,
+      decide: async messages => {
+        decided.push(...messages.map(({ raw }) => raw.partition))
+        revoked.abort()
+        return done(messages)
+      },
+    }))
+    await Promise.all(
+      [bench.deliver(raws(0)), bench.deliver(raws(0), { partition: 1, signal: revoked.signal })])
+    bench.assigned()
+    expect([decided, await bench.gauge('stage_held_messages')]).toEqual([[0], 0])
   })
 })
 
@@ -291,6 +318,11 @@ describe('the age of the oldest message', () => {
       await bench.deliver([{ ...old, headers: { notBefore } }])
     }
     expect(ages).toEqual([0.5, 0])
+  })
+
+  it('is that of a held message that is late', async () => {
+    const bench = await benchOf(echoStage({ heldSinceMs: () => 4_500 }))
+    expect(await bench.gauge(AGE)).toBe(0.5)
   })
 
   it('is that of a flush in progress, from its start', async () => {

@@ -119,4 +119,14 @@ describe('held messages that need no further message', () => {
     await bench.running.flushHeld()
     expect(calls.toSorted()).toEqual([0, 0, 1, 1, 1])
   })
+
+  it('of an old generation are left alone', async () => {
+    const { state, bench, life, effects, flush } = await holding()
+    state.isFree = true
+    life.abort()
+    await flush()
+    bench.assigned()
+    await flush()
+    expect([state.calls, effects]).toEqual([[], []])
+  })
 })

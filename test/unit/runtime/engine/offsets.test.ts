@@ -22,6 +22,27 @@ describe('offsets', () => {
     }))
   })
 
+  it('do not commit an unchanged offset twice', () => {
+    const offsets = new Offsets()
+    offsets.add([rawMessage(5)])
+    offsets.complete(rawMessage(5))
+    expect(offsets.committable(source)).toBe(6n)
+    offsets.committed(source, 6n)
+    expect(offsets.committable(source)).toBeUndefined()
+  })
+
+  it('stop below a redelivered message', () => {
+    const offsets = new Offsets()
+    offsets.add([rawMessage(5), rawMessage(6), rawMessage(7)])
+    offsets.complete(rawMessage(5))
+    offsets.complete(rawMessage(7))
+    offsets.rewind(source, 6n)
+    expect(offsets.committable(source)).toBe(6n)
+    offsets.add([rawMessage(6)])
+    offsets.complete(rawMessage(6))
+    expect(offsets.committable(source)).toBe(7n)
+  })
+
   it('of partitions are independent, and unknown partitions have none', () => {
     const offsets = new Offsets()
     offsets.add([rawMessage(0)])

@@ -145,6 +145,16 @@ describe('a message of an organization that lacks a key', () => {
       expect(await bench.metrics.text())
         .toContain('stage_dead_letters_total{stage="normalize",cause="missing_key"} 3')
     })
+
+  it('does not become one after the end of its delivery', async () => {
+    const ending = new AbortController()
+    const bench = await deciding(async () => {
+      ending.abort()
+      throw lacksKey
+    })
+    await bench.deliver([rawMessage(0)], { signal: ending.signal })
+    expect(bench.effects).toEqual([])
+  })
 })
 
 describe('the limit of dead letters', () => {

@@ -55,6 +55,15 @@ describe('the messages of a partition', () => {
     expect(taken.slice(14, 24)).toBe('ababababab')
   })
 
+  it('share with other partitions', () => {
+    const { queue, shares } = setUp()
+    queue.add([of('a', 0, 1_000)])
+    queue.take(1)
+    const other = new TenantQueue(shares, true)
+    other.add([of('a', 0), of('b', 1), of('b', 2)])
+    expect(offsets(other.take(3))).toEqual([1, 2, 0])
+  })
+
   it('that are forged share one tenant and cost one row', () => {
     const { queue } = setUp()
     queue.add([{ ...of('a', 0, 9_999), forged: true }, of('a', 1), of('a', 2)])
@@ -89,6 +98,16 @@ describe('the messages of a partition', () => {
     expect([queue.take(1), queue.take(1)].map(offsets)).toEqual([[0], []])
     other.clear()
     expect([queue.take(1), queue.take(1)].map(offsets)).toEqual([[1], [2]])
+  })
+
+  it('neither wait nor change their order without fair scheduling', () => {
+    const { queue, shares } = setUp({ isByTenant: false })
+    new TenantQueue(shares, true).add([of('b', 0)])
+    queue.add([of('a', 0, 9_000), of('a', 1, 9_000), of('b', 2), of('a', 3, 9_000)])
+    const taken = queue.take(3)
+    queue.release(taken)
+    expect([taken, queue.take(2)].map(offsets)).toEqual([[0, 1, 2], [3]])
+    expect(queue.isEmpty()).toBe(true)
   })
 
   it('have an oldest time and a size', () => {
