@@ -98,6 +98,13 @@ it.each([
   expect([[...read], groups]).toEqual([ends, []])
 })
 
+it('the topic reader throws the error of onMessages', async () => {
+  const { kafka, deleted } = brokers()
+  const onBatch = async () => { throw new Error('enough') }
+  await expect(readToEnd(kafka, { ...reading, onBatch })).rejects.toThrow('enough')
+  expect(deleted).toEqual(['g'])
+})
+
 it('the topic reader throws an InfrastructureError if the topic is unavailable', async () => {
   const reader = createTopicReader({ brokers: [], clientId: 'c' })
   await expect(reader.read('t', () => {})).rejects.toThrow(InfrastructureError)
