@@ -23,14 +23,17 @@ export type JobStore = ReturnType<typeof createJobStore>
 /** The store of running jobs in Redis: one idempotent script per step. */
 export function createJobStore (redis: RedisClient) {
   const scripts = loadScripts(redis)
-  const reads = readsOf(redis, scripts)
+  const reads = createReads(redis, scripts)
   return {
-    ...requestsOf(redis, scripts), ...reads, ...runningOf(scripts), ...endsOf(scripts, reads),
+    ...createRequestSteps(redis, scripts),
+    ...reads,
+    ...createRunningSteps(scripts),
+    ...createEndSteps(scripts, reads),
   }
 }
 
 type Scripts = ReturnType<typeof loadScripts>
-type Reads = ReturnType<typeof readsOf>
+type Reads = ReturnType<typeof createReads>
 
 /** A job and its manifest: the blocks that count. */
 type JobWithManifest = {
@@ -41,7 +44,7 @@ type JobWithManifest = {
 }
 
 /** The steps of a request until its job is accepted or refused. */
-function requestsOf (redis: RedisClient, scripts: Scripts) {
+function createRequestSteps (redis: RedisClient, scripts: Scripts) {
   const markActive = createMarkActive(redis)
   return {
     /**
@@ -92,7 +95,7 @@ const runUntil = ({ deadlineMs }: Pick<Job, 'deadlineMs'>): BatchAction =>
   deadlineMs === undefined ? { action: 'run' } : { action: 'run', deadlineMs }
 
 /** Reads; they change nothing. */
-function readsOf (redis: RedisClient, scripts: Scripts) {
+function createReads (redis: RedisClient, scripts: Scripts) {
   const readGuarded = (tenant: string, job: string) =>
     scripts.read(tenant, [jobKeys(tenant, job).job], [])
   /** A missing job is read again behind the recovery guard: Redis may have lost its data. */
@@ -162,7 +165,7 @@ type WaitingRecord = {
 }
 
 /** The steps of a running job. */
-function runningOf (scripts: Scripts) {
+function createRunningSteps (scripts: Scripts) {
   return {
     /**
      * Marks the job as produced, notifies its request, and removes the reserve entry `seq`, which
@@ -228,7 +231,7 @@ function stepsOf ([first, ...rest]: readonly TallyBlock[]): readonly Step[] {
 }
 
 /** The steps that close an ended job, or end a stalled one. */
-function endsOf (scripts: Scripts, { readWithManifest }: Reads) {
+function createEndSteps (scripts: Scripts, { readWithManifest }: Reads) {
   return {
     /** Ends a job whose last row was counted while the wallet was frozen. */
     end: async (tenant: string, job: string): Promise<Tallied> =>

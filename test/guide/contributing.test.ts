@@ -45,7 +45,7 @@ function run (command: string, args: readonly string[]): string {
 }
 
 /** Groups of lines that a hunk adds, with the lines between the one before and after each. */
-function additionsOf (hunk: string) {
+function readAdditions (hunk: string) {
   const lines = hunk.trimEnd().split('\n')
   if (lines.some(line => line.startsWith('-'))) throw new Error('a diff of the guide only adds')
   const runs = lines.reduce<string[][]>((all, line) => {
@@ -69,7 +69,7 @@ function apply ({ title, path, diff }: Diff): void {
   const file = join(scratch, path)
   let text = diff.startsWith('--- /dev/null') ? '' : readFileSync(file, 'utf8')
   const hunks = diff.split(/^@@.*\n/m).slice(1)
-  for (const { added, above, below } of hunks.flatMap(additionsOf)) {
+  for (const { added, above, below } of hunks.flatMap(readAdditions)) {
     const isOnce = (lines: string) => lines === text || text.split(lines).length === 2
     if (isOnce(above)) text = text.replace(above, () => above + added)
     else if (isOnce(below)) text = text.replace(below, () => added + below)

@@ -22,16 +22,16 @@ export async function runTestFile (
 ): Promise<FileResult> {
   const log = join(folder, `${file.replaceAll('/', '_')}.log`)
   writeFileSync(log, '')
-  const ended: (PlanLine & { readonly ends: string })[] = []
+  const ended: Extract<PlanLine, { readonly ends: string }>[] = []
   let open: string | undefined
   do {
     const lines = linesOf(log)
-    const done = [...endsOf(lines), ...ended].map(({ test, ends }) => `${test} ${ends}`)
+    const judged = [...endsOf(lines), ...ended]
+    const done = judged.map(({ test, ends }) => `${test} ${ends}`)
     const planFile = `${log}.json`
-    const found = new Set(endsOf([...lines, ...ended]).flatMap(({ ends, isFound }) =>
-      isFound ? [ends] : []))
+    const foundIds = new Set(judged.filter(({ isFound }) => isFound).map(({ ends }) => ends))
     writeFileSync(planFile, JSON.stringify({
-      log, done, maxMs, ...only && { only: only.filter(id => !found.has(id)) },
+      log, done, maxMs, ...only && { only: only.filter(id => !foundIds.has(id)) },
     } satisfies Plan))
     await runVitest(folder, { MUTATE_FILE: file, MUTATE_PLAN: planFile }, log)
     const last = linesOf(log).at(-1)

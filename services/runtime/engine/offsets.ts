@@ -51,7 +51,7 @@ export class Offsets {
     if (partition !== undefined) partition.committed = offset
   }
 
-  /** Whether a partition has messages that are held or in work. */
+  /** Whether a partition has messages that are held or in progress. */
   isPending (id: PartitionId): boolean {
     return (this.#of(id)?.pending.size ?? 0) > 0
   }
