@@ -428,19 +428,17 @@ function withPanels (
   metrics: readonly MetricDefinition[], boards: readonly Board[]
 ): readonly Board[] {
   const panels = metrics.flatMap(({ name, panel }) => panel ? [{ ...panel, metric: name }] : [])
-  const places = new Set(boards.flatMap(({ uid, sections }) =>
-    sections.map(({ title }) => `${uid}: ${title}`)))
-  const lost = panels.find(({ board, section }) => !places.has(`${board}: ${section}`))
+  const titles = boards.flatMap(({ sections }) => sections.map(({ title }) => title))
+  const lost = panels.find(({ section }) => titles.filter(title => title === section).length !== 1)
   if (lost !== undefined) {
-    throw new RangeError(`the panel of ${lost.metric} is in ${lost.board}: ${lost.section}, but ` +
-      `dashboards have ${[...places].join('; ')}`)
+    throw new RangeError(`the panel of ${lost.metric} is in ${lost.section}, but the sections of ` +
+      `dashboards are ${titles.join('; ')}`)
   }
   return boards.map(board => ({
     ...board,
     sections: board.sections.map(section => ({
       ...section,
-      panels: [...section.panels, ...panels.filter(panel =>
-        panel.board === board.uid && panel.section === section.title)],
+      panels: [...section.panels, ...panels.filter(panel => panel.section === section.title)],
     })),
   }))
 }
