@@ -75,8 +75,7 @@ export function acceptJson (app: FastifyInstance): void {
     request: FastifyRequest, body: Buffer
   ) => {
     // Some clients send a media type without a body.
-    const isNothing = body.length === 0 && request.routeOptions.config.takesBody !== true
-    if (isNothing) return undefined
+    if (body.length === 0 && !takesBody(request)) return undefined
     if (body.length > SMALL_BODY_BYTES) await eventLoop.yield('bulk', request.caller?.tenant)
     const text = readText(body)
     return await new Promise((resolve, reject) => parse(request, text, (error, value) =>
@@ -114,6 +113,11 @@ export function acceptCompleteBodies (app: FastifyInstance): void {
 /** Lets a server respond on a connection that the client has half-closed. */
 export function allowHalfOpen (server: object): void {
   Object.assign(server, { httpAllowHalfOpen: true })
+}
+
+/** Whether the route of a request reads a body: JSON that has a schema, or a file. */
+export function takesBody ({ routeOptions: { schema, config } }: FastifyRequest): boolean {
+  return schema?.body !== undefined || config.takesFile !== undefined
 }
 
 /** Whether the headers of a request exclude its body before it is read. */

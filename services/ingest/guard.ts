@@ -11,7 +11,7 @@ import {
 } from '../runtime/platform/http-server.ts'
 import { retryAfterSeconds } from '../runtime/platform/limits.ts'
 import { clientNetwork } from '../runtime/platform/networks.ts'
-import { bodyHeaderError } from './body.ts'
+import { bodyHeaderError, takesBody } from './body.ts'
 import type { Settings } from './config.ts'
 import { ApiException, type ApiError } from './errors.ts'
 import { type Limiter, rateLimitHeaders } from './limits/limiter.ts'
@@ -22,9 +22,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The required scope, or several; a route without one is public. */
     readonly scope?: Scope | readonly [Scope, ...Scope[]]
-    /** Media types of the response; the handler chooses between several. */
+    /** Media types of the response, JSON if left out; the handler chooses between several. */
     readonly produces?: string | readonly string[]
-    readonly takesBody?: boolean
   }
   interface FastifyRequest {
     /** The caller; undefined on public routes. */
@@ -50,7 +49,7 @@ export function guardRoutes (
 
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(reply)
-    const { scope, produces, takesBody } = request.routeOptions.config
+    const { scope, produces = 'application/json' } = request.routeOptions.config
     const arrival = arrivalOf(request.raw)
     if (arrival === 'refused') throw new ApiException({ code: 'https_required' })
     if (arrival === 'https') reply.headers(HSTS)
@@ -69,11 +68,11 @@ export function guardRoutes (
       await applyLimits(deps.limiter, request, reply)
       requireScopes(request.caller, [scope].flat())
     }
-    const available = produces === undefined ? [] : [produces].flat()
-    if (produces !== undefined && !available.some(it => accepts(request.headers.accept, it))) {
+    const available = [produces].flat()
+    if (!available.some(it => accepts(request.headers.accept, it))) {
       throw new ApiException({ code: 'not_acceptable', more: { available } })
     }
-    const fault = takesBody === true ? bodyHeaderError(request) : undefined
+    const fault = takesBody(request) ? bodyHeaderError(request) : undefined
     if (fault !== undefined) throw fault
   })
 }

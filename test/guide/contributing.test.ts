@@ -30,7 +30,7 @@ const MADE: Readonly<Record<string, readonly [file: string, text: string]>> = {
 let scratch: string
 beforeAll(() => {
   scratch = newFolder('contributing-')
-  for (const folder of ['services', 'schemas', 'deploy', 'test/support']) {
+  for (const folder of ['services', 'schemas', 'deploy', 'test/support', 'test/unit/ingest']) {
     cpSync(join(root, folder), join(scratch, folder), { recursive: true })
   }
   const files = ['package.json', 'tsconfig.json', 'test/oxlint.json', 'test/eslint-rules.js']
@@ -103,6 +103,14 @@ describe('the diffs of CONTRIBUTING', () => {
       expect({ title, file, inRepository: isIn(root), withTheDiff: isIn(scratch) })
         .toEqual({ title, file, inRepository: false, withTheDiff: true })
     }
+  })
+
+  it('of an endpoint add it to the changelog, and its test passes', context => {
+    if (applied < DIFFS.length) return context.skip('a diff did not apply')
+    expect(readFileSync(join(scratch, 'schemas/api/CHANGELOG.md'), 'utf8'))
+      .toMatch(/^- [\d-]{10}: `GET \/api\/v1\/echoes`: Echo the mode of the key and its b.*\.$/m)
+    run(join(root, 'node_modules/.bin/vitest'),
+      ['run', '--root', scratch, 'test/unit/ingest/routes/echoes.test.ts'])
   })
 
   it('have the right types', context => {

@@ -294,8 +294,8 @@ function withLinks (
 type Answers = Readonly<Record<string, object>>
 
 const EVERYWHERE: readonly ErrorCode[] = [
-  'https_required', 'request_timeout', 'rate_limited', 'headers_too_large', 'internal',
-  'temporarily_unavailable',
+  'https_required', 'not_acceptable', 'request_timeout', 'rate_limited', 'headers_too_large',
+  'internal', 'temporarily_unavailable',
 ]
 const WITH_KEY: readonly ErrorCode[] = [
   'missing_key', 'invalid_key', 'expired_key', 'revoked_key', 'insufficient_scope',
@@ -309,12 +309,11 @@ const WITH_BODY: readonly ErrorCode[] = [
 
 /** All error codes of an operation, in the order of the error table. */
 function errorsOf (route: RouteOptions): readonly ErrorCode[] {
-  const { scope, produces, errors = [] } = route.config ?? {}
+  const { scope, errors = [] } = route.config ?? {}
   const wanted = new Set<ErrorCode>([
     ...EVERYWHERE,
     ...errors,
     ...(scope === undefined ? [] : WITH_KEY),
-    ...(produces === undefined ? [] : ['not_acceptable'] as const),
     ...(route.method === 'GET' ? [] : WITH_BODY),
     ...(route.schema?.querystring === undefined ? [] : ['invalid_request'] as const),
     ...(route.schema?.params === undefined ? [] : ['not_found'] as const),

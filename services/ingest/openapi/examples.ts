@@ -19,8 +19,8 @@ type Sample = {
   readonly query?: string
   /** Additional options of curl. */
   readonly curl?: readonly string[]
-  /** Lines of TypeScript; `body` is the literal of the first example. */
-  readonly client: (body: string) => readonly string[]
+  /** Lines of TypeScript, if a client has a method; `body` is the literal of the first example. */
+  readonly client?: (body: string) => readonly string[]
 }
 
 declare module 'fastify' {
@@ -65,13 +65,14 @@ export function withExamples (
 type Place = { readonly method: string, readonly path: string, readonly route: RouteOptions }
 
 function withSamples (operation: Operation, { method, path, route }: Place): Operation {
-  const sample = route.config?.sample
-  if (sample === undefined) return operation
+  const { scope, sample = {} } = route.config ?? {}
+  if (scope === undefined) return operation
+  const lines = sample.client?.(literalOf(bodyOf(operation)))
   return {
     ...operation,
     'x-codeSamples': [
       curl(curlSource(method, path, operation, sample)),
-      typescript(sample.client(literalOf(bodyOf(operation))).join('\n')),
+      ...lines === undefined ? [] : [typescript(lines.join('\n'))],
     ],
   }
 }

@@ -1,7 +1,6 @@
 import type { RouteOptions, FastifyRequest } from 'fastify'
 import { BalanceSchema } from '../../../schemas/api/balance.ts'
 import { OPTION_COLUMNS } from '../../../schemas/api/columns.ts'
-import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   type ChecksBody, type ServicesBody, ServicesSchema,
 } from '../../../schemas/api/services.ts'
@@ -39,7 +38,6 @@ export function getBalanceRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/balance',
     config: {
       scope: 'usage:read',
-      produces: 'application/json',
       sample: {
         client: () => [
           'const { availableMicros } = await client.balance()',
@@ -52,7 +50,7 @@ export function getBalanceRoute (deps: IngestDeps): RouteOptions {
       summary: 'Read the balance',
       description: 'Integers in USD micros. Reserved is the maximum price of all running jobs.',
       tags: ['Account'],
-      response: { 200: BalanceSchema, ...ERROR_RESPONSES },
+      response: { 200: BalanceSchema },
     },
     handler: async (request, reply) => {
       const { availableMicros, reservedMicros } = await deps.balance(callerOf(request).tenant)
@@ -69,7 +67,6 @@ export function getServicesRoute (deps: IngestDeps, settings: Settings): RouteOp
     url: '/api/v1/services',
     config: {
       scope: 'jobs:read',
-      produces: 'application/json',
       sample: {
         client: () => [
           'for (const service of await client.services()) {',
@@ -84,7 +81,7 @@ export function getServicesRoute (deps: IngestDeps, settings: Settings): RouteOp
       description: 'Prices, availability and checks depend on the mode of the key. A test key ' +
         'pays nothing, may use every service, and checks nothing.',
       tags: ['Account'],
-      response: { 200: ServicesSchema, ...ERROR_RESPONSES },
+      response: { 200: ServicesSchema },
     },
     handler: async (request, reply) =>
       reply.send(servicesBody(settings, callerOf(request).mode, deps.lists())),
@@ -129,7 +126,6 @@ export function listTransactionsRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/transactions',
     config: {
       scope: 'usage:read',
-      produces: 'application/json',
       yields: { '/api/v1/jobs/{id}': '/data/0/jobId' },
       sample: {
         client: () => [
@@ -147,7 +143,7 @@ export function listTransactionsRoute (deps: IngestDeps): RouteOptions {
         'outage, and then for ever.',
       tags: ['Account'],
       querystring: TransactionsQuerySchema,
-      response: { 200: TransactionListSchema, ...ERROR_RESPONSES },
+      response: { 200: TransactionListSchema },
     },
     preValidation: numbersInQuery('limit'),
     handler: async (request, reply) => {
@@ -216,7 +212,6 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
             'text/csv': { schema: UsageCsvSchema },
           },
         },
-        ...ERROR_RESPONSES,
       },
     },
     handler: async (request, reply) => {

@@ -5,7 +5,6 @@ import {
   MAX_LIST_ENTRIES,
 } from '../../../schemas/api/contact-lists.ts'
 import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
-import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { describeAccess } from '../../accounts/access-log/requests.ts'
 import { ListChangesError, ListEntryError, ListsFullError } from '../../accounts/contact-lists.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
@@ -35,7 +34,6 @@ export function getListsRoute (deps: IngestDeps): RouteOptions {
     url: ADDRESS,
     config: {
       scope: 'jobs:read',
-      produces: 'application/json',
       sample: {
         client: () => [
           'const { entries, maxEntries, lists } = await client.contactLists()',
@@ -49,7 +47,7 @@ export function getListsRoute (deps: IngestDeps): RouteOptions {
       description: 'The allow, block and suppression lists of the organization, which hold for ' +
         'live and test keys. Only digests of entries are stored, so they cannot be listed.',
       tags,
-      response: { 200: ContactListsSchema, ...ERROR_RESPONSES },
+      response: { 200: ContactListsSchema },
     },
     handler: async (request, reply) =>
       reply.send(await readCounts(deps, request)),
@@ -66,8 +64,6 @@ export function changeListsRoute (
     bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
-      produces: 'application/json',
-      takesBody: true,
       errors: ['contact_lists_full'],
       records: 'contact_lists.changed',
       sample: {
@@ -86,7 +82,7 @@ export function changeListsRoute (
         'beginning. Rows that they decide are not checked and free. The request can be repeated.',
       tags,
       body: ChangeListsSchema,
-      response: { 200: ContactListsSchema, ...ERROR_RESPONSES },
+      response: { 200: ContactListsSchema },
     },
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {
@@ -113,8 +109,6 @@ export function changeListsFromFileRoute (
     bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
-      produces: 'application/json',
-      takesBody: true,
       takesFile: 'entries',
       errors: ['invalid_file', 'contact_lists_full'],
       records: 'contact_lists.changed',
@@ -136,7 +130,7 @@ export function changeListsFromFileRoute (
         'the error names them, and nothing is changed. The request can be repeated.',
       tags,
       querystring: ListFileQuerySchema,
-      response: { 200: ContactListsSchema, ...ERROR_RESPONSES },
+      response: { 200: ContactListsSchema },
     },
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {
@@ -166,8 +160,6 @@ export function lookUpRoute (deps: IngestDeps): RouteOptions {
     bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
-      produces: 'application/json',
-      takesBody: true,
       records: null,
       sample: {
         bodies: ['contacts'],
@@ -185,7 +177,7 @@ export function lookUpRoute (deps: IngestDeps): RouteOptions {
         'the entry that decides, or null.',
       tags,
       body: LookUpSchema,
-      response: { 200: LookedUpSchema, ...ERROR_RESPONSES },
+      response: { 200: LookedUpSchema },
     },
     handler: async (request, reply) => {
       const { contacts } = request.body as LookUpBody

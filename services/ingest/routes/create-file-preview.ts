@@ -1,6 +1,5 @@
 import type { RouteOptions } from 'fastify'
 import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
-import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { FilePreviewSchema } from '../../../schemas/api/file-preview.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
@@ -22,8 +21,6 @@ export function createFilePreviewRoute (settings: Settings, budget: FairPool): R
     bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
-      produces: 'application/json',
-      takesBody: true,
       takesFile: 'preview',
       errors: ['unknown_service', 'invalid_file'],
       records: null,
@@ -44,7 +41,7 @@ export function createFilePreviewRoute (settings: Settings, budget: FairPool): R
         'country code it says which country fits them best. It creates no job, costs nothing, ' +
         'and nothing of the file is kept. The first lines of a file are enough.',
       tags: ['Quotes'],
-      response: { 200: FilePreviewSchema, ...ERROR_RESPONSES },
+      response: { 200: FilePreviewSchema },
     },
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {

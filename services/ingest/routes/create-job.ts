@@ -2,7 +2,6 @@ import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
   AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema, MAX_BODY_BYTES,
 } from '../../../schemas/api/create-job.ts'
-import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { JobOptionsSchema, QuoteOptionsSchema } from '../../../schemas/api/file.ts'
 import { NotSubmittedError, type Submitted, type Quoted } from '../../jobs/submit.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
@@ -54,9 +53,7 @@ export function createJobRoute (
     bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
-      produces: 'application/json',
       yields: { '/api/v1/jobs/{id}': '/id' },
-      takesBody: true,
       takesFile: 'contacts',
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
@@ -84,7 +81,7 @@ export function createJobRoute (
       tags: ['Jobs'],
       querystring: JobOptionsSchema,
       body: CreateJobSchema,
-      response: { 202: AcceptedSchema, ...ERROR_RESPONSES },
+      response: { 202: AcceptedSchema },
     },
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {
@@ -123,9 +120,7 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
     config: {
       // It creates a job and reads its results.
       scope: ['jobs:write', 'results:read'],
-      produces: 'application/json',
       yields: { '/api/v1/jobs/{id}': '/id' },
-      takesBody: true,
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
       sends: {
@@ -152,7 +147,7 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
       tags: ['Jobs'],
       querystring: VerificationQuerySchema,
       body: CreateVerificationSchema,
-      response: { 200: VerificationSchema, 202: AcceptedSchema, ...ERROR_RESPONSES },
+      response: { 200: VerificationSchema, 202: AcceptedSchema },
     },
     handler: async (request, reply) => {
       const startedAt = performance.now()
@@ -203,8 +198,6 @@ export function createQuoteRoute (
     bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
-      produces: 'application/json',
-      takesBody: true,
       takesFile: 'contacts',
       preflight: 'keyless',
       errors: [...REQUEST_ERRORS, 'insufficient_balance', 'too_many_preflights'],
@@ -228,7 +221,7 @@ export function createQuoteRoute (
       tags: ['Quotes'],
       querystring: QuoteOptionsSchema,
       body: CreateQuoteSchema,
-      response: { 200: QuoteSchema, ...ERROR_RESPONSES },
+      response: { 200: QuoteSchema },
     },
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {

@@ -2,7 +2,6 @@ import type { RouteOptions } from 'fastify'
 import {
   type AttemptBody, DeliveryListSchema, type DeliveryPath, DeliveryPathSchema, ResentSchema,
 } from '../../../schemas/api/deliveries.ts'
-import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { type JobPath, JobPathSchema } from '../../../schemas/api/job.ts'
 import {
   DEFAULT_ATTEMPTS, EndpointDeliveriesSchema, type EndpointPath, EndpointPathSchema,
@@ -28,7 +27,6 @@ export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/jobs/:id/deliveries',
     config: {
       scope: 'jobs:read',
-      produces: 'application/json',
       yields: { '/api/v1/jobs/{id}/deliveries/{deliveryId}': '/data/0/deliveryId' },
       errors: ['job_not_found'],
       sample: {
@@ -46,7 +44,7 @@ export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
         'webhook endpoints of the organization.',
       tags: ['Jobs'],
       params: JobPathSchema,
-      response: { 200: DeliveryListSchema, ...ERROR_RESPONSES },
+      response: { 200: DeliveryListSchema },
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
@@ -87,7 +85,6 @@ export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/jobs/:id/deliveries/:deliveryId/resend',
     config: {
       scope: 'webhooks:write',
-      produces: 'application/json',
       errors: ['job_not_found', 'not_found'],
       records: 'delivery.resent',
       sample: {
@@ -102,7 +99,7 @@ export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
         'ended is attempted once. Progress is not sent again. The request has no body.',
       tags: ['Jobs'],
       params: DeliveryPathSchema,
-      response: { 202: ResentSchema, ...ERROR_RESPONSES },
+      response: { 202: ResentSchema },
     },
     handler: async (request, reply) => {
       const { id, deliveryId } = request.params as DeliveryPath
@@ -162,7 +159,6 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/webhook-endpoints/:id/deliveries',
     config: {
       scope: 'jobs:read',
-      produces: 'application/json',
       yields: { '/api/v1/jobs/{id}': '/data/0/jobId' },
       errors: ['webhook_endpoint_not_found'],
       sample: {
@@ -181,7 +177,7 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
       tags: ['Webhook endpoints'],
       params: EndpointPathSchema,
       querystring: ListEndpointDeliveriesQuerySchema,
-      response: { 200: EndpointDeliveriesSchema, ...ERROR_RESPONSES },
+      response: { 200: EndpointDeliveriesSchema },
     },
     preValidation: numbersInQuery('limit'),
     handler: async (request, reply) => {

@@ -63,7 +63,6 @@ export function docsRoutes (documents: () => Promise<ApiDocuments>): RouteOption
     {
       method: 'GET',
       url: '/openapi.json',
-      config: { produces: 'application/json' },
       schema: {
         operationId: 'getOpenApi', summary: 'This description, as OpenAPI 3.1', tags: ['Documents'],
       },

@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { RouteOptions } from 'fastify'
-import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   JobEventsSchema, type JobPath, JobPathSchema, JOB_STATES, type ProgressBody,
 } from '../../../schemas/api/job.ts'
@@ -55,7 +54,7 @@ export function jobEventsRoute (deps: IngestDeps): RouteOptions {
         'The service may close a stream at any time; a comment every 15 seconds keeps it open.',
       tags: ['Jobs'],
       params: JobPathSchema,
-      response: { 200: JobEventsSchema, 204: { type: 'null' }, ...ERROR_RESPONSES },
+      response: { 200: JobEventsSchema, 204: { type: 'null' } },
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath

@@ -1,5 +1,4 @@
 import type { RouteOptions, FastifyReply, FastifyRequest } from 'fastify'
-import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { withExample } from '../../../schemas/api/example.ts'
 import {
   type EraseJobQuery, EraseJobQuerySchema, EXAMPLE_JOBS, type JobPath, JobPathSchema,
@@ -35,7 +34,6 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/jobs/:id',
     config: {
       scope: 'jobs:read',
-      produces: 'application/json',
       yields: { '/api/v1/jobs/{id}': '/id' },
       errors: ['job_not_found'],
       sample: {
@@ -52,7 +50,7 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: JobQuerySchema,
-      response: { 200: withExample(JobSchema, EXAMPLE_JOBS.waiting), ...ERROR_RESPONSES },
+      response: { 200: withExample(JobSchema, EXAMPLE_JOBS.waiting) },
     },
     preValidation: numbersInQuery('wait'),
     handler: async (request, reply) => {
@@ -77,7 +75,6 @@ export function listJobsRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/jobs',
     config: {
       scope: 'jobs:read',
-      produces: 'application/json',
       yields: { '/api/v1/jobs/{id}': '/data/0/id' },
       sample: {
         query: '?limit=20&status=completed',
@@ -93,7 +90,7 @@ export function listJobsRoute (deps: IngestDeps): RouteOptions {
       summary: 'List jobs, newest first',
       tags: ['Jobs'],
       querystring: ListJobsQuerySchema,
-      response: { 200: JobListSchema, ...ERROR_RESPONSES },
+      response: { 200: JobListSchema },
     },
     preValidation: [numbersInQuery('limit'), labelsInQuery],
     handler: async (request, reply) => {
@@ -131,7 +128,6 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/jobs/:id/cancel',
     config: {
       scope: 'jobs:write',
-      produces: 'application/json',
       yields: { '/api/v1/jobs/{id}': '/id' },
       errors: ['job_not_found', 'job_not_cancellable'],
       records: 'job.cancelled',
@@ -147,7 +143,7 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
         'are unknown. The request has no body.',
       tags: ['Jobs'],
       params: JobPathSchema,
-      response: { 202: withExample(JobSchema, EXAMPLE_JOBS.cancelling), ...ERROR_RESPONSES },
+      response: { 202: withExample(JobSchema, EXAMPLE_JOBS.cancelling) },
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
@@ -172,7 +168,6 @@ export function eraseJobRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/jobs/:id',
     config: {
       scope: 'jobs:write',
-      produces: 'application/json',
       errors: ['job_not_found', 'job_not_ended'],
       records: 'job.erased',
       sample: {
@@ -191,7 +186,7 @@ export function eraseJobRoute (deps: IngestDeps): RouteOptions {
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: EraseJobQuerySchema,
-      response: { 202: withExample(JobSchema, EXAMPLE_JOBS.erased), ...ERROR_RESPONSES },
+      response: { 202: withExample(JobSchema, EXAMPLE_JOBS.erased) },
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
@@ -248,7 +243,7 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: ResultsQuerySchema,
-      response: { 200: ResultsSchema, 304: { type: 'null' }, ...ERROR_RESPONSES },
+      response: { 200: ResultsSchema, 304: { type: 'null' } },
     },
     preValidation: [numbersInQuery('limit'), listsInQuery],
     handler: async (request, reply) => {

@@ -1,5 +1,4 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
-import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { withExample } from '../../../schemas/api/example.ts'
 import {
   CreateEndpointSchema, DeletedEndpointSchema, EndpointListSchema, EndpointPathSchema,
@@ -36,9 +35,7 @@ export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptio
     url: ADDRESS,
     config: {
       scope: 'webhooks:write',
-      produces: 'application/json',
       yields: { '/api/v1/webhook-endpoints/{id}': '/id' },
-      takesBody: true,
       errors: ['invalid_webhook_url', 'webhook_endpoints_limit'],
       records: 'webhook_endpoint.created',
       sends: { 201: ['Location'] },
@@ -58,7 +55,7 @@ export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptio
         'job that is posted after it reports to the endpoint.',
       tags,
       body: CreateEndpointSchema,
-      response: { 201: EndpointWithSecretSchema, ...ERROR_RESPONSES },
+      response: { 201: EndpointWithSecretSchema },
     },
     handler: async (request, reply) => {
       const body = request.body as CreateEndpointBody
@@ -88,7 +85,6 @@ export function listEndpointsRoute (deps: IngestDeps): RouteOptions {
     url: ADDRESS,
     config: {
       scope: 'jobs:read',
-      produces: 'application/json',
       yields: { '/api/v1/webhook-endpoints/{id}': '/data/0/id' },
       sample: {
         client: () => [
@@ -103,7 +99,7 @@ export function listEndpointsRoute (deps: IngestDeps): RouteOptions {
       summary: 'List the webhook endpoints',
       description: 'All endpoints of the mode of the key, oldest first, without their secrets.',
       tags,
-      response: { 200: EndpointListSchema, ...ERROR_RESPONSES },
+      response: { 200: EndpointListSchema },
     },
     handler: async (request, reply) => {
       const tenant = tenantOf(request)
@@ -120,7 +116,6 @@ export function listWebhookKeysRoute (deps: IngestDeps): RouteOptions {
     url: '/api/v1/webhook-keys',
     config: {
       scope: 'jobs:read',
-      produces: 'application/json',
       sample: {
         client: () => [
           'const publicKeys = await client.webhookKeys()',
@@ -134,7 +129,7 @@ export function listWebhookKeysRoute (deps: IngestDeps): RouteOptions {
       description: 'Events are also signed with a key of the organization (Ed25519), so that who ' +
         'verifies them needs no secret: `v1a` in `webhook-signature`, see Standard Webhooks.',
       tags,
-      response: { 200: WebhookKeysSchema, ...ERROR_RESPONSES },
+      response: { 200: WebhookKeysSchema },
     },
     handler: async (request, reply) => {
       const keys = await deps.webhookKeys(callerOf(request).org)
@@ -150,7 +145,6 @@ export function getEndpointRoute (deps: IngestDeps): RouteOptions {
     url: `${ADDRESS}/:id`,
     config: {
       scope: 'jobs:read',
-      produces: 'application/json',
       yields: { '/api/v1/webhook-endpoints/{id}': '/id' },
       errors: ['webhook_endpoint_not_found'],
       sample: {
@@ -165,7 +159,7 @@ export function getEndpointRoute (deps: IngestDeps): RouteOptions {
       summary: 'Read a webhook endpoint',
       tags,
       params: EndpointPathSchema,
-      response: { 200: EndpointSchema, ...ERROR_RESPONSES },
+      response: { 200: EndpointSchema },
     },
     handler: async (request, reply) => {
       const endpoint = await findEndpoint(deps, tenantOf(request), idOf(request))
@@ -184,9 +178,7 @@ export function updateEndpointRoute (
     url: `${ADDRESS}/:id`,
     config: {
       scope: 'webhooks:write',
-      produces: 'application/json',
       yields: { '/api/v1/webhook-endpoints/{id}': '/id' },
-      takesBody: true,
       errors: ['invalid_webhook_url', 'webhook_endpoint_not_found'],
       records: 'webhook_endpoint.changed',
       sample: {
@@ -207,7 +199,6 @@ export function updateEndpointRoute (
       body: UpdateEndpointSchema,
       response: {
         200: withExample(EndpointSchema, { ...EXAMPLE_ENDPOINT, enabled: false }),
-        ...ERROR_RESPONSES,
       },
     },
     handler: async (request, reply) => {
@@ -229,7 +220,6 @@ export function deleteEndpointRoute (deps: IngestDeps): RouteOptions {
     url: `${ADDRESS}/:id`,
     config: {
       scope: 'webhooks:write',
-      produces: 'application/json',
       errors: ['webhook_endpoint_not_found'],
       records: 'webhook_endpoint.deleted',
       sample: {
@@ -243,7 +233,7 @@ export function deleteEndpointRoute (deps: IngestDeps): RouteOptions {
         'request has no body.',
       tags,
       params: EndpointPathSchema,
-      response: { 200: DeletedEndpointSchema, ...ERROR_RESPONSES },
+      response: { 200: DeletedEndpointSchema },
     },
     handler: async (request, reply) => {
       const gone = await deps.endpoints.remove(tenantOf(request), idOf(request))
@@ -260,7 +250,6 @@ export function rotateEndpointSecretRoute (deps: IngestDeps): RouteOptions {
     url: `${ADDRESS}/:id/rotate-secret`,
     config: {
       scope: 'webhooks:write',
-      produces: 'application/json',
       errors: ['webhook_endpoint_not_found'],
       records: 'webhook_endpoint.secret_rotated',
       sample: {
@@ -277,7 +266,7 @@ export function rotateEndpointSecretRoute (deps: IngestDeps): RouteOptions {
         'in this answer. The request has no body.',
       tags,
       params: EndpointPathSchema,
-      response: { 200: EndpointWithSecretSchema, ...ERROR_RESPONSES },
+      response: { 200: EndpointWithSecretSchema },
     },
     handler: async (request, reply) => {
       const made = await deps.endpoints.rotate(tenantOf(request), idOf(request))
