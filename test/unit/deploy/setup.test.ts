@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, it, type ExpectStatic } from 'vitest'
 import { newFolder } from '../../support/folder.ts'
 import { root } from '../../support/sources.ts'
 
@@ -46,7 +46,8 @@ function startSetup () {
   return {
     folder,
     group: -child.pid!,
-    reported: async () => await expect.poll(() => output).toMatch(/packages after/),
+    reported: async (expect: ExpectStatic) =>
+      await expect.poll(() => output).toMatch(/packages after/),
     endNpm: (code: number) => writeFileSync(join(folder, 'code'), String(code)),
     ended: async () => {
       const [code] = await once(child, 'close') as [number | null]
@@ -63,10 +64,10 @@ const isRunning = (group: number) => {
   }
 }
 
-describe('the set-up', () => {
-  it('prints how many packages of this machine are installed while npm works', async () => {
+describe.concurrent('the set-up', () => {
+  it('prints how many packages of this machine are installed while npm works', async ({ expect }) => {
     const setup = startSetup()
-    await setup.reported()
+    await setup.reported(expect)
     setup.endNpm(0)
     const { code, output } = await setup.ended()
     expect(output).toMatch(/^setup: 2 of about 3 packages after \d+ s$/m)
@@ -74,7 +75,7 @@ describe('the set-up', () => {
     await expect.poll(() => isRunning(setup.group)).toBe(false)
   })
 
-  it('fails with the code of npm, and is not done then', async () => {
+  it('fails with the code of npm, and is not done then', async ({ expect }) => {
     const setup = startSetup()
     setup.endNpm(7)
     expect((await setup.ended()).code).toBe(7)
@@ -82,9 +83,9 @@ describe('the set-up', () => {
     await expect.poll(() => isRunning(setup.group)).toBe(false)
   })
 
-  it('ends npm and everything else on Ctrl-C', async () => {
+  it('ends npm and everything else on Ctrl-C', async ({ expect }) => {
     const setup = startSetup()
-    await setup.reported()
+    await setup.reported(expect)
     process.kill(setup.group, 'SIGINT')
     expect((await setup.ended()).code).toBe(130)
     await expect.poll(() => isRunning(setup.group)).toBe(false)
