@@ -65,7 +65,7 @@ const isRunning = (group: number) => {
 }
 
 describe.concurrent('the set-up', () => {
-  it('prints how many packages of this machine are installed while npm works', async ({ expect }) => {
+  it('prints how many packages are installed while npm works', async ({ expect }) => {
     const setup = startSetup()
     await setup.reported(expect)
     setup.endNpm(0)
