@@ -1,13 +1,14 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { selfSigned } from '../../deploy/local/certificate.ts'
-import { STAGES } from '../../services/topology.ts'
-import { PLACES, production } from '../support/deploy/chart.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { production, PLACES } from '../support/deploy/chart.ts'
 import { eventually } from '../support/eventually.ts'
 import { commandsUnder } from '../support/guides/guide.ts'
 import { root } from '../support/sources.ts'
-import { startCluster, type Cluster } from './cluster.ts'
+import { startCluster } from './cluster.ts'
+import { STAGES } from '../../services/topology.ts'
 import { faultsIn, type Manifest } from './faults.ts'
 
 const CHART = 'deploy/helm/verification-jobs'
@@ -25,14 +26,10 @@ const KINDS = ['pods', 'secrets', 'configmaps', 'serviceaccounts', 'services', '
   'deployments', 'persistentvolumeclaims', 'poddisruptionbudgets', 'networkpolicies', 'ingresses',
   'scaledobjects', 'podmonitors', 'prometheusrules']
 
-let cluster: Cluster
-beforeAll(async () => {
-  cluster = await startCluster()
-  await cluster.shell('kubectl create namespace trial')
-  await cluster.shell(['kubectl label namespace trial', ...['enforce', 'warn']
-    .map(mode => `pod-security.kubernetes.io/${mode}=restricted`)].join(' '))
-})
-afterAll(async () => { await cluster?.stop() })
+const cluster = closeAfterAll(await startCluster())
+await cluster.shell('kubectl create namespace trial')
+await cluster.shell(['kubectl label namespace trial', ...['enforce', 'warn']
+  .map(mode => `pod-security.kubernetes.io/${mode}=restricted`)].join(' '))
 
 /** Commands of the first block of the guide to a kind of cluster that begins with a word. */
 const documented = (begins: string, heading = 'Kubernetes') =>

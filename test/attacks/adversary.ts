@@ -4,7 +4,9 @@ import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
 import { createMessageMac } from '../../services/runtime/kafka/message-mac.ts'
-import type { Codec } from '../../services/runtime/kafka/registry.ts'
+import {
+  createCodec, registrySource, type Codec,
+} from '../../services/runtime/kafka/registry.ts'
 import { logicalTopic } from '../../services/runtime/platform/topics.ts'
 
 type Fields = Record<string, unknown>
@@ -25,18 +27,23 @@ export type Adversary = {
   readonly remove: (topic: string, below: (low: number, high: number) => number) => Promise<void>
   /** The message with other fields in its value, and the headers that it came with. */
   readonly changed: (message: Captured, change: (value: Fields) => Fields) => Promise<Captured>
+  readonly codec: Codec
   readonly close: () => Promise<void>
 }
 
 /** An attacker with all rights at the brokers and the registry, but without the service keys. */
 export async function createAdversary (
-  brokers: readonly string[], codec: Pick<Codec, 'decode' | 'encode'>
+  env: Readonly<Record<string, string>>
 ): Promise<Adversary> {
+  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = env
+  const brokers = KAFKA_BROKERS.split(',')
+  const codec = createCodec(registrySource({ SCHEMA_REGISTRY_URL }))
   const kafka = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING })
   const producer = kafka.producer()
   await producer.connect()
   const { read } = createTopicReader({ brokers, clientId: 'adversary' })
   return {
+    codec,
     capture: async topic => {
       const found: RawMessage[] = []
       await read(topic, messages => { found.push(...messages) })

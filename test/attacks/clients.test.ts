@@ -1,18 +1,15 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { newApiKey } from '../../services/accounts/api-keys.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
 const CONNECTIONS = 40
 
-let environment: Environment
-beforeAll(async () => {
-  environment = await startEnvironment(
-    { MAX_CONNECTIONS_PER_ADDRESS: String(CONNECTIONS) }, { stages: ['ingest'] })
-})
-afterAll(async () => { await environment?.stop() })
+const environment = closeAfterAll(await startEnvironment(
+  { MAX_CONNECTIONS_PER_ADDRESS: String(CONNECTIONS) }, { stages: ['ingest'] }))
 
 async function statusOf (apiKey: string): Promise<number> {
   const headers = { authorization: `Bearer ${apiKey}` }

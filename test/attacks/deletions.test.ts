@@ -1,19 +1,17 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
-import { createCodec, registrySource } from '../../services/runtime/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { mixedPhones, seededRandom } from '../bench/jobs.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { runAudit } from '../support/audit.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
 import { untilConsumed } from '../support/kafka/offsets.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
-import {
-  RECOVERING_STAGES, startRecovering, type Recovering,
-} from '../support/recovery/recovering.ts'
+import { startRecovering, RECOVERING_STAGES } from '../support/recovery/recovering.ts'
 import { parseCsv } from '../support/stacks/environment.ts'
-import { createAdversary, type Adversary } from './adversary.ts'
+import { createAdversary } from './adversary.ts'
 
 const SEED = Number(process.env['ATTACK_SEED'] ?? 1)
 const STAGES = [...RECOVERING_STAGES, 'deliver']
@@ -22,22 +20,10 @@ const inputs = mixedPhones(40)
 
 const receiver = await startReceiver()
 
-let environment: Recovering
-let adversary: Adversary
-let clickhouse: ReturnType<typeof connectClickhouse>
-beforeAll(async () => {
-  environment = await startRecovering(
-    STAGES, { STALLED_AFTER_MS: '2000', ACCEPT_WITHIN_MS: '4000' }, STAGES)
-  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', CLICKHOUSE_URL = '' } = environment.env
-  clickhouse = connectClickhouse(CLICKHOUSE_URL)
-  adversary = await createAdversary(
-    KAFKA_BROKERS.split(','), createCodec(registrySource({ SCHEMA_REGISTRY_URL })))
-})
-afterAll(async () => {
-  await adversary?.close()
-  await clickhouse?.close()
-  await environment?.close()
-})
+const environment = closeAfterAll(await startRecovering(
+  STAGES, { STALLED_AFTER_MS: '2000', ACCEPT_WITHIN_MS: '4000' }, STAGES))
+const clickhouse = closeAfterAll(connectClickhouse(environment.env['CLICKHOUSE_URL'] ?? ''))
+const adversary = closeAfterAll(await createAdversary(environment.env))
 
 const post = (retries?: number) =>
   environment.client(retries === undefined ? {} : { retries }).createJob({

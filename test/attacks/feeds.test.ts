@@ -1,43 +1,30 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { FeedResult } from '../../schemas/types.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
-import { createCodec, registrySource } from '../../services/runtime/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
-import { createTestPartner, feedContacts, type TestPartner } from '../support/feeds/partner.ts'
-import { breachesOf, startEnvironment, type Environment } from '../support/stacks/environment.ts'
-import { createAdversary, type Adversary } from './adversary.ts'
+import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
+import { breachesOf, startEnvironment } from '../support/stacks/environment.ts'
+import { createAdversary } from './adversary.ts'
 
 const PARTITIONS = 4
 const inputs = mixedPhones(20, 8_000_000)
 
-let environment: Environment
-let adversary: Adversary
-let partner: TestPartner
-let redis: ReturnType<typeof openRedis>
-let codec: ReturnType<typeof createCodec>
-let captured: readonly RawMessage[]
-beforeAll(async () => {
-  environment = await startEnvironment({ FEED_BATCH_AGE_MS: '200' }, { stages: ['feed'] })
-  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', REDIS_STATE_URL = '' } = environment.env
-  codec = createCodec(registrySource({ SCHEMA_REGISTRY_URL }))
-  adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)
-  redis = openRedis(REDIS_STATE_URL)
-  partner = await createTestPartner(environment.env, { usd: '10', partitions: String(PARTITIONS) })
-  await feed(inputs)
-  const all = await adversary.capture(`feeds.${partner.name}.submitted`)
-  captured = all.filter(({ key }) => String(key) !== 'end')
-})
-afterAll(async () => {
-  await adversary?.close()
-  redis?.disconnect()
-  await environment?.stop()
-})
+const environment = closeAfterAll(
+  await startEnvironment({ FEED_BATCH_AGE_MS: '200' }, { stages: ['feed'] }))
+const adversary = closeAfterAll(await createAdversary(environment.env))
+const { codec } = adversary
+const redis = closeAfterAll(openRedis(environment.env['REDIS_STATE_URL'] ?? ''))
+const partner = await createTestPartner(
+  environment.env, { usd: '10', partitions: String(PARTITIONS) })
+await feed(inputs)
+const all = await adversary.capture(`feeds.${partner.name}.submitted`)
+const captured = all.filter(({ key }) => String(key) !== 'end')
 
 /** Sends contacts that bypass the cache, so that each one costs something. */
 async function feed (some: readonly string[]) {

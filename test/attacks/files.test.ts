@@ -1,8 +1,9 @@
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { MAX_NAMES_BYTES } from '../../schemas/files/limits.ts'
 import { usageOf } from '../bench/usage.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 import { lowestCost } from '../support/lowest-cost.ts'
 
 /** What a service may take, by the alert on its memory. */
@@ -10,16 +11,8 @@ const MAX_PEAK_MB = 700
 const MB = 1_024 * 1_024
 const FULL_BYTES = 33 * MB
 
-let environment: Environment
-let pid: number
-beforeAll(async () => {
-  environment = await startEnvironment({}, { apart: ['ingest'] })
-  pid = pidOfIngest()
-  // Compiles the code of all of the paths.
-  await costOf(honest(2 * MB))
-  await costOf(formOf(honest(2 * MB)), FORM)
-})
-afterAll(async () => { await environment?.stop() })
+const environment = closeAfterAll(await startEnvironment({}, { apart: ['ingest'] }))
+const pid = pidOfIngest()
 
 function pidOfIngest (): number {
   const ingest = environment.services.list().find(({ name }) => name.startsWith('ingest-'))
@@ -66,6 +59,10 @@ async function costOf (body: string, type = 'text/csv', statuses = [200]): Promi
   expect(statuses).toContain(status)
   return usageOf(pid).cpuSeconds - before
 }
+
+// Compiles the code of all of the paths.
+await costOf(honest(2 * MB))
+await costOf(formOf(honest(2 * MB)), FORM)
 
 describe('a file costs what an honest one of its bytes does', () => {
   const part = `--${BOUNDARY}\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n`

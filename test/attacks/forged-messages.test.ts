@@ -1,30 +1,20 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { hashOf } from '../../services/accounts/api-keys.ts'
-import { createCodec, registrySource, type Codec } from '../../services/runtime/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { runAudit } from '../support/audit.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { eventually } from '../support/eventually.ts'
 import { untilConsumed } from '../support/kafka/offsets.ts'
 import { sumOf } from '../support/metrics.ts'
-import { emptied, RECOVERING_STAGES, startRecovering, type Recovering }
+import { emptied, RECOVERING_STAGES, startRecovering }
   from '../support/recovery/recovering.ts'
-import { createAdversary, signedByAdversary, type Adversary } from './adversary.ts'
+import { createAdversary, signedByAdversary } from './adversary.ts'
 
-let environment: Recovering
-let adversary: Adversary
-let codec: Codec
-beforeAll(async () => {
-  environment = await startRecovering(RECOVERING_STAGES, {}, RECOVERING_STAGES)
-  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
-  codec = createCodec(registrySource({ SCHEMA_REGISTRY_URL }))
-  adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)
-})
-afterAll(async () => {
-  await adversary?.close()
-  await environment?.close()
-})
+const environment = closeAfterAll(await startRecovering(RECOVERING_STAGES, {}, RECOVERING_STAGES))
+const adversary = closeAfterAll(await createAdversary(environment.env))
+const { codec } = adversary
 
 const balance = () => createWallet(environment.redis).balance(environment.tenant)
 const inputs = mixedPhones(40)

@@ -1,39 +1,29 @@
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { type Client, createClient } from '../../services/client/client.ts'
+import { createClient } from '../../services/client/client.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { CHAIN_START, createHeadsCodec, extendChain } from '../../services/money/journal-chain.ts'
 import { createJournalCopy } from '../../services/money/journal-copy.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { mixedPhones } from '../bench/jobs.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 import { messageKeysOf, recordMacOf } from '../support/keys/signed.ts'
-import {
-  breachesOf, type Environment, runJob, startEnvironment,
-} from '../support/stacks/environment.ts'
+import { breachesOf, runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { newFolder } from '../support/folder.ts'
 
 const folder = newFolder('verification-jobs-forged-')
-let environment: Environment
-let clickhouse: ReturnType<typeof connectClickhouse>
 /** Another customer, who wants the results of the first. */
-let other: { readonly tenant: string, readonly client: Client }
-beforeAll(async () => {
-  environment = await startEnvironment({
-    JOURNAL_HEAD_TARGET: `${folder}/heads`, JOURNAL_HEAD_EVERY_MS: '1000',
-  }, { apart: ['ledger'] })
-  clickhouse = connectClickhouse(environment.env['CLICKHOUSE_URL'] ?? '')
-  const { orgId, keys } = await createDemo(environment.env)
-  const client = createClient({ baseUrl: environment.baseUrl, apiKey: keys.live, retries: 0 })
-  other = { tenant: tenantOf(orgId, 'live'), client }
-})
-afterAll(async () => {
-  await clickhouse?.close()
-  await environment?.stop()
-})
+const environment = closeAfterAll(await startEnvironment({
+  JOURNAL_HEAD_TARGET: `${folder}/heads`, JOURNAL_HEAD_EVERY_MS: '1000',
+}, { apart: ['ledger'] }))
+const clickhouse = closeAfterAll(connectClickhouse(environment.env['CLICKHOUSE_URL'] ?? ''))
+const { orgId, keys } = await createDemo(environment.env)
+const client = createClient({ baseUrl: environment.baseUrl, apiKey: keys.live, retries: 0 })
+const other = { tenant: tenantOf(orgId, 'live'), client }
 
 type Changed = Readonly<Record<string, string>>
 

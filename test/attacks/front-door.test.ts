@@ -2,11 +2,12 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { residentMbOf, usageOf } from '../bench/usage.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { lowestCost } from '../support/lowest-cost.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
@@ -16,29 +17,21 @@ import { recordMacOf } from '../support/keys/signed.ts'
 const PROXY = '127.0.0.100'
 const READ_WITHIN_MS = 3_000
 
-let environment: Environment
-let customer: Awaited<ReturnType<typeof createOrganizationWith>>
-beforeAll(async () => {
-  environment = await startEnvironment({
-    TRUSTED_PROXIES: JSON.stringify([PROXY]),
-    READ_WITHIN_MS: String(READ_WITHIN_MS),
-    // Hardly anything flows in while a test runs.
-    LIMIT_PUBLIC_SECONDS: '100000',
-    // An attack is judged by the limit of its address, whatever came before it.
-    LIMIT_PUBLIC_ALL: '1000000',
-    // A fast machine asks more than 200 times a second.
-    LIMIT_GET: '100000',
-    // Only what reads its answers too slowly is closed while a test runs.
-    CONNECTION_TIMEOUT_MS: '3600000',
-  }, { stages: ['ingest'] })
-  customer = await createOrganizationWith(environment.env, { availableMicros: 1_000_000_000 })
-})
-afterAll(async () => {
-  for (const socket of sockets.splice(0)) socket.destroy()
-  await environment?.stop()
-})
-
+const environment = closeAfterAll(await startEnvironment({
+  TRUSTED_PROXIES: JSON.stringify([PROXY]),
+  READ_WITHIN_MS: String(READ_WITHIN_MS),
+  // Hardly anything flows in while a test runs.
+  LIMIT_PUBLIC_SECONDS: '100000',
+  // An attack is judged by the limit of its address, whatever came before it.
+  LIMIT_PUBLIC_ALL: '1000000',
+  // A fast machine asks more than 200 times a second.
+  LIMIT_GET: '100000',
+  // Only what reads its answers too slowly is closed while a test runs.
+  CONNECTION_TIMEOUT_MS: '3600000',
+}, { stages: ['ingest'] }))
+const customer = await createOrganizationWith(environment.env, { availableMicros: 1_000_000_000 })
 const sockets: Socket[] = []
+afterAll(() => { for (const socket of sockets) socket.destroy() })
 
 /** Connections from one address, once they are open. */
 async function open (localAddress: string, count: number): Promise<readonly Socket[]> {

@@ -1,19 +1,19 @@
 import { Pool } from 'undici'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { ERRORS, type ErrorCode } from '../../services/ingest/errors.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
-import { createCodec, registrySource } from '../../services/runtime/kafka/registry.ts'
-import { allTopics, logicalTopic, partnerTopics } from '../../services/runtime/platform/topics.ts'
+import { logicalTopic, allTopics, partnerTopics } from '../../services/runtime/platform/topics.ts'
 import { READING_STAGES, STAGES, topology, type TopicName } from '../../services/topology.ts'
 import { mixedPhones, seededRandom } from '../bench/jobs.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { sumOf } from '../support/metrics.ts'
 import { untilConsumed } from '../support/kafka/offsets.ts'
 import { createTestPartner, feedContacts, type TestPartner } from '../support/feeds/partner.ts'
-import { startRecovering, type Recovering } from '../support/recovery/recovering.ts'
+import { startRecovering } from '../support/recovery/recovering.ts'
 import { messageMacOf } from '../support/keys/signed.ts'
 import { breachesOf } from '../support/stacks/environment.ts'
-import { createAdversary, type Adversary, type Sent } from './adversary.ts'
+import { createAdversary, type Sent } from './adversary.ts'
 import { damaged, mutatedBody, pick, type Random } from './mutations.ts'
 import { watchServices } from './watch.ts'
 
@@ -37,27 +37,16 @@ const NO_LIMITS = {
   RETRY_DEADLINE_MS: '1000',
 }
 
-let environment: Recovering
-let adversary: Adversary
 let watch: Awaited<ReturnType<typeof watchServices>>
-let pids: readonly unknown[]
 const report: string[] = [`seed ${SEED}`]
 const processes = () => environment.services.list().map(({ name, pid, restarts }) =>
   ({ name, pid, restarts }))
 
-beforeAll(async () => {
-  environment = await startRecovering(STAGES, NO_LIMITS)
-  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
-  adversary = await createAdversary(
-    KAFKA_BROKERS.split(','), createCodec(registrySource({ SCHEMA_REGISTRY_URL })))
-  pids = processes()
-  watch = await watchServices(environment.services.list)
-})
-afterAll(async () => {
-  await adversary?.close()
-  await environment?.close()
-  console.log(report.join('\n'))
-})
+const environment = closeAfterAll(await startRecovering(STAGES, NO_LIMITS))
+const adversary = closeAfterAll(await createAdversary(environment.env))
+const pids = processes()
+watch = await watchServices(environment.services.list)
+afterAll(() => { console.log(report.join('\n')) })
 
 async function expectServicesSound () {
   expect(processes()).toEqual(pids)

@@ -1,20 +1,18 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import type { Client, JobStatusResource } from '../../services/client/client.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
-import { createCodec, registrySource } from '../../services/runtime/kafka/registry.ts'
 import { allTopics } from '../../services/runtime/platform/topics.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { runAudit } from '../support/audit.ts'
 import { mixedPhones, seededRandom } from '../bench/jobs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
-import {
-  RECOVERING_STAGES, startRecovering, type Recovering,
-} from '../support/recovery/recovering.ts'
+import { startRecovering, RECOVERING_STAGES } from '../support/recovery/recovering.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 import { messageMacOf } from '../support/keys/signed.ts'
 import { parseCsv } from '../support/stacks/environment.ts'
-import { createAdversary, signedByAdversary, type Adversary, type Sent } from './adversary.ts'
+import { createAdversary, signedByAdversary, type Sent } from './adversary.ts'
 import { flipped, pick, type Random } from './mutations.ts'
 
 const FORGERIES = Number(process.env['FORGERIES'] ?? 300)
@@ -24,18 +22,8 @@ const ROWS = 150
 
 const receiver = await startReceiver()
 
-let environment: Recovering
-let adversary: Adversary
-beforeAll(async () => {
-  environment = await startRecovering([...RECOVERING_STAGES, 'deliver'])
-  const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
-  adversary = await createAdversary(
-    KAFKA_BROKERS.split(','), createCodec(registrySource({ SCHEMA_REGISTRY_URL })))
-})
-afterAll(async () => {
-  await adversary?.close()
-  await environment?.close()
-})
+const environment = closeAfterAll(await startRecovering([...RECOVERING_STAGES, 'deliver']))
+const adversary = closeAfterAll(await createAdversary(environment.env))
 
 /** What an adversary makes of a message that it has seen, and of another one. */
 type Forgery = (seen: RawMessage, other: RawMessage, random: Random) => Promise<Sent> | Sent

@@ -4,10 +4,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import { usageOf } from '../bench/usage.ts'
 import { mobileNumber } from '../bench/jobs.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 import { presetAt } from '../support/vendors/fake-vendors.ts'
 import { newFolder } from '../support/folder.ts'
 import { lowestCost } from '../support/lowest-cost.ts'
@@ -81,28 +82,22 @@ const vendor = createServer((request, response) => {
 })
 
 const plans = join(newFolder('verification-jobs-failpoints-'), 'plans')
-let environment: Environment
-beforeAll(async () => {
-  writeFileSync(plans, '')
-  await new Promise<void>(resolve => { vendor.listen(0, '127.0.0.1', resolve) })
-  const { port } = vendor.address() as AddressInfo
-  const preset = presetAt(`http://127.0.0.1:${port}`, 'http:checknumber', { id: 1 }) as
-    { batch: object }
-  environment = await startEnvironment({
-    HTTP_PROVIDERS: JSON.stringify([{ ...preset, batch: { ...preset.batch, pollMs: 1_000 } }]),
-    PROVIDERS: JSON.stringify({ 'phone-validation': ['numbering-plan'], whatsapp: ['http:1'] }),
-    // Every answer is a failure, and the vendor is to be asked again all the same.
-    PROVIDER_OPEN_PERCENT: '99',
-    PROVIDER_SAMPLED_MS: '1000',
-    PROVIDER_OPEN_MS: '1000',
-    ALLOW_FAILPOINTS: 'true',
-    FAILPOINTS: `@${plans}`,
-  }, { stages: ['ingest', 'verify'] })
-})
-afterAll(async () => {
-  await environment?.stop()
-  vendor.close()
-})
+writeFileSync(plans, '')
+await new Promise<void>(resolve => { vendor.listen(0, '127.0.0.1', resolve) })
+const { port } = vendor.address() as AddressInfo
+const preset = presetAt(`http://127.0.0.1:${port}`, 'http:checknumber', { id: 1 }) as
+  { batch: object }
+const environment = closeAfterAll(await startEnvironment({
+  HTTP_PROVIDERS: JSON.stringify([{ ...preset, batch: { ...preset.batch, pollMs: 1_000 } }]),
+  PROVIDERS: JSON.stringify({ 'phone-validation': ['numbering-plan'], whatsapp: ['http:1'] }),
+  // Every answer is a failure, and the vendor is to be asked again all the same.
+  PROVIDER_OPEN_PERCENT: '99',
+  PROVIDER_SAMPLED_MS: '1000',
+  PROVIDER_OPEN_MS: '1000',
+  ALLOW_FAILPOINTS: 'true',
+  FAILPOINTS: `@${plans}`,
+}, { stages: ['ingest', 'verify'] }))
+afterAll(() => { vendor.close() })
 
 const verify = () => environment.services.list().find(({ name }) => name === 'verify-1')
 

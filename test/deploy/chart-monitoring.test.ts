@@ -1,10 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
-import {
-  minimal, render, type Manifest, type Rule, type RuleGroup,
-} from '../support/deploy/chart.ts'
+import { render, type Rule, type RuleGroup, minimal } from '../support/deploy/chart.ts'
 import { dashboardFiles, panelQueries } from '../support/deploy/dashboards.ts'
 import { promtool } from '../support/deploy/prometheus-install.ts'
 import { root } from '../support/sources.ts'
@@ -25,8 +23,6 @@ const HERE = 'namespace="jobs"'
 const ON_ABSENCE = /^(StageMissing|LagUnknown|StoresUnknown) /
 const PERIODS = { $__rate_interval: '1m', $__range: '1h' }
 
-let folder: string
-let manifests: readonly Manifest[]
 const ofKind = (kind: string) => manifests.filter(manifest => manifest.kind === kind)
 const groups = (): readonly RuleGroup[] =>
   ofKind('PrometheusRule').flatMap(rule => rule.spec.groups)
@@ -61,11 +57,9 @@ function save (name: string, content: object): string {
   return name
 }
 
-beforeAll(async () => {
-  folder = newFolder('verification-jobs-rules-')
-  manifests = await render()
-  save('rules.yml', { groups: groups() })
-})
+const folder = newFolder('verification-jobs-rules-')
+const manifests = await render()
+save('rules.yml', { groups: groups() })
 
 describe('the rules of the chart', () => {
   it('are those of compose, but for the namespace: same times, labels and words', async () => {

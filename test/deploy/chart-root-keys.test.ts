@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { PROCESS_KEYS } from '../../services/topology.ts'
 import {
-  containerOf, faultsOf, helm, isOfKubernetes, isProgram, minimal, render, type Manifest,
+  containerOf, faultsOf, helm, isOfKubernetes, isProgram, render, type Manifest, minimal,
 } from '../support/deploy/chart.ts'
 import { newFolder } from '../support/folder.ts'
 import { blocksOf } from '../support/guides/guide.ts'
@@ -39,8 +39,7 @@ const owners = [
   'audit', 'admin',
 ].map(name => `${RELEASE}-${name}`).toSorted()
 
-let manifests: readonly Manifest[]
-beforeAll(async () => { manifests = await render(values) })
+const manifests = await render(values)
 
 const named = (kind: string, name: string) => manifests.find(one =>
   one.kind === kind && one.metadata.name === `${RELEASE}-${name}`) as Manifest

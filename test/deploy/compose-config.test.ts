@@ -1,14 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   composeFile, composeModel, envOf, writeSecrets, type Model, type Service,
 } from '../support/deploy/compose.ts'
 import { installCompose, runTool } from '../support/deploy/deploy-tools.ts'
 import { newFolder } from '../support/folder.ts'
 
-let folder: string
-beforeAll(() => { folder = newFolder('verification-jobs-compose-') })
+const folder = newFolder('verification-jobs-compose-')
 
 /** What compose itself makes of the file, with the variables of an env file and no others. */
 async function config (envFile: string) {

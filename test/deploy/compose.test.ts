@@ -1,20 +1,20 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { versionOf } from '../../deploy/local/parts.ts'
 import { LIMITS_RIGHTS } from '../../deploy/local/access.ts'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { normalizeConfig } from '../../services/normalize/config.ts'
-import { VENDOR_KEYS } from '../../services/jobs/checks.ts'
 import { STAGES } from '../../services/topology.ts'
 import {
-  composeModel, envOf, newSecrets, writeSecrets, type Model, type Service,
+  composeModel, envOf, newSecrets, writeSecrets, type Service,
 } from '../support/deploy/compose.ts'
 import {
   servedBy, settingFaults, wantedByTopology, type Deployed,
 } from '../support/deploy/deployed.ts'
 import { root } from '../support/sources.ts'
 import { yamlOf } from '../support/deploy/yaml.ts'
+import { VENDOR_KEYS } from '../../services/jobs/checks.ts'
 import { newFolder } from '../support/folder.ts'
 
 type DataSources = {
@@ -32,10 +32,6 @@ type Scraping = {
 
 const DIGEST = /^[a-z/-]+:[\w.-]+@sha256:[0-9a-f]{64}$/
 
-let folder: string
-let secrets: Readonly<Record<string, string>>
-let model: Model
-
 const ours = (): readonly [string, Service][] =>
   Object.entries(model.services)
     .filter(([, { image }]) => image === model.services.provision?.image)
@@ -49,13 +45,11 @@ const programs = (): readonly Deployed[] => ours().filter(([name]) => name !== '
 const stagePorts = () => ours().filter(([name]) => wantedByTopology().stages.includes(name))
   .map(([name, { environment }]) => `${name}:${environment.PORT_METRICS}`)
 
-beforeAll(() => {
-  folder = newFolder('verification-jobs-compose-')
-  const file = join(folder, 'secrets.env')
-  writeSecrets(file)
-  secrets = envOf(readFileSync(file, 'utf8'))
-  model = composeModel(secrets)
-})
+const folder = newFolder('verification-jobs-compose-')
+const file = join(folder, 'secrets.env')
+writeSecrets(file)
+const secrets = envOf(readFileSync(file, 'utf8'))
+const model = composeModel(secrets)
 
 describe('compose.yaml', () => {
   it('says what to do when there are no secrets', () => {

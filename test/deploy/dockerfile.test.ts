@@ -1,21 +1,20 @@
 import { globSync, readFileSync } from 'node:fs'
-import { ROOT_KEY_SETTINGS } from '../support/keys/organization-keys.ts'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
 import { heapArguments } from '../../deploy/local/launcher/layout.ts'
-import { withoutForeignRootKeys } from '../support/keys/foreign-root-keys.ts'
 import { STAGES } from '../../services/topology.ts'
 import { runTool } from '../support/deploy/deploy-tools.ts'
-import { buildIn, buildStages, dockerfile, lint, type Stage } from '../support/deploy/dockerfile.ts'
+import { buildIn, buildStages, dockerfile, lint } from '../support/deploy/dockerfile.ts'
 import { root } from '../support/sources.ts'
+import { withoutForeignRootKeys } from '../support/keys/foreign-root-keys.ts'
+import { ROOT_KEY_SETTINGS } from '../support/keys/organization-keys.ts'
 import { newFolder } from '../support/folder.ts'
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
-let stages: readonly Stage[]
-beforeAll(() => { stages = buildStages() })
+const stages = buildStages()
 
 const last = (keyword: string) =>
   stages.at(-1)?.steps.findLast(step => step.keyword === keyword)

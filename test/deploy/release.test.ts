@@ -1,13 +1,13 @@
 import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import Schema from 'typebox/schema'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { minimal } from '../support/deploy/chart.ts'
+import { describe, expect, it } from 'vitest'
 import {
   installActionlint, installHelm, runTool, type Ran,
 } from '../support/deploy/deploy-tools.ts'
 import { newFolder } from '../support/folder.ts'
 import { root } from '../support/sources.ts'
+import { minimal } from '../support/deploy/chart.ts'
 import { yamlOf } from '../support/deploy/yaml.ts'
 
 type Step = { readonly uses?: string, readonly run?: string }
@@ -29,33 +29,29 @@ const ignore = () => {}
 /** A checkout of its own for what the commands write. */
 const checkout = newFolder('release-')
 const built = join(checkout, '.local/release')
-let env: Readonly<Record<string, string>>
-let helm: string
 
 /** Runs a command of the workflow as its runner does. */
 const runCommand = async (command: string, tag: string): Promise<Ran> =>
   await runTool('bash', ['--noprofile', '--norc', '-eo', 'pipefail', '-c',
     `cd "$CHECKOUT"\n${command}`], { ...env, GITHUB_REF_NAME: tag })
 
-beforeAll(async () => {
-  for (const name of readdirSync(root).filter(name => !['.git', '.local'].includes(name))) {
-    symlinkSync(join(root, name), join(checkout, name))
-  }
-  mkdirSync(join(checkout, '.local'))
-  helm = await installHelm(ignore)
-  env = {
-    ...build.env,
-    CHECKOUT: checkout,
-    GITHUB_SERVER_URL: 'https://github.com',
-    GITHUB_REPOSITORY: 'example/verification-jobs',
-    PATH: [dirname(helm), dirname(process.execPath), process.env['PATH']].join(':'),
-  }
-  for (const { run } of build.steps) {
-    if (run === undefined) continue
-    const { code, output } = await runCommand(run, `v${version}`)
-    expect([run, code, output]).toEqual([run, 0, expect.any(String)])
-  }
-})
+for (const name of readdirSync(root).filter(name => !['.git', '.local'].includes(name))) {
+  symlinkSync(join(root, name), join(checkout, name))
+}
+mkdirSync(join(checkout, '.local'))
+const helm = await installHelm(ignore)
+const env = {
+  ...build.env,
+  CHECKOUT: checkout,
+  GITHUB_SERVER_URL: 'https://github.com',
+  GITHUB_REPOSITORY: 'example/verification-jobs',
+  PATH: [dirname(helm), dirname(process.execPath), process.env['PATH']].join(':'),
+}
+for (const { run } of build.steps) {
+  if (run === undefined) continue
+  const { code, output } = await runCommand(run, `v${version}`)
+  expect([run, code, output]).toEqual([run, 0, expect.any(String)])
+}
 
 describe('the job that builds a release', () => {
   it('makes a chart of the version that installs the image of the same version', async () => {

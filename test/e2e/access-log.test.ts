@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { createAccessLog } from '../../services/accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { operatorName } from '../../services/runtime/platform/command-environment.ts'
 import { exportAccessLog } from '../../services/admin/access-log.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { runAudit } from '../support/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
@@ -14,15 +15,8 @@ import { newFolder } from '../support/folder.ts'
 const { clickhouse, env, recordMac, state } = connectAll()
 const folder = newFolder('verification-jobs-access-')
 
-let environment: Awaited<ReturnType<typeof startPageEnvironment>>
-let orgId: string
-beforeAll(async () => {
-  environment = await startPageEnvironment({ COPY_AFTER_MS: '100' })
-  orgId = environment.demo.orgId
-})
-afterAll(async () => {
-  await environment?.stop()
-})
+const environment = closeAfterAll(await startPageEnvironment({ COPY_AFTER_MS: '100' }))
+const orgId = environment.demo.orgId
 
 /** A command as an operator types it. */
 const workspace = async (...words: readonly string[]) =>

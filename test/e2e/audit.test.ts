@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { insertRows } from '../../services/runtime/platform/clickhouse.ts'
@@ -13,20 +14,15 @@ import { connectAll } from '../support/stacks/connected.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
 import { messageKeysOf } from '../support/keys/signed.ts'
 import { entryOf } from '../support/stage-doubles.ts'
-import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 
 const { env, brokers, codec, state, clickhouse, connected, ...parts } = connectAll()
 const kafka = createKafkaJournal({
   KAFKA_BROKERS: brokers, ...messageKeysOf(env),
 } as Parameters<typeof createKafkaJournal>[0], codec)
 
-let environment: Environment
-let tenant: string
-beforeAll(async () => {
-  environment = await startEnvironment()
-  tenant = tenantOf(environment.orgId, 'live')
-})
-afterAll(() => environment?.stop())
+const environment = closeAfterAll(await startEnvironment())
+const tenant = tenantOf(environment.orgId, 'live')
 
 const run = (...inputs: readonly string[]) =>
   runJob(environment.live, { service: 'phone-validation', inputs })

@@ -1,16 +1,15 @@
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { LEADER_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { mastersOf, serversOf } from '../../services/runtime/platform/cells.ts'
 import { mixedPhones } from '../bench/jobs.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { runAudit } from '../support/audit.ts'
-import {
-  startCells, type CellsEnvironment, type Resident,
-} from '../support/redis/cells-environment.ts'
+import { startCells, type Resident } from '../support/redis/cells-environment.ts'
 import { runJob } from '../support/stacks/environment.ts'
 import { until } from '../support/recovery/recovering.ts'
 import { startProgram } from '../support/stacks/started.ts'
@@ -18,9 +17,7 @@ import { startProgram } from '../support/stacks/started.ts'
 type StateCell = Readonly<Record<'address' | 'persistence', string>> &
   Readonly<Record<'slots' | 'tenants' | 'lockedTenants' | 'frozenTenants', number>>
 
-let cells: CellsEnvironment
-beforeAll(async () => { cells = await startCells() })
-afterAll(() => cells?.close())
+const cells = closeAfterAll(await startCells())
 
 const APPENDED = 'appendonlydir'
 let number = 0

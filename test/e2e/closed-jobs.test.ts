@@ -1,38 +1,28 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 import { recordMacOf } from '../support/keys/signed.ts'
 import { startAll, type RunningServices } from '../support/stacks/services.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
-import {
-  parseCsv, startEnvironment, verdictsOf, type Environment,
-} from '../support/stacks/environment.ts'
+import { parseCsv, startEnvironment, verdictsOf } from '../support/stacks/environment.ts'
 
 const env = stackEnv() as Record<string, string>
-const redis = openRedis(env['REDIS_STATE_URL'] ?? '')
-const clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
+const redis = closeAfterAll(openRedis(env['REDIS_STATE_URL'] ?? ''))
+const clickhouse = closeAfterAll(connectClickhouse(env['CLICKHOUSE_URL'] ?? ''))
 const copy = createJobKeyCopy(clickhouse, recordMacOf(env))
 const receiver = await startReceiver()
 
-let environment: Environment
 let further: RunningServices | undefined
-let tenant: string
-beforeAll(async () => {
-  environment = await startEnvironment()
-  tenant = tenantOf(environment.orgId, 'live')
-})
-afterAll(async () => {
-  await further?.stop()
-  await environment.stop()
-  redis.disconnect()
-  await clickhouse.close()
-})
+const environment = closeAfterAll(await startEnvironment())
+const tenant = tenantOf(environment.orgId, 'live')
+afterAll(() => further?.stop())
 
 /** Does what time does ten minutes after the close: all that expires then goes now. */
 async function forget (job: string): Promise<void> {

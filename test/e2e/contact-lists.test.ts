@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
-let environment: Environment
-beforeAll(async () => { environment = await startEnvironment() })
-afterAll(async () => { await environment.stop() })
+const environment = closeAfterAll(await startEnvironment())
 
 it('rows that lists decide are not checked and free, and the others are as ever', async () => {
   const { keys: { live: apiKey } } = await createOrganizationWith(environment.env,

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import { STAGES } from '../../services/topology.ts'
@@ -10,20 +11,12 @@ import { mixedPhones } from '../bench/jobs.ts'
 import { eventually } from '../support/eventually.ts'
 import { bindingOf } from '../support/idempotency.ts'
 import { messagesIn } from '../support/kafka/offsets.ts'
-import { parseCsv, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { parseCsv, startEnvironment } from '../support/stacks/environment.ts'
 
 const ROWS = 12_000
 
-let environment: Environment
-let redis: ReturnType<typeof openRedis>
-beforeAll(async () => {
-  environment = await startEnvironment({}, { apart: STAGES })
-  redis = openRedis(environment.env.REDIS_STATE_URL ?? '')
-})
-afterAll(async () => {
-  redis.disconnect()
-  await environment.stop()
-})
+const environment = closeAfterAll(await startEnvironment({}, { apart: STAGES }))
+const redis = closeAfterAll(openRedis(environment.env.REDIS_STATE_URL ?? ''))
 
 /** What a stage reads of a big job before the job is accepted. */
 const READS = {

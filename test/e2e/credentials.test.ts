@@ -1,16 +1,17 @@
 import { writeFileSync } from 'node:fs'
-import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import { setDefaultCACertificates, getCACertificates } from 'node:tls'
 import { Redis } from 'ioredis'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { selfSigned } from '../../deploy/local/certificate.ts'
 import { freePort } from '../../deploy/local/ports.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { createClient } from '../../services/client/client.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { newFolder } from '../support/folder.ts'
-import { startRedisServer, type RedisServer } from '../support/redis/server.ts'
+import { startRedisServer } from '../support/redis/server.ts'
 import { breachesOf, runJob, type Finished } from '../support/stacks/environment.ts'
-import { startAlone, type RunningServices } from '../support/stacks/services.ts'
+import { startAlone } from '../support/stacks/services.ts'
 import { testStack } from '../support/stacks/stack.ts'
 
 const folder = newFolder('credentials-')
@@ -20,51 +21,39 @@ const [first, second, firstClient, secondClient] =
     ReturnType<typeof selfSigned>[] & { length: 4 }
 const authorities = pathOf('authorities.pem')
 const passwordFile = pathOf('password')
-let redis: RedisServer
-let admin: Redis
-let services: RunningServices
-let env: Record<string, string>
 
 const putCertificate = (name: string, { cert, key }: ReturnType<typeof selfSigned>) => {
   writeFileSync(pathOf(`${name}.key`), key)
   writeFileSync(pathOf(`${name}.pem`), cert)
 }
 
-beforeAll(async () => {
-  putCertificate('server', first!)
-  putCertificate('client', firstClient!)
-  writeFileSync(pathOf('clients.pem'), firstClient!.cert)
-  writeFileSync(authorities, first!.cert)
-  writeFileSync(passwordFile, 'first')
-  setDefaultCACertificates([...getCACertificates('default'), first!.cert, second!.cert])
-  const port = await freePort()
-  redis = await startRedisServer([
-    '--tls-port', String(port), '--tls-auth-clients', 'yes',
-    '--tls-cert-file', pathOf('server.pem'), '--tls-key-file', pathOf('server.key'),
-    '--tls-ca-cert-file', pathOf('clients.pem'),
-    '--user', 'jobs', 'on', '>first', '~*', '&*', '+@all',
-  ])
-  admin = new Redis(redis.socket)
-  const stack = testStack()
-  const url = `rediss://jobs@127.0.0.1:${port}`
-  env = {
-    ...stack.env,
-    NODE_EXTRA_CA_CERTS: authorities,
-    REDIS_STATE_URL: url,
-    REDIS_STATE_PASSWORD_FILE: passwordFile,
-    REDIS_CACHE_URL: url,
-    REDIS_CACHE_PASSWORD_FILE: passwordFile,
-    REDIS_TLS_CERT_FILE: pathOf('client.pem'),
-    REDIS_TLS_KEY_FILE: pathOf('client.key'),
-  }
-  services = await startAlone({ env, overrides: {}, servicesDir: stack.servicesDir })
-})
-
-afterAll(async () => {
-  await services?.stop()
-  admin?.disconnect()
-  await redis?.stop()
-})
+putCertificate('server', first!)
+putCertificate('client', firstClient!)
+writeFileSync(pathOf('clients.pem'), firstClient!.cert)
+writeFileSync(authorities, first!.cert)
+writeFileSync(passwordFile, 'first')
+setDefaultCACertificates([...getCACertificates('default'), first!.cert, second!.cert])
+const port = await freePort()
+const redis = closeAfterAll(await startRedisServer([
+  '--tls-port', String(port), '--tls-auth-clients', 'yes',
+  '--tls-cert-file', pathOf('server.pem'), '--tls-key-file', pathOf('server.key'),
+  '--tls-ca-cert-file', pathOf('clients.pem'),
+  '--user', 'jobs', 'on', '>first', '~*', '&*', '+@all',
+]))
+const admin = closeAfterAll(new Redis(redis.socket))
+const stack = testStack()
+const url = `rediss://jobs@127.0.0.1:${port}`
+const env = {
+  ...stack.env,
+  NODE_EXTRA_CA_CERTS: authorities,
+  REDIS_STATE_URL: url,
+  REDIS_STATE_PASSWORD_FILE: passwordFile,
+  REDIS_CACHE_URL: url,
+  REDIS_CACHE_PASSWORD_FILE: passwordFile,
+  REDIS_TLS_CERT_FILE: pathOf('client.pem'),
+  REDIS_TLS_KEY_FILE: pathOf('client.key'),
+}
+const services = closeAfterAll(await startAlone({ env, servicesDir: stack.servicesDir }))
 
 const killConnections = async () => Number(await admin.call('CLIENT', 'KILL', 'USER', 'jobs'))
 

@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { describe, expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
-let environment: Environment
-beforeAll(async () => { environment = await startEnvironment({}) })
-afterAll(async () => { await environment.stop() })
+const environment = closeAfterAll(await startEnvironment({}))
 
 describe('the documents', () => {
   it('are open to all and describe what is served', async () => {

@@ -1,21 +1,14 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startDnsServer, type DnsServer } from '../support/mail/dns-server.ts'
-import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { describe, expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startDnsServer } from '../support/mail/dns-server.ts'
+import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 
-let dns: DnsServer
-let environment: Environment
-beforeAll(async () => {
-  dns = await startDnsServer({
-    'mail.org': { mx: [[10, 'mx.mail.org']] }, 'mx.mail.org': { a: ['93.184.215.14'] },
-  })
-  // A query that is repeated after a timeout on a busy machine would be counted twice.
-  environment = await startEnvironment(
-    { DNS_SERVERS: dns.address, DNS_TIMEOUT_MS: '60000' }, { stages: ['ingest', 'verify'] })
-})
-afterAll(async () => {
-  await environment.stop()
-  await dns.stop()
-})
+const dns = closeAfterAll(await startDnsServer({
+  'mail.org': { mx: [[10, 'mx.mail.org']] }, 'mx.mail.org': { a: ['93.184.215.14'] },
+}))
+// A query that is repeated after a timeout on a busy machine would be counted twice.
+const environment = closeAfterAll(await startEnvironment(
+  { DNS_SERVERS: dns.address, DNS_TIMEOUT_MS: '60000' }, { stages: ['ingest', 'verify'] }))
 
 /** Queries of domains; each process asks for the root zone when it starts. */
 const queries = () => dns.questions.filter(question => question !== 'NS .')

@@ -1,42 +1,35 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { createClient } from '../../services/client/client.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { newFolder } from '../support/folder.ts'
 import { balanceOf } from '../support/organizations.ts'
 import { startRedis, type RedisServer } from '../support/redis/server.ts'
 import { breachesOf, runJob } from '../support/stacks/environment.ts'
-import { startAlone, type RunningServices } from '../support/stacks/services.ts'
+import { startAlone } from '../support/stacks/services.ts'
 import { testStack } from '../support/stacks/stack.ts'
 
 /** The state of a managed Redis that keeps nothing on disk. */
 let redis: RedisServer
-let port: number
-let services: RunningServices
-let env: Record<string, string>
 
 const startEmpty = () => startRedis(newFolder('redis-'), [
   '--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no',
   '--maxmemory-policy', 'noeviction',
 ])
 
-beforeAll(async () => {
-  port = await freePort()
-  redis = await startEmpty()
-  const stack = testStack()
-  env = {
-    ...stack.env, REDIS_STATE_URL: `redis://127.0.0.1:${port}`, STATE_DURABILITY: 'replicas',
-  }
-  services = await startAlone({
-    env, servicesDir: stack.servicesDir, apart: ['settle'], overrides: { COPY_AFTER_MS: '100' },
-  })
-})
+const port = await freePort()
+redis = await startEmpty()
+const stack = testStack()
+const env = {
+  ...stack.env, REDIS_STATE_URL: `redis://127.0.0.1:${port}`, STATE_DURABILITY: 'replicas',
+}
+const services = closeAfterAll(await startAlone({
+  env, servicesDir: stack.servicesDir, apart: ['settle'], overrides: { COPY_AFTER_MS: '100' },
+}))
 
-afterAll(async () => {
-  await services?.stop()
-  await redis?.stop()
-})
+afterAll(() => redis.stop())
 
 const numbers = (count: number) =>
   Array.from({ length: count }, (_, index) => `+1212736${5_000 + index}`)

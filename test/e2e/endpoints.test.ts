@@ -1,20 +1,15 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
-import {
-  parseCsv, runJob, startEnvironment, verdictsOf, type Environment,
-} from '../support/stacks/environment.ts'
+import { parseCsv, runJob, startEnvironment, verdictsOf } from '../support/stacks/environment.ts'
 import { referenceDataFor } from '../../services/jobs/reference-data.ts'
 
-let environment: Environment
 // Live keys are answered by the sandbox too, so that unavailable checks keep a live job open.
 const PROVIDERS = JSON.stringify({
   'phone-validation': ['sandbox'], 'email-validation': ['email-domain'],
 })
-beforeAll(async () => {
-  environment = await startEnvironment({ RETRY_DELAY_MS: '200', PROVIDERS },
-    { stages: ['verify'] })
-})
-afterAll(async () => { await environment.stop() })
+const environment = closeAfterAll(await startEnvironment({ RETRY_DELAY_MS: '200', PROVIDERS },
+  { stages: ['verify'] }))
 
 type Sent = { readonly method?: string, readonly key?: string, readonly body?: unknown } &
   { readonly headers?: Readonly<Record<string, string>> }

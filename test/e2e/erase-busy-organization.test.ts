@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../services/accounts/organization-key-store.ts'
 import { wrappedPeople } from '../../services/accounts/people.ts'
 import { createDeliveryHistory } from '../../services/webhooks/delivery-history.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { filesOfStores } from '../support/bytes.ts'
 import { formsOf } from '../support/keys/canaries.ts'
 import { compactAtOnce } from '../support/kafka/compaction.ts'
 import { connectAll } from '../support/stacks/connected.ts'
-import {
-  breachesOf, runJob, startEnvironment, type Environment,
-} from '../support/stacks/environment.ts'
+import { breachesOf, runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { createTestPartner, feedContacts, sendTo } from '../support/feeds/partner.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
@@ -52,23 +51,14 @@ async function createBusyCustomer ({ env, state, baseUrl, webhookUrl }: Place) {
 
 const { env, brokers, clickhouse, recordMac, state, wallet } = connectAll()
 const { dataDir } = testStack()
-const { workspace, close } = openWorkspaceCommands(env)
+const { workspace } = openWorkspaceCommands(env)
 const history = createDeliveryHistory(clickhouse, recordMac)
 
-let environment: Environment
-let compactAsUsual = async () => {}
-beforeAll(async () => {
-  compactAsUsual = await compactAtOnce(brokers)
-  // A delivery that fails stays under way for longer than an erasure takes.
-  environment = await startEnvironment(
-    { WEBHOOK_WAITS_MS: JSON.stringify(Array.from({ length: 600 }, () => 1_000)) },
-    { stages: ['deliver'] })
-})
-afterAll(async () => {
-  await compactAsUsual()
-  await environment.stop()
-  close()
-})
+afterAll(await compactAtOnce(brokers))
+// A delivery that fails stays under way for longer than an erasure takes.
+const environment = closeAfterAll(await startEnvironment(
+  { WEBHOOK_WAITS_MS: JSON.stringify(Array.from({ length: 600 }, () => 1_000)) },
+  { stages: ['deliver'] }))
 
 /** In how many files of each store the address of the person is, as text or in base64. */
 const filesWithAddress = () => filesOfStores(dataDir, formsOf(PERSON))

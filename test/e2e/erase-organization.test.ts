@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import {
   createOrganizationKeyStore, OrganizationErasedError,
 } from '../../services/accounts/organization-key-store.ts'
@@ -6,36 +6,27 @@ import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
 import { countTenantRecords } from '../../services/cache/cache.ts'
 import { createClient } from '../../services/client/client.ts'
 import { closedKeys, connectJobKeys } from '../../services/jobs/connect-keys.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import type { OrganizationErasure } from '../../services/admin/erasure.ts'
 import { runAudit } from '../support/audit.ts'
 import { filesOfStores } from '../support/bytes.ts'
 import { compactAtOnce } from '../support/kafka/compaction.ts'
 import { connectAll } from '../support/stacks/connected.ts'
-import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { rootKeysIn, webhookKeysIn } from '../support/keys/organization-keys.ts'
 import { createOrganizationWith, createTestKey } from '../support/organizations.ts'
 import { testStack } from '../support/stacks/stack.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 
-const { env, connected, state } = connectAll()
-const cache = openRedis(env.REDIS_CACHE_URL ?? '')
+const { env, brokers, connected, state } = connectAll()
+const cache = closeAfterAll(openRedis(env.REDIS_CACHE_URL ?? ''))
 const folder = testStack().dataDir
-const { workspace, close } = openWorkspaceCommands(env)
+const { workspace } = openWorkspaceCommands(env)
 
-let environment: Environment
-let compactAsUsual = async () => {}
-beforeAll(async () => {
-  compactAsUsual = await compactAtOnce((env.KAFKA_BROKERS ?? '').split(','))
-  environment = await startEnvironment()
-})
-afterAll(async () => {
-  await compactAsUsual()
-  await environment.stop()
-  close()
-  cache.disconnect()
-})
+afterAll(await compactAtOnce(brokers))
+const environment = closeAfterAll(await startEnvironment())
 
 const request = {
   service: 'phone-validation', inputs: ['+12127370111', 'nonsense'], metadata: { a: 'b' },

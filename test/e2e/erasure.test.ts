@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { runAudit } from '../support/audit.ts'
 import { filesOfStores } from '../support/bytes.ts'
@@ -9,27 +10,17 @@ import { eventually } from '../support/eventually.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
-import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv, testStack } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const folder = testStack().dataDir
-const redis = openRedis(env.REDIS_STATE_URL ?? '')
-const { workspace, close } = openWorkspaceCommands(env)
+const redis = closeAfterAll(openRedis(env.REDIS_STATE_URL ?? ''))
+const { workspace } = openWorkspaceCommands(env)
 const receiver = await startReceiver()
 
-let environment: Environment
-let compactAsUsual = async () => {}
-beforeAll(async () => {
-  compactAsUsual = await compactAtOnce((env.KAFKA_BROKERS ?? '').split(','))
-  environment = await startEnvironment()
-})
-afterAll(async () => {
-  await compactAsUsual()
-  await environment.stop()
-  redis.disconnect()
-  close()
-})
+afterAll(await compactAtOnce((env.KAFKA_BROKERS ?? '').split(',')))
+const environment = closeAfterAll(await startEnvironment())
 
 const ask = async (mode: 'live' | 'test', path: string, method = 'GET') => {
   const headers = { authorization: `Bearer ${environment.keys[mode]}` }

@@ -1,22 +1,14 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { sampleTenantOf, tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import type { RedisClient } from '../../services/runtime/platform/redis.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
-import { breachesOf, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { breachesOf, startEnvironment } from '../support/stacks/environment.ts'
 
-let environment: Environment
-let redis: RedisClient
-beforeAll(async () => {
-  environment = await startEnvironment()
-  redis = openRedis(environment.env['REDIS_STATE_URL'] ?? '')
-})
-afterAll(async () => {
-  redis.disconnect()
-  await environment.stop()
-})
+const environment = closeAfterAll(await startEnvironment())
+const redis = closeAfterAll(openRedis(environment.env['REDIS_STATE_URL'] ?? ''))
 
 const service = 'phone-validation'
 /** Of ten numbers three have no area code that exists. */

@@ -1,29 +1,21 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createDemo } from '../../services/admin/demo.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { balanceOf } from '../support/organizations.ts'
-import { startWatchedRedis, type WatchedRedis } from '../support/redis/sentinel.ts'
-import { startAlone, type RunningServices } from '../support/stacks/services.ts'
+import { startWatchedRedis } from '../support/redis/sentinel.ts'
+import { startAlone } from '../support/stacks/services.ts'
 import { testStack } from '../support/stacks/stack.ts'
 import { breachesOf, runJob } from '../support/stacks/environment.ts'
 
-let redis: WatchedRedis
-let services: RunningServices
-let env: Record<string, string>
-beforeAll(async () => {
-  redis = await startWatchedRedis()
-  const stack = testStack()
-  // As a managed Redis without an append-only file.
-  env = { ...stack.env, REDIS_STATE_URL: redis.url, STATE_DURABILITY: 'replicas' }
-  services = await startAlone({ env, overrides: {}, servicesDir: stack.servicesDir })
-})
-afterAll(async () => {
-  await services?.stop()
-  await redis?.stop()
-})
+const redis = closeAfterAll(await startWatchedRedis())
+const stack = testStack()
+// As a managed Redis without an append-only file.
+const env = { ...stack.env, REDIS_STATE_URL: redis.url, STATE_DURABILITY: 'replicas' }
+const services = closeAfterAll(await startAlone({ env, servicesDir: stack.servicesDir }))
 
 /** The metric of the alert RedisNotPersisted, once a process reports it. */
 const persistenceFailed = () => eventually(async () => {

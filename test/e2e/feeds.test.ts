@@ -1,32 +1,29 @@
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { FileContact } from '../../services/client/feed-files.ts'
 import { createTopics, withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { partnerTopics } from '../../services/runtime/platform/topics.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { runAudit } from '../support/audit.ts'
 import { eventually } from '../support/eventually.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
 import { findRepeats } from '../support/recovery/repeats.ts'
-import { breachesOf, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { breachesOf, startEnvironment } from '../support/stacks/environment.ts'
 
 /** The story of 250,000 belongs to the full tests. */
 const CONTACTS = Number(process.env['FEED_CONTACTS'] ?? 4_000)
 /** So that a killed service has jobs behind and before it. */
 const BATCH = Math.ceil(CONTACTS / 10)
 
-let environment: Environment
-beforeAll(async () => {
-  environment = await startEnvironment({
-    FEED_BATCH_CONTACTS: String(BATCH),
-    FEED_BATCH_AGE_MS: '1000',
-    FEED_PAUSE_AFTER_MS: '1000',
-    // Every job is slower than this, as on a busy machine.
-    ORPHAN_AGE_MS: '0',
-    REAP_EVERY_MS: '10',
-  }, { stages: ['feed', 'ledger'], apart: ['feed', 'settle', 'publish'] })
-})
-afterAll(async () => { await environment.stop() })
+const environment = closeAfterAll(await startEnvironment({
+  FEED_BATCH_CONTACTS: String(BATCH),
+  FEED_BATCH_AGE_MS: '1000',
+  FEED_PAUSE_AFTER_MS: '1000',
+  // Every job is slower than this, as on a busy machine.
+  ORPHAN_AGE_MS: '0',
+  REAP_EVERY_MS: '10',
+}, { stages: ['feed', 'ledger'], apart: ['feed', 'settle', 'publish'] }))
 
 const named = (inputs: readonly string[]): FileContact[] => inputs.map((input, index) =>
   ({ input, reference: `customer-${index}`, countryCode: undefined }))

@@ -1,15 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Command } from 'commander'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { isException, OPERATOR_PAGES, RUN_PAGES } from '../support/guides/exceptions.ts'
 import {
   blocksOf, mentionsOf, missingIn, stepsOf, type Block, type Mention,
 } from '../support/guides/guide.ts'
-import {
-  filled, startGuideEnvironment, type GuideEnvironment,
-} from '../support/guides/environment.ts'
+import { filled, startGuideEnvironment } from '../support/guides/environment.ts'
 import { pages, root } from '../support/sources.ts'
 import { IS_FAST } from '../support/tier.ts'
 import { createFeedProgram } from '../../services/client/feed-command.ts'
@@ -63,9 +62,7 @@ const runIn = (page: string) =>
   blocks.filter(block => block.page === page && !isException(block))
 const runPages = RUN_PAGES.filter(page => !(IS_FAST && OPERATOR_PAGES.includes(page)))
 
-let here: GuideEnvironment
-beforeAll(async () => { here = await startGuideEnvironment() })
-afterAll(async () => { await here.stop() })
+const here = closeAfterAll(await startGuideEnvironment())
 
 describe('a guide', () => {
   it.each(runPages)('has commands that work with the output shown: %s', async page => {

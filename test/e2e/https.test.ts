@@ -5,17 +5,15 @@ import { request } from 'node:https'
 import { networkInterfaces } from 'node:os'
 import { text } from 'node:stream/consumers'
 import type { TLSSocket } from 'node:tls'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { selfSigned } from '../../deploy/local/certificate.ts'
-import { startAll, type RunningServices } from '../support/stacks/services.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startAll } from '../support/stacks/services.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 import { newFolder } from '../support/folder.ts'
 
-let services: RunningServices
-let keys: { readonly live: string, readonly test: string }
-let port: number
 let trusted = ''
 const folder = newFolder('verification-jobs-https-')
 
@@ -27,27 +25,22 @@ function renew (name: string): void {
   trusted = cert
 }
 
-beforeAll(async () => {
-  renew('first')
-  port = await freePort()
-  const env = stackEnv()
-  services = await startAll({
-    env,
-    // Nothing here comes to the pipeline.
-    stages: ['ingest'],
-    overrides: {
-      HOST: '0.0.0.0',
-      PORT_HTTPS: String(port),
-      TLS_CERT_FILE: `${folder}/cert.pem`,
-      TLS_KEY_FILE: `${folder}/key.pem`,
-      TLS_RELOAD_MS: '3600000',
-    },
-  })
-  keys = (await createDemo(env)).keys
-})
-afterAll(async () => {
-  await services?.stop()
-})
+renew('first')
+const port = await freePort()
+const env = stackEnv()
+const services = closeAfterAll(await startAll({
+  env,
+  // Nothing here comes to the pipeline.
+  stages: ['ingest'],
+  overrides: {
+    HOST: '0.0.0.0',
+    PORT_HTTPS: String(port),
+    TLS_CERT_FILE: `${folder}/cert.pem`,
+    TLS_KEY_FILE: `${folder}/key.pem`,
+    TLS_RELOAD_MS: '3600000',
+  },
+}))
+const keys = (await createDemo(env)).keys
 
 type Sent = { readonly method?: string, readonly key?: string, readonly body?: unknown }
 

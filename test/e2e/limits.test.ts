@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import type { PolicyChange } from '../../services/accounts/organizations.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { startRedisServer, type RedisServer } from '../support/redis/server.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
 /** Windows so long that a slow machine comes to the end of a limit too. */
 const LONG_WINDOWS = {
@@ -16,26 +17,17 @@ const POLICY = '100;w=1, 150;w=600'
 /** A job of invalid rows alone costs nothing and takes no slot. */
 const free = JSON.stringify({ service: 'phone-validation', inputs: ['call me'] })
 
-let environment: Environment
-let startCache: () => Promise<RedisServer>
 /** Of `ingest` alone, so that it can end. */
 let cache: RedisServer
-let redis: ReturnType<typeof openRedis>
-let cached: ReturnType<typeof openRedis>
-beforeAll(async () => {
-  const port = String(await freePort())
-  startCache = () => startRedisServer(['--port', port, '--bind', '127.0.0.1'])
-  cache = await startCache()
-  const own = { REDIS_CACHE_URL: `redis://127.0.0.1:${port}` }
-  environment = await startEnvironment({ ...LONG_WINDOWS, ...own }, { stages: ['ingest'] })
-  redis = openRedis(environment.env.REDIS_STATE_URL ?? '')
-  cached = openRedis(own.REDIS_CACHE_URL)
-})
-afterAll(async () => {
-  for (const connection of [redis, cached]) connection?.disconnect()
-  await environment?.stop()
-  await cache?.stop()
-})
+const port = String(await freePort())
+const startCache = () => startRedisServer(['--port', port, '--bind', '127.0.0.1'])
+cache = await startCache()
+afterAll(() => cache.stop())
+const own = { REDIS_CACHE_URL: `redis://127.0.0.1:${port}` }
+const environment = closeAfterAll(
+  await startEnvironment({ ...LONG_WINDOWS, ...own }, { stages: ['ingest'] }))
+const redis = closeAfterAll(openRedis(environment.env.REDIS_STATE_URL ?? ''))
+const cached = closeAfterAll(openRedis(own.REDIS_CACHE_URL))
 
 const newOrganization = async () =>
   await createOrganizationWith(environment.env, { availableMicros: 1_000_000 })

@@ -1,19 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
-import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { newFolder } from '../support/folder.ts'
 import { writeLists } from '../support/mail/lists-folder.ts'
 
 const folder = newFolder('lists-')
 const service = 'email-validation'
 
-let environment: Environment
-beforeAll(async () => {
-  writeLists(folder, { disposable: 'first.org' }, { version: '2026.1' })
-  environment = await startEnvironment(
-    { LISTS_DIR: folder, LISTS_POLL_MS: '50' }, { stages: ['ingest', 'verify'] })
-})
-afterAll(() => environment.stop())
+writeLists(folder, { disposable: 'first.org' }, { version: '2026.1' })
+const environment = closeAfterAll(await startEnvironment(
+  { LISTS_DIR: folder, LISTS_POLL_MS: '50' }, { stages: ['ingest', 'verify'] }))
 
 /** The reasons of addresses, and where each verdict is from. */
 async function verdictsOf (...inputs: readonly string[]) {

@@ -1,40 +1,32 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { JobRequest } from '../../services/client/client.ts'
-import { startDnsServer, type DnsServer } from '../support/mail/dns-server.ts'
-import { startMailServers, type MailServers } from '../support/mail/mail-servers.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startDnsServer } from '../support/mail/dns-server.ts'
+import { startMailServers } from '../support/mail/mail-servers.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
 const HOST = 'mx.mail.org'
 const GREYLISTED = '450 4.2.0 Greylisted, please try again in 600 seconds'
 const service = 'email-validation'
 
-let mail: MailServers
-let dns: DnsServer
-let environment: Environment
-beforeAll(async () => {
-  mail = await startMailServers({
-    [HOST]: {
-      recipients: address => {
-        if (address.startsWith('grey')) return GREYLISTED
-        return address.startsWith('jane') ? undefined : '550 5.1.1 No such user'
-      },
+const mail = closeAfterAll(await startMailServers({
+  [HOST]: {
+    recipients: address => {
+      if (address.startsWith('grey')) return GREYLISTED
+      return address.startsWith('jane') ? undefined : '550 5.1.1 No such user'
     },
-  })
-  dns = await startDnsServer({ 'mail.org': { mx: [[10, HOST]] }, [HOST]: { a: ['127.0.0.1'] } })
-  environment = await startEnvironment({
-    PROVIDERS: JSON.stringify({ [service]: ['smtp-probe'] }),
-    DNS_SERVERS: dns.address,
-    SMTP_HELO: 'probe.verify.org',
-    SMTP_PORT: String(mail.portOf(HOST)),
-    SMTP_ALLOW_PRIVATE: 'true',
-    RETRY_DELAY_MS: '500',
-  }, { stages: ['ingest', 'verify'] })
-})
-afterAll(async () => {
-  await environment.stop()
-  await dns.stop()
-  await mail.stop()
-})
+  },
+}))
+const dns = closeAfterAll(
+  await startDnsServer({ 'mail.org': { mx: [[10, HOST]] }, [HOST]: { a: ['127.0.0.1'] } }))
+const environment = closeAfterAll(await startEnvironment({
+  PROVIDERS: JSON.stringify({ [service]: ['smtp-probe'] }),
+  DNS_SERVERS: dns.address,
+  SMTP_HELO: 'probe.verify.org',
+  SMTP_PORT: String(mail.portOf(HOST)),
+  SMTP_ALLOW_PRIVATE: 'true',
+  RETRY_DELAY_MS: '500',
+}, { stages: ['ingest', 'verify'] }))
 
 /** A new job of two rows, as it is when one has its verdict and the other waits. */
 async function waitingJob (request: Omit<JobRequest, 'service'>) {

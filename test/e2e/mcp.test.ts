@@ -2,34 +2,27 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client as McpClient } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type ToolKey, type ToolOutput, TOOLS } from '../../services/client/mcp-tools.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 import { newFolder } from '../support/folder.ts'
 import { balanceOf } from '../support/organizations.ts'
 import { root } from '../support/sources.ts'
 
 const folder = newFolder('mcp-e2e-')
-let environment: Environment
-let host: McpClient
-beforeAll(async () => {
-  environment = await startEnvironment()
-  host = new McpClient({ name: 'host', version: '1' })
-  await host.connect(new StdioClientTransport({
-    command: join(root, 'services/client/verification-jobs'),
-    args: ['mcp', '--max-spend', '0.10', '--folder', folder],
-    env: {
-      PATH: String(process.env['PATH']),
-      VERIFICATION_JOBS_URL: environment.baseUrl,
-      VERIFICATION_JOBS_KEY: environment.keys.live,
-    },
-    stderr: 'ignore',
-  }))
-})
-afterAll(async () => {
-  await host?.close()
-  await environment.stop()
-})
+const environment = closeAfterAll(await startEnvironment())
+const host = closeAfterAll(new McpClient({ name: 'host', version: '1' }))
+await host.connect(new StdioClientTransport({
+  command: join(root, 'services/client/verification-jobs'),
+  args: ['mcp', '--max-spend', '0.10', '--folder', folder],
+  env: {
+    PATH: String(process.env['PATH']),
+    VERIFICATION_JOBS_URL: environment.baseUrl,
+    VERIFICATION_JOBS_KEY: environment.keys.live,
+  },
+  stderr: 'ignore',
+}))
 
 async function call<K extends ToolKey> (key: K, args: Record<string, unknown>) {
   const { content, structuredContent, isError } =

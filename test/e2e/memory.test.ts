@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createClient, type Client, type JobStatusResource }
   from '../../services/client/client.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { usageOf } from '../bench/usage.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { createRichDemo } from '../support/page/rich-demo.ts'
-import { breachesOf, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { breachesOf, startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
 /** In full ten jobs of the largest size, which is all that a tenant may have at once. */
@@ -22,19 +23,15 @@ const JOBS_OF_A_TENANT = 10
 const STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']
 
 const env = stackEnv()
-let environment: Environment
 const clients: Client[] = []
 const orgs: string[] = []
-beforeAll(async () => {
-  const overrides = { NODE_OPTIONS: `--max-old-space-size=${heapMb}` }
-  environment = await startEnvironment(overrides, { stages: STAGES })
-  for (let tenant = 0; tenant * JOBS_OF_A_TENANT < jobs; tenant++) {
-    const { keys, orgId } = await createRichDemo(env)
-    orgs.push(orgId)
-    clients.push(createClient({ baseUrl: environment.baseUrl, apiKey: keys.live, retries: 0 }))
-  }
-})
-afterAll(async () => { await environment.stop() })
+const overrides = { NODE_OPTIONS: `--max-old-space-size=${heapMb}` }
+const environment = closeAfterAll(await startEnvironment(overrides, { stages: STAGES }))
+for (let tenant = 0; tenant * JOBS_OF_A_TENANT < jobs; tenant++) {
+  const { keys, orgId } = await createRichDemo(env)
+  orgs.push(orgId)
+  clients.push(createClient({ baseUrl: environment.baseUrl, apiKey: keys.live, retries: 0 }))
+}
 
 const refusals: Record<string, number> = {}
 

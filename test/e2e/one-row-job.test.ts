@@ -1,14 +1,13 @@
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { messagesIn, untilConsumed } from '../support/kafka/offsets.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
-let environment: Environment
-beforeAll(async () => { environment = await startEnvironment() })
-afterAll(async () => { await environment.stop() })
+const environment = closeAfterAll(await startEnvironment())
 
 /** What a job costs, as each is a few system calls in two processes. */
 const MESSAGES = {

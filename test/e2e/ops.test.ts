@@ -1,16 +1,17 @@
-import { rmSync, writeFileSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { writeFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import { lagsOf } from '../../services/runtime/kafka/admin.ts'
 import { fetchSamples } from '../../services/runtime/platform/metrics-reader.ts'
 import { withBrokers } from '../../services/admin/deps.ts'
-import { createAdminProgram } from '../../services/admin/program.ts'
 import { mixedPhones } from '../bench/jobs.ts'
+import { runCommand } from '../support/admin.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Environment, startEnvironment } from '../support/stacks/environment.ts'
 import { type Started, startProgram } from '../support/stacks/started.ts'
-import { newFolder } from '../support/folder.ts'
+import { stackFolder } from '../support/workspace.ts'
 
 const ROWS = 6_000
 const GROUP = 'verify.bulk.phone-validation'
@@ -18,19 +19,11 @@ const GROUP = 'verify.bulk.phone-validation'
 const RETRY_MS = 500
 const RETRIES = 1_000
 
-let environment: Environment
-let commands: ReturnType<typeof openOps>
-beforeAll(async () => {
-  environment = await startEnvironment(
-    { WEBHOOK_WAITS_MS: JSON.stringify(Array(RETRIES).fill(RETRY_MS)) }, {
-      stages: ['deliver'], apart: ['verify', 'settle'],
-    })
-  commands = openOps(environment)
-})
-afterAll(async () => {
-  commands.close()
-  await environment.stop()
-})
+const environment = closeAfterAll(await startEnvironment(
+  { WEBHOOK_WAITS_MS: JSON.stringify(Array(RETRIES).fill(RETRY_MS)) }, {
+    stages: ['deliver'], apart: ['verify', 'settle'],
+  }))
+const commands = closeAfterAll(openOps(environment))
 
 const ops = <T>(...words: readonly string[]): Promise<T> => commands.ops(...words)
 
@@ -213,9 +206,7 @@ describe('the command', () => {
 
 /** The commands of operators for an environment, with a folder as `up` keeps it. */
 function openOps ({ env, services }: Environment) {
-  const folder = newFolder('verification-jobs-ops-')
-  const { KAFKA_BROKERS: kafkaBrokers, REDIS_STATE_URL: redisStateUrl } = env
-  writeFileSync(`${folder}/stack.json`, JSON.stringify({ kafkaBrokers, redisStateUrl }))
+  const folder = stackFolder(env)
   const targets = `${folder}/targets.json`
   process.env['METRICS_TARGETS_FILE'] = targets
   /** What runs, as it is now. */
@@ -223,11 +214,8 @@ function openOps ({ env, services }: Environment) {
     writeFileSync(targets, JSON.stringify(services.list().map(({ metricsUrl }) => metricsUrl)))
   /** What a command answers. */
   const ops = async <T>(...words: readonly string[]): Promise<T> => {
-    const lines: string[] = []
     noteTargets()
-    await createAdminProgram({ print: line => { lines.push(line) } })
-      .parseAsync(['--json', '--data', folder, ...words], { from: 'user' })
-    return JSON.parse(lines.join('\n')) as T
+    return JSON.parse(await runCommand(['--json', '--data', folder, ...words])) as T
   }
   /** The command as a process of its own, in an environment that names the stack. */
   const run = (more: object, ...words: readonly string[]): ReturnType<Started['ended']> => {
@@ -235,9 +223,6 @@ function openOps ({ env, services }: Environment) {
     const around = { ...env, METRICS_TARGETS_FILE: targets, ...more }
     return startProgram(process.execPath, ['services/admin/main.ts', ...words], around).ended()
   }
-  const close = () => {
-    delete process.env['METRICS_TARGETS_FILE']
-    rmSync(folder, { recursive: true })
-  }
+  const close = () => { delete process.env['METRICS_TARGETS_FILE'] }
   return { ops, run, close }
 }

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { bindingOf } from '../support/idempotency.ts'
 import { createRichDemo } from '../support/page/rich-demo.ts'
 import { startAll, type RunningServices } from '../support/stacks/services.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
 const SHED_LOAD_AFTER_MS = 4_000
 /** Longer than a test may take: no request here is given up. */
@@ -19,37 +20,21 @@ const env = stackEnv()
 const overrides = {
   SHED_LOAD_AFTER_MS: String(SHED_LOAD_AFTER_MS), ACCEPT_WITHIN_MS: String(ACCEPT_WITHIN_MS),
 }
-let environment: Environment
-const running: RunningServices[] = []
-const start = async (stages: readonly string[], lanes = 'small,bulk') => {
-  const services = await startAll({ env, stages, overrides: { ...overrides, LANES: lanes } })
-  running.push(services)
-  return services
-}
-
-let key: string
-let tenant: string
+const environment = closeAfterAll(await startEnvironment({}, { apart: ['normalize'] }))
+// No process serves the lane bulk of normalize any more.
+await environment.services.setScale({ normalize: 0 })
+const start = (stages: readonly string[], lanes = 'small,bulk') =>
+  startAll({ env, stages, overrides: { ...overrides, LANES: lanes } })
+const [one, two] = (await Promise.all([
+  start(['ingest']), start(['ingest']), start(['normalize'], 'small'),
+])).map(closeAfterAll) as [RunningServices, RunningServices]
+const addresses = [one.baseUrl, two.baseUrl]
+const metricsUrls = [one, two].map(services => services.list()[0]?.metricsUrl ?? '')
+const { keys: { live: key }, orgId } = await createRichDemo(env)
+const tenant = tenantOf(orgId, 'live')
+let bulk: RunningServices | undefined
+afterAll(() => bulk?.stop())
 let waiting: readonly Promise<Answer>[]
-let addresses: readonly string[]
-let metricsUrls: readonly string[]
-
-beforeAll(async () => {
-  environment = await startEnvironment({}, { apart: ['normalize'] })
-  // No process serves the lane bulk of normalize any more.
-  await environment.services.setScale({ normalize: 0 })
-  const [one, two] = await Promise.all([
-    start(['ingest']), start(['ingest']), start(['normalize'], 'small'),
-  ])
-  addresses = [one.baseUrl, two.baseUrl]
-  metricsUrls = [one, two].map(services => services.list()[0]?.metricsUrl ?? '')
-  const demo = await createRichDemo(env)
-  key = demo.keys.live
-  tenant = tenantOf(demo.orgId, 'live')
-})
-afterAll(async () => {
-  await Promise.all(running.map(services => services.stop()))
-  await environment.stop()
-})
 
 type Answer = { readonly status: number, readonly retryAfter: number }
 
@@ -105,7 +90,7 @@ describe('a lane without a consumer', () => {
   })
 
   it('accepts jobs again when it has a consumer', async () => {
-    await start(['normalize'], 'bulk')
+    bulk = await start(['normalize'], 'bulk')
     expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual([202, 202])
     await Promise.all([0, 1].map(instance => untilTold(instance, OPEN)))
     const all = await Promise.all([1, 2, 3].map(() => post(1_001)))

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Locator, Page } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { STAGES } from '../../services/topology.ts'
 import { openBrowser } from '../support/page/browser.ts'
@@ -11,45 +12,30 @@ import {
   PEOPLE, recordAnswers, signIn, startPageEnvironment, tabTo, unrestOf, violationsOf,
 } from '../support/page/page.ts'
 import { rowOf, workbookOf } from '../support/workbooks.ts'
-import { startReceiver, type Receiver } from '../support/webhooks/receiver.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
 
 const SECRET = /vj_(?:live|test)_[0-9A-Za-z]{36}|whsec_[A-Za-z0-9+/]{43}=/g
 
-let environment: Awaited<ReturnType<typeof startPageEnvironment>>
-let browser: Browser
-let receiver: Receiver
-let context: BrowserContext
-let page: Page
-let answers: ReturnType<typeof recordAnswers>
-let made = { secret: '', jobId: '' }
-
-beforeAll(async () => {
-  // Live numbers are answered by the sandbox, so that some of them take long enough to be watched.
-  [environment, browser, receiver] = await Promise.all([
-    startPageEnvironment({
-      WEBHOOK_ALLOW_HTTP: 'true',
-      WEBHOOK_ALLOW_LOOPBACK: 'true',
-      PROVIDERS: JSON.stringify({
-        'phone-validation': ['sandbox'], whatsapp: ['sandbox'], 'email-validation': ['sandbox'],
-      }),
-    }),
-    openBrowser(),
-    startReceiver(),
-  ])
-  context = await newContext()
-  answers = recordAnswers(context)
-  page = await context.newPage()
-  // Choosers are handed over from now on, and not only from the moment one is awaited.
-  page.on('filechooser', () => {})
-})
-afterAll(async () => {
-  await browser?.close()
-  await environment?.stop()
-})
-
+// Live numbers are answered by the sandbox, so that some of them take long enough to be watched.
+const environment = closeAfterAll(await startPageEnvironment({
+  WEBHOOK_ALLOW_HTTP: 'true',
+  WEBHOOK_ALLOW_LOOPBACK: 'true',
+  PROVIDERS: JSON.stringify({
+    'phone-validation': ['sandbox'], whatsapp: ['sandbox'], 'email-validation': ['sandbox'],
+  }),
+}))
+const browser = closeAfterAll(await openBrowser())
+const receiver = await startReceiver()
 const newContext = (options = {}) => browser.newContext({
   baseURL: environment.pageUrl, viewport: { width: 1280, height: 800 }, ...options,
 })
+const context = await newContext()
+const answers = recordAnswers(context)
+const page = await context.newPage()
+// Choosers are handed over from now on, and not only from the moment one is awaited.
+page.on('filechooser', () => {})
+let made = { secret: '', jobId: '' }
+
 const heading = (name: string) => page.getByRole('heading', { level: 1, name })
 const rows = (table: string) =>
   page.getByRole('region', { name: table }).locator('tbody tr')

@@ -1,14 +1,15 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import { createClient } from '../../services/client/client.ts'
 import { PAUSED_KEY } from '../../services/runtime/engine/pause.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import { LANES } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/jobs.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
 import { untilConsumed } from '../support/kafka/offsets.ts'
@@ -23,17 +24,9 @@ const TOPICS = topicsOf('rows.submitted', 'rows.normalized', 'rows.completed')
 /** A job of several chunks, and one of the lane for small jobs. */
 const ROWS = [5_000, 20]
 
-const redis = openRedis(stackEnv()['REDIS_STATE_URL'] ?? '')
-let environment: Environment
-beforeAll(async () => {
-  // New partitions are found after that time, and used after three times as long.
-  environment = await startEnvironment({ METADATA_MAX_AGE_MS: '500' })
-})
-afterAll(async () => {
-  redis.disconnect()
-  await environment?.stop()
-})
-
+const redis = closeAfterAll(openRedis(stackEnv()['REDIS_STATE_URL'] ?? ''))
+// New partitions are found after that time, and used after three times as long.
+const environment = closeAfterAll(await startEnvironment({ METADATA_MAX_AGE_MS: '500' }))
 const connection = () => ({ brokers: (environment.env['KAFKA_BROKERS'] ?? '').split(',') })
 
 /** A client that never retries, so a 503 fails the test. */

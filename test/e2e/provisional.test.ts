@@ -1,18 +1,15 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { ResultRow } from '../../schemas/api/results.ts'
 import type { JobRequest } from '../../services/client/client.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
 const MAX_STREAMS = 4
 
-let environment: Environment
-beforeAll(async () => {
-  environment = await startEnvironment({
-    MAX_EVENT_STREAMS_PER_TENANT: String(MAX_STREAMS), RETRY_DELAY_MS: '500',
-  }, { stages: ['ingest', 'verify'] })
-})
-afterAll(async () => { await environment.stop() })
+const environment = closeAfterAll(await startEnvironment({
+  MAX_EVENT_STREAMS_PER_TENANT: String(MAX_STREAMS), RETRY_DELAY_MS: '500',
+}, { stages: ['ingest', 'verify'] }))
 
 /** Its check is unavailable for 15 minutes, so its job runs until it is cancelled. */
 const WAITING = '+12127360005'

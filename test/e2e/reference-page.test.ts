@@ -1,21 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Browser } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openBrowser } from '../support/page/browser.ts'
 import { unrestOf, violationsOf } from '../support/page/page.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
-let environment: Environment
-let browser: Browser
-let docs: string
-beforeAll(async () => {
-  environment = await startEnvironment()
-  browser = await openBrowser()
-  docs = new URL('/docs', environment.baseUrl).href
-})
-afterAll(async () => {
-  await browser?.close()
-  await environment?.stop()
-})
+const environment = closeAfterAll(await startEnvironment())
+const browser = closeAfterAll(await openBrowser())
+const docs = new URL('/docs', environment.baseUrl).href
 
 describe('the page of the reference', () => {
   it.each([

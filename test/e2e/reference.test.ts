@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../schemas/api/event.ts'
 import { eventIdOf } from '../../services/webhooks/event.ts'
 import type { OpenApiDocument, Operation } from '../../services/ingest/openapi/document.ts'
-import { startGuideEnvironment, type GuideEnvironment } from '../support/guides/environment.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startGuideEnvironment } from '../support/guides/environment.ts'
 import { root } from '../support/sources.ts'
 
-let here: GuideEnvironment
-let document: OpenApiDocument
-beforeAll(async () => {
-  here = await startGuideEnvironment()
-  const answer = await fetch(new URL('/openapi.json', here.environment.baseUrl))
-  document = await answer.json() as OpenApiDocument
-})
-afterAll(async () => { await here.stop() })
+const here = closeAfterAll(await startGuideEnvironment())
+const answer = await fetch(new URL('/openapi.json', here.environment.baseUrl))
+const document = await answer.json() as OpenApiDocument
 
 /** Operations with a key, in an order in which each finds what it needs. */
 const sampled = (): readonly (Operation & { readonly operationId: string })[] =>

@@ -1,25 +1,24 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import type { KeyReport, RewrapReport } from '../../services/admin/key-rotation.ts'
 import { eventually } from '../support/eventually.ts'
 import { untilConsumed } from '../support/kafka/offsets.ts'
-import { createTestPartner, feedContacts, type TestPartner } from '../support/feeds/partner.ts'
+import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
 import { endSharedServices, startAll, type RunningServices } from '../support/stacks/services.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
-import {
-  runJob, startEnvironment, type Finished, type Environment,
-} from '../support/stacks/environment.ts'
+import { runJob, startEnvironment, type Finished } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import { wrappingKeyId } from '../../services/accounts/organization-keys.ts'
 import { rootIdOf } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { splitJobKey } from '../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { ROOT_KEY_NAMES } from '../support/keys/organization-keys.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
 
 type Settings = Readonly<Record<string, string>>
 
@@ -57,8 +56,8 @@ async function keysOfJob (
 }
 
 const env = stackEnv() as Settings
-const redis = openRedis(env['REDIS_STATE_URL'] ?? '')
-const { workspace, close } = openWorkspaceCommands(env)
+const redis = closeAfterAll(openRedis(env['REDIS_STATE_URL'] ?? ''))
+const { workspace } = openWorkspaceCommands(env)
 /** Every process gets new keys, and activates them in its own time; then the old ones go. */
 const { before, after, alone } = rotationOf(env)
 
@@ -70,14 +69,10 @@ const contacts = phones.slice(0, 3)
 /** The stages of these jobs; no other one is used before the old keys are removed. */
 const STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']
 
-let environment: Environment
-let partner: TestPartner
+const environment = await startEnvironment({ ...before }, { stages: STAGES })
+const partner = await createTestPartner(env, { usd: '1' })
 let further: RunningServices | undefined
 let old: Finished
-beforeAll(async () => {
-  environment = await startEnvironment({ ...before }, { stages: STAGES })
-  partner = await createTestPartner(env, { usd: '1' })
-})
 afterAll(async () => {
   // A later ledger would copy data keys that "k2" wraps to ClickHouse after the rewrap.
   await untilConsumed(env, { stage: 'ledger' })
@@ -85,8 +80,6 @@ afterAll(async () => {
   await environment.stop()
   // Others read this stack with the old key alone.
   await workspace(before, 'keys', 'rewrap')
-  redis.disconnect()
-  close()
 })
 
 const clientOf = (services: RunningServices | undefined, mode: 'live' | 'test' = 'live') =>

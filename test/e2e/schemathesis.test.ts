@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { describe, expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { newFolder } from '../support/folder.ts'
+import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { WORKBOOK_TYPE } from '../../schemas/api/file.ts'
 import { installSchemathesis } from './schemathesis/install.ts'
 
@@ -22,18 +23,10 @@ const SEEDS = Array.from({ length: Number(process.env['SCHEMATHESIS_SEEDS'] ?? 1
 /** Of a busy machine. */
 const TIMEOUT_MS = 550_000
 
-let environment: Environment
-let python: string
-let folder: string
-beforeAll(async () => {
-  folder = mkdtempSync(`${tmpdir()}/verification-jobs-schemathesis-`)
-  python = await installSchemathesis(line => console.log(`schemathesis: ${line}`))
-  environment = await startEnvironment(WIDE_LIMITS, { stages: ['ingest', 'lookup'] })
-})
-afterAll(async () => {
-  await environment?.stop()
-  rmSync(folder, { recursive: true, force: true })
-})
+const folder = newFolder('verification-jobs-schemathesis-')
+const python = await installSchemathesis(line => console.log(`schemathesis: ${line}`))
+const environment = closeAfterAll(
+  await startEnvironment(WIDE_LIMITS, { stages: ['ingest', 'lookup'] }))
 
 type Tried = {
   readonly failures: readonly Failure[]

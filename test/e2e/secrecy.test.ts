@@ -2,9 +2,10 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { createKafkaBus } from '../../services/runtime/kafka/kafka-bus.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { dumpOf, findings, formsOf, formsOfSecret, searched } from '../support/keys/canaries.ts'
@@ -12,34 +13,22 @@ import { messagesOf, onceMore, openDeadCommands } from '../support/dead.ts'
 import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 import { messageMacOf } from '../support/keys/signed.ts'
-import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv, testStack } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')
 const receiver = await startReceiver(response => { response.writeHead(500).end() })
 const commands = openDeadCommands(env)
-const bus = createKafkaBus({
+const bus = closeAfterAll(createKafkaBus({
   brokers, clientId: 'secrecy', mac: messageMacOf(env), onFatal: () => {},
-})
-const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
+}))
+const clickhouse = closeAfterAll(connectClickhouse(env.CLICKHOUSE_URL ?? ''))
 
-let environment: Environment
-let traces: TraceReceiver
-beforeAll(async () => {
-  traces = await startTraceReceiver()
-  environment = await startEnvironment({
-    WEBHOOK_WAITS_MS: '[50,50]', OTEL_EXPORTER_OTLP_ENDPOINT: traces.endpoint,
-  }, { apart: ['verify'] })
-})
-afterAll(async () => {
-  await environment.stop()
-  await traces.stop()
-  await bus.close()
-  await clickhouse.close()
-  commands.close()
-})
-
+const traces = closeAfterAll(await startTraceReceiver())
+const environment = closeAfterAll(await startEnvironment({
+  WEBHOOK_WAITS_MS: '[50,50]', OTEL_EXPORTER_OTLP_ENDPOINT: traces.endpoint,
+}, { apart: ['verify'] }))
 /** Digits and names that stand nowhere else; written as a client may write them. */
 const serial = String(Date.now()).slice(-4)
 const phones = [`+1212736${serial}`, `(415) 867-${serial}`, `+44 20 7946 ${serial}`]

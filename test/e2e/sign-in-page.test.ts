@@ -1,21 +1,15 @@
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Page } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
 import type { Role } from '../../services/accounts/people.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openBrowser } from '../support/page/browser.ts'
 import { loginOf } from '../support/page/openid-provider.ts'
 import { unrestOf, violationsOf } from '../support/page/page.ts'
-import { type PeopleEnvironment, startPeopleEnvironment } from '../support/page/people.ts'
+import { startPeopleEnvironment } from '../support/page/people.ts'
 
-let environment: PeopleEnvironment
-let browser: Browser
-beforeAll(async () => {
-  [environment, browser] = await Promise.all([startPeopleEnvironment(), openBrowser()])
-  await environment.startProvider()
-})
-afterAll(async () => {
-  await browser?.close()
-  await environment?.stop()
-})
+const environment = closeAfterAll(await startPeopleEnvironment())
+const browser = closeAfterAll(await openBrowser())
+await environment.startProvider()
 
 const emailOf = (name: string) => `${name}@people.example`
 const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })

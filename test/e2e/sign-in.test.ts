@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { ROLES, type Role } from '../../services/accounts/people.ts'
 import { secretDigest } from '../../services/accounts/sessions.ts'
 import { pageDefinitions } from '../../services/page/app.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { loginOf } from '../support/page/openid-provider.ts'
-import { type PeopleEnvironment, startPeopleEnvironment } from '../support/page/people.ts'
+import { startPeopleEnvironment } from '../support/page/people.ts'
 /** What a request got in the end: the page after redirects and refreshes. */
 type Loaded = {
   readonly url: URL
@@ -104,16 +105,11 @@ async function send (jar: Jar, { from, form, ...start }: Sending): Promise<Loade
   throw new Error(`more than ${MAX_STEPS} steps: ${trail.join(' ')}`)
 }
 
-let environment: PeopleEnvironment
-let withoutProvider: readonly Loaded[]
-beforeAll(async () => {
-  environment = await startPeopleEnvironment()
-  withoutProvider = [await open().open('/sign-in/start'), await open().open('/sign-in')]
-  await environment.startProvider()
-})
-afterAll(async () => { await environment?.stop() })
-
+const environment = closeAfterAll(await startPeopleEnvironment())
 const open = () => openHttpBrowser(environment.pageUrl)
+const withoutProvider = [await open().open('/sign-in/start'), await open().open('/sign-in')]
+await environment.startProvider()
+
 const emailOf = (name: string) => `${name}@people.example`
 const login = (name: string) => loginOf(name, emailOf(name))
 

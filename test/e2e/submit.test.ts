@@ -2,14 +2,15 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parse } from 'csv-parse/sync'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import type { Run } from '../../services/client/run.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { mixedPhones } from '../bench/jobs.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { balanceOf } from '../support/organizations.ts'
 import { startProgram } from '../support/stacks/started.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 import { newFolder } from '../support/folder.ts'
 
 const ROWS = 3_000
@@ -22,16 +23,9 @@ const stateFile = `${output}.progress.json`
 
 type RunState = Run['store']['state']
 
-let environment: Environment
-let webhookSecret: string
-beforeAll(async () => {
-  environment = await startEnvironment()
-  webhookSecret = await withWorkspace(environment.env,
-    parts => parts.webhookSecrets.show(environment.orgId))
-})
-afterAll(async () => {
-  await environment.stop()
-})
+const environment = closeAfterAll(await startEnvironment())
+const webhookSecret = await withWorkspace(environment.env,
+  parts => parts.webhookSecrets.show(environment.orgId))
 
 /** A program of the clone; its environment says where the service is. */
 const start = (program: string, ...words: readonly string[]) => startProgram(program, words, {

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Client } from '../../services/client/client.ts'
+import { afterAll, describe, expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
@@ -12,8 +12,8 @@ import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import {
   createRelease, idsOf, type Field, type RecordSchema, type Release, type ReleasedService,
 } from '../support/stacks/old-release.ts'
-import { startAll, type RunningServices } from '../support/stacks/services.ts'
-import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startAll } from '../support/stacks/services.ts'
+import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
 type LaggingRegistry = {
@@ -94,10 +94,6 @@ const breaking = createRelease('breaking', (schema, file) => file === 'rows.to-v
   ? withField(schema, { name: 'priority', type: 'int' })
   : schema)
 
-let environment: Environment
-let settle: RunningServices
-let client: Client
-let registry: LaggingRegistry
 const released: ReleasedService[] = []
 const start = async (release: Release, stage: StageName, overrides = {}) => {
   const service = await release.start(stage, { ...env, ...overrides })
@@ -134,21 +130,17 @@ async function expectWhole (running: ReturnType<typeof runJob>, inputs: readonly
   return job.id
 }
 
-beforeAll(async () => {
-  const known = await idsOf(registryUrl)
-  registry = await startLaggingRegistry(registryUrl, Math.max(...known))
-  environment = await startEnvironment()
-  client = environment.live
-  // These are of other releases here.
-  await environment.services.setScale({ normalize: 0, lookup: 0, settle: 0 })
-  settle = await startAll({
-    env, stages: ['settle'], overrides: { SCHEMA_REGISTRY_URL: registry.url },
-  })
-})
+const known = await idsOf(registryUrl)
+const registry = closeAfterAll(await startLaggingRegistry(registryUrl, Math.max(...known)))
+const environment = closeAfterAll(await startEnvironment())
+const client = environment.live
+// These are of other releases here.
+await environment.services.setScale({ normalize: 0, lookup: 0, settle: 0 })
+const settle = closeAfterAll(await startAll({
+  env, stages: ['settle'], overrides: { SCHEMA_REGISTRY_URL: registry.url },
+}))
 afterAll(async () => {
-  await Promise.all([settle.stop(), ...released.map(service => service.stop())])
-  await environment.stop()
-  registry.stop()
+  await Promise.all(released.map(service => service.stop()))
   for (const release of [previous, next, breaking]) release.remove()
 })
 

@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
-let environment: Environment
-beforeAll(async () => { environment = await startEnvironment() })
-afterAll(async () => { await environment.stop() })
+const environment = closeAfterAll(await startEnvironment())
 
 const service = 'phone-validation'
 

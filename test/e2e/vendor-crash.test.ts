@@ -1,25 +1,16 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
-import {
-  FAKE_WORDS, presetAt, startFakeVendors, type FakeVendors,
-} from '../support/vendors/fake-vendors.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
+import { FAKE_WORDS, presetAt, startFakeVendors } from '../support/vendors/fake-vendors.ts'
 
-let vendors: FakeVendors
-let environment: Environment
-beforeAll(async () => {
-  vendors = await startFakeVendors()
-  const preset = presetAt(vendors.url, 'http:checknumber', { id: 1 }) as { batch: object }
-  environment = await startEnvironment({
-    HTTP_PROVIDERS: JSON.stringify([{ ...preset, batch: { ...preset.batch, pollMs: 1_000 } }]),
-    PROVIDERS: JSON.stringify({ whatsapp: ['http:1'] }),
-  }, { stages: ['ingest', 'verify'] })
-})
-afterAll(async () => {
-  await environment.stop()
-  vendors.stop()
-})
+const vendors = closeAfterAll(await startFakeVendors())
+const preset = presetAt(vendors.url, 'http:checknumber', { id: 1 }) as { batch: object }
+const environment = closeAfterAll(await startEnvironment({
+  HTTP_PROVIDERS: JSON.stringify([{ ...preset, batch: { ...preset.batch, pollMs: 1_000 } }]),
+  PROVIDERS: JSON.stringify({ whatsapp: ['http:1'] }),
+}, { stages: ['ingest', 'verify'] }))
 
 it('a job buys nothing twice if verify is killed while a vendor has its rows', async () => {
   vendors.behave('running')

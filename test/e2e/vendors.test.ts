@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { ServiceSlug } from '../../services/topology.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
-import {
-  FAKE_WORDS, presetAt, startFakeVendors, type FakeVendors,
-} from '../support/vendors/fake-vendors.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
+import { FAKE_WORDS, presetAt, startFakeVendors } from '../support/vendors/fake-vendors.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 
 const LISTS: Readonly<Record<ServiceSlug, readonly string[]>> = {
@@ -23,32 +22,24 @@ const providersOf = (names: readonly string[]) =>
 
 const receiver = await startReceiver(response => { response.writeHead(200).end() })
 const heard: string[] = []
-let vendors: FakeVendors
-let environment: Environment
-beforeAll(async () => {
-  vendors = await startFakeVendors()
-  const described = NAMES.map((name, index) => {
-    const vendor = presetAt(vendors.url, `http:${name}`, { id: index + 1 })
-    return 'batch' in vendor
-      ? { ...vendor, batch: { ...vendor.batch as object, pollMs: 1_000 } }
-      : vendor
-  })
-  const lists = Object.entries(LISTS).map(([slug, names]) => [slug, providersOf(names)])
-  environment = await startEnvironment({
-    HTTP_PROVIDERS: JSON.stringify(described),
-    PROVIDERS: JSON.stringify(Object.fromEntries(lists)),
-    RETRY_DELAY_MS: '100',
-    RETRY_DEADLINE_MS: '300',
-    PROVIDER_RETRIES: '0',
-    PROVIDER_OPEN_PERCENT: '99',
-    PRICES: JSON.stringify({ 'phone-validation': 2_000 }),
-    OPTION_PRICES: JSON.stringify({ sim_swap: 100_000, line_status: 9_000, reassigned_number: 1 }),
-  }, { stages: ['ingest', 'lookup', 'verify'] })
+const vendors = closeAfterAll(await startFakeVendors())
+const described = NAMES.map((name, index) => {
+  const vendor = presetAt(vendors.url, `http:${name}`, { id: index + 1 })
+  return 'batch' in vendor
+    ? { ...vendor, batch: { ...vendor.batch as object, pollMs: 1_000 } }
+    : vendor
 })
-afterAll(async () => {
-  await environment.stop()
-  vendors.stop()
-})
+const lists = Object.entries(LISTS).map(([slug, names]) => [slug, providersOf(names)])
+const environment = closeAfterAll(await startEnvironment({
+  HTTP_PROVIDERS: JSON.stringify(described),
+  PROVIDERS: JSON.stringify(Object.fromEntries(lists)),
+  RETRY_DELAY_MS: '100',
+  RETRY_DEADLINE_MS: '300',
+  PROVIDER_RETRIES: '0',
+  PROVIDER_OPEN_PERCENT: '99',
+  PRICES: JSON.stringify({ 'phone-validation': 2_000 }),
+  OPTION_PRICES: JSON.stringify({ sim_swap: 100_000, line_status: 9_000, reassigned_number: 1 }),
+}, { stages: ['ingest', 'lookup', 'verify'] }))
 beforeEach(() => {
   vendors.behave('well')
   vendors.purchases.length = vendors.calls.length = 0

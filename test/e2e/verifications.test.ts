@@ -1,16 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Client } from '../../services/client/client.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
 
 type Verified = Awaited<ReturnType<Client['verify']>>
 
-let environment: Environment
-beforeAll(async () => { environment = await startEnvironment({}, { apart: ['verify'] }) })
-afterAll(async () => { await environment.stop() })
+const environment = closeAfterAll(await startEnvironment({}, { apart: ['verify'] }))
 
 const service = 'phone-validation'
 let next = 0

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { balanceOf } from '../support/organizations.ts'
-import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 
 const inputs = [
   '+12127365000', '(212) 736-5000', '1 212 736 5000', 'call me', '+442079460958', '+1',
@@ -8,9 +9,7 @@ const inputs = [
 ]
 const request = { service: 'phone-validation', inputs, countryCode: 'US' }
 
-let environment: Environment
-beforeAll(async () => { environment = await startEnvironment() })
-afterAll(async () => { await environment.stop() })
+const environment = closeAfterAll(await startEnvironment())
 
 const balance = () => balanceOf(environment.env, environment.orgId)
 

@@ -1,15 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { createDeliveryHistory, type Attempt } from '../../services/webhooks/delivery-history.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { startOddReceivers } from '../support/webhooks/odd-receivers.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 import { createTestKey, newOrganization } from '../support/organizations.ts'
 import { recordMacOf } from '../support/keys/signed.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
 const TENANTS = 10
@@ -23,8 +24,8 @@ const HEALTHY = 12
 const QUICK_SLOTS = 30
 
 const env = stackEnv()
-const redis = openRedis(env.REDIS_STATE_URL ?? '')
-const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
+const redis = closeAfterAll(openRedis(env.REDIS_STATE_URL ?? ''))
+const clickhouse = closeAfterAll(connectClickhouse(env.CLICKHOUSE_URL ?? ''))
 const history = createDeliveryHistory(clickhouse, recordMacOf(env))
 
 /** Each ends one request that was left without an answer. */
@@ -47,31 +48,20 @@ const receiver = await startReceiver((response, { path, headers }) => {
 const triesOf = new Map<string, number>()
 const odd = await startOddReceivers()
 
-let environment: Environment
 type Tenant = { readonly tenant: string, readonly client: Client }
-let tenants: readonly Tenant[]
-let other: Tenant
-beforeAll(async () => {
-  environment = await startEnvironment({
-    WEBHOOK_WAITS_MS: JSON.stringify([WAIT_MS]),
-    WEBHOOK_TIMEOUT_MS: String(TIMEOUT_MS),
-    WEBHOOK_LEASE_MS: String(TIMEOUT_MS + 5_000),
-    WEBHOOK_SLOTS: String(QUICK_SLOTS),
-    WEBHOOK_SLOW_SLOTS: '1500',
-    WEBHOOK_SLOW_AFTER_MS: '250',
-    LIMIT_POST_BURST: '100000',
-    LIMIT_POST_SUSTAINED: '100000',
-    MAX_PREFLIGHTS: '100',
-  }, { stages: ['ingest', 'deliver'] })
-  tenants = await Promise.all(Array.from({ length: TENANTS }, newTenant))
-  other = await newTenant()
-})
-afterAll(async () => {
-  redis.disconnect()
-  await clickhouse.close()
-  await environment?.stop()
-})
-
+const environment = closeAfterAll(await startEnvironment({
+  WEBHOOK_WAITS_MS: JSON.stringify([WAIT_MS]),
+  WEBHOOK_TIMEOUT_MS: String(TIMEOUT_MS),
+  WEBHOOK_LEASE_MS: String(TIMEOUT_MS + 5_000),
+  WEBHOOK_SLOTS: String(QUICK_SLOTS),
+  WEBHOOK_SLOW_SLOTS: '1500',
+  WEBHOOK_SLOW_AFTER_MS: '250',
+  LIMIT_POST_BURST: '100000',
+  LIMIT_POST_SUSTAINED: '100000',
+  MAX_PREFLIGHTS: '100',
+}, { stages: ['ingest', 'deliver'] }))
+const tenants = await Promise.all(Array.from({ length: TENANTS }, newTenant))
+const other = await newTenant()
 async function newTenant (): Promise<Tenant> {
   const orgId = await newOrganization(environment.env)
   const apiKey = await createTestKey(redis, orgId)

@@ -16,7 +16,7 @@ import { testStack } from '../support/stacks/stack.ts'
 import { parseCsv, runJob } from '../support/stacks/environment.ts'
 
 const { env, brokers, bus, state, wallet } = connectAll()
-const { dead, lettersOf, waitingOf, run, close } = openDeadCommands(env)
+const { dead, lettersOf, waitingOf, run } = openDeadCommands(env)
 const producer = bus.producer('poison')
 const CANARY = '+12127360999'
 const MISSED = 'rows.to-verify.small.phone-validation'
@@ -38,10 +38,7 @@ beforeAll(async () => {
   client = createClient({ baseUrl: services.baseUrl, apiKey: keys.live })
   tenant = `${orgId}.live`
 })
-afterAll(async () => {
-  await services?.stop()
-  close()
-})
+afterAll(() => services?.stop())
 
 const startAll = () => services.setScale({})
 

@@ -159,7 +159,6 @@ describe('the feeds on real parts', () => {
 
 describe('letters of a feed', () => {
   const dead = openDeadCommands(env)
-  afterAll(() => dead.close())
 
   it('are replayed to their partitions, and each contact is taken once', async () => {
     const replaying = await createTestPartner(env)

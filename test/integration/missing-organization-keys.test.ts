@@ -16,7 +16,7 @@ import { openWorkspaceCommands } from '../support/workspace.ts'
 
 const { env, servicesDir } = testStack()
 const redis = openRedis(env.REDIS_STATE_URL ?? '')
-const { workspace, close } = openWorkspaceCommands(env)
+const { workspace } = openWorkspaceCommands(env)
 const request = { service: 'phone-validation', inputs: ['+12127365001', 'nonsense'] } as const
 
 let services: RunningServices
@@ -38,7 +38,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await services?.stop()
   redis.disconnect()
-  close()
 })
 
 /** What the topic has of the organization; a test stack and its ledger may both ship it. */

@@ -1,23 +1,19 @@
 import { readFileSync } from 'node:fs'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { causing } from '../support/deploy/causing.ts'
 import { whileFrozen } from '../support/stacks/processes.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
-const redis = openRedis(env.REDIS_STATE_URL ?? '')
-const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
-const { parts, untilFiring, untilOver, partOf } = causing()
+const redis = closeAfterAll(openRedis(env.REDIS_STATE_URL ?? ''))
+const clickhouse = closeAfterAll(connectClickhouse(env.CLICKHOUSE_URL ?? ''))
+const { environment, untilFiring, untilOver, partOf } = await causing()
 /** Of a table and of a key. */
 const NAME = 'filled_by_a_test'
-
-afterAll(async () => {
-  redis.disconnect()
-  await clickhouse.close()
-})
 
 const childOf = (pid: number) =>
   Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim())
@@ -66,7 +62,7 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for a journal that is not copied, until ClickHouse is back', async () => {
-    const { orgId, breaches } = parts().environment
+    const { orgId, breaches } = environment
     await whileFrozen(partOf('clickhouse'), async () => {
       await withWorkspace(env, async ({ wallet }) => {
         for (let serial = 0; serial < 30; serial++) {

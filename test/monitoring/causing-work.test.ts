@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { accountKey } from '../../services/accounts/records.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
@@ -8,27 +8,28 @@ import { createKafkaBus } from '../../services/runtime/kafka/kafka-bus.ts'
 import type { MessageMac } from '../../services/runtime/kafka/message-mac.ts'
 import { createPauses } from '../../services/admin/pause.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { causing } from '../support/deploy/causing.ts'
 import { openDeadCommands } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
 import { newFolder } from '../support/folder.ts'
 import { writeLists } from '../support/mail/lists-folder.ts'
 import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
-import { startReceiver, type Receiver } from '../support/webhooks/receiver.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
 import { messageMacOf } from '../support/keys/signed.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')
-const redis = openRedis(env.REDIS_STATE_URL ?? '')
+const redis = closeAfterAll(openRedis(env.REDIS_STATE_URL ?? ''))
 const commands = openWorkspaceCommands(env)
 const letters = openDeadCommands(env)
 const lists = newFolder('lists-')
 writeLists(lists, { disposable: 'a.org' })
 // One slot per priority class, so that few hanging receivers take all slots; and one vendor call at
 // a time, so that there is time to act during a job.
-const { parts, untilFiring, untilOver, job } = causing({
+const { environment, vendor, untilFiring, untilOver, job } = await causing({
   WEBHOOK_SLOTS: '1',
   WEBHOOK_SLOW_SLOTS: '1',
   WEBHOOK_TIMEOUT_MS: '45000',
@@ -37,26 +38,17 @@ const { parts, untilFiring, untilOver, job } = causing({
   LISTS_POLL_MS: '500',
 })
 
-let receiver: Receiver
 const hanging: ServerResponse[] = []
 let manner: 'well' | 'failing' | 'hanging' = 'well'
-beforeAll(async () => {
-  receiver = await startReceiver(response => {
-    if (manner === 'hanging') hanging.push(response)
-    else response.writeHead(manner === 'well' ? 200 : 500).end()
-  }, '0.0.0.0')
-})
-afterAll(() => {
-  commands.close()
-  letters.close()
-  redis.disconnect()
-})
-
+const receiver = await startReceiver(response => {
+  if (manner === 'hanging') hanging.push(response)
+  else response.writeHead(manner === 'well' ? 200 : 500).end()
+}, '0.0.0.0')
 /** Each address of this machine is a receiver of its own. */
 const hook = (path: string, address = 1) =>
   ({ webhook_url: `http://127.0.0.${address}:${receiver.port}/${path}` })
 const start = async (...of: Parameters<typeof job>) =>
-  (await parts().environment.live.createJob(job(...of))).id
+  (await environment.live.createJob(job(...of))).id
 async function sendGarbage (topic: string, mac?: MessageMac): Promise<void> {
   const bus = createKafkaBus({ brokers, clientId: 'garbage', mac, onFatal: () => {} })
   await bus.producer('garbage').send([
@@ -65,11 +57,10 @@ async function sendGarbage (topic: string, mac?: MessageMac): Promise<void> {
   await bus.close()
 }
 
-const endOf = async (id: string) => (await parts().environment.live.waitForEnd(id)).status
+const endOf = async (id: string) => (await environment.live.waitForEnd(id)).status
 
 describe('an alert fires, and ends with its cause', () => {
   it('for a vendor that is down, and rows that a paused stage does not carry on', async () => {
-    const { vendor } = parts()
     await vendor.behave('down')
     const id = await start('whatsapp')
     await untilFiring('ProviderFailing', 'PartsPutOff')
@@ -92,7 +83,7 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for a job that was changed by hand, until it is corrected', async () => {
-    const { environment: { orgId, services, baseUrl, keys, breaches }, vendor } = parts()
+    const { orgId, services, baseUrl, keys, breaches } = environment
     await vendor.behave('slow')
     const id = await start('whatsapp', { rows: 1_000 })
     const key = jobKeys(`${orgId}.live`, id).job
@@ -113,13 +104,13 @@ describe('an alert fires, and ends with its cause', () => {
     await eventually(async () => {
       const stages = new Set((await letters.lettersOf(id)).map(({ stage }) => stage))
       for (const stage of stages) await letters.dead('replay', stage, '--job', id, '--yes')
-      expect(await parts().environment.live.job(id)).toMatchObject({ status: 'completed' })
+      expect(await environment.live.job(id)).toMatchObject({ status: 'completed' })
     }, { everyMs: 1_000 })
     expect(await breaches()).toEqual([])
   })
 
   it('for rows that are gone from their topic', async () => {
-    const { services, live, breaches } = parts().environment
+    const { services, live, breaches } = environment
     await services.setScale({ verify: 0 })
     const id = await start('phone-validation')
     await withAdmin({ brokers }, async admin => {
@@ -158,7 +149,7 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for more webhooks than can be sent at once, until more processes send them', async () => {
-    const { services } = parts().environment
+    const { services } = environment
     manner = 'hanging'
     // A hanging receiver takes one slot, whatever its queue, so each has its own.
     for (let jobs = 1; jobs <= 12; jobs++) {
@@ -174,7 +165,7 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for a webhook secret that cannot be opened, until there is another one', async () => {
-    const { orgId, live } = parts().environment
+    const { orgId, live } = environment
     await commands.workspace(env, 'webhook-secret', 'show', '--org', orgId)
     const record = accountKey(`org:${orgId}`)
     const sealed = Buffer.from(await redis.hget(record, 'webhookSecret') ?? '', 'base64')

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createAccessLog } from '../../services/accounts/access-log/access-log.ts'
 import { SCOPES } from '../../services/accounts/api-keys.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
@@ -11,20 +11,16 @@ import { leaveToLedger } from '../support/redis/unlock.ts'
 import { whileFrozen, whileStuttering } from '../support/stacks/processes.ts'
 import { startAll } from '../support/stacks/services.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
-const redis = openRedis(env.REDIS_STATE_URL ?? '')
+const redis = closeAfterAll(openRedis(env.REDIS_STATE_URL ?? ''))
 const commands = openWorkspaceCommands(env)
-const { parts, untilFiring, untilOver, job, serviceOf, partOf } = causing()
-
-afterAll(() => {
-  commands.close()
-  redis.disconnect()
-})
+const { environment, vendor, untilFiring, untilOver, job, serviceOf, partOf } = await causing()
 
 /** The outcome of these jobs does not matter here. */
-const send = () => { parts().environment.live.createJob(job('phone-validation')).catch(() => {}) }
+const send = () => { environment.live.createJob(job('phone-validation')).catch(() => {}) }
 
 describe('an alert fires, and ends with its cause', () => {
   it('for a stage that hangs', async () => {
@@ -38,7 +34,7 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for a stage that is not there', async () => {
-    const services = parts().environment.services.list().filter(({ name }) => name !== 'feed-1')
+    const services = environment.services.list().filter(({ name }) => name !== 'feed-1')
     await watching(services, watch => watch.untilFiring('StageMissing'))
   })
 
@@ -51,7 +47,6 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for money that was changed by hand, until the journal is trusted', async () => {
-    const { environment } = parts()
     const tenant = `${environment.orgId}.live`
     await leaveToLedger(redis, tenant)
     const before = await environment.live.balance()
@@ -66,7 +61,7 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for a process that ends over and over', async () => {
-    const { services } = parts().environment
+    const { services } = environment
     for (let times = 0; times < 3; times++) {
       services.kill('publish-1', 'SIGKILL')
       await sleep(500)
@@ -119,7 +114,7 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for Redis that hangs', async () => {
-    const { environment: { live, breaches }, vendor } = parts()
+    const { live, breaches } = environment
     await vendor.behave('slow')
     const small = await live.createJob(job('whatsapp'))
     const bulk = await live.createJob(job('whatsapp', { rows: 1_200 }))
@@ -132,7 +127,7 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for Kafka that hangs', async () => {
-    const { orgId } = parts().environment
+    const { orgId } = environment
     await whileFrozen(partOf('kafka'), async () => {
       const movement = { id: 'by-hand', amountMicros: 1, reason: 'test' }
       await withWorkspace(env, async ({ wallet, apiKeys }) => {
@@ -148,7 +143,7 @@ describe('an alert fires, and ends with its cause', () => {
   })
 
   it('for ClickHouse that hangs', async () => {
-    const { environment: { live, breaches } } = parts()
+    const { live, breaches } = environment
     const created = await live.createJob(job('phone-validation'))
     await live.waitForEnd(created.id)
     await whileFrozen(partOf('clickhouse'), async () => {

@@ -1,87 +1,75 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
 import { STAGES } from '../../services/topology.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { dashboards, panelQueries } from '../support/deploy/dashboards.ts'
-import { startDnsServer, type DnsServer } from '../support/mail/dns-server.ts'
-import { startMailServers, type MailServers } from '../support/mail/mail-servers.ts'
-import { presetAt, startFakeVendors, type FakeVendors } from '../support/vendors/fake-vendors.ts'
-import { startPrometheus, type Prometheus } from '../support/deploy/prometheus.ts'
+import { startDnsServer } from '../support/mail/dns-server.ts'
+import { startMailServers } from '../support/mail/mail-servers.ts'
+import { presetAt, startFakeVendors } from '../support/vendors/fake-vendors.ts'
+import { startPrometheus } from '../support/deploy/prometheus.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 
 /** The exchange of two domains; it greylists some names of one, and blocks us for the other. */
 const HOST = 'mx.mail.org'
 const GREYLISTED = '450 4.2.0 Greylisted, please try again in 600 seconds'
 const BLOCKED = '554 5.7.1 Service unavailable; Client host blocked using zen.spamhaus.org'
 
-let environment: Environment
-let prometheus: Prometheus
-let vendors: FakeVendors
-let mail: MailServers
-let dns: DnsServer
-beforeAll(async () => {
-  const receiver = await startReceiver()
-  vendors = await startFakeVendors()
-  mail = await startMailServers({
-    [HOST]: {
-      recipients: address => {
-        if (address.endsWith('@blocking.org')) return BLOCKED
-        if (address.startsWith('grey')) return GREYLISTED
-        return address.startsWith('jane') ? undefined : '550 5.1.1 No such user'
-      },
+const receiver = await startReceiver()
+const vendors = closeAfterAll(await startFakeVendors())
+const mail = closeAfterAll(await startMailServers({
+  [HOST]: {
+    recipients: address => {
+      if (address.endsWith('@blocking.org')) return BLOCKED
+      if (address.startsWith('grey')) return GREYLISTED
+      return address.startsWith('jane') ? undefined : '550 5.1.1 No such user'
     },
-  })
-  dns = await startDnsServer({
-    'mail.org': { mx: [[10, HOST]] },
-    [HOST]: { a: ['127.0.0.1'] },
-    'blocking.org': { mx: [[10, 'mx.blocking.org']] },
-    'mx.blocking.org': { a: ['127.0.0.1'] },
-  })
-  environment = await startEnvironment({
-    HTTP_PROVIDERS: JSON.stringify([presetAt(vendors.url, 'http:checknumber', { id: 1 })]),
-    PROVIDERS: JSON.stringify({
-      whatsapp: ['http:1'],
-      'phone-validation': ['numbering-plan'],
-      'email-validation': ['smtp-probe'],
-    }),
-    DNS_SERVERS: dns.address,
-    SMTP_HELO: 'probe.verify.org',
-    SMTP_PORT: String(mail.portOf(HOST)),
-    SMTP_ALLOW_PRIVATE: 'true',
-    WEBHOOK_ALLOW_HTTP: 'true',
-    WEBHOOK_ALLOW_LOOPBACK: 'true',
-    JOURNAL_HEAD_TARGET: `http://127.0.0.1:${receiver.port}/heads`,
-    JOURNAL_HEAD_EVERY_MS: '1000',
-  }, { apart: STAGES })
-  prometheus = await startPrometheus({ services: environment.services.list() })
-  await until(async () =>
-    expect(await prometheus.query('up == 1')).toHaveLength(STAGES.length))
-  const { id } = await environment.live.createJob({
-    service: 'phone-validation',
-    inputs: Array.from({ length: 200 }, (_, row) => `+1415555${String(2_000 + row)}`),
-    webhook_url: `http://127.0.0.1:${receiver.port}/hook`,
-  })
-  await environment.live.waitForEnd(id)
-  await receiver.until(1, '/hook')
-  // The last to hear of a job; from then on there is nothing more to come.
-  await until(async () => {
-    expect(await valueOf('sum(jobs_total{event="settled"})')).toBeGreaterThanOrEqual(1)
-    expect(await valueOf('sum(webhook_attempts_total{outcome="delivered"})'))
-      .toBeGreaterThanOrEqual(1)
-  })
-})
-afterAll(async () => {
-  await prometheus?.stop()
-  await environment?.services.stop()
-  vendors?.stop()
-  await dns?.stop()
-  await mail?.stop()
-})
+  },
+}))
+const dns = closeAfterAll(await startDnsServer({
+  'mail.org': { mx: [[10, HOST]] },
+  [HOST]: { a: ['127.0.0.1'] },
+  'blocking.org': { mx: [[10, 'mx.blocking.org']] },
+  'mx.blocking.org': { a: ['127.0.0.1'] },
+}))
+const environment = closeAfterAll(await startEnvironment({
+  HTTP_PROVIDERS: JSON.stringify([presetAt(vendors.url, 'http:checknumber', { id: 1 })]),
+  PROVIDERS: JSON.stringify({
+    whatsapp: ['http:1'],
+    'phone-validation': ['numbering-plan'],
+    'email-validation': ['smtp-probe'],
+  }),
+  DNS_SERVERS: dns.address,
+  SMTP_HELO: 'probe.verify.org',
+  SMTP_PORT: String(mail.portOf(HOST)),
+  SMTP_ALLOW_PRIVATE: 'true',
+  WEBHOOK_ALLOW_HTTP: 'true',
+  WEBHOOK_ALLOW_LOOPBACK: 'true',
+  JOURNAL_HEAD_TARGET: `http://127.0.0.1:${receiver.port}/heads`,
+  JOURNAL_HEAD_EVERY_MS: '1000',
+}, { apart: STAGES }))
+const prometheus = closeAfterAll(await startPrometheus({ services: environment.services.list() }))
 
 /** Values change with a scrape, once a second. */
 const until = (assertion: () => Promise<void>) => eventually(assertion, { everyMs: 200 })
 const valueOf = async (expr: string) => (await prometheus.query(expr))[0]?.value ?? NaN
+
+await until(async () =>
+  expect(await prometheus.query('up == 1')).toHaveLength(STAGES.length))
+const { id } = await environment.live.createJob({
+  service: 'phone-validation',
+  inputs: Array.from({ length: 200 }, (_, row) => `+1415555${String(2_000 + row)}`),
+  webhook_url: `http://127.0.0.1:${receiver.port}/hook`,
+})
+await environment.live.waitForEnd(id)
+await receiver.until(1, '/hook')
+// The last to hear of a job; from then on there is nothing more to come.
+await until(async () => {
+  expect(await valueOf('sum(jobs_total{event="settled"})')).toBeGreaterThanOrEqual(1)
+  expect(await valueOf('sum(webhook_attempts_total{outcome="delivered"})'))
+    .toBeGreaterThanOrEqual(1)
+})
 
 describe('a Prometheus that reads the metrics of all services', () => {
   it('reaches every one of them', async () => {

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { logFileOf } from '../../deploy/local/process.ts'
-import {
-  COLLECTOR_WITHIN_MS, startCollector, type Collector, type ExportedSpan,
-} from '../support/deploy/trace-collector.ts'
-import { startReceiver, type Receiver } from '../support/webhooks/receiver.ts'
-import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { startCollector, type ExportedSpan } from '../support/deploy/trace-collector.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
 import { STAGES as ALL_STAGES } from '../../services/topology.ts'
 
 const STAGES = ['normalize', 'lookup', 'verify', 'settle', 'deliver'] as const
@@ -13,26 +12,17 @@ const STAGES = ['normalize', 'lookup', 'verify', 'settle', 'deliver'] as const
 const CLIENTS = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' }
 const ROWS = 300
 
-let collector: Collector
-let receiver: Receiver
-let environment: Environment
-beforeAll(async () => {
-  collector = await startCollector()
-  receiver = await startReceiver((response, _received, count) => {
-    response.writeHead(count === 1 ? 503 : 200).end()
-  })
-  environment = await startEnvironment({
-    WEBHOOK_ALLOW_HTTP: 'true',
-    WEBHOOK_ALLOW_LOOPBACK: 'true',
-    WEBHOOK_WAITS_MS: '[50,50]',
-    LOG_LEVEL: 'debug',
-    OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
-  }, { apart: ALL_STAGES })
-}, COLLECTOR_WITHIN_MS)
-afterAll(async () => {
-  await environment?.stop()
-  await collector?.stop()
+const collector = closeAfterAll(await startCollector())
+const receiver = await startReceiver((response, _received, count) => {
+  response.writeHead(count === 1 ? 503 : 200).end()
 })
+const environment = closeAfterAll(await startEnvironment({
+  WEBHOOK_ALLOW_HTTP: 'true',
+  WEBHOOK_ALLOW_LOOPBACK: 'true',
+  WEBHOOK_WAITS_MS: '[50,50]',
+  LOG_LEVEL: 'debug',
+  OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
+}, { apart: ALL_STAGES }))
 
 /** Posts a job whose webhook goes to a path of its own; its receiver takes the second attempt. */
 async function post (path: string): Promise<string> {

@@ -1,16 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ProviderName } from '../../services/jobs/checks.ts'
 import { createChecker, type CheckResult } from '../../services/verify/checker.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../services/verify/providers/http.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { CANARIES } from '../support/vendors/vendor-words.ts'
-import {
-  batchDescription, singleDescription, startVendor, type Vendor,
-} from '../support/vendors/vendor.ts'
+import { batchDescription, singleDescription, startVendor } from '../support/vendors/vendor.ts'
 
-let vendor: Vendor
-beforeAll(async () => { vendor = await startVendor() })
-afterAll(async () => { await vendor.stop() })
+const vendor = closeAfterAll(await startVendor())
 beforeEach(async () => { await vendor.behave('well') })
 afterEach(() => { vi.useRealTimers() })
 

@@ -1,9 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createEmailDomainProvider } from '../../services/verify/providers/email.ts'
 import {
   createDns, createMailDomains, type DnsOptions, type MailDomain, type SharedDomains,
 } from '../../services/verify/providers/mail-domains.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { createPatientDns } from '../support/mail/patient-dns.ts'
 
@@ -128,10 +129,8 @@ const SITUATIONS: readonly (readonly [address: string, expected: string])[] = [
   ['jane@gmail.con', 'unknown dns_error 0 -'],
 ]
 
-let server: DnsServer
 let nowMs = 0
-beforeAll(async () => { server = await startDnsServer(ZONES) })
-afterAll(async () => { await server.stop() })
+const server = closeAfterAll(await startDnsServer(ZONES))
 beforeEach(() => {
   server.questions.length = 0
   nowMs = 1_000

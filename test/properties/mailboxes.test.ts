@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { canonicalEmail } from '../../services/normalize/canonical.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'
-import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
+import { startDnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
-import {
-  startMailServers, type MailServers, type MailServer,
-} from '../support/mail/mail-servers.ts'
+import { startMailServers, type MailServer } from '../support/mail/mail-servers.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { request, smtpProviderOf } from '../support/mail/smtp-probe.ts'
 
 /** The replies of a real server with ordinary mailboxes, by the local part. */
@@ -308,19 +307,14 @@ const MAILBOXES_TABLE: readonly Situation[] = [
   ['jane@three.org', 'unknown unclear_answer 0', 'mx_found'],
 ]
 
-let mail: MailServers
-let dns: DnsServer
-beforeAll(async () => {
-  mail = await startMailServers(SERVERS)
-  const ownHost = mail.zones['mx.mail.org'] ?? {}
-  dns = await startDnsServer({
-    ...mail.zones,
-    ...MAIL_ZONES,
-    'gmail-smtp-in.l.google.com': ownHost,
-    'outlook-com.olc.protection.outlook.com': ownHost,
-  })
-})
-afterAll(async () => { await Promise.all([mail.stop(), dns.stop()]) })
+const mail = closeAfterAll(await startMailServers(SERVERS))
+const ownHost = mail.zones['mx.mail.org'] ?? {}
+const dns = closeAfterAll(await startDnsServer({
+  ...mail.zones,
+  ...MAIL_ZONES,
+  'gmail-smtp-in.l.google.com': ownHost,
+  'outlook-com.olc.protection.outlook.com': ownHost,
+}))
 
 function seen ({ verdict, retry }: ProviderAnswer): readonly [string, string] {
   const { status, reason, confidence, fields } = verdict

@@ -1,38 +1,26 @@
 import { execFile } from 'node:child_process'
-import { rmSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { expect } from 'vitest'
 import type { OutgoingMessage, RawMessage } from '../../services/runtime/kafka/bus.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
 import type { Summary } from '../../services/admin/dead/letters.ts'
-import { createAdminProgram } from '../../services/admin/program.ts'
+import { runCommand } from './admin.ts'
 import { eventually } from './eventually.ts'
-import { rootSettingsIn } from './keys/organization-keys.ts'
-import { newFolder } from './folder.ts'
+import { stackFolder } from './workspace.ts'
 
 type Env = Readonly<Record<string, string>>
 type Brokers = readonly string[]
 
-/** The commands for dead letters, with a folder as `up` keeps it, which has addresses and keys. */
+/** The commands for dead letters, on a stack. */
 export function openDeadCommands (env: Env) {
-  const folder = newFolder('verification-jobs-dead-')
-  const { MESSAGE_KEYS, MESSAGE_KEY_ACTIVE } = env
-  const secrets = { ...rootSettingsIn(env), MESSAGE_KEYS, MESSAGE_KEY_ACTIVE }
-  writeFileSync(`${folder}/secrets.json`, JSON.stringify(secrets))
-  writeFileSync(`${folder}/stack.json`, JSON.stringify({
-    kafkaBrokers: env['KAFKA_BROKERS'],
-    schemaRegistryUrl: env['SCHEMA_REGISTRY_URL'],
-    redisStateUrl: env['REDIS_STATE_URL'],
-  }))
+  const folder = stackFolder(env)
   /** What the command shows. */
   const dead = async (...words: readonly string[]): Promise<string> => {
-    const lines: string[] = []
-    const program = createAdminProgram({ print: line => { lines.push(line) } })
     const before = process.exitCode
-    await program.parseAsync(['--data', folder, 'dead', ...words], { from: 'user' })
+    const shown = await runCommand(['--data', folder, 'dead', ...words])
     process.exitCode = before
-    return lines.join('\n')
+    return shown
   }
   const lettersOf = async (
     job: string, ...more: readonly string[]
@@ -48,7 +36,7 @@ export function openDeadCommands (env: Env) {
   /** The command as a process of its own. */
   const run = (...words: readonly string[]) => promisify(execFile)(
     process.execPath, ['services/admin/main.ts', 'dead', '--data', folder, ...words])
-  return { dead, lettersOf, waitingOf, run, close: () => rmSync(folder, { recursive: true }) }
+  return { dead, lettersOf, waitingOf, run }
 }
 
 /** Resolves once a group has processed everything in its topic. */

@@ -1,30 +1,40 @@
-import { rmSync, writeFileSync } from 'node:fs'
-import { createAdminProgram } from '../../services/admin/program.ts'
+import { writeFileSync } from 'node:fs'
+import { runCommand } from './admin.ts'
 import { rootSettingsIn } from './keys/organization-keys.ts'
 import { newFolder } from './folder.ts'
 
 type Env = Readonly<Record<string, string>>
 
-/** The workspace commands on a stack, with a folder as `up` keeps it: addresses and secrets. */
-export function openWorkspaceCommands (env: Env) {
+/** The addresses of a stack as `up` keeps them. */
+export const addressesIn = (env: Env) => ({
+  kafkaBrokers: env['KAFKA_BROKERS'],
+  schemaRegistryUrl: env['SCHEMA_REGISTRY_URL'],
+  redisStateUrl: env['REDIS_STATE_URL'],
+  redisCacheUrl: env['REDIS_CACHE_URL'],
+  clickhouseUrl: env['CLICKHOUSE_URL'],
+})
+
+/** A folder as `up` keeps it for a stack: addresses and secrets. */
+export function stackFolder (env: Env): string {
   const folder = newFolder('verification-jobs-workspace-')
-  writeFileSync(`${folder}/stack.json`, JSON.stringify({
-    kafkaBrokers: env['KAFKA_BROKERS'],
-    schemaRegistryUrl: env['SCHEMA_REGISTRY_URL'],
-    redisStateUrl: env['REDIS_STATE_URL'],
-    redisCacheUrl: env['REDIS_CACHE_URL'],
-    clickhouseUrl: env['CLICKHOUSE_URL'],
+  writeFileSync(`${folder}/stack.json`, JSON.stringify(addressesIn(env)))
+  writeSecrets(folder, env)
+  return folder
+}
+
+function writeSecrets (folder: string, env: Env): void {
+  const { MESSAGE_KEYS, MESSAGE_KEY_ACTIVE } = env
+  writeFileSync(`${folder}/secrets.json`, JSON.stringify({
+    ...rootSettingsIn(env), MESSAGE_KEYS, MESSAGE_KEY_ACTIVE,
   }))
-  /** What the command shows as JSON; `secrets` are those of the folder for this once. */
+}
+
+/** The commands on a stack: what one shows as JSON, with these secrets in the folder for once. */
+export function openWorkspaceCommands (env: Env) {
+  const folder = stackFolder(env)
   const workspace = async <T>(secrets: Env, ...words: readonly string[]): Promise<T> => {
-    const { MESSAGE_KEYS, MESSAGE_KEY_ACTIVE } = env
-    writeFileSync(`${folder}/secrets.json`, JSON.stringify({
-      ...rootSettingsIn(secrets), MESSAGE_KEYS, MESSAGE_KEY_ACTIVE,
-    }))
-    const lines: string[] = []
-    const program = createAdminProgram({ print: line => { lines.push(line) } })
-    await program.parseAsync(['--data', folder, '--json', ...words], { from: 'user' })
-    return JSON.parse(lines.join('\n')) as T
+    writeSecrets(folder, { ...env, ...secrets })
+    return JSON.parse(await runCommand(['--data', folder, '--json', ...words])) as T
   }
-  return { workspace, close: () => rmSync(folder, { recursive: true }) }
+  return { workspace }
 }

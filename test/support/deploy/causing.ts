@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll } from 'vitest'
+import { afterEach } from 'vitest'
 import { STAGES } from '../../../services/topology.ts'
+import { closeAfterAll } from '../close-after-all.ts'
 import { eventually } from '../eventually.ts'
 import { pidOf } from '../stacks/processes.ts'
-import { startPrometheus, type Prometheus } from './prometheus.ts'
+import { startPrometheus } from './prometheus.ts'
 import { batchDescription, startVendor, type Vendor } from '../vendors/vendor.ts'
 import { startEnvironment, type Environment } from '../stacks/environment.ts'
 import { testStack } from '../stacks/stack.ts'
@@ -35,7 +36,8 @@ export type Watch = {
 }
 
 export type Causing = Watch & {
-  readonly parts: () => { readonly environment: Environment, readonly vendor: Vendor }
+  readonly environment: Environment
+  readonly vendor: Vendor
   readonly job: (service: 'phone-validation' | 'whatsapp', more?: JobMore) => JobOf
   /** The pid of an instance of a service. */
   readonly serviceOf: (name: string) => number
@@ -49,36 +51,25 @@ type JobOf = Parameters<Environment['live']['createJob']>[0]
  * All services on the suite's stack with a vendor of `whatsapp`, read by a Prometheus whose rules
  * are in a hurry, for the tests of one file: each begins and ends with no alert firing.
  */
-export function causing (overrides: Readonly<Record<string, string>> = {}): Causing {
-  let started: { readonly environment: Environment, readonly vendor: Vendor } | undefined
-  let prometheus: Prometheus | undefined
-  const watch = watchOf(async () => await prometheus?.firing() ?? [])
-  beforeAll(async () => {
-    const vendor = await startVendor()
-    const description = JSON.stringify([batchDescription(vendor.url)])
-    const environment = await startEnvironment({
-      ...HURRIED, HTTP_PROVIDERS: description, ...overrides,
-    }, { apart: STAGES })
-    started = { environment, vendor }
-    prometheus = await startPrometheus({ services: environment.services.list(), hurried: true })
-    await watch.untilQuiet()
-  })
-  afterAll(async () => {
-    await prometheus?.stop()
-    await started?.environment.services.stop()
-    await started?.vendor.stop()
-  })
+export async function causing (
+  overrides: Readonly<Record<string, string>> = {}
+): Promise<Causing> {
+  const vendor = closeAfterAll(await startVendor())
+  const environment = closeAfterAll(await startEnvironment({
+    ...HURRIED, HTTP_PROVIDERS: JSON.stringify([batchDescription(vendor.url)]), ...overrides,
+  }, { apart: STAGES }))
+  const prometheus = closeAfterAll(
+    await startPrometheus({ services: environment.services.list(), hurried: true }))
+  const watch = watchOf(prometheus.firing)
+  await watch.untilQuiet()
   // Whatever was caused is over before the next is.
   afterEach(watch.untilQuiet)
-  const parts: Causing['parts'] = () => {
-    if (started === undefined) throw new Error('the environment has not started')
-    return started
-  }
   return {
     ...watch,
-    parts,
+    environment,
+    vendor,
     job: createJobs(),
-    serviceOf: name => pidOf(parts().environment.services.dataDir, name),
+    serviceOf: name => pidOf(environment.services.dataDir, name),
     partOf: name => pidOf(testStack().dataDir, name),
   }
 }

@@ -35,9 +35,6 @@ export type Collector = {
   readonly stop: () => Promise<void>
 }
 
-/** For hooks that start one: the first start on a machine builds it. */
-export const COLLECTOR_WITHIN_MS = 900_000
-
 const READY_WITHIN_MS = 30_000
 const WITHIN_MS = 30_000
 const GRACE_MS = 5_000

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { createDemoPartner } from '../../../services/admin/demo.ts'
@@ -9,6 +9,7 @@ import { withWorkspace } from '../../../services/admin/deps.ts'
 import { root } from '../sources.ts'
 import { startEnvironment, type Environment } from '../stacks/environment.ts'
 import { newFolder } from '../folder.ts'
+import { addressesIn } from '../workspace.ts'
 
 type Ran = { readonly status: number, readonly out: string, readonly errors: string }
 
@@ -50,11 +51,7 @@ export async function startGuideEnvironment (): Promise<GuideEnvironment> {
     service: 'phone-validation', inputs: ['+12127365000'], webhook_url: 'https://hooks.example/',
   })
   await environment.live.waitForEnd(job)
-  const stop = async () => {
-    await environment.stop()
-    rmSync(folder, { recursive: true })
-  }
-  return { environment, job, folder, shell: shellIn(folder), stop }
+  return { environment, job, folder, shell: shellIn(folder), stop: environment.stop }
 }
 
 function writeStack (
@@ -67,11 +64,7 @@ function writeStack (
     orgId,
     ...more,
     pageUrl: 'http://127.0.0.1:8090',
-    kafkaBrokers: env['KAFKA_BROKERS'],
-    schemaRegistryUrl: env['SCHEMA_REGISTRY_URL'],
-    redisStateUrl: env['REDIS_STATE_URL'],
-    redisCacheUrl: env['REDIS_CACHE_URL'],
-    clickhouseUrl: env['CLICKHOUSE_URL'],
+    ...addressesIn(env),
   }
   writeFileSync(join(folder, '.local/stack.json'), JSON.stringify(state))
   writeFileSync(join(folder, '.local/secrets.json'), JSON.stringify(env))

@@ -8,8 +8,6 @@ import { startAlone } from '../stacks/services.ts'
 import { testStack } from '../stacks/stack.ts'
 import { peopleIn } from './stored-people.ts'
 
-export type PeopleEnvironment = Awaited<ReturnType<typeof startPeopleEnvironment>>
-
 /**
  * The page and the interface on the suite's stack, with an OpenID provider that is not started yet,
  * and an organization of its own.

@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, getCACertificates } from 'node:tls'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { makeSecure, openAccess, readAccess, signInOf } from '../../../../deploy/local/access.ts'
 import { argumentsFile, kafkaProperties, scramArguments }
   from '../../../../deploy/local/kafka-settings.ts'
@@ -13,9 +13,7 @@ import { isSignedIn } from '../../../../deploy/local/sign-in.ts'
 import { STAGES } from '../../../../services/topology.ts'
 import { newFolder } from '../../../support/folder.ts'
 
-let folder: string
-
-beforeAll(() => { folder = newFolder('access-') })
+const folder = newFolder('access-')
 
 const secure = (name: string) => {
   makeSecure(join(folder, name))
