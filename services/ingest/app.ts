@@ -10,13 +10,14 @@ import { networksOf } from '../runtime/platform/networks.ts'
 import { type AdmittingDeps, shedLoad } from './load-shedding.ts'
 import { acceptCompleteBodies, acceptJson } from './body.ts'
 import type { Settings } from './config.ts'
-import { announceDeprecations } from './deprecations.ts'
 import {
   answerFailures, answerUnhandled, createBadPathAnswer, createSocketFailure,
 } from './failures.ts'
 import { acceptFiles } from './file/read-form.ts'
 import { checkRequestSmuggling, guardRoutes } from './guard.ts'
 import { recordApiRequests, traceRequests } from './records.ts'
+import { readQueryFields } from './request.ts'
+import { announceDeprecations } from './response.ts'
 import { routesOf } from './routes.ts'
 
 const newRequestId = () => newId('req', Date.now())
@@ -79,6 +80,7 @@ export function createApp (
   recordApiRequests(app, deps.accessLog)
   if (deps.loadShedding !== undefined) shedLoad(app, deps.loadShedding)
   announceDeprecations(app)
+  readQueryFields(app)
   // The framework closes only connections that are idle when the server stops: others would delay
   // the stop until they time out.
   let isStopping = false

@@ -15,7 +15,7 @@ import { bodyHeaderError, takesBody } from './body.ts'
 import type { Settings } from './config.ts'
 import { ApiException, type ApiError } from './errors.ts'
 import { type Limiter, rateLimitHeaders } from './limits/limiter.ts'
-import { accepts } from './negotiation.ts'
+import { accepts } from './response.ts'
 import type { IngestDeps } from './deps.ts'
 
 declare module 'fastify' {

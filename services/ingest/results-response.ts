@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createHash } from 'node:crypto'
 import { WORKBOOK_TYPE } from '../../schemas/api/file.ts'
 import {
-  DEFAULT_ROWS, FILTER_COLUMNS, LIST_PARAMETERS, PARQUET_TYPE, type ResultRow, type ResultsQuery,
+  DEFAULT_ROWS, FILTER_COLUMNS, PARQUET_TYPE, type ResultRow, type ResultsQuery,
 } from '../../schemas/api/results.ts'
 import { type Rows, createRowFilter, type RowFilter } from '../jobs/results/results.ts'
 import type { ServiceSlug } from '../topology.ts'
@@ -11,9 +11,8 @@ import { type ApiError, ApiException } from './errors.ts'
 import type { FoundResults, IngestDeps } from './deps.ts'
 import {
   accepts, cachingHeaders, type Coding, codingFor, compressed, createCompressor, isUnchanged,
-  preferred,
-} from './negotiation.ts'
-import { sendError } from './response.ts'
+  preferred, sendError,
+} from './response.ts'
 import { ID_COLUMN } from '../../schemas/api/columns.ts'
 import { resultDisposition, createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts'
 import {
@@ -353,27 +352,6 @@ export type ResultSelection = {
 /** Whether the last cell of a row is what its sender gave with it: an id, or the line of a file. */
 const needsReference = ({ original, ids }: ResultSelection): boolean =>
   ids || original !== undefined
-
-/**
- * A hook that splits the lists of a query at their commas before they are validated.
- * @throws ApiException `invalid_request` for a list that was sent more than once.
- */
-export async function listsInQuery (request: FastifyRequest): Promise<void> {
-  const query = { ...request.query as Record<string, unknown> }
-  for (const name of LIST_PARAMETERS) {
-    const value = query[name]
-    if (value === undefined) continue
-    if (typeof value !== 'string') {
-      throw new ApiException({
-        code: 'invalid_request',
-        param: name,
-        message: `${name} was sent more than once. Send it once, with commas between its values.`,
-      })
-    }
-    query[name] = value.split(',')
-  }
-  request.query = query
-}
 
 /** The selection of a validated query, or the error for a column that the results do not have. */
 export function selectionOf (

@@ -5,7 +5,6 @@ import { API_VERSION } from '../../../schemas/api/root.ts'
 import {
   BalanceEventSchema, EVENT_TYPES, JobEventSchema, type EventType,
 } from '../../../schemas/api/event.ts'
-import { DEPRECATIONS } from '../deprecations.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
 import {
   mapOperations, mapValues, withDeepObjects, withListParameters, withSharedHeaders,
@@ -179,7 +178,7 @@ const ERROR_TABLE = [
  * so that the document always matches the routes.
  */
 export async function describeRoutes (
-  routes: readonly RouteOptions[], deprecations = DEPRECATIONS
+  routes: readonly RouteOptions[]
 ): Promise<OpenApiDocument> {
   const app = Fastify({ exposeHeadRoutes: false })
   await app.register(swagger, {
@@ -200,11 +199,7 @@ export async function describeRoutes (
     },
     transform: ({ schema, url, route }) => ({ schema: describedSchema(schema, route), url }),
   })
-  for (const route of routes) {
-    const name = `${[route.method].flat()[0]} ${route.url}`
-    const deprecated = deprecations[name] === undefined ? {} : { deprecated: true }
-    app.route({ ...route, schema: { ...route.schema, ...deprecated } })
-  }
+  for (const route of routes) app.route(route)
   await app.ready()
   const webhooks: Paths =
     Object.fromEntries(EVENT_TYPES.map(type => [type, { post: operationOf(type) }]))
@@ -223,12 +218,13 @@ export function openapiText (document: OpenApiDocument, indent = 0): string {
 
 /** The schema of a route for the generator; its responses follow from the route's config. */
 function describedSchema (schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
-  const { scope, headers } = route.config ?? {}
+  const { scope, headers, deprecation } = route.config ?? {}
   const scopes = scope === undefined ? [] : [scope].flat()
   return withoutExamples({
     ...schema,
     security: scope === undefined ? [] : [{ apiKey: [] }],
     ...(headers === undefined ? {} : { headers }),
+    ...(deprecation === undefined ? {} : { deprecated: true }),
     ...(scope === undefined ? {} : { description: withScopes(schema?.description, scopes) }),
     response: answersOf(route),
   })
@@ -327,7 +323,7 @@ function answersOf (route: RouteOptions): Answers {
   const headers = {
     ...COMMON_HEADERS,
     ...(route.config?.scope === undefined ? {} : LIMIT_HEADERS),
-    ...(route.schema?.deprecated === true ? DEPRECATION_HEADERS : {}),
+    ...(route.config?.deprecation === undefined ? {} : DEPRECATION_HEADERS),
   }
   const types = [produces].flat()
   const responses = (route.schema?.response ?? {}) as Readonly<Record<string, object>>

@@ -19,7 +19,7 @@ import { SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../deps.ts'
-import { numbersInQuery, invalidTime, timeRange } from '../query-fields.ts'
+import { invalidTime, timeRange } from '../request.ts'
 import type { Settings } from '../config.ts'
 import {
   DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS, USAGE_COUNTERS, type UsageBody,
@@ -28,8 +28,7 @@ import {
 import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { csvLine } from '../../jobs/results/csv.ts'
 import type { UsageOptions } from '../../jobs/results/usage.ts'
-import { accepts, preferred } from '../negotiation.ts'
-import { sendError } from '../response.ts'
+import { accepts, preferred, sendError } from '../response.ts'
 
 /** GET /api/v1/balance: the balance of the caller's tenant, in USD micros. */
 export function getBalanceRoute (deps: IngestDeps): RouteOptions {
@@ -145,7 +144,6 @@ export function listTransactionsRoute (deps: IngestDeps): RouteOptions {
       querystring: TransactionsQuerySchema,
       response: { 200: TransactionListSchema },
     },
-    preValidation: numbersInQuery('limit'),
     handler: async (request, reply) => {
       const { limit = DEFAULT_TRANSACTIONS, after, type } = request.query as TransactionsQuery
       const before = after === undefined ? undefined : Number(after.slice(ID_PREFIX.length))

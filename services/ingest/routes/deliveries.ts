@@ -16,7 +16,6 @@ import {
 } from '../../webhooks/event.ts'
 import type { Job } from '../../jobs/job.ts'
 import type { IngestDeps } from '../deps.ts'
-import { numbersInQuery } from '../query-fields.ts'
 import { sendError } from '../response.ts'
 import { findEndpoint } from './webhook-endpoints.ts'
 
@@ -179,7 +178,6 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
       querystring: ListEndpointDeliveriesQuerySchema,
       response: { 200: EndpointDeliveriesSchema },
     },
-    preValidation: numbersInQuery('limit'),
     handler: async (request, reply) => {
       const { id } = request.params as EndpointPath
       const { limit = DEFAULT_ATTEMPTS, after } = request.query as ListEndpointDeliveriesQuery

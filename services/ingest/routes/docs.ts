@@ -4,7 +4,7 @@ import { ROOT, RootSchema } from '../../../schemas/api/root.ts'
 import {
   type ConstantDocument, createDocument, sendDocument,
 } from '../../runtime/platform/documents.ts'
-import { preferred } from '../negotiation.ts'
+import { preferred } from '../response.ts'
 import { documentPage, PAGE_POLICY } from '../openapi/page.ts'
 import { openapiText } from '../openapi/describe.ts'
 import type { OpenApiDocument } from '../openapi/document.ts'

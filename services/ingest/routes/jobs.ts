@@ -14,7 +14,7 @@ import {
 import { callerOf } from '../guard.ts'
 import { jobBody } from '../../jobs/job-view.ts'
 import type { IngestDeps, FoundResults } from '../deps.ts'
-import { labelsInQuery, numbersInQuery, timeRange } from '../query-fields.ts'
+import { timeRange } from '../request.ts'
 import { sendError } from '../response.ts'
 import { createTenantGate } from '../limits/limiter.ts'
 import { DELIMITERS } from '../../../schemas/files/csv-format.ts'
@@ -23,7 +23,7 @@ import {
 } from '../../../schemas/api/results.ts'
 import type { ApiError } from '../errors.ts'
 import {
-  formError, listsInQuery, RESULT_TYPES, resultForm, type ResultForm, selectionOf, sendProvisional,
+  formError, RESULT_TYPES, resultForm, type ResultForm, selectionOf, sendProvisional,
   sendResults, sendResultsPage,
 } from '../results-response.ts'
 
@@ -52,7 +52,6 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
       querystring: JobQuerySchema,
       response: { 200: withExample(JobSchema, EXAMPLE_JOBS.waiting) },
     },
-    preValidation: numbersInQuery('wait'),
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
       const { wait = 0 } = request.query as JobQuery
@@ -92,7 +91,6 @@ export function listJobsRoute (deps: IngestDeps): RouteOptions {
       querystring: ListJobsQuerySchema,
       response: { 200: JobListSchema },
     },
-    preValidation: [numbersInQuery('limit'), labelsInQuery],
     handler: async (request, reply) => {
       const { metadata: labels, created_from: _from, created_to: _to, ...query } =
         request.query as ListJobsQuery
@@ -245,7 +243,6 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       querystring: ResultsQuerySchema,
       response: { 200: ResultsSchema, 304: { type: 'null' } },
     },
-    preValidation: [numbersInQuery('limit'), listsInQuery],
     handler: async (request, reply) => {
       const query = request.query as ResultsQuery
       const form = resultForm(query, request.headers.accept)

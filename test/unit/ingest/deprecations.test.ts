@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { announceDeprecations } from '../../../services/ingest/deprecations.ts'
+import { announceDeprecations } from '../../../services/ingest/response.ts'
 
 const old = {
   since: new Date('2027-01-31T00:00:00Z'),
@@ -11,8 +11,8 @@ const old = {
 describe('a deprecated operation', () => {
   it('has deprecation headers in every response, and no other operation has', async () => {
     const app = Fastify()
-    announceDeprecations(app, { 'GET /jobs/:id': old })
-    app.get('/jobs/:id', async () => 'job')
+    announceDeprecations(app)
+    app.get('/jobs/:id', { config: { deprecation: old } }, async () => 'job')
     app.get('/jobs', async () => 'jobs')
     expect((await app.inject('/jobs/7')).headers).toMatchObject({
       deprecation: '@1801353600',
@@ -26,7 +26,10 @@ describe('a deprecated operation', () => {
 
   it('works for twelve months at least', () => {
     const until = new Date('2028-01-30T23:59:59Z')
-    expect(() => announceDeprecations(Fastify(), { 'GET /jobs': { ...old, until } })).toThrow(
+    const app = Fastify()
+    announceDeprecations(app)
+    const config = { deprecation: { ...old, until } }
+    expect(() => app.get('/jobs', { config }, async () => 'jobs')).toThrow(
       'sunset 2028-01-30T23:59:59.000Z is less than twelve months after the deprecation 2027-01-31')
   })
 })

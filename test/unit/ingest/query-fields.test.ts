@@ -1,17 +1,41 @@
-import type { FastifyRequest } from 'fastify'
+import Fastify from 'fastify'
+import { Type } from 'typebox'
 import { Check } from 'typebox/value'
 import { describe, expect, it } from 'vitest'
 import { ListJobsQuerySchema } from '../../../schemas/api/list-jobs.ts'
 import { UsageQuerySchema } from '../../../schemas/api/usage.ts'
-import { numbersInQuery, timeRange } from '../../../services/ingest/query-fields.ts'
+import { readQueryFields, timeRange } from '../../../services/ingest/request.ts'
 
-it.each([
-  ['7', 7], ['0', 0], ['999999999', 999_999_999], ['07', '07'], ['1e2', '1e2'], ['-1', '-1'],
-  ['', ''], ['1.0', '1.0'], ['9999999999', '9999999999'], [['1', '2'], ['1', '2']],
-])('a number in a query %j becomes %j', async (text, value) => {
-  const request = { query: { limit: text, after: '7' } } as unknown as FastifyRequest
-  await numbersInQuery('limit')(request)
-  expect(request.query).toEqual({ limit: value, after: '7' })
+describe('the fields of a query', () => {
+  /** The query as it is validated. */
+  async function read (query: string): Promise<unknown> {
+    const app = Fastify()
+    readQueryFields(app)
+    app.setValidatorCompiler(() => () => true)
+    const querystring = Type.Object({
+      limit: Type.Integer(), after: Type.String(), columns: Type.Array(Type.String()),
+      metadata: Type.Object({}),
+    })
+    app.get('/', { schema: { querystring } }, async ({ query }) => query)
+    return (await app.inject(`/?${query}`)).json()
+  }
+
+  it.each([
+    ['limit=7', 7], ['limit=0', 0], ['limit=999999999', 999_999_999], ['limit=07', '07'],
+    ['limit=1e2', '1e2'], ['limit=-1', '-1'], ['limit=', ''], ['limit=1.0', '1.0'],
+    ['limit=9999999999', '9999999999'], ['limit=1&limit=2', ['1', '2']],
+  ])('are numbers as far as they are whole: %s', async (query, limit) => {
+    expect(await read(`${query}&after=7`)).toEqual({ limit, after: '7' })
+  })
+
+  it('are lists and labels, and are left alone without a schema', async () => {
+    expect(await read('columns=a,b&metadata[x]=1&metadata[__proto__]=2&metadata=3&other[x]=4'))
+      .toEqual({
+        columns: ['a', 'b'],
+        metadata: JSON.parse('{"x":"1","__proto__":"2"}'),
+        'other[x]': '4',
+      })
+  })
 })
 
 const range = (from?: unknown, to?: unknown) => timeRange({ from, to }, { from: 'from', to: 'to' })

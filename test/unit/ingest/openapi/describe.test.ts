@@ -78,9 +78,11 @@ describe('the description of the interface', () => {
 
   it('marks what is to go', async () => {
     const since = new Date()
-    const { paths } = await describeRoutes(routes, {
-      'GET /api/v1/jobs': { since, until: since, guide: '/changelog' },
-    })
+    const deprecation = { since, until: since, guide: '/changelog' }
+    const { paths } = await describeRoutes(routes.map(route =>
+      route.method === 'GET' && route.url === '/api/v1/jobs'
+        ? { ...route, config: { ...route.config, deprecation } }
+        : route))
     expect(paths['/api/v1/jobs']?.['get']?.deprecated).toBe(true)
     expect(Object.keys(paths['/api/v1/jobs']?.['get']?.responses[200]?.headers ?? {}))
       .toEqual(expect.arrayContaining(['Deprecation', 'Sunset', 'Link']))
