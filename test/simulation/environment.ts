@@ -1,19 +1,17 @@
 import type { Redis } from 'ioredis'
-import { OUTCOMES_CHANNEL } from '../../services/jobs/redis-keys.ts'
-import { eventLoop } from '../../services/runtime/platform/event-loop.ts'
-import { LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
-import { openChannels, type Channels } from './channels.ts'
-import { Loop, type Question, type Timer } from './loop.ts'
-import { openRedisLine, type RedisLine } from './redis-line.ts'
-import {
-  createScripts, SimulatedRedis, type PendingCommand, clockCommand, fail, settle, type Scripts,
-} from './simulated-redis.ts'
-import { createStateLosses, type StateLosses } from './state-loss.ts'
-import { createTrace, type Trace } from './trace.ts'
+import { createHash } from 'node:crypto'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
-import type { Completion } from './completions.ts'
-import type { Loss } from './loss-plan.ts'
-import type { Reply } from './replies.ts'
+import { OUTCOMES_CHANNEL } from '../../services/jobs/redis-keys.ts'
+import { LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
+import { eventLoop } from '../../services/runtime/platform/event-loop.ts'
+import { Loop, type Question, type Timer } from './loop.ts'
+import {
+  type Channels, clockCommand, createScripts, fail, openChannels, openRedisLine,
+  type PendingCommand, type RedisLine, type Reply, type Scripts, settle, SimulatedRedis,
+} from './redis.ts'
+import {
+  type Completion, createStateLosses, type Loss, type LossKind, type StateLosses,
+} from './state-loss.ts'
 
 /** Unix sockets of two Redis without other clients. */
 export type Sockets = { readonly state: string, readonly cache: string }
@@ -302,4 +300,29 @@ async function lose ({ losses, trace, channels, scripts }: Servers, loss: Loss):
   trace.lost(loss.kind)
   await channels.miss()
   scripts.forget()
+}
+
+/** A digest of all that happens in a run, in its order: two runs of a seed have the same. */
+type Trace = {
+  readonly begin: () => void
+  readonly note: (batch: readonly PendingCommand[], nowMs: number) => void
+  readonly lost: (kind: LossKind) => void
+  readonly text: () => string
+}
+
+/** Nothing has happened yet. */
+function createTrace (): Trace {
+  let hash = createHash('sha1')
+  const note: Trace['note'] = (batch, nowMs) => {
+    for (const { client, command } of batch) {
+      hash.update(`${nowMs} ${client} ${command.name} `)
+      for (const word of command.args) hash.update(word)
+    }
+  }
+  return {
+    note,
+    begin: () => { hash = createHash('sha1') },
+    lost: kind => { hash.update(`lost: ${kind} `) },
+    text: () => hash.copy().digest('hex'),
+  }
 }

@@ -1,11 +1,10 @@
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { Journal } from '../../schemas/types.ts'
 import type { Submitted } from '../../services/jobs/submit.ts'
-import type { Followed } from './followers.ts'
-import type { Funded } from './funding.ts'
-import type { LossKind } from './loss-plan.ts'
+import type { Followed, Requested } from './clients.ts'
+import type { Funded } from './inputs.ts'
+import type { LossKind } from './state-loss.ts'
 import type { Pipeline } from './pipeline.ts'
-import type { Requested } from './requests.ts'
 
 export type Sent = {
   readonly tenant: string

@@ -15,12 +15,10 @@ import {
 } from './losses.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
-import { hasLists, isReleasedAtTimes, isSuppressed } from './contact-lists.ts'
+import { boughtCells, hasLists, isReleasedAtTimes, isSuppressed, PRICE_LISTS } from './inputs.ts'
 import { optionsPriceMicros } from '../../services/jobs/options.ts'
-import { checkFollowed } from './followers.ts'
-import { boughtCells, PRICE_LISTS } from './options.ts'
+import { checkFollowed, checkVerified } from './clients.ts'
 import { countedRows } from './observer.ts'
-import { checkVerified } from './verifications.ts'
 
 const column = (name: string) => columnsOf('phone-validation').indexOf(name)
 const [ROW, STATUS, SOURCE, REASON, E164] = ['row', 'status', 'source', 'reason', 'e164']

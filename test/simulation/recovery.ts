@@ -1,7 +1,7 @@
 import type { Journal } from '../../schemas/types.ts'
 import { sleep } from '../../services/runtime/platform/retry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { type Funded, payIn } from './funding.ts'
+import { type Funded, payIn } from './inputs.ts'
 import { startLeader, type Leader } from './leader.ts'
 import type { LeaderOptions } from './leader.ts'
 import type { Environment } from './environment.ts'

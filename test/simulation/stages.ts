@@ -21,7 +21,7 @@ import { redisRecordCache, type RecordCache } from '../../services/cache/cache.t
 import { hasOptions, optionsPriceMicros } from '../../services/jobs/options.ts'
 import { downFor } from '../support/stage-doubles.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
-import { answersOf, PRICE_LISTS } from './options.ts'
+import { answersOf, PRICE_LISTS } from './inputs.ts'
 import { jobsOf, oncePer, noMetrics, silent } from './stubs.ts'
 import { SettleStage } from '../../services/settle/stage.ts'
 import { verifyConfig } from '../../services/verify/config.ts'

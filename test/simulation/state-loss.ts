@@ -1,11 +1,51 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { Chaos } from './chaos.ts'
-import { completionsOf, type Completion } from './completions.ts'
-import { chanceOf, planLosses, type Loss, type LossKind } from './loss-plan.ts'
-import { type RedisLine, commandOf, wordsOf } from './redis-line.ts'
-import type { PendingCommand } from './simulated-redis.ts'
 import { entryOf, pendingSeq } from '../../services/money/outbox.ts'
-import type { Reply } from './replies.ts'
+import { type Chaos, createChaos } from './chaos.ts'
+import { commandOf, type PendingCommand, type RedisLine, type Reply, wordsOf } from './redis.ts'
+
+/** The content of the state Redis after a restart: all, an old file, or nothing. */
+export type LossKind = 'restart' | 'old' | 'empty'
+
+/** A loss that comes with a batch of commands, and the batch before which its file is written. */
+export type Loss = { readonly kind: LossKind, readonly at: number, readonly snapshotAt: number }
+
+/** Batches of commands, of which a run has some dozens: when a loss comes at the latest. */
+const LATEST = [15, 50, 150] as const
+
+/** The chance that plans the losses of a seed, and decides what each of them cuts off. */
+const chanceOf = (seed: number): Chaos => createChaos(seed ^ 0x1055)
+
+/** The number of losses, one after another. */
+function planLosses (chaos: Chaos, number: number): readonly Loss[] {
+  let at = 0
+  return Array.from({ length: number }, () => {
+    at += 1 + chaos.below(chaos.pick(LATEST))
+    const kind = chaos.pick(['restart', 'old', 'old', 'empty', 'empty'] as const)
+    return { kind, at, snapshotAt: 1 + chaos.below(at) }
+  })
+}
+
+/** A connection ends; its client resends each unanswered command, or fails it. */
+export type Completion = 'answer' | 'again' | 'fail'
+
+/** Operators retry until they succeed: their commands are not under test. */
+const SPARED = 'state operator'
+
+/** Some answers of each connection still arrive, in order; the rest complete alike. */
+function completionsOf (
+  chaos: Chaos, commands: readonly PendingCommand[], executed: number
+): ReadonlyMap<PendingCommand, Completion> {
+  const completions = new Map<PendingCommand, Completion>()
+  for (const [client, all] of Map.groupBy(commands, one => one.client)) {
+    const done = all.filter(one => commands.indexOf(one) < executed).length
+    const answered = client === SPARED ? done : chaos.below(done + 1)
+    const rest = client === SPARED || chaos.happens(0.5) ? 'again' : 'fail'
+    for (const [index, one] of all.entries()) {
+      completions.set(one, index < answered ? 'answer' : rest)
+    }
+  }
+  return completions
+}
 
 /**
  * The losses of the state Redis, at moments that the seed determines, between any two commands. The
