@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import {
   linkSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync,
   unlinkSync, writeFileSync,
@@ -15,6 +14,7 @@ import { submitFile } from '../../services/client/submit.ts'
 import { newFolder } from '../support/folder.ts'
 import { createFakeService, type FakeOptions } from '../unit/client/fake-service.ts'
 import { connectHost } from '../unit/client/mcp-host.ts'
+import { listen } from '../support/listen.ts'
 
 const home = newFolder('client-files-')
 const inside = join(home, 'inside')
@@ -308,8 +308,7 @@ describe('a stack file of a stranger', () => {
       received.push(request.headers.authorization)
       response.writeHead(404).end('{}')
     })
-    await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-    const { port } = server.address() as AddressInfo
+    const port = await listen(server)
     const baseUrl = address ?? `http://127.0.0.1:${port}/api/v1`
     mkdirSync(data, { recursive: true })
     writeFileSync(join(data, 'stack.json'), JSON.stringify({

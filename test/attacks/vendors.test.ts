@@ -1,5 +1,4 @@
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -14,6 +13,7 @@ import { newFolder } from '../support/folder.ts'
 import { lowestCost } from '../support/lowest-cost.ts'
 import { workbookOf } from '../support/workbooks.ts'
 import { zipOf } from '../support/zip.ts'
+import { listen } from '../support/listen.ts'
 
 const MIB = 1_024 * 1_024
 const INPUTS = ['+12127365000', '+12127365002', '+12127365004']
@@ -75,7 +75,7 @@ const vendor = createServer((request, response) => {
     } else if (path === '/v1/tasks') {
       response.end(JSON.stringify({ task_id: `task-${request.url}` }))
     } else {
-      const url = `http://127.0.0.1:${(vendor.address() as AddressInfo).port}/results/1`
+      const url = `http://127.0.0.1:${port}/results/1`
       response.end(JSON.stringify({ status: 'exported', result_url: url }))
     }
   }).catch(() => response.destroy())
@@ -83,8 +83,7 @@ const vendor = createServer((request, response) => {
 
 const plans = join(newFolder('verification-jobs-failpoints-'), 'plans')
 writeFileSync(plans, '')
-await new Promise<void>(resolve => { vendor.listen(0, '127.0.0.1', resolve) })
-const { port } = vendor.address() as AddressInfo
+const port = await listen(vendor)
 const preset = presetAt(`http://127.0.0.1:${port}`, 'http:checknumber', { id: 1 }) as
   { batch: object }
 const environment = closeAfterAll(await startEnvironment({

@@ -1,6 +1,5 @@
 import { globSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
@@ -12,6 +11,7 @@ import { root } from '../support/sources.ts'
 import { withoutForeignRootKeys } from '../support/keys/foreign-root-keys.ts'
 import { ROOT_KEY_SETTINGS } from '../support/keys/organization-keys.ts'
 import { newFolder } from '../support/folder.ts'
+import { listen } from '../support/listen.ts'
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
 const stages = buildStages()
@@ -79,8 +79,7 @@ describe('the health check', () => {
       requests.push(request.url)
       response.writeHead(Number(status)).end()
     })
-    await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-    const { port } = server.address() as AddressInfo
+    const port = await listen(server)
     if (status === 'none') await new Promise(resolve => { server.close(resolve) })
     const command = /CMD (\[.*\])$/.exec(last('HEALTHCHECK')?.text ?? '')?.[1] ?? ''
     const [, ...args] = JSON.parse(command) as string[]

@@ -11,7 +11,7 @@ import { startReceiver } from '../support/webhooks/receiver.ts'
 import { recordMacOf } from '../support/keys/signed.ts'
 import { startAll, type RunningServices } from '../support/stacks/services.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
-import { parseCsv, startEnvironment, verdictsOf } from '../support/stacks/environment.ts'
+import { ask, parseCsv, startEnvironment, verdictsOf } from '../support/stacks/environment.ts'
 
 const env = stackEnv() as Record<string, string>
 const redis = closeAfterAll(openRedis(env['REDIS_STATE_URL'] ?? ''))
@@ -34,15 +34,10 @@ async function forget (job: string): Promise<void> {
   }
 }
 
-const post = async (path: string, body?: object, headers: Record<string, string> = {}) => {
-  const type = body === undefined ? {} : { 'content-type': 'application/json' }
-  const answer = await fetch(`${further?.baseUrl ?? environment.baseUrl}${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${environment.keys.live}`, ...type, ...headers },
-    ...body !== undefined && { body: JSON.stringify(body) },
+const post = (path: string, body?: object, headers: Record<string, string> = {}) =>
+  ask(`${further?.baseUrl ?? environment.baseUrl}${path}`, {
+    key: environment.keys.live, method: 'POST', body, headers,
   })
-  return { status: answer.status, text: await answer.text(), headers: answer.headers }
-}
 
 const phones = (count: number) => Array.from({ length: count }, (_, at) => `+1212739${2_000 + at}`)
 
@@ -76,10 +71,8 @@ describe('a closed job that Redis has forgotten', () => {
     expect(await client.job(id)).toEqual(job)
     expect(job.metadata).toEqual(request.metadata)
     expect(await client.results(id)).toEqual(rows)
-    const listed = await fetch(`${further.baseUrl}/jobs?limit=1`, {
-      headers: { authorization: `Bearer ${environment.keys.live}` },
-    })
-    expect(await listed.json()).toMatchObject({ data: [job] })
+    const listed = await ask(`${further.baseUrl}/jobs?limit=1`, { key: environment.keys.live })
+    expect(listed.json).toMatchObject({ data: [job] })
     const cancelled = await post(`/jobs/${id}/cancel`)
     expect([cancelled.status, cancelled.text])
       .toEqual([409, expect.stringContaining('job_not_cancellable')])

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
-import { parseCsv, runJob, startEnvironment, verdictsOf } from '../support/stacks/environment.ts'
+import {
+  ask as askAt, parseCsv, runJob, startEnvironment, verdictsOf,
+} from '../support/stacks/environment.ts'
+import { whileStopped } from '../support/stacks/processes.ts'
 import { referenceDataFor } from '../../services/jobs/reference-data.ts'
 
 // Live keys are answered by the sandbox too, so that unavailable checks keep a live job open.
@@ -11,24 +14,10 @@ const PROVIDERS = JSON.stringify({
 const environment = closeAfterAll(await startEnvironment({ RETRY_DELAY_MS: '200', PROVIDERS },
   { stages: ['verify'] }))
 
-type Sent = { readonly method?: string, readonly key?: string, readonly body?: unknown } &
-  { readonly headers?: Readonly<Record<string, string>> }
+type Sent = Partial<Parameters<typeof askAt>[1]>
 
-async function ask (path: string, { method = 'GET', key, body, headers = {} }: Sent = {}) {
-  const response = await fetch(`${environment.baseUrl}${path}`, {
-    method,
-    headers: {
-      authorization: `Bearer ${key ?? environment.keys.test}`,
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...headers,
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  })
-  const text = await response.text()
-  const isJson = response.headers.get('content-type')?.startsWith('application/json')
-  const { status } = response
-  return { status, headers: response.headers, text, json: isJson ? JSON.parse(text) : {} }
-}
+const ask = (path: string, sent: Sent = {}) =>
+  askAt(`${environment.baseUrl}${path}`, { key: environment.keys.test, ...sent })
 
 const codeOf = async (path: string, sent?: Sent) => {
   const { status, json } = await ask(path, sent)
@@ -36,14 +25,8 @@ const codeOf = async (path: string, sent?: Sent) => {
 }
 
 /** Works while no check is made. */
-async function whileHalted<T> (work: () => Promise<T>): Promise<T> {
-  environment.services.kill('verify-1', 'SIGSTOP')
-  try {
-    return await work()
-  } finally {
-    environment.services.kill('verify-1', 'SIGCONT')
-  }
-}
+const whileHalted = <T>(work: () => Promise<T>) =>
+  whileStopped(environment.services, 'verify-1', work)
 
 const nobodys = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 const service = 'phone-validation'

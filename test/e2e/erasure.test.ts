@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { startReceiver } from '../support/webhooks/receiver.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
-import { runJob, startEnvironment } from '../support/stacks/environment.ts'
+import { ask, runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv, testStack } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
@@ -22,11 +22,10 @@ const receiver = await startReceiver()
 afterAll(await compactAtOnce((env.KAFKA_BROKERS ?? '').split(',')))
 const environment = closeAfterAll(await startEnvironment())
 
-const ask = async (mode: 'live' | 'test', path: string, method = 'GET') => {
-  const headers = { authorization: `Bearer ${environment.keys[mode]}` }
-  const answer = await fetch(`${environment.baseUrl}${path}`, { method, headers })
-  const body = method === 'HEAD' ? undefined : await answer.json() as { error?: { code: string } }
-  return [answer.status, body?.error?.code]
+const codeOf = async (mode: 'live' | 'test', path: string, method = 'GET') => {
+  const { status, json } = await ask(
+    `${environment.baseUrl}${path}`, { key: environment.keys[mode], method })
+  return [status, json.error?.code]
 }
 
 type Erasure =
@@ -138,9 +137,9 @@ describe('erasing jobs on demand', () => {
 
     for (const [mode, job] of [['live', id], ['live', further], ['test', running]] as const) {
       const gone = [410, 'results_erased']
-      expect(await ask(mode, `/jobs/${job}/results`)).toEqual(gone)
-      expect(await ask(mode, `/jobs/${job}/results?format=json`)).toEqual(gone)
-      expect(await ask(mode, `/jobs/${job}/results`, 'HEAD')).toEqual([410, undefined])
+      expect(await codeOf(mode, `/jobs/${job}/results`)).toEqual(gone)
+      expect(await codeOf(mode, `/jobs/${job}/results?format=json`)).toEqual(gone)
+      expect(await codeOf(mode, `/jobs/${job}/results`, 'HEAD')).toEqual([410, undefined])
     }
     const time = expect.stringMatching(/^2/)
     expect(await environment.live.job(id)).toEqual({

@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
@@ -15,6 +13,7 @@ import { startReceiver } from '../support/webhooks/receiver.ts'
 import { messageMacOf } from '../support/keys/signed.ts'
 import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv, testStack } from '../support/stacks/stack.ts'
+import { listen } from '../support/listen.ts'
 
 const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')
@@ -197,10 +196,8 @@ async function startTraceReceiver (): Promise<TraceReceiver> {
       response.setHeader('content-type', 'application/x-protobuf').end()
     }, () => response.destroy())
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
   return {
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    endpoint: `http://127.0.0.1:${await listen(server)}`,
     text: () => Buffer.concat(bodies).toString('latin1'),
     stop: async () => {
       server.closeAllConnections()

@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, describe, expect, it } from 'vitest'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
@@ -15,6 +14,7 @@ import {
 import { startAll } from '../support/stacks/services.ts'
 import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
+import { listen } from '../support/listen.ts'
 
 type LaggingRegistry = {
   readonly url: string
@@ -53,9 +53,8 @@ Promise<LaggingRegistry> {
   const server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy())
   })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${await listen(server)}`,
     denials: () => denials,
     catchUp: () => { isLagging = false },
     stop: () => {

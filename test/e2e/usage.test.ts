@@ -2,29 +2,14 @@ import { describe, expect, it } from 'vitest'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment } from '../support/stacks/environment.ts'
+import { ask as askAt, startEnvironment } from '../support/stacks/environment.ts'
 
 const environment = closeAfterAll(await startEnvironment())
 
 const service = 'phone-validation'
 
-type Sent = { readonly key: string } &
-  { readonly method?: string, readonly body?: unknown, readonly headers?: Record<string, string> }
-
-async function ask (path: string, { method = 'GET', key, body, headers = {} }: Sent) {
-  const response = await fetch(`${environment.baseUrl}${path}`, {
-    method,
-    headers: {
-      authorization: `Bearer ${key}`,
-      ...body !== undefined && { 'content-type': 'application/json' },
-      ...headers,
-    },
-    ...body !== undefined && { body: JSON.stringify(body) },
-  })
-  const text = await response.text()
-  const isJson = response.headers.get('content-type')?.startsWith('application/json')
-  return { status: response.status, text, json: isJson === true ? JSON.parse(text) : {} }
-}
+const ask = (path: string, sent: Parameters<typeof askAt>[1]) =>
+  askAt(`${environment.baseUrl}${path}`, sent)
 
 describe('usage and transactions', () => {
   it('agree with the job, its key and the balance', async () => {

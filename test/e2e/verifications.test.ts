@@ -4,7 +4,8 @@ import { text } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import type { Client } from '../../services/client/client.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
-import { startEnvironment } from '../support/stacks/environment.ts'
+import { ask, startEnvironment } from '../support/stacks/environment.ts'
+import { whileStopped } from '../support/stacks/processes.ts'
 import { eventually } from '../support/eventually.ts'
 
 type Verified = Awaited<ReturnType<Client['verify']>>
@@ -17,28 +18,15 @@ let next = 0
 const fresh = () => `+1212736${5_000 + next++}`
 
 async function post (body: object, headers: Readonly<Record<string, string>> = {}) {
-  const answer = await fetch(`${environment.baseUrl}/verifications`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${environment.keys.live}`,
-      'content-type': 'application/json',
-      ...headers,
-    },
-    body: JSON.stringify(body),
+  const answer = await ask(`${environment.baseUrl}/verifications`, {
+    key: environment.keys.live, method: 'POST', body, headers,
   })
-  const json = await answer.json() as Verified & { readonly error?: { readonly code: string } }
-  return { status: answer.status, headers: answer.headers, json }
+  return { ...answer, json: answer.json as Verified & { readonly error?: { code: string } } }
 }
 
 /** Works while no check is made. */
-async function whileHalted<T> (work: () => Promise<T>): Promise<T> {
-  environment.services.kill('verify-1', 'SIGSTOP')
-  try {
-    return await work()
-  } finally {
-    environment.services.kill('verify-1', 'SIGCONT')
-  }
-}
+const whileHalted = <T>(work: () => Promise<T>) =>
+  whileStopped(environment.services, 'verify-1', work)
 
 /** A job that waits for its check, which is halted. */
 async function openJob (): Promise<string> {
@@ -97,12 +85,8 @@ describe('a verification', () => {
 })
 
 describe('a long poll', () => {
-  const get = async (id: string) => {
-    const answer = await fetch(`${environment.baseUrl}/jobs/${id}?wait=25`, {
-      headers: { authorization: `Bearer ${environment.keys.live}` },
-    })
-    return (await answer.json() as { readonly status: string }).status
-  }
+  const get = async (id: string): Promise<string> => (await ask(
+    `${environment.baseUrl}/jobs/${id}?wait=25`, { key: environment.keys.live })).json.status
 
   it('is answered when the job is cancelled, and when it ends', async () => {
     const { ended } = await whileHalted(async () => {

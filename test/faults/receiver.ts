@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
+import { listen } from '../support/listen.ts'
 
 /** How a receiver of webhooks behaves; the first part of its path. */
 export type Manner =
@@ -62,9 +62,7 @@ export async function startReceiver (): Promise<Receiver> {
   const server = createServer((request, response) => {
     take(request, response).catch(() => response.destroy())
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const port = await listen(server)
   return {
     url: manner => `http://127.0.0.1:${port}/${manner}/`,
     events,

@@ -1,20 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { BusHarness } from '../support/kafka/bus-contract.ts'
+import { expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { openKafkaHarness } from '../support/kafka/harness.ts'
-import { startOwnBroker, type OwnBroker } from '../support/kafka/own-broker.ts'
+import { startOwnBroker } from '../support/kafka/own-broker.ts'
 
-let broker: OwnBroker
-let environment: BusHarness
-beforeAll(async () => {
-  broker = await startOwnBroker()
-  environment = await openKafkaHarness(broker.brokers)
-})
-afterAll(async () => {
-  await environment?.close()
-  await broker?.close()
-})
+const broker = closeAfterAll(await startOwnBroker())
+const environment = closeAfterAll(await openKafkaHarness(broker.brokers))
 
 it('keeps every acknowledged message and delivers it while the broker is killed', async () => {
   const topic = await environment.createTopic(4)

@@ -1,8 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { describeBusFaults, type OnLink } from '../support/kafka/bus-fault-contract.ts'
-import { openKafkaFaultEnvironment } from '../support/kafka/bus-fault-environment.ts'
-import { stackEnv } from '../support/stacks/stack.ts'
+import { describeBusFaults, type OnLink } from '../support/kafka/bus-fault-environment.ts'
 import {
   after, distinct, newGroup, numbered, record, valuesOf, type Handler,
 } from '../support/kafka/bus-record.ts'
@@ -224,5 +222,4 @@ function describeZombies (onLink: OnLink): void {
   }))
 }
 
-describeBusFaults('kafkajs', () =>
-  openKafkaFaultEnvironment((stackEnv().KAFKA_BROKERS ?? '').split(',')), describeGroupFaults)
+await describeBusFaults(describeGroupFaults)

@@ -1,9 +1,7 @@
 import { expect, it } from 'vitest'
-import { describeBusFaults, type OnLink } from '../support/kafka/bus-fault-contract.ts'
 import {
-  openKafkaFaultEnvironment, type FaultLink,
+  describeBusFaults, type FaultLink, type OnLink,
 } from '../support/kafka/bus-fault-environment.ts'
-import { stackEnv } from '../support/stacks/stack.ts'
 import {
   after, distinct, numbered, record, valuesOf, type Handler,
 } from '../support/kafka/bus-record.ts'
@@ -171,5 +169,4 @@ function expectNoGap (events: Awaited<ReturnType<typeof record>>['events']): voi
   }
 }
 
-describeBusFaults('kafkajs', () =>
-  openKafkaFaultEnvironment((stackEnv().KAFKA_BROKERS ?? '').split(',')), describeReadingFaults)
+await describeBusFaults(describeReadingFaults)

@@ -1,9 +1,7 @@
 import { expect, it } from 'vitest'
-import { describeBusFaults, type OnLink } from '../support/kafka/bus-fault-contract.ts'
 import {
-  openKafkaFaultEnvironment, type FaultLink,
+  describeBusFaults, type FaultLink, type OnLink,
 } from '../support/kafka/bus-fault-environment.ts'
-import { stackEnv } from '../support/stacks/stack.ts'
 import type { OutgoingMessage, RawMessage } from '../../services/runtime/kafka/bus.ts'
 import { valuesOf } from '../support/kafka/bus-record.ts'
 import type { ProxyFault } from '../support/kafka/proxy-faults.ts'
@@ -171,5 +169,4 @@ function describeSlowSends (onLink: OnLink): void {
     }, PATIENT))
 }
 
-describeBusFaults('kafkajs', () =>
-  openKafkaFaultEnvironment((stackEnv().KAFKA_BROKERS ?? '').split(',')), describeSendingFaults)
+await describeBusFaults(describeSendingFaults)

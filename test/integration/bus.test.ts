@@ -1,20 +1,20 @@
 import { createHook } from 'node:async_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { describeBusContract } from '../support/kafka/bus-contract.ts'
 import { openKafkaHarness } from '../support/kafka/harness.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 
 const brokers = (stackEnv().KAFKA_BROKERS ?? '').split(',')
 
-describeBusContract('kafkajs', () => openKafkaHarness(brokers))
+const harness = closeAfterAll(await openKafkaHarness(brokers))
+
+describeBusContract('kafkajs', harness)
 
 describe('the producer of kafkajs', () => {
-  const opened = openKafkaHarness(brokers)
-  afterAll(async () => { await (await opened).close() })
-
   it('sets no timer to send, nor while its connection idles', async () => {
-    const { bus, createTopic } = await opened
+    const { bus, createTopic } = harness
     const topic = await createTopic(1)
     const send = () => bus.producer('idle').send([{ topic, key: 'a', value: null, headers: {} }])
     await send()

@@ -1,24 +1,23 @@
 import { describe, expect, it } from 'vitest'
 import type { OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { describeBusContract } from '../support/kafka/bus-contract.ts'
 import { createMemoryBus, type MemoryBusOptions } from '../support/kafka/memory-bus.ts'
 
 for (const seed of [1, 2, 3]) {
-  describeBusContract(`in memory, seed ${seed}`, async () => {
-    const fatal: unknown[] = []
-    const partitions = new Map<string, number>()
-    const bus = createMemoryBus({
-      seed,
-      partitionsOf: (topic) => partitions.get(topic) ?? 4,
-      onFatal: (error) => { fatal.push(error) },
-    })
-    const createTopic = async (count: number) => {
-      const topic = `topic-${partitions.size}`
-      partitions.set(topic, count)
-      return topic
-    }
-    return { bus, fatal, createTopic, close: () => bus.close() }
-  })
+  const fatal: unknown[] = []
+  const partitions = new Map<string, number>()
+  const bus = closeAfterAll(createMemoryBus({
+    seed,
+    partitionsOf: (topic) => partitions.get(topic) ?? 4,
+    onFatal: (error) => { fatal.push(error) },
+  }))
+  const createTopic = async (count: number) => {
+    const topic = `topic-${partitions.size}`
+    partitions.set(topic, count)
+    return topic
+  }
+  describeBusContract(`in memory, seed ${seed}`, { bus, fatal, createTopic })
 }
 
 const messages = (count: number): OutgoingMessage[] => Array.from({ length: count }, (_, index) => (

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { SmtpChannel } from '../../services/verify/mailboxes/session.ts'
+import { listen } from '../support/listen.ts'
 
 const stops: (() => void)[] = []
 afterEach(() => { for (const stop of stops.splice(0)) stop() })
@@ -11,8 +12,7 @@ const never = new AbortController().signal
 /** A channel and the socket at its other end. */
 async function pair ({ replyTimeoutMs = 120_000, signal = never } = {}) {
   const server = createServer()
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-  const { port } = server.address() as { port: number }
+  const port = await listen(server)
   const accepted = once(server, 'connection') as Promise<[Socket]>
   const socket = connect(port, '127.0.0.1')
   await once(socket, 'connect')

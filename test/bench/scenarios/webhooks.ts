@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { Client } from '../../../services/client/client.ts'
 import type { BenchContext } from '../run.ts'
 import { freshPhones, timeJob, withDeadline } from '../jobs.ts'
+import { listen } from '../../support/listen.ts'
 
 export type WebhookFigures = {
   readonly deliveries: number
@@ -82,9 +82,7 @@ async function startReceiver (count: number) {
     if (received === 1) firstAt = performance.now()
     if (received === count) done.resolve(performance.now() - firstAt)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const port = await listen(server)
   const close = () => {
     server.closeAllConnections()
     server.close()

@@ -47,10 +47,10 @@ export function createBlocksDouble (): ResultBlocks & { stored: Completed[], ins
 
 /** The block as `settle` receives it. */
 export async function arrived (
-  emission: Emission<'rows.completed'>, offset = 0
+  emission: Emission<'rows.completed'>, offset = 0, codec = messageCodec
 ): Promise<Incoming<'rows.completed'>> {
-  const message = await messageCodec.encode(emission)
-  const opened = await messageCodec.decode({
+  const message = await codec.encode(emission)
+  const opened = await codec.decode({
     ...message, key: Buffer.from(message.key), partition: 0, offset: BigInt(offset), timestampMs: 0,
   })
   if (opened.kind !== 'message') throw new Error(`the block did not arrive: ${opened.kind}`)

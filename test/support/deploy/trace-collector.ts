@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../../../deploy/local/ports.ts'
 import { logFileOf, startChild, stopChild, tailOf } from '../../../deploy/local/process.ts'
 import { installCollector } from './trace-install.ts'
 import { newFolder } from '../folder.ts'
+import { listen } from '../listen.ts'
 
 /** A span as the collector passed it on, with what matters here. */
 export type ExportedSpan = {
@@ -101,8 +101,7 @@ async function startReceiving () {
       heard.dispatchEvent(new Event('spans'))
     }, () => response.destroy())
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const port = await listen(server)
   const until = async <T>(find: (spans: readonly ExportedSpan[]) => T | undefined) => {
     const untilMs = Date.now() + WITHIN_MS
     for (;;) {
@@ -114,7 +113,7 @@ async function startReceiving () {
     }
   }
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     spans: () => all,
     text: () => bodies.join('\n'),
     until,

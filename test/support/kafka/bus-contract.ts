@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Bus, FetchedBatch, RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import {
   after, distinct, numbered, offsetOf, record, valuesOf, type Handler,
@@ -11,35 +11,26 @@ export type BusHarness = {
   /** What the adapter gave to its `onFatal`. */
   readonly fatal: readonly unknown[]
   readonly createTopic: (partitions: number) => Promise<string>
-  readonly close: () => Promise<void>
 }
 
 /** What the engine relies on. Every adapter of the bus has to pass it in its environment. */
-export function describeBusContract (name: string, open: () => Promise<BusHarness>): void {
+export function describeBusContract (name: string, harness: BusHarness): void {
   describe(`bus contract: ${name}`, () => {
-    const harness: { current?: BusHarness } = {}
-    beforeAll(async () => { harness.current = await open() })
-    afterAll(async () => { await harness.current?.close() })
-    const environment = () => {
-      if (harness.current === undefined) throw new Error('The harness is not open.')
-      return harness.current
-    }
-    describeSending(environment)
-    describeMessages(environment)
-    describeOffsets(environment)
-    describeMembers(environment)
-    describeAgain(environment)
-    describePauses(environment)
-    describeSlowness(environment)
-    describeLife(environment)
-    describeLastValue(environment)
-    describeFailure(environment)
+    describeSending(harness)
+    describeMessages(harness)
+    describeOffsets(harness)
+    describeMembers(harness)
+    describeAgain(harness)
+    describePauses(harness)
+    describeSlowness(harness)
+    describeLife(harness)
+    describeLastValue(harness)
+    describeFailure(harness)
   })
 }
 
-function describeSending (environment: () => BusHarness): void {
+function describeSending ({ bus, createTopic }: BusHarness): void {
   it('keeps the order of a key and loses nothing', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(4)
     const run = await record(bus, [topic])
     const messages = numbered(topic, 300, 10)
@@ -61,7 +52,6 @@ function describeSending (environment: () => BusHarness): void {
   })
 
   it('sends one batch to several topics', async () => {
-    const { bus, createTopic } = environment()
     const topics = [await createTopic(1), await createTopic(2), await createTopic(1)]
     await bus.producer('several').send(topics.flatMap((topic) => numbered(topic, 7)))
     const run = await record(bus, topics)
@@ -74,9 +64,8 @@ function describeSending (environment: () => BusHarness): void {
   })
 }
 
-function describeMessages (environment: () => BusHarness): void {
+function describeMessages ({ bus, createTopic }: BusHarness): void {
   it('carries tombstones, bytes and headers as they are', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     const value = Buffer.from([0, 255, 128, 7])
     const headers = { tenant: 'ä tenant', rows: 'AAE=' }
@@ -98,16 +87,14 @@ function describeMessages (environment: () => BusHarness): void {
   })
 
   it('refuses a message without a key', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     const send = bus.producer('keyless').send([{ topic, key: '', value: null, headers: {} }])
     await expect(send).rejects.toThrow('no key')
   })
 }
 
-function describeOffsets (environment: () => BusHarness): void {
+function describeOffsets ({ bus, createTopic }: BusHarness): void {
   it('starts a new group at the beginning', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(2)
     await bus.producer('early').send(numbered(topic, 20))
     const run = await record(bus, [topic])
@@ -117,7 +104,6 @@ function describeOffsets (environment: () => BusHarness): void {
   })
 
   it('moves no offset without a commit', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     await bus.producer('uncommitted').send(numbered(topic, 12))
     const first = await record(bus, [topic])
@@ -130,7 +116,6 @@ function describeOffsets (environment: () => BusHarness): void {
   })
 
   it('continues after a restart from an explicit lower commit', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     await bus.producer('lower').send(numbered(topic, 12))
     let committed = false
@@ -152,9 +137,8 @@ function describeOffsets (environment: () => BusHarness): void {
   })
 }
 
-function describeMembers (environment: () => BusHarness): void {
+function describeMembers ({ bus, createTopic }: BusHarness): void {
   it('shares partitions with a second member and hands it what was not committed', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(4)
     const handle: Handler = async ({ messages, commit }) => {
       commit(after(messages))
@@ -175,9 +159,8 @@ function describeMembers (environment: () => BusHarness): void {
   })
 }
 
-function describeAgain (environment: () => BusHarness): void {
+function describeAgain ({ bus, createTopic }: BusHarness): void {
   it('hands over again from an offset, not before the pause is over', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     const afterMs = 300
     const times: number[] = []
@@ -200,9 +183,8 @@ function describeAgain (environment: () => BusHarness): void {
   })
 }
 
-function describePauses (environment: () => BusHarness): void {
+function describePauses ({ bus, createTopic }: BusHarness): void {
   it('continues with other partitions while one pauses', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(2)
     let paused = -1
     let pauses = 0
@@ -231,7 +213,6 @@ function describePauses (environment: () => BusHarness): void {
   })
 
   it('redelivers after the end of a delivery too', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     const deliveries: FetchedBatch[] = []
     const handle: Handler = (delivery) => { deliveries.push(delivery) }
@@ -245,9 +226,8 @@ function describePauses (environment: () => BusHarness): void {
   })
 }
 
-function describeSlowness (environment: () => BusHarness): void {
+function describeSlowness ({ bus, createTopic }: BusHarness): void {
   it('does not let a slow partition stop the others', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(2)
     const gate = Promise.withResolvers<void>()
     let slow = -1
@@ -273,9 +253,8 @@ function describeSlowness (environment: () => BusHarness): void {
   })
 }
 
-function describeLife (environment: () => BusHarness): void {
+function describeLife ({ bus, createTopic, fatal }: BusHarness): void {
   it('announces a generation before its first delivery, and again after a restart', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     await bus.producer('assigned').send(numbered(topic, 3))
     const run = await record(bus, [topic])
@@ -291,7 +270,6 @@ function describeLife (environment: () => BusHarness): void {
   })
 
   it('aborts the signal when it stops, waits for the handler, and commits no more', async () => {
-    const { bus, createTopic, fatal } = environment()
     const topic = await createTopic(1)
     await bus.producer('stop').send(numbered(topic, 3))
     const before = fatal.length
@@ -314,9 +292,8 @@ function describeLife (environment: () => BusHarness): void {
   })
 }
 
-function describeFailure (environment: () => BusHarness): void {
+function describeFailure ({ bus, createTopic, fatal }: BusHarness): void {
   it('calls a rejected handler fatal and delivers nothing more', async () => {
-    const { bus, createTopic, fatal } = environment()
     const topic = await createTopic(1)
     const failure = new Error('It cannot heal.')
     const handle: Handler = () => { throw failure }
@@ -331,9 +308,8 @@ function describeFailure (environment: () => BusHarness): void {
   })
 }
 
-function describeLastValue (environment: () => BusHarness): void {
+function describeLastValue ({ bus, createTopic }: BusHarness): void {
   it('finds the newest value of a key, whatever partition it is in', async () => {
-    const { bus, createTopic } = environment()
     const topic = await createTopic(3)
     expect(await bus.lastValue(topic, 'key-1')).toBeUndefined()
     await bus.producer('last').send([

@@ -3,10 +3,13 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { Admin } from 'kafkajs'
 import { Kafka, logLevel } from 'kafkajs'
+import { afterAll, describe } from 'vitest'
 import type { Bus, RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { createTopics } from '../../../services/runtime/kafka/admin.ts'
 import { createKafkaBus, type KafkaBusOptions } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { createTopicReader } from '../../../services/runtime/kafka/topic-reader.ts'
+import { endChild } from '../stacks/processes.ts'
+import { stackEnv } from '../stacks/stack.ts'
 import { startKafkaProxy, type KafkaProxy } from './proxy.ts'
 
 /** A bus of an adapter behind a proxy of its own, and direct access for the cases. */
@@ -41,34 +44,45 @@ type Member = {
 }
 
 /** Times of one case, where it needs others than the usual ones. */
-export type LinkTimes = NonNullable<KafkaBusOptions['settings']> &
+type LinkTimes = NonNullable<KafkaBusOptions['settings']> &
   Pick<KafkaBusOptions, 'requestTimeoutMs'>
-
-/** How an adapter is made ready for the fault cases: a new link for each of them. */
-export type FaultEnvironment = {
-  readonly open: (times?: LinkTimes) => Promise<FaultLink>
-  readonly close: () => Promise<void>
-}
 
 /** Quick to notice what is lost; the shortest session that brokers allow by themselves. */
 const QUICK = {
   requestTimeoutMs: 1_000, sessionTimeoutMs: 6_000, heartbeatMs: 500, rebalanceTimeoutMs: 2_000,
 }
 
-/** The fault cases' environment of kafkajs on real brokers. */
-export async function openKafkaFaultEnvironment (
-  brokers: readonly string[]
-): Promise<FaultEnvironment> {
+/** Runs a case on a link of its own, which is closed however the case ends. */
+export type OnLink = (
+  work: (link: FaultLink) => Promise<void>, times?: LinkTimes
+) => () => Promise<void>
+
+/**
+ * What kafkajs has to stand, on the brokers of the stack: answers and requests that get lost,
+ * connections that break, brokers that refuse, members that freeze. The cases run in parallel,
+ * since most of their time is waiting for a client to notice.
+ */
+export async function describeBusFaults (
+  describeCases: (onLink: OnLink) => void
+): Promise<void> {
+  const brokers = (stackEnv().KAFKA_BROKERS ?? '').split(',')
   const admin = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING }).admin()
   await admin.connect()
   const topics: string[] = []
-  return {
-    open: times => openLink({ brokers, admin, topics }, times),
-    close: async () => {
-      if (topics.length > 0) await admin.deleteTopics({ topics })
-      await admin.disconnect()
-    },
-  }
+  afterAll(async () => {
+    if (topics.length > 0) await admin.deleteTopics({ topics })
+    await admin.disconnect()
+  })
+  describe.concurrent('bus faults: kafkajs', () => {
+    describeCases((work, times) => async () => {
+      const link = await openLink({ brokers, admin, topics }, times)
+      try {
+        await work(link)
+      } finally {
+        await link.close()
+      }
+    })
+  })
 }
 
 type Place = {
@@ -144,11 +158,6 @@ function startMember (place: MemberPlace): Member {
     thaw: () => { child.kill('SIGCONT') },
     commit: offset => { child.send(offset) },
     heard,
-    stop: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return
-      const exited = once(child, 'exit')
-      child.kill('SIGKILL')
-      await exited
-    },
+    stop: () => endChild(child),
   }
 }

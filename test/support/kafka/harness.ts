@@ -5,7 +5,9 @@ import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
 import type { BusHarness } from './bus-contract.ts'
 
 /** A bus on real brokers, whose topics are deleted when it closes. */
-export async function openKafkaHarness (brokers: readonly string[]): Promise<BusHarness> {
+export async function openKafkaHarness (
+  brokers: readonly string[]
+): Promise<BusHarness & { readonly close: () => Promise<void> }> {
   const fatal: unknown[] = []
   const topics: string[] = []
   const bus = createKafkaBus({

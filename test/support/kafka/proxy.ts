@@ -1,11 +1,12 @@
 import { once } from 'node:events'
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { refusal, renamePorts } from './proxy-answers.ts'
 import { createTrap, type Injected, type ProxyFault, type Trap } from './proxy-faults.ts'
 import {
   correlationIdOf, createSplitter, readRequest, type KafkaApi, type KafkaRequest,
 } from './proxy-frames.ts'
+import { listen } from '../listen.ts'
 
 type Traffic = {
   readonly requests: number
@@ -99,12 +100,6 @@ const emptyTraffic = (): Mutable<Traffic> =>
   ({ requests: 0, answers: 0, mostWaiting: 0, largestRequestBytes: 0, answerBytes: 0 })
 
 const portOfAddress = (address: string): number => Number(address.split(':').at(-1))
-
-async function listen (server: Server): Promise<number> {
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return (server.address() as AddressInfo).port
-}
 
 type Link = { readonly cut: () => void }
 type Waiting = { readonly request: KafkaRequest, readonly trap: Trap | undefined }

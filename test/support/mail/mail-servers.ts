@@ -1,7 +1,8 @@
-import { createServer, type Server, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { createEgress, type Connect } from '../../../services/verify/mailboxes/egress.ts'
 import type { Zone } from './dns-server.ts'
+import { listen } from '../listen.ts'
 
 /** The reply of a server to a recipient it refuses, such as `550 5.1.1 No such user`. */
 type Recipients = (address: string, connection: number) => string | undefined
@@ -138,9 +139,4 @@ function say (socket: Socket, reply: string | ((line: string) => string), line: 
   const text = typeof reply === 'string' ? reply : reply(line)
   if (text === 'drop') socket.destroy()
   else if (text !== 'silent') socket.write(`${text}\r\n`)
-}
-
-async function listen (server: Server): Promise<number> {
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-  return (server.address() as { port: number }).port
 }

@@ -1,5 +1,6 @@
 import { createServer as createHttpServer } from 'node:http'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import { listen } from '../listen.ts'
 
 export type Proxy = {
   readonly address: string
@@ -40,8 +41,7 @@ export async function startProxy (
     sockets.add(socket)
     socket.on('error', () => {})
   })
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-  const { port } = server.address() as { port: number }
+  const port = await listen(server)
   return {
     address: `127.0.0.1:${port}`,
     requests,

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
+import { endChild } from '../stacks/processes.ts'
 import { freePort } from '../../../deploy/local/ports.ts'
 
 const SECRET = 'a secret of the tests'
@@ -33,11 +34,7 @@ export async function reserveProvider () {
       return {
         /** What a person sees at the terminal. */
         output: () => output.join(''),
-        stop: async () => {
-          if (child.exitCode !== null) return
-          child.kill('SIGKILL')
-          await once(child, 'exit')
-        },
+        stop: () => endChild(child),
       }
     },
   }

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { Journal } from '../../../schemas/types.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
-import type { Decision, Emission, Incoming } from '../../../services/runtime/engine/stage.ts'
+import type { Decision, Incoming } from '../../../services/runtime/engine/stage.ts'
 import { createLedgerStage } from '../../../services/ledger/stage.ts'
 import { createRepositories } from '../../../services/jobs/results/repositories.ts'
 import { SettleStage } from '../../../services/settle/stage.ts'
 import type { connectAll } from '../stacks/connected.ts'
 import { acceptClaimed, acceptRequest } from '../jobs.ts'
 import { newOrganization } from '../organizations.ts'
-import { blockEmission, live, textOf } from '../clickhouse/results.ts'
+import { arrived, blockEmission, live, textOf } from '../clickhouse/results.ts'
 import { emitted, incoming } from '../stage-doubles.ts'
 
 const { signal } = new AbortController()
@@ -28,21 +28,6 @@ function hurriedClock () {
 }
 
 type All = ReturnType<typeof connectAll>
-
-/** A block of a job as `settle` reads it. */
-async function arrived (
-  messageCodec: All['messageCodec'],
-  { tenant, job, offset }: { tenant: string, job: string, offset: number },
-  emission: Emission<'rows.completed'>
-): Promise<Incoming<'rows.completed'>> {
-  const value = { ...emission.value, tenant, job }
-  const message = await messageCodec.encode({ ...emission, value })
-  const opened = await messageCodec.decode({
-    ...message, key: Buffer.from(message.key), partition: 0, offset: BigInt(offset), timestampMs: 0,
-  })
-  if (opened.kind !== 'message') throw new Error(opened.kind)
-  return opened.message as Incoming<'rows.completed'>
-}
 
 /** 8 rows, one of them invalid, one a duplicate. */
 function emissions () {
@@ -72,7 +57,7 @@ async function startJob ({ env, keys, messageCodec, store, wallet }: All) {
   })
   if (accepted.kind !== 'accepted') throw new Error('the job was refused')
   const messages = await Promise.all(emissions().map((one, offset) =>
-    arrived(messageCodec, { tenant, job, offset }, one)))
+    arrived({ ...one, value: { ...one.value, tenant, job } }, offset, messageCodec)))
   return { tenant, job, messages, wrapped }
 }
 

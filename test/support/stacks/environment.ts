@@ -133,6 +133,32 @@ export async function runJob (client: Client, request: JobRequest): Promise<Fini
   return { created, job, rows: parseCsv(await client.results(created.id)) }
 }
 
+type Sent = {
+  readonly key: string
+  readonly method?: string
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Sends a request as any client may write it; `json` is empty for another type of answer. */
+export async function ask (
+  url: string, { key, method = 'GET', body, headers: more }: Sent
+) {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...body !== undefined && { 'content-type': 'application/json' },
+      ...more,
+    },
+    ...body !== undefined && { body: JSON.stringify(body) },
+  })
+  const { status, headers } = response
+  const text = await response.text()
+  const isJson = headers.get('content-type')?.startsWith('application/json') === true
+  return { status, headers, text, json: isJson && text !== '' ? JSON.parse(text) : {} }
+}
+
 const NO_VERDICTS = { valid: 0, invalid: 0, risky: 0, unknown: 0 }
 
 /** How often rows of a file have each status and each reason. */

@@ -1,5 +1,5 @@
 import { fork } from 'node:child_process'
-import { once } from 'node:events'
+import { endChild } from './processes.ts'
 
 export type SecureChild<News> = {
   readonly news: readonly News[]
@@ -31,12 +31,7 @@ export function startSecureChild<News> (
     news,
     log,
     exitCode: () => child.exitCode,
-    stop: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return
-      const gone = once(child, 'exit')
-      child.kill('SIGKILL')
-      await gone
-    },
+    stop: () => endChild(child),
   }
 }
 

@@ -1,6 +1,5 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { TestProject } from 'vitest/node'
 import { provision } from '../../../deploy/provision.ts'
 import { loadSecrets } from '../../../deploy/local/launcher/secrets.ts'
@@ -10,6 +9,7 @@ import { keepShippingKeys } from '../keys/ship-keys.ts'
 import { keepUnlockedAt } from '../redis/unlock.ts'
 import type { TestStack } from './stack.ts'
 import { newFolder } from '../folder.ts'
+import { listen } from '../listen.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -53,14 +53,14 @@ async function serveStacks (): Promise<Stacks> {
       ({ stack }) => response.end(JSON.stringify(stack)),
       error => response.writeHead(500).end(String(error instanceof Error ? error.stack : error)))
   })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  const port = await listen(server)
   const end = async () => {
     server.close()
     const ended = [...slots.values()].map(started => started.then(({ end }) => end(), () => {}))
     await Promise.all(ended)
     rmSync(folder, { recursive: true, force: true })
   }
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, end }
+  return { url: `http://127.0.0.1:${port}`, end }
 }
 
 async function start (dataDir: string): Promise<Started> {

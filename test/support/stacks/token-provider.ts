@@ -1,8 +1,8 @@
 import { generateKeyPairSync } from 'node:crypto'
-import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:http'
 import { Provider } from 'oidc-provider'
 import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
+import { listen } from '../listen.ts'
 
 /** The audience of its tokens, which brokers expect. */
 export const TOKEN_AUDIENCE = 'urn:kafka'
@@ -46,8 +46,7 @@ export async function startTokenProvider (
   client: { readonly id: string, readonly secret: string }
 ): Promise<TokenProvider> {
   const server = createServer((request, response) => { provider.callback()(request, response) })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const issuer = `http://127.0.0.1:${await listen(server)}`
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 })
   let issued = 0
   const provider = new Provider(issuer, {

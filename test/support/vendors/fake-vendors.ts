@@ -1,10 +1,10 @@
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { describedVendor, VENDOR_PRESETS, type VendorKey } from '../../../services/jobs/checks.ts'
 import { EMAIL_VENDORS } from './fake-email-vendors.ts'
 import { PHONE_VENDORS } from './fake-phone-vendors.ts'
 import type { Asked, FakeMode, FakeVendor, Shared } from './fake-vendor.ts'
+import { listen } from '../listen.ts'
 
 /** Running vendors. */
 export type FakeVendors = {
@@ -93,8 +93,7 @@ export async function startFakeVendors (): Promise<FakeVendors> {
     }
     answer().catch(() => response.destroy())
   })
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  url = `http://127.0.0.1:${await listen(server)}`
   return {
     url,
     purchases,

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
+import { endChild } from '../stacks/processes.ts'
 import { VENDOR_KEY, VENDOR_NAME, type VendorMode, type VendorState } from './vendor-words.ts'
 
 export type Vendor = {
@@ -20,11 +21,7 @@ export async function startVendor (): Promise<Vendor> {
       await fetch(`${url}/control`, { method: 'POST', body: JSON.stringify({ mode }) })
     },
     state: async () => await (await fetch(`${url}/control`)).json() as VendorState,
-    stop: async () => {
-      if (child.exitCode !== null) return
-      child.kill('SIGKILL')
-      await once(child, 'exit')
-    },
+    stop: () => endChild(child),
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Job } from '../../../services/jobs/job.ts'
+import { acceptedJob, NO_COUNTS } from '../stage-doubles.ts'
 import type { Attempt } from '../../../services/webhooks/delivery-history.ts'
 
 export const DELIVERED_TENANT = 'org_01.live'
@@ -23,10 +24,9 @@ export const deliveryAttempt = (more: Partial<Attempt> = {}): Attempt => ({
 /** A job that has ended, without a sealed header: callers seal one where they need it. */
 export function endedJob (more: Partial<Job> = {}): Job {
   return {
+    ...acceptedJob(),
     id: DELIVERED_JOB,
     tenant: DELIVERED_TENANT,
-    service: 'phone-validation',
-    lane: 'small',
     status: 'completed',
     preflight: {
       totalRows: 10,
@@ -38,25 +38,20 @@ export function endedJob (more: Partial<Job> = {}): Job {
       quoteId: 'quot_01jd3v8zj7m5n2k4q6r8s0t1w4',
     },
     unitPriceMicros: 2_000,
-    chunks: 1,
-    forceFresh: false,
-    header: Buffer.alloc(0),
     createdAtMs: Date.parse('2026-08-11T10:00:00.000Z'),
     updatedAtMs: Date.parse('2026-08-11T10:00:02.000Z'),
     announced: true,
-    rebuilt: false,
     ended: true,
     closed: true,
     endedAtMs: Date.parse('2026-08-11T10:00:02.500Z'),
     counts: {
+      ...NO_COUNTS,
       finishedRows: 10,
       inputBlocks: 1,
       cacheHits: 1,
       freshRecords: 4,
       invalidRecords: 2,
       duplicateRecords: 3,
-      unknownRecords: 0,
-      cancelledRecords: 0,
       successRecords: 8,
       failedRecords: 2,
     },

@@ -1,10 +1,10 @@
-import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import { connect, type AddressInfo, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { afterAll } from 'vitest'
 import type { Certificate } from '../../../deploy/local/certificate.ts'
+import { listen } from '../listen.ts'
 
 /** What the proxy does with a request for a tunnel. */
 type Behave = 'open' | 'hang' | 'close' | number
@@ -47,13 +47,11 @@ export async function startHttpProxy (
     else if (does === 'hang') socket.resume().on('end', () => socket.end())
     else socket.end(`HTTP/1.1 ${does} No\r\n\r\n`)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const port = await listen(server)
   afterAll(() => {
     for (const socket of sockets) socket.destroy()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
   return { port, requests, open: () => sockets.size }
 }
 

@@ -1,11 +1,11 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 import { performance } from 'node:perf_hooks'
 import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createSender } from '../../../services/deliver/sender.ts'
 import { startOddReceivers } from '../../support/webhooks/odd-receivers.ts'
 import { startReceiver } from '../../support/webhooks/receiver.ts'
+import { listen } from '../../support/listen.ts'
 
 const open = { allowHttp: true, allowLoopback: true, timeoutMs: 300_000 }
 const request = { headers: { 'content-type': 'application/json', 'x-a': 'b' }, body: '{"a":"é"}' }
@@ -119,10 +119,8 @@ describe('a failed webhook attempt', () => {
 
   it('has the reason connection_error or tls_error without HTTP or TLS', async () => {
     const rude = createServer(socket => socket.end('220 mail.example ESMTP\r\n'))
-    rude.listen(0, '127.0.0.1')
-    await once(rude, 'listening')
+    const port = await listen(rude)
     afterAll(() => { rude.close() })
-    const { port } = rude.address() as AddressInfo
     expect(await send(`http://127.0.0.1:${port}/`)).toEqual(failed('connection_error'))
     expect(await send(`https://127.0.0.1:${receiver.port}/`)).toEqual(failed('tls_error'))
     expect(await send('http://127.0.0.1:1/')).toEqual(failed('connection_error'))

@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { afterAll, describe, expect, it } from 'vitest'
 import { selfSigned } from '../../../deploy/local/certificate.ts'
@@ -9,6 +7,7 @@ import { eventually } from '../../support/eventually.ts'
 import { startHttpProxy } from '../../support/webhooks/http-proxy.ts'
 import { startOddReceivers } from '../../support/webhooks/odd-receivers.ts'
 import { startReceiver } from '../../support/webhooks/receiver.ts'
+import { listen } from '../../support/listen.ts'
 
 const certificate = selfSigned('trusted')
 setDefaultCACertificates([...getCACertificates(), certificate.cert])
@@ -17,10 +16,8 @@ afterAll(() => setDefaultCACertificates(getCACertificates('bundled')))
 const secureReceiver = createServer(certificate, (request, response) => {
   response.writeHead(request.headers.host?.startsWith('localhost:') === true ? 204 : 400).end()
 })
-secureReceiver.listen(0, '127.0.0.1')
-await once(secureReceiver, 'listening')
+const securePort = await listen(secureReceiver)
 afterAll(() => { secureReceiver.close() })
-const { port: securePort } = secureReceiver.address() as AddressInfo
 const receiver = await startReceiver()
 const odd = await startOddReceivers()
 

@@ -2,7 +2,6 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { connect, createServer, getCACertificates } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { makeSecure, openAccess, readAccess, signInOf } from '../../../../deploy/local/access.ts'
@@ -12,6 +11,7 @@ import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
 import { isSignedIn } from '../../../../deploy/local/sign-in.ts'
 import { STAGES } from '../../../../services/topology.ts'
 import { newFolder } from '../../../support/folder.ts'
+import { listen } from '../../../support/listen.ts'
 
 const folder = newFolder('access-')
 
@@ -50,8 +50,7 @@ describe('the access to a secure stack', () => {
     for (const name of ['one', 'two', 'three', 'four']) {
       const { certificate: { cert, key } } = secure(name)
       const server = createServer({ cert, key }, socket => socket.end())
-      await once(server.listen(0, '127.0.0.1'), 'listening')
-      const client = connect({ host: '127.0.0.1', port: (server.address() as AddressInfo).port })
+      const client = connect({ host: '127.0.0.1', port: await listen(server) })
       await once(client, 'secureConnect')
       client.destroy()
       server.close()
