@@ -8,7 +8,7 @@ import {
   customerRoutes, type LogPage, may, type PageDeps, readLogPage, type Visit,
 } from './context.ts'
 import { html, type Html, money, signedMoney, time } from './html.ts'
-import { customerPage, emptyState, sendHtml, table } from './layout.ts'
+import { customerPage, emptyState, figure, sendHtml, table } from './layout.ts'
 import { topUpHint } from './overview.ts'
 
 /** The balance with its movements. */
@@ -28,7 +28,8 @@ export function balanceRoutes (deps: PageDeps): readonly RouteOptions[] {
 type Balance = Awaited<ReturnType<Client['balance']>>
 
 function balanceView (
-  visit: Visit, balance: Balance, { entries, older }: LogPage<Journal>,
+  visit: Visit, { availableMicros, reservedMicros, balanceMicros }: Balance,
+  { entries, older }: LogPage<Journal>,
   { supportUrl }: Pick<PageDeps, 'supportUrl'>
 ): Html {
   const { mode } = visit.tenant
@@ -36,7 +37,11 @@ function balanceView (
     title: 'Balance',
     body: html`
       <h1>Balance</h1>
-      ${figures(balance)}
+      <dl class="figures">
+        ${figure('Available', money(availableMicros), 'What new jobs can reserve')}
+        ${figure('Reserved', money(reservedMicros), 'The maximum price of running jobs')}
+        ${figure('Balance', money(balanceMicros), 'Available and reserved, in USD')}
+      </dl>
       ${mode === 'live' && html`<p class="hint">${topUpHint(supportUrl)}</p>`}
       <section>
         <h2>Movements</h2>
@@ -51,17 +56,6 @@ function balanceView (
             movements</a></p>`}
       </section>`,
   })
-}
-
-function figures ({ availableMicros, reservedMicros, balanceMicros }: Balance): Html {
-  const figure = (name: string, micros: number, hint: string) => html`
-    <div class="figure"><dt>${name}</dt><dd class="amount">${money(micros)}</dd>
-      <dd class="hint">${hint}</dd></div>`
-  return html`<dl class="figures">
-    ${figure('Available', availableMicros, 'What new jobs can reserve')}
-    ${figure('Reserved', reservedMicros, 'The maximum price of running jobs')}
-    ${figure('Balance', balanceMicros, 'Available and reserved, in USD')}
-  </dl>`
 }
 
 function movementTable (visit: Visit, movements: readonly Journal[]): Html {

@@ -56,8 +56,12 @@ export function swatch (tone: string): Html {
 const DAY_MS = 86_400_000
 const MICROS = 1_000_000
 
-/** A date in UTC. */
-export const toDate = (ms: number) => new Date(ms).toISOString().slice(0, 10)
+const toDate = (ms: number) => new Date(ms).toISOString().slice(0, 10)
+
+/** The first of the last days, today included, as a date in UTC. */
+export function firstOfDays (days: number): string {
+  return toDate(Date.now() - (days - 1) * DAY_MS)
+}
 
 type DayChart = {
   readonly name: string
@@ -69,13 +73,8 @@ type DayChart = {
   }[]
 }
 
-/**
- * Usage by day as stacked bars, which the script `charts.js` draws. `groups` have a day; days
- * without a group are 0.
- */
-function dayChart (
-  { from, to }: UsageBody, groups: readonly UsageGroup[], { name, unit, series }: DayChart
-): Html {
+/** Usage by day as stacked bars, which the script `charts.js` draws; missing days are 0. */
+function dayChart ({ from, to, data: groups }: UsageBody, { name, unit, series }: DayChart): Html {
   const days: string[] = []
   for (let ms = Date.parse(from); ms < Date.parse(to); ms += DAY_MS) days.push(toDate(ms))
   const data = {
@@ -88,27 +87,26 @@ function dayChart (
         .reduce((sum, group) => sum + valueOf(group), 0)),
     })),
   }
-  return html`<div class="chart"><canvas role="img" data-chart="${JSON.stringify(data)}"
-    aria-label="${name} by day from ${days[0]} to ${days.at(-1)}."></canvas></div>`
+  return html`<section><h2>${name} by day</h2>
+    <div class="chart"><canvas role="img" data-chart="${JSON.stringify(data)}"
+      aria-label="${name} by day from ${days[0]} to ${days.at(-1)}."></canvas></div></section>`
 }
 
-/** Rows by verdict and day. */
-export function verdictChart (usage: UsageBody): Html {
-  return dayChart(usage, usage.data, {
-    name: 'Verdicts',
-    unit: 'rows',
-    series: Object.entries(VERDICTS).map(([status, [name, tone]]) =>
-      ({ name, tone, valueOf: ({ verdicts }) => verdicts[status as RowStatus] })),
-  })
-}
-
-/** Money charged by day. */
-export function spendChart (usage: UsageBody): Html {
-  return dayChart(usage, usage.data, {
-    name: 'Charges',
-    unit: 'usd',
-    series: [{
-      name: 'Charged', tone: 'two', valueOf: ({ chargedMicros }) => chargedMicros / MICROS,
-    }],
-  })
+/** Rows by verdict and day, and money charged by day. */
+export function usageCharts (usage: UsageBody): Html {
+  return html`<div class="columns">
+    ${dayChart(usage, {
+      name: 'Verdicts',
+      unit: 'rows',
+      series: Object.entries(VERDICTS).map(([status, [name, tone]]) =>
+        ({ name, tone, valueOf: ({ verdicts }) => verdicts[status as RowStatus] })),
+    })}
+    ${dayChart(usage, {
+      name: 'Charges',
+      unit: 'usd',
+      series: [{
+        name: 'Charged', tone: 'two', valueOf: ({ chargedMicros }) => chargedMicros / MICROS,
+      }],
+    })}
+  </div>`
 }

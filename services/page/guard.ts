@@ -93,10 +93,6 @@ function requireDefinition ({ method, url, config }: RouteOptions): void {
   }
 }
 
-/**
- * Counts a request without a session, and refuses it if its client may send none now. Closes the
- * connection then, so that what is pipelined behind costs nothing.
- */
 /** The error for a request with an invalid path, for which no hook runs. Sets its headers. */
 export function guardBadPath (
   { raw }: FastifyRequest, reply: FastifyReply, { limit, trustedProxies }: Rules
@@ -123,7 +119,10 @@ const BAD_DATA: Readonly<Record<string, number>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_CHUNK_EXTENSIONS_OVERFLOW: 413, HPE_HEADER_OVERFLOW: 431,
 }
 
-/** Counts a request without a session; the error if there were too many. */
+/**
+ * Counts a request without a session; the error if its client may send none now. Closes the
+ * connection then, so that what is pipelined behind costs nothing.
+ */
 function publicError (
   address: string, reply: FastifyReply, limit: PublicLimit
 ): PageError | undefined {

@@ -1,6 +1,6 @@
 import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import type { ROW_COUNTERS, VerdictsBody } from '../../schemas/api/job.ts'
-import { type JobStatusResource, ApiError, type Client } from '../client/client.ts'
+import { ApiError, type Client, hasEnded, type JobStatusResource } from '../client/client.ts'
 import { shareBar, swatch, type Segment, VERDICTS } from './charts.ts'
 import { may, type Visit } from './context.ts'
 import { count, html, type Html, money, share, time } from './html.ts'
@@ -24,17 +24,12 @@ export function stateText (status: Status): string {
   return STATES[status]?.[0] ?? status
 }
 
-/** Whether a job is in a final state. */
-export function isEnded ({ status }: JobStatusResource): boolean {
-  return ['completed', 'cancelled', 'failed'].includes(status)
-}
-
 /** State and progress of a job. Live updates replace this element by its id. */
 export function jobState (job: JobStatusResource): Html {
   const [text, tone] = STATES[job.status] ?? [job.status, 'muted']
   return html`<div class="state" id="state-${job.id}">
     ${badge(text, tone)}
-    ${!isEnded(job) && html`
+    ${!hasEnded(job) && html`
       <progress max="100" value="${job.progressPercent}" aria-label="Progress of ${job.id}">
       </progress> <span class="percent">${job.progressPercent} %</span>`}
   </div>`
@@ -73,7 +68,7 @@ export function waitingRows (
 export function jobTable (
   { tenant: { mode }, zone }: Visit, jobs: readonly JobStatusResource[]
 ): Html {
-  const running = jobs.filter(job => !isEnded(job)).slice(0, MAX_LIVE_JOBS)
+  const running = jobs.filter(job => !hasEnded(job)).slice(0, MAX_LIVE_JOBS)
   const query = new URLSearchParams(running.map(({ id }): [string, string] => ['job', id]))
   return html`
     ${running.length > 0 && html`
@@ -151,7 +146,7 @@ export function moneyTable (job: JobStatusResource): Html {
     <caption class="unseen">Money of the job</caption>
     <tbody>
       ${line('Maximum price', job.maxQuoteMicros, 'Reserved when the job was accepted')}
-      ${isEnded(job) && html`
+      ${hasEnded(job) && html`
         ${line('Charged', job.chargedMicros, 'For rows with a verdict that was checked live')}
         ${line('Released', job.releasedMicros, 'Back in your balance')}`}
     </tbody></table></div>`

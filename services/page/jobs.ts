@@ -9,7 +9,7 @@ import { JOB_STATES } from '../../schemas/api/job.ts'
 import type { JobListBody } from '../../schemas/api/list-jobs.ts'
 import type { ResultRow, ResultsPage } from '../../schemas/api/results.ts'
 import { ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
-import { ApiError, type Client, type JobStatusResource } from '../client/client.ts'
+import { ApiError, type Client, hasEnded, type JobStatusResource } from '../client/client.ts'
 import { resultDisposition } from '../jobs/results/result-csv.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import { sleep } from '../runtime/platform/retry.ts'
@@ -21,7 +21,7 @@ import {
 import { isStillSignedIn, requesterOf } from './guard.ts'
 import { count, html, type Html, time } from './html.ts'
 import {
-  attemptTable, breakdown, isEnded, jobName, jobState, jobTable, MAX_LIVE_JOBS, moneyTable,
+  attemptTable, breakdown, jobName, jobState, jobTable, MAX_LIVE_JOBS, moneyTable,
   stateText, uploadLink, waitingRows, type JobSummary, quality, summarize, summaryTables,
 } from './job-components.ts'
 import {
@@ -148,7 +148,7 @@ async function sendJob (
   const job = await visit.client.job(id)
   const { verdict } = request.query as { readonly verdict?: unknown }
   const status = ROW_STATUSES.find(name => name === verdict)
-  const isShown = (permission: Permission) => isEnded(job) && may(visit.visitor, permission)
+  const isShown = (permission: Permission) => hasEnded(job) && may(visit.visitor, permission)
   const [preview, attempts] = await Promise.all([
     isShown('results.view') ? previewOf(visit.client, id, status) : undefined,
     isShown('webhooks.view') ? visit.client.deliveries(id) : [],
@@ -299,13 +299,13 @@ function jobView (visit: Visit, details: JobDetails): Html {
       ${notice}
       <div class="heading">
         <h1 class="long">${jobName(job)}</h1>
-        ${mayChange && !isEnded(job) && job.status !== 'cancelling' && postForm(
+        ${mayChange && !hasEnded(job) && job.status !== 'cancelling' && postForm(
           visit, `/${mode}/jobs/${job.id}/cancel`, html`
           <button class="button quiet danger" type="submit">Cancel the job</button>`)}
         ${mayChange && isErasable(job) && html`<a class="button quiet danger"
           href="/${mode}/jobs/${job.id}/erase">Erase the job</a>`}
       </div>
-      ${!isEnded(job) && html`<div data-live="/${mode}/live?view=job&amp;job=${job.id}"></div>`}
+      ${!hasEnded(job) && html`<div data-live="/${mode}/live?view=job&amp;job=${job.id}"></div>`}
       ${jobState(job)}
       ${waitingRows(job, visit.zone)}
       ${facts(visit, job)}
@@ -343,7 +343,7 @@ function resultSection (visit: Visit, { job, preview, status }: JobDetails): Htm
       ${preview !== undefined && downloads(visit, job)}</div>
     ${preview !== undefined
       ? html`${verdictChoice(visit, job, status)}${previewTable(visit, { job, preview, status })}`
-      : !isEnded(job)
+      : !hasEnded(job)
         ? completeRows(job, [])
         : emptyState(job.erasedAt === null
           ? 'The results of this job are deleted.'
@@ -470,7 +470,7 @@ function deliverySection (visit: Visit, { job, attempts }: JobDetails): Html {
           types.size > 1 ? `Send ${type} once more` : 'Send once more'}</button>`))}</div>
     ${attempts.length > 0
       ? attemptTable(visit, 'job', attempts)
-      : emptyState(isEnded(job)
+      : emptyState(hasEnded(job)
         ? 'No event was sent. A job with a webhook address sends one when it ends; the first ' +
           'attempt appears here within seconds.'
         : 'If the job has a webhook address, it sends an event when it ends.')}
@@ -479,7 +479,7 @@ function deliverySection (visit: Visit, { job, attempts }: JobDetails): Html {
 
 /** Whether a job has ended and is not erased yet. */
 function isErasable (job: JobStatusResource): boolean {
-  return isEnded(job) && job.erasedAt === null
+  return hasEnded(job) && job.erasedAt === null
 }
 
 /** Asks whether a job is to be erased. */
@@ -594,7 +594,7 @@ async function sendProgress (
     for (;;) {
       const update = nextUpdate(jobs, shown, isOne ? visit.zone : undefined)
       if (update !== undefined) write(update)
-      if (jobs.every(isEnded) || performance.now() > endsAt) break
+      if (jobs.every(hasEnded) || performance.now() > endsAt) break
       if (rows !== undefined && await rows.readMore(await deps.rest.of(visit.tenant))) {
         const seen = `${visit.visitor.id} ${id}`
         if (!seenRows.has(seen)) await recordPreview(deps, { visit, request }, id)
@@ -737,7 +737,7 @@ function nextUpdate (
   return {
     elements: Object.fromEntries(elements),
     announcement: announced.map(job => `${jobName(job)}: ${stateText(job.status)}.`).join(' '),
-    done: jobs.every(isEnded),
+    done: jobs.every(hasEnded),
   }
 }
 

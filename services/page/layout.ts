@@ -267,6 +267,12 @@ export function badge (text: string, tone: string): Html {
   return html`<span class="badge ${tone}">${text}</span>`
 }
 
+/** An amount with its name and what it means, in a list of them. */
+export function figure (name: string, amount: string, hint: Html | string): Html {
+  return html`<div class="figure"><dt>${name}</dt><dd class="amount">${amount}</dd>
+    <dd class="hint">${hint}</dd></div>`
+}
+
 /** Explains why a list is empty, and offers the next step. */
 export function emptyState (text: string, action?: Html | false): Html {
   return html`<div class="empty"><p>${text}</p>${action}</div>`

@@ -11,9 +11,9 @@ import {
 } from './context.ts'
 import { count, html, type Html } from './html.ts'
 import {
-  badge, customerPage, findNotice, postForm, redirect, select, sendHtml,
+  badge, customerPage, figure, findNotice, postForm, redirect, select, sendHtml,
 } from './layout.ts'
-import { PageError } from './page-error.ts'
+import { explainError, PageError } from './page-error.ts'
 import { createUploadLimits } from './upload.ts'
 
 type Change = NonNullable<ListFileQuery['action']>
@@ -98,10 +98,9 @@ const actionIn = (text: unknown): Change | undefined =>
 
 /** What a person can correct; any other error is rethrown. */
 function faultIn (error: unknown): string {
-  if (error instanceof PageError) return error.content.message
-  if (!(error instanceof ApiError) || error.status >= 500 || error.status === 401) throw error
-  // Without the status and the code in front of it.
-  return error.message.replace(/^\d+ [a-z_]+: /, '')
+  if (error instanceof ApiError && (error.status >= 500 || error.status === 401)) throw error
+  if (!(error instanceof ApiError || error instanceof PageError)) throw error
+  return explainError(error).message
 }
 
 type Lists = {
@@ -125,10 +124,8 @@ function listsView (visit: Visit, { counts, notice, draft, answer, lookUp }: Lis
       ${notice}
       <p>Contacts that you never want to be checked: jobs answer them from these lists, free, two
         seconds after a change. The lists are the same in live and test mode.</p>
-      <dl class="figures" id="counts">${LIST_ACTIONS.toReversed().map(list => html`
-        <div class="figure"><dt>${NAMES[list]}</dt>
-          <dd class="amount">${count(counts.lists[list])}</dd>
-          <dd class="hint">${MEANINGS[list]}</dd></div>`)}
+      <dl class="figures" id="counts">${LIST_ACTIONS.toReversed().map(list =>
+        figure(NAMES[list], count(counts.lists[list]), MEANINGS[list]))}
       </dl>
       <p class="hint spaced">${count(counts.entries)} of at most ${count(counts.maxEntries)}
         entries. They are stored as fingerprints only, so nobody can show or export them, not even

@@ -5,7 +5,7 @@ import type { PageDeps } from './context.ts'
 import { count, html, type Html, share } from './html.ts'
 import { badge, emptyState, operatorPage, sendHtml, table } from './layout.ts'
 import { PageError } from './page-error.ts'
-import type { PipelineStatus } from './pipeline/figures.ts'
+import { missingText, type PipelineStatus } from './pipeline/figures.ts'
 
 /** The page of mail servers for operators. Its script loads it again to refresh the figures. */
 export function mailServerRoutes (deps: PageDeps): readonly RouteOptions[] {
@@ -43,8 +43,8 @@ type OwnerFigures = {
 }
 
 /** The mail servers that checks of mailboxes ask: by owner, and by egress at each. */
-function mailServersView (session: Session, { samples, targets, unreachable }: PipelineStatus):
-Html {
+function mailServersView (session: Session, status: PipelineStatus): Html {
+  const { samples } = status
   const egresses = readEgresses(samples)
   const owners = readOwners(samples, egresses)
   const number = <Row>(text: string, cell: (row: Row) => string) =>
@@ -60,7 +60,7 @@ Html {
     body: html`
       <div class="heading"><h1>Mail servers</h1>
         <label class="check"><input type="checkbox" id="live" checked> Live</label></div>
-      <p class="hint">${healthText({ targets, unreachable })} Replies are those
+      <p class="hint">${missingText(status)} Replies are those
         of this hour and the one before.</p>
       ${owners.length === 0
         ? emptyState('No mail server was asked today, and no row waits for one.')
@@ -110,15 +110,6 @@ function durationText (seconds: number): string {
   if (seconds < MINUTE_S) return `${Math.ceil(seconds)} s`
   if (seconds < HOUR_S) return `${Math.ceil(seconds / MINUTE_S)} min`
   return `${(seconds / HOUR_S).toFixed(1)} h`
-}
-
-function healthText (
-  { targets, unreachable }: Pick<PipelineStatus, 'targets' | 'unreachable'>
-): string {
-  if (targets === 0) {
-    return 'No metrics endpoint is configured: set METRICS_TARGETS or METRICS_TARGETS_FILE.'
-  }
-  return unreachable > 0 ? `${unreachable} of ${targets} processes do not answer.` : ''
 }
 
 /**

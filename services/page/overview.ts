@@ -3,15 +3,14 @@ import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import type { UsageBody } from '../../schemas/api/usage.ts'
 import { ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 import type { Client, JobStatusResource } from '../client/client.ts'
-import { spendChart, toDate, verdictChart, VERDICTS } from './charts.ts'
+import { firstOfDays, usageCharts, VERDICTS } from './charts.ts'
 import { customerRoutes, type Exchange, may, type PageDeps, type Visit } from './context.ts'
 import { count, html, type Html, money, share, time } from './html.ts'
 import { jobTable, OUTCOMES, uploadLink } from './job-components.ts'
-import { badge, customerPage, emptyState, sendHtml, table } from './layout.ts'
+import { badge, customerPage, emptyState, figure, sendHtml, table } from './layout.ts'
 
 const LATEST_JOBS = 5
 const DAYS = 30
-const DAY_MS = 86_400_000
 
 /** The first page: verdicts and money of the last days, failing webhooks and the latest jobs. */
 export function overviewRoutes (deps: PageDeps): readonly RouteOptions[] {
@@ -34,10 +33,11 @@ async function sendOverview (
   deps: PageDeps, { visit, reply }: Exchange
 ): Promise<FastifyReply> {
   const { client, visitor } = visit
-  const from = toDate(Date.now() - (DAYS - 1) * DAY_MS)
   const [balance, usage, page, failing] = await Promise.all([
     may(visitor, 'balance.view') ? client.balance() : undefined,
-    may(visitor, 'usage.view') ? client.usage({ from, group_by: 'day' }) : undefined,
+    may(visitor, 'usage.view')
+      ? client.usage({ from: firstOfDays(DAYS), group_by: 'day' })
+      : undefined,
     may(visitor, 'jobs.view') ? client.jobsPage({ limit: LATEST_JOBS }) : undefined,
     may(visitor, 'webhooks.view') ? findFailing(client) : [],
   ])
@@ -75,10 +75,7 @@ function overviewView (
           money(balance.reservedMicros), 'The maximum price of running jobs')}
         ${usage && usageFigures(usage)}
       </dl>
-      ${usage && usage.data.length > 0 && html`<div class="columns">
-        <section><h2>Verdicts by day</h2>${verdictChart(usage)}</section>
-        <section><h2>Charges by day</h2>${spendChart(usage)}</section>
-      </div>
+      ${usage && usage.data.length > 0 && html`${usageCharts(usage)}
       <p class="hint">Jobs that have ended in the last ${DAYS} days, by the day of their creation in
         UTC. <a href="/${mode}/usage">Usage</a> has the numbers.</p>`}
       ${jobs && html`<section>
@@ -90,11 +87,6 @@ function overviewView (
             'jobs through the REST interface.', uploadLink(visit))}
       </section>`}`,
   })
-}
-
-function figure (name: string, amount: string, hint: Html | string): Html {
-  return html`<div class="figure"><dt>${name}</dt><dd class="amount">${amount}</dd>
-    <dd class="hint">${hint}</dd></div>`
 }
 
 /** How a customer adds money: only the operator of the service does. */

@@ -1,7 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import type { UsageBody, UsageGroup } from '../../schemas/api/usage.ts'
 import { ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
-import { spendChart, toDate, verdictChart, VERDICTS } from './charts.ts'
+import { firstOfDays, usageCharts, VERDICTS } from './charts.ts'
 import { customerRoutes, type PageDeps, sendCsv, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
 import { customerPage, emptyState, sendHtml, table } from './layout.ts'
@@ -9,7 +9,6 @@ import { customerPage, emptyState, sendHtml, table } from './layout.ts'
 /** The choices of a time range, in days. */
 const RANGES = [7, 30, 90] as const
 const DEFAULT_RANGE = 30
-const DAY_MS = 86_400_000
 
 /** The usage of the last days: a chart by day, and tables by service and key. */
 export function usageRoutes (deps: PageDeps): readonly RouteOptions[] {
@@ -36,7 +35,7 @@ export function usageRoutes (deps: PageDeps): readonly RouteOptions[] {
 function readRange (query: unknown): { readonly days: number, readonly from: string } {
   const { days: wanted } = query as { readonly days?: unknown }
   const days = RANGES.find(range => String(range) === wanted) ?? DEFAULT_RANGE
-  return { days, from: toDate(Date.now() - (days - 1) * DAY_MS) }
+  return { days, from: firstOfDays(days) }
 }
 
 /** The page of usage; groups are by day, service and key. */
@@ -59,10 +58,7 @@ function usageView (visit: Visit, usage: UsageBody, days: number): Html {
       ${data.length === 0
         ? emptyState('No job was created in this time.')
         : html`
-          <div class="columns">
-            <section><h2>Verdicts by day</h2>${verdictChart(usage)}</section>
-            <section><h2>Charges by day</h2>${spendChart(usage)}</section>
-          </div>
+          ${usageCharts(usage)}
           <section><h2>By day</h2>${groupTable('Day', newestFirst(summed(data, 'day')))}</section>
           <section><h2>By service</h2>${groupTable('Service', summed(data, 'service'))}</section>
           <section><h2>By API key</h2>${groupTable('API key', summed(data, 'key'))}</section>`}`,

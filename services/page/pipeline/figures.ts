@@ -15,6 +15,16 @@ export type PipelineStatus = {
   readonly unreachable: number
 }
 
+/** Why figures are missing: no process is known, or some do not answer; '' if all do. */
+export function missingText (
+  { targets, unreachable }: Pick<PipelineStatus, 'targets' | 'unreachable'>
+): string {
+  if (targets === 0) {
+    return 'No metrics endpoint is configured: set METRICS_TARGETS or METRICS_TARGETS_FILE.'
+  }
+  return unreachable > 0 ? `${unreachable} of ${targets} processes do not answer.` : ''
+}
+
 type Options = {
   readonly targets: readonly string[]
   /** JSON file with further targets; '' for none. */

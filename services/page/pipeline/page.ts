@@ -5,7 +5,7 @@ import type { PageDeps } from '../context.ts'
 import { count, html, type Html } from '../html.ts'
 import { operatorPage, sendHtml, table } from '../layout.ts'
 import { PageError } from '../page-error.ts'
-import { type Arrow, ARROWS, type PipelineStatus, TOPICS } from './figures.ts'
+import { type Arrow, ARROWS, missingText, type PipelineStatus, TOPICS } from './figures.ts'
 import { Graph, layout } from '@dagrejs/dagre'
 
 /** The page of the pipeline for operators, and its figures for the script that refreshes them. */
@@ -133,17 +133,13 @@ function rateText (perSecond: number | undefined, unit: string): string {
 }
 
 /** Whether all processes answer, which stages are paused, and whose money is locked. */
-function healthText (
-  { targets, unreachable, figures: { stages, tenantsWaiting } }: PipelineStatus
-): string {
+function healthText (status: PipelineStatus): string {
+  const { targets, figures: { stages, tenantsWaiting } } = status
   const paused = STAGES.filter(stage => stages.get(stage)?.isPaused === true)
   const waiting = tenantsWaiting === 1 ? '1 tenant' : `${count(tenantsWaiting)} tenants`
   const sentences = [
-    targets === 0
-      ? 'No metrics endpoint is configured: set METRICS_TARGETS or METRICS_TARGETS_FILE.'
-      : unreachable > 0
-        ? `${unreachable} of ${targets} processes do not answer.`
-        : targets === 1 ? 'The process answers.' : `All ${targets} processes answer.`,
+    missingText(status) ||
+      (targets === 1 ? 'The process answers.' : `All ${targets} processes answer.`),
     paused.length > 0 && `Paused by operators: ${paused.join(', ')}.`,
     tenantsWaiting > 0 &&
       `The money of ${waiting} is locked until ledger has compared it with the journal.`,
