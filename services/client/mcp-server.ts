@@ -477,7 +477,6 @@ async function toSettings (
     forceFresh: args.force_fresh === true,
     ...args.options !== undefined && { options: args.options },
     deadline: args.deadline_seconds,
-    guarded: false,
     rowsPerJob: ROWS_PER_JOB,
     parallel: PARALLEL_JOBS,
     restart: args.replace === true,

@@ -10,7 +10,7 @@ import { API_SERVICES } from '../../schemas/api/service.ts'
 import { type ResultsQuery, RESULT_DELIMITERS, RESULT_FORMATS } from '../../schemas/api/results.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 import { type Client, createClient, type JobStatusResource, type RowSelection } from './client.ts'
-import { type CliContext, type CommonFlags, openConnection } from './connection.ts'
+import { type Account, type CliContext, type CommonFlags, openConnection } from './connection.ts'
 import { OutputFolder } from './files.ts'
 import { createSpending, parseDollars } from './mcp-tools.ts'
 import { detectService } from './plan.ts'
@@ -83,6 +83,7 @@ function createClientProgram (context: CliContext): Command {
 
 type Deps<T = CommonFlags> = {
   readonly client: Client
+  readonly account: Account
   readonly screen: Console
   readonly flags: T
 }
@@ -92,11 +93,11 @@ function withClient<T extends CommonFlags, A = string> (
   context: CliContext, action: (deps: Deps<T>, argument: A) => Promise<void>
 ) {
   return async (...words: readonly unknown[]) => {
-    const flags = (words.at(-1) as Command).optsWithGlobals<T>()
-    const screen = createConsole(context, { quiet: flags.json === true })
-    const connection = openConnection(flags, context, screen.say)
+    const flags = (words.at(-1) as Command).optsWithGlobals<T & { readonly quiet?: true }>()
+    const screen = createConsole(context, { quiet: flags.quiet === true || flags.json === true })
+    const { account, ...connection } = openConnection(flags, context, screen.say)
     const client = createClient({ ...connection, ...context.clientOptions })
-    await action({ client, screen, flags }, words[0] as A)
+    await action({ client, account, screen, flags }, words[0] as A)
   }
 }
 
@@ -106,30 +107,12 @@ function print<T> ({ screen, flags }: Deps, value: T, textOf: (value: T) => stri
 
 const exampleText = (words: string) => `\nExample:\n  verification-jobs ${words}`
 
-type SubmitFlags = CommonFlags & {
-  readonly service?: string
-  readonly output?: string
-  readonly column?: string
-  readonly idColumn?: string
-  readonly delimiter?: string
-  readonly sheet?: string
-  readonly country?: string
-  readonly forceFresh?: true
-  readonly deadline?: number
-  readonly options?: readonly string[]
-  readonly metadata: Readonly<Record<string, string>>
-  readonly only?: string
-  readonly status?: readonly string[]
-  readonly dropDuplicates?: true
-  readonly onePerMailbox?: true
-  readonly safe?: 'spreadsheet'
-  readonly rowsPerJob: number
-  readonly parallel: number
-  readonly restart?: true
-  readonly estimate?: true
-  readonly yes?: true
-  readonly quiet?: true
-}
+type SubmitFlags = CommonFlags &
+  Omit<SubmitSettings, 'input' | 'output' | 'folder' | 'service' | 'account'> & {
+    readonly output?: string
+    readonly service?: string
+    readonly quiet?: true
+  }
 
 const MAX_PARALLEL_JOBS = 10
 
@@ -188,45 +171,20 @@ function addSubmit (program: Command, context: CliContext): void {
     .option('-y, --yes', 'confirm the maximum price')
     .option('-q, --quiet', 'print only errors')
     .addHelpText('after', SUBMIT_HELP)
-    .action(async (file: string, _: unknown, command: Command) => {
-      await submit(file, command.optsWithGlobals<SubmitFlags>(), context)
-    })
+    .action(withClient<SubmitFlags>(context, (deps, file) => submit(file, deps, context)))
 }
 
-async function submit (file: string, flags: SubmitFlags, context: CliContext): Promise<void> {
-  const {
-    column, idColumn, delimiter, sheet, country, deadline, options, metadata, only, status,
-  } = flags
-  const { rowsPerJob, parallel } = flags
-  const screen = createConsole(context, { quiet: flags.quiet === true || flags.json === true })
-  const connection = openConnection(flags, context, screen.say)
-  const client = createClient({ ...connection, ...context.clientOptions })
+async function submit (
+  file: string, { client, account, screen, flags }: Deps<SubmitFlags>, context: CliContext
+): Promise<void> {
   const service = flags.service ?? await detectService(client, file, flags)
   if (flags.service === undefined) screen.say(`Service: ${service} (change it with --service).`)
   const settings: SubmitSettings = {
+    ...flags,
     input: file,
     output: flags.output ?? file.replace(/(\.csv|\.xlsx)?$/i, '.verified.csv'),
     service,
-    column,
-    idColumn,
-    delimiter,
-    sheet,
-    country,
-    deadline,
-    options,
-    metadata,
-    only,
-    status,
-    dropDuplicates: flags.dropDuplicates === true,
-    onePerMailbox: flags.onePerMailbox === true,
-    forceFresh: flags.forceFresh === true,
-    guarded: flags.safe === 'spreadsheet',
-    rowsPerJob,
-    parallel,
-    restart: flags.restart === true,
-    estimate: flags.estimate === true,
-    yes: flags.yes === true,
-    account: connection.account,
+    account,
   }
   let interrupt = () => interruptRun(settings)
   const interrupted = new Promise<never>((_resolve, reject) => {

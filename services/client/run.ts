@@ -3,16 +3,16 @@ import { randomUUID } from 'node:crypto'
 import { basename, dirname } from 'node:path'
 import type { JobBody } from '../../schemas/api/job.ts'
 import type { Client } from './client.ts'
-import { indexOfName, parseOnly, type TableHead } from './columns.ts'
 import type { Account } from './connection.ts'
 import { type InputFile, openInput, OutputFolder } from './files.ts'
 import {
-  type FileFacts, type Plan, planJobs, previewHead, readFacts, readHead, type RowRange,
+  type FileFacts, indexOfName, parseOnly, type Plan, planJobs, previewHead, readFacts, readHead,
+  type RowRange, type TableHead,
 } from './plan.ts'
 import { CommandError, type Confirm, counted, type SubmitProgress, UsageError } from './terminal.ts'
 import { ApiError, type RetryOptions } from './transport.ts'
 
-/** The arguments of `submit`. */
+/** The arguments of `submit`, most of them by the names of its options. */
 export type SubmitSettings = {
   readonly input: string
   readonly output: string
@@ -26,7 +26,7 @@ export type SubmitSettings = {
   /** Of a workbook: the name of the sheet, or its number from 1. */
   readonly sheet?: string | undefined
   readonly country?: string | undefined
-  readonly forceFresh: boolean
+  readonly forceFresh?: boolean
   /** Seconds after which rows of a job that still wait end as unknown. */
   readonly deadline?: number | undefined
   /** What else to find out about each number. */
@@ -41,15 +41,15 @@ export type SubmitSettings = {
   /** Leaves out lines whose address reaches the mailbox of an earlier line of their job. */
   readonly onePerMailbox?: boolean
   /** Escapes cells that a spreadsheet would run as formulas, including those of the input. */
-  readonly guarded: boolean
+  readonly safe?: 'spreadsheet'
   readonly rowsPerJob: number
   /** Maximum number of concurrent jobs of this run. */
   readonly parallel: number
-  readonly restart: boolean
+  readonly restart?: boolean
   /** Shows the expected verdicts before the price is confirmed, by a free sample. */
   readonly estimate?: boolean
   /** Confirms the maximum price without a prompt. */
-  readonly yes: boolean
+  readonly yes?: boolean
   readonly account: Account
 }
 
@@ -149,7 +149,7 @@ async function openStore (
   const facts = await readFacts(input, settings)
   const earlier = readEarlier(files, settings, deps)
   if (earlier === undefined || !earlier.jobs.some(({ sentAtMs }) => sentAtMs !== undefined)) {
-    if (folder.has(names.output) && !settings.restart) {
+    if (folder.has(names.output) && settings.restart !== true) {
       throw new CommandError(`The output ${output} already exists. Choose another one with -o, ` +
         `or ${START_OVER}, which replaces it and may pay again.`)
     }
@@ -171,7 +171,7 @@ function readEarlier (
   { folder, names }: RunFiles, { output, restart }: SubmitSettings, { say }: SubmitDeps
 ) {
   const stateFile = stateFileName(output)
-  if (!restart) {
+  if (restart !== true) {
     const earlier = readState(folder, names.state)
     if (earlier !== undefined) checkLock(stateFile, earlier.lock)
     return earlier
@@ -256,7 +256,7 @@ function toRunOptions (settings: SubmitSettings): RunOptions {
     '--delimiter': settings.delimiter ?? '',
     '--sheet': settings.sheet ?? '',
     '--country': settings.country ?? '',
-    '--force-fresh': String(settings.forceFresh),
+    '--force-fresh': String(settings.forceFresh === true),
     '--deadline': settings.deadline === undefined ? '' : `${settings.deadline} s`,
     '--options': settings.options?.join() ?? '',
     '--metadata': JSON.stringify(settings.metadata),
@@ -264,7 +264,7 @@ function toRunOptions (settings: SubmitSettings): RunOptions {
     '--status': settings.status?.join() ?? '',
     '--drop-duplicates': settings.dropDuplicates === true ? 'given' : '',
     '--one-per-mailbox': settings.onePerMailbox === true ? 'given' : '',
-    '--safe': settings.guarded ? 'spreadsheet' : '',
+    '--safe': settings.safe ?? '',
     '--rows-per-job': String(settings.rowsPerJob),
   }
 }

@@ -7,9 +7,11 @@ import { type EstimateBody, NO_ESTIMATE_TEXTS, type QuoteBody } from '../../sche
 import { limitationsText } from '../../schemas/api/services.ts'
 import { guardCell, uniqueNames } from '../../schemas/files/csv-format.ts'
 import type { JobRequest, JobStatusResource, RowSelection } from './client.ts'
-import { columnsToAppend, parseOnly, ROW_NUMBER_COLUMNS } from './columns.ts'
 import { csvCell, decodeCell, encodeCell, readRecords, type CsvRecord } from './csv.ts'
-import { decodeContact, readContacts, type FileFacts, type Plan, type RowRange } from './plan.ts'
+import {
+  columnsToAppend, decodeContact, type FileFacts, parseOnly, type Plan, readContacts,
+  ROW_NUMBER_COLUMNS, type RowRange,
+} from './plan.ts'
 import {
   closeRun, NOTHING_JOINED, openRun, stateFileName, type Joined, type Run, type RunJob,
   type RunStore, type SubmitDeps, type SubmitSettings,
@@ -142,7 +144,7 @@ async function readRequest ({ settings, store, input }: Run, range: RowRange): P
   return {
     service,
     inputs: await readContacts(input, file, { range, column, idColumn }),
-    forceFresh,
+    forceFresh: forceFresh === true,
     ...country !== undefined && { countryCode: country },
     ...deadline !== undefined && { deadline },
     ...options !== undefined && { options },
@@ -187,7 +189,7 @@ async function askForConfirmation (
   approve?.(maxQuoteMicros)
   const isConfirmed = quotes.every(([index, { preflight }]) =>
     preflight.maxQuoteMicros <= (store.state.jobs[index]?.confirmedMicros ?? -1))
-  if (isConfirmed || settings.yes) return
+  if (isConfirmed || settings.yes === true) return
   if (confirm === undefined) {
     throw new UsageError(`The maximum price ${price} needs confirmation, but there is no ` +
       'terminal to ask on. Confirm it with --yes.')
@@ -389,7 +391,7 @@ async function joinJob (run: Run): Promise<void> {
       file,
       plan,
       columns,
-      guarded: settings.guarded,
+      guarded: settings.safe === 'spreadsheet',
       inputAt: resultColumns.indexOf('input'),
       sources: columns.map(name => resultColumns.indexOf(name)),
       firstRow: job.firstRow,

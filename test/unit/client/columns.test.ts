@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { uniqueNames } from '../../../schemas/files/csv-format.ts'
-import { columnsToAppend, indexOfName, parseOnly } from '../../../services/client/columns.ts'
+import { columnsToAppend, indexOfName, parseOnly } from '../../../services/client/plan.ts'
 import { UsageError } from '../../../services/client/terminal.ts'
 
 describe('a column', () => {

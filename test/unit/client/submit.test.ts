@@ -32,12 +32,9 @@ const settings: SubmitSettings = {
   input,
   output,
   service: 'phone-validation',
-  forceFresh: false,
   metadata: {},
-  guarded: false,
   rowsPerJob: 4,
   parallel: 2,
-  restart: false,
   yes: true,
   account: { baseUrl: 'http://there', key: 'abc' },
 }
@@ -292,7 +289,7 @@ describe('a line of the output', () => {
 
   it('has its formulas escaped on request', async () => {
     const file = 'n,m\n=1,"+a,b"\n+1 2,"ü\nb"\n'
-    expect((await join(file, { guarded: true, only: 'status' })).toString())
+    expect((await join(file, { safe: 'spreadsheet', only: 'status' })).toString())
       .toBe('n,m,status\n\'=1,"\'+a,b",valid\n+1 2,"ü\nb",valid\n')
     expect(readFileSync(input, 'utf8')).toBe(file)
   })
