@@ -1,20 +1,13 @@
-import Type, { type Static } from 'typebox'
+import Type from 'typebox'
 import { connectAllKeys } from '../accounts/connect-organization-keys.ts'
-import { organizationKeyId } from '../accounts/organization-keys.ts'
-import { createOrganizationKeyStore } from '../accounts/organization-key-store.ts'
-import { organizationKeyTombstone, sendOrganizationKeys } from '../accounts/account-topics.ts'
-import { createOrganizations } from '../accounts/organizations.ts'
-import { partsOf } from '../accounts/tenant.ts'
-import { createTenants } from '../money/tenants.ts'
 import { commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
-import { readRootKeyHolders } from '../runtime/platform/root-key-holders.ts'
 import {
   type AdminCommand, type Context, organizationToChange, runAndPrint, runChange, type Task,
 } from './command-line.ts'
-import { type Stores, withStores } from './deps.ts'
+import { withStores } from './deps.ts'
 import {
-  type KeyReport, listKeys, newestKey, readOrganizationKeys, rewrapAll, type RewrapReport,
-  type RotationDeps, rotationNote, wrappedKeySources,
+  type KeyReport, listKeys, rewrapAll, type RewrapReport, type RotationDeps, rotationDeps,
+  rotationNote,
 } from './key-rotation.ts'
 
 type Report = KeyReport & Partial<Pick<RewrapReport, 'damaged'>>
@@ -29,7 +22,8 @@ export function addEncryptionKeys (program: AdminCommand, context: Context): voi
   ) => keys.command(name).description(description)
     .action(runAndPrint(context, async ({ env }) => {
       const settings = loadConfig(config, env)
-      const keyReport = await withStores(env, stores => report(rotationDeps(stores, settings)))
+      const keyReport = await withStores(env, stores =>
+        report(rotationDeps(stores, connectAllKeys(stores.redis, settings))))
       const { rootKeys: roots, lacking, damaged = [] } = keyReport
       for (const key of damaged) {
         console.error(`${key} is damaged: its bytes do not open, so what it wraps was left as it ` +
@@ -75,33 +69,3 @@ const rotateOrganizationKeys: Task = async (deps, options) => {
 const config = Type.Object(pick(commonConfig, [
   ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
 ]))
-
-/** The dependencies of a rotation, on open connections. */
-function rotationDeps (stores: Stores, settings: Static<typeof config>): RotationDeps {
-  const { redis, codec, producer } = stores
-  const keys = connectAllKeys(redis, settings)
-  return {
-    store: keys.store,
-    keys,
-    roots: keys.roots,
-    readKeys: async () => {
-      const tenants = await createTenants(redis).all()
-      const organizations = new Set(tenants.map(tenant => partsOf(tenant).orgId))
-      return await readOrganizationKeys(createOrganizationKeyStore(redis), organizations)
-    },
-    readHolders: () => readRootKeyHolders(redis),
-    sourcesOf: organizations => wrappedKeySources(stores, {
-      organizations: [...organizations.keys()],
-      keys,
-      activeIdOf: orgId => organizationKeyId(
-        newestKey(organizations.get(orgId) ?? [], 'results') ?? { class: 'results', version: 1 }),
-    }),
-    isErased: createOrganizations(redis).isErased,
-    sendKeys: (orgId, sent) =>
-      sendOrganizationKeys({ codec, accountsProducer: producer }, { orgId, keys: sent }),
-    sendTombstone: async (orgId, key) => {
-      await producer.send([organizationKeyTombstone(orgId, key)])
-    },
-    now: Date.now,
-  }
-}

@@ -1,9 +1,11 @@
+import { organizationKeyTombstone, sendOrganizationKeys } from '../accounts/account-topics.ts'
 import {
   lacksKeys, type OrganizationKeyStore, type StoredKey,
 } from '../accounts/organization-key-store.ts'
 import {
   organizationKeyId, type OrganizationKeys, rootContextOf, wrappingKeyId,
 } from '../accounts/organization-keys.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { wrappedListsKey } from '../accounts/contact-lists.ts'
 import { wrappedPeople } from '../accounts/people.ts'
@@ -13,13 +15,15 @@ import { wrappedSecrets } from '../webhooks/secrets.ts'
 import type { Wrapped } from '../accounts/records.ts'
 import { jobKeys } from '../jobs/redis-keys.ts'
 import { wrappedInRedis, wrappedInTopic, wrappedJobKey } from '../jobs/wrapped-keys.ts'
+import { createTenants } from '../money/tenants.ts'
 import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
 import { rootIdOf, type RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
 import { batchWrites } from '../runtime/platform/batch-writes.ts'
 import { rootKeys } from '../runtime/platform/config.ts'
 import {
-  processesWithActive, processesWithout, refuseUnknownRootKeys, type RootKeyHolder,
+  processesWithActive, processesWithout, readRootKeyHolders, refuseUnknownRootKeys,
+  type RootKeyHolder,
 } from '../runtime/platform/root-key-holders.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
@@ -56,24 +60,43 @@ const MAX_CONCURRENT = 200
 /** Longer than any process takes to see a new version. */
 const DELETE_AFTER_MS = 60_000
 
-/** Counts what each key wraps; changes nothing. */
-export async function listKeys (
-  deps: Pick<RotationDeps, 'readKeys' | 'readHolders' | 'roots' | 'sourcesOf' | 'isErased'>
-): Promise<KeyReport> {
-  const organizations = await deps.readKeys()
-  return await reportOn(deps, organizations)
+/** The dependencies of a rotation, on open connections. */
+export function rotationDeps (
+  stores: SourceStores, keys: RotationDeps['keys'] & Pick<RotationDeps, 'store' | 'roots'>
+): RotationDeps {
+  const { redis, codec, producer } = stores
+  return {
+    store: keys.store,
+    keys,
+    roots: keys.roots,
+    readKeys: async () => {
+      const tenants = await createTenants(redis).all()
+      const organizations = new Set(tenants.map(tenant => partsOf(tenant).orgId))
+      return await readOrganizationKeys(keys.store, organizations)
+    },
+    readHolders: () => readRootKeyHolders(redis),
+    sourcesOf: organizations => wrappedKeySources(stores, {
+      organizations: [...organizations.keys()],
+      keys,
+      activeIdOf: orgId => organizationKeyId(
+        newestKey(organizations.get(orgId) ?? [], 'results') ?? { class: 'results', version: 1 }),
+    }),
+    isErased: createOrganizations(redis).isErased,
+    sendKeys: (orgId, sent) =>
+      sendOrganizationKeys({ codec, accountsProducer: producer }, { orgId, keys: sent }),
+    sendTombstone: async (orgId, key) => {
+      await producer.send([organizationKeyTombstone(orgId, key)])
+    },
+    now: Date.now,
+  }
 }
 
-const reportOn = async (
-  deps: Pick<RotationDeps, 'readHolders' | 'roots' | 'sourcesOf' | 'isErased'>,
-  organizations: KeysByOrganization
-): Promise<KeyReport> => reportKeys({
-  organizations,
-  roots: deps.roots,
-  holders: await deps.readHolders(),
-  sources: deps.sourcesOf(organizations),
-  isErased: deps.isErased,
-})
+type ReportDeps = Pick<RotationDeps, 'readHolders' | 'roots' | 'sourcesOf' | 'isErased'>
+
+/** Counts what each key wraps; changes nothing. */
+export const listKeys = async (
+  deps: ReportDeps & Pick<RotationDeps, 'readKeys'>
+): Promise<KeyReport> => reportKeys(deps, await deps.readKeys())
 
 /**
  * Wraps the keys of organizations with the active root keys, and everything below them with the
@@ -104,7 +127,7 @@ export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
     // Before the next location: the last step of some deletes what was replaced.
     await Promise.all(pending.splice(0))
   }
-  const report = await reportOn(deps, organizations)
+  const report = await reportKeys(deps, organizations)
   const deleted = await deleteReplaced(deps, intact, report)
   // Reading all keys again takes long, so it is done only for a change.
   return {
@@ -223,7 +246,7 @@ async function deleteReplaced (
 }
 
 /** The keys of each organization that has some, all versions of all classes. */
-export type KeysByOrganization = ReadonlyMap<string, readonly StoredKey[]>
+type KeysByOrganization = ReadonlyMap<string, readonly StoredKey[]>
 
 /** The stored keys of organizations. */
 export async function readOrganizationKeys (
@@ -268,20 +291,12 @@ export type KeyReport = {
   readonly lacking: readonly string[]
 }
 
-type Deps = {
-  readonly organizations: KeysByOrganization
-  readonly roots: Readonly<Record<KeyClass, Pick<RootKeys, 'activeId' | 'ids'>>>
-  readonly holders: readonly RootKeyHolder[]
-  readonly sources: WrappedKeySources
-  readonly isErased: (orgId: string) => Promise<boolean>
-}
-
 /** Counts what each root key and each replaced key of an organization wraps. Changes nothing. */
 async function reportKeys (
-  { organizations, roots, holders, sources, isErased }: Deps
+  { readHolders, roots, sourcesOf, isErased }: ReportDeps, organizations: KeysByOrganization
 ): Promise<KeyReport> {
-  const rootUses = KEY_CLASSES.flatMap(keyClass =>
-    rootKeysIn({ organizations, holders }, keyClass, roots[keyClass]))
+  const holders = await readHolders()
+  const sources = sourcesOf(organizations)
   const uses = new Map<string, ReplacedKeyUse>()
   for (const [organization, keys] of organizations) {
     for (const key of keys) {
@@ -315,11 +330,13 @@ async function reportKeys (
     ...without.map(({ organization }) => `keys of ${organization}`),
     ...missing,
   ]
+  const rootUses = KEY_CLASSES.flatMap(keyClass =>
+    rootKeysIn(organizations, holders, keyClass, roots[keyClass]))
   return { rootKeys: rootUses, replaced, broken, lacking }
 }
 
 /** The version that wraps: the newest one of its class. */
-export const newestKey = (
+const newestKey = (
   keys: readonly StoredKey[], keyClass: KeyClass
 ): StoredKey | undefined => keys.findLast(key => key.class === keyClass)
 
@@ -339,8 +356,8 @@ function readId (bytes: Buffer, read: (bytes: Buffer) => string): string | undef
 }
 
 function rootKeysIn (
-  { organizations, holders }: Pick<Deps, 'organizations' | 'holders'>, keyClass: KeyClass,
-  { activeId, ids }: Pick<RootKeys, 'activeId' | 'ids'>
+  organizations: KeysByOrganization, holders: readonly RootKeyHolder[], keyClass: KeyClass,
+  { activeId, ids }: RootKeys
 ): readonly RootKeyUse[] {
   const counts = new Map(ids.map(id => [id, 0]))
   for (const keys of organizations.values()) {
@@ -366,7 +383,7 @@ function rootKeysIn (
 
 /** What the keys of an erased organization wrapped is kept, and they are missing on purpose. */
 async function withoutErased<T extends Pick<ReplacedKeyUse, 'organization' | 'exists'>> (
-  uses: readonly T[], isErased: Deps['isErased']
+  uses: readonly T[], isErased: RotationDeps['isErased']
 ): Promise<readonly T[]> {
   const kept = await Promise.all(uses.map(async use =>
     use.exists || !await isErased(use.organization) ? [use] : []))
@@ -388,7 +405,7 @@ function findUse (
 
 /** The root keys that wrap keys of organizations and are not configured, in words. */
 export function missingRootKeys (
-  organizations: KeysByOrganization, roots: Deps['roots']
+  organizations: KeysByOrganization, roots: RotationDeps['roots']
 ): readonly string[] {
   return KEY_CLASSES.flatMap(keyClass => {
     const keys = [...organizations.values()].flat().filter(key => key.class === keyClass)
@@ -442,7 +459,7 @@ type Options = {
 }
 
 /** Reads all wrapped keys in the stores, one iterable per location. */
-export function wrappedKeySources (
+function wrappedKeySources (
   stores: SourceStores, { organizations, keys, activeIdOf }: Options
 ): WrappedKeySources {
   const { redis } = stores

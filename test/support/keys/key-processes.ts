@@ -1,8 +1,5 @@
 import {
-  organizationKeyTombstone, sendOrganizationKeys,
-} from '../../../services/accounts/account-topics.ts'
-import {
-  addOrganizationKey, createOrganizationKeys, organizationKeyId,
+  addOrganizationKey, createOrganizationKeys,
 } from '../../../services/accounts/organization-keys.ts'
 import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import { createPartners } from '../../../services/accounts/partners.ts'
@@ -15,14 +12,11 @@ import {
 } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
 import { createJobKeys, createKeyCache, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
-import { readRootKeyHolders } from '../../../services/runtime/platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../../../services/topology.ts'
-import {
-  newestKey, type RotationDeps, wrappedKeySources,
-} from '../../../services/admin/key-rotation.ts'
+import { type RotationDeps, rotationDeps } from '../../../services/admin/key-rotation.ts'
 import { messageKeysOf } from './signed.ts'
 import {
-  codec, copied, keyStore, organizations, producer, redis, sending, ship, stores,
+  codec, copied, keyStore, organizations, producer, redis, ship, stores,
 } from './wrapped-keys.ts'
 
 /** Root keys with these numbers as ids, for every class; the last one is active. */
@@ -44,26 +38,13 @@ export function processWith (roots: Record<KeyClass, RootKeys>) {
   }
   const webhooks = { redis, keys: keys.webhooks }
   const rotation: RotationDeps = {
-    store: keyStore,
-    keys,
-    roots,
+    ...rotationDeps(stores, { ...keys, store: keyStore, roots }),
     readKeys: async () => {
       const names = await redis.keys('{global}:organization-keys:org_*')
       return new Map(await Promise.all(names.map(async name => {
         const orgId = name.slice(name.lastIndexOf(':') + 1)
         return [orgId, await keyStore.read(orgId)] as const
       })))
-    },
-    readHolders: () => readRootKeyHolders(redis),
-    sourcesOf: found => wrappedKeySources(stores, {
-      organizations: [...found.keys()],
-      keys,
-      activeIdOf: orgId => organizationKeyId(newestKey(found.get(orgId) ?? [], 'results')!),
-    }),
-    isErased: organizations.isErased,
-    sendKeys: (orgId, sent) => sendOrganizationKeys(sending, { orgId, keys: sent }),
-    sendTombstone: async (orgId, key) => {
-      await producer.send([organizationKeyTombstone(orgId, key)])
     },
     // Later than any version was shipped.
     now: () => Date.now() + 3_600_000,
