@@ -460,6 +460,18 @@ export function uniqueNames (
   })
 }
 
+const NEEDS_QUOTES = /["\r\n]/
+
+/**
+ * Encodes a CSV cell by RFC 4180: doubles its quotes, and quotes it only if it contains a quote,
+ * the delimiter, CR or LF.
+ */
+export function csvCell (text: string, delimiter = ','): string {
+  return NEEDS_QUOTES.test(text) || text.includes(delimiter)
+    ? `"${text.replaceAll('"', '""')}"`
+    : text
+}
+
 /** Characters that start a formula, including their full-width forms. */
 const FORMULA = '=+\\-@\uff1d\uff0b\uff0d\uff20'
 const STARTS_FORMULA = new RegExp(`^[${FORMULA}\t\r\n]`)

@@ -141,15 +141,6 @@ function * scanWindow (
   }
 }
 
-/**
- * Writes a cell according to RFC 4180: quoted only when it contains a quote, the delimiter, CR or
- * LF. Doubles quotes and changes no other character.
- */
-export function csvCell (text: string, delimiter = ','): string {
-  const needsQuotes = ['"', '\r', '\n', delimiter].some(character => text.includes(character))
-  return needsQuotes ? `"${text.replaceAll('"', '""')}"` : text
-}
-
 /** Decodes a cell, which has one character per byte. */
 export function decodeCell (cell: string, encoding: TextEncoding): string {
   if (isAscii(cell)) return cell

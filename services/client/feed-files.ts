@@ -5,18 +5,18 @@ import {
 import { basename, dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parse } from 'csv-parse'
-import { positionsOf, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
+import { csvCell, positionsOf, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
 import type { FeedCells } from '../../schemas/feeds/seal.ts'
 import { OutputFolder } from './files.ts'
 import { CommandError } from './terminal.ts'
-import { csvCell, detectDialect, type Dialect } from './csv.ts'
+import { detectDialect, type Dialect } from './csv.ts'
 
 export type FileOptions = {
   readonly file: string
   /** Field of the inputs. By default a field with a usual name. */
-  readonly column?: string | undefined
+  readonly column?: string
   /** Field of the references. By default a field with a usual name, else rows are numbered. */
-  readonly referenceColumn?: string | undefined
+  readonly referenceColumn?: string
 }
 
 export type FileContact = {

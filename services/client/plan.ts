@@ -4,13 +4,13 @@ import {
   ID_PATTERN, type JobInput, MAX_ID_CHARACTERS, MAX_INPUT_CHARACTERS, MAX_INPUTS,
 } from '../../schemas/api/create-job.ts'
 import { type FilePreviewBody, PREVIEW_ROWS } from '../../schemas/api/file-preview.ts'
-import { positionsOf, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
+import { csvCell, positionsOf, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
 import { MAX_COLUMNS } from '../../schemas/files/limits.ts'
 import type { Client } from './client.ts'
 import { type InputFile, openInput } from './files.ts'
 import { CommandError, UsageError } from './terminal.ts'
 import {
-  type ByteRange, csvCell, decodeCell, detectDialect, type Dialect, readRecords, type TextEncoding,
+  type ByteRange, decodeCell, detectDialect, type Dialect, readRecords, type TextEncoding,
 } from './csv.ts'
 
 /** Properties of an input file; `digest` is the SHA-256 of its bytes in hex. */
@@ -43,9 +43,9 @@ export type Plan = {
 const MAX_BODY_BYTES = 32_000_000
 
 export type ReadFileOptions = {
-  readonly delimiter?: string | undefined
+  readonly delimiter?: string
   /** Of a workbook: the name of the sheet, or its number from 1. */
-  readonly sheet?: string | undefined
+  readonly sheet?: string
 }
 
 /** Reads a file once. Throws CommandError when it is no text file and no workbook. */
@@ -147,7 +147,7 @@ export async function planJobs (
   const lineEnd = ['\r\n', '\n', '\r'].find(end => ends.has(end)) ?? '\n'
   return {
     column,
-    ...idColumn !== undefined && { idColumn },
+    idColumn,
     width,
     rows: range.firstRow + range.rows,
     header,
@@ -219,7 +219,7 @@ export async function previewHead (
     // A longer cell is no contact.
     .map(cell => csvCell(cell.slice(0, MAX_INPUT_CHARACTERS))).join(',')).join('\n')
   const preview = await client.previewFile(Buffer.from(csv.toWellFormed()), {
-    delimiter: 'comma', ...service !== undefined && { service },
+    delimiter: 'comma', service,
   })
   if (!preview.header) {
     throw new UsageError('The first line of the file must contain column names, but it contains ' +
@@ -230,9 +230,9 @@ export async function previewHead (
 }
 
 type DetectOptions = ReadFileOptions & {
-  readonly column?: string | undefined
+  readonly column?: string
   /** Only a file below it is read. */
-  readonly folder?: string | undefined
+  readonly folder?: string
 }
 
 /**

@@ -5,9 +5,9 @@ import type { Static } from 'typebox'
 import type { PreflightSchema } from '../../schemas/api/create-job.ts'
 import { type EstimateBody, NO_ESTIMATE_TEXTS, type QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
-import { guardCell, uniqueNames } from '../../schemas/files/csv-format.ts'
+import { csvCell, guardCell, uniqueNames } from '../../schemas/files/csv-format.ts'
 import type { JobRequest, JobStatusResource, RowSelection } from './client.ts'
-import { csvCell, decodeCell, encodeCell, readRecords, type CsvRecord } from './csv.ts'
+import { decodeCell, encodeCell, readRecords, type CsvRecord } from './csv.ts'
 import {
   columnsToAppend, decodeContact, type FileFacts, parseOnly, type Plan, readContacts,
   ROW_NUMBER_COLUMNS, type RowRange,
@@ -145,9 +145,9 @@ async function readRequest ({ settings, store, input }: Run, range: RowRange): P
     service,
     inputs: await readContacts(input, file, { range, column, idColumn }),
     forceFresh: forceFresh === true,
-    ...country !== undefined && { countryCode: country },
-    ...deadline !== undefined && { deadline },
-    ...options !== undefined && { options },
+    countryCode: country,
+    deadline,
+    options,
     ...Object.keys(metadata).length > 0 && { metadata },
   }
 }
@@ -304,7 +304,7 @@ async function waitForJob ({ deps, store }: Run, { index, id, report }: Waiting)
   const onProgress = (job: JobStatusResource) => report(index, job)
   const { client, pollEveryMs } = deps
   const ended = await retryWhileUnavailable(() => client.waitForEnd(id, {
-    onProgress, timeoutMs: Infinity, ...pollEveryMs !== undefined && { pollEveryMs },
+    onProgress, timeoutMs: Infinity, pollEveryMs,
   }), deps)
   const { status, successRecords, failedRecords, chargedMicros, releasedMicros } = ended
   const end = { status, successRecords, failedRecords, chargedMicros, releasedMicros }
@@ -447,7 +447,7 @@ async function readFirstsOfMailboxes (
   for await (const { row } of client.resultLines(id, {
     duplicates: 'mailbox',
     columns: ['row'],
-    ...status !== undefined && { status: status as NonNullable<RowSelection['status']> },
+    status: status as RowSelection['status'],
   })) rows.add(Number(row))
   return rows
 }

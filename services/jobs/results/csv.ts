@@ -1,4 +1,4 @@
-import { guardCell } from '../../../schemas/files/csv-format.ts'
+import { csvCell, guardCell } from '../../../schemas/files/csv-format.ts'
 
 const [QUOTE, CR, LF] = [0x22, 0x0d, 0x0a] as const
 const LAST_OF_ASCII = 0x7f
@@ -87,18 +87,6 @@ export class CsvWriter {
     larger.set(this.bytes())
     this.#bytes = larger
   }
-}
-
-const NEEDS_QUOTES = /["\r\n]/
-
-/**
- * Encodes a CSV cell by RFC 4180: doubles its quotes, and quotes it only if it contains a quote,
- * the delimiter, CR or LF.
- */
-export function csvCell (text: string, delimiter = ','): string {
-  return NEEDS_QUOTES.test(text) || text.includes(delimiter)
-    ? `"${text.replaceAll('"', '""')}"`
-    : text
 }
 
 /** A line of a CSV file, ended by CRLF. */

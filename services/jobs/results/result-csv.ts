@@ -1,7 +1,7 @@
-import { guardCell, uniqueNames } from '../../../schemas/files/csv-format.ts'
+import { csvCell, guardCell, uniqueNames } from '../../../schemas/files/csv-format.ts'
 import type { CompletedRows } from '../../../schemas/types.ts'
 import type { StoredColumn } from './block.ts'
-import { csvCell, CsvWriter } from './csv.ts'
+import { CsvWriter } from './csv.ts'
 import {
   type MergedChunk, columnsIn, createNumberReader, oncePerBlock, createCellReader, referenceAt,
 } from './merge.ts'

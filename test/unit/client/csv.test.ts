@@ -1,16 +1,15 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { csvCell } from '../../../schemas/files/csv-format.ts'
 import {
-  csvCell, decodeCell, detectDialect, encodeCell, readRecords,
+  decodeCell, detectDialect, encodeCell, readRecords,
 } from '../../../services/client/csv.ts'
 import { openInput } from '../../../services/client/files.ts'
 import {
   decodeContact, planJobs, readContacts, readFacts, readHead,
 } from '../../../services/client/plan.ts'
-import { csvCell as serviceCell } from '../../../services/jobs/results/csv.ts'
 import { newFolder } from '../../support/folder.ts'
 
 const folder = newFolder('csv-')
@@ -29,17 +28,11 @@ async function readAll (bytes: Buffer | string) {
 }
 
 describe('a CSV cell', () => {
-  it('is formatted as the service does it', () => {
-    const anyText = fc.string({ unit: fc.constantFrom(...'ab1 ,;\t"\r\n=+-@ü€') })
-    fc.assert(fc.property(anyText, text => {
-      expect(csvCell(text)).toBe(serviceCell(text))
-    }))
-  })
-
-  it('is quoted when it contains the delimiter', () => {
+  it('is quoted when it contains the delimiter, a quote or an end of line', () => {
     expect([';', '\t', '|', ']', '^', '-'].map(delimiter => csvCell(`a${delimiter}b`, delimiter)))
       .toEqual(['"a;b"', '"a\tb"', '"a|b"', '"a]b"', '"a^b"', '"a-b"'])
-    expect(csvCell('a,b', ';')).toBe('a,b')
+    expect(['a,b', 'a"b', 'a\rb', 'a\nb', '=1'].map(text => csvCell(text, ';')))
+      .toEqual(['a,b', '"a""b"', '"a\rb"', '"a\nb"', '=1'])
   })
 
   it('is decoded and encoded in UTF-8 and Windows-1252', () => {
