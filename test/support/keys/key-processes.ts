@@ -46,6 +46,8 @@ export function processWith (roots: Record<KeyClass, RootKeys>) {
         return [orgId, await keyStore.read(orgId)] as const
       })))
     },
+    // It knows at once whom a test has erased.
+    isErased: organizations.isErased,
     // Later than any version was shipped.
     now: () => Date.now() + 3_600_000,
   }
