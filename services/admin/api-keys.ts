@@ -59,7 +59,7 @@ const createKey: Task = async (deps, options) => {
     name,
     networks,
     createdBy: 'operator',
-    ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
+    expiresAtMs,
   }).catch((error: unknown) => {
     throw error instanceof NewKeyError ? new UsageError(error.message, { cause: error }) : error
   })

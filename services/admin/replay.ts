@@ -141,7 +141,7 @@ type Position = {
   /** The next offset of the group; `low` when it has never committed. */
   readonly next: number
   /** The first offset at or after the requested time. */
-  readonly atTime?: number | undefined
+  readonly atTime?: number
 }
 
 /** Reads the offsets of a group for all its partitions, or for one partition of each topic. */
@@ -158,8 +158,8 @@ async function readPositions (
       const committedOffset = partitions.find(each => each.partition === partition)?.offset
       const time = times.find(each => each.partition === partition)
       const next = Math.max(Number(committedOffset ?? -1), Number(low))
-      const atTime = time === undefined ? {} : { atTime: Number(time.offset) }
-      return { topic, partition, low: Number(low), next, ...atTime }
+      const atTime = time && Number(time.offset)
+      return { topic, partition, low: Number(low), next, atTime }
     })
   }))
   return positions.flat().filter(({ partition }) => only === undefined || partition === only)

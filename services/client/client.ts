@@ -188,7 +188,7 @@ function jobsApi (send: Transport) {
      */
     eraseJob: (id: string, { cache = false }: { readonly cache?: boolean } = {}) =>
       readJson<JobStatusResource>(send(
-        `/jobs/${id}${queryString({ cache: cache ? 'true' : undefined } satisfies EraseQuery)}`,
+        `/jobs/${id}${queryString({ cache: cache ? 'true' : undefined } satisfies EraseJobQuery)}`,
         { method: 'DELETE' })),
 
     /**
@@ -197,7 +197,7 @@ function jobsApi (send: Transport) {
      * reason as the error.
      */
     events: (id: string, after = '', signal?: AbortSignal): AsyncIterable<JobEvent> =>
-      followJob(send, id, { after, signal }),
+      followJob(send, id, after, signal),
 
     /** Waits until the job has ended. Throws after `timeoutMs` (10 min by default). */
     waitForEnd: (id: string, options: WaitOptions = {}) => waitForEnd(send, id, options),
@@ -207,10 +207,8 @@ function jobsApi (send: Transport) {
 /** The pause before a lost stream is opened again. */
 const RECONNECT_MS = 1_000
 
-type FollowOptions = { readonly after?: string, readonly signal?: AbortSignal | undefined }
-
 async function * followJob (
-  send: Transport, id: string, { after = '', signal }: FollowOptions = {}
+  send: Transport, id: string, after = '', signal?: AbortSignal
 ): AsyncIterable<JobEvent> {
   for (let last = after; ;) {
     const headers = { accept: 'text/event-stream', ...last !== '' && { 'last-event-id': last } }
@@ -257,7 +255,7 @@ function verifyApi (send: Transport) {
       const response = await send('/verifications', {
         method: 'POST',
         headers: { 'idempotency-key': idempotencyKey },
-        body: wait === undefined ? body : { ...body, wait },
+        body: { ...body, wait },
       })
       if (response.status === 200) return await response.json() as Verified
       const { id, preflight } = await response.json() as Created
@@ -267,8 +265,6 @@ function verifyApi (send: Transport) {
     },
   }
 }
-
-type EraseQuery = { readonly cache: EraseJobQuery['cache'] | undefined }
 
 /** The query fields of labels: `metadata[name]=value`. */
 function labelFields (

@@ -192,8 +192,8 @@ function feedOptions (
 type LocalFeed = {
   /** The demonstration partner. */
   readonly feed: { readonly partner?: string, readonly key?: string }
-  readonly brokers?: string | undefined
-  readonly registryUrl?: string | undefined
+  readonly brokers?: string
+  readonly registryUrl?: string
 }
 
 /** The feed of a local stack; without addresses if none runs. */

@@ -65,8 +65,8 @@ export async function openFeed (options: FeedOptions): Promise<FeedConnection> {
   const kafka = new Kafka({
     clientId: `partner.${partner}`,
     brokers: [...options.brokers],
-    ...ssl === undefined ? {} : { ssl },
-    ...sasl === undefined ? {} : { sasl },
+    ssl,
+    sasl,
     logLevel: logLevel.NOTHING,
   })
   const registry = new SchemaRegistry({ host: options.registryUrl })

@@ -33,7 +33,7 @@ type SessionDeps = {
   readonly folder: string
   /** Writes messages for the user of the host. */
   readonly say: (line: string) => void
-  readonly pollEveryMs?: number | undefined
+  readonly pollEveryMs?: number
   readonly version: string
 }
 
@@ -140,10 +140,10 @@ function createSession (deps: SessionDeps): Session {
       const id = await jobs.create({
         service,
         inputs: contacts,
-        ...country !== undefined && { countryCode: country },
-        ...forceFresh !== undefined && { forceFresh },
-        ...options !== undefined && { options },
-        ...deadline !== undefined && { deadline },
+        countryCode: country,
+        forceFresh,
+        options,
+        deadline,
       })
       const job = await jobs.wait(id, parseWaitMs(args))
       const ended = hasEnded(job)
@@ -260,8 +260,7 @@ class ContactJobs {
   async wait (id: string, waitMs: number): Promise<JobStatusResource> {
     const { client, pollEveryMs } = this.#deps
     const deadlineMs = Date.now() + waitMs
-    const options = { timeoutMs: waitMs, ...pollEveryMs !== undefined && { pollEveryMs } }
-    await client.waitForEnd(id, options).catch((error: unknown) => {
+    await client.waitForEnd(id, { timeoutMs: waitMs, pollEveryMs }).catch((error: unknown) => {
       if (error instanceof ApiError || Date.now() < deadlineMs) throw error
     })
     return await this.read(id)
@@ -299,7 +298,7 @@ async function estimateFile (
     const facts = await readFacts(file)
     const { column: named, country, options } = args
     const { column, service, reason } = await previewHead(client, await readHead(file, facts), {
-      column: named, ...args.service !== undefined && { service: args.service },
+      column: named, service: args.service,
     })
     if (column === undefined || service === null) {
       throw new UsageError(`${reason} Name the column with --column, or the service with ` +
@@ -310,8 +309,8 @@ async function estimateFile (
       service,
       inputs: await readContacts(file, facts, { range: ranges[0] as RowRange, column }),
       sample: true,
-      ...country !== undefined && { countryCode: country.toUpperCase() },
-      ...options !== undefined && { options },
+      countryCode: country?.toUpperCase(),
+      options,
     })
     const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks } = preflight
     const { maxQuoteMicros } = preflight
@@ -475,7 +474,7 @@ async function toSettings (
     country: country?.toUpperCase(),
     metadata: {},
     forceFresh: args.force_fresh === true,
-    ...args.options !== undefined && { options: args.options },
+    options: args.options,
     deadline: args.deadline_seconds,
     rowsPerJob: ROWS_PER_JOB,
     parallel: PARALLEL_JOBS,

@@ -282,7 +282,7 @@ function addVerify (program: Command, context: CliContext): void {
         service: service ?? (isEmail ? 'email-validation' : 'phone-validation'),
         inputs: contacts,
         forceFresh: forceFresh === true,
-        ...country !== undefined && { countryCode: country },
+        countryCode: country,
       })
       print(deps, verified, ({ results, chargedMicros, id }) => {
         const width = Math.max(...results.map(({ input }) => String(input).length))
@@ -340,12 +340,7 @@ function addJobCommands (program: Command, context: CliContext): void {
       const selection = toSelection(flags)
       const bytes = format === 'json'
         ? arrayOfRows(client.resultLines(id, selection))
-        : await client.resultsFile(id, {
-          ...format !== 'csv' && { format },
-          ...selection,
-          ...safe !== undefined && { safe },
-          ...delimiter !== undefined && { delimiter },
-        })
+        : await client.resultsFile(id, { format, ...selection, safe, delimiter })
       await writeResults(bytes, output, context)
       if (flags.json === true && output !== undefined) screen.print(JSON.stringify({ id, output }))
     }))
@@ -494,19 +489,18 @@ function addSelectionOptions (command: Command): Command {
     .addOption(listOption('--columns <list>', 'only these columns, in this order', ROW_FIELDS))
 }
 
-/** The selection of a request, without what was not given. */
 function toSelection (flags: SelectionFlags): RowSelection {
-  const { status, reason, source, lineType, country, columns } = flags
-  const { dropDuplicates, onePerMailbox } = flags
+  const { status, reason, source, lineType, country, columns, dropDuplicates } = flags
   return {
-    ...status !== undefined && { status },
-    ...reason !== undefined && { reason },
-    ...source !== undefined && { source },
-    ...lineType !== undefined && { line_type: lineType },
-    ...country !== undefined && { country },
-    ...columns !== undefined && { columns },
-    ...dropDuplicates === true && { duplicates: 'drop' },
-    ...onePerMailbox === true && { duplicates: 'mailbox' },
+    status,
+    reason,
+    source,
+    line_type: lineType,
+    country,
+    columns,
+    duplicates: flags.onePerMailbox === true
+      ? 'mailbox'
+      : dropDuplicates === true ? 'drop' : undefined,
   }
 }
 

@@ -17,25 +17,25 @@ export type SubmitSettings = {
   readonly input: string
   readonly output: string
   /** Absolute path: only files below it are read and written. Any file by default. */
-  readonly folder?: string | undefined
+  readonly folder?: string
   readonly service: string
-  readonly column?: string | undefined
+  readonly column?: string
   /** The column with the caller's own ids, which come back with the rows of the jobs. */
-  readonly idColumn?: string | undefined
-  readonly delimiter?: string | undefined
+  readonly idColumn?: string
+  readonly delimiter?: string
   /** Of a workbook: the name of the sheet, or its number from 1. */
-  readonly sheet?: string | undefined
-  readonly country?: string | undefined
+  readonly sheet?: string
+  readonly country?: string
   readonly forceFresh?: boolean
   /** Seconds after which rows of a job that still wait end as unknown. */
-  readonly deadline?: number | undefined
+  readonly deadline?: number
   /** What else to find out about each number. */
-  readonly options?: readonly string[] | undefined
+  readonly options?: readonly string[]
   readonly metadata: Readonly<Record<string, string>>
   /** Result columns, separated by commas; all columns by default. */
-  readonly only?: string | undefined
+  readonly only?: string
   /** Verdicts of the lines to write; all by default. */
-  readonly status?: readonly string[] | undefined
+  readonly status?: readonly string[]
   /** Leaves out lines that repeat another line of their job. */
   readonly dropDuplicates?: boolean
   /** Leaves out lines whose address reaches the mailbox of an earlier line of their job. */
@@ -59,7 +59,7 @@ export type SubmitDeps = RetryOptions & {
   /** Receives the maximum price of all unsent jobs. Nothing is sent if it throws. */
   readonly approve?: (maxQuoteMicros: number) => void
   readonly progress?: (progress: SubmitProgress) => void
-  readonly pollEveryMs?: number | undefined
+  readonly pollEveryMs?: number
   /** Receives the run when it is open, so that an interruption can report its jobs. */
   readonly onRun?: (store: RunStore) => void
   /** Called instead of the rename of the complete output, which it receives. For tests. */
@@ -220,7 +220,7 @@ async function startRun (
   if (file.encoding !== 'utf-8') say('The file is not UTF-8: reading and writing Windows-1252.')
   const { account, rowsPerJob } = settings
   const { ranges, ...plan } = await planJobs(input, file, {
-    column, ...idColumn !== undefined && { idColumn }, rowsPerJob,
+    column, idColumn, rowsPerJob,
   })
   const jobs = ranges.map(range => ({ ...range, idempotencyKey: randomUUID() }))
   const options = toRunOptions(settings)
@@ -318,7 +318,7 @@ export type RunJob = RowRange & {
   /** The maximum price that the user confirmed. */
   readonly confirmedMicros?: number
   /** Time of the first POST that may have created a job. Written to disk before the POST. */
-  readonly sentAtMs?: number | undefined
+  readonly sentAtMs?: number
   /** The id that the service gave to the job. */
   readonly id?: string
   readonly end?: JobEnd

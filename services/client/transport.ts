@@ -23,7 +23,7 @@ type Call = {
   /** False for requests that must not run twice: a lost response is an error, without a retry. */
   readonly repeatable?: boolean
   /** Ends the request, or its response. */
-  readonly signal?: AbortSignal | undefined
+  readonly signal?: AbortSignal
 }
 
 export type Transport = (path: string, call?: Call) => Promise<Response>
@@ -85,7 +85,7 @@ async function sendOnce (options: TransportOptions, path: string, call: Call): P
         ...(body === undefined || isBytes ? {} : { 'content-type': 'application/json' }),
         ...headers,
       },
-      ...(body === undefined ? {} : { body: content }),
+      body: content,
       signal: signal === undefined ? timeout.signal : AbortSignal.any([timeout.signal, signal]),
     })
     if (!response.ok) throw new ApiError(response, await response.text())

@@ -35,7 +35,7 @@ export type IdentityProvider = ReturnType<typeof createIdentityProvider>
 export type ProviderSettings = {
   readonly issuer: string
   readonly clientId: string
-  readonly clientSecret?: string | undefined
+  readonly clientSecret?: string
   readonly pageUrl: string
 }
 

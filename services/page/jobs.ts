@@ -120,9 +120,8 @@ async function findJobs (
   const matching: JobStatusResource[] = []
   let after = asked.after
   for (let pages = 0; pages < MAX_SEARCHED_PAGES && matching.length < JOBS_PER_PAGE; pages++) {
-    const { data, next_cursor: next } = await client.jobsPage({
-      limit: MAX_JOBS_PER_PAGE, ...asked, ...after !== undefined && { after },
-    })
+    const { data, next_cursor: next } =
+      await client.jobsPage({ limit: MAX_JOBS_PER_PAGE, ...asked, after })
     matching.push(...data.filter(({ id, status, service, metadata }) =>
       [id, stateText(status), service, ...Object.values(metadata)].some(text =>
         text.toLowerCase().includes(search))))
@@ -680,9 +679,8 @@ class CompleteRows {
   async readMore (client: Client): Promise<boolean> {
     const before = this.#rows.length
     if (before === PREVIEW_ROWS) return false
-    const after = this.#cursor === undefined ? {} : { after: this.#cursor }
     try {
-      for await (const row of client.completeRows(this.#id, after)) {
+      for await (const row of client.completeRows(this.#id, { after: this.#cursor })) {
         this.#cursor = row.cursor
         if (this.#rows.push(row) === PREVIEW_ROWS) break
       }

@@ -84,7 +84,7 @@ export function listRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
         if (!Buffer.isBuffer(body)) throw new PageError('bad_form')
         const action = actionIn(queryOf(request).action)
         describeAccess(request, { details: { action: action ?? 'file' } })
-        await visit.client.changeContactListsFromFile(body, action === undefined ? {} : { action })
+        await visit.client.changeContactListsFromFile(body, { action })
         return reply.send({ path: `/${visit.tenant.mode}/lists?notice=lists-changed` })
       }),
     },
@@ -105,11 +105,11 @@ function faultIn (error: unknown): string {
 
 type Lists = {
   readonly counts: ContactListsBody
-  readonly notice?: Html | undefined
+  readonly notice?: Html
   /** A change that was refused, and why. */
   readonly draft?: { readonly action: Change, readonly texts: string, readonly fault: string }
   /** What a look-up found, or why it was refused. */
-  readonly answer?: LookedUpBody['data'][number] | undefined
+  readonly answer?: LookedUpBody['data'][number]
   readonly lookUp?: { readonly contact: string, readonly fault: string }
 }
 

@@ -131,7 +131,7 @@ function setCookie (
     sameSite: 'strict',
     secure: isHttps,
     path: '/',
-    ...maxAge !== undefined && { maxAge },
+    maxAge,
   })
 }
 

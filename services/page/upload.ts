@@ -79,9 +79,9 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       const { column, service, header, delimiter } = options
       return reply.send(await visit.client.previewFile(file, {
         delimiter,
-        ...column !== '' && { column },
-        ...service !== '' && { service },
-        ...(request.query as UploadQuery)['header'] !== undefined && { header },
+        column: column || undefined,
+        service: service || undefined,
+        header: (request.query as UploadQuery)['header'] === undefined ? undefined : header,
       }))
     }),
     takeFile('job', async ({ visit, request, reply }) => {
@@ -173,11 +173,11 @@ function readUpload ({ body, query }: FastifyRequest): Upload {
     delimiter: text('delimiter') as FileOptions['delimiter'] & string,
     header: text('header') === 'true',
     forceFresh: text('fresh') === 'true',
-    ...(text('options') === '' ? {} : { options: text('options').split(',') }),
-    ...(text('country') === '' ? {} : { countryCode: text('country') }),
-    ...(text('deadline') === '' ? {} : { deadline: Number(text('deadline')) }),
-    ...(text('webhook') === '' ? {} : { webhook_url: text('webhook') }),
-    ...(name === '' ? {} : { metadata: { file: name } }),
+    options: text('options') === '' ? undefined : text('options').split(','),
+    countryCode: text('country') || undefined,
+    deadline: text('deadline') === '' ? undefined : Number(text('deadline')),
+    webhook_url: text('webhook') || undefined,
+    metadata: name === '' ? undefined : { file: name },
   }
   return { file: body, options }
 }

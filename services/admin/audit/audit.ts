@@ -31,7 +31,7 @@ export type AuditDeps = AuditSnapshotDeps & {
   /** The journal in Kafka, read once after all tenants. Kafka is not checked without it. */
   readonly kafka?: Pick<KafkaJournal, 'texts'>
   /** Records of jobs that were reserved earlier may have expired; all are kept without it. */
-  readonly recordsSinceMs?: number | undefined
+  readonly recordsSinceMs?: number
 }
 
 export const JOBS_PER_PAGE = 100

@@ -22,7 +22,7 @@ export const auditConfig = Type.Object(pick(commonConfig, [
 
 type CommandOptions = Omit<AuditOptions, 'heads'> & {
   /** A file of exported journal heads, one export per line. */
-  readonly journalHead?: string | undefined
+  readonly journalHead?: string
   /** Starts at the position of the last incremental audit, and stores its own end position. */
   readonly incremental?: boolean
   /** Receives progress messages, one line each. */

@@ -42,7 +42,7 @@ export type Proof = {
 
 type ProofOptions = {
   /** The first entry by default. */
-  readonly from?: ProvenHead | undefined
+  readonly from?: ProvenHead
   /** How long to wait for the copy of all movements up to the state that is read. */
   readonly waitMs: number
   /** Receives the amount of each page. */

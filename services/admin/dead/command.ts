@@ -107,10 +107,10 @@ function addDecisions (dead: AdminCommand, run: Run, { errors }: Context): void 
     .records('letters.discarded')
     .example('verify 0:12 --reason "a test"')
     .action(run(async (deps, { words: [stage = '', position], options }) => {
-      const { reason = '', diedOf, ...others } = options
+      const { reason = '', diedOf } = options
       if (reason.trim() === '') throw new UsageError('--reason is empty. Use --reason "text".')
-      const filters = { ...others, ...diedOf !== undefined && { reason: diedOf } }
-      const data = await discard(deps, parseSelection(stage, position, filters), reason.trim())
+      const selection = parseSelection(stage, position, { ...options, reason: diedOf })
+      const data = await discard(deps, selection, reason.trim())
       const decided = `${data.stage}: ${data.action} ${data.letters.join(', ') || 'nothing'}`
       return { data, text: [decided, ...remainingText(data.remaining)].join('\n') }
     }))

@@ -98,10 +98,10 @@ export function parseDecision (headers: RawMessage['headers']): DecisionRecord |
 }
 
 export type Filter = {
-  readonly position?: string | undefined
-  readonly reason?: string | undefined
-  readonly job?: string | undefined
-  readonly tenant?: string | undefined
+  readonly position?: string
+  readonly reason?: string
+  readonly job?: string
+  readonly tenant?: string
 }
 
 /** Whether a letter was neither discarded nor taken: a replay without effect leaves it waiting. */
