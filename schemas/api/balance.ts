@@ -1,6 +1,5 @@
 import { Type, type Static } from 'typebox'
-
-const Micros = Type.Integer({ minimum: 0, description: 'USD micros; 1 USD is 1,000,000.' })
+import { Micros } from './parts.ts'
 
 /** The answer to GET /api/v1/balance. */
 export const BalanceSchema = Type.Object({

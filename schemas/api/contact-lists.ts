@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { withExample } from './example.ts'
+import { withExample } from './parts.ts'
 
 /** What an organization wants for the contacts of an entry. */
 export const LIST_ACTIONS = ['allow', 'block', 'suppress'] as const

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { OPTION_COLUMNS } from './columns.ts'
 import { COUNTRY_PATTERN } from './country.ts'
 import { EXAMPLE_JOB_ID } from './job.ts'
-import { serviceSlug } from './service.ts'
+import { Micros, serviceSlug } from './parts.ts'
 
 /** How an address of webhooks begins; http:// can be allowed for development. */
 export const WEB_ADDRESS_PATTERN = '^[Hh][Tt][Tt][Pp][Ss]?://[^/\\\\?#]'
@@ -152,7 +152,6 @@ export const IdempotencyHeaderSchema = Type.Object({
 export type CreateJobBody = Static<typeof CreateJobSchema>
 
 const Count = Type.Integer({ minimum: 0 })
-const Micros = Type.Integer({ minimum: 0, description: 'USD micros; 1 USD is 1,000,000.' })
 
 /** A preflight, for examples. */
 export const EXAMPLE_PREFLIGHT = {

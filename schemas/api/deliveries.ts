@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { EVENT_TYPES } from './event.ts'
 import { EXAMPLE_JOB_ID } from './job.ts'
+import { Time } from './parts.ts'
 
 /** The event `job.completed` of the job of the examples. */
 const EXAMPLE_EVENT_ID = 'evt_bf2032ba99d566caa831f6ece5ccb6ab'
@@ -46,7 +47,7 @@ export const AttemptSchema = Type.Object({
     description: 'The webhook endpoint; null for the webhook_url of the job.',
   }),
   attempt: Type.Integer({ minimum: 1, description: 'Number of the try, from 1.' }),
-  attemptedAt: Type.String({ description: 'ISO 8601, UTC, with milliseconds.' }),
+  attemptedAt: Time,
   outcome: Type.Enum([...ATTEMPT_OUTCOMES], {
     description: 'Only failed is followed by another try by itself.',
   }),

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { JobSchema } from './job.ts'
+import { Micros, Time } from './parts.ts'
 import { API_VERSION } from './root.ts'
 
 /** The events of a job's end, which its webhook_url receives. */
@@ -16,10 +17,8 @@ const COMMON = {
   id: Type.String({ description: 'evt_..., the same in every try to deliver the event.' }),
   api_version: Type.Literal(API_VERSION),
   livemode: Type.Boolean({ description: 'false for the job of a test key.' }),
-  timestamp: Type.String({ description: 'ISO 8601, UTC, with milliseconds.' }),
+  timestamp: Time,
 }
-
-const Micros = Type.Integer({ minimum: 0, description: 'USD micros; 1 USD is 1,000,000.' })
 
 /** What `balance.low` reports: the reservation that took the balance below the threshold. */
 export const LowBalanceSchema = Type.Object({

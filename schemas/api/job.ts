@@ -1,9 +1,8 @@
 import { Type, type Static } from 'typebox'
+import { Micros, pageOf, serviceSlug, Time, timeParameter } from './parts.ts'
 import { ROW_STATUSES, type RowStatus } from './verdicts.ts'
 
 const Count = (description: string) => Type.Integer({ minimum: 0, description })
-const Micros = Type.Integer({ minimum: 0, description: 'USD micros; 1 USD is 1,000,000.' })
-const Time = Type.String({ description: 'ISO 8601, UTC, with milliseconds.' })
 
 /** The job of the examples. */
 export const EXAMPLE_JOB_ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
@@ -275,3 +274,40 @@ export const JobEventsSchema = Type.Unknown({
     `data: ${JSON.stringify(EXAMPLE_PROGRESS)}\n\n`,
   ],
 })
+
+/** What has the form of a job id. */
+export const JOB_ID_PATTERN = '^job_[0-7][0-9a-hjkmnp-tv-z]{25}$'
+
+export const DEFAULT_JOBS = 20
+
+/** The query of GET /api/v1/jobs. */
+export const ListJobsQuerySchema = Type.Object({
+  limit: Type.Optional(Type.Integer({
+    minimum: 1, maximum: 100, default: DEFAULT_JOBS, description: 'Jobs on a page.',
+  })),
+  after: Type.Optional(Type.String({
+    pattern: JOB_ID_PATTERN,
+    description: 'The next_cursor of the page before: only jobs older than this one.',
+  })),
+  status: Type.Optional(Type.Enum([...JOB_STATES], { description: 'Only jobs of this status.' })),
+  service: Type.Optional(serviceSlug('Only jobs of this service.')),
+  created_from: timeParameter('only jobs created from then on.'),
+  created_to: timeParameter('only jobs created before then; a date includes its whole day.'),
+  metadata: Type.Optional(Type.Unsafe<Readonly<Record<string, string>>>({
+    type: 'object',
+    maxProperties: 10,
+    propertyNames: { maxLength: 40 },
+    additionalProperties: { type: 'string', maxLength: 500 },
+    description: 'Only jobs with all these labels: metadata[campaign]=spring. A page may have ' +
+      'fewer jobs than its limit, even none: follow next_cursor while has_more is true.',
+  })),
+}, { additionalProperties: false })
+
+/** The type of that query. */
+export type ListJobsQuery = Static<typeof ListJobsQuerySchema>
+
+/** A page of jobs, newest first. */
+export const JobListSchema = pageOf(JobSchema, { title: 'JobList' })
+
+/** The type of that page. */
+export type JobListBody = Static<typeof JobListSchema>

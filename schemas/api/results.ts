@@ -3,9 +3,8 @@ import { DELIMITERS } from '../files/csv-format.ts'
 import { rowChecksSchema, type RowChecks } from './checks.ts'
 import { CELL_TYPES, ROW_FIELDS } from './columns.ts'
 import { COUNTRY_PATTERN } from './country.ts'
-import { withExample } from './example.ts'
+import { pageOf, withExample } from './parts.ts'
 import { WORKBOOK_TYPE } from './file.ts'
-import { pageOf } from './page.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from './verdicts.ts'
 
 export const DEFAULT_ROWS = 100

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { EXAMPLE_JOB_ID } from './job.ts'
-import { pageOf } from './page.ts'
+import { pageOf, Time } from './parts.ts'
 
 export const DEFAULT_TRANSACTIONS = 20
 
@@ -47,7 +47,7 @@ const TransactionSchema = Type.Object({
   jobId: Type.Unsafe<string | null>({
     type: ['string', 'null'], description: 'null for topup and adjust.',
   }),
-  createdAt: Type.String({ description: 'ISO 8601, UTC, with milliseconds.' }),
+  createdAt: Time,
 }, {
   title: 'Transaction',
   examples: [{

@@ -1,6 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { serviceSlug } from './service.ts'
-import { timeParameter } from './time.ts'
+import { serviceSlug, timeParameter } from './parts.ts'
 
 /** What usage can be grouped by. */
 const USAGE_GROUPS = ['day', 'service', 'key'] as const

@@ -2,8 +2,7 @@ import { Type, type Static } from 'typebox'
 import { WEB_ADDRESS_PATTERN } from './create-job.ts'
 import { AttemptSchema, EXAMPLE_ATTEMPT } from './deliveries.ts'
 import { EVENT_TYPES, type EventType } from './event.ts'
-import { withExample } from './example.ts'
-import { pageOf } from './page.ts'
+import { pageOf, Time, withExample } from './parts.ts'
 
 const EXAMPLE_ENDPOINT_ID = 'we_01jd3v8zj7m5n2k4q6r8s0t1w3'
 const EXAMPLE_SUBSCRIPTION = {
@@ -75,8 +74,6 @@ export const UpdateEndpointSchema = Type.Object({
 /** The type of that body. */
 export type UpdateEndpointBody = Static<typeof UpdateEndpointSchema>
 
-const time = Type.String({ description: 'ISO 8601, UTC, with milliseconds.' })
-
 const FIELDS = {
   id: Type.String({ description: 'we_...' }),
   url: Url,
@@ -84,8 +81,8 @@ const FIELDS = {
   description: Description,
   enabled: Enabled,
   livemode: Type.Boolean({ description: 'false for an endpoint of test keys.' }),
-  createdAt: time,
-  updatedAt: time,
+  createdAt: Time,
+  updatedAt: Time,
 }
 
 /** An endpoint, for examples. */

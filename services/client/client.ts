@@ -8,8 +8,9 @@ import type {
 import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type { FilePreviewBody } from '../../schemas/api/file-preview.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
-import type { EraseJobQuery, JobBody, ProgressBody } from '../../schemas/api/job.ts'
-import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
+import type {
+  EraseJobQuery, JobBody, JobListBody, ListJobsQuery, ProgressBody,
+} from '../../schemas/api/job.ts'
 import type { CreateQuoteBody, QuoteBody } from '../../schemas/api/quote.ts'
 import type {
   LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery,

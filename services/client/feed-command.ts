@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander'
-import { API_SERVICES } from '../../schemas/api/service.ts'
+import { API_SERVICES } from '../../schemas/api/parts.ts'
 import { FeedSealError, partnerKeyOf } from '../../schemas/feeds/seal.ts'
 import { createClient } from './client.ts'
 import { checkLocal, resolveConnection, readLocalStack } from './connection.ts'

@@ -1,6 +1,6 @@
 import { Type, type Static, type TProperties } from 'typebox'
 import { DEADLINE_SECONDS, MAX_ID_CHARACTERS } from '../../schemas/api/create-job.ts'
-import { API_SERVICES } from '../../schemas/api/service.ts'
+import { API_SERVICES } from '../../schemas/api/parts.ts'
 import { ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 import { CommandError, money, UsageError } from './terminal.ts'
 

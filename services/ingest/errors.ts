@@ -9,24 +9,63 @@ type ErrorType =
 const KIB = 1_024
 const MIB = KIB * KIB
 
-type Entry = readonly [status: number, type: ErrorType, message: string]
+/** What an answer has beside its code. */
+type ErrorDetails = {
+  /** Replaces the message of the table by a more specific one. */
+  readonly message?: string
+  /** The invalid field, for example `inputs[3]`. */
+  readonly param?: string
+  /** Further members of the error object. */
+  readonly more?: Readonly<Record<string, string | number | readonly string[]>>
+  readonly retryAfterSeconds?: number
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+type Entry = readonly [
+  status: number, type: ErrorType, message: string,
+  /** For the description: schemas of further members, and what an example has. */
+  described?: { readonly more?: Readonly<Record<string, object>>, readonly example: ErrorDetails },
+]
+
+const Micros = (description: string) => ({ type: 'integer', minimum: 0, description })
+const Texts = { type: 'array', items: { type: 'string' } }
 
 /** All errors of the interface: code, status, kind, and what the client can do. */
 export const ERRORS = {
   invalid_json: [400, 'invalid_request', 'The body is not valid JSON. Send one JSON object.'],
   invalid_encoding: [400, 'invalid_request', 'The body is not valid UTF-8. Encode it as UTF-8.'],
-  invalid_request: [400, 'invalid_request', 'The request is not valid.'],
-  unknown_service: [400, 'invalid_request', 'There is no such service.'],
+  invalid_request: [400, 'invalid_request', 'The request is not valid.', {
+    example: { param: 'forceFresh', message: 'forceFresh must be true or false, without quotes.' },
+  }],
+  unknown_service: [400, 'invalid_request', 'There is no such service.', {
+    more: { services: Texts },
+    example: {
+      param: 'service',
+      message: 'service must be one of: phone-validation, email-validation.',
+      more: { services: ['phone-validation', 'email-validation'] },
+    },
+  }],
   service_not_configured: [400, 'invalid_request',
-    'This service is not available with a live key yet. Use a test key, or another service.'],
+    'This service is not available with a live key yet. Use a test key, or another service.',
+    { example: { param: 'service' } }],
   invalid_country_code: [400, 'invalid_request',
-    'countryCode is not an ISO 3166 two-letter code. Send one, for example US, or leave it out.'],
-  invalid_file: [400, 'invalid_request', 'The file cannot be read. Send one CSV file in UTF-8.'],
+    'countryCode is not an ISO 3166 two-letter code. Send one, for example US, or leave it out.',
+    { example: { param: 'countryCode' } }],
+  invalid_file: [400, 'invalid_request', 'The file cannot be read. Send one CSV file in UTF-8.', {
+    example: {
+      param: 'file',
+      message: 'Line 3 of the file has 3 cells, but its first line has 2. Put cells with a ' +
+        'delimiter in them between double quotes.',
+    },
+  }],
   too_many_inputs: [400, 'invalid_request',
-    'A job has at most 100,000 inputs. Split it into several jobs.'],
-  invalid_webhook_url: [400, 'invalid_request', 'The webhook address is not acceptable.'],
+    'A job has at most 100,000 inputs. Split it into several jobs.',
+    { example: { param: 'inputs' } }],
+  invalid_webhook_url: [400, 'invalid_request', 'The webhook address is not acceptable.',
+    { example: { param: 'webhook_url' } }],
   invalid_idempotency_key: [400, 'invalid_request',
-    'Idempotency-Key is not a UUID of version 4. Send exactly one, or leave the header out.'],
+    'Idempotency-Key is not a UUID of version 4. Send exactly one, or leave the header out.',
+    { example: { param: 'Idempotency-Key' } }],
   missing_key: [401, 'authentication', 'Send your API key as: Authorization: Bearer <API_KEY>.'],
   invalid_key: [401, 'authentication',
     'The API key does not exist, or was not sent as: Authorization: Bearer <API_KEY>. Check ' +
@@ -39,7 +78,13 @@ export const ERRORS = {
   insufficient_balance: [402, 'payment',
     'The available balance is below the maximum price of this job. Nothing was reserved. The ' +
     'maximum counts rows from the cache too: they are free, but their price is reserved until ' +
-    'the job ends. Top up and send it again.'],
+    'the job ends. Top up and send it again.', {
+      more: {
+        requiredMicros: Micros('The maximum price of the job.'),
+        availableMicros: Micros('The available balance.'),
+      },
+      example: { more: { requiredMicros: 4_000, availableMicros: 1_500 } },
+    }],
   insufficient_scope: [403, 'permission', 'The API key lacks the scope this request needs.'],
   address_not_allowed: [403, 'permission',
     'The API key may not be used from this address.'],
@@ -51,10 +96,15 @@ export const ERRORS = {
   method_not_allowed: [405, 'invalid_request',
     'This path does not support this method. Use one in the Allow header.'],
   not_acceptable: [406, 'invalid_request',
-    'The Accept header excludes all available media types. Accept one of those in "available".'],
+    'The Accept header excludes all available media types. Accept one of those in "available".', {
+      more: { available: Texts }, example: { more: { available: ['application/json'] } },
+    }],
   request_timeout: [408, 'invalid_request', 'The request did not arrive in time. Send it again.'],
   job_not_completed: [409, 'conflict',
-    'The job has not ended. Retry after the seconds in Retry-After.'],
+    'The job has not ended. Retry after the seconds in Retry-After.', {
+      more: { status: { type: 'string', description: 'The status of the job.' } },
+      example: { more: { status: 'verifying' } },
+    }],
   job_not_ended: [409, 'conflict',
     'The job has not ended. Wait for its end or cancel it, then erase it.'],
   job_not_cancellable: [409, 'conflict', 'The job has ended and cannot be cancelled.'],
@@ -75,7 +125,8 @@ export const ERRORS = {
     'Send the body as application/json in UTF-8, or a file, where one is taken, as text/csv or ' +
     'multipart/form-data; a file of contacts can also be a workbook (.xlsx).'],
   idempotency_key_reused: [422, 'idempotency',
-    'This Idempotency-Key was used with another request in the last 24 hours. Use a new one.'],
+    'This Idempotency-Key was used with another request in the last 24 hours. Use a new one.',
+    { example: { param: 'Idempotency-Key' } }],
   rate_limited: [429, 'rate_limit',
     'Too many requests. Wait at least the seconds in Retry-After, then back off with jitter.'],
   concurrent_jobs_limit: [429, 'rate_limit',
@@ -101,17 +152,7 @@ export type ErrorCode = keyof typeof ERRORS
 export const SHOWN_CHARACTERS = 100
 
 /** An error response before it is written. */
-export type ApiError = {
-  readonly code: ErrorCode
-  /** Replaces the message of the table by a more specific one. */
-  readonly message?: string
-  /** The invalid field, for example `inputs[3]`. */
-  readonly param?: string
-  /** Further members of the error object. */
-  readonly more?: Readonly<Record<string, string | number | readonly string[]>>
-  readonly retryAfterSeconds?: number
-  readonly headers?: Readonly<Record<string, string>>
-}
+export type ApiError = ErrorDetails & { readonly code: ErrorCode }
 
 /** Throws an ApiError where Fastify handles only exceptions. */
 export class ApiException extends Error {
@@ -126,6 +167,12 @@ export class ApiException extends Error {
 /** The HTTP status of a code. */
 export function statusOf (code: ErrorCode): number {
   return ERRORS[code][0]
+}
+
+/** What the description says of an error. */
+export function describeError (code: ErrorCode): NonNullable<Entry[3]> {
+  const [, , , described = { example: {} }]: Entry = ERRORS[code]
+  return described
 }
 
 /** The body of an error response, the same for every route. */

@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { JobBody } from '../../schemas/api/job.ts'
-import type { JobListBody } from '../../schemas/api/list-jobs.ts'
+import { JOB_ID_PATTERN, type JobBody, type JobListBody } from '../../schemas/api/job.ts'
 import type { ResultsQuery } from '../../schemas/api/results.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { JobErasure } from '../jobs/erasures.ts'
@@ -20,7 +19,7 @@ import type { FoundResults, IngestDeps } from './deps.ts'
 import { createRowShape } from './results-response.ts'
 
 /** The format of job ids. */
-export const JOB_ID = /^job_[0-7][0-9a-hjkmnp-tv-z]{25}$/
+export const JOB_ID = new RegExp(JOB_ID_PATTERN)
 
 /**
  * A job of this tenant, running or closed; undefined, without a lookup, for a text that is not a

@@ -330,10 +330,10 @@ function timeOf (
 }
 
 /** The characters of YYYY-MM-DD. */
-export const DATE_CHARACTERS = 10
+const DATE_CHARACTERS = 10
 
 /** Whether a text of the form YYYY-MM-DD is a day of the calendar. */
-export function isDay (text: string): boolean {
+function isDay (text: string): boolean {
   // JavaScript takes the 30th of February for a day in March.
   return !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text)
 }

@@ -3,14 +3,16 @@ import { scopesThatAllow, type Scope } from '../../accounts/api-keys.ts'
 import Fastify, { type FastifySchema, type RouteOptions } from 'fastify'
 import { API_VERSION } from '../../../schemas/api/root.ts'
 import {
-  BalanceEventSchema, EVENT_TYPES, JobEventSchema, type EventType,
+  BalanceEventSchema, EVENT_TYPES, JobEventSchema, type EventBody, type EventType,
 } from '../../../schemas/api/event.ts'
-import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
+import { EXAMPLE_JOBS } from '../../../schemas/api/job.ts'
+import { eventIdOf } from '../../webhooks/event.ts'
+import { describeError, ERRORS, statusOf, type ErrorCode } from '../errors.ts'
 import {
-  mapOperations, mapValues, withDeepObjects, withListParameters, withSharedHeaders,
-  withSharedSchemas, type OpenApiDocument, type Operation, type Paths,
+  mapOperations, mapValues, withParameterStyles, withSharedHeaders, withSharedSchemas,
+  type OpenApiDocument, type Operation, type Paths,
 } from './document.ts'
-import { withExamples, withoutExamples } from './examples.ts'
+import { shellSample, typescriptSample, withExamples, withoutExamples } from './examples.ts'
 import { SANDBOX_REFUSALS } from '../request.ts'
 
 const TAGS = [
@@ -203,11 +205,11 @@ export async function describeRoutes (
   await app.ready()
   const webhooks: Paths =
     Object.fromEntries(EVENT_TYPES.map(type => [type, { post: operationOf(type) }]))
-  const described = { ...app.swagger(), webhooks: withoutExamples(webhooks) }
+  const described = { ...app.swagger(), webhooks }
   await app.close()
   // Drops the properties of schemas that are not JSON.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
-  const completed = withSharedHeaders(withListParameters(withDeepObjects(document)))
+  const completed = withSharedHeaders(withParameterStyles(document))
   return withLinks(withExamples(completed, routes), routes)
 }
 
@@ -359,17 +361,6 @@ function faultsOf (codes: readonly ErrorCode[], headers: Headers) {
   }] as const)
 }
 
-/** Additional members of some errors. */
-const MORE: Partial<Record<ErrorCode, Readonly<Record<string, object>>>> = {
-  unknown_service: { services: { type: 'array', items: { type: 'string' } } },
-  insufficient_balance: {
-    requiredMicros: { type: 'integer', minimum: 0, description: 'The maximum price of the job.' },
-    availableMicros: { type: 'integer', minimum: 0, description: 'The available balance.' },
-  },
-  not_acceptable: { available: { type: 'array', items: { type: 'string' } } },
-  job_not_completed: { status: { type: 'string', description: 'The status of the job.' } },
-}
-
 /** Schemas of one or two codes get a name that says which. */
 function faultSchema (codes: readonly ErrorCode[]): object {
   const names = codes.map(code => code.replaceAll(/(?:^|_)(\w)/g, (_, letter: string) =>
@@ -388,7 +379,7 @@ function faultSchema (codes: readonly ErrorCode[]): object {
           message: { type: 'string' },
           param: { type: 'string', description: 'The invalid field.' },
           request_id: { type: 'string' },
-          ...Object.assign({}, ...codes.map(code => MORE[code] ?? {})),
+          ...Object.assign({}, ...codes.map(code => describeError(code).more)),
         },
       },
     },
@@ -446,16 +437,12 @@ const DEPRECATION_HEADERS: Headers = {
 const answerHeaders = (names: readonly AnswerHeader[] = []): Headers =>
   Object.fromEntries(names.map(name => [name, ANSWER_HEADERS[name]]))
 
-/** Headers of all responses of an operation. */
-const WAITS: ReadonlySet<ErrorCode> = new Set([
-  'rate_limited', 'concurrent_jobs_limit', 'temporarily_unavailable', 'too_many_preflights',
-  'wallet_unavailable', 'job_not_completed', 'too_many_streams',
-])
-
 /** Additional headers of error responses with these codes, all of one status. */
 function errorHeaders (codes: readonly ErrorCode[]): Headers {
   if (codes.some(code => statusOf(code) === 401)) return UNAUTHORIZED_HEADERS
-  if (!codes.some(code => WAITS.has(code))) return {}
+  const isWait = codes.some(code =>
+    [429, 503].includes(statusOf(code)) || code === 'job_not_completed')
+  if (!isWait) return {}
   return { 'Retry-After': { type: 'integer', description: 'Seconds to wait, at least 1.' } }
 }
 
@@ -468,35 +455,80 @@ const HEADERS = [
     'Ed25519> by the key of `GET /api/v1/webhook-keys`, see Standard Webhooks.'],
 ] as const
 
-const NOTES: Partial<Record<EventType, string>> = {
-  'job.progress': ' The job is as it was when the attempt was made. Progress that is out of date ' +
-    'is not sent, so a slow receiver gets the latest only, and none after the job has ended.',
-  'balance.low': ' Once, until the balance is above the threshold again. The threshold is a ' +
-    'setting of the workspace.',
+const { completed: ended, cancelling: running } = EXAMPLE_JOBS
+const uncharged = { chargedMicros: 0, completedAt: null } as const
+const END = 'the job has ended'
+
+type DescribedEvent = {
+  readonly summary: string
+  readonly note?: string
+  /** What an example reports. */
+  readonly data: EventBody['data']
 }
 
-const END = 'the job has ended'
-const SUMMARIES: Readonly<Record<EventType, string>> = {
-  'job.completed': END,
-  'job.failed': END,
-  'job.cancelled': END,
-  'job.accepted': 'the job is accepted, and its price is reserved',
-  'job.progress': 'another tenth of the rows of the job is finished',
-  'balance.low': 'a reservation took the available balance below the threshold',
+const EVENTS: Readonly<Record<EventType, DescribedEvent>> = {
+  'job.completed': { summary: END, data: ended },
+  'job.failed': { summary: END, data: { ...ended, status: 'failed' } },
+  'job.cancelled': { summary: END, data: { ...ended, status: 'cancelled' } },
+  'job.accepted': {
+    summary: 'the job is accepted, and its price is reserved',
+    data: {
+      ...ended,
+      ...uncharged,
+      status: 'queued',
+      freshRecords: 0,
+      successRecords: 0,
+      failedRecords: 0,
+      invalidRecords: 0,
+      duplicateRecords: 0,
+      pendingRecords: 4,
+      progressPercent: 0,
+    },
+  },
+  'job.progress': {
+    summary: 'another tenth of the rows of the job is finished',
+    note: ' The job is as it was when the attempt was made. Progress that is out of date is not ' +
+      'sent, so a slow receiver gets the latest only, and none after the job has ended.',
+    data: { ...running, ...uncharged, status: 'verifying' },
+  },
+  'balance.low': {
+    summary: 'a reservation took the available balance below the threshold',
+    note: ' Once, until the balance is above the threshold again. The threshold is a setting of ' +
+      'the workspace.',
+    data: {
+      thresholdMicros: 1_000_000, availableMicros: 996_000, currency: 'USD', jobId: ended.id,
+    },
+  },
 }
+
+const PROGRESS_TENTH = 5
+
+/** How a receiver verifies an event; the same for all events. */
+const RECEIVING = `import { verifyWebhook } from 'verification-jobs'
+
+// The raw body: the signature is over its bytes.
+const verified = verifyWebhook({ headers: request.headers, body, secret: 'whsec_...' })
+if (!verified.ok) response.writeHead(400).end()
+else if (await isNew(verified.event.id)) await enqueue(verified.event)`
+
+/** The signature without the client, for other languages. */
+const SIGNING = `# X-Service-Signature: t=$TIMESTAMP,v1=$SIGNATURE
+printf '%s.%s' "$TIMESTAMP" "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r`
 
 /** The operation of a webhook event. */
 function operationOf (type: EventType): Operation {
+  const { summary, note = '', data } = EVENTS[type]
   const schema = type === 'balance.low' ? BalanceEventSchema : JobEventSchema
-  const isOfEnd = SUMMARIES[type] === END
   const names = type.split('.').map(word => `${word.charAt(0).toUpperCase()}${word.slice(1)}`)
+  const id = eventIdOf(ended.id, type, type === 'job.progress' ? PROGRESS_TENTH : 0)
+  const timestamp = ended.updatedAt
   return {
     operationId: `event.${type}`,
-    summary: `${type}: ${SUMMARIES[type]}`,
-    description: `A POST to ${isOfEnd ? 'webhook_url and ' : ''}each webhook endpoint that is ` +
-      'subscribed, retried until it is answered with a 2xx within 15 seconds: ten attempts in ' +
-      'about 76 hours. Redirects are failures, 410 ends the attempts. The same event may arrive ' +
-      `more than once.${NOTES[type] ?? ''}`,
+    summary: `${type}: ${summary}`,
+    description: `A POST to ${summary === END ? 'webhook_url and ' : ''}each webhook endpoint ` +
+      'that is subscribed, retried until it is answered with a 2xx within 15 seconds: ten ' +
+      'attempts in about 76 hours. Redirects are failures, 410 ends the attempts. The same event ' +
+      `may arrive more than once.${note}`,
     tags: ['Events'],
     parameters: HEADERS.map(([name, description]) => ({
       name, in: 'header', required: true, description, schema: { type: 'string' },
@@ -505,11 +537,12 @@ function operationOf (type: EventType): Operation {
       required: true,
       content: {
         'application/json': {
-          schema: {
+          schema: withoutExamples({
             title: `${names.join('')}Event`,
             ...schema,
             properties: { ...schema.properties, type: { const: type } },
-          },
+          }),
+          example: { api_version: API_VERSION, livemode: true, timestamp, id, type, data },
         },
       },
     },
@@ -517,5 +550,6 @@ function operationOf (type: EventType): Operation {
       '2XX': { description: 'Received.' },
       410: { description: 'The address accepts no more events: no retries follow.' },
     },
+    'x-codeSamples': [typescriptSample(RECEIVING), shellSample(SIGNING, 'by hand')],
   }
 }

@@ -57,15 +57,21 @@ export type Content = Readonly<Record<string, {
   readonly examples?: Readonly<Record<string, object>>
 }>>
 
-/** Says that the items of a list in the query are separated by commas. */
-export function withListParameters (document: OpenApiDocument): OpenApiDocument {
-  const separated = (parameter: Parameter): Parameter =>
-    parameter.in === 'query' && (parameter.schema as { type?: string }).type === 'array'
+/**
+ * Describes parameters of queries as they are read: the items of lists are separated by commas, and
+ * objects are sent as `name[key]=value`.
+ */
+export function withParameterStyles (document: OpenApiDocument): OpenApiDocument {
+  const styled = (parameter: Parameter): Parameter => {
+    const { type } = parameter.schema as { readonly type?: string }
+    if (type === 'object') return { ...parameter, style: 'deepObject', explode: true }
+    return type === 'array' && parameter.in === 'query'
       ? { ...parameter, explode: false }
       : parameter
+  }
   const paths = mapOperations(document.paths, operation => operation.parameters === undefined
     ? operation
-    : { ...operation, parameters: operation.parameters.map(separated) })
+    : { ...operation, parameters: operation.parameters.map(styled) })
   return { ...document, paths }
 }
 
@@ -89,18 +95,6 @@ export function withSharedHeaders (document: OpenApiDocument): OpenApiDocument {
   }))
   const components = { ...document.components, headers: Object.fromEntries(headers) }
   return { ...document, paths, components }
-}
-
-/** Describes parameters that are objects as they are read: `name[key]=value`. */
-export function withDeepObjects (document: OpenApiDocument): OpenApiDocument {
-  const described = (parameter: Parameter): Parameter =>
-    'type' in parameter.schema && parameter.schema.type === 'object'
-      ? { ...parameter, style: 'deepObject', explode: true }
-      : parameter
-  const paths = mapOperations(document.paths, operation => operation.parameters === undefined
-    ? operation
-    : { ...operation, parameters: operation.parameters.map(described) })
-  return { ...document, paths }
 }
 
 /**

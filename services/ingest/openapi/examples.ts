@@ -1,15 +1,11 @@
 import type { RouteOptions } from 'fastify'
 import { ENTRY_KINDS } from '../../../schemas/api/contact-lists.ts'
-import type { EventBody, EventType } from '../../../schemas/api/event.ts'
 import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
 import { PreviewOptionsSchema } from '../../../schemas/api/file-preview.ts'
-import { EXAMPLE_JOBS } from '../../../schemas/api/job.ts'
-import { API_VERSION } from '../../../schemas/api/root.ts'
-import { eventIdOf } from '../../webhooks/event.ts'
-import { type ApiError, errorBody, type ErrorCode, ERRORS } from '../errors.ts'
+import { describeError, errorBody, type ErrorCode, ERRORS } from '../errors.ts'
 import {
-  type CodeSample, type Content, mapOperations, mapValues, type OpenApiDocument,
-  type OpenApiResponse, type Operation,
+  type CodeSample, type Content, mapValues, type OpenApiDocument, type OpenApiResponse,
+  type Operation,
 } from './document.ts'
 
 /** How an operation is called; `client` and the ids are defined in the introduction. */
@@ -37,9 +33,9 @@ declare module 'fastify' {
 export function withExamples (
   document: OpenApiDocument, routes: readonly RouteOptions[]
 ): OpenApiDocument {
-  const { paths, webhooks = {}, components } = document
+  const { paths, components } = document
   const faults = (Object.keys(ERRORS) as ErrorCode[]).map(code =>
-    [code, { value: errorBody({ code, ...FAULT_EXAMPLES[code] }, REQUEST_ID) }] as const)
+    [code, { value: errorBody({ code, ...describeError(code).example }, REQUEST_ID) }] as const)
   const byId = new Map(routes.map(route => [route.schema?.operationId, route]))
   return {
     ...document,
@@ -54,10 +50,6 @@ export function withExamples (
         default: return shown
       }
     })),
-    webhooks: mapOperations(webhooks, operation => ({
-      ...withEventExample(operation),
-      'x-codeSamples': [typescript(RECEIVING), curl(SIGNING, 'by hand')],
-    })),
     components: { ...components, examples: Object.fromEntries(faults) },
   }
 }
@@ -71,8 +63,8 @@ function withSamples (operation: Operation, { method, path, route }: Place): Ope
   return {
     ...operation,
     'x-codeSamples': [
-      curl(curlSource(method, path, operation, sample)),
-      ...lines === undefined ? [] : [typescript(lines.join('\n'))],
+      shellSample(curlSource(method, path, operation, sample), 'curl'),
+      ...lines === undefined ? [] : [typescriptSample(lines.join('\n'))],
     ],
   }
 }
@@ -162,8 +154,11 @@ const VARIABLES: Readonly<Record<string, string>> = { id: '$JOB', deliveryId: '$
 const variableOf = (path: string, name: string): string =>
   path.startsWith('/api/v1/webhook-endpoints/') ? '$ENDPOINT' : VARIABLES[name] ?? name
 
-const curl = (source: string, label = 'curl'): CodeSample => ({ lang: 'Shell', label, source })
-const typescript = (source: string): CodeSample =>
+/** A sample for a shell. */
+export const shellSample = (source: string, label: string): CodeSample =>
+  ({ lang: 'Shell', label, source })
+/** A sample in TypeScript. */
+export const typescriptSample = (source: string): CodeSample =>
   ({ lang: 'TypeScript', label: 'TypeScript', source })
 
 function curlSource (
@@ -280,7 +275,7 @@ function withFile (operation: Operation, path: string): Operation {
   return {
     ...operation,
     requestBody: { ...requestBody, content: { ...requestBody?.content, ...content } },
-    'x-codeSamples': [...samples, { lang: 'Shell', label: 'curl with a file', source }],
+    'x-codeSamples': [...samples, shellSample(source, 'curl with a file')],
   }
 }
 
@@ -300,82 +295,4 @@ function withPreviewedFile (operation: Operation): Operation {
   return { ...operation, parameters, requestBody: { required: true, content } }
 }
 
-/** How a receiver verifies an event; the same for all events. */
-const RECEIVING = `import { verifyWebhook } from 'verification-jobs'
-
-// The raw body: the signature is over its bytes.
-const verified = verifyWebhook({ headers: request.headers, body, secret: 'whsec_...' })
-if (!verified.ok) response.writeHead(400).end()
-else if (await isNew(verified.event.id)) await enqueue(verified.event)`
-
-/** The signature without the client, for other languages. */
-const SIGNING = `# X-Service-Signature: t=$TIMESTAMP,v1=$SIGNATURE
-printf '%s.%s' "$TIMESTAMP" "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r`
-
-function withEventExample (operation: Operation): Operation {
-  const { operationId = '', requestBody } = operation
-  if (requestBody === undefined) return operation
-  const example = eventExample(operationId.replace('event.', '') as EventType)
-  const content = mapValues(requestBody.content, media => ({ ...media, example }))
-  return { ...operation, requestBody: { ...requestBody, content } }
-}
-
-const PROGRESS_TENTH = 5
-
-/** An event of a type. */
-function eventExample (type: EventType): object {
-  const { completed: ended, cancelling: running } = EXAMPLE_JOBS
-  const uncharged = { chargedMicros: 0, completedAt: null } as const
-  const data: Readonly<Record<EventType, EventBody['data']>> = {
-    'job.completed': ended,
-    'job.failed': { ...ended, status: 'failed' },
-    'job.cancelled': { ...ended, status: 'cancelled' },
-    'job.accepted': {
-      ...ended,
-      ...uncharged,
-      status: 'queued',
-      freshRecords: 0,
-      successRecords: 0,
-      failedRecords: 0,
-      invalidRecords: 0,
-      duplicateRecords: 0,
-      pendingRecords: 4,
-      progressPercent: 0,
-    },
-    'job.progress': { ...running, ...uncharged, status: 'verifying' },
-    'balance.low': {
-      thresholdMicros: 1_000_000, availableMicros: 996_000, currency: 'USD', jobId: ended.id,
-    },
-  }
-  const id = eventIdOf(ended.id, type, type === 'job.progress' ? PROGRESS_TENTH : 0)
-  const timestamp = ended.updatedAt
-  return { api_version: API_VERSION, livemode: true, timestamp, id, type, data: data[type] }
-}
-
 const REQUEST_ID = 'req_01jd3v8zj7m5n2k4q6r8s0t1w3'
-
-/** Additional members of error examples, by code. */
-const FAULT_EXAMPLES: Readonly<Record<string, Partial<ApiError>>> = {
-  invalid_request: {
-    param: 'forceFresh', message: 'forceFresh must be true or false, without quotes.',
-  },
-  unknown_service: {
-    param: 'service',
-    message: 'service must be one of: phone-validation, email-validation.',
-    more: { services: ['phone-validation', 'email-validation'] },
-  },
-  service_not_configured: { param: 'service' },
-  invalid_country_code: { param: 'countryCode' },
-  invalid_file: {
-    param: 'file',
-    message: 'Line 3 of the file has 3 cells, but its first line has 2. Put cells with a ' +
-      'delimiter in them between double quotes.',
-  },
-  too_many_inputs: { param: 'inputs' },
-  invalid_webhook_url: { param: 'webhook_url' },
-  invalid_idempotency_key: { param: 'Idempotency-Key' },
-  idempotency_key_reused: { param: 'Idempotency-Key' },
-  insufficient_balance: { more: { requiredMicros: 4_000, availableMicros: 1_500 } },
-  not_acceptable: { more: { available: ['application/json'] } },
-  job_not_completed: { more: { status: 'verifying' } },
-}

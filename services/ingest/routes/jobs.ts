@@ -1,12 +1,10 @@
 import type { RouteOptions, FastifyReply, FastifyRequest } from 'fastify'
-import { withExample } from '../../../schemas/api/example.ts'
+import { withExample } from '../../../schemas/api/parts.ts'
 import {
-  type EraseJobQuery, EraseJobQuerySchema, EXAMPLE_JOBS, type JobPath, JobPathSchema,
-  type JobQuery, JobQuerySchema, JobSchema,
+  DEFAULT_JOBS, type EraseJobQuery, EraseJobQuerySchema, EXAMPLE_JOBS, JobListSchema,
+  type JobPath, JobPathSchema, type JobQuery, JobQuerySchema, JobSchema, type ListJobsQuery,
+  ListJobsQuerySchema,
 } from '../../../schemas/api/job.ts'
-import {
-  DEFAULT_JOBS, JobListSchema, type ListJobsQuery, ListJobsQuerySchema,
-} from '../../../schemas/api/list-jobs.ts'
 import {
   erasedBody, findJob, jobBodies, listJobs, listLabeled, NOT_STORED, untilClosed, waitForChange,
   findCounted, findReadable, type ResultRetention,

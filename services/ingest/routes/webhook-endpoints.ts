@@ -1,5 +1,5 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
-import { withExample } from '../../../schemas/api/example.ts'
+import { withExample } from '../../../schemas/api/parts.ts'
 import {
   CreateEndpointSchema, DeletedEndpointSchema, EndpointListSchema, EndpointPathSchema,
   EndpointSchema, EndpointWithSecretSchema, EXAMPLE_ENDPOINT, UpdateEndpointSchema,

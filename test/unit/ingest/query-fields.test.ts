@@ -2,7 +2,7 @@ import Fastify from 'fastify'
 import { Type } from 'typebox'
 import { Check } from 'typebox/value'
 import { describe, expect, it } from 'vitest'
-import { ListJobsQuerySchema } from '../../../schemas/api/list-jobs.ts'
+import { ListJobsQuerySchema } from '../../../schemas/api/job.ts'
 import { UsageQuerySchema } from '../../../schemas/api/usage.ts'
 import { readQueryFields, timeRange } from '../../../services/ingest/request.ts'
 

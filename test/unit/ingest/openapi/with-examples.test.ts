@@ -1,6 +1,6 @@
 import Schema from 'typebox/schema'
 import { describe, expect, it } from 'vitest'
-import { API_SERVICES } from '../../../../schemas/api/service.ts'
+import { API_SERVICES } from '../../../../schemas/api/parts.ts'
 import { EXAMPLE_ROW } from '../../../../schemas/api/results.ts'
 import { COUNTRY_CODES, COUNTRY_PATTERN } from '../../../../schemas/api/country.ts'
 import { ERRORS } from '../../../../services/ingest/errors.ts'
