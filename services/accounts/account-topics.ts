@@ -14,7 +14,7 @@ import {
 import {
   createOrganizationKeyStore, lacksKeys, type OrganizationKey, ORGANIZATION_KEYS_OUTBOX,
   type OrganizationKeyStore, type StoredKey,
-} from './organization-key-store.ts'
+} from './organization-keys.ts'
 import { createOrganizations } from './organizations.ts'
 import {
   accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, listAccount,

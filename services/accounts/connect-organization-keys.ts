@@ -7,10 +7,9 @@ import type { RedisClient } from '../runtime/platform/redis.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { readRootKeyHolders, refuseUnknownRootKeys } from '../runtime/platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
-import { createOrganizationKeyStore, type StoredKey } from './organization-key-store.ts'
 import {
   addOrganizationKey, createOrganizationKeys, organizationKeyId, rootContextOf,
-  type OrganizationKeys,
+  type OrganizationKeys, createOrganizationKeyStore, type StoredKey,
 } from './organization-keys.ts'
 
 /** The settings of the root keys of a class. */

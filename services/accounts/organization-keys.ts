@@ -7,9 +7,234 @@ import type { RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
 import { type Binding, boxPublicKey, openBox, sealBox } from '../runtime/crypto/seal.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
+import { globalKey, RUN_ID_LUA, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { sleep } from '../runtime/platform/retry.ts'
-import type { KeyClass } from '../topology.ts'
-import type { OrganizationKeyStore, StoredKey } from './organization-key-store.ts'
+import { KEY_CLASSES, type KeyClass } from '../topology.ts'
+import {
+  accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError, createAccountRecords,
+} from './records.ts'
+
+/** One version of the key of an organization and class. */
+export type OrganizationKey = {
+  readonly class: KeyClass
+  /** From 1; the highest one wraps. */
+  readonly version: number
+  /** Wrapped by a root key of its class. */
+  readonly wrapped: Buffer
+  /** The public key, with which `feed` wraps what it cannot unwrap. */
+  readonly public: Buffer
+  readonly createdAtMs: number
+}
+
+/** A key, and whether the topic `organization.keys` has it: only then does it wrap data keys. */
+export type StoredKey = OrganizationKey & {
+  /** When the topic had it, in Unix ms; 0 before. */
+  readonly shippedAtMs: number
+}
+
+/** The organization was erased, so nothing of it can be opened any more. */
+export class OrganizationErasedError extends Error {
+  override readonly name = 'OrganizationErasedError'
+
+  constructor (orgId: string) {
+    super(`organization ${orgId} was erased: its keys no longer exist`)
+  }
+}
+
+/** Set of the organizations with a key that the topic `organization.keys` lacks. */
+export const ORGANIZATION_KEYS_OUTBOX = globalKey('organization-keys:outbox')
+
+/** Hash: `<class>/<version>` to the key as JSON, `<class>/<version>/shipped` to when it was. */
+const organizationKeysKey = (orgId: string): string =>
+  globalKey(`organization-keys:${orgId}`)
+
+/** Field of `org:<id>`: when the organization was erased, in Unix ms. */
+export const ERASED_FIELD = 'erasedAt'
+
+/**
+ * Redis must have the newest version before it gets the next one. Version 1 is added before the
+ * organization, whose random id has nothing that could be missing.
+ */
+const ADD = `
+local run = ${RUN_ID_LUA}
+local org = redis.call('HMGET', KEYS[2], 'madeIn', '${ERASED_FIELD}')
+if org[2] then
+  return 'erased'
+end
+if ARGV[4] == '1' and redis.call('EXISTS', KEYS[2]) == 1 then
+  return 'exists'
+end
+if ARGV[4] ~= '1' and org[1] ~= run and redis.call('GET', KEYS[3]) ~= run then
+  return 'recovering'
+end
+if redis.call('HSETNX', KEYS[1], ARGV[2], ARGV[3]) == 1 then
+  redis.call('SADD', KEYS[4], ARGV[1])
+end
+return 'ok'`
+
+const REPLACE = `
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then
+  return 0
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1`
+
+/** ARGV: organization, time, then the shipped fields. It leaves the outbox once all are shipped. */
+const MARK_SHIPPED = `
+for index = 3, #ARGV do
+  redis.call('HSET', KEYS[1], ARGV[index] .. '/shipped', ARGV[2])
+end
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  local isKey = not string.find(field, '/shipped$')
+  if isKey and redis.call('HEXISTS', KEYS[1], field .. '/shipped') == 0 then
+    return
+  end
+end
+redis.call('SREM', KEYS[2], ARGV[1])`
+
+/** Whether a class has no key at all; every organization is created with keys of each. */
+export const lacksKeys = (keys: readonly Pick<StoredKey, 'class'>[]): boolean =>
+  KEY_CLASSES.some(name => keys.every(key => key.class !== name))
+
+export type OrganizationKeyStore = ReturnType<typeof createOrganizationKeyStore>
+
+/**
+ * The wrapped keys of organizations in Redis. `ledger` ships new ones to the compacted topic
+ * `organization.keys`, from which it restores them after a loss of Redis.
+ */
+export function createOrganizationKeyStore (redis: RedisClient) {
+  const { add, replace, markShipped } = scriptsOn(redis)
+  return {
+    /** All versions, by class and oldest first; none for an erased organization. */
+    read: async (orgId: string): Promise<readonly StoredKey[]> =>
+      keysIn(await redis.hgetall(organizationKeysKey(orgId))),
+
+    /**
+     * Resolves if Redis has all keys of an organization: those that it lacks are missing.
+     * @throws OrganizationErasedError for an erased organization.
+     * @throws AccountsRecoveringError while `ledger` may still restore some.
+     */
+    checkComplete: (orgId: string): Promise<void> => checkComplete(redis, orgId),
+
+    /**
+     * Adds a key unless the organization has one of that class and version.
+     * @throws OrganizationErasedError for an erased organization.
+     * @throws AccountsRecoveringError while Redis may lack the keys of the organization.
+     */
+    add: (orgId: string, key: OrganizationKey): Promise<void> => addKey(add, orgId, key),
+
+    /** Replaces the wrapped bytes of a version; false if they are no longer those of `before`. */
+    replace: async (orgId: string, before: OrganizationKey, wrapped: Buffer): Promise<boolean> => {
+      const args = [fieldOf(before), textOf(before), textOf({ ...before, wrapped })]
+      return await replace([organizationKeysKey(orgId)], args) === 1
+    },
+
+    /** Deletes one version. */
+    remove: async (orgId: string, key: Pick<OrganizationKey, 'class' | 'version'>) => {
+      await redis.hdel(organizationKeysKey(orgId), fieldOf(key), `${fieldOf(key)}/shipped`)
+    },
+
+    /** Organizations with unshipped keys, at most `limit`. */
+    unshipped: (limit: number): Promise<readonly string[]> =>
+      redis.srandmember(ORGANIZATION_KEYS_OUTBOX, limit),
+
+    /** Records that the topic has these keys of an organization. */
+    markShipped: async (orgId: string, keys: readonly OrganizationKey[]): Promise<void> => {
+      const names = [organizationKeysKey(orgId), ORGANIZATION_KEYS_OUTBOX]
+      await markShipped(names, [orgId, String(Date.now()), ...keys.map(fieldOf)])
+    },
+
+    /**
+     * Restores a key from the last message of the topic, which is never older than what Redis has;
+     * false if Redis has the same.
+     */
+    restore: (orgId: string, key: OrganizationKey): Promise<boolean> =>
+      restoreKey(redis, orgId, key),
+
+    /** Restores a key unless Redis has one of that class and version; true if it had none. */
+    restoreMissing: (orgId: string, key: OrganizationKey): Promise<boolean> =>
+      restoreMissing(redis, orgId, key),
+
+    /** Deletes all keys of an organization, with their versions in the outbox. */
+    erase: async (orgId: string): Promise<void> => {
+      await redis.del(organizationKeysKey(orgId))
+      await redis.srem(ORGANIZATION_KEYS_OUTBOX, orgId)
+    },
+  }
+}
+
+const scriptsOn = (redis: RedisClient) => ({
+  add: script(redis, { name: 'add-organization-key', source: ADD, numberOfKeys: 4 }),
+  replace: script(redis, { name: 'replace-organization-key', source: REPLACE, numberOfKeys: 1 }),
+  markShipped: script(redis, {
+    name: 'ship-organization-keys', source: MARK_SHIPPED, numberOfKeys: 2,
+  }),
+})
+
+async function checkComplete (redis: RedisClient, orgId: string): Promise<void> {
+  const record = await createAccountRecords(redis).readCurrent(`org:${orgId}`)
+  if (record?.fields[ERASED_FIELD] !== undefined) throw new OrganizationErasedError(orgId)
+}
+
+async function addKey (
+  add: ReturnType<typeof scriptsOn>['add'], orgId: string, key: OrganizationKey
+): Promise<void> {
+  const name = `org:${orgId}`
+  const keys = [
+    organizationKeysKey(orgId), accountKey(name), ACCOUNTS_RUN_KEY, ORGANIZATION_KEYS_OUTBOX,
+  ]
+  const outcome = await add(keys, [orgId, fieldOf(key), textOf(key), String(key.version)])
+  if (outcome === 'erased') throw new OrganizationErasedError(orgId)
+  if (outcome === 'recovering') throw new AccountsRecoveringError(name)
+  if (outcome === 'exists') throw new Error(`organization ${orgId} exists: it had a first key`)
+}
+
+async function restoreKey (
+  redis: RedisClient, orgId: string, key: OrganizationKey
+): Promise<boolean> {
+  const name = organizationKeysKey(orgId)
+  const differs = await redis.hget(name, fieldOf(key)) !== textOf(key)
+  if (differs) await redis.hset(name, fieldOf(key), textOf(key))
+  await redis.hsetnx(name, `${fieldOf(key)}/shipped`, String(Date.now()))
+  return differs
+}
+
+async function restoreMissing (
+  redis: RedisClient, orgId: string, key: OrganizationKey
+): Promise<boolean> {
+  const name = organizationKeysKey(orgId)
+  if (await redis.hexists(name, fieldOf(key)) === 1) return false
+  await redis.hsetnx(name, `${fieldOf(key)}/shipped`, String(Date.now()))
+  await redis.hsetnx(name, fieldOf(key), textOf(key))
+  // An erasure during the read marks the organization before it deletes the keys.
+  const isErased = await redis.hexists(accountKey(`org:${orgId}`), ERASED_FIELD) === 1
+  if (isErased) await redis.del(name)
+  return !isErased
+}
+
+const fieldOf = ({ class: keyClass, version }: Pick<OrganizationKey, 'class' | 'version'>) =>
+  `${keyClass}/${version}`
+
+function textOf ({ wrapped, public: publicKey, createdAtMs }: OrganizationKey): string {
+  return JSON.stringify([wrapped.toString('base64'), publicKey.toString('base64'), createdAtMs])
+}
+
+function keysIn (fields: Readonly<Record<string, string>>): readonly StoredKey[] {
+  return Object.entries(fields).flatMap(([field, text]) => {
+    const [keyClass = '', version = '', kind] = field.split('/')
+    if (kind !== undefined) return []
+    const [wrapped, publicKey, createdAtMs] = JSON.parse(text) as [string, string, number]
+    return [{
+      class: keyClass as KeyClass,
+      version: Number(version),
+      wrapped: Buffer.from(wrapped, 'base64'),
+      public: Buffer.from(publicKey, 'base64'),
+      createdAtMs,
+      shippedAtMs: Number(fields[`${field}/shipped`] ?? 0),
+    }]
+  }).toSorted((a, b) => KEY_CLASSES.indexOf(a.class) - KEY_CLASSES.indexOf(b.class) ||
+    a.version - b.version)
+}
 
 /** Wraps keys and secrets with the key that an organization has for one class. */
 export type OrganizationKeys = {

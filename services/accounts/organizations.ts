@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
-import { ERASED_FIELD } from './organization-key-store.ts'
+import { ERASED_FIELD } from './organization-keys.ts'
 import {
   accountKey, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords,
   ORGANIZATION_TENANTS_KEY,

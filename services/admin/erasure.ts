@@ -1,8 +1,9 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { eraseContactLists } from '../accounts/contact-lists.ts'
-import { createOrganizationKeyStore, type StoredKey } from '../accounts/organization-key-store.ts'
 import { copiesInTopic, organizationKeyTombstone } from '../accounts/account-topics.ts'
-import { ORGANIZATION_KEYS_CACHE_MS } from '../accounts/organization-keys.ts'
+import {
+  ORGANIZATION_KEYS_CACHE_MS, createOrganizationKeyStore, type StoredKey,
+} from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import type { Partners } from '../accounts/partners.ts'
 import { erasePeople } from '../accounts/people.ts'

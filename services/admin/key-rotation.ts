@@ -1,9 +1,7 @@
 import { organizationKeyTombstone, sendOrganizationKeys } from '../accounts/account-topics.ts'
 import {
-  lacksKeys, type OrganizationKeyStore, type StoredKey,
-} from '../accounts/organization-key-store.ts'
-import {
-  organizationKeyId, type OrganizationKeys, rootContextOf, wrappingKeyId,
+  organizationKeyId, type OrganizationKeys, rootContextOf, wrappingKeyId, lacksKeys,
+  type OrganizationKeyStore, type StoredKey,
 } from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'

@@ -1,5 +1,5 @@
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
-import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
+import { OrganizationErasedError } from '../accounts/organization-keys.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { activeOrFirst, publicKeyText } from '../webhooks/secrets.ts'
 import { asciiUrlOf, webhookUrlError } from '../webhooks/url.ts'

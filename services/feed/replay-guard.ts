@@ -1,5 +1,5 @@
 import { type RedisClient, script } from '../runtime/platform/redis.ts'
-import { integer } from '../money/outbox.ts'
+import { integer } from '../money/wallet.ts'
 import { taggedTenant } from '../money/redis-keys.ts'
 import { cursorsKeyOf } from '../jobs/redis-keys.ts'
 

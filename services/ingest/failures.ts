@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
 import { MAX_INPUTS } from '../../schemas/api/create-job.ts'
-import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
+import { OrganizationErasedError } from '../accounts/organization-keys.ts'
 import { publicLimitError, setCommonHeaders } from './guard.ts'
 import { NOT_SUBMITTED, sendRaw, sendError } from './response.ts'
 import {
@@ -13,7 +13,7 @@ import { NotSubmittedError } from '../jobs/submit.ts'
 import type { PublicLimit } from '../runtime/platform/http-server.ts'
 import { createLogThrottle } from '../runtime/platform/log.ts'
 import { clientAddress, type Networks } from '../runtime/platform/networks.ts'
-import { LostResultsError } from '../jobs/results/read-chunks.ts'
+import { LostResultsError } from '../jobs/results/results.ts'
 import type { IngestDeps } from './deps.ts'
 
 const LOG_INTERVAL_MS = 60_000

@@ -1,8 +1,9 @@
 import {
   connectOrganizationKeys, type RootKeySettings,
 } from '../accounts/connect-organization-keys.ts'
-import { createOrganizationKeyStore } from '../accounts/organization-key-store.ts'
-import { createPublicOrganizationKeys } from '../accounts/organization-keys.ts'
+import {
+  createPublicOrganizationKeys, createOrganizationKeyStore,
+} from '../accounts/organization-keys.ts'
 import {
   createdJobKeys, createJobKeys, createKeyCache, createNewJobKeys, keysInTopic, type JobKeys,
   type JobKeysOptions, type KeyCache, type JobKeyPart, type NewJobKeys,

@@ -1,4 +1,4 @@
-import { integer } from '../money/outbox.ts'
+import { integer } from '../money/wallet.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { EventType } from '../../schemas/api/event.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
@@ -8,6 +8,12 @@ import {
   type WaitingRows,
 } from './job.ts'
 
+/** The fields of the counts of a job. */
+export const COUNTS = [
+  'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords',
+  'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords',
+] as const satisfies readonly (keyof JobCounts)[]
+
 /** Fields of a job hash: its claim, its refusal and the job. Blocks have fields of their own. */
 export const RECORD_FIELDS = [
   'acceptBy', 'claimedAt', 'idempotencyKey', 'fingerprint', 'owner', 'quoteOnly', 'claimedIn',
@@ -15,8 +21,7 @@ export const RECORD_FIELDS = [
   'id', 'status', 'service', 'lane', 'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits',
   'quotedFresh', 'maxQuoteMicros', 'quoteId', 'unitPriceMicros', 'chunks', 'feed', 'forceFresh',
   'header', 'createdAtMs', 'updatedAtMs', 'announced', 'rebuilt', 'ended', 'closed', 'endedAtMs',
-  'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords',
-  'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords',
+  ...COUNTS,
   'verdicts', 'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'journaledSettleSeq',
   'journaledChargeMicros', 'events', 'lowBalanceMicros', 'sample',
 ] as const
@@ -67,7 +72,7 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     ended: fields['ended'] === '1',
     closed: fields['closed'] === '1',
     endedAtMs: number('endedAtMs'),
-    counts: countsOf(fields),
+    counts: Object.fromEntries(COUNTS.map(name => [name, number(name)])) as JobCounts,
     verdicts: JSON.parse(fields['verdicts'] ?? '{}') as VerdictCounts,
     chargedMicros: number('chargedMicros'),
     releasedMicros: number('releasedMicros'),
@@ -203,22 +208,6 @@ function noticesOf ({ events, ...fields }: JobFields): Pick<Job, 'events' | 'low
   return {
     ...events !== undefined && { events: events.split(' ') as EventType[] },
     ...lowBalance && { lowBalance },
-  }
-}
-
-function countsOf (fields: JobFields): JobCounts {
-  const number = (name: string) => integer(fields[name])
-  return {
-    finishedRows: number('finishedRows'),
-    inputBlocks: number('inputBlocks'),
-    cacheHits: number('cacheHits'),
-    freshRecords: number('freshRecords'),
-    invalidRecords: number('invalidRecords'),
-    duplicateRecords: number('duplicateRecords'),
-    unknownRecords: number('unknownRecords'),
-    cancelledRecords: number('cancelledRecords'),
-    successRecords: number('successRecords'),
-    failedRecords: number('failedRecords'),
   }
 }
 

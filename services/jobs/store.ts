@@ -14,8 +14,7 @@ import {
 } from './redis-keys.ts'
 import { type RedisClient, namedArguments, joinLua, script } from '../runtime/platform/redis.ts'
 import { siblingOf } from '../accounts/tenant.ts'
-import { GUARD_LUA, WALLET_LUA, guardedScript } from '../money/recovery-guard.ts'
-import { entryOf, integer } from '../money/outbox.ts'
+import { GUARD_LUA, WALLET_LUA, guardedScript, entryOf, integer } from '../money/wallet.ts'
 import { countBits } from '../runtime/platform/bitmap.ts'
 
 export type JobStore = ReturnType<typeof createJobStore>

@@ -11,10 +11,9 @@ import type { Tokenizer } from '../cache/tokens.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import type { JobKeyCopy } from '../jobs/job-key-copy.ts'
 import { openJobKey } from '../jobs/job-keys.ts'
-import type { ReadingDeps } from '../jobs/results/read-chunks.ts'
 import type { Archive } from '../jobs/results/archive.ts'
 import { columnsOf, contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
-import { createResults, type Rows } from '../jobs/results/results.ts'
+import { createResults, type Rows, type ReadingDeps } from '../jobs/results/results.ts'
 
 export type EraseJobsDeps = {
   readonly erasures: Pick<Erasures,

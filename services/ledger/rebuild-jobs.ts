@@ -3,7 +3,7 @@ import type { Clock } from '../runtime/platform/clock.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { Archive } from '../jobs/results/archive.ts'
 import type { Job } from '../jobs/job.ts'
-import { recordOf } from '../jobs/job-record.ts'
+import { COUNTS, recordOf } from '../jobs/job-record.ts'
 import type { EndedEntries, JournalState } from './journal-state.ts'
 import type { JobInRedis, LeaderTerm, RebuiltJob, RecoveryStore } from './recovery-store.ts'
 import { republish, type RepublishDeps } from './restore-deliveries.ts'
@@ -205,9 +205,7 @@ function bindingOf (
  */
 function openRecordOf (reserve: Journal, terms: Terms): readonly string[] {
   const numbers = [
-    'endedAtMs', 'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords',
-    'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords',
-    'failedRecords', 'chargedMicros', 'releasedMicros', 'announced', 'ended', 'closed',
+    'endedAtMs', ...COUNTS, 'chargedMicros', 'releasedMicros', 'announced', 'ended', 'closed',
   ]
   return [
     'id', reserve.job,

@@ -7,8 +7,7 @@ import { serversOf } from '../runtime/platform/cells.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import { namedArguments, type RedisClient, script, joinLua } from '../runtime/platform/redis.ts'
 import type { Amounts } from '../money/prices.ts'
-import { GUARD_LUA, WALLET_LUA } from '../money/recovery-guard.ts'
-import { entryOf, integer } from '../money/outbox.ts'
+import { GUARD_LUA, WALLET_LUA, entryOf, integer } from '../money/wallet.ts'
 import { FENCE_KEY, LEADER_KEY, moneyKeys } from '../money/redis-keys.ts'
 
 /** The fencing token of the leader, for one run of a server; a script checks both. */

@@ -1,6 +1,6 @@
 import type { Journal } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Outbox } from '../money/outbox.ts'
+import type { Outbox } from '../money/wallet.ts'
 import type { Tenants } from '../money/tenants.ts'
 import type { GroupLag } from '../runtime/kafka/admin.ts'
 import { FatalError, orIfUnavailable } from '../runtime/platform/errors.ts'

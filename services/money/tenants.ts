@@ -6,17 +6,7 @@ import { ACTIVE_KEY, TENANTS_KEY } from './redis-keys.ts'
 /** A tenant and the time of its last mark as active (Redis time, ms). */
 type ActiveTenant = { readonly tenant: string, readonly sinceMs: number }
 
-export type Tenants = {
-  /** Adds tenants to the list of all. */
-  readonly add: (tenants: readonly string[]) => Promise<void>
-  /** Marks tenants as active, and adds them to the list of all. */
-  readonly activate: (tenants: readonly string[]) => Promise<void>
-  /** Tenants that may have pending entries or open jobs, or whose money moved recently. */
-  readonly active: () => Promise<readonly ActiveTenant[]>
-  /** Removes the mark, unless the tenant was marked again since. */
-  readonly deactivate: (tenant: ActiveTenant) => Promise<void>
-  readonly all: () => Promise<readonly string[]>
-}
+export type Tenants = ReturnType<typeof createTenants>
 
 /** An idle tenant keeps its mark for this long, which exceeds the time of any script after it. */
 export const IDLE_AFTER_MS = 600_000
@@ -41,26 +31,34 @@ const DEACTIVATE = `
  * All tenants, and the active ones. Periodic work visits only these, so its cost depends on the
  * activity and not on the number of tenants.
  */
-export function createTenants (redis: RedisClient): Tenants {
+export function createTenants (redis: RedisClient) {
   const mark = script(redis, { name: 'activate', source: ACTIVATE, numberOfKeys: 1 })
   const unmark = script(redis, { name: 'deactivate', source: DEACTIVATE, numberOfKeys: 1 })
   const add = (tenants: readonly string[]) =>
     inBatches(tenants, batch => redis.sadd(TENANTS_KEY, ...batch))
   return {
+    /** Adds tenants to the list of all. */
     add,
-    activate: async tenants => {
+
+    /** Marks tenants as active, and adds them to the list of all. */
+    activate: async (tenants: readonly string[]): Promise<void> => {
       await add(tenants)
       await inBatches(tenants, batch => mark([ACTIVE_KEY], batch))
     },
-    active: async () => {
+
+    /** Tenants that may have pending entries or open jobs, or whose money moved recently. */
+    active: async (): Promise<readonly ActiveTenant[]> => {
       const pairs = await redis.zrange(ACTIVE_KEY, '0', '-1', 'WITHSCORES')
       return Array.from({ length: pairs.length / 2 }, (_, index) =>
         ({ tenant: pairs[2 * index] ?? '', sinceMs: Number(pairs[2 * index + 1]) }))
     },
-    deactivate: async ({ tenant, sinceMs }) => {
+
+    /** Removes the mark, unless the tenant was marked again since. */
+    deactivate: async ({ tenant, sinceMs }: ActiveTenant): Promise<void> => {
       await unmark([ACTIVE_KEY], [tenant, String(sinceMs)])
     },
-    all: () => redis.smembers(TENANTS_KEY),
+
+    all: (): Promise<readonly string[]> => redis.smembers(TENANTS_KEY),
   }
 }
 

@@ -1,10 +1,17 @@
 import type { Journal } from '../../schemas/types.ts'
-import { createUnlocker, guardedScript, GUARD_LUA, WALLET_LUA } from './recovery-guard.ts'
-import { joinLua, type RedisClient } from '../runtime/platform/redis.ts'
+import { InfrastructureError, orIfUnavailable } from '../runtime/platform/errors.ts'
+import { joinLua, type RedisClient, script } from '../runtime/platform/redis.ts'
+import { sleep } from '../runtime/platform/retry.ts'
+import type { Amounts } from './prices.ts'
+import { LOCKED_TENANTS_CHANNEL, moneyKeys } from './redis-keys.ts'
+import { createMarkActive, createTenants } from './tenants.ts'
 import { writeTexts } from './texts.ts'
-import { entryOf, integer } from './outbox.ts'
-import { moneyKeys } from './redis-keys.ts'
-import { createMarkActive } from './tenants.ts'
+
+/** The recovery guard: the first file of every script that moves money. */
+export const GUARD_LUA = new URL('./recovery-guard.lua', import.meta.url)
+
+/** The movements of money, shared by every script that makes any. */
+export const WALLET_LUA = new URL('./wallet.lua', import.meta.url)
 
 type Movement = {
   /** Idempotency key, valid for ever: the same id posts nothing again. */
@@ -16,14 +23,8 @@ type Movement = {
   readonly note?: string | undefined
 }
 
-export type Balance = {
-  readonly availableMicros: number
-  readonly reservedMicros: number
-  readonly chargedMicros: number
-  readonly fundedMicros: number
-  /** Seq of the last entry, 0 before the first. */
-  readonly seq: number
-}
+/** `seq`: of the last entry, 0 before the first. */
+export type Balance = Amounts & { readonly seq: number }
 
 /**
  * `known`: this id was posted before with the same amount; its entry, while it is in the outbox.
@@ -36,15 +37,7 @@ type Posting =
   | { readonly kind: 'conflict' }
   | { readonly kind: 'insufficient', readonly availableMicros: number }
 
-export type Wallet = {
-  /** Adds money, at least 1 micro. */
-  readonly topUp: (tenant: string, movement: Movement) => Promise<Posting>
-  /** Corrects a balance by a signed amount, never 0. */
-  readonly adjust: (tenant: string, movement: Movement) => Promise<Posting>
-  readonly balance: (tenant: string) => Promise<Balance>
-  /** Unlocks the wallet of a tenant that was just created and has no entries anywhere. */
-  readonly unlockNew: (tenant: string) => Promise<void>
-}
+export type Wallet = ReturnType<typeof createWallet>
 
 /** A manual movement waits this long for `ledger` to unlock its wallet. */
 const MANUAL_UNLOCK_TIMEOUT_MS = 10_000
@@ -55,7 +48,7 @@ const MANUAL_UNLOCK_TIMEOUT_MS = 10_000
  * reject other amounts and larger sums before their first write.
  * Movements throw RecoveringError while the wallet is locked, FrozenError while it is frozen.
  */
-export function createWallet (redis: RedisClient): Wallet {
+export function createWallet (redis: RedisClient) {
   const loadScript = (name: 'topup' | 'adjust') => {
     // Both scripts call functions of the two files before them.
     const source = joinLua(GUARD_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
@@ -63,8 +56,13 @@ export function createWallet (redis: RedisClient): Wallet {
       redis, { name, source, numberOfKeys: 2, timeoutMs: MANUAL_UNLOCK_TIMEOUT_MS })
   }
   const scripts = { topup: loadScript('topup'), adjust: loadScript('adjust') }
+  const unlockNew = script(redis, {
+    name: 'unlock-new', source: joinLua(GUARD_LUA) + UNLOCK_NEW, numberOfKeys: 1,
+  })
   const markActive = createMarkActive(redis)
-  const post = async (type: 'topup' | 'adjust', tenant: string, movement: Movement) => {
+  const post = async (
+    type: 'topup' | 'adjust', tenant: string, movement: Movement
+  ): Promise<Posting> => {
     checkMovement(type, movement)
     // Before the script: `ledger` ships only the outboxes of active tenants.
     await markActive(tenant)
@@ -74,12 +72,40 @@ export function createWallet (redis: RedisClient): Wallet {
       tenant, [wallet, posted], [tenant, id, String(amountMicros), writeTexts(movement)]))
   }
   return {
-    topUp: (tenant, movement) => post('topup', tenant, movement),
-    adjust: (tenant, movement) => post('adjust', tenant, movement),
-    balance: async (tenant) => balanceOf(await redis.hmget(moneyKeys(tenant).wallet, ...BALANCE)),
-    unlockNew: createUnlocker(redis),
+    /** Adds money, at least 1 micro. */
+    topUp: (tenant: string, movement: Movement) => post('topup', tenant, movement),
+
+    /** Corrects a balance by a signed amount, never 0. */
+    adjust: (tenant: string, movement: Movement) => post('adjust', tenant, movement),
+
+    balance: async (tenant: string): Promise<Balance> => {
+      const values = await redis.hmget(
+        moneyKeys(tenant).wallet, 'available', 'reserved', 'charged', 'funded', 'seq')
+      const [available = 0, reserved = 0, charged = 0, funded = 0, seq = 0] =
+        values.map(value => integer(value ?? '0'))
+      return {
+        availableMicros: available,
+        reservedMicros: reserved,
+        chargedMicros: charged,
+        fundedMicros: funded,
+        seq,
+      }
+    },
+
+    /**
+     * Unlocks a tenant whose random id was just generated, so the journal has no entries of it. An
+     * existing wallet stays as it is.
+     */
+    unlockNew: async (tenant: string): Promise<void> => {
+      await unlockNew([moneyKeys(tenant).wallet], [])
+    },
   }
 }
+
+const UNLOCK_NEW = `
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  redis.call('HSET', KEYS[1], 'run', run_id())
+end`
 
 function checkMovement (type: 'topup' | 'adjust', { id, amountMicros }: Movement): void {
   if (id === '') throw new RangeError('the id of a movement must not be empty')
@@ -103,15 +129,199 @@ function postingOf (reply: unknown): Posting {
   }
 }
 
-const BALANCE = ['available', 'reserved', 'charged', 'funded', 'seq'] as const
-
-function balanceOf (values: readonly (string | null)[]): Balance {
-  const [available, reserved, charged, funded, seq] = values.map(value => integer(value ?? '0'))
-  return {
-    availableMicros: available ?? 0,
-    reservedMicros: reserved ?? 0,
-    chargedMicros: charged ?? 0,
-    fundedMicros: funded ?? 0,
-    seq: seq ?? 0,
+/** The wallet is locked until `ledger` has compared it with the journal: retry later. */
+class RecoveringError extends InfrastructureError {
+  constructor (tenant: string, cause: unknown) {
+    super(`the wallet of ${tenant} is locked until ledger has compared it with the journal; if ` +
+      'this lasts, check that a ledger is running', { cause })
   }
+}
+
+/** The blocks of a job are being recounted after a loss of Redis: retry later. */
+class ReplayingError extends InfrastructureError {
+  constructor (tenant: string, cause: unknown) {
+    super(`blocks of jobs of ${tenant} are being recounted`, { cause })
+  }
+}
+
+/** The wallet contradicts the journal: no money moves until an operator thaws it. */
+class FrozenError extends Error {
+  override readonly name = 'FrozenError'
+}
+
+/** Calls a script of a tenant that begins with the recovery guard. */
+export type GuardedScript = (
+  tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[],
+) => Promise<unknown>
+
+type GuardedOptions = {
+  readonly name: string
+  readonly source: string
+  readonly numberOfKeys: number
+  /** How long a call waits for the unlock; `ledger` unlocks a new tenant at once. */
+  readonly timeoutMs?: number
+}
+
+const UNLOCK_TIMEOUT_MS = 300
+const FIRST_PAUSE_MS = 5
+const MAX_PAUSE_MS = 200
+
+/**
+ * A script that begins with the recovery guard. A call on a locked wallet asks `ledger` to unlock
+ * it, waits for up to `timeoutMs`, and then fails.
+ * Calls throw RecoveringError while the wallet is locked, FrozenError when it is frozen.
+ */
+export function guardedScript (redis: RedisClient, options: GuardedOptions): GuardedScript {
+  const { timeoutMs = UNLOCK_TIMEOUT_MS } = options
+  const call = script(redis, options)
+  return async (tenant, keys, args) => {
+    for (let waitedMs = 0, pauseMs = FIRST_PAUSE_MS; ; pauseMs = longer(pauseMs)) {
+      try {
+        return await call(keys, args)
+      } catch (error) {
+        const guardError = toGuardError(tenant, error)
+        if (!(guardError instanceof RecoveringError) || waitedMs >= timeoutMs) throw guardError
+      }
+      const isRequested = waitedMs > 0 && pauseMs < MAX_PAUSE_MS
+      if (!isRequested) await redis.publish(LOCKED_TENANTS_CHANNEL, tenant)
+      await sleep(pauseMs)
+      waitedMs += pauseMs
+    }
+  }
+}
+
+const longer = (pauseMs: number) => Math.min(pauseMs * 2, MAX_PAUSE_MS)
+
+/** The first word of an error reply is its code, as in errors of Redis itself. */
+function toGuardError (tenant: string, error: unknown): unknown {
+  const [code, ...rest] = error instanceof Error ? error.message.split(' ') : []
+  if (code === 'RECOVERING') return new RecoveringError(tenant, error)
+  if (code === 'REPLAYING') return new ReplayingError(tenant, error)
+  if (code !== 'FROZEN') return error
+  return new FrozenError(`the wallet of ${tenant} is frozen: ${rest.join(' ')}`, { cause: error })
+}
+
+export type GuardState = {
+  /** False until `ledger` has compared the tenant with the journal. */
+  readonly isUnlocked: boolean
+  /** Why no money moves; empty when the wallet is not frozen. */
+  readonly frozen: string
+}
+
+/** The recovery guards of tenants, for operators. */
+export function createRecoveryGuards (redis: RedisClient) {
+  return {
+    read: async (tenant: string): Promise<GuardState> => {
+      const [run, frozen] = await redis.hmget(moneyKeys(tenant).wallet, 'run', 'frozen')
+      return { isUnlocked: run !== null && run !== undefined, frozen: frozen ?? '' }
+    },
+
+    /**
+     * Has `ledger` compare a frozen wallet again; a contradiction freezes it again. With
+     * `trustJournal` the journal replaces the state of Redis.
+     */
+    thaw: async (tenant: string, trustJournal: boolean): Promise<void> => {
+      const { wallet } = moneyKeys(tenant)
+      if (trustJournal) await redis.hset(wallet, { trust: 'journal' })
+      await redis.hdel(wallet, 'run', 'frozen')
+      await redis.publish(LOCKED_TENANTS_CHANNEL, tenant)
+    },
+  }
+}
+
+/** An entry in the outbox; `text` is what a script wrote there. */
+type PendingEntry = Journal & { readonly text: string }
+
+export type Outbox = ReturnType<typeof createOutbox>
+
+/**
+ * The outbox of wallets: entries that scripts wrote, until they are in `wallet.journal`. `lookup`,
+ * `settle` and `ledger/takeover.ts` ship them; `announce.lua`, `close.lua` and `ledger/takeover.ts`
+ * remove them then.
+ */
+export function createOutbox (redis: RedisClient) {
+  const { active } = createTenants(redis)
+  const removeShipped = script(redis, {
+    name: 'remove-shipped',
+    source: joinLua(new URL('./remove-shipped.lua', import.meta.url)),
+    numberOfKeys: 1,
+  })
+  return {
+    /** Entries that the journal topic has not acknowledged yet, in order of seq. */
+    pending: async (tenant: string): Promise<readonly PendingEntry[]> => {
+      const fields = Object.entries(await redis.hgetall(moneyKeys(tenant).wallet))
+      return fields.filter(([name]) => pendingSeq(name) !== undefined)
+        .map(([, text]) => ({ ...entryOf(text), text }))
+        .sort((a, b) => a.seq - b.seq)
+    },
+
+    /**
+     * Removes entries that the journal topic has acknowledged, as they were read: if Redis has lost
+     * one since, its seq may belong to another entry, which stays. Idempotent.
+     */
+    remove: async (
+      tenant: string, entries: readonly Pick<PendingEntry, 'seq' | 'text'>[]
+    ): Promise<void> => {
+      if (entries.length === 0) return
+      await removeShipped(
+        [moneyKeys(tenant).wallet], entries.flatMap(({ seq, text }) => [fieldOf(seq), text]))
+    },
+
+    tenantsWithPending: async (): Promise<readonly string[]> => {
+      const tenants = (await active()).map(({ tenant }) => tenant)
+      // A server that is gone must not delay the tenants of the others.
+      const fields = await Promise.all(tenants.map(tenant =>
+        redis.hkeys(moneyKeys(tenant).wallet).catch(orIfUnavailable([]))))
+      return tenants.filter((_, index) =>
+        fields[index]?.some(name => pendingSeq(name) !== undefined)).sort()
+    },
+  }
+}
+
+/** The prefix of an entry's field in a wallet, as in wallet.lua. */
+const ENTRY = 'entry:'
+
+const fieldOf = (seq: number) => `${ENTRY}${seq}`
+
+/** The seq of the entry in a field of a wallet; undefined for any other field. */
+export function pendingSeq (field: string): number | undefined {
+  const seq = field.startsWith(ENTRY) ? field.slice(ENTRY.length) : ''
+  return /^\d+$/.test(seq) ? Number(seq) : undefined
+}
+
+/**
+ * Parses an entry as a script wrote it: JSON whose values are all strings, because cjson writes
+ * integers from 10^14 on as floats.
+ * @throws RangeError when an amount is not a safe integer.
+ */
+export function entryOf (json: string): Journal {
+  const fields = JSON.parse(json) as Record<keyof Journal, string>
+  return {
+    tenant: fields.tenant,
+    seq: integer(fields.seq),
+    entryId: fields.entryId,
+    type: fields.type,
+    job: fields.job,
+    amountMicros: integer(fields.amountMicros),
+    chargeMicros: integer(fields.chargeMicros),
+    availableMicros: integer(fields.availableMicros),
+    reservedMicros: integer(fields.reservedMicros),
+    chargedMicros: integer(fields.chargedMicros),
+    fundedMicros: integer(fields.fundedMicros),
+    at: integer(fields.at),
+    reason: fields.reason,
+    header: fields.header === '' ? null : Buffer.from(fields.header, 'base64'),
+  }
+}
+
+/**
+ * Parses a decimal integer.
+ * @throws RangeError when the text is not a safe integer.
+ */
+export function integer (text: string | undefined): number {
+  const value = Number(text)
+  if (text === undefined || !/^-?[0-9]+$/.test(text) || !Number.isSafeInteger(value)) {
+    throw new RangeError(`not a safe integer: ${text}`)
+  }
+  return value
 }

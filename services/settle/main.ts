@@ -3,7 +3,7 @@ import { runStage } from '../runtime/engine/engine.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { subscriptionsOf } from '../runtime/platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
-import { createRepositories } from '../jobs/results/repositories.ts'
+import { createRepositories } from '../jobs/results/finish-job.ts'
 import { settleConfig, type SettleConfig } from './config.ts'
 import { SettleStage, FLUSH_EVERY_MS } from './stage.ts'
 

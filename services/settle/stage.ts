@@ -15,8 +15,8 @@ import { blockDigest, packInlineResults, type ResultBlocks } from '../jobs/resul
 import { coordinatesOfHeaders, tallyBlockOf, unresolvableBlock } from '../jobs/results/block.ts'
 import {
   type EndedJob, remainingSteps, archiveEnded, readEndRecord, type RemainingSteps,
+  type BlockOrRecord, storeBlock,
 } from '../jobs/results/finish-job.ts'
-import { type BlockOrRecord, storeBlock } from '../jobs/results/repositories.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { finishedTenths } from '../webhooks/event.ts'
 

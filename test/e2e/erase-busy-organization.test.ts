@@ -1,5 +1,5 @@
 import { afterAll, expect, it } from 'vitest'
-import { OrganizationErasedError } from '../../services/accounts/organization-key-store.ts'
+import { OrganizationErasedError } from '../../services/accounts/organization-keys.ts'
 import { wrappedPeople } from '../../services/accounts/people.ts'
 import { createDeliveryHistory } from '../../services/webhooks/delivery-history.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'

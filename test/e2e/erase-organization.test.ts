@@ -1,7 +1,7 @@
 import { afterAll, expect, it } from 'vitest'
 import {
   createOrganizationKeyStore, OrganizationErasedError,
-} from '../../services/accounts/organization-key-store.ts'
+} from '../../services/accounts/organization-keys.ts'
 import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
 import { countTenantRecords } from '../../services/cache/cache.ts'
 import { createClient } from '../../services/client/client.ts'

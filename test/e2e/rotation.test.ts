@@ -13,8 +13,9 @@ import { createOrganizationWith } from '../support/organizations.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 import { runJob, startEnvironment, type Finished } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
-import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
-import { wrappingKeyId } from '../../services/accounts/organization-keys.ts'
+import {
+  wrappingKeyId, createOrganizationKeyStore,
+} from '../../services/accounts/organization-keys.ts'
 import { rootIdOf } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { splitJobKey } from '../../services/jobs/job-keys.ts'
 import { ROOT_KEY_NAMES } from '../support/keys/organization-keys.ts'

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import {
-  createOrganizationKeyStore, type StoredKey,
-} from '../../services/accounts/organization-key-store.ts'
-import { rootContextOf } from '../../services/accounts/organization-keys.ts'
+  rootContextOf, createOrganizationKeyStore, type StoredKey,
+} from '../../services/accounts/organization-keys.ts'
 import {
   countTenantRecords, eraseTenantRecords, redisRecordCache,
 } from '../../services/cache/cache.ts'

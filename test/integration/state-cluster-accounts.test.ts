@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
-import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import {
-  addOrganizationKey, createOrganizationKeys,
+  addOrganizationKey, createOrganizationKeys, createOrganizationKeyStore,
 } from '../../services/accounts/organization-keys.ts'
 import { createOrganizations, newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'

@@ -3,7 +3,7 @@ import type { Account } from '../../schemas/types.ts'
 import { createApiKeys, hashOf } from '../../services/accounts/api-keys.ts'
 import {
   createOrganizationKeyStore, ERASED_FIELD,
-} from '../../services/accounts/organization-key-store.ts'
+} from '../../services/accounts/organization-keys.ts'
 import { createOrganizations, newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import {

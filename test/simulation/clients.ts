@@ -9,8 +9,7 @@ import { columnsOf, jsonFieldsOf } from '../../services/jobs/results/columns.ts'
 import {
   checkCursor, countedBlocks, cursorAfter, ProvisionalResults, type ResultCursor,
 } from '../../services/jobs/results/provisional.ts'
-import { LostResultsError } from '../../services/jobs/results/read-chunks.ts'
-import { createResults } from '../../services/jobs/results/results.ts'
+import { createResults, LostResultsError } from '../../services/jobs/results/results.ts'
 import {
   createSubmitter, type Submitted, type SubmitterOptions,
 } from '../../services/jobs/submit.ts'

@@ -6,7 +6,7 @@ import type { Job } from '../../services/jobs/job.ts'
 import { jobBody } from '../../services/jobs/job-view.ts'
 import type { Codec } from '../../services/runtime/kafka/registry.ts'
 import type { Stage } from '../../services/runtime/engine/stage.ts'
-import { createOutbox } from '../../services/money/outbox.ts'
+import { createOutbox } from '../../services/money/wallet.ts'
 import type { MemoryBus } from '../support/kafka/memory-bus.ts'
 import type { Environment } from './environment.ts'
 

@@ -7,8 +7,7 @@ import { readPrices } from '../../services/money/prices.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { columnsOf } from '../../services/jobs/results/columns.ts'
 import type { ArchivedJob } from '../../services/jobs/results/archive.ts'
-import { createResults } from '../../services/jobs/results/results.ts'
-import { LostResultsError } from '../../services/jobs/results/read-chunks.ts'
+import { createResults, LostResultsError } from '../../services/jobs/results/results.ts'
 import { READING_STAGES } from '../../services/topology.ts'
 import {
   checkCounts, checkInputs, checkLetters, checkVerdicts, wholeJobs, type Complain,

@@ -1,5 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
-import { entryOf, pendingSeq } from '../../services/money/outbox.ts'
+import { entryOf, pendingSeq } from '../../services/money/wallet.ts'
 import { type Chaos, createChaos } from './chaos.ts'
 import { commandOf, type PendingCommand, type RedisLine, type Reply, wordsOf } from './redis.ts'
 

@@ -40,6 +40,12 @@ export type MergedChunk = {
   readonly contacts: Contacts | undefined
 }
 
+/** The rows of a chunk; `repeated` has the cells of duplicates, by index. */
+export type ReadChunk = {
+  readonly merged: MergedChunk
+  readonly repeated: ReadonlyMap<number, readonly string[]>
+}
+
 /** One entry per row. */
 export type Contacts = NonNullable<CompletedRows['contacts']>
 

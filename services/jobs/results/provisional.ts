@@ -10,10 +10,9 @@ import {
   ResultsError,
 } from './merge.ts'
 import {
-  byDigest, LostResultsError, MissingResultsError, openEntries, readAhead, readBlocks,
-  type ReadingDeps, undefinedIfLost,
-} from './read-chunks.ts'
-import type { RowOptions, Rows } from './results.ts'
+  type RowOptions, type Rows, byDigest, LostResultsError, MissingResultsError, openEntries,
+  readAhead, readBlocks, type ReadingDeps, undefinedIfLost,
+} from './results.ts'
 
 /**
  * Where a reader of a running job stands. Each row has a step with which it is complete, see

@@ -4,11 +4,11 @@ import type { StoredColumn } from './block.ts'
 import { CsvWriter } from './csv.ts'
 import {
   type MergedChunk, columnsIn, createNumberReader, oncePerBlock, createCellReader, referenceAt,
+  type ReadChunk,
 } from './merge.ts'
 import { columnsOf, INPUT_COLUMNS, type JobColumns, rowFieldsOf } from './columns.ts'
 import { ID_COLUMN } from '../../../schemas/api/columns.ts'
 import type { Job } from '../job.ts'
-import type { ReadChunk } from './read-chunks.ts'
 
 /**
  * `safe` guards cells against formulas; `columns` and `keep` select cells and rows; `original` puts

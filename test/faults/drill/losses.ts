@@ -6,7 +6,7 @@ import {
   COMMAND_TIMEOUT_MS, connectClickhouse,
 } from '../../../services/runtime/platform/clickhouse.ts'
 import { openRedis } from '../../support/redis/open-redis.ts'
-import { createOutbox } from '../../../services/money/outbox.ts'
+import { createOutbox } from '../../../services/money/wallet.ts'
 import { withBrokers } from '../../../services/admin/deps.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import type { Environment } from '../environment.ts'

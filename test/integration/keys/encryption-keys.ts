@@ -1,10 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import {
-  createOrganizationKeyStore, ERASED_FIELD, OrganizationErasedError,
-} from '../../../services/accounts/organization-key-store.ts'
 import { shipAccounts } from '../../../services/accounts/account-topics.ts'
 import {
   addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
+  createOrganizationKeyStore, ERASED_FIELD, OrganizationErasedError,
 } from '../../../services/accounts/organization-keys.ts'
 import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import { accountKey } from '../../../services/accounts/records.ts'

@@ -1,6 +1,7 @@
 import { connectAllKeys } from '../../../services/accounts/connect-organization-keys.ts'
-import { wrappingKeyId } from '../../../services/accounts/organization-keys.ts'
-import { createOrganizationKeyStore } from '../../../services/accounts/organization-key-store.ts'
+import {
+  wrappingKeyId, createOrganizationKeyStore,
+} from '../../../services/accounts/organization-keys.ts'
 import {
   copiesInTopic, restoreAccounts, shipAccounts,
 } from '../../../services/accounts/account-topics.ts'

@@ -1,4 +1,4 @@
-import { createOrganizationKeyStore } from '../../../services/accounts/organization-key-store.ts'
+import { createOrganizationKeyStore } from '../../../services/accounts/organization-keys.ts'
 import { organizationKeyTombstone } from '../../../services/accounts/account-topics.ts'
 import { withStores } from '../../../services/admin/deps.ts'
 

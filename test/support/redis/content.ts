@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { isDeepStrictEqual } from 'node:util'
-import { pendingSeq } from '../../../services/money/outbox.ts'
+import { pendingSeq } from '../../../services/money/wallet.ts'
 
 /** All keys as Redis would write them to a file, with the time each has left. */
 export type Snapshot = readonly {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ERASED_FIELD } from '../../../services/accounts/organization-key-store.ts'
+import { ERASED_FIELD } from '../../../services/accounts/organization-keys.ts'
 import { organizationKeysKey } from '../../support/keys/organization-keys.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
 import { restoreLostKeys } from '../../../services/accounts/account-topics.ts'

@@ -1,9 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
-  OrganizationErasedError, type StoredKey,
-} from '../../../services/accounts/organization-key-store.ts'
-import {
   addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
+  OrganizationErasedError, type StoredKey,
 } from '../../../services/accounts/organization-keys.ts'
 import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
 import { MissingKeyError, withKeyId } from '../../../services/runtime/crypto/key-ring.ts'

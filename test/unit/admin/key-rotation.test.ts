@@ -1,6 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import type { StoredKey } from '../../../services/accounts/organization-key-store.ts'
-import { rootContextOf } from '../../../services/accounts/organization-keys.ts'
+import { rootContextOf, type StoredKey } from '../../../services/accounts/organization-keys.ts'
 import type { Wrapped } from '../../../services/accounts/records.ts'
 import { withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
 import { createRootKeys, rootIdOf } from '../../../services/runtime/crypto/root-keys/root-keys.ts'

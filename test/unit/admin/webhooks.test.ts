@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
+import { OrganizationErasedError } from '../../../services/accounts/organization-keys.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
 import { openWorkspace, type Workspace } from './workspace.ts'

@@ -1,14 +1,12 @@
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
+import { OrganizationErasedError } from '../../../services/accounts/organization-keys.ts'
 import { type ErrorCode, ERRORS } from '../../../services/ingest/errors.ts'
 import { createSocketFailure } from '../../../services/ingest/failures.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { eventIdOf } from '../../../services/webhooks/event.ts'
-import {
-  LostResultsError, MissingResultsError,
-} from '../../../services/jobs/results/read-chunks.ts'
+import { LostResultsError, MissingResultsError } from '../../../services/jobs/results/results.ts'
 import { NotSubmittedError } from '../../../services/jobs/submit.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'

@@ -10,7 +10,7 @@ import { createManualClock, TENANT, JOB } from '../../support/stage-doubles.ts'
 import { createTokenizer } from '../../../services/cache/tokens.ts'
 import type { RecordCache } from '../../../services/cache/cache.ts'
 import { joinJobKey } from '../../../services/jobs/job-keys.ts'
-import { LostResultsError } from '../../../services/jobs/results/read-chunks.ts'
+import { LostResultsError } from '../../../services/jobs/results/results.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys as jobKeys, live, manifestEntry,
 } from '../../support/clickhouse/results.ts'

@@ -9,7 +9,7 @@ import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import {
   type Owned, Owners, Takeover, type TakeoverDeps,
 } from '../../../services/ledger/takeover.ts'
-import { storeBlock } from '../../../services/jobs/results/repositories.ts'
+import { storeBlock } from '../../../services/jobs/results/finish-job.ts'
 import {
   codec, createBlocksDouble, endedJob, messageCodec,
 } from '../../support/clickhouse/results.ts'

@@ -1,6 +1,6 @@
 import { globSync, readFileSync, readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { WALLET_LUA } from '../../../services/money/recovery-guard.ts'
+import { WALLET_LUA } from '../../../services/money/wallet.ts'
 import { joinLua } from '../../../services/runtime/platform/redis.ts'
 
 const folders = ['money', 'jobs', 'webhooks']

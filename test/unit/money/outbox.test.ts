@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { entryOf, integer, pendingSeq } from '../../../services/money/outbox.ts'
+import { entryOf, integer, pendingSeq } from '../../../services/money/wallet.ts'
 
 const fields = {
   tenant: 'org_1.live',

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
+import { OrganizationErasedError } from '../../../services/accounts/organization-keys.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { columnsOf } from '../../../services/jobs/results/columns.ts'
 import {
   feedCells, type ResultTarget,
 } from '../../../services/jobs/results/partner-results.ts'
-import { LostResultsError } from '../../../services/jobs/results/read-chunks.ts'
+import { LostResultsError } from '../../../services/jobs/results/results.ts'
 import { createPublishStage, type PublishDeps } from '../../../services/publish/stage.ts'
 import type { Decision, Incoming } from '../../../services/runtime/engine/stage.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'

@@ -12,10 +12,9 @@ import {
 } from '../../../../services/jobs/results/result-blocks.ts'
 import { createOriginalJson } from '../../../../services/jobs/results/result-csv.ts'
 import {
-  createRowFilter, createResults, type Rows,
+  createRowFilter, createResults, type Rows, LostResultsError,
 } from '../../../../services/jobs/results/results.ts'
 import { JobKeyLostError } from '../../../../services/jobs/job-keys.ts'
-import { LostResultsError } from '../../../../services/jobs/results/read-chunks.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
   type BlockRows,
