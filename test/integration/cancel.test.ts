@@ -1,22 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { createJobStore } from '../../services/jobs/store.ts'
-import { createWallet } from '../../services/money/wallet.ts'
 import { eraseOrganization } from '../../services/admin/erasure.ts'
 import { acceptRequest, accepted, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
-import { startRedis } from '../support/redis/redis.ts'
+import { startJobStore } from '../support/redis/job-store.ts'
 
-const { redis } = await startRedis()
-const store = createJobStore(redis)
-const wallet = createWallet(redis)
-let tenants = 0
-
-async function fundedTenant (): Promise<string> {
-  const tenant = `org_${tenants += 1}.live`
-  await wallet.topUp(tenant, { id: 'a', amountMicros: 1_000_000, reason: '' })
-  return tenant
-}
+const { redis, store, wallet, fundedTenant } = await startJobStore()
 
 describe('cancel', () => {
   it('charges what was checked, releases the rest and ends as cancelled', async () => {

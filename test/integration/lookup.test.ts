@@ -4,22 +4,18 @@ import { accountKey } from '../../services/accounts/records.ts'
 import { redisRecordCache } from '../../services/cache/cache.ts'
 import { NO_BATCH } from '../../services/jobs/results/block.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { createJobStore } from '../../services/jobs/store.ts'
 import { connectPolicies, type LookupDeps } from '../../services/lookup/decide.ts'
 import { ChunkLoader } from '../../services/lookup/read.ts'
 import { LookupStage } from '../../services/lookup/stage.ts'
-import { createWallet } from '../../services/money/wallet.ts'
 import { FatalError, InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'
 import { jobClaim } from '../support/jobs.ts'
-import { startRedis } from '../support/redis/redis.ts'
+import { startJobStore } from '../support/redis/job-store.ts'
 import {
   cachedRecord, chunksOf, createManualClock, emitted, incoming, rowsOf, tokenFor,
 } from '../support/stage-doubles.ts'
 
-const { redis } = await startRedis()
-const store = createJobStore(redis)
-const wallet = createWallet(redis)
+const { redis, store, wallet } = await startJobStore()
 const cache = redisRecordCache(redis)
 const phone = (last: number) => `+1212736${5_000 + last}`
 type Message = ReturnType<typeof chunksOf>[number]

@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { EventType } from '../../schemas/api/event.ts'
 import { createBlock } from '../../services/jobs/results/block.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { createJobStore } from '../../services/jobs/store.ts'
-import { createWallet, createOutbox } from '../../services/money/wallet.ts'
+import { createOutbox } from '../../services/money/wallet.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import { SettleStage, FLUSH_EVERY_MS } from '../../services/settle/stage.ts'
@@ -12,16 +11,13 @@ import {
   arrived, codec, createBlocksDouble, live, messageCodec,
 } from '../support/clickhouse/results.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
-import { startRedis } from '../support/redis/redis.ts'
+import { startJobStore } from '../support/redis/job-store.ts'
 import { createManualClock, DEAD, emitted } from '../support/stage-doubles.ts'
 
-const { redis } = await startRedis()
-const store = createJobStore(redis)
-const wallet = createWallet(redis)
+const { redis, store, fundedTenant } = await startJobStore()
 const outbox = createOutbox(redis)
 const PARTITION = { topic: topicName('rows.completed', { lane: 'small' }), partition: 0 }
-const TENANT = 'org_1.live'
-await wallet.topUp(TENANT, { id: 'a', amountMicros: 1e9, reason: '' })
+const TENANT = await fundedTenant(1e9)
 let jobs = 0
 
 /** A stage on the real store of jobs; what it stores of results stays in memory. */

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { optionDate, optionName, type OptionPrices } from '../../services/jobs/options.ts'
 import { rowFieldsOf } from '../../services/jobs/results/columns.ts'
 import type { ReadableLists } from '../../services/lookup/read.ts'
-import { createWallet, createUnlocker } from '../../services/money/wallet.ts'
+import { createWallet } from '../../services/money/wallet.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { sleep } from '../../services/runtime/platform/retry.ts'
 import { mixedPhones } from '../bench/jobs.ts'
@@ -16,7 +16,7 @@ export async function fund (
   redis: Redis, tenants: readonly string[], chaos: Chaos
 ): Promise<readonly Funded[]> {
   const wallet = createWallet(redis)
-  await Promise.all(tenants.map(createUnlocker(redis)))
+  await Promise.all(tenants.map(wallet.unlockNew))
   const funded = tenants.map(tenant => ({ tenant, amountMicros: 50_000 + chaos.below(400_000) }))
   for (const one of funded) await payIn(wallet, one)
   return funded

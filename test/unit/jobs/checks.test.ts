@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { CheckName } from '../../../schemas/api/services.ts'
-import {
-  checksConfig, checksOf, limitationsOf,
-} from '../../../services/jobs/checks.ts'
+import { checksConfig, checksOf, limitationsOf } from '../../../services/jobs/checks.ts'
 import { defineConfig, loadConfig } from '../../../services/runtime/platform/config.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
 
@@ -59,4 +57,31 @@ describe('the limitations of a service', () => {
   it.each(cases)('%s with the checks %j: %j', (service, checks, expected) => {
     expect(limitationsOf(service, checks)).toEqual(expected)
   })
+})
+
+const readProviders = (lists?: unknown) => loadConfig(defineConfig(checksConfig), {
+  ...lists !== undefined && { PROVIDERS: JSON.stringify(lists) },
+}).PROVIDERS
+
+describe('PROVIDERS', () => {
+  it('names built-in and described providers of services', () => {
+    const lists = { whatsapp: ['http:1', 'http:20'], 'email-validation': ['email-domain'] }
+    expect(readProviders(lists)).toEqual(lists)
+  })
+
+  it('names the providers of four services by default', () => {
+    expect(readProviders()).toEqual({
+      'phone-validation': ['numbering-plan'],
+      'carrier-single': ['numbering-plan'],
+      'carrier-lookup': ['numbering-plan'],
+      'email-validation': ['email-domain'],
+    })
+  })
+
+  it.each(['http', 'http:', 'http:0', 'http:01', 'http:1234567', 'https:1', 'acme', ''])(
+    'names no provider "%s"', (name) => {
+      expect(() => readProviders({ whatsapp: [name] })).toThrow(
+        'PROVIDERS at "whatsapp/0" must be one of numbering-plan, email-domain, smtp-probe, ' +
+        'sandbox, http:<id>')
+    })
 })

@@ -1,13 +1,16 @@
-import type { Redis } from 'ioredis'
+import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { newJobId } from '../../../services/jobs/job.ts'
-import { JobKeyLostError, keysInTopic } from '../../../services/jobs/job-keys.ts'
+import {
+  JobKeyLostError, keysInTopic, createKeyCache, createNewJobKeys, openJobKey,
+} from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../../support/kafka/local-schemas.ts'
 import { SealError } from '../../../services/runtime/crypto/seal.ts'
 import { createMemoryBus } from '../../support/kafka/memory-bus.ts'
-import { jobKeysOf } from '../../support/keys/organization-keys.ts'
+import { jobKeysOf, organizationKeysOf } from '../../support/keys/organization-keys.ts'
+import { connectJobKeys, createJobMessageCodec } from '../../../services/jobs/connect-keys.ts'
 
 const codec = createCodec(localSource())
 
@@ -130,4 +133,47 @@ describe('a wrapped key that Redis has with broken bytes', () => {
     await expect(keysWith(other).get('t.live', 'job_1'))
       .rejects.toThrow('lacks key "k7", which wraps a key in use (data-key t.live job_1)')
   })
+})
+
+const [results, webhooks] = [organizationKeysOf(1), organizationKeysOf(2)]
+
+it('the key of webhooks opens the header of a job, no results and no other job', async () => {
+  const job = 'job_1'
+  const { key, wrapped } = await createNewJobKeys({ results, webhooks }, createKeyCache())
+    .create('org_1.live', job)
+  const stored = { tenant: 'org_1.live', job, wrapped }
+  expect(await openJobKey(results, 'results', stored)).toEqual(key)
+  expect(await openJobKey(webhooks, 'webhooks', stored)).not.toEqual(key)
+  await expect(openJobKey(webhooks, 'results', stored)).rejects.toThrow('lacks key "k1"')
+  for (const moved of [{ ...stored, job: 'job_2' }, { ...stored, tenant: 'org_1.test' }]) {
+    await expect(openJobKey(results, 'results', moved)).rejects.toThrow('decryption failed')
+    await expect(openJobKey(webhooks, 'webhooks', moved)).rejects.toThrow('decryption failed')
+  }
+})
+
+it('no data key is made before the topic has the keys that wrap it', async () => {
+  const unshipped = { ...webhooks, whenShipped: async () => { throw new Error('not shipped') } }
+  const keys = createNewJobKeys({ results, webhooks: unshipped }, createKeyCache())
+  await expect(keys.create('org_1.live', 'job_1')).rejects.toThrow('not shipped')
+})
+
+const connected = () => ({
+  bus: createMemoryBus(),
+  codec: createCodec(localSource()),
+  state: new Redis({ lazyConnect: true, retryStrategy: () => null, port: 1 }),
+})
+const roots = (active: string) => ({
+  RESULTS_ROOT_KEYS: { 1: Buffer.alloc(32).toString('base64') }, RESULTS_ROOT_KEY_ACTIVE: active,
+})
+
+describe('the message codec of a stage', () => {
+  it('needs the active root key', () => {
+    expect(createJobMessageCodec(connected(), roots('1'))).toHaveProperty('decode')
+    expect(() => createJobMessageCodec(connected(), roots('2'))).toThrow('RESULTS_ROOT_KEYS')
+  })
+})
+
+it('the keys of jobs need a state Redis', async () => {
+  const keys = connectJobKeys(connected(), roots('1'), { part: 'results' })
+  await expect(keys.get('org_a.live', 'job_1')).rejects.toThrow()
 })

@@ -2,10 +2,12 @@ import { describe, expect, it, vi } from 'vitest'
 import type { AccessEntry } from '../../../../schemas/types.ts'
 import {
   AccessShipper, createAccessLog, createAccessOutbox, recordAttempt, type AccessEvent,
+  ACCESS_COLUMNS,
 } from '../../../../services/accounts/access-log/access-log.ts'
 import type { OutgoingMessage } from '../../../../services/runtime/kafka/bus.ts'
 import { codec } from '../../../support/clickhouse/results.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { readFileSync } from 'node:fs'
 
 const event: AccessEvent = {
   organization: 'org_1',
@@ -122,4 +124,21 @@ describe('the shipping of the access log', () => {
     expect(warn).toHaveBeenCalledOnce()
     expect(batches).toEqual([['org_1 job_1', 'org_1 job_2', 'org_1 job_3']])
   })
+})
+
+const guide = readFileSync('deploy/docs/access-log.md', 'utf8')
+const table = readFileSync('schemas/clickhouse/0009_access_log.sql', 'utf8')
+
+it('the guide of the access log has the columns of exports, and their names in the table', () => {
+  const [, fields = ''] = /\| field \| content \|\n\|---\|---\|\n((?:\|.*\n)+)/.exec(guide) ?? []
+  const named = fields.split('\n').flatMap(line =>
+    [...(line.split('|')[1] ?? '').matchAll(/`(\w+)`/g)].map(([, name]) => name))
+  expect(new Set(named)).toEqual(new Set([...ACCESS_COLUMNS, 'hash']))
+
+  const renamed = new Map([...guide.matchAll(/`(\w+)` is `(\w+)`/g)].map(([, from, to]) =>
+    [from, to]))
+  const stored = [...table.matchAll(/^ {4}(\w+) (?:LowC|String|UInt|DateTime)/gm)].map(([, name]) =>
+    name)
+  expect(new Set([...ACCESS_COLUMNS.map(name => renamed.get(name) ?? name), 'tenant', 'mac']))
+    .toEqual(new Set(stored))
 })

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { microsOf, usdOf, usdToMicros } from '../../../services/money/texts.ts'
+import {
+  microsOf, usdOf, usdToMicros, readNote, writeTexts,
+} from '../../../services/money/texts.ts'
 
 describe('an amount in USD', () => {
   it.each([
@@ -30,4 +32,21 @@ describe('an amount in micros', () => {
       expect(() => microsOf(text)).toThrow(RangeError)
     }
   })
+})
+
+it.each([
+  { reason: 'invoice 1' }, { reason: 'invoice 1', note: '' }, { reason: '{"reason":"a"}' },
+  { reason: '{' }, { reason: 'invoice 1', note: 'a "gift"' }, { reason: '', note: '{' },
+])('the customer reads the note of %j, and no reason', texts => {
+  for (const type of ['topup', 'adjust']) {
+    expect(readNote({ type, reason: writeTexts(texts) })).toBe(texts.note ?? '')
+  }
+})
+
+it('a reason without a note is in the journal as it was written', () => {
+  expect(writeTexts({ reason: 'invoice 1' })).toBe('invoice 1')
+})
+
+it('the terms of a job are no note', () => {
+  expect(readNote({ type: 'reserve', reason: writeTexts({ reason: '', note: 'a' }) })).toBe('')
 })
