@@ -1,22 +1,22 @@
 import { measureCore, type CoreFigures } from './core.ts'
 import type { BenchOptions, Scenario } from './options.ts'
-import { measureCrowd, type CrowdFigures } from './scenarios/crowd.ts'
-import { measureEmail, type EmailFigures } from './scenarios/email.ts'
-import { measureFairness, type FairnessFigures } from './scenarios/fairness.ts'
-import { measureGrowth, type GrowthFigures } from './scenarios/growth.ts'
-import { measureLists, type ListsFigures } from './scenarios/lists.ts'
-import { measureMailboxes, type MailboxFigures } from './scenarios/mailboxes.ts'
-import { measurePartners, type PartnersFigures } from './scenarios/partners.ts'
-import { measurePeers, type PeersFigures } from './scenarios/peers.ts'
-import { measureProvisional, type ProvisionalFigures } from './scenarios/provisional.ts'
-import { measureRecovery, type RecoveryFigures } from './scenarios/recovery.ts'
-import { measureScaling, type ScalingFigures } from './scenarios/scaling.ts'
-import { measureSmallJobs, type SmallFigures } from './scenarios/small.ts'
-import { measureSoak, type SoakFigures } from './scenarios/soak.ts'
-import { measureState, type StateFigures } from './scenarios/state.ts'
-import { measureVerifications, type VerificationFigures } from './scenarios/verifications.ts'
-import { measureWebhooks, type WebhookFigures } from './scenarios/webhooks.ts'
-import { measureWorkbooks, type WorkbookFigures } from './scenarios/workbooks.ts'
+import { measureCrowd } from './scenarios/crowd.ts'
+import { measureEmail } from './scenarios/email.ts'
+import { measureFairness } from './scenarios/fairness.ts'
+import { measureGrowth } from './scenarios/growth.ts'
+import { measureLists } from './scenarios/lists.ts'
+import { measureMailboxes } from './scenarios/mailboxes.ts'
+import { measurePartners } from './scenarios/partners.ts'
+import { measurePeers } from './scenarios/peers.ts'
+import { measureProvisional } from './scenarios/provisional.ts'
+import { measureRecovery } from './scenarios/recovery.ts'
+import { measureScaling } from './scenarios/scaling.ts'
+import { measureSmallJobs } from './scenarios/small.ts'
+import { measureSoak } from './scenarios/soak.ts'
+import { measureState } from './scenarios/state.ts'
+import { measureVerifications } from './scenarios/verifications.ts'
+import { measureWebhooks } from './scenarios/webhooks.ts'
+import { measureWorkbooks } from './scenarios/workbooks.ts'
 import { findRepeats } from '../support/recovery/repeats.ts'
 import { createFundedKey, DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
 import type { Scale } from '../../deploy/local/launcher/scale.ts'
@@ -30,8 +30,6 @@ export type RunOptions =
     readonly overrides: Readonly<Record<string, string>>
   }
 
-type Measurement = { readonly scenario: Scenario, readonly measure: () => Promise<unknown> }
-
 /**
  * Measures the core figures, then the selected scenarios. Those that need a configuration or a
  * memory of their own run on separate services: small jobs and the soak start with new processes.
@@ -39,7 +37,7 @@ type Measurement = { readonly scenario: Scenario, readonly measure: () => Promis
  * alone, whose jobs are in no topic.
  */
 export async function runBenchmark (stack: BenchStack, options: RunOptions): Promise<Report> {
-  const { rows, soakMinutes, bareLoopMs, log, overrides, processes } = options
+  const { rows, bareLoopMs, log, overrides, processes } = options
   const scale = { normalize: options.scale, verify: options.scale }
   const common = { rows, bareLoopMs, log }
   const onServices = <T>(measure: (context: BenchContext) => Promise<T>): Promise<T> =>
@@ -49,50 +47,42 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
     ...await withoutRepeats(stack, log, () => measureCore(context)),
     ...await runScenarios(options, sharedScenarios(context)),
   }))
-  const separate = await runScenarios(options, [
-    {
-      scenario: 'fairness',
-      measure: () => withServices(
-        stack, { scale, processes, overrides: { ...overrides, ...DEFAULT_LIMITS } },
-        running => measureFairness({ ...running, ...common, env: stack.env })),
+  const separate = separateScenarios(stack, options, onServices)
+  return { ...report, ...await runScenarios(options, separate) }
+}
+
+type OnServices = <T>(measure: (context: BenchContext) => Promise<T>) => Promise<T>
+
+/** The scenarios on services of their own, or on none. */
+function separateScenarios (stack: BenchStack, options: RunOptions, onServices: OnServices) {
+  const { rows, bareLoopMs, log, overrides, processes, scale: instances } = options
+  const { env } = stack
+  const common = { rows, bareLoopMs, log }
+  const scale = { normalize: instances, verify: instances }
+  return {
+    fairness: () => withServices(
+      stack, { scale, processes, overrides: { ...overrides, ...DEFAULT_LIMITS } },
+      running => measureFairness({ ...running, ...common, env })),
+    recovery: () => measureRecovery(stack, {
+      overrides, log, entries: options.recoveryEntries, maxJobs: options.recoveryJobs,
+    }),
+    small: async () => {
+      const apiKey = await createFundedKey(env)
+      return await onServices(context => withoutRepeats(stack, log, () =>
+        measureSmallJobs(context, { apiKey, seconds: options.smallSeconds })))
     },
-    {
-      scenario: 'recovery',
-      measure: () => measureRecovery(stack, {
-        overrides, log, entries: options.recoveryEntries, maxJobs: options.recoveryJobs,
-      }),
+    partners: () => withoutRepeats(stack, log, () =>
+      measurePartners(stack, { counts: options.partnerCounts, overrides, log })),
+    lists: async () => {
+      const apiKey = await createFundedKey(env)
+      const { REDIS_STATE_URL: redisUrl = '' } = env
+      return await onServices(context => measureLists(context, { apiKey, redisUrl }))
     },
-    {
-      scenario: 'small',
-      measure: async () => {
-        const apiKey = await createFundedKey(stack.env)
-        return await onServices(context => withoutRepeats(stack, log, () =>
-          measureSmallJobs(context, { apiKey, seconds: options.smallSeconds })))
-      },
-    },
-    {
-      scenario: 'partners',
-      measure: () => withoutRepeats(stack, log, () =>
-        measurePartners(stack, { counts: options.partnerCounts, overrides, log })),
-    },
-    {
-      scenario: 'lists',
-      measure: async () => {
-        const apiKey = await createFundedKey(stack.env)
-        const { REDIS_STATE_URL: redisUrl = '' } = stack.env
-        return await onServices(context => measureLists(context, { apiKey, redisUrl }))
-      },
-    },
-    { scenario: 'soak', measure: () => onServices(context => measureSoak(context, soakMinutes)) },
-    { scenario: 'peers', measure: () => measurePeers({ env: stack.env, overrides, ...common }) },
-    { scenario: 'state', measure: () => measureState(stack, log) },
-    {
-      scenario: 'mailboxes',
-      measure: () => measureMailboxes(
-        stack, { rows: Math.ceil(rows / 2), log, overrides }),
-    },
-  ])
-  return { ...report, ...separate }
+    soak: () => onServices(context => measureSoak(context, options.soakMinutes)),
+    peers: () => measurePeers({ env, overrides, ...common }),
+    state: () => measureState(stack, log),
+    mailboxes: () => measureMailboxes(stack, { rows: Math.ceil(rows / 2), log, overrides }),
+  }
 }
 
 /** Reports messages that a measurement without faults has sent twice. */
@@ -109,25 +99,24 @@ async function withoutRepeats<T> (
 }
 
 /** The scenarios that run on the same services as the core figures. */
-function sharedScenarios (context: BenchContext): readonly Measurement[] {
-  return [
-    { scenario: 'growth', measure: () => measureGrowth(context) },
-    { scenario: 'crowd', measure: () => measureCrowd(context) },
-    { scenario: 'scaling', measure: () => measureScaling(context) },
-    { scenario: 'webhooks', measure: () => measureWebhooks(context) },
-    { scenario: 'email', measure: () => measureEmail(context) },
-    { scenario: 'verifications', measure: () => measureVerifications(context) },
-    { scenario: 'provisional', measure: () => measureProvisional(context) },
-    { scenario: 'workbooks', measure: () => measureWorkbooks(context) },
-  ]
-}
+const sharedScenarios = (context: BenchContext) => ({
+  growth: () => measureGrowth(context),
+  crowd: () => measureCrowd(context),
+  scaling: () => measureScaling(context),
+  webhooks: () => measureWebhooks(context),
+  email: () => measureEmail(context),
+  verifications: () => measureVerifications(context),
+  provisional: () => measureProvisional(context),
+  workbooks: () => measureWorkbooks(context),
+})
 
 /** Runs the selected scenarios. A failed one is reported and does not discard the others. */
 async function runScenarios (
-  { scenarios, log }: RunOptions, all: readonly Measurement[]
+  { scenarios, log }: RunOptions, all: Readonly<Partial<Record<Scenario, () => Promise<unknown>>>>
 ): Promise<Partial<Pick<Report, Scenario>>> {
   const figures: Partial<Record<Scenario, unknown>> = {}
-  for (const { scenario, measure } of all) {
+  for (const [name, measure] of Object.entries(all)) {
+    const scenario = name as Scenario
     if (!scenarios.has(scenario)) continue
     try {
       figures[scenario] = await measure()
@@ -139,25 +128,11 @@ async function runScenarios (
   return figures as Partial<Pick<Report, Scenario>>
 }
 
+type Measures = ReturnType<typeof sharedScenarios> & ReturnType<typeof separateScenarios>
+
 /** The figures of one run; those of scenarios that did not run are missing. */
 export type Report = CoreFigures & {
-  readonly growth?: GrowthFigures
-  readonly crowd?: CrowdFigures
-  readonly scaling?: ScalingFigures
-  readonly webhooks?: WebhookFigures
-  readonly email?: EmailFigures
-  readonly verifications?: VerificationFigures
-  readonly provisional?: ProvisionalFigures
-  readonly fairness?: FairnessFigures
-  readonly recovery?: RecoveryFigures
-  readonly small?: SmallFigures
-  readonly partners?: PartnersFigures
-  readonly soak?: SoakFigures
-  readonly peers?: PeersFigures
-  readonly state?: StateFigures
-  readonly mailboxes?: MailboxFigures
-  readonly lists?: ListsFigures
-  readonly workbooks?: WorkbookFigures
+  readonly [S in Scenario]?: Awaited<ReturnType<Measures[S]>>
 }
 
 export type Process = { readonly name: string, readonly pid: number | undefined }

@@ -1,25 +1,14 @@
 import type { LimitCheck, Unit } from './limits.ts'
-import type { Report } from './run.ts'
 import { percentilesOf, type Percentiles } from './jobs.ts'
-import type { CrowdFigures } from './scenarios/crowd.ts'
-import type { EmailFigures } from './scenarios/email.ts'
+import type { Scenario } from './options.ts'
+import type { Report } from './run.ts'
 import type { ListsFigures } from './scenarios/lists.ts'
-import type { MailboxFigures } from './scenarios/mailboxes.ts'
-import type { FairnessFigures } from './scenarios/fairness.ts'
-import type { GrowthFigures } from './scenarios/growth.ts'
-import type { PartnersFigures } from './scenarios/partners.ts'
-import type { HopFigures, PeersFigures } from './scenarios/peers.ts'
-import type { ProvisionalFigures } from './scenarios/provisional.ts'
-import type { RecoveryFigures, RecoveryStep } from './scenarios/recovery.ts'
-import type { PostFigures, ScalingFigures } from './scenarios/scaling.ts'
+import type { HopFigures } from './scenarios/peers.ts'
+import type { RecoveryStep } from './scenarios/recovery.ts'
+import type { PostFigures } from './scenarios/scaling.ts'
 import {
-  MAX_P95_MS, STEADY_JOBS_PER_SECOND, type SmallFigures, type SmallJobsFigures,
+  MAX_P95_MS, STEADY_JOBS_PER_SECOND, type SmallJobsFigures,
 } from './scenarios/small.ts'
-import type { SoakFigures } from './scenarios/soak.ts'
-import type { StateFigures } from './scenarios/state.ts'
-import type { VerificationFigures } from './scenarios/verifications.ts'
-import type { WorkbookFigures } from './scenarios/workbooks.ts'
-import type { WebhookFigures } from './scenarios/webhooks.ts'
 
 /** Formats all figures. CPU seconds are those of one fresh large job. */
 export function reportTable (report: Report): string {
@@ -88,185 +77,66 @@ function statusText ({ status, missedByPercent, scenario }: LimitCheck): string 
   return status === 'not measured' ? `not measured (--${scenario})` : status
 }
 
-/** Formats the figures of the scenarios that ran. */
-function scenarioLines (report: Report): readonly Line[] {
-  const { growth, crowd, scaling, webhooks, email, verifications, provisional } = report
-  const { fairness, recovery, small, partners, soak, peers, state, lists, mailboxes } = report
-  const { workbooks } = report
-  return [
-    ...growth === undefined ? [] : growthLines(growth),
-    ...crowd === undefined ? [] : crowdLines(crowd),
-    ...scaling === undefined ? [] : scalingLines(scaling),
-    ...webhooks === undefined ? [] : webhookLines(webhooks),
-    ...email === undefined ? [] : emailLines(email),
-    ...verifications === undefined ? [] : verificationLines(verifications),
-    ...provisional === undefined ? [] : provisionalLines(provisional),
-    ...fairness === undefined ? [] : fairnessLines(fairness),
-    ...recovery === undefined ? [] : recoveryLines(recovery),
-    ...small === undefined ? [] : smallLines(small),
-    ...partners === undefined ? [] : partnerLines(partners),
-    ...soak === undefined ? [] : soakLines(soak),
-    ...peers === undefined ? [] : peerLines(peers),
-    ...state === undefined ? [] : stateLines(state),
-    ...mailboxes === undefined ? [] : mailboxLines(mailboxes),
-    ...lists === undefined ? [] : listsLines(lists),
-    ...workbooks === undefined ? [] : workbookLines(workbooks),
-  ]
-}
-
-function growthLines ({ steps, ratio }: GrowthFigures): readonly Line[] {
-  return [
+/** How the figures of each scenario are written, in this order. */
+const WRITERS: {
+  readonly [S in Scenario]: (figures: NonNullable<Report[S]>) => readonly Line[]
+} = {
+  growth: ({ steps, ratio }) => [
     ...steps.map(({ rows, wallMs }): Line => [`growth: ${rows} rows`, `${fixed(wallMs)} ms`]),
     ['growth: all / a tenth', fixed(ratio, 2)],
-  ]
-}
-
-function crowdLines (crowd: CrowdFigures): readonly Line[] {
-  return [
+  ],
+  crowd: (crowd) => [
     [`crowd: ${crowd.jobs} jobs at once`, `${fixed(crowd.rowsPerSecond)} rows/s`],
     ['crowd: 100 rows, idle', formatPercentiles(crowd.idle)],
     ['crowd: 100 rows, under load',
       `${formatPercentiles(crowd.underLoad)}, ${crowd.samples} samples`],
     ...crowd.processes.map(({ name, peakMb }): Line =>
       [`crowd: ${name}`, `peak ${fixed(peakMb)} MB`]),
-  ]
-}
-
-function scalingLines ({ steps, steady, rebalancing }: ScalingFigures): readonly Line[] {
-  return [
+  ],
+  scaling: ({ steps, steady, rebalancing }) => [
     ...steps.map(({ normalize, verify, rowsPerSecond }): Line =>
       [`scaling: normalize ${normalize}, verify ${verify}`, `${fixed(rowsPerSecond)} rows/s`]),
     ['scaling: POST, stable groups', postText(steady)],
     ['scaling: POST, rebalancing', postText(rebalancing)],
-  ]
-}
-
-function postText ({ posts, p50Ms, p99Ms, unavailable, otherRefusals }: PostFigures): string {
-  return `p50 ${fixed(p50Ms)} ms, p99 ${fixed(p99Ms)} ms of ${posts} samples; ` +
-    `${unavailable} times 503, ${otherRefusals} other refusals`
-}
-
-function workbookLines ({ rows, ratioIn, ratioOut, ...files }: WorkbookFigures): readonly Line[] {
-  return [
-    ...(['csv', 'xlsx'] as const).map((kind): Line => {
-      const { megabytes, acceptMs, downloadMs, peakMb } = files[kind]
-      return [`workbooks: ${rows} rows as ${kind}`, `${fixed(megabytes, 1)} MB in ` +
-        `${fixed(acceptMs)} ms, out in ${fixed(downloadMs)} ms, ingest peak ${fixed(peakMb)} MB`]
-    }),
-    ['workbooks: CPU of xlsx / csv', `in ${fixed(ratioIn, 2)}, out ${fixed(ratioOut, 2)}`],
-  ]
-}
-
-function mailboxLines ({ lists, peer }: MailboxFigures): readonly Line[] {
-  const peerLines: readonly Line[] = peer === undefined
-    ? []
-    : [
-        [`mailboxes: ${peer.name}`, `${peer.rows} rows in ${fixed(peer.seconds)} s, ` +
-          `${fixed(peer.sessionsPer1000)} sessions per 1,000 addresses, ${peer.refusals} refusals`],
-        [`mailboxes: ${peer.name}`, `${fixed(peer.rightPercent, 2)} % right, ` +
-          `${peer.falseInvalid} false invalid, ${peer.falseValid} false valid, ` +
-          `${peer.unknown} unknown`],
-      ]
-  const ours = lists.flatMap(list => {
-    const what = `mailboxes: verify x ${list.processes}`
-    return [
-      [what, `${list.rows} rows in ${fixed(list.seconds)} s, half of them in ` +
-        `${fixed(list.halfSeconds)} s, ` +
-        `${fixed(list.seconds / list.lowerBoundSeconds, 2)} of what the hosts' limits allow`],
-      [what, `${fixed(list.rightPercent, 2)} % right, ${list.falseInvalid} false invalid, ` +
-        `${list.falseValid} false valid, ${list.unknown} unknown`],
-      [what, `${fixed(list.cpuSecondsPer1000, 2)} s of CPU per 1,000 addresses`],
-      ...list.owners.map((owner): Line => [`${what}, ${owner.owner}`,
-        `${fixed(owner.mostAMinute)} of ${fixed(owner.policyAMinute)} recipients a minute, ` +
-        `${owner.mostSessions} of ${owner.policySessions} sessions, ` +
-        `${fixed(owner.sessionsPer1000)} sessions per 1,000 addresses, ` +
-        `${owner.refusals} refusals`]),
-      ...list.servers.map((server): Line => [`${what}, ${server.server}`,
-        `${fixed(server.rightPercent, 2)} % right of ${server.rows} rows, ` +
-        `${server.falseInvalid} false invalid, ${server.falseValid} false valid, ` +
-        `${server.unknown} unknown, ${fixed(server.sessionsPer1000)} sessions per 1,000`]),
-    ] as const satisfies readonly Line[]
-  })
-  return [...ours, ...peerLines]
-}
-
-function webhookLines (webhooks: WebhookFigures): readonly Line[] {
-  const { deliveries, deliveriesPerSecond, jobsPerSecond } = webhooks
-  return [
+  ],
+  webhooks: ({ deliveries, deliveriesPerSecond, jobsPerSecond }) => [
     [`webhooks: ${deliveries}`, `${fixed(deliveriesPerSecond)} deliveries/s`],
     ['webhooks: one-row jobs', `${fixed(jobsPerSecond)} jobs/s`],
-  ]
-}
-
-function emailLines ({ rows, domains, wallMs, rowsPerSecond }: EmailFigures): readonly Line[] {
-  return [[`e-mail: ${rows} rows`,
-    `${fixed(wallMs)} ms, ${fixed(rowsPerSecond)} rows/s, ${domains} domains`]]
-}
-
-function listsLines (
-  { entries, uploadMs, bytesPerEntry, without, with: after, ratio }: ListsFigures
-): readonly Line[] {
-  const times = ({ preflightMs, wallMs }: ListsFigures['with']) =>
-    `${fixed(preflightMs)} ms to 202, ${fixed(wallMs)} ms to completed`
-  return [
-    [`lists: ${entries} entries`,
-      `${fixed(bytesPerEntry)} bytes each in Redis, uploaded in ${fixed(uploadMs / 1_000)} s`],
-    ['lists: large job without', times(without)],
-    ['lists: large job with them', `${times(after)}, ratio ${fixed(ratio, 2)}`],
-  ]
-}
-
-function verificationLines (
-  { cached, fresh, cached100, backToBack }: VerificationFigures
-): readonly Line[] {
-  return [
+  ],
+  email: ({ rows, domains, wallMs, rowsPerSecond }) => [[`e-mail: ${rows} rows`,
+    `${fixed(wallMs)} ms, ${fixed(rowsPerSecond)} rows/s, ${domains} domains`]],
+  verifications: ({ cached, fresh, cached100, backToBack }) => [
     ['verification: one cached', formatPercentiles(cached)],
     ['verification: one fresh', formatPercentiles(fresh)],
     ['verification: 100 cached', formatPercentiles(cached100)],
     ['the same of one, no pauses', formatPercentiles(backToBack)],
-  ]
-}
-
-function provisionalLines (
-  { rows, aloneMs, readMs, ratio, lastRowMs }: ProvisionalFigures
-): readonly Line[] {
-  return [
+  ],
+  provisional: ({ rows, aloneMs, readMs, ratio, lastRowMs }) => [
     [`provisional: ${rows} rows`, `${fixed(aloneMs)} ms without a reader, ${fixed(readMs)} ms ` +
       `with one, which has the last row after ${fixed(lastRowMs)} ms`],
     ['provisional: with / without', fixed(ratio, 3)],
-  ]
-}
-
-function fairnessLines (fairness: FairnessFigures): readonly Line[] {
-  const { baselineMs, underLoadMs, largeJobsMs, ratio, unavailable, jainIndex } = fairness
-  return [
+  ],
+  fairness: ({ baselineMs, underLoadMs, largeJobsMs, ratio, unavailable, jainIndex }) => [
     ['fairness: a job alone', `${fixed(baselineMs)} ms`],
     ['fairness: beside ten large', `${formatPercentiles(percentilesOf(underLoadMs))} of ` +
       `${underLoadMs.length} samples, ${unavailable} times 5xx`],
     ['fairness: beside / alone', fixed(ratio, 2)],
     ['fairness: the ten large jobs', `${fixed(largeJobsMs)} ms`],
     ['fairness: Jain\'s index of ten', fixed(jainIndex, 3)],
-  ]
-}
-
-function recoveryLines (
-  { afterKill, afterDataLoss, openJobs, idlePercent, idleTenants, bytesPerJob }: RecoveryFigures
-): readonly Line[] {
-  const text = ({ firstAcceptedMs, allUnlockedMs, peakMb }: RecoveryStep) =>
-    `first 202 ${fixed(firstAcceptedMs)} ms, all ${fixed(allUnlockedMs)} ms, ` +
-    `ledger ${fixed(peakMb)} MB`
-  return [
-    ...afterKill.map((step): Line => [`recovery: ${step.entries} entries, killed`, text(step)]),
-    [`recovery: ${afterDataLoss.entries} entries, data lost, ${openJobs} jobs open`,
-      text(afterDataLoss)],
-    [`recovery: ${idleTenants} idle tenants`, `ledger ${fixed(idlePercent, 2)} % of a core`],
-    ['recovery: a job after an hour', `${fixed(bytesPerJob)} bytes in the state Redis`],
-  ]
-}
-
-function smallLines (small: SmallFigures): readonly Line[] {
-  const { residentMb, proportionalMb, oneFresh, oneCached, steady, highest } = small
-  return [
+  ],
+  recovery: ({ afterKill, afterDataLoss, openJobs, idlePercent, idleTenants, bytesPerJob }) => {
+    const text = ({ firstAcceptedMs, allUnlockedMs, peakMb }: RecoveryStep) =>
+      `first 202 ${fixed(firstAcceptedMs)} ms, all ${fixed(allUnlockedMs)} ms, ` +
+      `ledger ${fixed(peakMb)} MB`
+    return [
+      ...afterKill.map((step): Line => [`recovery: ${step.entries} entries, killed`, text(step)]),
+      [`recovery: ${afterDataLoss.entries} entries, data lost, ${openJobs} jobs open`,
+        text(afterDataLoss)],
+      [`recovery: ${idleTenants} idle tenants`, `ledger ${fixed(idlePercent, 2)} % of a core`],
+      ['recovery: a job after an hour', `${fixed(bytesPerJob)} bytes in the state Redis`],
+    ]
+  },
+  small: ({ residentMb, proportionalMb, oneFresh, oneCached, steady, highest }) => [
     ['small: memory after start',
       `${fixed(residentMb)} MB resident, ${fixed(proportionalMb)} MB with shared pages once`],
     ['small: one fresh contact', formatPercentiles(oneFresh)],
@@ -275,7 +145,101 @@ function smallLines (small: SmallFigures): readonly Line[] {
     ...highest === undefined
       ? []
       : smallJobsLines(`small: p95 < ${MAX_P95_MS} ms, ${highest.clients} clients`, highest),
-  ]
+  ],
+  partners: ({ steps }) => steps.flatMap((step): readonly Line[] => [
+    [`partners: ${step.partners}`,
+      `${step.topics} topics, ${step.partitions} partitions, ${step.connections} connections`],
+    ['  feed', `ready after ${fixed(step.readyMs)} ms, ${fixed(step.feedMb)} MB`],
+    ['  idle CPU', `feed ${fixed(step.feedPercent, 2)} %, Kafka ${fixed(step.kafkaPercent, 2)} ` +
+      `%, state Redis ${fixed(step.redisPercent, 2)} % of a core`],
+    ['  partner create', `${fixed(step.createMs)} ms, command ${fixed(step.commandMs)} ms`],
+  ]),
+  soak: ({ minutes, jobs, rowsVerified, growth }) => {
+    const start = minutes < 4 ? 'a quarter of it' : 'the first minute'
+    return [
+      [`soak: ${minutes} minutes`, `${jobs} jobs, ${rowsVerified} rows`],
+      ...growth.map(({ name, firstMb, lastMb, ratio }): Line => [`soak: ${name}`,
+        `${fixed(firstMb)} MB after ${start}, ${fixed(lastMb)} MB at the end, ` +
+        `ratio ${fixed(ratio, 2)}`]),
+    ]
+  },
+  peers: ({ bareLoopMs, kafkajs, platformatic, sealed }) => {
+    const text = ({ wallMs, ratio }: HopFigures) => `${fixed(wallMs)} ms, ratio ${fixed(ratio, 2)}`
+    return [
+      ['peers: bare loop', `${fixed(bareLoopMs)} ms`],
+      ['peers: plain kafkajs', text(kafkajs)],
+      ['peers: plain platformatic', text(platformatic)],
+      ['peers: sealed normalize', text(sealed)],
+    ]
+  },
+  state: ({ jobs, jobsPerSecond, cpuMsPerJob, corePercent, clientPercent }) => [
+    ['state: one-row jobs, one state Redis', `${fixed(jobsPerSecond)} jobs/s, ${jobs} jobs`],
+    ['  CPU', `${fixed(cpuMsPerJob, 2)} ms per job, ${fixed(corePercent)} % of a core, ` +
+      `the client ${fixed(clientPercent)} %`],
+  ],
+  mailboxes: ({ lists, peer }) => {
+    const peerLines: readonly Line[] = peer === undefined
+      ? []
+      : [
+          [`mailboxes: ${peer.name}`, `${peer.rows} rows in ${fixed(peer.seconds)} s, ` +
+            `${fixed(peer.sessionsPer1000)} sessions per 1,000 addresses, ` +
+            `${peer.refusals} refusals`],
+          [`mailboxes: ${peer.name}`, `${fixed(peer.rightPercent, 2)} % right, ` +
+            `${peer.falseInvalid} false invalid, ${peer.falseValid} false valid, ` +
+            `${peer.unknown} unknown`],
+        ]
+    const ours = lists.flatMap(list => {
+      const what = `mailboxes: verify x ${list.processes}`
+      return [
+        [what, `${list.rows} rows in ${fixed(list.seconds)} s, half of them in ` +
+          `${fixed(list.halfSeconds)} s, ` +
+          `${fixed(list.seconds / list.lowerBoundSeconds, 2)} of what the hosts' limits allow`],
+        [what, `${fixed(list.rightPercent, 2)} % right, ${list.falseInvalid} false invalid, ` +
+          `${list.falseValid} false valid, ${list.unknown} unknown`],
+        [what, `${fixed(list.cpuSecondsPer1000, 2)} s of CPU per 1,000 addresses`],
+        ...list.owners.map((owner): Line => [`${what}, ${owner.owner}`,
+          `${fixed(owner.mostAMinute)} of ${fixed(owner.policyAMinute)} recipients a minute, ` +
+          `${owner.mostSessions} of ${owner.policySessions} sessions, ` +
+          `${fixed(owner.sessionsPer1000)} sessions per 1,000 addresses, ` +
+          `${owner.refusals} refusals`]),
+        ...list.servers.map((server): Line => [`${what}, ${server.server}`,
+          `${fixed(server.rightPercent, 2)} % right of ${server.rows} rows, ` +
+          `${server.falseInvalid} false invalid, ${server.falseValid} false valid, ` +
+          `${server.unknown} unknown, ${fixed(server.sessionsPer1000)} sessions per 1,000`]),
+      ] as const satisfies readonly Line[]
+    })
+    return [...ours, ...peerLines]
+  },
+  lists: ({ entries, uploadMs, bytesPerEntry, without, with: after, ratio }) => {
+    const times = ({ preflightMs, wallMs }: ListsFigures['with']) =>
+      `${fixed(preflightMs)} ms to 202, ${fixed(wallMs)} ms to completed`
+    return [
+      [`lists: ${entries} entries`,
+        `${fixed(bytesPerEntry)} bytes each in Redis, uploaded in ${fixed(uploadMs / 1_000)} s`],
+      ['lists: large job without', times(without)],
+      ['lists: large job with them', `${times(after)}, ratio ${fixed(ratio, 2)}`],
+    ]
+  },
+  workbooks: ({ rows, ratioIn, ratioOut, ...files }) => [
+    ...(['csv', 'xlsx'] as const).map((kind): Line => {
+      const { megabytes, acceptMs, downloadMs, peakMb } = files[kind]
+      return [`workbooks: ${rows} rows as ${kind}`, `${fixed(megabytes, 1)} MB in ` +
+        `${fixed(acceptMs)} ms, out in ${fixed(downloadMs)} ms, ingest peak ${fixed(peakMb)} MB`]
+    }),
+    ['workbooks: CPU of xlsx / csv', `in ${fixed(ratioIn, 2)}, out ${fixed(ratioOut, 2)}`],
+  ],
+}
+
+/** Formats the figures of the scenarios that ran. */
+const scenarioLines = (report: Report): readonly Line[] =>
+  Object.entries(WRITERS).flatMap(([scenario, write]) => {
+    const figures = report[scenario as Scenario]
+    return figures === undefined ? [] : write(figures as never)
+  })
+
+function postText ({ posts, p50Ms, p99Ms, unavailable, otherRefusals }: PostFigures): string {
+  return `p50 ${fixed(p50Ms)} ms, p99 ${fixed(p99Ms)} ms of ${posts} samples; ` +
+    `${unavailable} times 503, ${otherRefusals} other refusals`
 }
 
 function smallJobsLines (name: string, figures: SmallJobsFigures): readonly Line[] {
@@ -286,47 +250,6 @@ function smallJobsLines (name: string, figures: SmallJobsFigures): readonly Line
     ['  CPU per job', `${fixed(cpuMsPerJob, 2)} ms`],
     ...processes.map((process): Line =>
       [`    ${process.name}`, `${fixed(process.cpuMsPerJob, 2)} ms`]),
-  ]
-}
-
-function partnerLines ({ steps }: PartnersFigures): readonly Line[] {
-  return steps.flatMap((step): readonly Line[] => [
-    [`partners: ${step.partners}`,
-      `${step.topics} topics, ${step.partitions} partitions, ${step.connections} connections`],
-    ['  feed', `ready after ${fixed(step.readyMs)} ms, ${fixed(step.feedMb)} MB`],
-    ['  idle CPU', `feed ${fixed(step.feedPercent, 2)} %, Kafka ${fixed(step.kafkaPercent, 2)} ` +
-      `%, state Redis ${fixed(step.redisPercent, 2)} % of a core`],
-    ['  partner create', `${fixed(step.createMs)} ms, command ${fixed(step.commandMs)} ms`],
-  ])
-}
-
-function soakLines ({ minutes, jobs, rowsVerified, growth }: SoakFigures): readonly Line[] {
-  const start = minutes < 4 ? 'a quarter of it' : 'the first minute'
-  return [
-    [`soak: ${minutes} minutes`, `${jobs} jobs, ${rowsVerified} rows`],
-    ...growth.map(({ name, firstMb, lastMb, ratio }): Line => [`soak: ${name}`,
-      `${fixed(firstMb)} MB after ${start}, ${fixed(lastMb)} MB at the end, ` +
-      `ratio ${fixed(ratio, 2)}`]),
-  ]
-}
-
-function peerLines ({ bareLoopMs, kafkajs, platformatic, sealed }: PeersFigures): readonly Line[] {
-  const text = ({ wallMs, ratio }: HopFigures) => `${fixed(wallMs)} ms, ratio ${fixed(ratio, 2)}`
-  return [
-    ['peers: bare loop', `${fixed(bareLoopMs)} ms`],
-    ['peers: plain kafkajs', text(kafkajs)],
-    ['peers: plain platformatic', text(platformatic)],
-    ['peers: sealed normalize', text(sealed)],
-  ]
-}
-
-function stateLines (
-  { jobs, jobsPerSecond, cpuMsPerJob, corePercent, clientPercent }: StateFigures
-): readonly Line[] {
-  return [
-    ['state: one-row jobs, one state Redis', `${fixed(jobsPerSecond)} jobs/s, ${jobs} jobs`],
-    ['  CPU', `${fixed(cpuMsPerJob, 2)} ms per job, ${fixed(corePercent)} % of a core, ` +
-      `the client ${fixed(clientPercent)} %`],
   ]
 }
 

@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { Client } from '../../../services/client/client.ts'
 import type { BenchContext } from '../run.ts'
