@@ -174,26 +174,18 @@ export type Pause = {
   readonly reason: string
 }
 
-type Pauses = {
-  /** All pauses, in the order of the pipeline. */
-  readonly read: () => Promise<readonly Pause[]>
-  /** Leaves an existing pause unchanged and returns it with `changed: false`. */
-  readonly pause: (
-    request: Pick<Pause, 'stage' | 'by' | 'reason'>
-  ) => Promise<{ readonly changed: boolean, readonly pause: Pause }>
-  /** Returns the pause that ended; undefined when the stage was not paused. */
-  readonly resume: (stage: StageName) => Promise<Pause | undefined>
-}
-
 type PauseRedis = Pick<Redis, 'hdel' | 'hget' | 'hgetall' | 'hsetnx' | 'time'>
 
 /** Reads and changes the pauses in the state Redis. */
-export function createPauses (redis: PauseRedis): Pauses {
+export function createPauses (redis: PauseRedis) {
   const find = async (stage: StageName) => {
     const text = await redis.hget(PAUSED_KEY, stage)
     return text === null ? undefined : parsePause(stage, text)
   }
-  const pause: Pauses['pause'] = async request => {
+  /** Leaves an existing pause unchanged and returns it with `changed: false`. */
+  const pause = async (
+    request: Omit<Pause, 'since'>
+  ): Promise<{ readonly changed: boolean, readonly pause: Pause }> => {
     const { stage, by, reason } = request
     const [seconds] = await redis.time()
     const since = new Date(Number(seconds) * 1_000).toISOString()
@@ -204,7 +196,8 @@ export function createPauses (redis: PauseRedis): Pauses {
     return current === undefined ? await pause(request) : { changed, pause: current }
   }
   return {
-    read: async () => {
+    /** All pauses, in the order of the pipeline. */
+    read: async (): Promise<readonly Pause[]> => {
       const texts = await redis.hgetall(PAUSED_KEY)
       return STAGES.flatMap(stage => {
         const text = texts[stage]
@@ -212,7 +205,8 @@ export function createPauses (redis: PauseRedis): Pauses {
       })
     },
     pause,
-    resume: async stage => {
+    /** Returns the pause that ended; undefined when the stage was not paused. */
+    resume: async (stage: StageName): Promise<Pause | undefined> => {
       const ended = await find(stage)
       return await redis.hdel(PAUSED_KEY, stage) === 1 ? ended : undefined
     },

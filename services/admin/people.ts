@@ -5,7 +5,7 @@ import {
 import { UsageError } from '../runtime/platform/run-command.ts'
 import {
   type AdminCommand, type Context, type Options, organizationToChange, organizationToRead,
-  type Recording, runAndPrint, runChange, runTask, type Task, type TaskResult, toIsoTime,
+  type Recording, runAndPrint, runChange, runTask, type TaskResult, toIsoTime,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
 import { makeSignInLink, type SignInOptions } from './sign-in.ts'
@@ -28,23 +28,38 @@ export function addPeople (program: AdminCommand, context: Context): void {
   addFor('add', 'let a person sign in').requiredOption(...role)
     .records('person.added')
     .example('--org org_1 --email ann@example.com --role owner')
-    .action(runChange(context, addPerson))
+    .action(runChange(context, async ({ people, ...deps }, options) => {
+      const orgId = await organizationToChange(deps, options)
+      const { email = '' } = options
+      const made = await allowed(people.add(orgId, {
+        email, role: parseRole(options), createdBy: 'operator',
+      }))
+      return summarize(existing(made, orgId, email))
+    }))
   add('list', 'list people and their roles')
     .reads()
     .example('--org org_1')
-    .action(runTask(context, listPeople))
+    .action(runTask(context, async ({ people, ...deps }, options) =>
+      ({ people: (await people.list(await organizationToRead(deps, options))).map(summarize) })))
   addFor('change', 'change the role').requiredOption(...role)
     .records(withId('person.changed'))
     .example('--org org_1 --email ann@example.com --role finance')
-    .action(runChange(context, changePerson))
+    .action(runChange(context, async (deps, options) => {
+      const role = parseRole(options)
+      return await changed(deps, options, (orgId, id) => deps.people.changeRole(orgId, id, role))
+    }))
   addFor('sign-out', 'end all sessions of a person')
     .records(withId('person.signed_out'))
     .example('--org org_1 --email ann@example.com')
-    .action(runChange(context, signOutPerson))
+    .action(runChange(context, (deps, options) =>
+      changed(deps, options, deps.people.endSessions)))
   addFor('remove', 'remove a person and end all their sessions')
     .records(withId('person.removed'))
     .example('--org org_1 --email ann@example.com')
-    .action(runChange(context, removePerson))
+    .action(runChange(context, async (deps, options) => {
+      const { id, email } = await changed(deps, options, deps.people.remove)
+      return { id, email, removed: true }
+    }))
 }
 
 /** Adds `sign-in`. */
@@ -58,40 +73,10 @@ export function addSignIn (program: AdminCommand, context: Context): void {
       ({ data: await makeSignInLink(env, options) })))
 }
 
-/** Adds a person, who can sign in at once. */
-const addPerson: Task = async ({ people, ...deps }, options) => {
-  const orgId = await organizationToChange(deps, options)
-  const { email = '' } = options
-  const made = await allowed(people.add(orgId, {
-    email, role: parseRole(options), createdBy: 'operator',
-  }))
-  return summarize(existing(made, orgId, email))
-}
-
-const listPeople: Task = async ({ people, ...deps }, options) =>
-  ({ people: (await people.list(await organizationToRead(deps, options))).map(summarize) })
-
-/** Changes the role, from the next request of the person on. */
-const changePerson: Task = async (deps, options) => {
-  const role = parseRole(options)
-  return await changed(deps, options, (orgId, id) => deps.people.changeRole(orgId, id, role))
-}
-
-/** Removes a person, whose sessions end at once. */
-const removePerson: Task = async (deps, options) => {
-  const { id, email } = await changed(deps, options, deps.people.remove)
-  return { id, email, removed: true }
-}
-
-/** Ends all sessions of a person in an organization. */
-const signOutPerson: Task = (deps, options) =>
-  changed(deps, options, deps.people.endSessions)
-
-type Change = (orgId: string, id: string) => Promise<Person | undefined>
-
 /** Applies a change to the person with the address in `--email`. */
 async function changed (
-  deps: WorkspaceDeps, options: Options, change: Change
+  deps: WorkspaceDeps, options: Options,
+  change: (orgId: string, id: string) => Promise<Person | undefined>
 ): Promise<TaskResult> {
   const orgId = await organizationToChange(deps, options)
   const { email = '' } = options

@@ -21,16 +21,31 @@ export function addWebhooks (program: AdminCommand, context: Context): void {
       .example('--org org_1')
   const secret = program.command('webhook-secret').description('the secret that signs webhooks')
   add(secret, 'show', 'show the secret').records('webhook_secret.shown')
-    .action(runChange(context, showWebhookSecret))
+    .action(runChange(context, async (deps, options) => ({
+      webhookSecret: await deps.webhookSecrets.show(await organizationToChange(deps, options)),
+    })))
   add(secret, 'rotate', 'replace the secret').records('webhook_secret.rotated')
-    .action(runChange(context, rotateWebhookSecret))
+    .action(runChange(context, async (deps, options) => ({
+      webhookSecret: await deps.webhookSecrets.rotate(await organizationToChange(deps, options)),
+      note: 'For 24 hours deliveries are also signed with the previous secret.',
+    })))
   const key = program.command('webhook-key').description('the key pair that signs webhooks ' +
     '(Ed25519); its private key never leaves the service')
-  // Public keys; the first call creates the pair.
+  // Public keys that verify webhooks, the newest first; the first call creates the pair.
   add(key, 'show', 'show the public keys').reads()
-    .action(runChange(context, showWebhookKeys))
+    .action(runChange(context, async (deps, options) => {
+      const orgId = await organizationToChange(deps, options)
+      const keys = await activeOrFirst(deps.webhookSigningKeys, orgId)
+      return { publicKeys: keys.map(publicKeyText) }
+    }))
   add(key, 'rotate', 'replace the key pair').records('webhook_key.rotated')
-    .action(runChange(context, rotateWebhookKey))
+    .action(runChange(context, async (deps, options) => {
+      const orgId = await organizationToChange(deps, options)
+      return {
+        publicKey: publicKeyText(await deps.webhookSigningKeys.rotate(orgId)),
+        note: 'For 24 hours deliveries are also signed with the previous key.',
+      }
+    }))
   addEndpoints(program, context)
 }
 
@@ -59,38 +74,24 @@ function addEndpoints (program: AdminCommand, context: Context): void {
     .action(runTask(context, listWebhookEndpoints))
   addFor('disable', 'stop sending events')
     .records(switched(false))
-    .action(runChange(context, switchWebhookEndpoint(false)))
+    .action(runChange(context, switchEndpoint(false)))
   addFor('enable', 'send events again')
     .records(switched(true))
-    .action(runChange(context, switchWebhookEndpoint(true)))
+    .action(runChange(context, switchEndpoint(true)))
   addFor('rotate', 'replace the secret')
     .records('webhook_endpoint.secret_rotated')
-    .action(runChange(context, rotateWebhookEndpoint))
+    .action(runChange(context, changeEndpoint(
+      (endpoints, tenant, id) => endpoints.rotate(tenant, id), ({ id, secret }) => ({
+        id,
+        secret,
+        note: `${SHOWN_ONCE} For 24 hours events are also signed with the previous secret.`,
+      }))))
   addFor('delete', 'delete an endpoint')
     .records('webhook_endpoint.deleted')
-    .action(runChange(context, deleteWebhookEndpoint))
+    .action(runChange(context, changeEndpoint(
+      (endpoints, tenant, id) => endpoints.remove(tenant, id),
+      ({ id }) => ({ id, deleted: true }))))
 }
-
-const showWebhookSecret: Task = async (deps, options) =>
-  ({ webhookSecret: await deps.webhookSecrets.show(await organizationToChange(deps, options)) })
-
-const rotateWebhookSecret: Task = async (deps, options) => ({
-  webhookSecret: await deps.webhookSecrets.rotate(await organizationToChange(deps, options)),
-  note: 'For 24 hours deliveries are also signed with the previous secret.',
-})
-
-/** The public keys that verify webhooks without a secret, the newest first. */
-const showWebhookKeys: Task = async (deps, options) => {
-  const orgId = await organizationToChange(deps, options)
-  const keys = await activeOrFirst(deps.webhookSigningKeys, orgId)
-  return { publicKeys: keys.map(publicKeyText) }
-}
-
-const rotateWebhookKey: Task = async (deps, options) => ({
-  publicKey: publicKeyText(
-    await deps.webhookSigningKeys.rotate(await organizationToChange(deps, options))),
-  note: 'For 24 hours deliveries are also signed with the previous key.',
-})
 
 /** Creates a webhook endpoint. Its secret is in this result and nowhere else. */
 const createWebhookEndpoint: Task = async (deps, options) => {
@@ -133,19 +134,8 @@ const changeEndpoint = (
     '"webhook-endpoint list".')
 }
 
-const switchWebhookEndpoint = (enabled: boolean) =>
+const switchEndpoint = (enabled: boolean) =>
   changeEndpoint((endpoints, tenant, id) => endpoints.update(tenant, id, { enabled }))
-
-const deleteWebhookEndpoint = changeEndpoint(
-  (endpoints, tenant, id) => endpoints.remove(tenant, id), ({ id }) => ({ id, deleted: true }))
-
-/** Replaces the secret; the old one signs beside it for a day. */
-const rotateWebhookEndpoint = changeEndpoint(
-  (endpoints, tenant, id) => endpoints.rotate(tenant, id), ({ id, secret }) => ({
-    id,
-    secret,
-    note: `${SHOWN_ONCE} For 24 hours events are also signed with the previous secret.`,
-  }))
 
 function parseEvents ({ events = '*' }: Options): readonly (EventType | '*')[] {
   const names = events.split(',').map(name => name.trim())

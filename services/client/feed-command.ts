@@ -132,11 +132,11 @@ async function confirmPrice (
   facts: ContactFileFacts, { service, yes, ...flags }: SendFlags,
   { env, say, confirm, readPrice }: Terminal & { readonly env: Env }
 ): Promise<void> {
-  const { contacts, column, referenceColumn } = facts
-  const references = referenceColumn === undefined
+  const { contacts, input, reference } = facts
+  const references = reference === undefined
     ? 'the rows are numbered'
-    : `references from column ${referenceColumn}`
-  say(`${count(contacts)} contacts from column ${column}, ${references}.`)
+    : `references from column ${reference}`
+  say(`${count(contacts)} contacts from column ${input}, ${references}.`)
   const unit = await readPrice(service, flags, env)
   const price = unit === undefined ? 'the price of its contract' : money(unit * contacts)
   say(unit === undefined

@@ -32,7 +32,8 @@ export type ContactToSend = {
   readonly input: string
 }
 
-type ContactResult = {
+/** A result with the reference of the sender. */
+export type ContactResult = {
   readonly resultId: string
   readonly reference: string
   readonly cells: FeedCells

@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline'
 import { parse } from 'csv-parse'
 import { csvCell, positionsOf, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
 import type { FeedCells } from '../../schemas/feeds/seal.ts'
+import type { ContactResult } from './feed-connection.ts'
 import { OutputFolder } from './files.ts'
 import { CommandError } from './terminal.ts'
 import { detectDialect, type Dialect } from './csv.ts'
@@ -63,12 +64,7 @@ export function openContactFile (
 }
 
 /** What a file of contacts has: its rows, and the fields that they are taken from. */
-export type ContactFileFacts = {
-  readonly contacts: number
-  readonly column: string
-  /** Undefined when the rows are numbered. */
-  readonly referenceColumn: string | undefined
-}
+export type ContactFileFacts = FieldNames & { readonly contacts: number }
 
 /**
  * Reads a file once and checks every row, so that nothing is sent of a file that cannot be sent to
@@ -85,7 +81,7 @@ export async function inspectContactFile (options: FileOptions): Promise<Contact
     if (reference === '') throw emptyReference(rows)
   }
   if (fields === undefined) throw new CommandError(`File ${file} has no contacts.`)
-  return { contacts: rows, column: fields.input, referenceColumn: fields.reference }
+  return { contacts: rows, ...fields }
 }
 
 /** The error for a row whose reference is empty. */
@@ -195,15 +191,8 @@ function parseObject (text: string, position: string): Fields {
     `${position} is not a JSON object. Each line must look like {"input":"+12127365000"}.`)
 }
 
-/** A result with the reference of the sender. */
-type WrittenResult = {
-  readonly reference: string
-  readonly resultId: string
-  readonly cells: FeedCells
-}
-
 export type ResultFile = {
-  readonly write: (result: WrittenResult) => void
+  readonly write: (result: ContactResult) => void
   /** Completes the file. Until then `<file>.part` contains the results. */
   readonly finish: () => Promise<void>
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { CommandError } from './terminal.ts'
-import type { ContactToSend, FeedConnection } from './feed-connection.ts'
+import type { ContactResult, ContactToSend, FeedConnection } from './feed-connection.ts'
 import {
   type ContactFile, emptyReference, type FileContact, type ResultFile, textIn,
 } from './feed-files.ts'
@@ -103,8 +103,6 @@ async function * batchContacts (
   if (batch.length > 0) yield batch
 }
 
-type WithReference = { readonly reference: string }
-
 type Wait = {
   readonly maxMissing: number
   readonly resolve: () => void
@@ -141,7 +139,7 @@ class Tally {
   }
 
   /** Registers contacts before they are sent. */
-  expect (contacts: readonly WithReference[]): void {
+  expect (contacts: readonly ContactToSend[]): void {
     for (const { reference } of contacts) {
       this.#missing.set(reference, (this.#missing.get(reference) ?? 0) + 1)
     }
@@ -149,7 +147,7 @@ class Tally {
   }
 
   /** Returns false for a duplicate result and for one of another sender. */
-  answer ({ reference, resultId }: WithReference & { readonly resultId: string }): boolean {
+  answer ({ reference, resultId }: ContactResult): boolean {
     const left = this.#missing.get(reference) ?? 0
     const ids = this.#seenIds.get(reference)
     if (left === 0 || ids?.has(resultId) === true) {

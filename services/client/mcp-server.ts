@@ -13,8 +13,8 @@ import {
 import type { Account } from './connection.ts'
 import { openInput, OutputFolder, resolveBelow } from './files.ts'
 import {
-  type Reservation, type Spending, parseWaitMs, type ToolInput, type ToolKey, type ToolOutput,
-  TOOLS,
+  parseWaitMs, pickFields, type Reservation, type Spending, type ToolInput, type ToolKey,
+  type ToolOutput, TOOLS,
 } from './mcp-tools.ts'
 import {
   detectService, planJobs, previewHead, readContacts, readFacts, readHead, type RowRange,
@@ -176,28 +176,7 @@ function createSession (deps: SessionDeps): Session {
   }
 }
 
-function toJob (job: JobStatusResource): ToolOutput<'getJob'>['job'] {
-  const { id, status, service, totalRows, successRecords, failedRecords, pendingRecords } = job
-  const { verdicts, reasons, maxQuoteMicros, chargedMicros, releasedMicros } = job
-  const { deadline, waiting } = job
-  return {
-    id,
-    status,
-    service,
-    totalRows,
-    successRecords,
-    failedRecords,
-    pendingRecords,
-    // An older service reports none of those that may be null.
-    verdicts: verdicts ?? null,
-    reasons: reasons ?? null,
-    maxQuoteMicros,
-    chargedMicros,
-    releasedMicros,
-    deadline: deadline ?? null,
-    waiting: waiting ?? null,
-  }
-}
+const toJob = (job: JobStatusResource) => pickFields(TOOLS.getJob.output.properties.job, job)
 
 const withoutBlanks = (row: ResultRow): ResultRow =>
   Object.fromEntries(Object.entries(row).filter(([, cell]) => cell !== null))
@@ -312,20 +291,14 @@ async function estimateFile (
       countryCode: country?.toUpperCase(),
       options,
     })
-    const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks } = preflight
-    const { maxQuoteMicros } = preflight
     if (estimate === undefined) throw new CommandError('The service makes no estimates.')
-    const { status, reason: without, contacts, checkedContacts, shares } = estimate
+    const { totalRows: quotedRows, quoteId: _, ...counts } = preflight
     return {
       service,
       rows,
-      quotedRows: totalRows,
-      invalidRows,
-      duplicateRows,
-      cacheHits,
-      freshChecks,
-      maxQuoteMicros,
-      estimate: { status, reason: without, contacts, checkedContacts, shares },
+      quotedRows,
+      ...counts,
+      estimate: pickFields(TOOLS.estimateFile.output.properties.estimate, estimate),
     }
   } finally {
     file.close()

@@ -1,4 +1,4 @@
-import { Type, type Static, type TProperties } from 'typebox'
+import { Type, type Static, type TObject, type TProperties } from 'typebox'
 import { DEADLINE_SECONDS, MAX_ID_CHARACTERS } from '../../schemas/api/create-job.ts'
 import { API_SERVICES } from '../../schemas/api/parts.ts'
 import { ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
@@ -341,6 +341,14 @@ export const TOOLS = {
 export type ToolKey = keyof typeof TOOLS
 export type ToolInput<K extends ToolKey> = Static<typeof TOOLS[K]['input']>
 export type ToolOutput<K extends ToolKey> = Static<typeof TOOLS[K]['output']>
+
+/** The fields of a schema that a value has; null for those that an older service lacks. */
+export function pickFields<T extends TObject> (
+  { properties }: T, value: Readonly<Record<string, unknown>>
+): Static<T> {
+  return Object.fromEntries(
+    Object.keys(properties).map(name => [name, value[name] ?? null])) as Static<T>
+}
 
 /** The wait of a call in milliseconds. */
 export const parseWaitMs = ({ wait_seconds: seconds = DEFAULT_WAIT_SECONDS }: {

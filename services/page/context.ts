@@ -139,25 +139,28 @@ export type Exchange = {
   readonly reply: FastifyReply
 }
 
-type Handle = (exchange: Exchange) => Promise<FastifyReply>
-
-/** Makes a handler that resolves the visit first; it throws PageError 404 for other users. */
-export function forCustomer (deps: PageDeps, handle: Handle) {
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
-    handle({ visit: await resolveVisit(deps, request), request, reply })
-}
-
 type CustomerRoute = {
   readonly access: Access
   readonly records?: AccessAction | null
   readonly navigation?: string
+  readonly forScript?: true
 }
 
-/** Makes a function that defines a route for customers by method, URL, access and handler. */
+/**
+ * Makes a function that defines a route for customers by method, URL, access and handler. Its
+ * handler gets the visit, and other users PageError 404.
+ */
 export function customerRoutes (deps: PageDeps) {
   return (
-    method: 'GET' | 'POST', url: string, config: CustomerRoute, handle: Handle
-  ): RouteOptions => ({ method, url, config, handler: forCustomer(deps, handle) })
+    method: 'GET' | 'POST', url: string, config: CustomerRoute,
+    handle: (exchange: Exchange) => Promise<FastifyReply>
+  ): RouteOptions => ({
+    method,
+    url,
+    config,
+    handler: async (request: FastifyRequest, reply: FastifyReply) =>
+      handle({ visit: await resolveVisit(deps, request), request, reply }),
+  })
 }
 
 async function resolveVisit (deps: PageDeps, request: FastifyRequest): Promise<Visit> {

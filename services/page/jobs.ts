@@ -14,9 +14,7 @@ import { FairPool } from '../runtime/platform/limits.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { SERVICE_SLUGS } from '../topology.ts'
 import { VERDICTS } from './charts.ts'
-import {
-  customerRoutes, type Exchange, field, forCustomer, may, type PageDeps, type Visit,
-} from './context.ts'
+import { customerRoutes, type Exchange, field, may, type PageDeps, type Visit } from './context.ts'
 import { isStillSignedIn, requesterOf } from './guard.ts'
 import { count, html, type Html, time } from './html.ts'
 import {
@@ -506,19 +504,16 @@ const MAX_SUMMARIES = 200
 function summaryRoute (deps: PageDeps): RouteOptions {
   // The results of an ended job do not change.
   const summaries = new LRUCache<string, JobSummary>({ max: MAX_SUMMARIES })
-  return {
-    method: 'GET',
-    url: '/:mode/jobs/:id/summary',
-    config: { access: 'results.view', forScript: true },
-    handler: forCustomer(deps, async ({ visit, request, reply }) => {
-      const job = await visit.client.job(pathIds(request.params).id)
-      if (!isErasable(job)) throw new PageError('not_found')
-      const summary = summaries.get(job.id) ?? await summarize(visit.client, job)
-      if (summary === undefined) return reply.send({ html: '' })
-      summaries.set(job.id, summary)
-      return reply.send({ html: summaryTables(summary).html })
-    }),
-  }
+  return customerRoutes(deps)('GET', '/:mode/jobs/:id/summary', {
+    access: 'results.view', forScript: true,
+  }, async ({ visit, request, reply }) => {
+    const job = await visit.client.job(pathIds(request.params).id)
+    if (!isErasable(job)) throw new PageError('not_found')
+    const summary = summaries.get(job.id) ?? await summarize(visit.client, job)
+    if (summary === undefined) return reply.send({ html: '' })
+    summaries.set(job.id, summary)
+    return reply.send({ html: summaryTables(summary).html })
+  })
 }
 
 /** A change of a page, as its script receives it. */
@@ -551,21 +546,18 @@ const STREAM_HEADERS = {
 function liveRoute (deps: PageDeps): RouteOptions {
   const pool = new FairPool({ capacity: MAX_STREAMS, maxPerName: MAX_STREAMS_PER_ORG })
   const seenRows: LiveDeps['seenRows'] = new LRUCache({ max: MAX_SEEN, ttl: SEEN_MS })
-  return {
-    method: 'GET',
-    url: '/:mode/live',
-    config: { access: 'jobs.view', forScript: true },
-    handler: forCustomer(deps, async exchange => {
-      const closed = new AbortController()
-      const place = pool.open(exchange.visit.tenant.orgId, () => closed.abort())
-      if (!place.grow(1)) throw new PageError('unavailable')
-      try {
-        return await sendProgress({ ...deps, seenRows }, exchange, closed)
-      } finally {
-        place.release()
-      }
-    }),
-  }
+  return customerRoutes(deps)('GET', '/:mode/live', {
+    access: 'jobs.view', forScript: true,
+  }, async exchange => {
+    const closed = new AbortController()
+    const place = pool.open(exchange.visit.tenant.orgId, () => closed.abort())
+    if (!place.grow(1)) throw new PageError('unavailable')
+    try {
+      return await sendProgress({ ...deps, seenRows }, exchange, closed)
+    } finally {
+      place.release()
+    }
+  })
 }
 
 type LiveDeps = PageDeps & {

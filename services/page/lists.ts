@@ -1,14 +1,11 @@
-import type { FastifyRequest, RouteOptions } from 'fastify'
-import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
+import type { RouteOptions } from 'fastify'
 import {
   type ContactListsBody, LIST_ACTIONS, type ListAction, type ListFileQuery, type LookedUpBody,
 } from '../../schemas/api/contact-lists.ts'
 import { describeAccess } from '../accounts/access-log/requests.ts'
 import { ApiError } from '../client/client.ts'
 import type { MinimumThroughput } from '../runtime/platform/body-guard.ts'
-import {
-  customerRoutes, field, forCustomer, type PageDeps, type Visit,
-} from './context.ts'
+import { customerRoutes, field, type PageDeps, type Visit } from './context.ts'
 import { count, html, type Html } from './html.ts'
 import {
   badge, customerPage, figure, findNotice, postForm, redirect, select, sendHtml,
@@ -74,24 +71,20 @@ export function listRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
       }
     }),
     {
-      method: 'POST',
-      url: '/:mode/lists/file',
-      config: { access: 'jobs.change', records: 'contact_lists.changed', forScript: true },
-      bodyLimit: MAX_BODY_BYTES,
-      ...createUploadLimits(pace),
-      handler: forCustomer(deps, async ({ visit, request, reply }) => {
-        const { body } = request
+      ...route('POST', '/:mode/lists/file', {
+        access: 'jobs.change', records: 'contact_lists.changed', forScript: true,
+      }, async ({ visit, request, reply }) => {
+        const { body, query } = request
         if (!Buffer.isBuffer(body)) throw new PageError('bad_form')
-        const action = actionIn(queryOf(request).action)
+        const action = actionIn((query as { readonly action?: unknown }).action)
         describeAccess(request, { details: { action: action ?? 'file' } })
         await visit.client.changeContactListsFromFile(body, { action })
         return reply.send({ path: `/${visit.tenant.mode}/lists?notice=lists-changed` })
       }),
+      ...createUploadLimits(pace),
     },
   ]
 }
-
-const queryOf = ({ query }: FastifyRequest) => query as { readonly action?: unknown }
 
 const actionIn = (text: unknown): Change | undefined =>
   CHANGES.map(([action]) => action).find(action => action === text)

@@ -19,38 +19,31 @@ const BACK = /^\/(live|test)\/[a-z-]{1,20}$/
  * That page goes on to `complete` by itself, which is a navigation within this site.
  */
 export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
+  const get = (
+    url: string, handler: (request: FastifyRequest, reply: FastifyReply) => unknown
+  ): RouteOptions => ({ method: 'GET', url, config: { access: 'everybody' }, handler })
   return [
-    {
-      method: 'GET',
-      url: '/',
-      config: { access: 'everybody' },
-      handler: async (request, reply) => {
-        const visitor = await findVisitor(deps, request)
-        return reply.redirect(visitor ? startPathOf(visitor.session.subject) : '/sign-in', 303)
-      },
-    },
-    {
-      method: 'GET',
-      url: '/sign-in',
-      config: { access: 'everybody' },
-      handler: (request, reply) => sendHtml(reply, signInView({
-        notice: findNotice(request),
-        hasProvider: deps.identityProvider !== undefined,
-        supportUrl: deps.supportUrl,
-      })),
-    },
-    {
-      method: 'GET',
-      url: '/sign-in/link',
-      config: { access: 'everybody' },
-      handler: (_request, reply) => sendHtml(reply, confirmSignInView()),
-    },
+    get('/', async (request, reply) => {
+      const visitor = await findVisitor(deps, request)
+      return reply.redirect(visitor ? startPathOf(visitor.session.subject) : '/sign-in', 303)
+    }),
+    get('/sign-in', (request, reply) => sendHtml(reply, signInView({
+      notice: findNotice(request),
+      hasProvider: deps.identityProvider !== undefined,
+      supportUrl: deps.supportUrl,
+    }))),
+    get('/sign-in/link', (_request, reply) => sendHtml(reply, confirmSignInView())),
     {
       method: 'POST',
       url: '/sign-in',
       // Recorded once the code of the link is known.
       config: { access: 'everybody', records: null },
-      handler: (request, reply) => signIn(deps, request, reply),
+      handler: async (request, reply) => {
+        const subject = await deps.signInCodes.redeem(field(request, 'code'))
+        if (subject === undefined) return reply.redirect('/sign-in?notice=link-spent', 303)
+        await startSession(deps, { request, reply }, { subject })
+        return reply.redirect(startPathOf(subject), 303)
+      },
     },
     {
       method: 'POST',
@@ -61,41 +54,18 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
         return reply.redirect('/sign-in?notice=left', 303)
       },
     },
-    {
-      method: 'GET',
-      url: '/sign-in/start',
-      config: { access: 'everybody' },
-      handler: async (request, reply) => {
-        const { back, again } = request.query as Readonly<Record<string, unknown>>
-        const { url, flow } = await fromProvider(deps, request, provider =>
-          provider.start({ back: returnPath(back), again: again === 'yes' }))
-        const value = Buffer.from(JSON.stringify(flow)).toString('base64url')
-        setCookie('sign-in', { request, reply }, value, FLOW_S)
-        return reply.redirect(url, 303)
-      },
-    },
-    {
-      method: 'GET',
-      url: '/sign-in/callback',
-      config: { access: 'everybody' },
-      handler: (request, reply) => sendHtml(reply, returningView(readQuery(request))),
-    },
-    {
-      method: 'GET',
-      url: '/sign-in/complete',
-      config: { access: 'everybody' },
-      handler: (request, reply) => completeSignIn(deps, request, reply),
-    },
+    get('/sign-in/start', async (request, reply) => {
+      const { back, again } = request.query as Readonly<Record<string, unknown>>
+      const { url, flow } = await fromProvider(deps, request, provider =>
+        provider.start({ back: returnPath(back), again: again === 'yes' }))
+      const value = Buffer.from(JSON.stringify(flow)).toString('base64url')
+      setCookie('sign-in', { request, reply }, value, FLOW_S)
+      return reply.redirect(url, 303)
+    }),
+    get('/sign-in/callback', (request, reply) =>
+      sendHtml(reply, returningView(readQuery(request)))),
+    get('/sign-in/complete', (request, reply) => completeSignIn(deps, request, reply)),
   ]
-}
-
-async function signIn (
-  deps: PageDeps, request: FastifyRequest, reply: FastifyReply
-): Promise<FastifyReply> {
-  const subject = await deps.signInCodes.redeem(field(request, 'code'))
-  if (subject === undefined) return reply.redirect('/sign-in?notice=link-spent', 303)
-  await startSession(deps, { request, reply }, { subject })
-  return reply.redirect(startPathOf(subject), 303)
 }
 
 type Received = { readonly request: FastifyRequest, readonly reply: FastifyReply }

@@ -12,7 +12,7 @@ import { BodyGuard, type MinimumThroughput } from '../runtime/platform/body-guar
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import { shareBar, swatch, VERDICTS } from './charts.ts'
-import { forCustomer, type PageDeps, type Visit } from './context.ts'
+import { customerRoutes, type PageDeps, type Visit } from './context.ts'
 import { count, html, money, share, type Html } from './html.ts'
 import { customerPage, emptyState, select, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
@@ -23,30 +23,24 @@ const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 /** The query of both requests, whose body is the file. */
 type UploadQuery = Readonly<Record<string, unknown>>
 
-/** Of requests with a file: as for the REST interface, a job is in the journal. */
-const ofFiles = { access: 'jobs.change', records: null, forScript: true } as const
-
 /** Verifies a file in two requests: its quote, then its job. The page reads and stores no file. */
 export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
+  const route = customerRoutes(deps)
   const limits = createUploadLimits(pace)
-  const takeFile = (name: string, handler: Parameters<typeof forCustomer>[1]): RouteOptions => ({
-    method: 'POST',
-    url: `/:mode/upload/${name}`,
-    config: ofFiles,
-    bodyLimit: MAX_BODY_BYTES,
+  const takeFile = (name: string, handle: Parameters<typeof route>[3]): RouteOptions => ({
+    ...route('POST', `/:mode/upload/${name}`, {
+      // As for the REST interface, a job is in the journal.
+      access: 'jobs.change', records: null, forScript: true,
+    }, handle),
     ...limits,
-    handler: forCustomer(deps, handler),
   })
   return [
-    {
-      method: 'GET',
-      url: '/:mode/upload',
-      config: { access: 'jobs.change', navigation: 'Verify a file' },
-      handler: forCustomer(deps, async ({ visit, request, reply }) => {
-        const services = await visit.client.services()
-        return sendHtml(reply, uploadView(visit, services, await readStart(visit, request)))
-      }),
-    },
+    route('GET', '/:mode/upload', {
+      access: 'jobs.change', navigation: 'Verify a file',
+    }, async ({ visit, request, reply }) => {
+      const services = await visit.client.services()
+      return sendHtml(reply, uploadView(visit, services, await readStart(visit, request)))
+    }),
     takeFile('quote', async ({ visit, request, reply }) => {
       const { file, options } = uploadOf(request)
       const [quote, balance, services] = await Promise.all([
@@ -414,7 +408,7 @@ const MAX_UPLOADS = 6
 /** Concurrent uploads of one organization, so that no customer locks out the others. */
 const MAX_UPLOADS_PER_ORG = 2
 
-type Hooks = Required<Pick<RouteOptions, 'preParsing'>> & {
+type Hooks = Required<Pick<RouteOptions, 'bodyLimit' | 'preParsing'>> & {
   readonly onRequest: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
 }
 
@@ -434,6 +428,7 @@ export function createUploadLimits (pace: MinimumThroughput): Hooks {
     end: ({ raw }) => raw.socket.destroy(),
   })
   return {
+    bodyLimit: MAX_BODY_BYTES,
     onRequest: async (request, reply) => {
       const subject = request.visitor?.session.subject
       const org = subject?.kind === 'customer' ? subject.orgId : ''

@@ -67,17 +67,7 @@ function usageView (visit: Visit, usage: UsageBody, days: number): Html {
 
 type Sum = Record<typeof SUMMED[number] | RowStatus, number>
 const SUMMED = ['jobs', 'totalRows', 'freshRecords', 'cacheHits', 'chargedMicros'] as const
-const NOTHING: Sum = {
-  jobs: 0,
-  totalRows: 0,
-  freshRecords: 0,
-  cacheHits: 0,
-  chargedMicros: 0,
-  valid: 0,
-  risky: 0,
-  invalid: 0,
-  unknown: 0,
-}
+const NOTHING = Object.fromEntries([...SUMMED, ...ROW_STATUSES].map(name => [name, 0])) as Sum
 
 /** The groups added up by one of their names. */
 function summed (

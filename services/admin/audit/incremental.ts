@@ -130,27 +130,22 @@ const PROVEN_KEY = '{audit}:proven'
 
 /**
  * The start positions of the next incremental audit, in Redis: a restored backup of Redis then has
- * the positions of its own time. Missing or unauthentic positions read as an empty map.
+ * the positions of its own time. Missing or unauthentic positions read as an empty map. They have
+ * their own signing purpose: exported heads are signed, but not proven.
  */
-type Position = {
-  readonly read: () => Promise<ReadonlyMap<string, ProvenHead>>
-  readonly write: (proven: ReadonlyMap<string, ProvenHead>) => Promise<void>
-}
-
-/** Positions have their own signing purpose: exported heads are signed, but not proven. */
 export function createPosition (
   redis: Pick<Redis, 'get' | 'set'>, settings: MessageKeySettings
-): Position {
+) {
   const codec = createHeadsCodec(settings, 'proven journal head')
   return {
-    read: async () => {
+    read: async (): Promise<ReadonlyMap<string, ProvenHead>> => {
       const { at, tenants } = codec.decode(await redis.get(PROVEN_KEY) ?? '') ??
         { at: 0, tenants: [] }
       const byTenant = Map.groupBy(tenants, ({ tenant }) => tenant)
       return new Map([...byTenant].flatMap(([tenant, [before, head]]) =>
         before === undefined || head === undefined ? [] : [[tenant, { ...head, before, at }]]))
     },
-    write: async proven => {
+    write: async (proven: ReadonlyMap<string, ProvenHead>): Promise<void> => {
       const [{ at } = { at: 0 }] = proven.values()
       const tenants = [...proven].flatMap(([tenant, { before, seq, hash, missing }]) =>
         [{ ...before, tenant }, { seq, hash, missing, tenant }])
