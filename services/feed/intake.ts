@@ -6,7 +6,7 @@ import {
 import {
   diedAgain, type DeadLetters, type ReplayOutcome,
 } from '../runtime/engine/dead-letters.ts'
-import { Offsets } from '../runtime/engine/offsets.ts'
+import { Offsets } from '../runtime/engine/queue.ts'
 import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
 import type { ConsumeOptions, FetchedBatch, RawMessage } from '../runtime/kafka/bus.ts'
 import { REPLAY_OF, type MessageMac } from '../runtime/kafka/message-mac.ts'

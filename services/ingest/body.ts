@@ -8,7 +8,7 @@ import {
 } from '../runtime/platform/body-guard.ts'
 import { detachBuffer } from '../runtime/platform/detach-buffer.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
-import { findJsonError, inspectJson, type Finding } from '../runtime/platform/json-text.ts'
+import { findJsonError, inspectJson, type Finding } from './json-text.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import { ApiException, type ApiError, SHOWN_CHARACTERS } from './errors.ts'
 import { sendRaw } from './response.ts'

@@ -8,7 +8,7 @@ import { readCsv, type CsvReadOptions } from '../../services/ingest/file/read-cs
 import { findNationalNumbers } from '../../services/ingest/file/guess-country.ts'
 import { previewFile } from '../../services/ingest/file/preview-file.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/response.ts'
-import { inspectJson } from '../../services/runtime/platform/json-text.ts'
+import { inspectJson } from '../../services/ingest/json-text.ts'
 import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/results/result-csv.ts'
 import { SERVICE_SLUGS } from '../../services/topology.ts'
 import { readTable } from '../../services/verify/providers/http-table.ts'

@@ -1,5 +1,5 @@
 import { LANES, topology, type Lane, type TopicName } from '../../topology.ts'
-import { sleep, withTimeout } from '../platform/retry.ts'
+import { startRepeating, withTimeout } from '../platform/retry.ts'
 import { logicalTopic, topicName, whyFixed } from '../platform/topics.ts'
 import type { Bus } from './bus.ts'
 import { createAdminClient } from './client.ts'
@@ -105,23 +105,12 @@ export function startPartitionWatch (
   { connection, clientId, topics, partitions, everyMs, onFailed }: PartitionWatchOptions
 ): { readonly stop: () => Promise<void> } {
   const admin = createAdminClient(connection, clientId)
-  const stopping = new AbortController()
-  const read = async () => {
+  const watch = startRepeating(everyMs, async () => {
     const metadata = await admin.use(client => client.fetchTopicMetadata({ topics: [...topics] }))
     for (const topic of metadata.topics) partitions.update(topic.name, topic.partitions.length)
-  }
-  const watch = async () => {
-    while (!stopping.signal.aborted) {
-      await read().catch(error => { if (!stopping.signal.aborted) onFailed(error) })
-      await sleep(everyMs, stopping.signal).catch(() => {})
-    }
-  }
-  const ended = watch()
+  }, onFailed)
   return {
-    stop: async () => {
-      stopping.abort()
-      // A broker that does not answer must not delay the end of the process.
-      await withTimeout(Promise.all([ended, admin.close()]), STOP_TIMEOUT_MS)
-    },
+    // A broker that does not answer must not delay the end of the process.
+    stop: () => withTimeout(Promise.all([watch.stop(), admin.close()]), STOP_TIMEOUT_MS),
   }
 }

@@ -8,17 +8,13 @@ import { withTimeout, backoffMs, sleep } from '../platform/retry.ts'
 import { kafkaTypeOf } from './connection.ts'
 import { partitionsForJob, type PartitionCounts } from './partitioning.ts'
 
-/** The client of kafkajs; a new one is built after every rejected send. */
-export type ProducerClient = KafkaProducer
-
 export type SafeProducerOptions = {
-  readonly build: () => ProducerClient
+  /** The client; a new one is built after every rejected send. */
+  readonly build: () => KafkaProducer
   /** Maximum size of the queue; further sends wait. */
   readonly queueBytes?: number
   /** Maximum size of a request with the messages of several sends. */
   readonly batchBytes?: number
-  /** Maximum size of a message; the default limit of Kafka is 1,048,588 bytes per batch. */
-  readonly messageBytes?: number
   /** How long `close` waits for acknowledgements before it rejects the remaining sends. */
   readonly closeTimeoutMs?: number
   /** Called for every rejected request before its retry. */
@@ -35,6 +31,8 @@ type Call = {
 }
 type Entry = { readonly message: OutgoingMessage, readonly bytes: number, readonly call: Call }
 
+/** The default limit of Kafka is 1,048,588 bytes per batch. */
+const MAX_MESSAGE_BYTES = 1_000_000
 /** An upper bound for length, deltas of offset and timestamp, and header count of a record. */
 const RECORD_OVERHEAD_BYTES = 64
 const HEADER_OVERHEAD_BYTES = 10
@@ -55,7 +53,7 @@ export function createSafeProducer (options: SafeProducerOptions): Producer {
 class SafeProducer implements Producer {
   readonly #options: Required<SafeProducerOptions>
   readonly #closing = new AbortController()
-  #client: ProducerClient | undefined
+  #client: KafkaProducer | undefined
   #queue: Entry[] = []
   #inFlight: readonly Entry[] = []
   #admittedBytes = 0
@@ -70,7 +68,6 @@ class SafeProducer implements Producer {
     this.#options = {
       queueBytes: 16 * 1024 * 1024,
       batchBytes: 512 * 1024,
-      messageBytes: 1_000_000,
       closeTimeoutMs: 10_000,
       onRejected: () => {},
       ...options,
@@ -109,9 +106,8 @@ class SafeProducer implements Producer {
     const bytes = Object.entries(headers).reduce(
       (sum, pair) => sum + Buffer.byteLength(pair.join('')) + HEADER_OVERHEAD_BYTES,
       Buffer.byteLength(key) + (value?.length ?? 0) + RECORD_OVERHEAD_BYTES)
-    const { messageBytes } = this.#options
-    if (bytes > messageBytes) throw tooLarge(topic, bytes, `the maximum is ${messageBytes}`)
-    return bytes
+    if (bytes <= MAX_MESSAGE_BYTES) return bytes
+    throw tooLarge(topic, bytes, `the maximum is ${MAX_MESSAGE_BYTES}`)
   }
 
   /** Admits sends in order. A send into an empty queue is always admitted, whatever its size. */
@@ -242,7 +238,7 @@ export type Partitioning = { readonly partitions: PartitionCounts, readonly meta
  */
 export function createVerifiedProducer (
   kafka: Pick<KafkaClient, 'producer'>, { partitions, metadataMaxAge }: Partitioning
-): ProducerClient {
+): KafkaProducer {
   const pending = new Set<string>()
   const partitionOf = Partitioners.DefaultPartitioner()
   const trackingPartitioner = (args: PartitionerArgs) => {

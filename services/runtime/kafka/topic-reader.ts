@@ -3,9 +3,9 @@ import { AssignerProtocol, logLevel, type Batch, type PartitionAssigner } from '
 import type { RawMessage } from './bus.ts'
 import { InfrastructureError, markFailed, storeText } from '../platform/errors.ts'
 import type { MessageMac } from './message-mac.ts'
-import { sleep, retry } from '../platform/retry.ts'
+import { retry } from '../platform/retry.ts'
 import {
-  createKafka, type KafkaAdmin, type KafkaClient, type KafkaConsumer,
+  createKafka, type KafkaAdmin, type KafkaClient,
 } from './client.ts'
 import type { KafkaConnection } from './connection.ts'
 import { rawMessage } from './consumer.ts'
@@ -174,6 +174,7 @@ async function consumeUntil (
   kafka: KafkaClient, { topic, groupId, signal, onBatch }: TopicReadOptions,
   bounds: readonly Bounds[]
 ): Promise<void> {
+  signal.throwIfAborted()
   const open = new Map(bounds.map(({ partition, end }) => [partition, end]))
   const over = Promise.withResolvers<void>()
   // It may reject before it is awaited.
@@ -192,12 +193,17 @@ async function consumeUntil (
   consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
     if (!restart) over.reject(error)
   })
-  const watch = createIdleTimeout(topic, over.reject, signal)
+  const idle = setTimeout(() => over.reject(new InfrastructureError(
+    `the read of ${topic} timed out: no message for ${IDLE_TIMEOUT_MS} ms`)), IDLE_TIMEOUT_MS)
+  const onAbort = () => over.reject(signal.reason)
+  signal.addEventListener('abort', onAbort)
   try {
-    await start(consumer, topic, async batch => {
+    await consumer.connect()
+    await consumer.subscribe({ topics: [topic], fromBeginning: true })
+    const eachBatch = async ({ batch }: { readonly batch: Batch }) => {
       hasBatch = true
-      watch.moved()
-      const { topic, partition, messages } = batch
+      idle.refresh()
+      const { partition, messages } = batch
       const end = open.get(partition) ?? 0n
       const wanted = messages.filter(({ offset }) => BigInt(offset) < end)
       for (let at = 0; at < wanted.length; at += MAX_BATCH_MESSAGES) {
@@ -205,39 +211,14 @@ async function consumeUntil (
       }
       if (BigInt(batch.lastOffset()) + 1n >= end) open.delete(partition)
       if (open.size === 0) over.resolve()
-    })
+    }
+    await consumer.run({ autoCommit: false, eachBatch })
     await over.promise
   } finally {
-    watch.end()
+    clearTimeout(idle)
+    signal.removeEventListener('abort', onAbort)
     await consumer.disconnect()
   }
-}
-
-async function start (
-  consumer: KafkaConsumer, topic: string, onBatch: (batch: Batch) => Promise<void>
-): Promise<void> {
-  await consumer.connect()
-  await consumer.subscribe({ topics: [topic], fromBeginning: true })
-  await consumer.run({ autoCommit: false, eachBatch: ({ batch }) => onBatch(batch) })
-}
-
-/** Fails after IDLE_TIMEOUT_MS without a batch, or when the signal is aborted. */
-function createIdleTimeout (topic: string, fail: (error: unknown) => void, signal: AbortSignal) {
-  const ended = new AbortController()
-  const stop = AbortSignal.any([signal, ended.signal])
-  let movedAtMs = performance.now()
-  const watch = async () => {
-    for (;;) {
-      const leftMs = movedAtMs + IDLE_TIMEOUT_MS - performance.now()
-      if (leftMs <= 0) {
-        throw new InfrastructureError(
-          `the read of ${topic} timed out: no message for ${IDLE_TIMEOUT_MS} ms`)
-      }
-      await sleep(leftMs, stop)
-    }
-  }
-  watch().catch(fail)
-  return { moved: () => { movedAtMs = performance.now() }, end: () => ended.abort() }
 }
 
 /** Assigns only these partitions to the one member of the group. */

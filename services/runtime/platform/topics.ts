@@ -103,7 +103,7 @@ export function partnerTopics (partner: string, partitions?: number): readonly R
 
 /** All topics of the broker, with dead-letter topics and without those of partners. */
 export function allTopics (): readonly RealTopic[] {
-  const named = topicNames().flatMap(topic => {
+  const named = TOPICS.flatMap(topic => {
     const { partitions, keepHours, ...more } = topology.topics[topic]
     const compact = 'compact' in more
     return divisionsOf(topic).map(division =>
@@ -154,13 +154,11 @@ function divisionsOf (
   return lanes.flatMap(lane => services.map(service => ({ lane, service })))
 }
 
-function topicNames (): readonly TopicName[] {
-  return Object.keys(topology.topics) as TopicName[]
-}
+const TOPICS = Object.keys(topology.topics) as readonly TopicName[]
 
-const partnerTopicNames = topicNames().filter(topic => topology.topics[topic].split === 'partner')
+const partnerTopicNames = TOPICS.filter(topic => topology.topics[topic].split === 'partner')
 
-const parsedNames = new Map(topicNames().flatMap(topic => divisionsOf(topic).map(division =>
+const parsedNames = new Map(TOPICS.flatMap(topic => divisionsOf(topic).map(division =>
   [topicName(topic, division), { topic, ...division }] as const)))
 
 /** How many partitions topics are to have. */
@@ -172,7 +170,6 @@ export type TopicPartitions = {
 }
 
 const MAX_PARTITIONS = 1_000
-const TOPICS = Object.keys(topology.topics) as readonly TopicName[]
 /** The topics that every installation has once or per lane and service. */
 const OWN_TOPICS = TOPICS.filter(topic => topology.topics[topic].split !== 'partner')
 

@@ -89,25 +89,6 @@ describe('the attempts at a partition', () => {
     expect(await again.decideAlone({ offset: 9n }, async isPoison => isPoison)).toBe(true)
   })
 
-  it('blame no message for another one that is decided alone in the same process', async () => {
-    for (let start = 0; start < 2; start++) {
-      const process = startProcess()
-      await process.begin(7n)
-      await process.begin(1n, other)
-    }
-    for (let death = 0; death < 4; death++) {
-      const process = startProcess()
-      const [first, second] = [await process.begin(7n), await process.begin(1n, other)]
-      if (death < 3) {
-        expect(await die(first, 7n)).toBe(false)
-        second.decideAlone({ offset: 1n }, async () => {}).catch(() => {})
-      } else {
-        expect(await first.decideAlone({ offset: 7n }, async isPoison => isPoison)).toBe(true)
-        expect(await second.decideAlone({ offset: 1n }, async isPoison => isPoison)).toBe(false)
-      }
-    }
-  })
-
   it('end their care after 100 messages, and twice as many after each further start', async () => {
     for (const expected of [0, 0, 100, 200, 400]) {
       const attempts = await startProcess().begin(7n)

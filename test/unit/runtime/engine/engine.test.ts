@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it, vi } from 'vitest'
 import type { Gate } from '../../../../services/runtime/engine/pause.ts'
@@ -391,24 +392,18 @@ describe('an outage of infrastructure', () => {
 })
 
 /** A gate that is closed until the test opens it. */
-class TestGate implements Gate {
-  #opened = Promise.withResolvers<void>()
+class TestGate extends EventEmitter implements Gate {
   #isOpen = false
   isOpen = () => this.#isOpen
-  opened = async (signal: AbortSignal) => {
-    const { promise: aborted, reject } = Promise.withResolvers<never>()
-    signal.addEventListener('abort', () => reject(signal.reason))
-    await Promise.race([this.#opened.promise, aborted])
-  }
+  opened = async (signal: AbortSignal) => { await once(this, 'open', { signal }) }
 
   open () {
     this.#isOpen = true
-    this.#opened.resolve()
+    this.emit('open')
   }
 
   close () {
     this.#isOpen = false
-    this.#opened = Promise.withResolvers()
   }
 }
 

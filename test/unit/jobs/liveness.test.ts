@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { startLiveness } from '../../../../services/jobs/submit.ts'
+import { startLiveness } from '../../../services/jobs/submit.ts'
 
 beforeEach(() => { vi.useFakeTimers() })
 afterEach(() => { vi.useRealTimers() })
