@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import {
-  openSealed, seal, SealError, sealPlain, subkey, unpack,
+  boxPublicKey, openBox, openSealed, seal, sealBox, SealError, sealPlain, subkey, unpack,
 } from '../../../../services/runtime/crypto/seal.ts'
 
 const key = Buffer.alloc(32, 7)
@@ -65,4 +65,18 @@ describe('subkeys', () => {
     expect(subkey(key, 'rows')).not.toEqual(subkey(key, 'header'))
     expect(subkey(key, 'rows')).toHaveLength(32)
   })
+})
+
+it('a sealed box is opened by the secret key alone, with the same binding', async () => {
+  const [secret, plain] = [Buffer.alloc(32, 1), Buffer.alloc(32, 9)]
+  const publicKey = await boxPublicKey(secret)
+  const sealed = await sealBox(publicKey, ['data-key', 'job_1'], plain)
+  expect([publicKey.length, sealed.length]).toEqual([32, 80])
+  expect(await openBox(secret, ['data-key', 'job_1'], sealed)).toEqual(plain)
+  await expect(openBox(secret, ['data-key', 'job_2'], sealed)).rejects.toThrow(SealError)
+  await expect(openBox(publicKey, ['data-key', 'job_1'], sealed)).rejects.toThrow(SealError)
+  const changed = Buffer.from(sealed)
+  changed[40]! ^= 1
+  await expect(openBox(secret, ['data-key', 'job_1'], changed)).rejects.toThrow(SealError)
+  await expect(openBox(secret, [], Buffer.alloc(3))).rejects.toThrow(SealError)
 })

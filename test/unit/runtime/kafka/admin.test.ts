@@ -1,8 +1,13 @@
 import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import {
-  createAccessRules, createTopics, deleteOtherAccessRules, topicSettingsOf, type AccessRule,
+  createAccessRules, createTopics, deleteOtherAccessRules, lagsOf, rulesOf, stageRules,
+  topicSettingsOf, type AccessRule, type OffsetsAdmin,
 } from '../../../../services/runtime/kafka/admin.ts'
+import {
+  allTopics, FEED_GROUPS, subscriptionsOf, topicName,
+} from '../../../../services/runtime/platform/topics.ts'
+import { LANES, STAGES, topology, type StageName } from '../../../../services/topology.ts'
 
 const topic = (name: string) => ({ name, partitions: 2, keepHours: 168, compact: false })
 const rule: AccessRule = {
@@ -134,5 +139,130 @@ describe('ACLs', () => {
     ])
     expect(await deleteOtherAccessRules(adminWith([wanted]), [rule])).toBe(0)
     expect(deleted).toHaveLength(2)
+  })
+})
+
+type Access = Pick<AccessRule, 'kind' | 'name' | 'operation'>
+
+/** The answer of a broker with only these rules: reading and writing imply describing. */
+const allows = (rules: readonly AccessRule[], { kind, name, operation }: Access): boolean =>
+  rules.some(rule => rule.kind === kind &&
+    (rule.operation === operation || operation === 'describe') &&
+    (rule.prefix ? name.startsWith(rule.name) : name === rule.name))
+
+const may = (stage: StageName, operation: AccessRule['operation'], name: string) =>
+  allows(rulesOf(stage), { kind: 'topic', operation, name })
+
+/** Stages that may do something with a topic. */
+const those = (operation: AccessRule['operation'], name: string) =>
+  STAGES.filter(stage => may(stage, operation, name))
+
+const bulk = { lane: 'bulk', service: 'whatsapp', partner: 'acme' } as const
+
+describe('the ACLs of stages', () => {
+  it('let only lookup, settle and ledger write the journal, and only ledger read it', () => {
+    expect(those('write', 'wallet.journal')).toEqual(['lookup', 'settle', 'ledger'])
+    expect(those('read', 'wallet.journal')).toEqual(['ledger'])
+  })
+
+  it('let only ingest, feed and ledger write the keys of jobs, and every stage read', () => {
+    expect(those('write', 'job.keys')).toEqual(['ingest', 'feed', 'ledger'])
+    expect(those('read', 'job.keys')).toEqual(STAGES)
+  })
+
+  it('let ingest and feed read no rows', () => {
+    const rows = allTopics().map(({ name }) => name).filter(name => name.startsWith('rows.'))
+    expect(rows.length).toBeGreaterThan(20)
+    const read = rows.filter(name => may('ingest', 'read', name) || may('feed', 'read', name))
+    expect(read).toEqual([])
+  })
+
+  it('let ingest and feed see the partitions that a job is spread over', () => {
+    for (const name of ['rows.normalized.small', 'rows.completed.bulk']) {
+      expect(['ingest', 'feed', 'deliver'].map(stage => may(stage as StageName, 'describe', name)))
+        .toEqual([true, true, false])
+    }
+  })
+
+  it.each(STAGES)('let %s read and write its topics of the topology, in its groups', stage => {
+    const { reads, writes } = topology.stages[stage]
+    expect(reads.map(topic => may(stage, 'read', topicName(topic, bulk)))).not.toContain(false)
+    expect(writes.map(topic => may(stage, 'write', topicName(topic, bulk)))).not.toContain(false)
+    const groups = subscriptionsOf(stage, { lanes: LANES, services: ['whatsapp'] })
+      .map(({ group }) => group)
+    const others = STAGES.filter(other => other !== stage)
+    const named = [...groups, `${stage}.1.last-value.x`]
+    const who = (name: string, operation: 'read' | 'delete') => [stage, ...others]
+      .filter(one => allows(rulesOf(one), { kind: 'group', name, operation }))
+    expect(named.map(name => who(name, 'read'))).toEqual(named.map(() => [stage]))
+    expect(named.map(name => who(name, 'delete'))).toEqual(named.map(() => [stage]))
+  })
+
+  it('let each stage write only its own dead letters', () => {
+    const dead = allTopics().map(({ name }) => name).filter(name => name.endsWith('.dead'))
+    expect(dead.map(name => those('write', name))).toEqual(dead.map(name => [name.split('.')[0]]))
+    expect(dead.map(name => those('read', name)).flat()).toEqual([])
+  })
+
+  it('let ledger describe all groups and their topics, and read for recovery only', () => {
+    const rules = rulesOf('ledger')
+    const all = STAGES.flatMap(stage => subscriptionsOf(stage))
+    expect(all.length).toBeGreaterThan(20)
+    const unseen = all.filter(({ group, topics }) =>
+      !allows(rules, { kind: 'group', name: group, operation: 'describe' }) ||
+      topics.some(name => !may('ledger', 'describe', name)))
+    expect(unseen).toEqual([])
+    const read = allTopics().map(({ name }) => name).filter(name => may('ledger', 'read', name))
+    expect(read).toEqual([
+      'rows.completed.small', 'rows.completed.bulk', 'wallet.journal', 'job.keys', 'access.log',
+      'organization.keys', 'wallet.snapshots', 'accounts', 'contact.lists',
+    ])
+  })
+
+  it('let feed read in the groups of partner topics, and no other stage', () => {
+    const readers = STAGES.filter(stage => FEED_GROUPS.every(name =>
+      allows(rulesOf(stage), { kind: 'group', name, operation: 'read' })))
+    expect(readers).toEqual(['feed'])
+  })
+
+  it('have no duplicates', () => {
+    const texts = stageRules().map(rule => JSON.stringify(rule))
+    expect(new Set(texts).size).toBe(texts.length)
+    expect(new Set(stageRules().map(({ principal }) => principal)))
+      .toEqual(new Set(STAGES.map(stage => `User:${stage}`)))
+  })
+})
+
+const bound = (partition: number, low: string, high: string) =>
+  ({ partition, offset: high, low, high })
+
+/** Brokers on which only the topic of the journal has messages. */
+function offsets (committed: Readonly<Record<number, string>>): OffsetsAdmin {
+  return {
+    fetchTopicOffsets: async topic => topic === 'wallet.journal'
+      ? [bound(0, '5', '20'), bound(1, '5', '20')]
+      : [bound(0, '0', '0')],
+    fetchOffsets: async ({ topics = [] }) => (topics as string[]).map(topic => ({
+      topic,
+      partitions: [0, 1].map(partition =>
+        ({ partition, offset: committed[partition] ?? '-1', metadata: null })),
+    })),
+  }
+}
+
+const journal = async (committed: Readonly<Record<number, string>>) =>
+  (await lagsOf(offsets(committed))).filter(({ topic }) => topic === 'wallet.journal')
+
+describe('the consumer lag', () => {
+  it('is the log end offset minus the committed offset, by partition', async () => {
+    const own = { stage: 'ledger', group: 'ledger', topic: 'wallet.journal' }
+    expect(await journal({ 0: '17', 1: '20' })).toEqual([
+      { ...own, partition: 0, offset: 17, lag: 3 },
+      { ...own, partition: 1, offset: 20, lag: 0 },
+    ])
+  })
+
+  it('starts at the log start offset', async () => {
+    expect((await journal({ 1: '2' })).map(({ lag }) => lag)).toEqual([15, 15])
   })
 })

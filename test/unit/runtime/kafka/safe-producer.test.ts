@@ -32,10 +32,13 @@ function createClients (options: Partial<SafeProducerOptions> = {}) {
     expect(requests[index]?.values).toEqual(values)
     return requests[index]!
   }
+  /** Acknowledges that request. */
+  const acknowledge = async (index: number, ...values: readonly string[]) =>
+    (await request(index, ...values)).resolve()
   const producer = createSafeProducer({ build, ...options })
   const send = (text: string, topic = 'rows', signal?: AbortSignal) =>
     producer.send([message(text, topic)], signal)
-  return { producer, send, request, requests, counts }
+  return { producer, send, request, acknowledge, requests, counts }
 }
 
 const message = (value: string, topic = 'rows'): OutgoingMessage =>
@@ -45,105 +48,97 @@ const rejected = (type: string) => Object.assign(new Error(type), { type })
 
 describe('the safe producer', () => {
   it('sends a single message at once and batches those that wait', async () => {
-    const { producer, send, request, requests } = createClients()
+    const { producer, send, request, acknowledge, requests } = createClients()
     const sends = [send('a')]
-    const first = await request(0, 'rows:a')
+    await request(0, 'rows:a')
     sends.push(send('b'), send('c'), producer.send([message('d', 'later'), message('e')]))
     await turn()
     expect(requests).toHaveLength(1)
-    first.resolve()
+    await acknowledge(0, 'rows:a')
     await sends[0]
-    const second = await request(1, 'rows:b', 'rows:c', 'rows:e', 'later:d')
-    second.resolve()
+    await acknowledge(1, 'rows:b', 'rows:c', 'rows:e', 'later:d')
     await Promise.all(sends)
     expect(requests).toHaveLength(2)
   })
 
   it('resolves a send only when all its requests are acknowledged', async () => {
-    const { producer, request } = createClients({ batchBytes: 200 })
+    const { producer, acknowledge } = createClients({ batchBytes: 200 })
     const texts = ['a'.repeat(100), 'b'.repeat(100)] as const
     let isDone = false
     const sent = producer.send(texts.map(text => message(text))).then(() => { isDone = true })
-    const first = await request(0, `rows:${texts[0]}`)
-    first.resolve()
-    const second = await request(1, `rows:${texts[1]}`)
+    await acknowledge(0, `rows:${texts[0]}`)
+    await turn()
     expect(isDone).toBe(false)
-    second.resolve()
+    await acknowledge(1, `rows:${texts[1]}`)
     await sent
   })
 
   it('splits a batch that is too large for the broker, and rejects a single message', async () => {
-    const { send, request, requests } = createClients()
+    const { send, request, acknowledge, requests } = createClients()
     const small = send('a')
-    const first = await request(0, 'rows:a')
+    await request(0, 'rows:a')
     const [big, last] = [send('big'), send('c')]
     await turn()
-    first.resolve()
+    await acknowledge(0, 'rows:a')
     const both = await request(1, 'rows:big', 'rows:c')
     both.reject(rejected('MESSAGE_TOO_LARGE'))
     const alone = await request(2, 'rows:big')
     alone.reject(rejected('MESSAGE_TOO_LARGE'))
     await expect(big).rejects.toThrow('bytes, more than the broker accepts (max.message.bytes)')
-    const rest = await request(3, 'rows:c')
-    rest.resolve()
+    await acknowledge(3, 'rows:c')
     await Promise.all([small, last])
     expect(requests).toHaveLength(4)
   })
 
   it('queues sends in order while the queue is full', async () => {
-    const { send, request } = createClients({ queueBytes: 250 })
+    const { send, acknowledge } = createClients({ queueBytes: 250 })
     const texts = ['a', 'b', 'c'].map(letter => letter.repeat(100))
     const sends = texts.map(text => send(text))
     for (const [index, text] of texts.entries()) {
-      const { resolve } = await request(index, `rows:${text}`)
-      resolve()
+      await acknowledge(index, `rows:${text}`)
       await sends[index]
     }
   })
 
   it('stops waiting after an abort, and never sends queued messages of it', async () => {
-    const { send, request, requests } = createClients()
+    const { send, request, acknowledge, requests } = createClients()
     const first = send('a')
-    const running = await request(0, 'rows:a')
+    await request(0, 'rows:a')
     const controller = new AbortController()
     const [second, third] = [send('b', 'rows', controller.signal), send('c')]
     await turn()
     controller.abort(new Error('The partition is lost.'))
     await expect(second).rejects.toThrow('The partition is lost.')
-    running.resolve()
-    const next = await request(1, 'rows:c')
-    next.resolve()
+    await acknowledge(0, 'rows:a')
+    await acknowledge(1, 'rows:c')
     await Promise.all([first, third])
     expect(requests).toHaveLength(2)
   })
 
   it('sends a rejected request again without the sends that were aborted meanwhile', async () => {
-    const { send, request, requests } = createClients()
+    const { send, request, acknowledge, requests } = createClients()
     const first = send('a')
-    const running = await request(0, 'rows:a')
+    await request(0, 'rows:a')
     const controller = new AbortController()
     const [aborted, other] = [send('b', 'rows', controller.signal), send('c', 'other')]
     await turn()
-    running.resolve()
+    await acknowledge(0, 'rows:a')
     await first
     const both = await request(1, 'rows:b', 'other:c')
     controller.abort(new Error('The partition is lost.'))
     await expect(aborted).rejects.toThrow('The partition is lost.')
     both.reject(rejected('NOT_ENOUGH_REPLICAS'))
-    const again = await request(2, 'other:c')
-    again.resolve()
+    await acknowledge(2, 'other:c')
     await other
     expect(requests).toHaveLength(3)
   })
 
   it('flushes when it closes and then rejects sends', async () => {
-    const { producer, send, request, counts } = createClients()
+    const { producer, send, acknowledge, counts } = createClients()
     const sends = [send('a'), send('b')]
     const closed = producer.close()
-    for (const [index, text] of ['a', 'b'].entries()) {
-      const { resolve } = await request(index, `rows:${text}`)
-      resolve()
-    }
+    await acknowledge(0, 'rows:a')
+    await acknowledge(1, 'rows:b')
     await Promise.all([closed, ...sends])
     expect(counts).toEqual({ clients: 1, disconnected: 1 })
     await expect(send('c')).rejects.toThrow('the producer is closed')

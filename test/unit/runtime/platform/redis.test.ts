@@ -74,15 +74,24 @@ describe('the clock of Redis', () => {
 })
 
 describe('a Redis connection', () => {
-  it('fails commands instead of queueing them forever', async () => {
+  it('fails commands instead of queueing them, and is one Redis for a URL of one', async () => {
     const redis = await connectRedis('redis://127.0.0.1:1')
+    expect(redis).toBeInstanceOf(Redis)
     await expect(redis.get('x')).rejects.toThrow()
     redis.disconnect()
   })
-})
 
-describe('a Redis connection through Sentinel', () => {
-  it('gets sentinels, group, TLS, user and password from the URL', async () => {
+  it('gets nodes, TLS, user and password from the URL of a cluster, fails at once', async () => {
+    const cluster = await connectRedis(
+      'rediss-cluster://me:a%2Fb%40c@127.0.0.1:1,[::1]:2')
+    if (!(cluster instanceof Cluster)) throw new Error('it is no cluster')
+    expect(cluster.options.redisOptions)
+      .toMatchObject({ username: 'me', password: 'a/b@c', tls: {}, commandTimeout: 5_000 })
+    await expect(cluster.get('x')).rejects.toThrow()
+    cluster.disconnect()
+  })
+
+  it('gets sentinels, group, TLS, user and password from a URL of sentinels', async () => {
     const redis = await connectRedis('rediss-sentinel://me:a%2Fb%40c@127.0.0.1:1,[::1]/state')
     redis.disconnect()
     expect(redis.options).toMatchObject({
@@ -99,36 +108,17 @@ describe('a Redis connection through Sentinel', () => {
     })
   })
 
-  it('is refused without a group', async () => {
+  it('through Sentinel is refused without a group', async () => {
     await expect(connectRedis('redis-sentinel://127.0.0.1:1')).rejects.toThrow(/without a group/)
   })
-})
 
-describe('the Redis connection of a command', () => {
-  it.each(['redis', 'redis-cluster'])('names its setting and address in errors: %s', async kind => {
-    const settings = { REDIS_CACHE_URL: `${kind}://me:secret@127.0.0.1:1` }
-    const redis = await connectCommandRedis('CACHE', settings)
-    const error: unknown = await redis.get('x').catch((error: unknown) => error)
-    redis.disconnect()
-    expect([isInfrastructure(error), failedStoreOf(error)])
-      .toEqual([true, 'The cache Redis (REDIS_CACHE_URL, 127.0.0.1:1)'])
-  })
-})
-
-describe('a connection to one Redis or a cluster', () => {
-  it('goes to one Redis for a URL of one', async () => {
-    const redis = await connectRedis('redis://127.0.0.1:1')
-    redis.disconnect()
-    expect(redis).toBeInstanceOf(Redis)
-  })
-
-  it('gets nodes, TLS, user and password from the URL, and fails at once', async () => {
-    const cluster = await connectRedis(
-      'rediss-cluster://me:a%2Fb%40c@127.0.0.1:1,[::1]:2')
-    if (!(cluster instanceof Cluster)) throw new Error('it is no cluster')
-    expect(cluster.options.redisOptions)
-      .toMatchObject({ username: 'me', password: 'a/b@c', tls: {}, commandTimeout: 5_000 })
-    await expect(cluster.get('x')).rejects.toThrow()
-    cluster.disconnect()
-  })
+  it.each(['redis', 'redis-cluster'])(
+    'of a command names its setting and address in errors: %s', async kind => {
+      const settings = { REDIS_CACHE_URL: `${kind}://me:secret@127.0.0.1:1` }
+      const redis = await connectCommandRedis('CACHE', settings)
+      const error: unknown = await redis.get('x').catch((error: unknown) => error)
+      redis.disconnect()
+      expect([isInfrastructure(error), failedStoreOf(error)])
+        .toEqual([true, 'The cache Redis (REDIS_CACHE_URL, 127.0.0.1:1)'])
+    })
 })

@@ -1,19 +1,16 @@
-import { randomBytes } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
-import { inspect } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { awsKmsRootKey } from '../../../../../services/runtime/crypto/root-keys/aws-kms.ts'
 import { nameOfRootKey } from '../../../../../services/runtime/crypto/root-keys/root-key.ts'
 import { createRootKeys } from '../../../../../services/runtime/crypto/root-keys/root-keys.ts'
-import { openSealed, SealError, sealPlain } from '../../../../../services/runtime/crypto/seal.ts'
+import { SealError } from '../../../../../services/runtime/crypto/seal.ts'
 import { ConfigError } from '../../../../../services/runtime/platform/config.ts'
 import { FatalError, InfrastructureError } from '../../../../../services/runtime/platform/errors.ts'
 import { eventually } from '../../../../support/eventually.ts'
 import { startReceiver, type Receiver } from '../../../../support/webhooks/receiver.ts'
+import { context, failureOf, key, provider } from './provider.ts'
 
 const ARN = 'arn:aws:kms:eu-west-3:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
-const key = randomBytes(32)
-const context = { purpose: 'results', organization: 'org_1' }
 const local = Buffer.alloc(32, 1).toString('base64')
 
 type Input = {
@@ -23,27 +20,14 @@ type Input = {
   readonly CiphertextBlob?: string
 }
 
-const backingKey = randomBytes(32)
-const bindingOf = ({ EncryptionContext }: Input) =>
-  Object.entries(EncryptionContext).sort().flat()
-
 /** What AWS KMS does, with one key. */
 function answer (response: ServerResponse, body: string): void {
-  const input = JSON.parse(body) as Input
-  const { KeyId, Plaintext, CiphertextBlob = '' } = input
-  const work = (): object => Plaintext === undefined
-    ? {
-        KeyId,
-        Plaintext: openSealed(backingKey, bindingOf(input), Buffer.from(CiphertextBlob, 'base64'))
-          .toString('base64'),
-      }
-    : {
-        KeyId,
-        CiphertextBlob: sealPlain(backingKey, bindingOf(input), Buffer.from(Plaintext, 'base64'))
-          .toString('base64'),
-      }
+  const { KeyId, EncryptionContext, Plaintext, CiphertextBlob = '' } = JSON.parse(body) as Input
+  const binding = Object.entries(EncryptionContext).sort().flat()
   try {
-    response.end(JSON.stringify(work()))
+    response.end(JSON.stringify(Plaintext === undefined
+      ? { KeyId, Plaintext: provider.decrypt(CiphertextBlob, binding) }
+      : { KeyId, CiphertextBlob: provider.encrypt(Plaintext, binding) }))
   } catch {
     fail(response, 400, 'InvalidCiphertextException')
   }
@@ -98,7 +82,7 @@ describe('a root key of AWS KMS', () => {
     const count = receiver.received.length
     for (const ciphertext of [Buffer.alloc(0), Buffer.alloc(6_145)]) {
       const wrapped = Buffer.concat([Buffer.from('\u0001k'), ciphertext])
-      await expect(rootsOf().unwrap(wrapped, context)).rejects.toThrow(SealError)
+      await failureOf(rootsOf().unwrap(wrapped, context), SealError)
     }
     expect(receiver.received).toHaveLength(count)
   })
@@ -135,38 +119,35 @@ describe('a root key of AWS KMS that cannot be used', () => {
     [400, 'AnErrorOfTheFuture', 'the status of AWS KMS'],
   ])('reports status %d, %s', async (status, type, advice) => {
     respond = response => fail(response, status, type)
-    const failure = rootsOf().wrap(key, context)
-    await expect(failure).rejects.toThrow(InfrastructureError)
-    await expect(failure).rejects.toThrow(
-      `${nameOfRootKey(entry)} cannot encrypt (${type}, status ${status}): `)
-    await expect(failure).rejects.toThrow(advice)
+    await failureOf(rootsOf().wrap(key, context), InfrastructureError,
+      `${nameOfRootKey(entry)} cannot encrypt (${type}, status ${status}): `, advice)
   })
 
   it('names the missing permission to decrypt', async () => {
     const roots = rootsOf()
     const wrapped = await roots.wrap(key, context)
     respond = response => fail(response, 400, 'AccessDeniedException')
-    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(
+    await failureOf(roots.unwrap(wrapped, context), InfrastructureError,
       'cannot decrypt (AccessDeniedException, status 400): allow kms:Decrypt on the key')
   })
 
   it('takes status 403 for a missing permission, whatever the body', async () => {
     respond = response => response.writeHead(403).end('<Error>denied by a policy</Error>')
-    await expect(rootsOf().wrap(key, context)).rejects.toThrow('allow kms:Encrypt on the key')
+    await failureOf(
+      rootsOf().wrap(key, context), InfrastructureError, 'allow kms:Encrypt on the key')
   })
 
   it('stops the process when another key is configured under its id', async () => {
     const roots = rootsOf()
     const wrapped = await roots.wrap(key, context)
     respond = response => fail(response, 400, 'IncorrectKeyException')
-    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
+    await failureOf(roots.unwrap(wrapped, context), FatalError)
   })
 
   it('reports a server that does not respond', async () => {
     respond = () => {}
-    const failure = rootsOf(undefined, 50).wrap(key, context)
-    await expect(failure).rejects.toThrow(InfrastructureError)
-    await expect(failure).rejects.toThrow('no response within 50 ms')
+    await failureOf(rootsOf(undefined, 50).wrap(key, context), InfrastructureError,
+      'no response within 50 ms')
   })
 
   it('reports a source of credentials that hangs, and works once it responds', async () => {
@@ -190,9 +171,8 @@ describe('a root key of AWS KMS that cannot be used', () => {
   it('reports a response that is not from AWS KMS, without what it holds', async () => {
     for (const body of ['', '{}', `<${local}>`, `{"Plaintext":"${local}"`]) {
       respond = response => response.end(body)
-      const failure: unknown = await rootsOf().wrap(key, context).catch((error: unknown) => error)
-      expect(failure).toBeInstanceOf(InfrastructureError)
-      expect(shown(failure)).not.toContain(local)
+      expect(await failureOf(rootsOf().wrap(key, context), InfrastructureError))
+        .not.toContain(local)
     }
   })
 
@@ -207,15 +187,9 @@ describe('a root key of AWS KMS that cannot be used', () => {
     respond = (response, body) => {
       response.writeHead(400).end(JSON.stringify({ __type: 'ValidationException', message: body }))
     }
-    const failure: unknown = await rootsOf().wrap(key, context).catch((error: unknown) => error)
-    expect(failure).toBeInstanceOf(InfrastructureError)
+    const shown = await failureOf(rootsOf().wrap(key, context), InfrastructureError)
     for (const secret of [key.toString('base64'), 'a-secret-access-key', local]) {
-      expect(shown(failure)).not.toContain(secret)
+      expect(shown).not.toContain(secret)
     }
   })
 })
-
-/** All that a log could show of an error. */
-function shown (error: unknown): string {
-  return inspect(error, { depth: Infinity, showHidden: true })
-}

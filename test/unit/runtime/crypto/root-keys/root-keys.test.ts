@@ -6,11 +6,10 @@ import {
   createRootKeys, rootIdOf,
 } from '../../../../../services/runtime/crypto/root-keys/root-keys.ts'
 import { SealError, sealPlain } from '../../../../../services/runtime/crypto/seal.ts'
+import { context, failureOf, key } from './provider.ts'
 
 const first = Buffer.alloc(32, 1).toString('base64')
 const second = Buffer.alloc(32, 2).toString('base64')
-const key = randomBytes(32)
-const context = { purpose: 'results', organization: 'org_1' }
 const setting = 'RESULTS_ROOT_KEYS'
 const rootsOf = (keys: Readonly<Record<string, string>>, active: string) =>
   createRootKeys({ keys, active, setting })
@@ -51,17 +50,13 @@ describe('local root keys', () => {
 
   it('throw a FatalError with the setting and the id of a missing root key', async () => {
     const wrapped = await rootsOf({ a: first }, 'a').wrap(key, context)
-    const failure = rootsOf({ b: second }, 'b').unwrap(wrapped, context)
-    await expect(failure).rejects.toThrow(FatalError)
-    await expect(failure).rejects.toThrow(
+    await failureOf(rootsOf({ b: second }, 'b').unwrap(wrapped, context), FatalError,
       'RESULTS_ROOT_KEYS lacks key "a", which wraps a key in use (results of org_1)')
   })
 
   it('throw a FatalError with setting, id and organization for another value', async () => {
     const wrapped = await rootsOf({ a: first }, 'a').wrap(key, context)
-    const failure = rootsOf({ a: second }, 'a').unwrap(wrapped, context)
-    await expect(failure).rejects.toThrow(FatalError)
-    await expect(failure).rejects.toThrow(
+    await failureOf(rootsOf({ a: second }, 'a').unwrap(wrapped, context), FatalError,
       'RESULTS_ROOT_KEYS has another value for key "a", which wraps a key in use (results of ' +
       'org_1): set it back to the value that wrapped the key, ')
   })

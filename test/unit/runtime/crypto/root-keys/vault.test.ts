@@ -1,21 +1,16 @@
-import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
-import { inspect } from 'node:util'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { nameOfRootKey } from '../../../../../services/runtime/crypto/root-keys/root-key.ts'
 import { createRootKeys } from '../../../../../services/runtime/crypto/root-keys/root-keys.ts'
 import { vaultRootKey } from '../../../../../services/runtime/crypto/root-keys/vault.ts'
-import { openSealed, sealPlain } from '../../../../../services/runtime/crypto/seal.ts'
 import type { Environment } from '../../../../../services/runtime/platform/command-environment.ts'
 import { ConfigError } from '../../../../../services/runtime/platform/config.ts'
 import { FatalError, InfrastructureError } from '../../../../../services/runtime/platform/errors.ts'
 import { newFolder } from '../../../../support/folder.ts'
 import { startReceiver, type Receiver } from '../../../../support/webhooks/receiver.ts'
+import { context, failureOf, key, provider } from './provider.ts'
 
-const key = randomBytes(32)
-const context = { purpose: 'results', organization: 'org_1' }
-const backingKey = randomBytes(32)
 const TOKEN = 'hvs.a-secret-token'
 const folder = newFolder('verification-jobs-vault-')
 
@@ -28,16 +23,12 @@ type Input = {
 /** What the transit engine does, with one version of one key. */
 function answer (response: ServerResponse, body: string): void {
   const { associated_data: data, plaintext, ciphertext = '' } = JSON.parse(body) as Input
-  const sealed = Buffer.from(ciphertext.replace('vault:v1:', ''), 'base64')
-  const work = (): object => {
-    if (plaintext === undefined) {
-      return { plaintext: openSealed(backingKey, [data], sealed).toString('base64') }
-    }
-    const fresh = sealPlain(backingKey, [data], Buffer.from(plaintext, 'base64'))
-    return { ciphertext: `vault:v1:${fresh.toString('base64')}` }
-  }
   try {
-    response.end(JSON.stringify({ data: work() }))
+    response.end(JSON.stringify({
+      data: plaintext === undefined
+        ? { plaintext: provider.decrypt(ciphertext.replace('vault:v1:', ''), [data]) }
+        : { ciphertext: `vault:v1:${provider.encrypt(plaintext, [data])}` },
+    }))
   } catch {
     fail(response, 400, 'cipher: message authentication failed')
   }
@@ -62,7 +53,6 @@ beforeEach(() => {
 const entry = { id: 'v', where: 'vault:kv/transit/results', setting: 'RESULTS_ROOT_KEYS' }
 const rootsOf = (timeoutMs = 5_000) => createRootKeys(
   { keys: { v: entry.where }, active: 'v', setting: entry.setting }, { env, timeoutMs })
-const failureOf = (action: Promise<unknown>) => action.catch((error: unknown) => error)
 
 describe('a root key of Vault', () => {
   it('wraps and unwraps with the context as associated data', async () => {
@@ -85,18 +75,15 @@ describe('a root key of Vault', () => {
     const file = `${folder}/token`
     env = { ...env, VAULT_TOKEN: undefined, VAULT_TOKEN_FILE: file }
     const roots = rootsOf()
-    const missing = roots.wrap(key, context)
-    await expect(missing).rejects.toThrow(InfrastructureError)
-    await expect(missing).rejects.toThrow(`VAULT_TOKEN_FILE ${file} has no token`)
+    await failureOf(
+      roots.wrap(key, context), InfrastructureError, `VAULT_TOKEN_FILE ${file} has no token`)
     for (const token of ['hvs.first', 'hvs.second']) {
       writeFileSync(file, `${token}\n`)
       await roots.wrap(key, context)
       expect(receiver.received.at(-1)?.headers['x-vault-token']).toBe(token)
     }
     writeFileSync(file, 'two\nlines')
-    const failure = await failureOf(roots.wrap(key, context))
-    expect(failure).toBeInstanceOf(InfrastructureError)
-    expect(inspect(failure)).not.toContain('two')
+    expect(await failureOf(roots.wrap(key, context), InfrastructureError)).not.toContain('two')
   })
 
   it('needs a mount, a key name, an address and a token', () => {
@@ -137,11 +124,8 @@ describe('a root key of Vault that cannot be used', () => {
     const roots = rootsOf()
     const wrapped = await roots.wrap(key, context)
     respond = response => fail(response, status, error)
-    const failure = roots.unwrap(wrapped, context)
-    await expect(failure).rejects.toThrow(InfrastructureError)
-    await expect(failure).rejects.toThrow(
-      `${nameOfRootKey(entry)} cannot decrypt (status ${status}): `)
-    await expect(failure).rejects.toThrow(advice)
+    await failureOf(roots.unwrap(wrapped, context), InfrastructureError,
+      `${nameOfRootKey(entry)} cannot decrypt (status ${status}): `, advice)
   })
 
   it.each([
@@ -152,8 +136,8 @@ describe('a root key of Vault that cannot be used', () => {
     const roots = rootsOf()
     const wrapped = await roots.wrap(key, context)
     respond = response => fail(response, 400, error)
-    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
-    await expect(roots.wrap(key, context)).rejects.toThrow(InfrastructureError)
+    await failureOf(roots.unwrap(wrapped, context), FatalError)
+    await failureOf(roots.wrap(key, context), InfrastructureError)
   })
 
   it('sends its token to no other host', async () => {
@@ -167,9 +151,8 @@ describe('a root key of Vault that cannot be used', () => {
   it('reports a server that is down, and works once it is up', async () => {
     const roots = rootsOf()
     respond = response => response.destroy()
-    const failure = roots.wrap(key, context)
-    await expect(failure).rejects.toThrow(InfrastructureError)
-    await expect(failure).rejects.toThrow('cannot encrypt (UND_ERR_SOCKET): check Vault')
+    await failureOf(roots.wrap(key, context), InfrastructureError,
+      'cannot encrypt (UND_ERR_SOCKET): check Vault')
     respond = answer
     expect(await roots.unwrap(await roots.wrap(key, context), context)).toEqual(key)
   })
@@ -178,9 +161,8 @@ describe('a root key of Vault that cannot be used', () => {
     const silences: readonly (typeof answer)[] = [() => {}, response => response.write('{"data":')]
     for (const silence of silences) {
       respond = silence
-      const failure = rootsOf(50).wrap(key, context)
-      await expect(failure).rejects.toThrow(InfrastructureError)
-      await expect(failure).rejects.toThrow('no response within 50 ms')
+      await failureOf(
+        rootsOf(50).wrap(key, context), InfrastructureError, 'no response within 50 ms')
     }
   })
 
@@ -190,9 +172,8 @@ describe('a root key of Vault that cannot be used', () => {
     ]
     for (const body of bodies) {
       respond = response => response.end(body)
-      const failure = rootsOf().wrap(key, context)
-      await expect(failure).rejects.toThrow(InfrastructureError)
-      await expect(failure).rejects.toThrow('(status 200): check VAULT_ADDR')
+      await failureOf(
+        rootsOf().wrap(key, context), InfrastructureError, '(status 200): check VAULT_ADDR')
     }
   })
 
@@ -204,9 +185,7 @@ describe('a root key of Vault that cannot be used', () => {
     ]
     for (const echo of echoes) {
       respond = echo
-      const failure = await failureOf(rootsOf().wrap(key, context))
-      expect(failure).toBeInstanceOf(InfrastructureError)
-      const shown = inspect(failure, { depth: Infinity, showHidden: true })
+      const shown = await failureOf(rootsOf().wrap(key, context), InfrastructureError)
       for (const secret of [key.toString('base64'), TOKEN]) expect(shown).not.toContain(secret)
     }
   })
