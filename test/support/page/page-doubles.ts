@@ -104,6 +104,17 @@ export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResourc
 /** The changes when that job ends. */
 export const ended = { status: 'completed', completedAt: '2026-11-21T12:00:02.000Z' } as const
 
+/** A REST client with these answers, or functions that make them, and the calls of its methods. */
+export function recordingClient (answers: Readonly<Record<string, unknown>>) {
+  const calls: unknown[][] = []
+  const client = Object.fromEntries(Object.entries(answers).map(([name, answer]) =>
+    [name, async (...values: readonly unknown[]) => {
+      calls.push([name, ...values])
+      return typeof answer === 'function' ? answer(...values) as unknown : answer
+    }]))
+  return { calls, client }
+}
+
 /** The accounts, sessions and secrets of two organizations, in memory. */
 function createDeps (client: object) {
   const accounts = memoryRedis()

@@ -3,9 +3,8 @@ import { expect, it } from 'vitest'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
-import type { withWorkspace, WorkspaceDeps } from '../../../services/admin/deps.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
-import { leavesOf } from '../../support/admin.ts'
+import { leavesOf, openOn, runCommand } from '../../support/admin.ts'
 import { peopleOn } from '../../support/page/stored-people.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
@@ -14,24 +13,17 @@ const deps = {
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
   people: peopleOn(redis),
-  accounts: { areShipped: async () => true },
   ...{ webhookSecrets: {}, webhookSigningKeys: {} },
   endpoints: { list: async () => [] },
   partners: { list: async () => [] },
   gates: { thaw: async () => {}, read: async () => ({ isUnlocked: true, frozen: '' }) },
   wallet: { balance: async () => ({ availableMicros: 12_500_000 }) },
 }
-const open: typeof withWorkspace = async (_env, work) =>
-  await work(deps as unknown as WorkspaceDeps)
-
 /** The output of a command line for an erased organization, and its id. */
 async function runOnErased (line: string) {
   const { id } = await deps.organizations.create('Example')
   await deps.organizations.markErased(id)
-  const lines: string[] = []
-  const output = createAdminProgram({ print: text => { lines.push(text) }, open })
-    .parseAsync([...line.split(' '), '--org', id], { from: 'user' }).then(() => lines.join('\n'))
-  return { id, output }
+  return { id, output: runCommand(`${line} --org ${id}`, { open: openOn(deps) }) }
 }
 
 /** Commands on one organization, by which those of them that only read are accepted. */

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { pageDefinitions } from '../../../services/page/app.ts'
 import { type Access, mayDo, needsRecent } from '../../../services/page/roles.ts'
 import {
-  ended, jobLike, openPage, ORGANIZATION, type Visitor,
+  ended, jobLike, openPage, ORGANIZATION, recordingClient, type Visitor,
 } from '../../support/page/page-doubles.ts'
 import { NO_USAGE } from '../ingest/doubles.ts'
 
@@ -110,27 +110,18 @@ describe('a refusal', () => {
 describe('pages that roles share', () => {
   /** A page with an ended job, and what its pages have read from the REST interface. */
   function openWithJob () {
-    const calls: string[] = []
-    const reading = (name: string, value: unknown) => async () => {
-      calls.push(name)
-      return value
-    }
     const balance = { balanceMicros: 1, reservedMicros: 0, availableMicros: 1, currency: 'USD' }
     const job = jobLike(ended)
-    return {
-      calls,
-      ...openPage({
-        client: {
-          balance: reading('balance', balance),
-          jobsPage: reading('jobs', { data: [job] }),
-          job: reading('job', job),
-          resultsPage: reading('results', { data: [] }),
-          deliveries: reading('deliveries', []),
-          usage: reading('usage', { data: [], total: NO_USAGE }),
-          webhookEndpoints: reading('endpoints', []),
-        },
-      }),
-    }
+    const { calls, client } = recordingClient({
+      balance,
+      jobsPage: { data: [job] },
+      job,
+      resultsPage: { data: [] },
+      deliveries: [],
+      usage: { data: [], total: NO_USAGE },
+      webhookEndpoints: [],
+    })
+    return { calls, ...openPage({ client }) }
   }
 
   it('read nothing that a role may not see', async () => {
@@ -139,7 +130,7 @@ describe('pages that roles share', () => {
       const browser = await signIn(role)
       for (const url of ['/live/overview', '/live/jobs/job_1']) await browser.get(url)
     }
-    expect(calls).toEqual(['usage', 'jobs', 'job', 'balance', 'usage'])
+    expect(calls.map(([name]) => name)).toEqual(['usage', 'jobsPage', 'job', 'balance', 'usage'])
   })
 
   it.each([

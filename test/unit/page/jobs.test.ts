@@ -1,20 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { ApiError, type JobStatusResource } from '../../../services/client/client.ts'
 import type { PageDeps } from '../../../services/page/context.ts'
-import { attemptLike, ended, jobLike, openPage, textOf } from '../../support/page/page-doubles.ts'
+import {
+  attemptLike, ended, jobLike, openPage, recordingClient, textOf,
+} from '../../support/page/page-doubles.ts'
 
 /** A signed-in browser, and the calls of the REST client, each of which gets its answer. */
 async function browse (
   answers: Readonly<Record<string, unknown>>, deps: Partial<PageDeps> = {}
 ) {
-  const calls: unknown[][] = []
-  const client = Object.fromEntries(Object.entries(answers).map(([name, answer]) =>
-    [name, async (...values: readonly unknown[]) => {
-      calls.push([name, ...values])
-      return typeof answer === 'function' ? answer(...values) as unknown : answer
-    }]))
-  client['completeRows'] = async function * () {} as never
-  return { calls, ...await openPage({ client, deps }).signIn() }
+  const { calls, client } = recordingClient(answers)
+  const completeRows = async function * () {}
+  return { calls, ...await openPage({ client: { ...client, completeRows }, deps }).signIn() }
 }
 const jobsPage = (...data: readonly JobStatusResource[]) => ({ data, next_cursor: 'job_0' })
 
@@ -214,15 +211,12 @@ describe('the page of a job', () => {
   })
 
   it('sends the list as it was, with the columns of its file', async () => {
-    const calls: unknown[] = []
-    const { get } = await browse({
-      ...done(), resultsFile: async (...call: unknown[]) => { calls.push(call); return [] },
-    })
+    const { get, calls } = await browse({ ...done(), resultsFile: [] })
     await get(`${path}/results.csv?list=yes&join=original`)
     await get(`${path}/results.csv`)
-    expect(calls).toEqual([
-      ['job_1', { columns: ['input'], delimiter: 'original', join: 'original' }],
-      ['job_1', { safe: 'spreadsheet', delimiter: 'original' }],
+    expect(calls.filter(([name]) => name === 'resultsFile')).toEqual([
+      ['resultsFile', 'job_1', { columns: ['input'], delimiter: 'original', join: 'original' }],
+      ['resultsFile', 'job_1', { safe: 'spreadsheet', delimiter: 'original' }],
     ])
   })
 

@@ -3,7 +3,7 @@ import { EVENT_TYPES } from '../../../schemas/api/event.ts'
 import type { UsageGroup } from '../../../schemas/api/usage.ts'
 import type { Journal } from '../../../schemas/types.ts'
 import {
-  attemptLike, jobLike, nonceIn, openPage, ORGANIZATION, textOf,
+  attemptLike, jobLike, nonceIn, openPage, ORGANIZATION, recordingClient, textOf,
 } from '../../support/page/page-doubles.ts'
 import { writeTexts } from '../../../services/money/texts.ts'
 import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
@@ -114,20 +114,18 @@ describe('the page of webhooks', () => {
 
   /** A signed-in browser, and the calls that change endpoints. */
   async function browse () {
-    const calls: unknown[][] = []
-    const recording = (name: string, answer: unknown) => async (...values: unknown[]) => {
-      calls.push([name, ...values])
-      return answer
-    }
+    const { calls, client } = recordingClient({
+      createWebhookEndpoint: { ...endpoint, secret: 'whsec_new' },
+      updateWebhookEndpoint: endpoint,
+      deleteWebhookEndpoint: { id: 'we_1', deleted: true },
+      rotateWebhookEndpointSecret: { ...endpoint, secret: 'whsec_next' },
+    })
     const page = openPage({
       client: {
+        ...client,
         webhookEndpoints: async () => [endpoint],
         webhookEndpoint: async () => endpoint,
         endpointDeliveries: async function * () { for (;;) yield attempt },
-        createWebhookEndpoint: recording('create', { ...endpoint, secret: 'whsec_new' }),
-        updateWebhookEndpoint: recording('update', endpoint),
-        deleteWebhookEndpoint: recording('delete', { id: 'we_1', deleted: true }),
-        rotateWebhookEndpointSecret: recording('rotate', { ...endpoint, secret: 'whsec_next' }),
       },
     })
     return { calls, ...page, ...await page.signIn() }
@@ -149,7 +147,7 @@ describe('the page of webhooks', () => {
     expect([made.statusCode, made.body]).toEqual([200, expect.stringContaining('whsec_new')])
     expect((await send('/live/webhooks', form)).headers.location)
       .toBe('/live/webhooks?notice=endpoint-once')
-    expect(calls).toEqual([['create', {
+    expect(calls).toEqual([['createWebhookEndpoint', {
       url: 'https://hooks.example.com/in', events: ['job.failed'], description: 'mine',
     }]])
   })
@@ -175,7 +173,8 @@ describe('the page of webhooks', () => {
     expect((await send('/live/webhooks/we_1/delete')).headers.location)
       .toBe('/live/webhooks?notice=endpoint-deleted')
     expect(calls).toEqual([
-      ['rotate', 'we_1'], ['update', 'we_1', { enabled: false }], ['delete', 'we_1'],
+      ['rotateWebhookEndpointSecret', 'we_1'],
+      ['updateWebhookEndpoint', 'we_1', { enabled: false }], ['deleteWebhookEndpoint', 'we_1'],
     ])
   })
 
@@ -221,21 +220,16 @@ describe('the page of usage', () => {
   }
 
   it('asks for the chosen days, and offers the same as a file', async () => {
-    const asked: unknown[] = []
-    const answer = (value: unknown) => async (query: unknown) => {
-      asked.push(query)
-      return value
-    }
-    const { signIn } = openPage({ client: { usage: answer(usage), usageFile: answer('day\r\n') } })
-    const { get } = await signIn()
+    const { calls, client } = recordingClient({ usage, usageFile: 'day\r\n' })
+    const { get } = await openPage({ client }).signIn()
     expect((await get('/live/usage?days=7')).body).toContain('aria-current="page">7 days</a>')
     const file = await get('/live/usage.csv?days=8000')
     expect([file.body, file.headers['content-disposition']])
       .toEqual(['day\r\n', 'attachment; filename="usage.csv"'])
     const from = (days: number) =>
       new Date(Date.now() - (days - 1) * 86_400_000).toISOString().slice(0, 10)
-    expect(asked).toEqual([from(7), from(30)].map(date =>
-      ({ from: date, group_by: 'day,service,key' })))
+    expect(calls).toEqual([['usage', from(7)], ['usageFile', from(30)]].map(([name, date]) =>
+      [name, { from: date, group_by: 'day,service,key' }]))
   })
 
   it('has charts of verdicts and charges by day, and the sums as tables', async () => {

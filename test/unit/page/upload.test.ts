@@ -1,16 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import { ApiError } from '../../../services/client/client.ts'
-import { openPage, textOf } from '../../support/page/page-doubles.ts'
+import { openPage, recordingClient, textOf } from '../../support/page/page-doubles.ts'
 import { rowOf, workbookOf } from '../../support/workbooks.ts'
 import { zipOf } from '../../support/zip.ts'
 
 const FILE = 'name;phone\nAnn;1\n'
 
-/** A signed-in browser whose script sends files. */
-async function browse (client: object) {
+/** A signed-in browser whose script sends files, and the calls of the REST client. */
+async function browse (answers: Readonly<Record<string, unknown>>) {
+  const { calls, client } = recordingClient(answers)
   const { ask, signIn } = openPage({ client })
-  const { cookie, session, read } = await signIn()
+  const { cookie, session, read, get } = await signIn()
   const send = (path: string, payload: string | Buffer = FILE) => ask(`/live/upload/${path}`, {
     method: 'POST',
     payload,
@@ -18,9 +19,8 @@ async function browse (client: object) {
       cookie, origin: 'http://h', 'x-form-token': session.token, 'content-type': 'text/csv',
     },
   })
-  const form = async (query: string) =>
-    (await ask(`/live/upload${query}`, { headers: { cookie } })).body
-  return { read, send, form }
+  const form = async (query: string) => (await get(`/live/upload${query}`)).body
+  return { calls, read, send, form }
 }
 
 describe('an uploaded file', () => {
@@ -33,22 +33,18 @@ describe('an uploaded file', () => {
     ['&country=&file=&webhook=https%3A%2F%2Fx&deadline=3600&fresh=true',
       { ...chosen, forceFresh: true, deadline: 3_600, webhook_url: 'https://x' }],
   ])('becomes a job, as it is, with the chosen values only: %s', async (more, options) => {
-    const calls: unknown[] = []
-    const { send } = await browse({
-      createJobFromFile: async (...call: unknown[]) => {
-        calls.push(...call)
-        return { id: 'job_1' }
-      },
-    })
+    const { send, calls } = await browse({ createJobFromFile: { id: 'job_1' } })
     const answer = await send(`${path}&service=s&column=2&delimiter=%3B&header=true${more}`)
     expect(answer.json()).toEqual({ path: '/live/jobs/job_1' })
-    expect(calls).toEqual([Buffer.from(FILE), options, '5f0c3f43-7a51-4f1a-9c39-6a1f6d3f5a10'])
+    expect(calls).toEqual([[
+      'createJobFromFile', Buffer.from(FILE), options, '5f0c3f43-7a51-4f1a-9c39-6a1f6d3f5a10',
+    ]])
   })
 
   it('needs a service and the id of its job, and shows errors of the REST interface', async () => {
     const error = { code: 'insufficient_balance', message: 'Top up the balance.' }
     const { send } = await browse({
-      createJobFromFile: async () => {
+      createJobFromFile: () => {
         throw new ApiError(new Response(null, { status: 402 }), JSON.stringify({ error }))
       },
     })
@@ -61,15 +57,14 @@ describe('an uploaded file', () => {
 })
 
 describe('the form of a file', () => {
-  const services = async () => ['phone-validation', 'carrier-lookup'].map(slug => ({
+  const services = ['phone-validation', 'carrier-lookup'].map(slug => ({
     slug, configured: slug !== 'carrier-lookup', inputKind: 'phone', priceMicros: 1, options: [],
   }))
-  const job = (more: object = {}) => async () =>
-    ({ id: 'job_1', hasOriginalColumns: false, metadata: {}, ...more })
+  const job = { id: 'job_1', hasOriginalColumns: false, metadata: {} }
 
   it('starts with a service and the list of a job', async () => {
     const { form } = await browse({
-      services, job: job({ hasOriginalColumns: true, metadata: { file: 'a "b".xlsx' } }),
+      services, job: { ...job, hasOriginalColumns: true, metadata: { file: 'a "b".xlsx' } },
     })
     const body = await form('?service=phone-validation&list=job_1')
     expect(body).toContain(' selected>phone-validation')
@@ -79,7 +74,7 @@ describe('the form of a file', () => {
   })
 
   it('says that a service is not set up, and ignores what is no id', async () => {
-    const { form } = await browse({ services, job: job() })
+    const { form } = await browse({ services, job })
     expect(await form('?service=carrier-lookup'))
       .toContain('The service carrier-lookup is not set up here.')
     for (const query of ['', '?list=job_1/x', '?list=job_1&list=job_2', '?list=keys']) {
@@ -91,20 +86,13 @@ describe('the form of a file', () => {
 
 describe('the contacts of a file', () => {
   it('are found by the REST interface, with the values that are chosen only', async () => {
-    const calls: unknown[] = []
     const found = { column: 2, service: 's' }
-    const { send } = await browse({
-      previewFile: async (...call: unknown[]) => {
-        calls.push(call)
-        return found
-      },
-    })
+    const { send, calls } = await browse({ previewFile: found })
     expect((await send('preview?delimiter=%3B')).json()).toEqual(found)
     await send('preview?delimiter=%3B&header=false&column=2&service=s')
     expect(calls).toEqual([
-      [Buffer.from(FILE), { delimiter: ';' }],
-      [Buffer.from(FILE), { delimiter: ';', header: false, column: '2', service: 's' }],
-    ])
+      { delimiter: ';' }, { delimiter: ';', header: false, column: '2', service: 's' },
+    ].map(options => ['previewFile', Buffer.from(FILE), options]))
   })
 })
 
@@ -156,9 +144,9 @@ describe('the quote of a file', () => {
     [5_999, ['$0.000001 more is needed.']],
   ])('shows its maximum price and, with %d micros, what to do', async (availableMicros, texts) => {
     const { send } = await browse({
-      quoteFile: async () => quote,
-      balance: async () => ({ availableMicros }),
-      services: async () => [{ slug: 's', priceMicros: 2_000 }],
+      quoteFile: quote,
+      balance: { availableMicros },
+      services: [{ slug: 's', priceMicros: 2_000 }],
     })
     const text = textOf((await send('quote?service=s')).json().html)
     for (const part of texts) expect(text).toContain(part)
@@ -187,23 +175,17 @@ describe('the quote of a file', () => {
     ['1', { ...completed, status: 'unavailable', reason: 'daily_limit', shares: null },
       ['The free samples of these 24 hours are used up.']],
   ])('of %s part can show what to expect of the file: %j', async (parts, estimate, texts) => {
-    const options: object[] = []
-    const { send } = await browse({
-      quoteFile: async (_file: unknown, given: object) => {
-        options.push(given)
-        return { ...quote, estimate }
-      },
-    })
+    const { send, calls } = await browse({ quoteFile: { ...quote, estimate } })
     const text = textOf((await send(`estimate?service=s&parts=${parts}`)).json().html)
     for (const part of texts) expect(text).toContain(part)
-    expect(options).toMatchObject([{ service: 's', sample: true }])
+    expect(calls).toMatchObject([['quoteFile', {}, { service: 's', sample: true }]])
   })
 
   it('of a part adds up with those of the parts before, as far as they are counts', async () => {
     const { send } = await browse({
-      quoteFile: async () => quote,
-      balance: async () => ({ availableMicros: 20_000 }),
-      services: async () => [{ slug: 's', priceMicros: 2_000 }],
+      quoteFile: quote,
+      balance: { availableMicros: 20_000 },
+      services: [{ slug: 's', priceMicros: 2_000 }],
     })
     const earlier = { totalRows: 100, freshChecks: -1, cacheHits: '<b>', maxQuoteMicros: 14_000 }
     const query = new URLSearchParams({
@@ -220,7 +202,7 @@ describe('the quote of a file', () => {
   })
 
   it('is not offered where no service is set up', async () => {
-    const { read } = await browse({ services: async () => [{ slug: 's', configured: false }] })
+    const { read } = await browse({ services: [{ slug: 's', configured: false }] })
     expect(await read('/live/upload')).toContain('No service is set up')
   })
 })
