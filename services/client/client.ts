@@ -176,8 +176,7 @@ function jobsApi (send: Transport) {
 
     /** Iterates over all jobs, newest first. Requests the next page when the loop needs it. */
     jobs: (filter: JobFilter = {}): AsyncIterable<JobStatusResource> =>
-      paginate(async cursor => await jobsPage({ limit: MAX_JOBS_PAGE, ...filter, ...cursor }),
-        'after'),
+      paginate(cursor => jobsPage({ limit: MAX_JOBS_PAGE, ...filter, ...cursor }), 'after'),
 
     /** Cancels a job: running checks complete and are charged, the remaining money is released. */
     cancel: (id: string) =>
@@ -391,16 +390,14 @@ function resultsApi (send: Transport) {
 
     /** Iterates over the selected rows. Requests the next page when needed. */
     resultRows: (id: string, selection: RowSelection = {}): AsyncIterable<ResultRow> =>
-      paginate(async cursor =>
-        await resultsPage(id, { ...selection, limit: MAX_ROWS_PAGE, ...cursor }), 'cursor'),
+      paginate(cursor =>
+        resultsPage(id, { ...selection, limit: MAX_ROWS_PAGE, ...cursor }), 'cursor'),
 
     /** Iterates over the selected rows of one streamed response (JSON lines). */
     resultLines: async function * (
       id: string, selection: RowSelection = {}
     ): AsyncIterable<ResultRow> {
-      const response = await send(
-        `/jobs/${id}/results${queryString({ format: 'jsonl', ...selection })}`, compressed())
-      for await (const line of readLines(readBytes(response))) yield JSON.parse(line) as ResultRow
+      yield * readRows<ResultRow>(await requestFile(id, { format: 'jsonl', ...selection }))
     },
   }
 }
@@ -415,7 +412,7 @@ function provisionalApi (send: Transport) {
     completeRows: async function * (
       id: string, selection: RowSelection & { readonly after?: string } = {}
     ): AsyncIterable<ProvisionalRow> {
-      yield * readRows(await sendProvisional(send, id, selection))
+      yield * readRows<ProvisionalRow>(await sendProvisional(send, id, selection))
     },
 
     /**
@@ -431,7 +428,7 @@ function provisionalApi (send: Transport) {
         for (let isRead = false; !isRead;) {
           const response = await sendProvisional(send, id, { ...selection, after: cursor })
           try {
-            for await (const row of readRows(response)) {
+            for await (const row of readRows<ProvisionalRow>(response)) {
               cursor = row.cursor
               yield row
             }
@@ -454,8 +451,8 @@ function sendProvisional (
   return send(`/jobs/${id}/results${queryString(query)}`, compressed())
 }
 
-async function * readRows (response: Response): AsyncIterable<ProvisionalRow> {
-  for await (const line of readLines(readBytes(response))) yield JSON.parse(line) as ProvisionalRow
+async function * readRows<T extends ResultRow> (response: Response): AsyncIterable<T> {
+  for await (const line of readLines(readBytes(response))) yield JSON.parse(line) as T
 }
 
 function readBytes ({ body, status, url }: Response): Bytes {
@@ -489,8 +486,8 @@ function accountApi (send: Transport) {
 
     /** Iterates over the movements of the balance, newest first. */
     transactions: (filter: Omit<TransactionsQuery, 'after'> = {}): AsyncIterable<TransactionBody> =>
-      paginate(async cursor =>
-        await transactionsPage({ limit: MAX_TRANSACTIONS_PAGE, ...filter, ...cursor }), 'after'),
+      paginate(cursor =>
+        transactionsPage({ limit: MAX_TRANSACTIONS_PAGE, ...filter, ...cursor }), 'after'),
 
     /** Jobs, rows and money by day, service or key; by default the last 30 days by day. */
     usage: (query: UsageFilter = {}) =>
@@ -501,7 +498,7 @@ function accountApi (send: Transport) {
       (await send(`/usage${queryString({ ...query, format: 'csv' })}`)).text(),
 
     /** The services with their prices for the mode of the key. */
-    services: async () => (await readJson<ServicesBody>(send('/services'))).data,
+    services: () => readData<ServicesBody['data'][number]>(send('/services')),
   }
 }
 
@@ -515,8 +512,7 @@ function webhookEndpointsApi (send: Transport) {
     createWebhookEndpoint: (body: CreateEndpointBody) =>
       readJson<EndpointWithSecretBody>(send(ADDRESS, { method: 'POST', body, repeatable: false })),
 
-    webhookEndpoints: async () =>
-      (await readJson<{ readonly data: readonly EndpointBody[] }>(send(ADDRESS))).data,
+    webhookEndpoints: () => readData<EndpointBody>(send(ADDRESS)),
 
     webhookEndpoint: (id: string) => readJson<EndpointBody>(send(`${ADDRESS}/${id}`)),
 
@@ -536,12 +532,11 @@ function webhookEndpointsApi (send: Transport) {
 
     /** The public keys that verify events, the newest first: `publicKey` of `verifyWebhook`. */
     webhookKeys: async () =>
-      (await readJson<{ readonly data: readonly { readonly key: string }[] }>(
-        send('/webhook-keys'))).data.map(({ key }) => key),
+      (await readData<{ readonly key: string }>(send('/webhook-keys'))).map(({ key }) => key),
 
     /** Iterates over the delivery attempts to an endpoint, those of the newest jobs first. */
     endpointDeliveries: (id: string): AsyncIterable<AttemptBody> =>
-      paginate(async cursor => await readJson<EndpointDeliveriesBody>(
+      paginate(cursor => readJson<EndpointDeliveriesBody>(
         send(`${ADDRESS}/${id}/deliveries${queryString({ limit: MAX_ATTEMPTS_PAGE, ...cursor })}`)),
       'after'),
   }
@@ -566,8 +561,8 @@ function contactListsApi (send: Transport) {
       })),
 
     /** What the lists say of at most 1,000 contacts or other entries. */
-    lookUpContacts: async (body: Readonly<LookUpBody>) =>
-      (await readJson<LookedUpBody>(send('/contact-lists/lookups', { method: 'POST', body }))).data,
+    lookUpContacts: (body: Readonly<LookUpBody>) => readData<LookedUpBody['data'][number]>(
+      send('/contact-lists/lookups', { method: 'POST', body })),
   }
 }
 
@@ -575,9 +570,7 @@ function contactListsApi (send: Transport) {
 function deliveriesApi (send: Transport) {
   return {
     /** The delivery attempts of the job's event, newest first. */
-    deliveries: async (id: string) =>
-      (await readJson<{ readonly data: readonly AttemptBody[] }>(send(`/jobs/${id}/deliveries`)))
-        .data,
+    deliveries: (id: string) => readData<AttemptBody>(send(`/jobs/${id}/deliveries`)),
 
     /** Resends an event. Never retries after a lost response: that could send the event twice. */
     resend: (id: string, deliveryId: string) =>
@@ -585,6 +578,11 @@ function deliveriesApi (send: Transport) {
         method: 'POST', repeatable: false,
       })),
   }
+}
+
+/** The items of a list that is not paginated. */
+async function readData<T> (response: Promise<Response>): Promise<readonly T[]> {
+  return (await readJson<{ readonly data: readonly T[] }>(response)).data
 }
 
 type Page<T> = {

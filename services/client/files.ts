@@ -34,10 +34,6 @@ export class InputFile {
     this.#handle = handle
   }
 
-  get bytes (): number {
-    return this.#sheet?.length ?? fstatSync(this.#handle).size
-  }
-
   /** Whether this is a sheet of a workbook, which is read as CSV with commas. */
   get isSheet (): boolean {
     return this.#sheet !== undefined
@@ -55,7 +51,7 @@ export class InputFile {
         '--sheet out.')
     }
     try {
-      const { csv } = await sheetAsCsv(this.readStart(this.bytes), {
+      const { csv } = await sheetAsCsv(this.readStart(fstatSync(this.#handle).size), {
         sheet,
         maxInflatedBytes: MAX_INFLATED_BYTES,
         maxBytes: MAX_INFLATED_BYTES,
@@ -83,12 +79,10 @@ export class InputFile {
     return buffer.subarray(0, bytesRead)
   }
 
-  /** Streams the bytes from `from` to before `to`. */
-  stream (from = 0, to = Infinity): Readable {
-    if (this.#sheet !== undefined) return Readable.from([this.#sheet.subarray(from, to)])
-    return createReadStream('', {
-      fd: this.#handle, autoClose: false, start: from, end: to - 1,
-    })
+  /** Streams all bytes. */
+  stream (): Readable {
+    if (this.#sheet !== undefined) return Readable.from([this.#sheet])
+    return createReadStream('', { fd: this.#handle, autoClose: false, start: 0 })
   }
 
   /** Whether these are the facts of this file. */

@@ -68,7 +68,7 @@ export function verifyWebhook (request: WebhookRequest): VerifiedWebhook {
   const ageSeconds = Math.abs(nowMs / 1_000 - signed.timestamp)
   if (ageSeconds > toleranceSeconds) return { ok: false, reason: 'outside_tolerance' }
   try {
-    return { ok: true, event: JSON.parse(textOf(request.body)) as WebhookEvent }
+    return { ok: true, event: JSON.parse(Buffer.from(request.body).toString()) as WebhookEvent }
   } catch {
     return { ok: false, reason: 'invalid_body' }
   }
@@ -148,6 +148,3 @@ function findHeader (headers: WebhookRequest['headers'], name: string): string |
 }
 
 const isSeconds = (text: string | undefined) => text !== undefined && /^\d{1,12}$/.test(text)
-
-const textOf = (body: string | Uint8Array) =>
-  typeof body === 'string' ? body : Buffer.from(body).toString('utf8')
