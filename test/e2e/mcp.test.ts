@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import { Client as McpClient } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { describe, expect, it } from 'vitest'
-import { type ToolKey, type ToolOutput, TOOLS } from '../../services/client/mcp-tools.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { startEnvironment } from '../support/stacks/environment.ts'
 import { newFolder } from '../support/folder.ts'
 import { balanceOf } from '../support/organizations.ts'
 import { root } from '../support/sources.ts'
+import { toolCaller } from '../unit/client/mcp-host.ts'
 
 const folder = newFolder('mcp-e2e-')
 const environment = closeAfterAll(await startEnvironment())
@@ -24,13 +24,7 @@ await host.connect(new StdioClientTransport({
   stderr: 'ignore',
 }))
 
-async function call<K extends ToolKey> (key: K, args: Record<string, unknown>) {
-  const { content, structuredContent, isError } =
-    await host.callTool({ name: TOOLS[key].name, arguments: args })
-  const [first] = content as readonly { readonly text: string }[]
-  const text = first?.text ?? ''
-  return { isError: isError === true, text, output: structuredContent as ToolOutput<K> }
-}
+const call = toolCaller(host)
 
 describe('an agent with the MCP server', () => {
   it('verifies contacts and a file, and spends what the organization pays', async () => {

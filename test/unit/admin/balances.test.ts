@@ -1,13 +1,8 @@
 import { PassThrough } from 'node:stream'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
-import { memoryRedis } from '../accounts/memory-redis.ts'
-import { commandOn, openOn, runCommand } from '../../support/admin.ts'
-
-const thaw = commandOn('thaw')
-const topUp = commandOn('topup')
+import { openOn, runCommand } from '../../support/admin.ts'
+import { openWorkspace, type Workspace } from './workspace.ts'
 
 const BALANCE = {
   availableMicros: 12_500_000,
@@ -17,24 +12,20 @@ const BALANCE = {
   seq: 1,
 }
 
+const balance = async () => BALANCE
+
 let movements: unknown[]
-let deps: WorkspaceDeps
-let org: string
+let workspace: Workspace
 beforeEach(async () => {
-  const { redis } = memoryRedis()
   movements = []
-  deps = {
-    organizations: createOrganizations(redis),
-    wallet: {
-      topUp: async (...movement: unknown[]) => {
-        movements.push(movement)
-        return { kind: 'known', entry: undefined }
-      },
-      balance: async () => BALANCE,
-    },
-  } as unknown as WorkspaceDeps
-  org = (await deps.organizations.create('Example')).id
+  const topUp = async (...movement: unknown[]) => {
+    movements.push(movement)
+    return { kind: 'known', entry: undefined }
+  }
+  workspace = await openWorkspace({ wallet: { topUp, balance } })
 })
+const topUp = (options: Options) =>
+  workspace.run('topup', { org: workspace.org, mode: 'live', ...options })
 
 it.each([
   { gate: { isUnlocked: true, frozen: '' }, thaws: [], answer: { state: 'not_frozen' } },
@@ -45,23 +36,23 @@ it.each([
     read: async () => gate,
     thaw: async (_tenant: string, trustJournal: boolean) => { thawed.push(trustJournal) },
   }
-  const all = { ...deps, gates } as unknown as WorkspaceDeps
-  expect(await thaw(all, { org, mode: 'live' })).toMatchObject(answer)
+  const { org, run } = await openWorkspace({ wallet: { balance }, gates })
+  expect(await run('thaw', { org, mode: 'live' })).toMatchObject(answer)
   expect(thawed).toEqual(thaws)
 })
 
 describe('a top-up', () => {
   it('adds exactly the amount in the options', async () => {
-    const result = await topUp(deps, { org, mode: 'live', usd: '12.50', id: 'payment 1' })
-    expect(movements).toEqual([[`${org}.live`, {
+    const result = await topUp({ usd: '12.50', id: 'payment 1' })
+    expect(movements).toEqual([[`${workspace.org}.live`, {
       id: 'payment 1', amountMicros: 12_500_000, reason: 'top-up',
     }]])
     expect(result).toMatchObject({ posting: 'known', availableUsd: '12.500000' })
   })
 
   it('has a reason for operators and a note for the customer', async () => {
-    await topUp(deps, { org, mode: 'live', usd: '1', id: 'a', reason: 'R', note: 'N' })
-    expect(movements).toEqual([[`${org}.live`, {
+    await topUp({ usd: '1', id: 'a', reason: 'R', note: 'N' })
+    expect(movements).toEqual([[`${workspace.org}.live`, {
       id: 'a', amountMicros: 1_000_000, reason: 'R', note: 'N',
     }]])
   })
@@ -75,6 +66,7 @@ describe('a top-up', () => {
       throw new Error('the connection is gone')
     }
     const wallet = { topUp: move, adjust: move }
+    const { deps, org } = workspace
     await expect(runCommand([command, '--org', org, ...options], {
       open: openOn({ ...deps, wallet }), errors,
     })).rejects.toThrow('the connection is gone')
@@ -84,7 +76,7 @@ describe('a top-up', () => {
     {}, { usd: '1', micros: '1' }, { usd: '1,5' }, { micros: '0' }, { usd: '1', mode: 'prod' },
     { usd: '1', org: 'org_none' },
   ])('with the options %j changes nothing', async options => {
-    await expect(topUp(deps, { org, mode: 'live', ...options })).rejects.toThrow(/\.$/)
+    await expect(topUp(options)).rejects.toThrow(/\.$/)
     expect(movements).toEqual([])
   })
 })

@@ -1,24 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { createApiKeys } from '../../../services/accounts/api-keys.ts'
-import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import { leavesOf, openOn, runCommand } from '../../support/admin.ts'
-import { peopleOn } from '../../support/page/stored-people.ts'
-import { memoryRedis } from '../accounts/memory-redis.ts'
+import { openWorkspace } from './workspace.ts'
 
-const { redis } = memoryRedis()
-const deps = {
-  organizations: createOrganizations(redis),
-  apiKeys: createApiKeys(redis),
-  people: peopleOn(redis),
-  ...{ webhookSecrets: {}, webhookSigningKeys: {} },
+const { deps } = await openWorkspace({
+  webhookSecrets: {},
+  webhookSigningKeys: {},
   endpoints: { list: async () => [] },
-  partners: { list: async () => [] },
   gates: { thaw: async () => {}, read: async () => ({ isUnlocked: true, frozen: '' }) },
   wallet: { balance: async () => ({ availableMicros: 12_500_000 }) },
-}
+})
+
 /** The output of a command line for an erased organization, and its id. */
 async function runOnErased (line: string) {
   const { id } = await deps.organizations.create('Example')

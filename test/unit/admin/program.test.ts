@@ -3,8 +3,6 @@ import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { expect, it } from 'vitest'
 import type { AccessEvent } from '../../../services/accounts/access-log/access-log.ts'
-import { createApiKeys } from '../../../services/accounts/api-keys.ts'
-import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { recordCommands } from '../../../services/admin/command-line.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import { ConfigError } from '../../../services/runtime/platform/config.ts'
@@ -13,19 +11,16 @@ import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 import { leavesOf, openOn, runCommand } from '../../support/admin.ts'
 import { newFolder } from '../../support/folder.ts'
-import { memoryRedis } from '../accounts/memory-redis.ts'
+import { openWorkspace } from './workspace.ts'
 
-const { redis } = memoryRedis()
 const unlocked: string[] = []
-const deps = {
-  organizations: createOrganizations(redis),
-  apiKeys: createApiKeys(redis),
+const { deps } = await openWorkspace({
   organizationKeys: { create: async () => {}, store: { read: async () => KEY_CLASSES } },
   wallet: {
     unlockNew: async (tenant: string) => { unlocked.push(tenant) },
     balance: async () => ({ availableMicros: 12_500_000 }),
   },
-}
+})
 
 /** The output of a command line; `replaced` are other dependencies. */
 const outputOf = (words: string, replaced: object = {}) =>

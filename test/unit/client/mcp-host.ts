@@ -13,6 +13,16 @@ export type Session = {
   readonly fake?: FakeOptions
 }
 
+/** Calls tools of a session by their names in code. */
+export const toolCaller = (host: McpClient) => async <K extends ToolKey>(
+  key: K, args: Record<string, unknown> = {}
+) => {
+  const { content, structuredContent, isError = false } =
+    await host.callTool({ name: TOOLS[key].name, arguments: args })
+  const [first] = content as readonly { readonly text: string }[]
+  return { isError, text: first?.text ?? '', output: structuredContent as ToolOutput<K> }
+}
+
 /** A host in a session on streams, which verifies files below a folder. */
 export async function connectHost (
   folder: string, { limitMicros = 1_000, fake = {} }: Session = {}
@@ -42,11 +52,5 @@ export async function connectHost (
   }
   const host = new McpClient({ name: 'test', version: '1' })
   await host.connect(transport)
-  const call = async <K extends ToolKey>(key: K, args: Record<string, unknown> = {}) => {
-    const { content, structuredContent, isError = false } =
-      await host.callTool({ name: TOOLS[key].name, arguments: args })
-    const [first] = content as readonly { readonly text: string }[]
-    return { isError, text: first?.text ?? '', output: structuredContent as ToolOutput<K> }
-  }
-  return { host, call, service }
+  return { host, call: toolCaller(host), service }
 }
