@@ -1,4 +1,4 @@
-import type { RawMessage } from '../kafka/bus.ts'
+import type { RawMessage, TopicPartition } from '../kafka/bus.ts'
 import type { Log } from '../platform/log.ts'
 import { withTimeout } from '../platform/retry.ts'
 import { createSerialQueues } from '../platform/limits.ts'
@@ -64,8 +64,7 @@ export const UNCOUNTED: PartitionAttempts = {
 export type Attempts = {
   /** Begins the attempts at a partition; `signal` ends them when it is given up. */
   readonly begin: (
-    partition: { readonly group: string, readonly topic: string, readonly partition: number },
-    firstOffset: bigint, signal: AbortSignal
+    partition: TopicPartition & { readonly group: string }, firstOffset: bigint, signal: AbortSignal
   ) => Promise<PartitionAttempts>
   /** Resolves when everything about partitions that were given up is stored. */
   readonly settled: () => Promise<void>

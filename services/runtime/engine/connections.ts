@@ -74,8 +74,7 @@ export async function connectDeps<K extends DepName> (
   return { ...deps as Pick<Connections, K>, log, metrics }
 }
 
-type AllConfig = DepsConfig[DepName] & DepsConfig['bus'] & DepsConfig['codec'] &
-  DepsConfig['state'] & DepsConfig['cache'] & DepsConfig['clickhouse'] & MessageKeySettings
+type AllConfig = ConfigOf<DepName>
 
 /** Opens a dependency once for all services of the process. */
 async function shared<T> (

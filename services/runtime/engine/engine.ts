@@ -155,8 +155,6 @@ class StageConsumer {
       steps: this.#steps,
       metrics,
       log,
-      sleep,
-      random,
       onCompleted: raw => this.#count(raw),
     })
   }
@@ -281,14 +279,13 @@ class StageConsumer {
     batch: readonly RawMessage[], { fetched, offsets, queue, attempts }: Delivery
   ): Promise<Postponement | undefined> {
     const [first] = batch
-    const at = this.#contextOf(fetched, first?.offset ?? 0n)
-    const complete = (raw: RawMessage) => offsets.complete(raw)
+    const at = this.#contextOf(fetched, offsets, first?.offset)
     try {
       if (!this.#gate.isOpen()) await this.#gate.opened(fetched.signal)
       const postponed = first !== undefined && attempts.isCareful()
         ? await attempts.decideAlone(first, isPoison =>
-          this.#process.run(batch, { ...at, complete, isPoison }))
-        : await this.#process.run(batch, { ...at, complete })
+          this.#process.run(batch, { ...at, isPoison }))
+        : await this.#process.run(batch, at)
       await this.#commit(fetched, offsets, at)
       return postponed
     } finally {
@@ -301,10 +298,9 @@ class StageConsumer {
     if (fetched.signal.aborted || !this.#gate.isOpen()) return
     this.#ages.set(fetched, this.#clock.now())
     const offsets = this.#offsets
-    const at = this.#contextOf(fetched, 0n)
-    const complete = (raw: RawMessage) => offsets.complete(raw)
+    const at = this.#contextOf(fetched, offsets)
     try {
-      if (await this.#process.flushHeld({ ...at, complete })) {
+      if (await this.#process.flushHeld(at)) {
         await this.#commit(fetched, offsets, at)
       }
     } catch (error) {
@@ -327,9 +323,13 @@ class StageConsumer {
     }, at)
   }
 
-  #contextOf ({ topic, partition, signal }: FetchedBatch, offset: bigint): StepContext {
+  #contextOf ({ topic, partition, signal }: FetchedBatch, offsets: Offsets, offset = 0n) {
     const { group } = this.#subscription
-    return { location: { stage: this.#stage.name, group, topic, partition, offset }, signal }
+    return {
+      location: { stage: this.#stage.name, group, topic, partition, offset },
+      signal,
+      complete: (raw: RawMessage) => offsets.complete(raw),
+    }
   }
 
   /** Age of the oldest message in progress or late, in seconds; 0 when idle. */

@@ -1,6 +1,6 @@
 import type { EngineStep, ReadsOf, StageName } from '../../topology.ts'
 import { MissingOrganizationKeyError } from '../crypto/key-ring.ts'
-import type { RawMessage } from '../kafka/bus.ts'
+import type { MessagePosition, RawMessage } from '../kafka/bus.ts'
 import { partitionHeadersIn } from '../kafka/partitioning.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
@@ -27,21 +27,13 @@ type ProcessDeps = {
   readonly steps: Steps
   readonly metrics: Metrics
   readonly log: Log
-  readonly sleep: Sleep | undefined
-  readonly random: (() => number) | undefined
   /** Called for every completed message that is not a dead letter. */
   readonly onCompleted: (raw: RawMessage) => void
 }
 
 /** Where an effect happens: the stage, the group and the first message of the batch. */
 export type StepContext = {
-  readonly location: {
-    readonly stage: StageName
-    readonly group: string
-    readonly topic: string
-    readonly partition: number
-    readonly offset: bigint
-  }
+  readonly location: MessagePosition & { readonly stage: StageName, readonly group: string }
   readonly signal: AbortSignal
   /** The messages of the effect, for logs. */
   readonly messages?: readonly RawMessage[]
@@ -119,10 +111,10 @@ export class Process {
 
   /** Decodes a message. After failed retries, unless of infrastructure, it is unreadable. */
   async #decode (raw: RawMessage, batch: MessageBatch): Promise<Decoded> {
-    const { messageCodec, log } = this.#deps
+    const { messageCodec, steps, log } = this.#deps
     if (raw.forged === true) return { kind: 'skip', why: 'forged' }
     try {
-      return await this.#retry(() => messageCodec.decode(raw), batch)
+      return await steps.tryThrice(() => messageCodec.decode(raw), batch)
     } catch (error) {
       if (isInfrastructure(error)) throw error
       const reason = reasonOf(error, batch, 'unreadable')
@@ -134,11 +126,11 @@ export class Process {
 
   /** Finds the message that always fails and sends it to the dead-letter topic. */
   async #decide (messages: readonly Decodable[], batch: MessageBatch): Outcome {
-    const { stage, log } = this.#deps
+    const { stage, steps, log } = this.#deps
     const [first] = messages
     if (first === undefined) return undefined
     try {
-      return await this.#retry(() => stage.slots === undefined || this.#slots === undefined
+      return await steps.tryThrice(() => stage.slots === undefined || this.#slots === undefined
         ? this.#decideAndApply(messages, batch)
         : this.#slots.run(stage.slots.of(messages), async () => {
           batch.signal.throwIfAborted()
@@ -314,30 +306,17 @@ export class Process {
 
   /** Applies a decision; if it keeps failing, its messages are dead letters, as one failure. */
   async #applyHeld (decision: Decision, batch: MessageBatch): Promise<void> {
+    const { steps, log } = this.#deps
     try {
-      await this.#retry(() => this.#apply([decision], batch), batch)
+      await steps.tryThrice(() => this.#apply([decision], batch), batch)
     } catch (error) {
       const dead = reasonOf(error, batch, 'flush failed')
       const { completes } = decision
       const about = { ...idsOf(completes.map(({ raw }) => raw)), messages: completes.length }
-      this.#deps.log.error({ err: error, ...about },
+      log.error({ err: error, ...about },
         'flush of held messages failed: sending them to the dead-letter topic')
       await this.#apply([{ completes, emits: [], dead }], batch)
     }
-  }
-
-  /** Tries three times. Throws infrastructure errors at once: the step around it retries them. */
-  #retry<T> (action: () => Promise<T>, batch: MessageBatch): Promise<T> {
-    const { stage, metrics, sleep, random } = this.#deps
-    const labels = { stage: stage.name, step: 'decide', cause: 'failure' }
-    return retry(TRIES, action, {
-      ...BACKOFF,
-      ...sleep && { sleep },
-      ...random && { random },
-      signal: batch.signal,
-      when: error => mayRetry(error, batch) && !isInfrastructure(error),
-      onRetry: () => metrics.count('stage_retries_total', labels),
-    })
   }
 
   /**
@@ -450,8 +429,8 @@ export class Steps {
     const effect = {}
     try {
       return await retryForever(action, {
-        ...sleep && { sleep },
-        ...random && { random },
+        sleep,
+        random,
         signal,
         when: isInfrastructure,
         onRetry: (error, attempt) => {
@@ -465,6 +444,20 @@ export class Steps {
       this.#waiting.delete(effect)
       metrics.observe('stage_step_seconds', labels, (performance.now() - startedAt) / 1_000)
     }
+  }
+
+  /** Tries three times. Throws infrastructure errors at once: the step around it retries them. */
+  tryThrice<T> (action: () => Promise<T>, at: StepContext): Promise<T> {
+    const { metrics, sleep, random } = this.#deps
+    const labels = { stage: at.location.stage, step: 'decide', cause: 'failure' }
+    return retry(TRIES, action, {
+      ...BACKOFF,
+      sleep,
+      random,
+      signal: at.signal,
+      when: error => mayRetry(error, at) && !isInfrastructure(error),
+      onRetry: () => metrics.count('stage_retries_total', labels),
+    })
   }
 
   /** Number of partitions that are retrying an infrastructure error. */

@@ -1,13 +1,10 @@
 // What the partitions of a consumer group have in work: which messages are pending, and whose turn
 // it is.
-import type { RawMessage } from '../kafka/bus.ts'
+import type { MessagePosition, RawMessage, TopicPartition } from '../kafka/bus.ts'
 import {
   createFairQueue, createFairShares, type FairQueue, type FairShares,
 } from '../platform/limits.ts'
 import { dueAtMs, rowCountOf } from './stage.ts'
-
-type PartitionId = Pick<RawMessage, 'topic' | 'partition'>
-type MessageId = PartitionId & Pick<RawMessage, 'offset'>
 
 /** Offsets are added in ascending order, so the first of `pending` is always the lowest. */
 type Partition = { readonly pending: Set<bigint>, next: bigint, committed: bigint }
@@ -30,12 +27,12 @@ export class Offsets {
     }
   }
 
-  complete (message: MessageId): void {
+  complete (message: MessagePosition): void {
     this.#of(message)?.pending.delete(message.offset)
   }
 
   /** Removes messages from this offset on, which will be delivered again. */
-  rewind (id: PartitionId, fromOffset: bigint): void {
+  rewind (id: TopicPartition, fromOffset: bigint): void {
     const partition = this.#of(id)
     if (partition === undefined) return
     for (const offset of partition.pending) {
@@ -45,20 +42,20 @@ export class Offsets {
   }
 
   /** The offset to commit, below which all messages are completed; undefined if unchanged. */
-  committable (id: PartitionId): bigint | undefined {
+  committable (id: TopicPartition): bigint | undefined {
     const partition = this.#of(id)
     if (partition === undefined) return undefined
     const [lowest = partition.next] = partition.pending
     return lowest > partition.committed ? lowest : undefined
   }
 
-  committed (id: PartitionId, offset: bigint): void {
+  committed (id: TopicPartition, offset: bigint): void {
     const partition = this.#of(id)
     if (partition !== undefined) partition.committed = offset
   }
 
   /** Whether a partition has messages that are held or in progress. */
-  isPending (id: PartitionId): boolean {
+  isPending (id: TopicPartition): boolean {
     return (this.#of(id)?.pending.size ?? 0) > 0
   }
 
@@ -66,7 +63,7 @@ export class Offsets {
     return [...this.#partitions.values()].reduce((sum, { pending }) => sum + pending.size, 0)
   }
 
-  #of ({ topic, partition }: PartitionId): Partition | undefined {
+  #of ({ topic, partition }: TopicPartition): Partition | undefined {
     return this.#partitions.get(`${topic}:${partition}`)
   }
 }

@@ -1,6 +1,8 @@
 import type { SealedRows, Values } from '../../../schemas/types.ts'
 import type { FairSlotsOptions, SlotRequest } from '../platform/limits.ts'
-import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
+import type {
+  MessagePosition, OutgoingMessage, RawMessage, TopicPartition,
+} from '../kafka/bus.ts'
 import type { PartitionHeaders } from '../kafka/partitioning.ts'
 import { countBits } from '../platform/bitmap.ts'
 import { traceIdOf, type TraceHeaders } from '../platform/tracing.ts'
@@ -36,9 +38,7 @@ export type Emission<T extends TopicName = InnerTopic> = {
 }[T]
 
 /** The position of a message that can never be decided, and the reason of its dead letter. */
-export type DeadSource = Pick<RawMessage, 'topic' | 'partition' | 'offset'> & {
-  readonly reason: string
-}
+export type DeadSource = MessagePosition & { readonly reason: string }
 
 /** What a stage emits. */
 export type EmittedBy<S extends StageName> = Emission<Extract<WritesOf<S>, InnerTopic>>
@@ -102,9 +102,7 @@ export type Stage<S extends StageName = StageName> = {
    * of the engine, a second by default. The stage drops these messages: the engine applies the
    * decision as it is, and if that fails, they are dead letters.
    */
-  readonly flushHeld?: (
-    partition: Pick<RawMessage, 'topic' | 'partition'>,
-  ) => Promise<readonly Decision<S>[]>
+  readonly flushHeld?: (partition: TopicPartition) => Promise<readonly Decision<S>[]>
   /** When the oldest held message that is late was written; Infinity without one. */
   readonly heldSinceMs?: () => number
   /** Drops all held messages: the group has a new generation. */
@@ -181,14 +179,11 @@ export function idsOf (messages: readonly Headed[]): MessageIds {
 
 /** The log fields of a message: its job and its position. */
 export function messageFields (
-  raw: Pick<RawMessage, 'headers' | 'topic' | 'partition' | 'offset'>
-): MessageIds & { readonly topic: string, readonly partition: number, readonly offset: string } {
+  raw: MessagePosition & Headed
+): MessageIds & TopicPartition & { readonly offset: string } {
   const { topic, partition, offset } = raw
   return { ...idsOf([raw]), topic, partition, offset: String(offset) }
 }
-
-type Partition = Pick<RawMessage, 'topic' | 'partition'>
-type Position = Partition & Pick<RawMessage, 'offset'>
 
 type HeldMessage<M> = { readonly message: M, readonly atMs: number }
 
@@ -202,7 +197,7 @@ export class HeldMessages<M extends { readonly raw: RawMessage }> {
     this.#partitions.set(nameOf(message.raw), messages)
   }
 
-  of (partition: Partition): readonly M[] {
+  of (partition: TopicPartition): readonly M[] {
     return [...this.#in(partition).values()].map(({ message }) => message)
   }
 
@@ -212,7 +207,7 @@ export class HeldMessages<M extends { readonly raw: RawMessage }> {
       .flatMap(messages => [...messages.values()].map(({ atMs }) => atMs)))
   }
 
-  remove (positions: readonly Position[]): void {
+  remove (positions: readonly MessagePosition[]): void {
     for (const position of positions) this.#in(position).delete(position.offset)
   }
 
@@ -220,9 +215,9 @@ export class HeldMessages<M extends { readonly raw: RawMessage }> {
     this.#partitions.clear()
   }
 
-  #in (partition: Partition): Map<bigint, HeldMessage<M>> {
+  #in (partition: TopicPartition): Map<bigint, HeldMessage<M>> {
     return this.#partitions.get(nameOf(partition)) ?? new Map<bigint, HeldMessage<M>>()
   }
 }
 
-const nameOf = ({ topic, partition }: Partition) => `${topic}:${partition}`
+const nameOf = ({ topic, partition }: TopicPartition) => `${topic}:${partition}`

@@ -1,9 +1,10 @@
 /** The port of the engine to Kafka. `kafka-bus.ts` implements it; tests have one in memory. */
 
-export type RawMessage = {
-  readonly topic: string
-  readonly partition: number
-  readonly offset: bigint
+export type TopicPartition = { readonly topic: string, readonly partition: number }
+
+export type MessagePosition = TopicPartition & { readonly offset: bigint }
+
+export type RawMessage = MessagePosition & {
   readonly key: Buffer
   /** Null for a tombstone. */
   readonly value: Buffer | null
@@ -23,9 +24,7 @@ export type OutgoingMessage = {
 }
 
 /** Messages of one partition, in the order of their offsets. */
-export type FetchedBatch = {
-  readonly topic: string
-  readonly partition: number
+export type FetchedBatch = TopicPartition & {
   readonly messages: readonly RawMessage[]
   /** Takes the following messages that are fetched by now; they are not delivered again. */
   readonly more: () => readonly RawMessage[]
@@ -46,7 +45,7 @@ export type FetchedBatch = {
 }
 
 /** A partition whose next messages the client cannot decode, such as Snappy. */
-type UndecodableBatch = Pick<FetchedBatch, 'topic' | 'partition'> & {
+type UndecodableBatch = TopicPartition & {
   /** Fetches them again once the promise is settled; the partition is paused until then. */
   readonly retry: (after: Promise<void>) => void
 }

@@ -1,6 +1,8 @@
 import type { EachBatchPayload, KafkaMessage, Offsets } from 'kafkajs'
 import { backoffMs, withTimeout, retryForever, sleep, type Sleep } from '../platform/retry.ts'
-import type { ConsumeOptions, Consumption, FetchedBatch, RawMessage } from './bus.ts'
+import type {
+  ConsumeOptions, Consumption, FetchedBatch, MessagePosition, RawMessage, TopicPartition,
+} from './bus.ts'
 import type { KafkaClient, KafkaConsumer } from './client.ts'
 import { accessErrorOf, isTransient, kafkaTypeOf } from './connection.ts'
 import type { MessageMac } from './message-mac.ts'
@@ -426,7 +428,6 @@ export function rawMessage (
   return mac?.isAuthentic(message) === false ? { ...message, forged: true } : message
 }
 
-type Commit = { readonly topic: string, readonly partition: number, readonly offset: bigint }
 type SendCommits = (offsets: Offsets) => Promise<void>
 
 /** After a crash at most the messages of this time are delivered again, besides those in work. */
@@ -448,7 +449,7 @@ class Commits {
   /** Aborted when the generation ends; also by a commit that shows that it has. */
   readonly #generation: AbortController
   readonly #onFailed: ((error: unknown) => void) | undefined
-  readonly #pending = new Map<string, Commit>()
+  readonly #pending = new Map<string, MessagePosition>()
   #send: SendCommits = async () => {}
   #running: Promise<void> | undefined
 
@@ -458,9 +459,7 @@ class Commits {
   }
 
   /** Commits the next offset to read of a partition, with the next request. */
-  add (
-    { topic, partition }: Pick<Commit, 'topic' | 'partition'>, offset: bigint, send: SendCommits
-  ): void {
+  add ({ topic, partition }: TopicPartition, offset: bigint, send: SendCommits): void {
     if (this.#generation.signal.aborted) return
     this.#send = send
     this.#pending.set(`${topic}|${partition}`, { topic, partition, offset })

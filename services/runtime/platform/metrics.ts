@@ -41,12 +41,11 @@ const SECONDS = [0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const EVENT_LOOP_SAMPLE_MS = 100
 
 /**
- * All metrics of the list in one registry. With `services`, those of this process, also
- * the metrics of Node and the initial series of these services.
+ * All metrics of the list in one registry. With `services`, those of this process, also the metrics
+ * of Node and the initial series of these services.
  */
-export function createMetrics (
-  registry: Registry = new Registry(), options: { readonly services?: readonly string[] } = {}
-): Metrics {
+export function createMetrics (services?: readonly string[]): Metrics {
+  const registry = new Registry()
   const registers = [registry]
   const counters = new Map<string, Counter>()
   const histograms = new Map<string, Histogram>()
@@ -57,11 +56,16 @@ export function createMetrics (
     if (type === 'histogram') histograms.set(name, new Histogram({ ...common, buckets: SECONDS }))
     if (type === 'gauge') watches.set(name, watchedGauge(common))
   }
-  if (options.services !== undefined) {
+  if (services !== undefined) {
     collectDefaultMetrics({
       register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS,
     })
-    for (const service of options.services) initializeSeries(service, counters, histograms)
+    for (const definition of METRICS as readonly MetricDefinition[]) {
+      for (const labels of services.flatMap(service => initialSeriesOf(definition, service))) {
+        counters.get(definition.name)?.inc(labels, 0)
+        histograms.get(definition.name)?.zero(labels)
+      }
+    }
   }
   return {
     count: (name, labels, more = 1) => counters.get(name)?.inc(labels, more),
@@ -70,18 +74,6 @@ export function createMetrics (
     watchAll: (name, read) => watches.get(name)?.readings.push(read),
     text: () => registry.metrics(),
     contentType: registry.contentType,
-  }
-}
-
-function initializeSeries (
-  service: string, counters: ReadonlyMap<string, Counter>,
-  histograms: ReadonlyMap<string, Histogram>
-): void {
-  for (const definition of METRICS) {
-    for (const labels of initialSeriesOf(definition, service)) {
-      counters.get(definition.name)?.inc(labels, 0)
-      histograms.get(definition.name)?.zero(labels)
-    }
   }
 }
 

@@ -5,7 +5,7 @@ export type Backoff = {
   readonly firstMs?: number
   readonly maxMs?: number
   /** A number from 0 to 1; replaced in simulations, which must be reproducible. */
-  readonly random?: () => number
+  readonly random?: (() => number) | undefined
 }
 
 export type RetryOptions = Backoff & {
@@ -14,7 +14,7 @@ export type RetryOptions = Backoff & {
   readonly when?: (error: unknown) => boolean
   /** Called for each failure before the pause. */
   readonly onRetry?: (error: unknown, attempt: number) => void
-  readonly sleep?: Sleep
+  readonly sleep?: Sleep | undefined
 }
 
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>

@@ -65,7 +65,7 @@ export async function runServices<F extends TProperties> (
   } = config as Static<TObject<typeof processConfig>>
   const logOf = (service: string) => createLog(service, { level }).child({ instance: INSTANCE })
   const log = logOf(name)
-  const metrics = createMetrics(undefined, { services: names })
+  const metrics = createMetrics(names)
   const closers: (() => unknown)[] = []
   const stop = createStop(log, closers)
   let hasFailed = false

@@ -125,7 +125,7 @@ describe('the sources of metrics', () => {
   })
 
   it('report initial series from the start, so that the first event counts', async () => {
-    const text = await createMetrics(undefined, { services: ['lookup'] }).text()
+    const text = await createMetrics(['lookup']).text()
     expect(text).toContain('stage_dead_letters_total{stage="lookup",cause="unreadable"} 0')
     expect(text).toContain('stage_step_seconds_count{stage="lookup",step="commit"} 0')
     expect(text).toContain('process_resident_memory_bytes ')
