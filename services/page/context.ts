@@ -127,6 +127,10 @@ export type Visit = {
   /** The path of the section that is open, and all sections. */
   readonly section: string
   readonly sections: readonly Section[]
+  /** The name of the message about the last action, in `?notice=`. */
+  readonly notice: unknown
+  /** Makes what lets a form take effect at most once. */
+  readonly createNonce: () => string
 }
 
 /** An organization of a person. */
@@ -182,6 +186,8 @@ async function resolveVisit (deps: PageDeps, request: FastifyRequest): Promise<V
     client: await deps.rest.of(tenant),
     section: sectionPath(request.routeOptions.url ?? ''),
     sections: request.server.sections,
+    notice: (request.query as { readonly notice?: unknown }).notice,
+    createNonce: deps.nonces.create,
   }
 }
 

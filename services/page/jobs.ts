@@ -152,9 +152,7 @@ async function sendJob (
   if (preview !== undefined && preview.data.length > 0) {
     await recordPreview(deps, { visit, request }, id)
   }
-  return sendHtml(reply, jobView(visit, {
-    job, preview, status, attempts, notice: findNotice(request),
-  }))
+  return sendHtml(reply, jobView(visit, { job, preview, status, attempts }))
 }
 
 /** Records that a visitor sees rows of a job. */
@@ -279,12 +277,11 @@ type JobDetails = {
   /** The verdict that these have; undefined for any. */
   readonly status: RowStatus | undefined
   readonly attempts: readonly AttemptBody[]
-  readonly notice: Html | undefined
 }
 
 /** One job: progress, breakdown, money, results and deliveries. */
 function jobView (visit: Visit, details: JobDetails): Html {
-  const { job, notice } = details
+  const { job } = details
   const { mode } = visit.tenant
   const mayChange = may(visit.visitor, 'jobs.change')
   return customerPage(visit, {
@@ -292,7 +289,7 @@ function jobView (visit: Visit, details: JobDetails): Html {
     scripts: ['live.js', 'sort.js'],
     body: html`
       <p class="back"><a href="/${mode}/jobs">Jobs</a></p>
-      ${notice}
+      ${findNotice(visit)}
       <div class="heading">
         <h1 class="long">${jobName(job)}</h1>
         ${mayChange && !hasEnded(job) && job.status !== 'cancelling' && postForm(

@@ -20,19 +20,15 @@ export function keyRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   const confirm = (action: 'roll' | 'revoke') => async ({ visit, request, reply }: Exchange) => {
     const key = await activeKey(deps, visit, request)
-    return sendHtml(reply, confirmKeyView(visit, { key, action, nonce: deps.nonces.create() }))
+    return sendHtml(reply, confirmKeyView(visit, key, action))
   }
   return [
     route('GET', '/:mode/keys', {
       access: 'keys.view', navigation: 'API keys',
-    }, async ({ visit, request, reply }) => {
+    }, async ({ visit, reply }) => {
       const { orgId, mode } = visit.tenant
-      return sendHtml(reply, keysView(visit, {
-        keys: (await deps.apiKeys.list(orgId)).filter(key => key.mode === mode),
-        addresses: await readAddresses(deps.people, visit),
-        nonce: deps.nonces.create(),
-        notice: findNotice(request),
-      }))
+      const keys = (await deps.apiKeys.list(orgId)).filter(key => key.mode === mode)
+      return sendHtml(reply, keysView(visit, keys, await readAddresses(deps.people, visit)))
     }),
     route('POST', '/:mode/keys', { access: 'keys.change', records: 'key.created' },
       exchange => createKey(deps, exchange)),
@@ -117,28 +113,20 @@ function parseWholeNumber (text: string): number {
   return Number(text)
 }
 
-type KeyList = {
-  readonly keys: readonly KeySummary[]
-  readonly addresses: Addresses
-  /** Makes the form create at most one key. */
-  readonly nonce: string
-  readonly notice: Html | undefined
-}
-
 /** The keys of a mode, and a form to create one. */
-function keysView (visit: Visit, { keys, addresses, nonce, notice }: KeyList): Html {
+function keysView (visit: Visit, keys: readonly KeySummary[], addresses: Addresses): Html {
   const { mode } = visit.tenant
   return customerPage(visit, {
     title: 'API keys',
     body: html`
       <h1>API keys</h1>
-      ${notice}
+      ${findNotice(visit)}
       <p class="hint">Keys of ${mode} mode. A key is a secret: keep it on your servers, never in a
         browser or an app.</p>
       ${keys.length === 0
         ? emptyState(`No ${mode} key yet. Create one below and send jobs with it.`)
         : keyTable(visit, keys, addresses)}
-      ${createForm(visit, nonce)}`,
+      ${createForm(visit)}`,
   })
 }
 
@@ -201,7 +189,7 @@ const SCOPE_TEXTS = {
   'webhooks:write': 'Change webhook endpoints only',
 } as const
 
-function createForm (visit: Visit, nonce: string): Html {
+function createForm (visit: Visit): Html {
   const { mode } = visit.tenant
   return html`<section><h2>New ${mode} key</h2>
     ${postForm(visit, `/${mode}/keys`, html`
@@ -216,7 +204,7 @@ function createForm (visit: Visit, nonce: string): Html {
       <label>Expires ${select('days', '', [
         ['', 'Never'], ['30', 'In 30 days'], ['90', 'In 90 days'], ['365', 'In a year'],
       ])}</label>
-      <button class="button" type="submit">Create the key</button>`, { look: 'card', nonce })}
+      <button class="button" type="submit">Create the key</button>`, { look: 'card', once: true })}
   </section>`
 }
 
@@ -240,14 +228,8 @@ export function secretView (
   })
 }
 
-type KeyAction = {
-  readonly key: KeySummary
-  readonly action: 'roll' | 'revoke'
-  readonly nonce: string
-}
-
 /** Asks for a confirmation before a key is rolled or revoked. */
-function confirmKeyView (visit: Visit, { key, action, nonce }: KeyAction): Html {
+function confirmKeyView (visit: Visit, key: KeySummary, action: 'roll' | 'revoke'): Html {
   const base = `/${visit.tenant.mode}/keys`
   const isRoll = action === 'roll'
   const title = isRoll ? 'Roll this key?' : 'Revoke this key?'
@@ -266,7 +248,7 @@ function confirmKeyView (visit: Visit, { key, action, nonce }: KeyAction): Html 
           ])}</label>`}
           <p class="row"><button class="button${!isRoll && ' bad'}" type="submit">${
             isRoll ? 'Roll the key' : 'Revoke the key'}</button>
-            <a class="button quiet" href="${base}">Keep it as it is</a></p>`, { nonce })}
+            <a class="button quiet" href="${base}">Keep it as it is</a></p>`, { once: true })}
       </div>`,
   })
 }

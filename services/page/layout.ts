@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire, stripTypeScriptTypes } from 'node:module'
 import { dirname } from 'node:path'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import type { Session } from '../accounts/sessions.ts'
 import { MODES } from '../accounts/tenant.ts'
 import { type Exchange, isRecent, may, type Visit } from './context.ts'
@@ -207,14 +207,14 @@ function current (isCurrent: boolean): Html | false {
   return isCurrent && html` aria-current="page"`
 }
 
-/** A form with the token of the session. One with a nonce takes effect at most once. */
+/** A form with the token of the session; with `once` it takes effect at most once. */
 export function postForm (
-  { visitor }: Visit, action: string, content: Html,
-  { look, nonce }: { readonly look?: 'card', readonly nonce?: string } = {}
+  { visitor, createNonce }: Visit, action: string, content: Html,
+  { look, once }: { readonly look?: 'card', readonly once?: true } = {}
 ): Html {
   return html`<form${look !== undefined && html` class="${look}"`} method="post"
-    action="${action}">${tokenField(visitor.session)}${nonce !== undefined && html`
-    <input type="hidden" name="nonce" value="${nonce}">`}${content}</form>`
+    action="${action}">${tokenField(visitor.session)}${once === true && html`
+    <input type="hidden" name="nonce" value="${createNonce()}">`}${content}</form>`
 }
 
 /** A choice of a form. */
@@ -307,8 +307,7 @@ const NOTICES = {
 } as const
 
 /** The message that `?notice=` names, for the top of a page; undefined for unknown names. */
-export function findNotice (request: FastifyRequest): Html | undefined {
-  const { notice } = request.query as { readonly notice?: unknown }
+export function findNotice ({ notice }: Pick<Visit, 'notice'>): Html | undefined {
   const [, text] = Object.entries(NOTICES).find(([name]) => name === notice) ?? []
   return text === undefined ? undefined : html`<p class="notice" role="status">${text}</p>`
 }

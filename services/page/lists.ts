@@ -29,9 +29,8 @@ export function listRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
   return [
     route('GET', '/:mode/lists', {
       access: 'jobs.change', navigation: 'Lists',
-    }, async ({ visit, request, reply }) => sendHtml(reply, listsView(visit, {
-      counts: await visit.client.contactLists(), notice: findNotice(request),
-    }))),
+    }, async ({ visit, reply }) =>
+      sendHtml(reply, listsView(visit, { counts: await visit.client.contactLists() }))),
     route('POST', '/:mode/lists', {
       access: 'jobs.change', records: 'contact_lists.changed',
     }, async exchange => {
@@ -98,7 +97,6 @@ function faultIn (error: unknown): string {
 
 type Lists = {
   readonly counts: ContactListsBody
-  readonly notice?: Html
   /** A change that was refused, and why. */
   readonly draft?: { readonly action: Change, readonly texts: string, readonly fault: string }
   /** What a look-up found, or why it was refused. */
@@ -107,14 +105,14 @@ type Lists = {
 }
 
 /** The lists of an organization. */
-function listsView (visit: Visit, { counts, notice, draft, answer, lookUp }: Lists): Html {
+function listsView (visit: Visit, { counts, draft, answer, lookUp }: Lists): Html {
   const base = `/${visit.tenant.mode}/lists`
   return customerPage(visit, {
     title: 'Lists',
     scripts: ['lists.js'],
     body: html`
       <h1>Lists</h1>
-      ${notice}
+      ${findNotice(visit)}
       <p>Contacts that you never want to be checked: jobs answer them from these lists, free, two
         seconds after a change. The lists are the same in live and test mode.</p>
       <dl class="figures" id="counts">${LIST_ACTIONS.toReversed().map(list =>

@@ -28,11 +28,8 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
     ...accountRoutes(deps),
     route('GET', '/:mode/people', {
       access: 'people.view', navigation: 'People',
-    }, async ({ visit, request, reply }) => sendHtml(reply, peopleView(visit, {
-      people: await people.list(visit.tenant.orgId),
-      notice: findNotice(request),
-      hasProvider: deps.identityProvider !== undefined,
-    }))),
+    }, async ({ visit, reply }) => sendHtml(reply, peopleView(
+      visit, await people.list(visit.tenant.orgId), deps.identityProvider !== undefined))),
     route('POST', '/:mode/people', {
       access: 'people.change', records: 'person.added',
     }, async exchange => {
@@ -101,19 +98,13 @@ async function allowed<T> (change: Promise<T>): Promise<T> {
   }
 }
 
-type PeopleList = {
-  readonly people: readonly Person[]
-  readonly notice: Html | undefined
-  readonly hasProvider: boolean
-}
-
 /** The people of an organization, and a form to add one. */
-function peopleView (visit: Visit, { people, notice, hasProvider }: PeopleList): Html {
+function peopleView (visit: Visit, people: readonly Person[], hasProvider: boolean): Html {
   return customerPage(visit, {
     title: 'People',
     body: html`
       <h1>People</h1>
-      ${notice}
+      ${findNotice(visit)}
       <p class="hint">They sign in through the sign-in provider of this installation, in live and
         test mode. A person is recognized by the e-mail address at the first sign-in, and by the
         account at the provider from then on.</p>

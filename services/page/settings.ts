@@ -14,11 +14,9 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [
     route('GET', '/:mode/settings', {
       access: 'settings.view', navigation: 'Settings',
-    }, async ({ visit, request, reply }) => {
+    }, async ({ visit, reply }) => {
       const secrets = await deps.webhookSecrets.active(visit.tenant.orgId)
-      return sendHtml(reply, settingsView(visit, {
-        hasSecret: secrets.length > 0, nonce: deps.nonces.create(), notice: findNotice(request),
-      }))
+      return sendHtml(reply, settingsView(visit, secrets.length > 0))
     }),
     route('POST', '/:mode/settings/freshness', {
       access: 'settings.change', records: 'policy.changed',
@@ -49,22 +47,15 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
   ]
 }
 
-type Settings = {
-  readonly hasSecret: boolean
-  /** Makes the form create at most one secret. */
-  readonly nonce: string
-  readonly notice: Html | undefined
-}
-
 /** The freshness policy and the webhook secret. */
-function settingsView (visit: Visit, { hasSecret, nonce, notice }: Settings): Html {
+function settingsView (visit: Visit, hasSecret: boolean): Html {
   const base = `/${visit.tenant.mode}/settings`
   const { freshnessDays } = visit.organization.policy
   return customerPage(visit, {
     title: 'Settings',
     body: html`
       <h1>Settings</h1>
-      ${notice}
+      ${findNotice(visit)}
       <p class="hint">They apply to live and test mode.</p>
       ${may(visit.visitor, 'settings.change') && html`<section><h2>Freshness</h2>
         <p>A contact that was verified within this number of days is answered from your cache, free
@@ -84,7 +75,7 @@ function settingsView (visit: Visit, { hasSecret, nonce, notice }: Settings): Ht
         ${postForm(visit, `${base}/webhook-secret`, html`
           <button class="button" type="submit">${hasSecret
             ? 'Create a new secret'
-            : 'Create the first secret'}</button>`, { look: 'card', nonce })}
+            : 'Create the first secret'}</button>`, { look: 'card', once: true })}
       </section>`,
   })
 }

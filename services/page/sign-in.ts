@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Membership } from '../accounts/people.ts'
 import type { SignedIn } from '../accounts/sessions.ts'
-import { field, type PageDeps } from './context.ts'
+import { field, type PageDeps, type Visit } from './context.ts'
 import { type CookieName, cookieName, findVisitor, requesterOf, sessionIdIn } from './guard.ts'
 import { html, type Html } from './html.ts'
 import { type IdentityProvider, SignInError, type SignInFlow } from './identity-provider.ts'
@@ -28,7 +28,7 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
       return reply.redirect(visitor ? startPathOf(visitor.session.subject) : '/sign-in', 303)
     }),
     get('/sign-in', (request, reply) => sendHtml(reply, signInView({
-      notice: findNotice(request),
+      notice: findNotice(request.query as Pick<Visit, 'notice'>),
       hasProvider: deps.identityProvider !== undefined,
       supportUrl: deps.supportUrl,
     }))),

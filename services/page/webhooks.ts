@@ -25,16 +25,12 @@ export function webhookRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [
     route('GET', '/:mode/webhooks', {
       access: 'webhooks.view', navigation: 'Webhooks',
-    }, async ({ visit, request, reply }) => {
-      const endpoints = await visit.client.webhookEndpoints()
-      const shown = { endpoints, nonce: deps.nonces.create(), notice: findNotice(request) }
-      return sendHtml(reply, webhooksView(visit, shown))
-    }),
+    }, async ({ visit, reply }) =>
+      sendHtml(reply, webhooksView(visit, await visit.client.webhookEndpoints()))),
     route('POST', '/:mode/webhooks', {
       access: 'secrets.change', records: 'webhook_endpoint.created',
     }, exchange => createEndpoint(deps, exchange)),
-    route('GET', '/:mode/webhooks/:endpoint', { access: 'webhooks.view' },
-      exchange => sendEndpoint(deps, exchange)),
+    route('GET', '/:mode/webhooks/:endpoint', { access: 'webhooks.view' }, sendEndpoint),
     route('POST', '/:mode/webhooks/:endpoint/enabled', {
       access: 'webhooks.change', records: 'webhook_endpoint.changed',
     }, async exchange => {
@@ -110,41 +106,30 @@ async function rotateSecret (deps: PageDeps, exchange: Exchange): Promise<Fastif
   }))
 }
 
-async function sendEndpoint (
-  deps: PageDeps, { visit, request, reply }: Exchange
-): Promise<FastifyReply> {
+async function sendEndpoint ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
   const id = endpointId(request)
   const endpoint = await visit.client.webhookEndpoint(id)
   const attempts: AttemptBody[] = []
   for await (const attempt of visit.client.endpointDeliveries(id)) {
     if (attempts.push(attempt) === SHOWN_ATTEMPTS) break
   }
-  return sendHtml(reply, endpointView(visit, {
-    endpoint, attempts, nonce: deps.nonces.create(),
-  }))
-}
-
-type EndpointList = {
-  readonly endpoints: readonly EndpointBody[]
-  /** Makes the form create at most one endpoint. */
-  readonly nonce: string
-  readonly notice: Html | undefined
+  return sendHtml(reply, endpointView(visit, endpoint, attempts))
 }
 
 /** The endpoints of a mode, a form to create one, and the threshold of a low balance. */
-function webhooksView (visit: Visit, { endpoints, nonce, notice }: EndpointList): Html {
+function webhooksView (visit: Visit, endpoints: readonly EndpointBody[]): Html {
   const { mode } = visit.tenant
   return customerPage(visit, {
     title: 'Webhooks',
     body: html`
       <h1>Webhooks</h1>
-      ${notice}
+      ${findNotice(visit)}
       <p class="hint">Endpoints receive the events of all jobs of ${mode} mode, beside the address
         that a job may have of its own.</p>
       ${endpoints.length === 0
         ? emptyState(`No endpoint of ${mode} mode yet. Create one below.`)
         : endpointTable(visit, endpoints)}
-      ${createForm(visit, nonce)}
+      ${createForm(visit)}
       ${mode === 'live' && lowBalanceForm(visit)}`,
   })
 }
@@ -170,7 +155,7 @@ function stateBadge ({ enabled }: EndpointBody): Html {
   return enabled ? badge('Enabled', 'good') : badge('Disabled', 'muted')
 }
 
-function createForm (visit: Visit, nonce: string): Html {
+function createForm (visit: Visit): Html {
   return html`<section><h2>New endpoint</h2>
     ${postForm(visit, `/${visit.tenant.mode}/webhooks`, html`
       <label>Address <input type="url" name="url" required maxlength="2048"
@@ -180,7 +165,9 @@ function createForm (visit: Visit, nonce: string): Html {
         <label class="check"><input type="checkbox" name="event" value="${type}" checked>
           <code>${type}</code></label>`)}
       </fieldset>
-      <button class="button" type="submit">Create the endpoint</button>`, { look: 'card', nonce })}
+      <button class="button" type="submit">Create the endpoint</button>`, {
+      look: 'card', once: true,
+    })}
   </section>`
 }
 
@@ -200,16 +187,9 @@ function lowBalanceForm (visit: Visit): Html {
   </section>`
 }
 
-type EndpointDetails = {
-  readonly endpoint: EndpointBody
-  readonly attempts: readonly AttemptBody[]
-  /** Makes the form create at most one secret. */
-  readonly nonce: string
-}
-
 /** One endpoint: its settings, actions and latest deliveries. */
 function endpointView (
-  visit: Visit, { endpoint, attempts, nonce }: EndpointDetails
+  visit: Visit, endpoint: EndpointBody, attempts: readonly AttemptBody[]
 ): Html {
   const { id, url, enabled, events } = endpoint
   const base = `/${visit.tenant.mode}/webhooks`
@@ -224,7 +204,7 @@ function endpointView (
           <input type="hidden" name="enabled" value="${String(!enabled)}">
           <button class="button quiet" type="submit">${enabled ? 'Disable' : 'Enable'}</button>`)}
         ${postForm(visit, `${base}/${id}/secret`, html`
-          <button class="button quiet" type="submit">Create a new secret</button>`, { nonce })}
+          <button class="button quiet" type="submit">Create a new secret</button>`, { once: true })}
         ${postForm(visit, `${base}/${id}/delete`, html`
           <button class="button quiet danger" type="submit">Delete</button>`)}
       </div>
