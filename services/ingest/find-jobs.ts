@@ -26,7 +26,7 @@ export const JOB_ID = new RegExp(JOB_ID_PATTERN)
  * job id.
  */
 export async function findJob (
-  deps: Pick<IngestDeps, 'readJob' | 'findArchived'>, tenant: string, id: string
+  deps: IngestDeps, tenant: string, id: string
 ): Promise<Job | undefined> {
   if (!JOB_ID.test(id)) return undefined
   return await deps.readJob(tenant, id) ?? (await deps.findArchived(tenant, id))?.job
@@ -72,7 +72,7 @@ export const NOT_STORED = { code: 'temporarily_unavailable' } as const satisfies
 
 /** An ended job once its rows and its record are stored; undefined if they are not in time. */
 export async function untilClosed (
-  { waitForJob }: Pick<IngestDeps, 'waitForJob'>, job: Job
+  { waitForJob }: IngestDeps, job: Job
 ): Promise<Job | undefined> {
   if (job.closed) return job
   const latest = await waitForJob({
@@ -116,7 +116,7 @@ export async function findStoredResults (
  * no more.
  */
 export async function waitForChange (
-  deps: Pick<IngestDeps, 'waitForJob'>, request: FastifyRequest, wanted: Omit<JobWait, 'isDone'>
+  deps: IngestDeps, request: FastifyRequest, wanted: Omit<JobWait, 'isDone'>
 ): Promise<Job | undefined> {
   let first: string | undefined
   const isDone = (job: Job) => {
@@ -215,7 +215,7 @@ export type ListFilter = {
  * Redis wins for a job in both.
  */
 export async function listJobs (
-  deps: Pick<IngestDeps, 'openJobs' | 'listArchived'>, tenant: string, filter: ListFilter
+  deps: IngestDeps, tenant: string, filter: ListFilter
 ): Promise<{ readonly jobs: readonly Job[], readonly hasMore: boolean }> {
   const { limit, after, status, service, fromMs = -Infinity, toMs = Infinity } = filter
   const open = await deps.openJobs(tenant)
@@ -244,9 +244,7 @@ const JOBS_PER_BATCH = 100
  * where the search goes on, and `has_more` is true.
  */
 export async function listLabeled (
-  deps: Pick<IngestDeps,
-    'openJobs' | 'listArchived' | 'findErasures' | 'openHeader' | 'waitingRows'>,
-  tenant: string,
+  deps: IngestDeps, tenant: string,
   { labels, ...filter }: ListFilter & { readonly labels: Readonly<Record<string, string>> }
 ): Promise<JobListBody> {
   const data: JobBody[] = []
@@ -273,8 +271,7 @@ export async function listLabeled (
 
 /** The JSON bodies of jobs of one tenant, in order. */
 export async function jobBodies (
-  deps: Pick<IngestDeps, 'findErasures' | 'openHeader' | 'waitingRows'>, tenant: string,
-  jobs: readonly Job[]
+  deps: IngestDeps, tenant: string, jobs: readonly Job[]
 ): Promise<readonly JobBody[]> {
   const closed = jobs.filter(job => job.closed).map(({ id }) => id)
   const erasures = closed.length === 0

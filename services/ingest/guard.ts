@@ -85,7 +85,7 @@ export function callerOf (request: FastifyRequest): Caller {
 
 /** Whether the key of a request that lasts may still be used; it can be revoked meanwhile. */
 export async function isKeyValid (
-  request: FastifyRequest, { findKey }: Pick<IngestDeps, 'findKey'>
+  request: FastifyRequest, { findKey }: IngestDeps
 ): Promise<boolean> {
   return (await findKey(readSecret(request), request.clientAddress)).kind === 'ok'
 }

@@ -242,7 +242,7 @@ const isSandboxInput: Readonly<Record<ContactKind, (input: string) => boolean>> 
  */
 function sandboxRefusal (
   { service, inputs, options = [] }: JobRequest, mode: Mode,
-  { prices, optionPrices }: Pick<Settings, 'prices' | 'optionPrices'>
+  { prices, optionPrices }: Settings
 ): ApiError | undefined {
   const { kind } = SERVICE_DEFINITIONS[service]
   if (mode !== 'test' || !inputs.some(isSandboxInput[kind])) return undefined

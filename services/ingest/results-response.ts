@@ -537,7 +537,7 @@ const MAX_PAUSE_MS = 5_000
  * job ends a pause, and there are none after it.
  */
 async function * withPauses (
-  { waitForJob }: Pick<IngestDeps, 'waitForJob'>, { tenant, id }: Job,
+  { waitForJob }: IngestDeps, { tenant, id }: Job,
   pieces: AsyncIterable<string>
 ): AsyncIterable<string> {
   const isDone = ({ ended }: Job) => ended

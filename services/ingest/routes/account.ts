@@ -89,8 +89,7 @@ export function getServicesRoute (deps: IngestDeps, settings: Settings): RouteOp
 
 /** All services, as keys of this mode may use them. */
 function servicesBody (
-  settings: Pick<Settings, 'prices' | 'checks' | 'optionPrices' | 'providers'>, mode: Mode,
-  lists?: ListsManifest
+  settings: Settings, mode: Mode, lists?: ListsManifest
 ): ServicesBody {
   const { prices, checks, optionPrices } = settings
   const data = SERVICE_SLUGS.map(slug => ({

@@ -20,7 +20,7 @@ const ADDRESS = '/api/v1/contact-lists'
 const tags = ['Contact lists']
 
 async function readCounts (
-  { contactLists }: Pick<IngestDeps, 'contactLists'>, request: FastifyRequest
+  { contactLists }: IngestDeps, request: FastifyRequest
 ): Promise<ContactListsBody> {
   const lists = await contactLists.count(callerOf(request).org)
   const entries = lists.allow + lists.block + lists.suppress

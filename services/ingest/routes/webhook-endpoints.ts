@@ -10,7 +10,7 @@ import {
 import { describeAccess } from '../../accounts/access-log/requests.ts'
 import { partsOf } from '../../accounts/tenant.ts'
 import type { EndpointSettings, WebhookEndpoint } from '../../webhooks/endpoints.ts'
-import { asciiUrlOf, type WebhookRules } from '../../webhooks/url.ts'
+import { asciiUrlOf } from '../../webhooks/url.ts'
 import type { Settings } from '../config.ts'
 import type { ApiError } from '../errors.ts'
 import { callerOf } from '../guard.ts'
@@ -22,14 +22,12 @@ const ADDRESS = '/api/v1/webhook-endpoints'
 const NOT_FOUND: ApiError = { code: 'webhook_endpoint_not_found' }
 const tags = ['Webhook endpoints']
 
-type Rules = Pick<Settings, 'webhooks' | 'maxWebhookEndpoints'>
-
 const idOf = (request: FastifyRequest) => (request.params as EndpointPath).id
 const tenantOf = (request: FastifyRequest) => callerOf(request).tenant
 
 /** POST /api/v1/webhook-endpoints: creates an endpoint; its secret is in this response only. */
-export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptions {
-  const { maxWebhookEndpoints: max, webhooks } = rules
+export function createEndpointRoute (deps: IngestDeps, settings: Settings): RouteOptions {
+  const { maxWebhookEndpoints: max, webhooks } = settings
   return {
     method: 'POST',
     url: ADDRESS,
@@ -62,9 +60,9 @@ export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptio
       const fault = webhookFault(body.url, webhooks, 'url')
       if (fault !== undefined) return sendError(reply, fault)
       const defaults = { events: ['*'] as const, description: '', enabled: true }
-      const settings = { ...defaults, ...settingsOf(body), url: asciiUrlOf(body.url) }
+      const wanted = { ...defaults, ...settingsOf(body), url: asciiUrlOf(body.url) }
       const tenant = tenantOf(request)
-      const made = await deps.endpoints.create(tenant, settings, max)
+      const made = await deps.endpoints.create(tenant, wanted, max)
       if (made === undefined) {
         return sendError(reply, {
           code: 'webhook_endpoints_limit',
@@ -171,7 +169,7 @@ export function getEndpointRoute (deps: IngestDeps): RouteOptions {
 
 /** PATCH /api/v1/webhook-endpoints/{id}: changes settings; what is left out stays. */
 export function updateEndpointRoute (
-  deps: IngestDeps, { webhooks }: { readonly webhooks: WebhookRules }
+  deps: IngestDeps, { webhooks }: Settings
 ): RouteOptions {
   return {
     method: 'PATCH',
@@ -278,7 +276,7 @@ export function rotateEndpointSecretRoute (deps: IngestDeps): RouteOptions {
 
 /** An endpoint of the tenant by its id. */
 export async function findEndpoint (
-  { endpoints }: Pick<IngestDeps, 'endpoints'>, tenant: string, id: string
+  { endpoints }: IngestDeps, tenant: string, id: string
 ): Promise<WebhookEndpoint | undefined> {
   return (await endpoints.list(tenant)).find(endpoint => endpoint.id === id)
 }

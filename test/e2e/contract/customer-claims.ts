@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { randomUUID } from 'node:crypto'
-import { expect, it } from 'vitest'
+import { expect, it as oneByOne } from 'vitest'
 import { sumOf } from '../../support/metrics.ts'
 import { customerOf, type Customer, type Row } from './customer.ts'
 import { newCustomer, PROXY, receiver, shared, workspace } from './support.ts'
@@ -17,6 +17,9 @@ import { newCustomer, PROXY, receiver, shared, workspace } from './support.ts'
  * | HTTPS by certificate files                         | test/e2e/https.test.ts                  |
  * | webhooks: names that lead to a private network     | test/e2e/bad-input/addresses.ts         |
  */
+
+/** Each test has customers of its own. */
+const it = oneByOne.concurrent
 
 const phones = 'phone-validation'
 const emails = 'email-validation'
@@ -202,10 +205,14 @@ it('a customer may name every country, whatever it verifies', async () => {
   }))
   expect(answers.flat().filter(([, status]) => status !== 200)).toEqual([])
   const { test } = await aCustomer()
-  const inputs = ['212 736 5000', '+442079460958']
-  const { rows } = await test.run({ service: phones, inputs, countryCode: 'AQ' })
-  expect(rows.map(row => [row.source, row.e164]))
-    .toEqual([['preflight', ''], ['live', '+442079460958']])
+  const inputs = ['(212) 736-5000', '+442079460958']
+  for (const [countryCode, ...first] of [
+    ['AQ', 'preflight', '', 'no_calling_code'], ['uS', 'live', '+12127365000', 'assigned_range'],
+  ]) {
+    const { rows } = await test.run({ service: phones, inputs, countryCode })
+    expect(rows.map(row => [row.source, row.e164, row.reason]))
+      .toEqual([first, ['live', '+442079460958', 'assigned_range']])
+  }
 })
 
 it('a customer is never refused a job for what one row holds', async () => {
@@ -292,13 +299,16 @@ it('a customer may have events sent to any public address, and reads why not', a
   }
   for (const url of ['https://8.8.8.8/hook', 'https://[2606:4700:4700::1111]/hook',
     'https://b\u00fccher.example/hook', 'https://xn--bcher-kva.example/hook',
-    'https://\u043f\u0440\u0438\u043c\u0435\u0440.\u0440\u0444/', 'https://example.com:8443/']) {
+    'https://\u043f\u0440\u0438\u043c\u0435\u0440.\u0440\u0444/', 'https://example.com:8443/',
+    'https://example.com/'.padEnd(2_048, 'a')]) {
     expect([url, (await send(url)).status]).toEqual([url, 200])
   }
   for (const [url, why] of [
     ['https://10.0.0.1/', /public address/], ['https://[fe80::1]/', /public address/],
     ['https://intranet/', /public name/], ['ftp://example.com/', /begin with https/],
     ['https://jane:pw@example.com/', /user name or password/], ['example.com', /absolute URL/],
+    ['https://jane@example.com/', /user name or password/], ['', /absolute URL/],
+    ['https://169.254.169.254/latest', /public address/],
     ['https://example.com:22/', /port 22/], ['https://example.com/'.padEnd(2_049, 'a'), /2,048/],
   ] as const) {
     expect({ url, ...await send(url) }).toEqual({

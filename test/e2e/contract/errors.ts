@@ -30,7 +30,7 @@ const CODES: Readonly<Record<number, string>> = {
   503: 'temporarily_unavailable too_many_preflights wallet_unavailable',
 }
 
-describe('an error', () => {
+describe.concurrent('an error', () => {
   it(proves('has one form, and every answer has an X-Request-Id'), async () => {
     const { test } = await newCustomer()
     const answers = [
@@ -103,7 +103,7 @@ describe('an error', () => {
   })
 })
 
-describe('what is open to all', () => {
+describe.concurrent('what is open to all', () => {
   it(proves('are the documents over HTTPS; health and metrics have a port of their own'),
     async () => {
       for (const path of ['//openapi.json', '//docs', '//changelog']) {
@@ -119,7 +119,7 @@ describe('what is open to all', () => {
     })
 })
 
-describe('the version', () => {
+describe.concurrent('the version', () => {
   it(proves('is echoed in every answer and has no other switch than the path'), async () => {
     const { test } = await newCustomer()
     const { job } = await ended(test, { service, inputs: ['x'] })
@@ -133,7 +133,7 @@ describe('the version', () => {
   })
 })
 
-describe('the request limits', () => {
+describe.concurrent('the request limits', () => {
   it(proves('count quotes, cancels and resends among the POST requests, cached rows as well'),
     async () => {
       const inputs = newNumbers(1)
@@ -142,13 +142,13 @@ describe('the request limits', () => {
         ['/jobs', body], ['/quotes', body], ['/jobs/{id}/cancel', undefined],
         ['/jobs/{id}/deliveries/evt_1/resend', undefined],
       ]
-      for (const [path, sent] of posts) {
+      await Promise.all(posts.map(async ([path, sent]) => {
         const { orgId, live } = await newCustomer()
         const { job } = await ended(live, body)
         await workspace(({ organizations }) => organizations.setPolicy(orgId, { postSustained: 2 }))
         const answer = () => live.ask(path.replace('{id}', job.id), { method: 'POST', body: sent })
         await expect.poll(async () => (await answer()).code).toBe('rate_limited')
         expect((await answer()).headers.get('ratelimit-policy')).toBe('100;w=1, 2;w=60')
-      }
+      }))
     })
 })

@@ -11,7 +11,7 @@ const setDays = (org: string, days: number) =>
 const daysOf = (row: Readonly<Record<string, string>> | undefined) =>
   (Date.parse(row?.expires_at ?? '') - Date.parse(row?.checked_at ?? '')) / 86_400_000
 
-describe('the freshness policy of an organization', () => {
+describe.concurrent('the freshness policy of an organization', () => {
   it(proves(
     'that is shortened counts at once, for records that are already there as well',
     'expires_at follows the policy'

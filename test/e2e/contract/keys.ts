@@ -27,7 +27,7 @@ async function anHourPasses (key: Shown): Promise<void> {
   await shared().redis.hincrby(accountKey(`key:${hash}`), 'expiresAt', -3_600_000)
 }
 
-describe('an API key', () => {
+describe.concurrent('an API key', () => {
   it('reaches with a narrow scope nothing else, and works only from its networks', async () => {
     const { orgId } = await newCustomer()
     const usage = await make(orgId, { scopes: 'usage:read', name: 'Controlling' })

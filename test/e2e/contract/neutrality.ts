@@ -21,7 +21,7 @@ async function askEverything ({ ask: put }: Account, id: string, deliveryId: str
     `${job}/results?format=json&cursor=x`, `${job}/results?format=xml`, `${job}/deliveries`,
     `${job}/nothing`, '/jobs', '/jobs?service=whatsapp', '/services', '/balance', '/nothing',
   ]
-  for (const path of paths) await put(path)
+  await Promise.all(paths.map(path => put(path)))
   for (const path of [`${job}/cancel`, `${job}/deliveries/${deliveryId}/resend`, job, '/nothing']) {
     await put(path, { method: 'POST' })
   }

@@ -1,36 +1,13 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
-  answerTo, ended, MOMENT, newCustomer, newNumbers, openPost, service, type Customer,
+  answerTo, ended, MOMENT, newCustomer, newNumbers, openPost, service,
 } from './support.ts'
 import { proves } from './rows.ts'
 
 const good = { service, inputs: ['+12127365000'] }
 const MEGABYTE = 1_024 * 1_024
-const labels = (count: number, name = 'n') =>
-  Object.fromEntries(Array.from({ length: count }, (_, index) => [`${name}${index}`, 'v']))
 
-describe(proves('a body is taken as it is: what is not in the description is refused'), () => {
-  let customer: Customer
-  beforeAll(async () => { customer = await newCustomer() })
-
-  it.each([
-    ['an unknown field', { ...good, force_fresh: true }, 'force_fresh'],
-    ['a missing field', { service }, 'inputs'],
-    ['a number for an input', { ...good, inputs: ['+1', 12] }, 'inputs[1]'],
-    ['a text for a boolean', { ...good, forceFresh: 'true' }, 'forceFresh'],
-    ['a number for a boolean', { ...good, forceFresh: 1 }, 'forceFresh'],
-    ['null for a text', { ...good, countryCode: null }, 'countryCode'],
-    ['a number for a label', { ...good, metadata: { a: 1 } }, 'metadata.a'],
-    ['a list for labels', { ...good, metadata: ['a'] }, 'metadata'],
-    ['a text for a list', { ...good, inputs: '+12127365000' }, 'inputs'],
-  ])('%s', async (_what, body, param) => {
-    const { live } = customer
-    const { status, code, json } = await live.ask('/jobs', { body })
-    expect([status, code, json.error.param]).toEqual([400, 'invalid_request', param])
-  })
-})
-
-describe('the size of a request', () => {
+describe.concurrent('the size of a request', () => {
   it(proves('an input over 320 characters is a free invalid row, however long'),
     async () => {
       const { live } = await newCustomer()
@@ -43,73 +20,9 @@ describe('the size of a request', () => {
       expect(rows[0]?.reason).not.toBe('too_long_input')
       expect(rows[2]?.input).toBe('1'.repeat(1_024))
     })
-
-  it(proves('a body has at most 34 MB'), async () => {
-    const { live } = await newCustomer()
-    const sent = openPost(live, '/jobs', 34 * MEGABYTE + 1)
-    const { status, json } = await answerTo(sent)
-    sent.destroy()
-    expect([status, json.error.code]).toEqual([413, 'body_too_large'])
-  })
-
-  it(proves('metadata has at most 50 labels of 40 and 500 characters'), async () => {
-    const { test } = await newCustomer()
-    const send = async (metadata: Record<string, string>) =>
-      (await test.ask('/jobs', { body: { service, inputs: ['x'], metadata } })).status
-    const long = { ['k'.repeat(40)]: 'v'.repeat(500) }
-    const most = { ...labels(49), ...long }
-    const { json } = await test.ask('/jobs', { body: { service, inputs: ['x'], metadata: most } })
-    expect((await test.client.waitForEnd(json.id)).metadata).toEqual(most)
-    expect(await send(labels(51))).toBe(400)
-    expect(await send({ ['k'.repeat(41)]: 'v' })).toBe(400)
-    expect(await send({ k: 'v'.repeat(501) })).toBe(400)
-    expect(await send({})).toBe(202)
-  })
 })
 
-describe('the fields of a request', () => {
-  it(proves('webhook_url is a public address without user, of at most 2,048 characters'),
-    async () => {
-      const { test } = await newCustomer()
-      const send = async (url: string) => {
-        const { status, code } = await test.ask('/jobs', {
-          body: { service, inputs: ['x'], webhook_url: url },
-        })
-        return [status, code]
-      }
-      const refused = [400, 'invalid_webhook_url']
-      const path = 'https://example.com/'
-      for (const url of ['ftp://example.com/', 'example.com', '', 'https://user@example.com/',
-        'https://10.0.0.1/', 'https://[fe80::1]/', 'https://169.254.169.254/latest',
-        'https://intranet/', path.padEnd(2_049, 'a')]) {
-        expect([url.slice(0, 40), ...await send(url)]).toEqual([url.slice(0, 40), ...refused])
-      }
-      expect(await send(path.padEnd(2_048, 'a'))).toEqual([202, undefined])
-    })
-
-  it(proves('countryCode is taken in any case, and refused when there is no such country'),
-    async () => {
-      const { test } = await newCustomer()
-      const inputs = ['(212) 736-5000', '+442079460958']
-      await Promise.all(['us', 'US', 'uS'].map(async countryCode => {
-        const { rows } = await ended(test, { service, inputs, countryCode })
-        expect(rows.map(row => row.e164)).toEqual(['+12127365000', '+442079460958'])
-      }))
-      const withoutPlan = ['AQ', 'BV', 'GS', 'HM', 'PN', 'TF', 'UM']
-      for (const countryCode of [...withoutPlan, 'XK', 'AC', 'TA']) {
-        const body = { service: 'email-validation', inputs: ['ann@example.com'], countryCode }
-        expect([countryCode, (await test.ask('/quotes', { body })).status])
-          .toEqual([countryCode, 200])
-      }
-      const { rows } = await ended(test, { service, inputs, countryCode: 'AQ' })
-      expect(rows.map(({ e164, reason }) => e164 || reason))
-        .toEqual(['no_calling_code', '+442079460958'])
-      for (const countryCode of ['XX', 'USA', '', '1']) {
-        const { status, code } = await test.ask('/jobs', { body: { ...good, countryCode } })
-        expect([countryCode, status, code]).toEqual([countryCode, 400, 'invalid_country_code'])
-      }
-    })
-
+describe.concurrent('the fields of a request', () => {
   it(proves('without forceFresh the cache is used, with it all is checked live'), async () => {
     const { live } = await newCustomer()
     const inputs = newNumbers(2)

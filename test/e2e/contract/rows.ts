@@ -7,18 +7,22 @@ const HERE = 'here'
  */
 export const ROWS = {
   // Requests
-  'a body is taken as it is: what is not in the description is refused': HERE,
+  'a body is taken as it is: what is not in the description is refused':
+    'test/e2e/bad-input/rows.ts: an unknown field is 400 invalid_request and named',
   'a body that is no JSON, no UTF-8 or of another type is refused':
     'test/e2e/bad-input/bodies.ts: a byte no text has',
   'a job has 1 to 100,000 inputs':
     'test/e2e/bad-input/rows.ts: 100,000 inputs of 320 characters are accepted',
   'an input over 320 characters is a free invalid row, however long': HERE,
-  'a body has at most 34 MB': HERE,
-  'metadata has at most 50 labels of 40 and 500 characters': HERE,
-  'webhook_url is a public address without user, of at most 2,048 characters': HERE,
+  'a body has at most 34 MB': 'test/e2e/bad-input/rows.ts: a body over 34 MB',
+  'metadata has at most 50 labels of 40 and 500 characters':
+    'test/e2e/bad-input/rows.ts: metadata beyond 50 labels of 40 and 500 characters is 400',
+  'webhook_url is a public address without user, of at most 2,048 characters':
+    'test/e2e/contract/customer-claims.ts: a customer may have events sent to any public address',
   'webhook_url is https unless configured for development':
     'test/unit/webhooks/url.test.ts: is not %.50s',
-  'countryCode is taken in any case, and refused when there is no such country': HERE,
+  'countryCode is taken in any case, and refused when there is no such country':
+    'test/e2e/bad-input/rows.ts: a country is taken in any case',
   'is 202 with one body for both typings, and the path of the job': HERE,
   'without forceFresh the cache is used, with it all is checked live': HERE,
   'each service takes one kind of contact; the other is an invalid row': HERE,
@@ -31,7 +35,8 @@ export const ROWS = {
     'that wait too long are rejected, and refund the rate limits',
 
   // Idempotency
-  'is a UUID of version 4 in any case': HERE,
+  'is a UUID of version 4 in any case':
+    'test/e2e/bad-input/rows.ts: an Idempotency-Key that is no UUID v4, or two, is 400',
   'belongs to one organization and mode': HERE,
   'compares what bodies mean: the order of fields and defaults make no difference': HERE,
   'repeated with the same request returns the stored 202 bytes, marked as replayed': HERE,

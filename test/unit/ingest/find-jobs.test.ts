@@ -231,7 +231,7 @@ describe('a waiting request', () => {
 
   it('leaves no listener on a connection that stays open', async () => {
     const socket = socketOf()
-    const deps = { waitForJob: () => Promise.reject(new Error('broken')) }
+    const deps = doubles({ waitForJob: () => Promise.reject(new Error('broken')) })
     const waited = { tenant: TENANT, job: JOB_ID, timeoutMs: 1 }
     await expect(waitForChange(deps, requestOn(socket), waited)).rejects.toThrow('broken')
     expect(socket.eventNames()).toEqual([])

@@ -13,7 +13,9 @@ describe('the fields of a query', () => {
     readQueryFields(app)
     app.setValidatorCompiler(() => () => true)
     const querystring = Type.Object({
-      limit: Type.Integer(), after: Type.String(), columns: Type.Array(Type.String()),
+      limit: Type.Integer(),
+      after: Type.String(),
+      columns: Type.Array(Type.String()),
       metadata: Type.Object({}),
     })
     app.get('/', { schema: { querystring } }, async ({ query }) => query)

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { listJobs, type ListFilter } from '../../../../services/ingest/find-jobs.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import type { ListOptions } from '../../../../services/jobs/results/archive.ts'
-import { application, closedJob, JOB_ID, jobOf } from '../doubles.ts'
+import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'
 
 describe('the route of a job', () => {
   it('opens the labels of the job it found, and of none it did not find', async () => {
@@ -31,13 +31,13 @@ async function listed (
   filter: Partial<ListFilter> = {}
 ) {
   const calls: ListOptions[] = []
-  const page = await listJobs({
+  const page = await listJobs(doubles({
     openJobs: async () => running,
     listArchived: async (_tenant, options) => {
       calls.push(options)
       return archived
     },
-  }, 'org_01.live', { ...all, ...filter })
+  }), 'org_01.live', { ...all, ...filter })
   const numbers = page.jobs.map(({ id }) => Number(id.at(-1)))
   return { numbers, hasMore: page.hasMore, jobs: page.jobs, calls: calls[0] }
 }
