@@ -1,7 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import type { TObject } from 'typebox'
-import { OUTCOME_MEANINGS } from '../schemas/api/checks.ts'
-import { CHECKS } from '../schemas/api/services.ts'
+import { CHECKS, OUTCOME_MEANINGS } from '../schemas/api/services.ts'
 import { SUPPORT, type Support } from '../services/cache/evidence.ts'
 import { describeConfig } from '../services/runtime/platform/config.ts'
 import { SANDBOX_REFUSALS } from '../services/ingest/request.ts'

@@ -1,10 +1,10 @@
 import { Type, type Static } from 'typebox'
 import { DELIMITERS } from '../files/csv-format.ts'
-import { rowChecksSchema, type RowChecks } from './checks.ts'
 import { CELL_TYPES, ROW_FIELDS } from './columns.ts'
 import { COUNTRY_PATTERN } from './country.ts'
 import { pageOf, withExample } from './parts.ts'
 import { WORKBOOK_TYPE } from './file.ts'
+import { rowChecksSchema, type RowChecks } from './services.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from './verdicts.ts'
 
 export const DEFAULT_ROWS = 100

@@ -4,6 +4,17 @@
 /** Delimiters that are detected, by the names that requests may use. */
 export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', pipe: '|' } as const
 
+/** The most columns of a file. */
+export const MAX_COLUMNS = 500
+
+/** The most bytes of a line of a file, its quoted line breaks included. */
+export const MAX_LINE_BYTES = 65_536
+
+/**
+ * The most bytes of the names of all columns, as JSON: results as JSON repeat them in every row.
+ */
+export const MAX_NAMES_BYTES = 32_768
+
 const [TAB, LF, CR, QUOTE, SPACE] = [0x09, 0x0a, 0x0d, 0x22, 0x20] as const
 const UTF8_MARK = [0xef, 0xbb, 0xbf] as const
 

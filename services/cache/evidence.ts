@@ -1,5 +1,4 @@
-import { CHECK_OUTCOMES, type CheckOutcome } from '../../schemas/api/checks.ts'
-import type { CheckName } from '../../schemas/api/services.ts'
+import { CHECK_OUTCOMES, type CheckName, type CheckOutcome } from '../../schemas/api/services.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 
 /** The checks of a contact with a canonical form; the check of its syntax is passed. */

@@ -4,8 +4,9 @@ import {
   ID_PATTERN, type JobInput, MAX_ID_CHARACTERS, MAX_INPUT_CHARACTERS, MAX_INPUTS,
 } from '../../schemas/api/create-job.ts'
 import { type FilePreviewBody, PREVIEW_ROWS } from '../../schemas/api/file-preview.ts'
-import { csvCell, positionsOf, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
-import { MAX_COLUMNS } from '../../schemas/files/limits.ts'
+import {
+  csvCell, MAX_COLUMNS, positionsOf, SAMPLE_BYTES,
+} from '../../schemas/files/csv-format.ts'
 import type { Client } from './client.ts'
 import { type InputFile, openInput } from './files.ts'
 import { CommandError, UsageError } from './terminal.ts'

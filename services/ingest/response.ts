@@ -107,32 +107,23 @@ export function sendError (reply: FastifyReply, fault: ApiError): FastifyReply {
     .send(JSON.stringify(errorBody(fault, reply.request.id)))
 }
 
-type AcceptedJob = Extract<Submitted, { kind: 'accepted' }>
-
-/** Sends the 202 of an accepted job. */
-export function sendAccepted (reply: FastifyReply, accepted: AcceptedJob): FastifyReply {
-  return sendCreated(reply.code(202), accepted, acceptedBody(accepted.job))
-}
-
-/** Sends the rows of an accepted job that has ended. */
-export function sendVerified (
-  reply: FastifyReply, accepted: AcceptedJob, body: VerificationBody
-): FastifyReply {
-  return sendCreated(reply.code(200), accepted, body)
-}
-
-/** Sends a response about an accepted job, and adds the job to its span and logs. */
-function sendCreated (
-  reply: FastifyReply, { job, replayed }: AcceptedJob, body: AcceptedBody | VerificationBody
+/**
+ * Sends the 202 of an accepted job, or its rows once it has ended, and adds the job to the span and
+ * the logs of the request.
+ */
+export function sendAccepted (
+  reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>,
+  verified?: VerificationBody
 ): FastifyReply {
   const { request } = reply
   addSpanAttributes({ job: job.id, rows: job.preflight.totalRows })
   request.log = request.log.child({ tenant: job.tenant, job: job.id })
   request.log.info({ replayed }, 'job accepted')
   if (replayed) reply.header('idempotent-replayed', 'true')
-  return reply.header('location', jobPath(job.id))
+  return reply.code(verified === undefined ? 202 : 200)
+    .header('location', jobPath(job.id))
     .type('application/json; charset=utf-8')
-    .send(JSON.stringify(body))
+    .send(JSON.stringify(verified ?? acceptedBody(job)))
 }
 
 /** Writes an error directly to a socket, without Fastify, and closes it. */

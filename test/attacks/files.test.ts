@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { MAX_NAMES_BYTES } from '../../schemas/files/limits.ts'
+import { MAX_NAMES_BYTES } from '../../schemas/files/csv-format.ts'
 import { usageOf } from '../bench/usage.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { startEnvironment } from '../support/stacks/environment.ts'

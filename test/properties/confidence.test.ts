@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CHECK_OUTCOMES } from '../../schemas/api/checks.ts'
-import { CHECKS } from '../../schemas/api/services.ts'
+import { CHECK_OUTCOMES, CHECKS } from '../../schemas/api/services.ts'
 import {
   confidenceOf, type MadeChecks, packChecks, SUPPORT, type Claim,
 } from '../../services/cache/evidence.ts'

@@ -1,6 +1,7 @@
 import { type FilePreviewBody, PREVIEW_ROWS } from '../../../schemas/api/file-preview.ts'
-import { DELIMITERS, foldedName, isArchive } from '../../../schemas/files/csv-format.ts'
-import { MAX_COLUMNS } from '../../../schemas/files/limits.ts'
+import {
+  DELIMITERS, foldedName, isArchive, MAX_COLUMNS,
+} from '../../../schemas/files/csv-format.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { findNationalNumbers } from './guess-country.ts'

@@ -1,10 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import { MAX_INPUTS } from '../../../schemas/api/create-job.ts'
 import {
-  checkReadable, csvCell, CsvScanner, detectFormat, positionsOf, SAMPLE_BYTES, UnreadableFile,
-  type CsvFormat, type CsvRecord,
+  checkReadable, csvCell, CsvScanner, detectFormat, MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES,
+  positionsOf, SAMPLE_BYTES, UnreadableFile, type CsvFormat, type CsvRecord,
 } from '../../../schemas/files/csv-format.ts'
-import { MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES } from '../../../schemas/files/limits.ts'
 import { type ApiError, ApiException, SHOWN_CHARACTERS } from '../errors.ts'
 
 /** How a file is read; what is undefined is detected. */

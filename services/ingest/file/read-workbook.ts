@@ -1,5 +1,5 @@
 import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
-import { MAX_LINE_BYTES } from '../../../schemas/files/limits.ts'
+import { MAX_LINE_BYTES } from '../../../schemas/files/csv-format.ts'
 import { readWorkbook, type SheetFacts, type SheetRow } from '../../../schemas/files/workbook.ts'
 import { ApiException } from '../errors.ts'
 import {

@@ -9,9 +9,7 @@ import { createBodyBudget, reserveMemory } from '../body.ts'
 import { type ApiError, ApiException } from '../errors.ts'
 import type { IngestDeps } from '../deps.ts'
 import type { Settings } from '../config.ts'
-import {
-  sendAccepted, sendError, OUTCOME_UNKNOWN, refusalError, sendVerified,
-} from '../response.ts'
+import { sendAccepted, sendError, OUTCOME_UNKNOWN, refusalError } from '../response.ts'
 import { readKeyedSubmission, readSubmission } from '../request.ts'
 import {
   type CreateVerificationBody, CreateVerificationSchema, DEFAULT_WAIT_SECONDS,
@@ -162,7 +160,7 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
       if (answer === undefined) return sendAccepted(reply, outcome)
       if ('code' in answer) return sendError(reply, answer)
       failpoint('verification.answering')
-      return sendVerified(reply, outcome, answer)
+      return sendAccepted(reply, outcome, answer)
     },
   }
 }

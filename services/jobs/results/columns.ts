@@ -1,4 +1,4 @@
-import type { RowChecks } from '../../../schemas/api/checks.ts'
+import type { RowChecks } from '../../../schemas/api/services.ts'
 import {
   CELL_TYPES, COMMON_COLUMNS, ID_COLUMN, SERVICE_COLUMNS, STANDARD_COLUMNS,
 } from '../../../schemas/api/columns.ts'

@@ -5,7 +5,7 @@ import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.
 import { literalAddress, type MailDomain, type MailDomains } from './mail-domains.ts'
 import type { MailHosts } from '../mailboxes/hosts.ts'
 import type { Mailbox, Probed } from '../mailboxes/mailbox-row.ts'
-import type { CheckOutcome } from '../../../schemas/api/checks.ts'
+import type { CheckOutcome } from '../../../schemas/api/services.ts'
 import { type Claim, confidenceOf, type MadeChecks, packChecks } from '../../cache/evidence.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'

@@ -34,18 +34,17 @@ type Attempt = { readonly attempt: number, readonly outcome: string, readonly re
 
 /** The attempts of a job's webhook, once there are so many. */
 async function attemptsOf (id: string, key: string, count: number): Promise<readonly Attempt[]> {
-  let data: readonly Attempt[] = []
-  await expect.poll(async () => {
-    data = (await unthrottled(() => ask(`/jobs/${id}/deliveries`, { key }))).json.data
-    return data.length
-  }).toBe(count)
-  return data.toReversed()
+  return await eventually(async () => {
+    const { json: { data } } = await unthrottled(() => ask(`/jobs/${id}/deliveries`, { key }))
+    expect(data).toHaveLength(count)
+    return data.toReversed()
+  })
 }
 
 const outcomes = (attempts: readonly Attempt[]) =>
   attempts.map(({ outcome, reason }) => [outcome, reason])
 
-describe('a webhook address', () => {
+describe.concurrent('a webhook address', () => {
   it(row(37), async () => {
     const { canary } = shared()
     const { key } = await newCustomer()

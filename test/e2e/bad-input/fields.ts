@@ -63,8 +63,8 @@ describe('another field', () => {
       const { status, json } = await ask('/quotes', { body: { service, inputs, countryCode } })
       expect([status, json.preflight.freshChecks]).toEqual([200, 2])
     }
-    for (const countryCode of ['USA', 'XX', '', 'ZZ', 'U', ' us', 'us ', '1', '44', 'ＵＳ', 'UK\u0000',
-      '\u0131t']) {
+    for (const countryCode of ['USA', 'XX', '', 'ZZ', 'U', ' us', 'us ', '1', '44', 'ＵＳ',
+      'UK\u0000', '\u0131t']) {
       expect([countryCode, ...await refusal({ ...good, countryCode })])
         .toEqual([countryCode, 400, 'invalid_country_code', 'countryCode'])
     }

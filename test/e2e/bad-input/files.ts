@@ -10,7 +10,7 @@ import {
 /** Rows of the job that is downloaded; `npm run test:full` asks for the largest there is. */
 const DOWNLOADED_ROWS = Number(process.env.DOWNLOADED_ROWS ?? '5000')
 
-describe('a file', () => {
+describe.concurrent('a file', () => {
   it(row(47), async () => {
     const { live } = shared().environment
     const guarded = ['=cmd()', '=1+1', '+cmd|\'/c calc\'!A0', '-2+3+cmd', '@SUM(1)', '\t=1', '\r=1',

@@ -13,7 +13,7 @@ const post = (key: string, body: unknown) => eventually(async () => {
   return answer
 })
 
-describe('the last of the money', () => {
+describe.concurrent('the last of the money', () => {
   it(row(43), async () => {
     const { key, client, balance } = await newCustomer(1_000_000)
     // Each of them wants a fifth of it and a bit: four can have it.

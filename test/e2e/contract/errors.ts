@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { eventually } from '../../support/eventually.ts'
 import { proves } from './rows.ts'
 import { ask, ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
 
@@ -147,7 +148,7 @@ describe.concurrent('the request limits', () => {
         const { job } = await ended(live, body)
         await workspace(({ organizations }) => organizations.setPolicy(orgId, { postSustained: 2 }))
         const answer = () => live.ask(path.replace('{id}', job.id), { method: 'POST', body: sent })
-        await expect.poll(async () => (await answer()).code).toBe('rate_limited')
+        await eventually(async () => expect((await answer()).code).toBe('rate_limited'))
         expect((await answer()).headers.get('ratelimit-policy')).toBe('100;w=1, 2;w=60')
       }))
     })

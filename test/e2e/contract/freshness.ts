@@ -1,5 +1,6 @@
 import { accountKey } from '../../../services/accounts/records.ts'
 import { describe, expect, it } from 'vitest'
+import { eventually } from '../../support/eventually.ts'
 import { proves } from './rows.ts'
 import { ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
 import { commandOn } from '../../support/admin.ts'
@@ -25,9 +26,9 @@ describe.concurrent('the freshness policy of an organization', () => {
     await setDays(orgId, 30)
     // A policy is cached for a second.
     const shortened = async () => daysOf((await ended(live, { service, inputs })).rows[0])
-    await expect.poll(shortened).toBe(30)
+    await eventually(async () => expect(await shortened()).toBe(30))
     await setDays(orgId, 0)
-    await expect.poll(quote).toBe(0)
+    await eventually(async () => expect(await quote()).toBe(0))
     const again = await ended(live, { service, inputs })
     expect([again.job.freshRecords, daysOf(again.rows[0])]).toEqual([1, 0])
   })

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { accountKey } from '../../../services/accounts/records.ts'
 import type { Scope } from '../../../services/accounts/api-keys.ts'
+import { eventually } from '../../support/eventually.ts'
 import { proves } from './rows.ts'
 import { ask, ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
 import { commandOn } from '../../support/admin.ts'
@@ -21,10 +22,11 @@ const make = (org: string, more: Readonly<Record<string, string>> = {}) =>
 /** How long a key may stay cached. */
 const CACHED_MS = 1_000
 
-/** Makes the end of a key come an hour sooner. */
-async function anHourPasses (key: Shown): Promise<void> {
-  const hash = createHash('sha256').update(key.secret ?? '').digest('hex')
+/** Makes the end of a key come an hour sooner, and waits until it is refused. */
+async function untilExpired ({ secret = '' }: Shown): Promise<void> {
+  const hash = createHash('sha256').update(secret).digest('hex')
   await shared().redis.hincrby(accountKey(`key:${hash}`), 'expiresAt', -3_600_000)
+  await eventually(async () => expect(await codeOf(secret)).toBe('expired_key'))
 }
 
 describe.concurrent('an API key', () => {
@@ -41,7 +43,8 @@ describe.concurrent('an API key', () => {
       const { keys } = await workspace(parts => listApiKeys(parts, { org: orgId }))
       return (keys as { name: string, lastUsedFrom: string }[]).find(({ name }) => name !== '')
     }
-    await expect.poll(used).toMatchObject({ name: 'Controlling', lastUsedFrom: '127.0.0.1' })
+    await eventually(async () => expect(await used())
+      .toMatchObject({ name: 'Controlling', lastUsedFrom: '127.0.0.1' }))
   })
 
   it('lives no longer than its organization allows', async () => {
@@ -86,9 +89,8 @@ describe.concurrent('an API key', () => {
       return (keys as { mode: string, lastUsedAt: string | null }[])
         .filter(key => key.lastUsedAt === null).map(key => key.mode)
     }
-    await expect.poll(unused).toEqual(['test'])
-    await anHourPasses(brief)
-    await expect.poll(() => codeOf(brief.secret ?? '')).toBe('expired_key')
+    await eventually(async () => expect(await unused()).toEqual(['test']))
+    await untilExpired(brief)
   })
 
   it(proves('needs jobs:write for what changes something, jobs:read for the rest'), async () => {
@@ -121,8 +123,7 @@ describe.concurrent('an API key', () => {
     })) as Shown
     expect([await codeOf(fresh.secret ?? ''), await codeOf(old.secret ?? '')])
       .toEqual([undefined, undefined])
-    await anHourPasses(old)
-    await expect.poll(() => codeOf(old.secret ?? '')).toBe('expired_key')
+    await untilExpired(old)
     expect(await codeOf(fresh.secret ?? '')).toBe(undefined)
   })
 
