@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { withExample } from './parts.ts'
+import { Count, withExample } from './parts.ts'
 
 /** What an organization wants for the contacts of an entry. */
 export const LIST_ACTIONS = ['allow', 'block', 'suppress'] as const
@@ -37,8 +37,6 @@ export const ChangeListsSchema = Type.Object({
     action: 'suppress', entries: ['jane@example.com', 'example.org', '+4930*'],
   }],
 })
-
-/** The type of that body. */
 export type ChangeListsBody = Static<typeof ChangeListsSchema>
 
 /** The query of POST /api/v1/contact-lists/file. */
@@ -47,16 +45,14 @@ export const ListFileQuerySchema = Type.Object({
     description: 'What to do with all entries of the file, whatever its column list says.',
   })),
 }, { additionalProperties: false })
-
-/** The type of that query. */
 export type ListFileQuery = Static<typeof ListFileQuerySchema>
 
 const countSchema = Type.Integer({ minimum: 0 })
 
 /** The answer to GET and POST /api/v1/contact-lists. */
 export const ContactListsSchema = Type.Object({
-  entries: Type.Integer({ minimum: 0, description: 'The entries that there are.' }),
-  maxEntries: Type.Integer({ minimum: 0, description: 'The entries that there may be.' }),
+  entries: Count('The entries that there are.'),
+  maxEntries: Count('The entries that there may be.'),
   lists: Type.Object({
     allow: countSchema, block: countSchema, suppress: countSchema,
   }, { description: 'The entries of each list.' }),
@@ -66,8 +62,6 @@ export const ContactListsSchema = Type.Object({
     entries: 3, maxEntries: MAX_LIST_ENTRIES, lists: { allow: 0, block: 1, suppress: 2 },
   }],
 })
-
-/** The type of that answer. */
 export type ContactListsBody = Static<typeof ContactListsSchema>
 
 /** The body of POST /api/v1/contact-lists/lookups. */
@@ -82,8 +76,6 @@ export const LookUpSchema = Type.Object({
   additionalProperties: false,
   examples: [{ contacts: ['jane@example.com', 'joe@example.net'] }],
 })
-
-/** The type of that body. */
 export type LookUpBody = Static<typeof LookUpSchema>
 
 /** What the lists say of contacts, in their order. */
@@ -103,6 +95,4 @@ export const LookedUpSchema = Type.Object({
     ],
   }],
 })
-
-/** The type of that answer. */
 export type LookedUpBody = Static<typeof LookedUpSchema>

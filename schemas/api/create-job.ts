@@ -147,8 +147,6 @@ export const IdempotencyHeaderSchema = Type.Object({
     examples: ['7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'],
   })),
 })
-
-/** The type of that body. */
 export type CreateJobBody = Static<typeof CreateJobSchema>
 
 const Count = Type.Integer({ minimum: 0 })
@@ -199,6 +197,4 @@ export const AcceptedSchema = Type.Object({
     }],
   }),
 }, { title: 'AcceptedJob' })
-
-/** The type of that body. */
 export type AcceptedBody = Static<typeof AcceptedSchema>

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { EVENT_TYPES } from './event.ts'
 import { EXAMPLE_JOB_ID } from './job.ts'
-import { Time } from './parts.ts'
+import { Count, TextOrNull, Time } from './parts.ts'
 
 /** The event `job.completed` of the job of the examples. */
 const EXAMPLE_EVENT_ID = 'evt_bf2032ba99d566caa831f6ece5ccb6ab'
@@ -14,8 +14,6 @@ export const DeliveryPathSchema = Type.Object({
     examples: [EXAMPLE_EVENT_ID],
   }),
 })
-
-/** The type of that path's parameters. */
 export type DeliveryPath = Static<typeof DeliveryPathSchema>
 
 const ATTEMPT_OUTCOMES = ['delivered', 'failed', 'gone', 'exhausted', 'discarded'] as const
@@ -42,10 +40,7 @@ export const AttemptSchema = Type.Object({
   }),
   type: Type.Enum([...EVENT_TYPES], { description: 'Type of the event.' }),
   jobId: Type.String({ description: 'The job that the event is about.' }),
-  endpointId: Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    description: 'The webhook endpoint; null for the webhook_url of the job.',
-  }),
+  endpointId: TextOrNull('The webhook endpoint; null for the webhook_url of the job.'),
   attempt: Type.Integer({ minimum: 1, description: 'Number of the try, from 1.' }),
   attemptedAt: Time,
   outcome: Type.Enum([...ATTEMPT_OUTCOMES], {
@@ -54,17 +49,12 @@ export const AttemptSchema = Type.Object({
   statusCode: Type.Unsafe<number | null>({
     type: ['integer', 'null'], description: 'Of the answer; null when there was none.',
   }),
-  reason: Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    description: 'A code of a closed list that may grow; null for what was delivered.',
-  }),
-  durationMs: Type.Integer({ minimum: 0, description: 'How long the try took.' }),
+  reason: TextOrNull('A code of a closed list that may grow; null for what was delivered.'),
+  durationMs: Count('How long the try took.'),
 }, {
   title: 'DeliveryAttempt',
   examples: [EXAMPLE_ATTEMPT],
 })
-
-/** The type of that try. */
 export type AttemptBody = Static<typeof AttemptSchema>
 
 /** The tries of a job's deliveries, newest first. */
@@ -83,6 +73,4 @@ export const ResentSchema = Type.Object({
   title: 'ResentDelivery',
   examples: [{ deliveryId: EXAMPLE_EVENT_ID, status: 'queued' }],
 })
-
-/** The type of that answer. */
 export type ResentBody = Static<typeof ResentSchema>

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { JobSchema } from './job.ts'
-import { Micros, Time } from './parts.ts'
+import { Count, Micros, Time } from './parts.ts'
 import { API_VERSION } from './root.ts'
 
 /** The events of a job's end, which its webhook_url receives. */
@@ -23,9 +23,7 @@ const COMMON = {
 /** What `balance.low` reports: the reservation that took the balance below the threshold. */
 export const LowBalanceSchema = Type.Object({
   thresholdMicros: Micros,
-  availableMicros: Type.Integer({
-    minimum: 0, description: 'Available balance after the reservation, USD micros.',
-  }),
+  availableMicros: Count('Available balance after the reservation, USD micros.'),
   currency: Type.Literal('USD'),
   jobId: Type.String({ description: 'The job whose reservation took it below the threshold.' }),
 })
@@ -41,8 +39,6 @@ export const JobEventSchema = Type.Object({
 export const BalanceEventSchema = Type.Object({
   ...COMMON, type: Type.Literal('balance.low'), data: LowBalanceSchema,
 })
-
-/** The type of that event. */
 export type BalanceEventBody = Static<typeof BalanceEventSchema>
 
 /** The body of a webhook. */

@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { DELIMITERS } from '../files/csv-format.ts'
 import { FileOptionsSchema } from './file.ts'
+import { Count } from './parts.ts'
 
 /** The most lines of a file that its preview reads below the header. */
 export const PREVIEW_ROWS = 1_000
@@ -16,8 +17,8 @@ const CandidateSchema = Type.Object({
   column: Type.Integer({ minimum: 1, description: 'Its number from 1.' }),
   service: Type.String({ description: 'A service that takes its contacts.' }),
   kind: Type.Enum(['phone', 'email']),
-  filled: Type.Integer({ minimum: 0, description: 'Cells that are not blank.' }),
-  matching: Type.Integer({ minimum: 0, description: 'Cells that look like contacts.' }),
+  filled: Count('Cells that are not blank.'),
+  matching: Count('Cells that look like contacts.'),
 }, { title: 'ContactColumn' })
 
 /** The answer to POST /api/v1/file-previews. */
@@ -90,6 +91,4 @@ export const FilePreviewSchema = Type.Object({
     },
   }],
 })
-
-/** The type of that answer. */
 export type FilePreviewBody = Static<typeof FilePreviewSchema>

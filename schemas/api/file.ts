@@ -40,8 +40,6 @@ export const FileOptionsSchema = Type.Object({
   webhook_url: webhookUrl,
   metadata,
 }, { additionalProperties: false })
-
-/** The type of these options. */
 export type FileOptions = Static<typeof FileOptionsSchema>
 
 const { sample, ...jobOptions } = Type.Partial(FileOptionsSchema).properties

@@ -1,14 +1,15 @@
 import { Type, type Static } from 'typebox'
-import { Micros, pageOf, serviceSlug, Time, timeParameter } from './parts.ts'
+import {
+  Count, limitParameter, Micros, pageOf, serviceSlug, TextOrNull, Time, timeParameter,
+} from './parts.ts'
 import { ROW_STATUSES, type RowStatus } from './verdicts.ts'
-
-const Count = (description: string) => Type.Integer({ minimum: 0, description })
 
 /** The job of the examples. */
 export const EXAMPLE_JOB_ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
 /** The path of one job. An id of another form is unknown, which the handler says. */
 export const JobPathSchema = Type.Object({ id: Type.String({ examples: [EXAMPLE_JOB_ID] }) })
+export type JobPath = Static<typeof JobPathSchema>
 
 /** The query of DELETE /api/v1/jobs/{id}. */
 export const EraseJobQuerySchema = Type.Object({
@@ -18,12 +19,7 @@ export const EraseJobQuerySchema = Type.Object({
       'job they come from. The next job with such a contact checks it again, and pays for it.',
   })),
 }, { additionalProperties: false })
-
-/** The type of that query. */
 export type EraseJobQuery = Static<typeof EraseJobQuerySchema>
-
-/** The type of that path's parameters. */
-export type JobPath = Static<typeof JobPathSchema>
 
 /** The longest wait for a job: below the idle timeouts of common proxies and clients. */
 export const MAX_WAIT_SECONDS = 25
@@ -39,8 +35,6 @@ export const JobQuerySchema = Type.Object({
       'for a job that has ended.',
   })),
 })
-
-/** The type of that query. */
 export type JobQuery = Static<typeof JobQuerySchema>
 
 /** Every status a job can show, in the order it may pass them. */
@@ -186,25 +180,14 @@ export const JobSchema = Type.Object({
     description: 'Whether the job was created from a file whose columns the results can be ' +
       'joined with: join=original.',
   }),
-  erasedAt: Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    description: 'When the job was erased: since then nobody can read its results, inputs and ' +
-      'metadata. null for a job that is not erased.',
-  }),
-  erasureCompletedAt: Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    description: 'When the last copy of its key was deleted from all stores, usually within half ' +
-      'an hour; null before.',
-  }),
-  deadline: Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    description: 'ISO 8601, UTC: when rows that still wait end as unknown, as the request asked ' +
-      'for. null for a job without the option.',
-  }),
+  erasedAt: TextOrNull('When the job was erased: since then nobody can read its results, ' +
+    'inputs and metadata. null for a job that is not erased.'),
+  erasureCompletedAt: TextOrNull('When the last copy of its key was deleted from all stores, ' +
+    'usually within half an hour; null before.'),
+  deadline: TextOrNull('ISO 8601, UTC: when rows that still wait end as unknown, as the request ' +
+    'asked for. null for a job without the option.'),
   waiting: Waiting,
 }, { title: 'Job', examples: [completed] })
-
-/** The type of that resource. */
 export type JobBody = Static<typeof JobSchema>
 
 /** One job in several states, for examples. */
@@ -282,9 +265,7 @@ export const DEFAULT_JOBS = 20
 
 /** The query of GET /api/v1/jobs. */
 export const ListJobsQuerySchema = Type.Object({
-  limit: Type.Optional(Type.Integer({
-    minimum: 1, maximum: 100, default: DEFAULT_JOBS, description: 'Jobs on a page.',
-  })),
+  limit: limitParameter('Jobs', DEFAULT_JOBS),
   after: Type.Optional(Type.String({
     pattern: JOB_ID_PATTERN,
     description: 'The next_cursor of the page before: only jobs older than this one.',
@@ -302,12 +283,8 @@ export const ListJobsQuerySchema = Type.Object({
       'fewer jobs than its limit, even none: follow next_cursor while has_more is true.',
   })),
 }, { additionalProperties: false })
-
-/** The type of that query. */
 export type ListJobsQuery = Static<typeof ListJobsQuerySchema>
 
 /** A page of jobs, newest first. */
 export const JobListSchema = pageOf(JobSchema, { title: 'JobList' })
-
-/** The type of that page. */
 export type JobListBody = Static<typeof JobListSchema>

@@ -16,6 +16,13 @@ export const Micros = Type.Integer({
   minimum: 0, description: 'USD micros; 1 USD is 1,000,000.',
 })
 
+/** A number of things, with what they are. */
+export const Count = (description: string) => Type.Integer({ minimum: 0, description })
+
+export const TextOrNull = (description: string) => Type.Unsafe<string | null>({
+  type: ['string', 'null'], description,
+})
+
 export const Time = Type.String({ description: 'ISO 8601, UTC, with milliseconds.' })
 
 const DATE = '20\\d\\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])'
@@ -28,6 +35,11 @@ export const timeParameter = (what: string) => Type.Optional(Type.String({
   pattern: TIME_PATTERN,
   description: 'A date (UTC) like 2026-08-11, or a timestamp like 2026-08-11T10:00:00Z, in which ' +
     `the + of an offset is encoded as %2B: ${what}`,
+}))
+
+/** How many items a page of a list has. */
+export const limitParameter = (items: string, standard: number) => Type.Optional(Type.Integer({
+  minimum: 1, maximum: 100, default: standard, description: `${items} on a page.`,
 }))
 
 /** A page of a list: its items, whether others follow, and where the next page begins. */

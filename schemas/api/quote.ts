@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox'
 import { CreateJobSchema, EXAMPLE_PREFLIGHT, JOB_EXAMPLES, PreflightSchema } from './create-job.ts'
 import { checksFields } from './services.ts'
 import { ROW_STATUSES } from './verdicts.ts'
+import { Count } from './parts.ts'
 
 /** The sample of a list: a tenth of its contacts, at most 100. Smaller ones say too little. */
 export const MAX_SAMPLE_ROWS = 100
@@ -20,8 +21,6 @@ export const CreateQuoteSchema = Type.Object({ ...CreateJobSchema.properties, sa
   additionalProperties: false,
   examples: JOB_EXAMPLES,
 })
-
-/** The type of that body. */
 export type CreateQuoteBody = Static<typeof CreateQuoteSchema>
 
 const Share = Type.Number({ minimum: 0, maximum: 1 })
@@ -57,11 +56,8 @@ const EstimateSchema = Type.Object({
       `${MIN_SAMPLE_ROWS * ROWS_PER_SAMPLE_ROW} contacts to verify, the free samples of 24 hours ` +
       'are used up, or the service cannot verify one now.',
   }),
-  contacts: Type.Integer({
-    minimum: 0,
-    description: 'The contacts that the shares are of: `freshChecks` and `cacheHits` of the ' +
-      'preflight. Invalid rows and duplicates are not estimated, but counted there.',
-  }),
+  contacts: Count('The contacts that the shares are of: `freshChecks` and `cacheHits` of the ' +
+    'preflight. Invalid rows and duplicates are not estimated, but counted there.'),
   sampledContacts: Type.Integer({ minimum: 0, maximum: MAX_SAMPLE_ROWS }),
   checkedContacts: Type.Integer({
     minimum: 0, maximum: MAX_SAMPLE_ROWS, description: 'How many of them have an answer.',
@@ -131,6 +127,4 @@ export const QuoteSchema = Type.Object({
     },
   }],
 })
-
-/** The type of that answer. */
 export type QuoteBody = Static<typeof QuoteSchema>

@@ -106,8 +106,6 @@ export const ResultsQuerySchema = Type.Object({
   ...typesField,
   ...selectionFields,
 }, { additionalProperties: false })
-
-/** The type of that query. */
 export type ResultsQuery = Static<typeof ResultsQuerySchema>
 
 /** Columns that are added later; one type keeps it one type in generated clients. */
@@ -202,8 +200,6 @@ const SelectedRowSchema = Type.Unsafe<ResultRow>({
 
 /** A page of results, in the order of the request. */
 const ResultsPageSchema = pageOf(SelectedRowSchema, { title: 'ResultsPage', cursor: 'cursor' })
-
-/** The type of that page. */
 export type ResultsPage = Static<typeof ResultsPageSchema>
 
 /**

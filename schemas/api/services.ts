@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { Count } from './parts.ts'
 
 /** What can be checked of a contact, with what is meant. */
 export const CHECKS = {
@@ -67,8 +68,6 @@ export const checksFields = {
   checks: codes('What is checked with the configuration of today, nothing for test keys.', CHECKS),
   limitations: codes('What these checks leave open.', LIMITATIONS),
 }
-
-/** The type of those fields. */
 export type ChecksBody = Static<Type.TObject<typeof checksFields>>
 
 const ReferenceDataSchema = Type.Object({
@@ -78,7 +77,7 @@ const ReferenceDataSchema = Type.Object({
   }),
   version: Type.String(),
   publishedAt: Type.String({ description: 'Day of publication (ISO 8601): `2026-11-06`.' }),
-  ageDays: Type.Integer({ minimum: 0, description: 'Whole days since publication.' }),
+  ageDays: Count('Whole days since publication.'),
 }, { title: 'ReferenceData' })
 
 /** Published data that verdicts rest on, with their age. */
@@ -89,17 +88,13 @@ export const ServicesSchema = Type.Object({
   data: Type.Array(Type.Object({
     slug: Type.String(),
     inputKind: Type.Enum(['phone', 'email']),
-    priceMicros: Type.Integer({
-      minimum: 0, description: 'USD micros for a row checked live with a verdict.',
-    }),
+    priceMicros: Count('USD micros for a row checked live with a verdict.'),
     columns: Type.Array(Type.String(), {
       description: 'Columns of the result file behind those that all services have.',
     }),
     options: Type.Array(Type.Object({
       name: Type.String(),
-      priceMicros: Type.Integer({
-        minimum: 0, description: 'USD micros that it adds to the price of a row.',
-      }),
+      priceMicros: Count('USD micros that it adds to the price of a row.'),
       columns: Type.Array(Type.String()),
     }, { title: 'ServiceOption' }), {
       description: 'What a job may choose to find out beside the verdict (field `options`), with ' +
@@ -127,6 +122,4 @@ export const ServicesSchema = Type.Object({
     }],
   })),
 }, { title: 'ServiceList' })
-
-/** The type of that answer. */
 export type ServicesBody = Static<typeof ServicesSchema>

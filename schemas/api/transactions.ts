@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { EXAMPLE_JOB_ID } from './job.ts'
-import { pageOf, Time } from './parts.ts'
+import { limitParameter, pageOf, TextOrNull, Time } from './parts.ts'
 
 export const DEFAULT_TRANSACTIONS = 20
 
@@ -11,12 +11,7 @@ const TRANSACTION_ID_PATTERN = '^txn_[1-9]\\d{0,14}$'
 
 /** The query of GET /api/v1/transactions. */
 export const TransactionsQuerySchema = Type.Object({
-  limit: Type.Optional(Type.Integer({
-    minimum: 1,
-    maximum: 100,
-    default: DEFAULT_TRANSACTIONS,
-    description: 'Transactions on a page.',
-  })),
+  limit: limitParameter('Transactions', DEFAULT_TRANSACTIONS),
   after: Type.Optional(Type.String({
     pattern: TRANSACTION_ID_PATTERN,
     description: 'The next_cursor of the page before: only transactions older than this one.',
@@ -25,8 +20,6 @@ export const TransactionsQuerySchema = Type.Object({
     description: 'Only transactions of this type.',
   })),
 }, { additionalProperties: false })
-
-/** The type of that query. */
 export type TransactionsQuery = Static<typeof TransactionsQuerySchema>
 
 const Micros = (description: string) => Type.Integer({ description })
@@ -44,9 +37,7 @@ const TransactionSchema = Type.Object({
   availableMicros: Micros('Available afterwards.'),
   reservedMicros: Micros('Reserved afterwards.'),
   balanceMicros: Micros('Available and reserved afterwards.'),
-  jobId: Type.Unsafe<string | null>({
-    type: ['string', 'null'], description: 'null for topup and adjust.',
-  }),
+  jobId: TextOrNull('null for topup and adjust.'),
   createdAt: Time,
 }, {
   title: 'Transaction',
@@ -62,12 +53,8 @@ const TransactionSchema = Type.Object({
     createdAt: '2026-08-11T10:00:02.500Z',
   }],
 })
-
-/** The type of that movement. */
 export type TransactionBody = Static<typeof TransactionSchema>
 
 /** A page of transactions, newest first. */
 export const TransactionListSchema = pageOf(TransactionSchema, { title: 'TransactionList' })
-
-/** The type of that page. */
 export type TransactionList = Static<typeof TransactionListSchema>

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { serviceSlug, timeParameter } from './parts.ts'
+import { Count, serviceSlug, TextOrNull, timeParameter } from './parts.ts'
 
 /** What usage can be grouped by. */
 const USAGE_GROUPS = ['day', 'service', 'key'] as const
@@ -29,11 +29,7 @@ export const UsageQuerySchema = Type.Object({
     description: 'Without it the Accept header chooses, and JSON is the default.',
   })),
 }, { additionalProperties: false })
-
-/** The type of that query. */
 export type UsageQuery = Static<typeof UsageQuerySchema>
-
-const Count = (description: string) => Type.Integer({ minimum: 0, description })
 
 const Counters = {
   jobs: Count('Jobs that have ended.'),
@@ -77,15 +73,10 @@ const EXAMPLE_VERDICTS = { valid: 3, invalid: 1, risky: 0, unknown: 0 }
 const UsageGroupSchema = Type.Object({
   day: Type.Optional(Type.String({ description: 'Date in UTC: 2026-08-11.' })),
   service: Type.Optional(serviceSlug('Slug of the service.')),
-  key: Type.Optional(Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    description: 'Id of the API key that created the jobs; workspace for jobs of the workspace ' +
-      'page; null for bulk feeds, and jobs from before ids were recorded.',
-  })),
+  key: Type.Optional(TextOrNull('Id of the API key that created the jobs; workspace for jobs of ' +
+    'the workspace page; null for bulk feeds, and jobs from before ids were recorded.')),
   ...Counters,
 }, { title: 'UsageGroup' })
-
-/** The type of that group. */
 export type UsageGroup = Static<typeof UsageGroupSchema>
 
 /** The usage of a time range by group, in the order of the groups. */
@@ -115,6 +106,4 @@ const EXAMPLE_CSV = [
 export const UsageCsvSchema = Type.String({
   examples: [EXAMPLE_CSV.map(cells => `${cells.join()}\r\n`).join('')],
 })
-
-/** The type of that usage. */
 export type UsageBody = Static<typeof UsageSchema>

@@ -30,14 +30,10 @@ export const CreateVerificationSchema = Type.Object({
     { service: 'email-validation', inputs: ['jane@example.com'], wait: 20 },
   ],
 })
-
-/** The type of that body. */
 export type CreateVerificationBody = Static<typeof CreateVerificationSchema>
 
 /** The query of POST /api/v1/verifications. */
 export const VerificationQuerySchema = Type.Object(typesField)
-
-/** The type of that query. */
 export type VerificationQuery = Static<typeof VerificationQuerySchema>
 
 /** The answer with the rows: the status resource of the job, its preflight and all its rows. */
@@ -72,6 +68,4 @@ export const VerificationSchema = Type.Object({
     results: [EXAMPLE_ROW],
   }],
 })
-
-/** The type of that answer. */
 export type VerificationBody = Static<typeof VerificationSchema>

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { WEB_ADDRESS_PATTERN } from './create-job.ts'
 import { AttemptSchema, EXAMPLE_ATTEMPT } from './deliveries.ts'
 import { EVENT_TYPES, type EventType } from './event.ts'
-import { pageOf, Time, withExample } from './parts.ts'
+import { limitParameter, pageOf, Time, withExample } from './parts.ts'
 
 const EXAMPLE_ENDPOINT_ID = 'we_01jd3v8zj7m5n2k4q6r8s0t1w3'
 const EXAMPLE_SUBSCRIPTION = {
@@ -18,8 +18,6 @@ export const EndpointPathSchema = Type.Object({
     description: 'The id of the endpoint: we_...', examples: [EXAMPLE_ENDPOINT_ID],
   }),
 })
-
-/** The type of that path's parameters. */
 export type EndpointPath = Static<typeof EndpointPathSchema>
 
 const MAX_DESCRIPTION_CHARACTERS = 500
@@ -54,8 +52,6 @@ export const CreateEndpointSchema = Type.Object({
   additionalProperties: false,
   examples: [EXAMPLE_SUBSCRIPTION],
 })
-
-/** The type of that body. */
 export type CreateEndpointBody = Static<typeof CreateEndpointSchema>
 
 /** The body of PATCH /api/v1/webhook-endpoints/{id}: what is left out stays as it is. */
@@ -70,8 +66,6 @@ export const UpdateEndpointSchema = Type.Object({
   minProperties: 1,
   examples: [{ enabled: false }],
 })
-
-/** The type of that body. */
 export type UpdateEndpointBody = Static<typeof UpdateEndpointSchema>
 
 const FIELDS = {
@@ -100,8 +94,6 @@ export const EXAMPLE_ENDPOINT = {
 export const EndpointSchema = Type.Object(FIELDS, {
   title: 'WebhookEndpoint', examples: [EXAMPLE_ENDPOINT],
 })
-
-/** The type of that endpoint. */
 export type EndpointBody = Static<typeof EndpointSchema>
 
 /** A webhook endpoint with its secret, which is shown when it is created and when it is rotated. */
@@ -112,8 +104,6 @@ export const EndpointWithSecretSchema = Type.Object({
   title: 'WebhookEndpointWithSecret',
   examples: [{ ...EXAMPLE_ENDPOINT, secret: `whsec_${ZEROS}` }],
 })
-
-/** The type of that endpoint. */
 export type EndpointWithSecretBody = Static<typeof EndpointWithSecretSchema>
 
 /** All webhook endpoints of the mode, oldest first. */
@@ -132,16 +122,12 @@ export const DEFAULT_ATTEMPTS = 20
 
 /** The query of GET /api/v1/webhook-endpoints/{id}/deliveries. */
 export const ListEndpointDeliveriesQuerySchema = Type.Object({
-  limit: Type.Optional(Type.Integer({
-    minimum: 1, maximum: 100, default: DEFAULT_ATTEMPTS, description: 'Attempts on a page.',
-  })),
+  limit: limitParameter('Attempts', DEFAULT_ATTEMPTS),
   after: Type.Optional(Type.String({
     pattern: '^job_[0-7][0-9a-hjkmnp-tv-z]{25}\\.evt_[0-9a-f]{32}\\.[1-9][0-9]{0,5}$',
     description: 'The next_cursor of the page before.',
   })),
 }, { additionalProperties: false })
-
-/** The type of that query. */
 export type ListEndpointDeliveriesQuery = Static<typeof ListEndpointDeliveriesQuerySchema>
 
 /** A page of attempts, those of the newest jobs first. */
@@ -152,8 +138,6 @@ export const EndpointDeliveriesSchema = pageOf(
     endpointId: EXAMPLE_ENDPOINT_ID,
   }),
   { title: 'EndpointDeliveryPage' })
-
-/** The type of that page. */
 export type EndpointDeliveriesBody = Static<typeof EndpointDeliveriesSchema>
 
 /** The public keys of an organization that verify its webhooks. */

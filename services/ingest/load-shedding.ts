@@ -90,18 +90,19 @@ type LoadSheddingDeps = {
  */
 export class LoadShedding {
   readonly #deps: LoadSheddingDeps
-  readonly #lanes: Readonly<Record<Lane, LaneBacklog>>
+  readonly #lanes: Readonly<Record<Lane, Backlog>>
+  /** Of each tenant in each lane. */
+  readonly #tenants = new LRUCache<string, Backlog>({ max: MAX_BACKLOGS })
 
   constructor (deps: LoadSheddingDeps) {
     this.#deps = deps
-    const { overloadedAfterMs, metrics, now = () => performance.now() } = deps
     this.#lanes = {
-      small: new LaneBacklog(overloadedAfterMs, now), bulk: new LaneBacklog(overloadedAfterMs, now),
+      small: new Backlog(deps, { isLane: true }), bulk: new Backlog(deps, { isLane: true }),
     }
     for (const lane of LANES) {
       const backlog = this.#lanes[lane]
-      metrics.watch('preflight_oldest_age_seconds', { lane }, () => backlog.oldestMs() / 1_000)
-      metrics.watch('preflight_overloaded', { lane }, () => Number(backlog.isOverloaded()))
+      deps.metrics.watch('preflight_oldest_age_seconds', { lane }, () => backlog.oldestMs() / 1_000)
+      deps.metrics.watch('preflight_overloaded', { lane }, () => Number(backlog.isOverloaded()))
     }
   }
 
@@ -110,7 +111,8 @@ export class LoadShedding {
    * reject it.
    */
   rejects (tenant: string, lane?: Lane): boolean {
-    return (lane === undefined ? LANES : [lane]).every(name => this.#lanes[name].rejects(tenant))
+    return (lane === undefined ? LANES : [lane]).every(name => this.#lanes[name].rejects() ||
+      this.#tenants.get(`${name} ${tenant}`)?.rejects() === true)
   }
 
   /**
@@ -132,14 +134,18 @@ export class LoadShedding {
     const watched = async <T>(
       { tenant, inputs }: Submission, work: () => Promise<T>, isDecided: (outcome: T) => boolean
     ): Promise<T> => {
-      const end = this.#lanes[laneOf(inputs.length)].start(tenant)
+      const lane = laneOf(inputs.length)
+      const name = `${lane} ${tenant}`
+      const ofTenant = this.#tenants.get(name) ?? new Backlog(this.#deps, { isLane: false })
+      this.#tenants.set(name, ofTenant)
+      const ends = [this.#lanes[lane].start(), ofTenant.start()]
       let decided = false
       try {
         const outcome = await work()
         decided = isDecided(outcome)
         return outcome
       } finally {
-        end(decided)
+        for (const end of ends) end(decided)
       }
     }
     return {
@@ -159,70 +165,35 @@ function isDecidedByLookup (outcome: Unaccepted): boolean {
   return outcome.kind === 'refused' && !['expired', 'internal'].includes(outcome.refusal.code)
 }
 
-/** Ends a preflight. `decided`: the stages before `accept` decided it, so they make progress. */
-type EndPreflight = (decided: boolean) => void
+/** Maximum number of tenants with tracked preflights, by lane. */
+const MAX_BACKLOGS = 20_000
 
-/** Maximum number of tenants with tracked preflights. */
-const MAX_TENANTS = 10_000
-
-/** The pending preflights of a lane, and those of each tenant in it. */
-class LaneBacklog {
+/**
+ * The pending preflights of a lane (`isLane`) or of a tenant in it, and whether they wait too long,
+ * by the start of the oldest one. In a lane the wait counts from the last decision: others need not
+ * wait for that of a tenant.
+ */
+class Backlog {
   readonly #overloadedAfterMs: number
   readonly #now: () => number
-  readonly #all: Backlog
-  readonly #tenants = new LRUCache<string, Backlog>({ max: MAX_TENANTS })
+  readonly #isLane: boolean
+  /** In order of their start, so the first is the oldest. */
+  readonly #startedAt = new Map<object, number>()
   #decidedAtMs = -Infinity
+  #isOverloaded = false
 
-  constructor (overloadedAfterMs: number, now: () => number) {
+  constructor (
+    { overloadedAfterMs, now = () => performance.now() }: LoadSheddingDeps,
+    { isLane }: { readonly isLane: boolean }
+  ) {
     this.#overloadedAfterMs = overloadedAfterMs
     this.#now = now
-    this.#all = new Backlog(overloadedAfterMs, startedAtMs =>
-      now() - Math.max(startedAtMs, this.#decidedAtMs))
-  }
-
-  isOverloaded (): boolean {
-    return this.#all.isOverloaded()
+    this.#isLane = isLane
   }
 
   oldestMs (): number {
-    return this.#now() - (this.#all.oldestStartMs() ?? this.#now())
-  }
-
-  rejects (tenant: string): boolean {
-    return this.#all.rejects() || this.#tenants.get(tenant)?.rejects() === true
-  }
-
-  start (tenant: string): EndPreflight {
-    const ofTenant = this.#tenants.get(tenant) ??
-      new Backlog(this.#overloadedAfterMs, startedAtMs => this.#now() - startedAtMs)
-    this.#tenants.set(tenant, ofTenant)
-    const backlogs = [this.#all, ofTenant]
-    const ends = backlogs.map(backlog => backlog.start(this.#now()))
-    return decided => {
-      // No request may have checked this while the preflight got old.
-      for (const backlog of backlogs) backlog.isOverloaded()
-      if (decided) this.#decidedAtMs = this.#now()
-      for (const end of ends) end(decided)
-    }
-  }
-}
-
-/** The pending preflights, and whether they wait too long, by the start of the oldest one. */
-class Backlog {
-  readonly #overloadedAfterMs: number
-  readonly #waitingMs: (startedAtMs: number) => number
-  /** In order of their start, so the first is the oldest. */
-  readonly #startedAt = new Map<object, number>()
-  #isOverloaded = false
-
-  constructor (overloadedAfterMs: number, waitingMs: (startedAtMs: number) => number) {
-    this.#overloadedAfterMs = overloadedAfterMs
-    this.#waitingMs = waitingMs
-  }
-
-  oldestStartMs (): number | undefined {
-    const [first] = this.#startedAt.values()
-    return first
+    const [startedAtMs = this.#now()] = this.#startedAt.values()
+    return this.#now() - startedAtMs
   }
 
   isOverloaded (): boolean {
@@ -234,17 +205,23 @@ class Backlog {
     return this.isOverloaded() && this.#startedAt.size > 0
   }
 
-  start (startedAtMs: number): EndPreflight {
+  /** Ends with whether the stages before `accept` decided it, so that they make progress. */
+  start (): (decided: boolean) => void {
     const preflight = {}
-    this.#startedAt.set(preflight, startedAtMs)
+    this.#startedAt.set(preflight, this.#now())
     return decided => {
+      // No request may have checked this while the preflight got old.
+      this.isOverloaded()
       this.#startedAt.delete(preflight)
-      if (decided && !this.#waits(this.#overloadedAfterMs / 2)) this.#isOverloaded = false
+      if (!decided) return
+      if (this.#isLane) this.#decidedAtMs = this.#now()
+      if (!this.#waits(this.#overloadedAfterMs / 2)) this.#isOverloaded = false
     }
   }
 
   #waits (atLeastMs: number): boolean {
-    const startedAtMs = this.oldestStartMs()
-    return startedAtMs !== undefined && this.#waitingMs(startedAtMs) >= atLeastMs
+    const [startedAtMs] = this.#startedAt.values()
+    return startedAtMs !== undefined &&
+      this.#now() - Math.max(startedAtMs, this.#decidedAtMs) >= atLeastMs
   }
 }

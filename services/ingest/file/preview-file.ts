@@ -66,11 +66,8 @@ const MIN_MATCHING_SHARE = 0.6
 export async function previewFile (
   bytes: Buffer, options: PreviewOptions, reading: WorkbookReading
 ): Promise<FilePreviewBody> {
-  const isText = !isArchive(bytes)
-  const lines = new FirstLines(isText ? LINES_OF_TEXT : ROWS_OF_SHEET)
-  const form = isText
-    ? await scanText(bytes, options, reading, lines)
-    : await scanWorkbook(bytes, options, reading, lines)
+  const lines = new FirstLines(isArchive(bytes) ? ROWS_OF_SHEET : LINES_OF_TEXT)
+  const form = await scan(bytes, options, reading, lines)
   const { pause } = reading
   const { service, services, column } = options
   const kinds = service === undefined ? KINDS : [SERVICE_DEFINITIONS[service].kind]
@@ -98,27 +95,21 @@ export async function previewFile (
   }
 }
 
-type Form = Pick<FilePreviewBody, 'delimiter' | 'sheet' | 'sheets'>
-
-async function scanText (
-  bytes: Buffer, options: CsvReadOptions, { pause }: WorkbookReading, lines: FirstLines
-): Promise<Form> {
-  if (options.sheet !== undefined) throw sheetOfText()
-  const detected = await scanCsv(bytes, options.delimiter, {
-    pause, onRecord: record => lines.add(record),
-  })
+/** Reads the first lines of a CSV file or a sheet; returns what is known of its form. */
+async function scan (
+  bytes: Buffer, { delimiter, sheet }: CsvReadOptions, reading: WorkbookReading, lines: FirstLines
+): Promise<Pick<FilePreviewBody, 'delimiter' | 'sheet' | 'sheets'>> {
+  const onRecord = (record: FileRecord) => lines.add(record)
+  if (isArchive(bytes)) {
+    const facts = await scanSheet(
+      bytes, { delimiter, sheet, maxRows: PREVIEW_ROWS + 1 }, reading, onRecord)
+    return { delimiter: null, sheet: facts.sheet, sheets: facts.sheets.slice(0, MAX_SHEETS) }
+  }
+  if (sheet !== undefined) throw sheetOfText()
+  const detected = await scanCsv(bytes, delimiter, { pause: reading.pause, onRecord })
   const names = Object.keys(DELIMITERS) as (keyof typeof DELIMITERS)[]
-  const delimiter = names.find(name => DELIMITERS[name] === detected) ?? null
-  return { delimiter, sheet: null, sheets: [] }
-}
-
-async function scanWorkbook (
-  bytes: Buffer, options: CsvReadOptions, reading: WorkbookReading, lines: FirstLines
-): Promise<Form> {
-  const { delimiter, sheet } = options
-  const facts = await scanSheet(bytes, { delimiter, sheet, maxRows: PREVIEW_ROWS + 1 }, reading,
-    record => { lines.add(record) })
-  return { delimiter: null, sheet: facts.sheet, sheets: facts.sheets.slice(0, MAX_SHEETS) }
+  const name = names.find(name => DELIMITERS[name] === detected) ?? null
+  return { delimiter: name, sheet: null, sheets: [] }
 }
 
 /** Collects the first lines that are not blank. */
