@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Locator, Page } from 'playwright-core'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
@@ -39,8 +39,17 @@ let made = { secret: '', jobId: '' }
 const heading = (name: string) => page.getByRole('heading', { level: 1, name })
 const rows = (table: string) =>
   page.getByRole('region', { name: table }).locator('tbody tr')
-const signInAsCustomer = async (at: Page) =>
-  signIn(at, await environment.linkFor({ org: environment.demo.orgId }))
+/** A page in a browser of its own, signed in as a customer by default, until the test ends. */
+async function openAs (
+  subject: Parameters<typeof environment.linkFor>[0] = { org: environment.demo.orgId },
+  options = {}
+) {
+  const viewer = await newContext(options)
+  onTestFinished(() => viewer.close())
+  const at = await viewer.newPage()
+  await signIn(at, await environment.linkFor(subject))
+  return { viewer, at }
+}
 
 describe('the sign-in', () => {
   it('is a link that works once, and only when its button is pressed', async () => {
@@ -410,20 +419,17 @@ function countDrawn (): number {
 describe('other users and sites', () => {
   it('cannot reach jobs of this organization, nor the reverse', async () => {
     const other = await createOrganizationWith(environment.env, { availableMicros: 1_000_000 })
-    const otherContext = await newContext()
-    const at = await otherContext.newPage()
-    await signIn(at, await environment.linkFor({ org: other.orgId }))
+    const { viewer } = await openAs({ org: other.orgId })
     const { jobId } = made
     for (const path of ['', '/results.csv', '/valid.csv']) {
-      const answer = await otherContext.request.get(`/live/jobs/${jobId}${path}`)
+      const answer = await viewer.request.get(`/live/jobs/${jobId}${path}`)
       expect([path, answer.status()]).toEqual([path, 404])
       expect(await answer.text()).not.toContain(jobId)
     }
-    expect((await otherContext.request.get(`/live/live?view=job&job=${jobId}`)).status()).toBe(404)
+    expect((await viewer.request.get(`/live/live?view=job&job=${jobId}`)).status()).toBe(404)
     // In the other mode of its own organization it is not there either.
     expect((await context.request.get(`/test/jobs/${jobId}`)).status()).toBe(404)
     expect((await context.request.get('/pipeline')).status()).toBe(404)
-    await otherContext.close()
   })
 
   it('cannot submit forms of a signed-in user', async () => {
@@ -451,41 +457,39 @@ describe('every page', () => {
   const idle = ['/sign-in', ...paths.map(path => `/live/${path}`), '/test/overview', '/test/jobs',
     '/test/balance', '/test/keys']
 
+  /** Opens each, and looks at it. */
+  async function visitAll (at: Page, look: (path: string) => Promise<void>): Promise<void> {
+    await at.goto('/live/keys')
+    const [, key = ''] = /keys\/(key_\w+)\/roll/.exec(await at.content()) ?? []
+    for (const path of idle) {
+      await at.goto(path.replace('JOB', made.jobId).replace('KEY', key))
+      await look(path)
+    }
+  }
+
   it.each([
     ['light', 1_280], ['dark', 1_280], ['light', 360], ['dark', 360],
   ] as const)('is accessible, %s, %d pixels wide', async (colorScheme, width) => {
-    const viewer = await newContext({ colorScheme, viewport: { width, height: 800 } })
-    const at = await viewer.newPage()
-    await signInAsCustomer(at)
-    await at.goto('/live/keys')
-    const [, key = ''] = /keys\/(key_\w+)\/roll/.exec(await at.content()) ?? []
-    for (const path of idle) {
-      await at.goto(path.replace('JOB', made.jobId).replace('KEY', key))
+    const { viewer, at } = await openAs(undefined, {
+      colorScheme, viewport: { width, height: 800 },
+    })
+    await visitAll(at, async path => {
       expect([path, await violationsOf(at)]).toEqual([path, []])
-    }
+    })
     const operator = await viewer.newPage()
     await signIn(operator, await environment.linkFor({ operator: true }))
     expect(await violationsOf(operator)).toEqual([])
-    await viewer.close()
   })
 
   it('fits a window of 360 pixels and does not move while it is built', async () => {
-    const viewer = await newContext({ viewport: { width: 360, height: 740 } })
-    const at = await viewer.newPage()
-    await signInAsCustomer(at)
-    await at.goto('/live/keys')
-    const [, key = ''] = /keys\/(key_\w+)\/roll/.exec(await at.content()) ?? []
-    for (const path of idle) {
-      await at.goto(path.replace('JOB', made.jobId).replace('KEY', key))
+    const { at } = await openAs(undefined, { viewport: { width: 360, height: 740 } })
+    await visitAll(at, async path => {
       expect([path, await unrestOf(at)]).toEqual([path, { overflow: 0, shift: 0 }])
-    }
-    await viewer.close()
+    })
   })
 
   it('is shown in the colors and the zone of the viewer', async () => {
-    const viewer = await newContext({ colorScheme: 'dark', timezoneId: 'Asia/Kolkata' })
-    const at = await viewer.newPage()
-    await signInAsCustomer(at)
+    const { at } = await openAs(undefined, { colorScheme: 'dark', timezoneId: 'Asia/Kolkata' })
     await at.goto(`/live/jobs/${made.jobId}`)
     const { createdAt } = await environment.live.job(made.jobId)
     const time = at.locator(`time[datetime="${createdAt}"]`)
@@ -498,15 +502,12 @@ describe('every page', () => {
     expect(await ground()).toBe('rgb(246, 247, 248)')
     await at.reload()
     expect(await ground()).toBe('rgb(246, 247, 248)')
-    await viewer.close()
   })
 })
 
 describe('operators of the pipeline', () => {
   it('see what moves and what waits on each arrow', async () => {
-    const viewer = await newContext()
-    const at = await viewer.newPage()
-    await signIn(at, await environment.linkFor({ operator: true }))
+    const { viewer, at } = await openAs({ operator: true })
     await at.getByText(/^All \d+ processes answer\.$/).waitFor()
     const drawn = at.getByRole('img')
     for (const stage of STAGES) expect(await drawn.locator(`#stage-${stage}`).count()).toBe(1)
@@ -520,13 +521,11 @@ describe('operators of the pipeline', () => {
     await expect.poll(() => rate.textContent())
       .toMatch(/^(0\.[1-9]|[1-9][\d.]*) messages\/s$/)
     expect((await viewer.request.get('/live/overview')).status()).toBe(404)
-    await viewer.close()
   })
 
   it('see how mail servers answer, and new figures without a new page', async () => {
-    const viewer = await newContext({ viewport: { width: 360, height: 740 } })
-    const at = await viewer.newPage()
-    await signIn(at, await environment.linkFor({ operator: true }))
+    const narrow = { viewport: { width: 360, height: 740 } }
+    const { viewer, at } = await openAs({ operator: true }, narrow)
     await at.getByRole('button', { name: 'Menu' }).click()
     await at.getByRole('link', { name: 'Mail servers' }).click()
     await at.getByText('No mail server was asked today').waitFor()
@@ -554,15 +553,12 @@ describe('operators of the pipeline', () => {
       .toBe('Egresses')
     expect(await violationsOf(at)).toEqual([])
     expect(await unrestOf(at)).toEqual({ overflow: 0, shift: 0 })
-    await viewer.close()
   })
 })
 
 describe('the sign-out', () => {
   it('signs out the session in every window', async () => {
-    const viewer = await newContext()
-    const at = await viewer.newPage()
-    await signInAsCustomer(at)
+    const { viewer, at } = await openAs()
     const redis = openRedis(environment.env.REDIS_STATE_URL ?? '')
     const id = (await viewer.cookies()).find(({ name }) => name === 'session')?.value ?? ''
     const key = `page:session:${createHash('sha256').update(id).digest('hex')}`
@@ -573,7 +569,6 @@ describe('the sign-out', () => {
     await at.getByRole('link', { name: 'Jobs', exact: true }).click()
     await at.getByText('You are signed out. Sign in again').waitFor()
     expect((await viewer.request.get('/live/live?view=list&job=job_0')).status()).toBe(401)
-    await viewer.close()
   })
 
   it('is a button, after which the cookie is invalid', async () => {
