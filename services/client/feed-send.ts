@@ -119,13 +119,13 @@ class Tally {
   readonly #missing = new Map<string, number>()
   /** The ids of results, only for references with several results. */
   readonly #seenIds = new Map<string, Set<string>>()
-  readonly #waits = new Set<Wait>()
+  #wait: Wait | undefined
   #sent = 0
   #results = 0
   #repeated = 0
   #failure: unknown
 
-  /** All waits fail after `silenceMs` without a result. */
+  /** A wait fails after `silenceMs` without a result. */
   constructor (silenceMs: number) {
     this.#silenceMs = silenceMs
   }
@@ -178,23 +178,21 @@ class Tally {
       before = this.#results
     }, this.#silenceMs)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.#waits.add({ maxMissing, resolve, reject })
+    this.#wait = { maxMissing, resolve, reject }
     this.#settle()
     await promise.finally(() => clearInterval(timer))
   }
 
-  /** Rejects all waits. */
+  /** Rejects the wait, and later ones. */
   fail (error: unknown): void {
     this.#failure ??= error
     this.#settle()
   }
 
   #settle (): void {
-    for (const wait of this.#waits) {
-      if (this.#failure === undefined && this.#sent - this.#results > wait.maxMissing) continue
-      this.#waits.delete(wait)
-      if (this.#failure === undefined) wait.resolve()
-      else wait.reject(this.#failure)
-    }
+    if (this.#wait === undefined) return
+    const { maxMissing, resolve, reject } = this.#wait
+    if (this.#failure !== undefined) reject(this.#failure)
+    else if (this.#sent - this.#results <= maxMissing) resolve()
   }
 }

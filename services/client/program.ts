@@ -295,7 +295,6 @@ function addVerify (program: Command, context: CliContext): void {
 
 const EXAMPLE_JOB = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
-type EraseFlags = CommonFlags & { readonly cache?: true }
 type ResultFlags = CommonFlags & SelectionFlags & Pick<ResultsQuery, 'safe' | 'delimiter'> &
   { readonly output?: string, readonly format: NonNullable<ResultsQuery['format']> }
 
@@ -319,7 +318,7 @@ function addJobCommands (program: Command, context: CliContext): void {
   program.command('erase <job>').description('erase a job that has ended, for ever')
     .option('--cache', 'also delete the cached verdicts of its contacts')
     .addHelpText('after', exampleText(`erase ${EXAMPLE_JOB} --cache`))
-    .action(withClient<EraseFlags>(context, async (deps, id) => {
+    .action(withClient<CommonFlags & { readonly cache?: true }>(context, async (deps, id) => {
       const job = await deps.client.eraseJob(id, { cache: deps.flags.cache === true })
       print(deps, job, ({ erasedAt }) => `${id}  erased at ${erasedAt}`)
     }))
@@ -414,7 +413,6 @@ async function writeResults (
 
 type UsageFlags = CommonFlags &
   { readonly from?: string, readonly to?: string, readonly groupBy: string }
-type LimitFlags = CommonFlags & { readonly limit: number }
 
 const TRANSACTIONS = 20
 
@@ -440,7 +438,7 @@ function addAccountCommands (program: Command, context: CliContext): void {
   program.command('transactions').description('show the last movements of the balance')
     .option('--limit <number>', 'number of movements, at most 100', Number, TRANSACTIONS)
     .addHelpText('after', exampleText('transactions --limit 5'))
-    .action(withClient<LimitFlags>(context, async deps => {
+    .action(withClient<CommonFlags & { readonly limit: number }>(context, async deps => {
       const page = await deps.client.transactionsPage({ limit: deps.flags.limit })
       print(deps, page, ({ data }) => data.map(movement =>
         `${movement.createdAt} ${movement.type.padEnd(8)} ` +
@@ -457,16 +455,12 @@ function addAccountCommands (program: Command, context: CliContext): void {
 }
 
 /** The flags that select rows; the lists are parsed. */
-type SelectionFlags = {
-  readonly status?: RowSelection['status']
-  readonly reason?: RowSelection['reason']
-  readonly source?: RowSelection['source']
-  readonly lineType?: RowSelection['line_type']
-  readonly country?: RowSelection['country']
-  readonly columns?: RowSelection['columns']
-  readonly dropDuplicates?: true
-  readonly onePerMailbox?: true
-}
+type SelectionFlags =
+  Pick<RowSelection, 'status' | 'reason' | 'source' | 'country' | 'columns'> & {
+    readonly lineType?: RowSelection['line_type']
+    readonly dropDuplicates?: true
+    readonly onePerMailbox?: true
+  }
 
 /** The options for rows that every list of contacts can be cleaned by. */
 function addCleaningOptions (command: Command): Command {
