@@ -1,30 +1,22 @@
-import { createHmac } from 'node:crypto'
 import type { LRUCache } from 'lru-cache'
 import type { LaterCheck } from '../provider.ts'
 import type { MailHost } from '../providers/mail-domains.ts'
-import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
+import { type CatchAllTests, failLoudly, madeUpAddress } from './catch-all.ts'
 import type { Connect, Egress } from './egress.ts'
 import { type MailboxRow, type Mailbox, type Probed, UNTRUTHFUL } from './mailbox-row.ts'
 import type { ExchangeRest, Granted, HostMemory, Party, SessionReport } from './memory.ts'
 import { isOwnDomain } from './policies.ts'
-import type { Meaning } from './replies.ts'
+import { type Meaning, readReply, type ReplyReading } from './replies.ts'
 import {
-  CLOSING, greet, type Hello, readStep, requiresUtf8, SmtpChannel, SmtpFault, type SmtpFaultKind,
-  type StepReading,
+  CLOSING, greet, requiresUtf8, SmtpChannel, SmtpFault, type SmtpFaultKind, SmtpRefusal,
+  throwIfRefused,
 } from './session.ts'
 
-/** A fault of ours in work that nobody awaits ends the process, as any other. */
-export function failLoudly (error: unknown): never {
-  throw error
-}
-
-export type ConversationOptions = {
-  readonly memory: HostMemory
+export type SessionSettings = {
   /** Whether to use STARTTLS with servers that offer it. */
   readonly startTls: boolean
-  /** Timeout of the greeting; that of a reply if left out. */
-  readonly greetingTimeoutMs?: number
+  readonly greetingTimeoutMs: number
   readonly replyTimeoutMs: number
   /** Maximum duration of a session. */
   readonly sessionTimeoutMs: number
@@ -32,6 +24,11 @@ export type ConversationOptions = {
   readonly idleMs: number
   /** How long an exchange rests that cannot be used, and an egress that is refused. */
   readonly restMs: number
+}
+
+/** What all sessions of a process share. */
+export type ConversationOptions = SessionSettings & {
+  readonly memory: HostMemory
   readonly catchAlls: CatchAllTests
   /** Aborted when the process stops: sessions end as soon as they can. */
   readonly stopping: AbortSignal
@@ -73,14 +70,10 @@ type Ending = {
   readonly unasked: readonly MailboxRow[]
 }
 
-/** A step of the session that the server did not accept. */
-class Refusal extends Error {
-  readonly reading: StepReading
-
-  constructor (reading: StepReading) {
-    super(`refused at ${reading.step}`)
-    this.reading = reading
-  }
+/** Whether a domain accepts any name, and whether a later test may say so. */
+type Tested = {
+  readonly isCatchAll?: boolean | undefined
+  readonly retry?: true | LaterCheck
 }
 
 const BY_FAULT: Readonly<Record<SmtpFaultKind, Mailbox>> = {
@@ -91,6 +84,13 @@ const BY_FAULT: Readonly<Record<SmtpFaultKind, Mailbox>> = {
   no_tls: 'unclear',
   no_egress: 'late',
 }
+const VERDICTS: ReadonlySet<Meaning> = new Set(['accepted', 'no_mailbox', 'no_mail', 'full'])
+/** What the reply to a made-up name says of the domain. */
+const CATCH_ALL: Readonly<Partial<Record<Meaning, boolean>>> = {
+  accepted: true, no_mailbox: false,
+}
+/** The session ended before the test, so the row is asked once more. */
+const UNTESTED: Tested = { retry: { afterMs: 0 } }
 
 /** Recipients that are sent at once to a server that offers PIPELINING. */
 const GROUP = 10
@@ -114,34 +114,42 @@ const SLOWER_MS = 60_000
 const GREETING_MS = 10_000
 /** How long a session has for its last reply when the process stops. */
 const LAST_REPLY_MS = 5_000
-const VERDICTS: ReadonlySet<Meaning> = new Set(['accepted', 'no_mailbox', 'no_mail', 'full'])
 
 /**
  * One session with an exchange: greeting, EHLO, STARTTLS, MAIL, and RCPT for row after row, until
  * there are none, a limit is reached or the server ends it. It never sends DATA or VRFY.
+ *
+ * The methods are in the order of a session: it opens, takes rows, asks for them, judges the
+ * replies, tests the domains of accepted rows, asks for postmasters where nobody is accepted, and
+ * ends.
  */
 export class Conversation {
   readonly #options: ConversationOptions
-  readonly #parts: Parts
+  readonly #host: MailHost
+  readonly #egress: Egress
+  readonly #party: Party
+  readonly #granted: Granted
+  readonly #rows: RowSource
   /** Rows that were taken and are to be asked again, here or in another session. */
   #unasked: MailboxRow[] = []
+  /** Rows of domains that refuse us here, and these domains. */
+  readonly #elsewhere: MailboxRow[] = []
+  readonly #refusing = new Map<string, number>()
   /** Rows in a row whose reply is about us: a later one shows whether that is so. */
-  #blocked: Answered[] = []
+  readonly #blocked: Answered[] = []
   /** Rows that a server refuses that has not accepted anybody yet. */
-  #doubtful: Answered[] = []
+  readonly #doubtful: Answered[] = []
   /** Domains whose postmaster was asked for, and when to ask again where he was greylisted. */
   readonly #postmasters = new Map<string, true | LaterCheck>()
-  readonly #refusing = new Map<string, number>()
-  /** Rows of domains that refuse us here. */
-  readonly #elsewhere: MailboxRow[] = []
   readonly #counts = { asked: 0, verdicts: 0, blocked: 0 }
   /** Aborted when the time of the session is over, or soon after the process stops. */
   #signal = new AbortController().signal
   #channel: SmtpChannel | undefined
-  #hello: Hello | undefined
+  #extensions: ReadonlySet<string> = new Set()
   /** Once the server has accepted MAIL. */
   #isReady = false
   #hasUtf8 = false
+  /** Recipients that the memory allows and that were not asked yet. */
   #left: number
   /** The most recipients of this session, and those that it took since MAIL. */
   #limit: number
@@ -156,25 +164,27 @@ export class Conversation {
   #restMs: number | undefined
   #exchange: Ending['exchange']
 
-  constructor (options: ConversationOptions, parts: Parts) {
+  constructor (options: ConversationOptions, { host, egress, party, granted, rows }: Parts) {
     this.#options = options
-    this.#parts = parts
-    this.#left = parts.granted.recipients
-    const { exchanges, recipientsASession } = parts.party.policy
-    this.#limit = recipientsASession
+    this.#host = host
+    this.#egress = egress
+    this.#party = party
+    this.#granted = granted
+    this.#rows = rows
+    this.#left = granted.recipients
+    this.#limit = party.policy.recipientsASession
     // How listed owners refuse us is known, and many of their customers have no postmaster.
-    this.#isTrusted = exchanges.length > 0
+    this.#isTrusted = party.policy.exchanges.length > 0
   }
 
   /** Runs the session; never rejects for what a server does. */
   async run (): Promise<Ending> {
-    const { memory, sessionTimeoutMs, stopping } = this.#options
-    const { host, egress, rows } = this.#parts
+    const { memory, sessionTimeoutMs, stopping, idleMs } = this.#options
     const stop = new AbortController()
     this.#signal = AbortSignal.any([AbortSignal.timeout(sessionTimeoutMs), stop.signal])
     const endSoon = () => setTimeout(() => stop.abort(), LAST_REPLY_MS).unref()
     stopping.addEventListener('abort', endSoon, { once: true })
-    const state = await memory.exchange(host.name, egress.name)
+    const state = await memory.exchange(this.#host.name, this.#egress.name)
     this.#limit = Math.min(this.#limit, state?.limit ?? this.#limit)
     this.#isTrusted ||= state?.hasAccepted === true
     this.#acceptsAny = state?.acceptsAny === true
@@ -182,16 +192,16 @@ export class Conversation {
     try {
       if (!stopping.aborted) await this.#open()
       while (this.#goesOn()) {
-        const isIdle = rows.size + this.#unasked.length === 0
+        const isIdle = this.#rows.size + this.#unasked.length === 0
         if (isIdle || this.#doubtful.length >= GROUP) await this.#askPostmasters()
-        if (isIdle) await rows.untilRow(this.#options.idleMs)
+        if (isIdle) await this.#rows.untilRow(idleMs)
         const group = this.#goesOn() ? await this.#takeGroup() : []
         if (group.length === 0) break
         await this.#ask(group)
       }
       await this.#askPostmasters()
     } catch (error) {
-      if (error instanceof Refusal) await this.#refused(error.reading)
+      if (error instanceof SmtpRefusal) await this.#refused(error.reading)
       else if (error instanceof SmtpFault) this.#failed(error.kind)
       else throw error
     } finally {
@@ -220,90 +230,19 @@ export class Conversation {
   }
 
   async #renew (): Promise<void> {
-    const { party, granted } = this.#parts
-    if (await this.#options.memory.more(party, granted.session, 0) === undefined) {
-      this.#isFull = true
-    }
-  }
-
-  /** What servers say of us says nothing of rows that others can be asked for. */
-  #settleBlocked (): void {
-    const hasEnded = this.#ending === 'limited' || this.#ending === 'blocked'
-    for (const { row, probed } of this.#blocked.splice(0)) {
-      if (hasEnded) this.#unasked.push(row)
-      else if (this.#refusing.has(row.domain)) this.#elsewhere.push(row)
-      else row.settle(probed)
-    }
-  }
-
-  /** The server has accepted a recipient, so those that it refused do not exist. */
-  async #trust (): Promise<void> {
-    if (this.#isTrusted) return
-    this.#isTrusted = true
-    for (const { row, probed } of this.#doubtful.splice(0)) row.settle(probed)
-    const { host, egress } = this.#parts
-    await this.#options.memory.note(host.name, { accepted: egress.name })
-  }
-
-  /**
-   * Asks a server that has accepted nobody for the postmasters of those domains whose rows it has
-   * refused, until it accepts one.
-   */
-  async #askPostmasters (): Promise<void> {
-    // A server that refuses us, or wants less of us, is asked for nobody any more.
-    if (this.#ending !== 'well' || this.#isClosing) return
-    for (const domain of new Set(this.#doubtful.map(({ row }) => row.domain))) {
-      const key = `${this.#parts.host.name} ${domain}`
-      if (this.#isTrusted || this.#options.stopping.aborted) return
-      if (this.#counts.asked >= Math.max(2, this.#limit)) return
-      if (this.#postmasters.has(domain) || this.#options.noPostmaster.has(key)) continue
-      if (!await this.#hasTurns(1, true)) return
-      this.#postmasters.set(domain, true)
-      const reading = await this.#askPostmaster(`${POSTMASTER}@${domain}`)
-      this.#postmasters.set(domain, retryAfter(reading?.waitMs))
-      if (reading?.meaning === 'accepted') await this.#trust()
-      else if (reading !== undefined && reading.code >= 500) {
-        this.#options.noPostmaster.set(key, true)
-      }
-    }
-  }
-
-  async #askPostmaster (address: string): Promise<StepReading | undefined> {
-    const readings: StepReading[] = []
-    await this.#recipients([address], readings)
-    if (readings[0]?.meaning === 'limited' && await this.#hasTurns(1, true)) {
-      await this.#restartMail(this.#hasUtf8)
-      await this.#recipients([address], readings)
-    }
-    return readings.at(-1)
-  }
-
-  /**
-   * Nobody was accepted in the whole session: as far as we can see the server refuses everybody,
-   * which may be its way to refuse us. Where its postmaster gave no answer, a later session asks;
-   * the next one, if this one ended before he could be asked for.
-   */
-  #settleDoubtful (): void {
-    const { noPostmaster, stopping } = this.#options
-    for (const { row } of this.#doubtful.splice(0)) {
-      const asked = this.#postmasters.get(row.domain)
-      if (stopping.aborted) this.#unasked.push(row)
-      else if (noPostmaster.has(`${this.#parts.host.name} ${row.domain}`)) row.settle(UNTRUTHFUL)
-      else if (asked === undefined && row.losses++ < MAX_LOSSES) this.#unasked.push(row)
-      else row.settle({ ...UNTRUTHFUL, retry: asked ?? true })
-    }
+    const more = await this.#options.memory.more(this.#party, this.#granted.session, 0)
+    if (more === undefined) this.#isFull = true
   }
 
   /** Opens the session; if TLS fails, another one without it. */
   async #open (): Promise<void> {
     const { startTls, unencrypted } = this.#options
-    const { host } = this.#parts
-    const usesTls = startTls && !unencrypted.has(host.name)
+    const usesTls = startTls && !unencrypted.has(this.#host.name)
     try {
       await this.#connect(usesTls)
     } catch (error) {
       if (!usesTls || !(error instanceof SmtpFault) || error.kind !== 'no_tls') throw error
-      unencrypted.set(host.name, true)
+      unencrypted.set(this.#host.name, true)
       await this.#channel?.close()
       await this.#connect(false)
     }
@@ -311,34 +250,31 @@ export class Conversation {
 
   async #connect (startTls: boolean): Promise<void> {
     const { replyTimeoutMs, greetingTimeoutMs } = this.#options
-    const { host, egress } = this.#parts
-    const socket = await connectToHost(egress.connect, host, this.#signal)
+    const socket = await connectToHost(this.#egress.connect, this.#host, this.#signal)
     this.#channel = new SmtpChannel(socket, {
       signal: this.#signal, replyTimeoutMs, greetingTimeoutMs,
     })
-    const hello = await greet(this.#channel, egress.caller, { host: host.name, startTls })
-    if ('meaning' in hello) throw new Refusal(hello)
-    this.#hello = hello
+    const { caller: { helo } } = this.#egress
+    this.#extensions = await greet(this.#channel, { helo, host: this.#host.name, startTls })
+  }
+
+  get #openChannel (): SmtpChannel {
+    if (this.#channel === undefined) throw new SmtpFault('dropped')
+    return this.#channel
   }
 
   async #mail (utf8: boolean): Promise<void> {
-    const { host, egress } = this.#parts
-    const from = `MAIL FROM:<${egress.caller.sender}>${utf8 ? ' SMTPUTF8' : ''}`
-    const reading = readStep(await this.#send(from), { step: 'sender', host: host.name })
-    if (reading.meaning !== 'accepted') throw new Refusal(reading)
+    const from = `MAIL FROM:<${this.#egress.caller.sender}>${utf8 ? ' SMTPUTF8' : ''}`
+    const reply = await this.#openChannel.send(from)
+    throwIfRefused(reply, { step: 'sender', host: this.#host.name })
     this.#isReady = true
     this.#hasUtf8 = utf8
     this.#sinceMail = 0
   }
 
-  async #restartMail (utf8: boolean): Promise<void> {
-    await this.#send('RSET')
+  async #restartMail (utf8 = this.#hasUtf8): Promise<void> {
+    await this.#openChannel.send('RSET')
     await this.#mail(utf8)
-  }
-
-  async #send (command: string) {
-    if (this.#channel === undefined) throw new SmtpFault('dropped')
-    return await this.#channel.send(command)
   }
 
   /**
@@ -346,14 +282,13 @@ export class Conversation {
    * turn for a while.
    */
   async #takeGroup (): Promise<readonly MailboxRow[]> {
-    const { rows } = this.#parts
-    const size = this.#hello?.extensions.has('PIPELINING') === true ? GROUP : 1
+    const size = this.#extensions.has('PIPELINING') ? GROUP : 1
     const group: MailboxRow[] = []
     let tests = 0
     // A place is left for a postmaster.
     const most = this.#limit - this.#counts.asked - (this.#isTrusted || this.#limit === 1 ? 0 : 1)
     while (group.length < Math.min(size, most - tests)) {
-      const row = this.#unasked.shift() ?? rows.take()
+      const row = this.#unasked.shift() ?? this.#rows.take()
       if (row === undefined) break
       if (this.#refusing.has(row.domain)) {
         this.#elsewhere.push(row)
@@ -378,20 +313,18 @@ export class Conversation {
   }
 
   async #needsTest (row: MailboxRow, group: readonly MailboxRow[]): Promise<boolean> {
-    const { host, party } = this.#parts
-    if (party.policy.acceptance !== undefined) return false
+    if (this.#party.policy.acceptance !== undefined) return false
     if (group.some(({ domain }) => domain === row.domain)) return false
-    return await this.#options.catchAlls.find(host.name, row.domain) === undefined
+    return await this.#options.catchAlls.find(this.#host.name, row.domain) === undefined
   }
 
   /** Takes further recipients until there are `count`; false if they would take too long. */
   async #hasTurns (count: number, mayWait: boolean): Promise<boolean> {
     const { memory, stopping } = this.#options
-    const { party, granted, rows } = this.#parts
     const within = AbortSignal.any([this.#signal, stopping])
     while (this.#left < count) {
-      const wanted = Math.max(count - this.#left, Math.min(rows.size, GROUP))
-      const more = await memory.more(party, granted.session, wanted)
+      const wanted = Math.max(count - this.#left, Math.min(this.#rows.size, GROUP))
+      const more = await memory.more(this.#party, this.#granted.session, wanted)
       if (more === undefined) this.#isFull = true
       else this.#left += more.recipients
       if (this.#left >= count) return true
@@ -412,7 +345,7 @@ export class Conversation {
       else for (const row of rows) row.settle({ mailbox: 'greylisted', retry: true })
       return
     }
-    const readings: StepReading[] = []
+    const readings: ReplyReading[] = []
     let fault: SmtpFault | undefined
     try {
       await this.#recipients(rows.map(({ address }) => address), readings)
@@ -441,7 +374,7 @@ export class Conversation {
    * SMTPUTF8 (RFC 6531, 3.2).
    */
   async #sendable (group: readonly MailboxRow[]): Promise<readonly MailboxRow[]> {
-    const offersUtf8 = this.#hello?.extensions.has('SMTPUTF8') === true
+    const offersUtf8 = this.#extensions.has('SMTPUTF8')
     const rows = group.filter(row => {
       if (offersUtf8 || !requiresUtf8(row.address)) return true
       row.settle({ mailbox: 'unclear' })
@@ -452,7 +385,7 @@ export class Conversation {
       if (!this.#isReady && rows.length > 0) await this.#mail(needsUtf8)
       else if (needsUtf8 && !this.#hasUtf8) await this.#restartMail(true)
     } catch (error) {
-      if (needsUtf8 && error instanceof Refusal && isOfUtf8(error.reading)) {
+      if (needsUtf8 && error instanceof SmtpRefusal && isOfUtf8(error.reading)) {
         this.#isReady = false
         return await this.#sendable(withoutUtf8(rows, error.reading))
       }
@@ -463,14 +396,15 @@ export class Conversation {
   }
 
   /** Sends recipients at once, and adds the reading of each reply. */
-  async #recipients (addresses: readonly string[], readings: StepReading[]): Promise<void> {
-    if (this.#channel === undefined) throw new SmtpFault('dropped')
-    const { host: { name: host }, egress: { caller: { sender } } } = this.#parts
+  async #recipients (addresses: readonly string[], readings: ReplyReading[]): Promise<void> {
+    const channel = this.#openChannel
+    const { caller: { sender } } = this.#egress
     this.#left -= addresses.length
     const commands = addresses.map(address => `RCPT TO:<${address}>`)
-    await this.#channel.sendAll(commands, (reply, index) => {
+    await channel.sendAll(commands, (reply, index) => {
       const recipient = addresses[index] ?? ''
-      const reading = readStep(reply, { step: 'recipient', host, sender, recipient })
+      const reading =
+        readReply(reply, { step: 'recipient', host: this.#host.name, sender, recipient })
       readings.push(reading)
       if (reading.meaning === 'limited') return
       this.#counts.asked += 1
@@ -479,8 +413,8 @@ export class Conversation {
   }
 
   /** What becomes of a row by the reply to it; those that are accepted are judged later. */
-  async #judge (row: MailboxRow, reading: StepReading): Promise<void> {
-    const { meaning, by, code, waitMs, isTooFast, isOfDomain } = reading
+  async #judge (row: MailboxRow, reading: ReplyReading): Promise<void> {
+    const { meaning, code, waitMs, isTooFast, isOfDomain } = reading
     const counts = this.#counts
     if (code === CLOSING) this.#isFull = this.#isClosing = true
     if (VERDICTS.has(meaning)) counts.verdicts += 1
@@ -490,8 +424,7 @@ export class Conversation {
     }
     if (meaning === 'blocked' || (meaning === 'greylisted' && isTooFast)) {
       counts.blocked += 1
-      const probed = { mailbox: meaning, retry: retryAfter(waitMs) } as const
-      this.#blocked.push({ row, probed })
+      this.#blocked.push({ row, probed: { mailbox: meaning, retry: retryAfter(waitMs) } })
       return this.#endIfBlocked(row.domain, reading)
     }
     // Another row has an answer, so the replies before were not about us alone.
@@ -507,7 +440,7 @@ export class Conversation {
     } else if (meaning === 'greylisted' || meaning === 'limited') {
       row.settle({ mailbox: 'greylisted', retry: retryAfter(waitMs) })
     } else {
-      const probed: Probed = { mailbox: meaning, ...(by === 'words' ? { byWords: true } : {}) }
+      const probed = probedBy(meaning, reading)
       const isDoubtful = meaning === 'no_mailbox' && !this.#isTrusted
       if (isDoubtful) this.#doubtful.push({ row, probed })
       else row.settle(probed)
@@ -518,12 +451,11 @@ export class Conversation {
    * Ends the session once replies that are about us do not stop. A customer of the owner may refuse
    * us for himself alone, so his domain rests, and not the owner before there are several.
    */
-  #endIfBlocked (domain: string, { code, waitMs }: StepReading): void {
+  #endIfBlocked (domain: string, { code, waitMs }: ReplyReading): void {
     const isRefused = code >= 500
     if (isRefused) {
       const domains = this.#blocked.map(({ row }) => row.domain)
-      const { host, party } = this.#parts
-      const isOwn = isOwnDomain(domain, host.name, party.policy)
+      const isOwn = isOwnDomain(domain, this.#host.name, this.#party.policy)
       const isEnough = domains.filter(it => it === domain).length >= MAX_BLOCKS
       if (isEnough && !isOwn) this.#refusing.set(domain, this.#options.restMs)
       if (!(isEnough && isOwn) && new Set(domains).size < MAX_BLOCKS) return
@@ -537,11 +469,29 @@ export class Conversation {
     this.#restMs = waitMs ?? (ending === 'blocked' ? this.#options.restMs : SLOWER_MS)
   }
 
+  /** What servers say of us says nothing of rows that others can be asked for. */
+  #settleBlocked (): void {
+    const hasEnded = this.#ending === 'limited' || this.#ending === 'blocked'
+    for (const { row, probed } of this.#blocked.splice(0)) {
+      if (hasEnded) this.#unasked.push(row)
+      else if (this.#refusing.has(row.domain)) this.#elsewhere.push(row)
+      else row.settle(probed)
+    }
+  }
+
+  /** The server has accepted a recipient, so those that it refused do not exist. */
+  async #trust (): Promise<void> {
+    if (this.#isTrusted) return
+    this.#isTrusted = true
+    for (const { row, probed } of this.#doubtful.splice(0)) row.settle(probed)
+    await this.#options.memory.note(this.#host.name, { accepted: this.#egress.name })
+  }
+
   /** Accepted rows are answered once it is known whether their domain accepts any name. */
   async #judgeAccepted (
     rows: readonly MailboxRow[], started: ReadonlySet<string>, canTest: boolean
   ): Promise<void> {
-    const { acceptance } = this.#parts.party.policy
+    const { acceptance } = this.#party.policy
     if (acceptance !== undefined) {
       for (const row of rows) row.settle({ mailbox: 'accepted', acceptance })
       return
@@ -550,11 +500,9 @@ export class Conversation {
     const results = await this.#testDomains([...domains], canTest)
     for (const row of rows) {
       const { isCatchAll, retry } = results.get(row.domain) ?? UNTESTED
-      if (isCatchAll === true && this.#acceptsAny) {
-        row.settle(UNTRUTHFUL)
-        continue
-      }
-      row.settle({ mailbox: 'accepted', catchAll: isCatchAll, ...(retry && { retry }) })
+      row.settle(isCatchAll === true && this.#acceptsAny
+        ? UNTRUTHFUL
+        : { mailbox: 'accepted', catchAll: isCatchAll, ...(retry && { retry }) })
     }
   }
 
@@ -563,10 +511,9 @@ export class Conversation {
    * up the session.
    */
   async #testFirst (rows: readonly MailboxRow[]): Promise<boolean> {
-    const { host, party } = this.#parts
-    if (party.policy.acceptance !== undefined) return true
+    if (this.#party.policy.acceptance !== undefined) return true
     const domains = [...new Set(rows.map(({ domain }) => domain))]
-      .filter(domain => this.#options.catchAlls.takeUrgent(host.name, domain))
+      .filter(domain => this.#options.catchAlls.takeUrgent(this.#host.name, domain))
     if (domains.length === 0) return true
     const isLast = this.#isFull
     await this.#testDomains(domains, true)
@@ -581,55 +528,41 @@ export class Conversation {
     domains: readonly string[], canTest: boolean
   ): Promise<ReadonlyMap<string, Tested>> {
     const { catchAlls } = this.#options
-    const { host } = this.#parts
     const results = new Map<string, Tested>()
+    const leaveUntested = (domain: string) => {
+      results.set(domain, UNTESTED)
+      catchAlls.setUrgent(this.#host.name, domain)
+    }
     const mine: { readonly domain: string, readonly finish: (result?: boolean) => void }[] = []
     const others: { readonly domain: string, readonly result: Promise<boolean | undefined> }[] = []
     for (const domain of domains) {
-      const isCatchAll = await catchAlls.find(host.name, domain)
-      const claim = isCatchAll === undefined && canTest
-        ? catchAlls.claim(host.name, domain)
-        : undefined
+      const isCatchAll = await catchAlls.find(this.#host.name, domain)
       if (isCatchAll !== undefined) results.set(domain, { isCatchAll })
-      else if (claim === undefined) {
-        results.set(domain, UNTESTED)
-        catchAlls.setUrgent(host.name, domain)
-      } else if ('finish' in claim) mine.push({ domain, finish: claim.finish })
-      else others.push({ domain, result: claim.result })
+      else if (!canTest) leaveUntested(domain)
+      else {
+        const claim = catchAlls.claim(this.#host.name, domain)
+        if ('finish' in claim) mine.push({ domain, finish: claim.finish })
+        else others.push({ domain, result: claim.result })
+      }
     }
     const tested = mine.slice(0, Math.max(0, this.#left))
-    const readings: StepReading[] = []
+    const readings: ReplyReading[] = []
     // A server that ends the session at its second recipient has no limit: it is the name.
     let isOfName = false
     try {
-      const names = tested.map(({ domain }) => this.#madeUp(domain))
-      if (names.length > 0) await this.#recipients(names, readings)
-      if (readings.some(({ meaning }) => meaning === 'limited')) {
-        await this.#restartMail(this.#hasUtf8)
-        const [alone = ''] = names.slice(readings.findIndex(it => it.meaning === 'limited'))
-        const again: StepReading[] = []
-        if (this.#left > 0) await this.#recipients([alone], again)
-        readings.splice(names.indexOf(alone), 1, ...again)
-        if (again.some(({ meaning }) => meaning === 'limited')) await this.#learnLimit()
-      }
+      if (tested.length > 0) await this.#askMadeUp(tested.map(({ domain }) => domain), readings)
     } catch (error) {
       // A failure of the made-up name does not change the answer for the rows.
-      if (!(error instanceof SmtpFault) && !(error instanceof Refusal)) throw error
+      if (!(error instanceof SmtpFault) && !(error instanceof SmtpRefusal)) throw error
       isOfName = this.#counts.asked < MIN_LIMIT && tested.length === 1
       this.#isFull = true
     } finally {
       for (const [index, { domain, finish }] of mine.entries()) {
-        const reading = readings[index]
-        const isCatchAll = reading && CATCH_ALL[reading.meaning]
-        const isUntested = reading === undefined || reading.meaning === 'limited'
-        if (isUntested && isOfName) {
-          results.set(domain, {})
-        } else if (isUntested) {
-          results.set(domain, UNTESTED)
-          catchAlls.setUrgent(host.name, domain)
-        } else if (reading.meaning !== 'greylisted') results.set(domain, { isCatchAll })
-        else results.set(domain, { retry: retryAfter(reading.waitMs) })
-        finish(isCatchAll)
+        const result = testedBy(readings[index])
+        if (result !== UNTESTED) results.set(domain, result)
+        else if (isOfName) results.set(domain, {})
+        else leaveUntested(domain)
+        finish(result.isCatchAll)
       }
     }
     // Only now: another session may wait for ours.
@@ -640,14 +573,72 @@ export class Conversation {
     return results
   }
 
-  #madeUp (domain: string): string {
-    return madeUpName(domain, { key: this.#parts.egress.caller.helo, atMs: Date.now() })
+  /** Asks for a made-up name at each domain; the first that is one too many, alone again. */
+  async #askMadeUp (domains: readonly string[], readings: ReplyReading[]): Promise<void> {
+    const names = domains.map(domain => madeUpAddress(domain, this.#egress.caller.helo))
+    await this.#recipients(names, readings)
+    const limited = readings.findIndex(({ meaning }) => meaning === 'limited')
+    if (limited < 0) return
+    await this.#restartMail()
+    const again: ReplyReading[] = []
+    if (this.#left > 0) await this.#recipients(names.slice(limited, limited + 1), again)
+    readings.splice(limited, 1, ...again)
+    if (again.some(({ meaning }) => meaning === 'limited')) await this.#learnLimit()
+  }
+
+  /**
+   * Asks a server that has accepted nobody for the postmasters of those domains whose rows it has
+   * refused, until it accepts one.
+   */
+  async #askPostmasters (): Promise<void> {
+    // A server that refuses us, or wants less of us, is asked for nobody any more.
+    if (this.#ending !== 'well' || this.#isClosing) return
+    for (const domain of new Set(this.#doubtful.map(({ row }) => row.domain))) {
+      const key = `${this.#host.name} ${domain}`
+      if (this.#isTrusted || this.#options.stopping.aborted) return
+      if (this.#counts.asked >= Math.max(2, this.#limit)) return
+      if (this.#postmasters.has(domain) || this.#options.noPostmaster.has(key)) continue
+      if (!await this.#hasTurns(1, true)) return
+      this.#postmasters.set(domain, true)
+      const reading = await this.#askPostmaster(`${POSTMASTER}@${domain}`)
+      this.#postmasters.set(domain, retryAfter(reading?.waitMs))
+      if (reading?.meaning === 'accepted') await this.#trust()
+      else if (reading !== undefined && reading.code >= 500) {
+        this.#options.noPostmaster.set(key, true)
+      }
+    }
+  }
+
+  async #askPostmaster (address: string): Promise<ReplyReading | undefined> {
+    const readings: ReplyReading[] = []
+    await this.#recipients([address], readings)
+    if (readings[0]?.meaning === 'limited' && await this.#hasTurns(1, true)) {
+      await this.#restartMail()
+      await this.#recipients([address], readings)
+    }
+    return readings.at(-1)
+  }
+
+  /**
+   * Nobody was accepted in the whole session: as far as we can see the server refuses everybody,
+   * which may be its way to refuse us. Where its postmaster gave no answer, a later session asks;
+   * the next one, if this one ended before he could be asked for.
+   */
+  #settleDoubtful (): void {
+    const { noPostmaster, stopping } = this.#options
+    for (const { row } of this.#doubtful.splice(0)) {
+      const asked = this.#postmasters.get(row.domain)
+      if (stopping.aborted) this.#unasked.push(row)
+      else if (noPostmaster.has(`${this.#host.name} ${row.domain}`)) row.settle(UNTRUTHFUL)
+      else if (asked === undefined && row.losses++ < MAX_LOSSES) this.#unasked.push(row)
+      else row.settle({ ...UNTRUTHFUL, retry: asked ?? true })
+    }
   }
 
   /** A server that takes no more recipients gets a new MAIL, or has its limit reached. */
-  async #afterLimit (readings: readonly StepReading[]): Promise<void> {
+  async #afterLimit (readings: readonly ReplyReading[]): Promise<void> {
     if (this.#isFull || readings.every(({ meaning }) => meaning !== 'limited')) return
-    if (this.#sinceMail > 0) return await this.#restartMail(this.#hasUtf8)
+    if (this.#sinceMail > 0) return await this.#restartMail()
     await this.#learnLimit()
     if (this.#counts.asked > 0) return
     for (const row of this.#unasked.splice(0)) row.settle({ mailbox: 'greylisted', retry: true })
@@ -657,13 +648,13 @@ export class Conversation {
   async #learnLimit (): Promise<void> {
     this.#isFull = true
     const { asked } = this.#counts
-    if (asked > 0) await this.#options.memory.note(this.#parts.host.name, { limit: asked })
+    if (asked > 0) await this.#options.memory.note(this.#host.name, { limit: asked })
   }
 
   /** One drop may be an accident: a limit ends two sessions in a row at the same recipient. */
   async #noteDrop (taken: number): Promise<void> {
     const { drops, memory } = this.#options
-    const { host: { name } } = this.#parts
+    const { name } = this.#host
     if (drops.get(name) === taken) await memory.note(name, { limit: taken })
     drops.set(name, taken)
   }
@@ -685,7 +676,8 @@ export class Conversation {
   }
 
   /** The server did not accept a step before the recipients. */
-  async #refused ({ meaning, by, code, waitMs, isTooFast }: StepReading): Promise<void> {
+  async #refused (reading: ReplyReading): Promise<void> {
+    const { meaning, code, waitMs, isTooFast } = reading
     // A server that has taken recipients takes no further MAIL in this session.
     if (code === BAD_SEQUENCE && this.#counts.asked > 0) return await this.#learnLimit()
     this.#ending = 'failed'
@@ -697,12 +689,11 @@ export class Conversation {
       return
     }
     // What it says of itself is true of all of its rows.
-    const { rows } = this.#parts
-    const probed: Probed = {
-      mailbox: meaning, ...(by === 'words' ? { byWords: true } : {}),
-    }
+    const probed = probedBy(meaning, reading)
     for (const row of this.#unasked.splice(0)) row.settle(probed)
-    for (let row = rows.take(); row !== undefined; row = rows.take()) row.settle(probed)
+    for (let row = this.#rows.take(); row !== undefined; row = this.#rows.take()) {
+      row.settle(probed)
+    }
   }
 
   #failed (kind: SmtpFaultKind): void {
@@ -712,13 +703,27 @@ export class Conversation {
   }
 }
 
+const retryAfter = (waitMs: number | undefined) =>
+  waitMs === undefined ? true : { afterMs: waitMs }
+
+const probedBy = (mailbox: Mailbox, { by }: ReplyReading): Probed =>
+  ({ mailbox, ...by === 'words' && { byWords: true } })
+
+/** What the reply to a made-up name says of its domain. */
+function testedBy (reading: ReplyReading | undefined): Tested {
+  if (reading === undefined || reading.meaning === 'limited') return UNTESTED
+  return reading.meaning === 'greylisted'
+    ? { retry: retryAfter(reading.waitMs) }
+    : { isCatchAll: CATCH_ALL[reading.meaning] }
+}
+
 /** Whether a MAIL with SMTPUTF8 may be refused for that: if not, one without it is refused too. */
-const isOfUtf8 = ({ code, meaning, isTooFast }: StepReading): boolean =>
-  code >= 500 || (meaning === 'greylisted' && code !== CLOSING && !isTooFast)
+const isOfUtf8 = ({ code, meaning, isTooFast }: ReplyReading): boolean =>
+  code >= 500 || (meaning === 'greylisted' && code !== CLOSING && isTooFast !== true)
 
 /** Answers the rows that need SMTPUTF8 by its refusal, and returns the others. */
 function withoutUtf8 (
-  rows: readonly MailboxRow[], { code, waitMs }: StepReading
+  rows: readonly MailboxRow[], { code, waitMs }: ReplyReading
 ): readonly MailboxRow[] {
   return rows.filter(row => {
     if (!requiresUtf8(row.address)) return true
@@ -727,78 +732,6 @@ function withoutUtf8 (
       : { mailbox: 'unclear' })
     return false
   })
-}
-
-const retryAfter = (waitMs: number | undefined) =>
-  waitMs === undefined ? true : { afterMs: waitMs }
-
-/** Whether a domain accepts any name, and whether a later test may say so. */
-type Tested = {
-  readonly isCatchAll?: boolean | undefined
-  readonly retry?: true | LaterCheck
-}
-
-/** The session ended before the test, so the row is asked once more. */
-const UNTESTED: Tested = { retry: { afterMs: 0 } }
-
-/** What the reply to a made-up name says of the domain. */
-const CATCH_ALL: Readonly<Partial<Record<Meaning, boolean>>> = {
-  accepted: true, no_mailbox: false,
-}
-
-const MAX_DOMAINS = 100_000
-/** How long a process uses a result without asking the memory, which keeps it for a day. */
-const KNOWN_MS = 3_600_000
-
-/** The tests of domains with made-up names: one for each exchange, domain and day. */
-export class CatchAllTests {
-  readonly #memory: HostMemory
-  readonly #known = boundedCache<boolean>({ entries: MAX_DOMAINS, ttl: KNOWN_MS })
-  /** Domains whose test was not possible after a row. */
-  readonly #urgent = boundedCache<true>({ entries: MAX_DOMAINS, ttl: KNOWN_MS })
-  readonly #running = new Map<string, Promise<boolean | undefined>>()
-
-  constructor (memory: HostMemory) {
-    this.#memory = memory
-  }
-
-  async find (exchange: string, domain: string): Promise<boolean | undefined> {
-    const key = `${exchange} ${domain}`
-    const answer = this.#known.get(key) ?? await this.#memory.catchAll(exchange, domain)
-    if (answer !== undefined) this.#known.set(key, answer)
-    return answer
-  }
-
-  setUrgent (exchange: string, domain: string): void {
-    this.#urgent.set(`${exchange} ${domain}`, true)
-  }
-
-  /** Whether a domain is to be tested before its rows are asked; once. */
-  takeUrgent (exchange: string, domain: string): boolean {
-    return this.#urgent.delete(`${exchange} ${domain}`)
-  }
-
-  /** A test to make, and its `finish`, or the result of the session that is making it. */
-  claim (exchange: string, domain: string):
-    | { readonly finish: (isCatchAll?: boolean) => void }
-    | { readonly result: Promise<boolean | undefined> } {
-    const key = `${exchange} ${domain}`
-    const running = this.#running.get(key)
-    if (running !== undefined) return { result: running }
-    const { promise, resolve } = Promise.withResolvers<boolean | undefined>()
-    this.#running.set(key, promise)
-    return {
-      finish: isCatchAll => {
-        const remembered = isCatchAll === undefined
-          ? Promise.resolve()
-          : this.#memory.rememberCatchAll(exchange, domain, isCatchAll)
-        remembered.then(() => {
-          this.#running.delete(key)
-          resolve(isCatchAll)
-        }).catch(failLoudly)
-      },
-    }
-  }
 }
 
 /** Further addresses of a host are not tried. */
@@ -815,27 +748,4 @@ async function connectToHost (connect: Connect, host: MailHost, signal: AbortSig
     })
   }
   return await attempt
-}
-
-/** The time after which a domain gets another made-up name. */
-const MADE_UP_MS = 7 * 24 * 3_600_000
-const CONSONANTS = 'bdfgklmnprstvz'
-const VOWELS = 'aeiou'
-
-/**
- * A name that no person has, at a domain. It stays the same for a week, in every process, as
- * servers that greylist remember recipients; and it reads like a name, as some servers answer
- * random letters differently. The weeks of domains begin at different times.
- */
-function madeUpName (
-  domain: string, { key, atMs }: { readonly key: string, readonly atMs: number }
-): string {
-  const offset = createHmac('sha256', key).update(domain).digest().readUInt32BE()
-  const epoch = Math.floor((atMs + offset % MADE_UP_MS) / MADE_UP_MS)
-  const bytes = createHmac('sha256', key).update(`${domain} ${epoch}`).digest()
-  const pick = (letters: string, index: number) => letters[(bytes[index] ?? 0) % letters.length]
-  const syllables = Array.from({ length: 7 }, (_, index) =>
-    `${pick(CONSONANTS, index * 2)}${pick(VOWELS, index * 2 + 1)}`)
-  const name = `${syllables.slice(0, 3).join('')}.${syllables.slice(3).join('')}`
-  return `${name}${100 + bytes.readUInt16BE(14) % 900}@${domain}`
 }

@@ -4,9 +4,8 @@ import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { createFairQueue, createFairShares } from '../../runtime/platform/limits.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
 import { unlessAborted } from '../../runtime/platform/retry.ts'
-import {
-  CatchAllTests, Conversation, type ConversationOptions, failLoudly,
-} from './conversation.ts'
+import { CatchAllTests, failLoudly } from './catch-all.ts'
+import { Conversation, type ConversationOptions, type SessionSettings } from './conversation.ts'
 import type { Egress, EgressPool } from './egress.ts'
 import type { ExchangeRest, Granted, HostMemory, Party, Refused } from './memory.ts'
 import {
@@ -14,10 +13,7 @@ import {
 } from './policies.ts'
 import { MailboxRow, type Probed, UNTRUTHFUL } from './mailbox-row.ts'
 
-type SharedByHosts =
-  'memory' | 'catchAlls' | 'stopping' | 'noPostmaster' | 'unencrypted' | 'drops'
-
-export type MailHostsOptions = Omit<ConversationOptions, SharedByHosts> & {
+export type MailHostsOptions = SessionSettings & {
   readonly memory: HostMemory
   readonly pool: EgressPool
   readonly limits: PolicyLimits

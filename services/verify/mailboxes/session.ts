@@ -2,8 +2,7 @@ import { once } from 'node:events'
 import { isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import {
-  isOfDomain, isTooFast, type Reading, readReply, ReplyReader, type SmtpReply, type SmtpStep,
-  waitOf,
+  readReply, type ReplyQuestion, ReplyReader, type ReplyReading, type SmtpReply,
 } from './replies.ts'
 
 /** Our identity; a mail server may compare the name with our address. */
@@ -13,18 +12,6 @@ export type SmtpCaller = {
   readonly sender: string
 }
 
-/** A step, and the meaning of the reply to it. */
-export type StepReading = Reading & {
-  readonly step: SmtpStep
-  readonly code: number
-  /** Milliseconds after which the server wants to be asked again, if it says so. */
-  readonly waitMs: number | undefined
-  /** The server says that we ask too much, and nothing about the recipient. */
-  readonly isTooFast: boolean
-  /** The server says that it does not serve the recipient's domain. */
-  readonly isOfDomain: boolean
-}
-
 const READY_FOR_TLS = 220
 export const CLOSING = 421
 const REQUIRES_UTF8 = /[^\p{ASCII}]/u
@@ -32,57 +19,56 @@ const REQUIRES_UTF8 = /[^\p{ASCII}]/u
 /** Whether an address can only be sent with SMTPUTF8 (RFC 6531). */
 export const requiresUtf8 = (address: string): boolean => REQUIRES_UTF8.test(address)
 
-/** Reads the reply to a step as `readReply` does. */
-export function readStep (
-  reply: SmtpReply, question: Parameters<typeof readReply>[1]
-): StepReading {
-  const { code } = reply
-  return {
-    step: question.step,
-    code,
-    waitMs: waitOf(reply),
-    isTooFast: isTooFast(reply, question),
-    isOfDomain: isOfDomain(reply, question),
-    ...readReply(reply, question),
+/** The server does not accept a step before the recipients. */
+export class SmtpRefusal extends Error {
+  override readonly name = 'SmtpRefusal'
+  readonly reading: ReplyReading
+
+  constructor (reading: ReplyReading) {
+    super(`SMTP step refused: ${reading.code}`)
+    this.reading = reading
   }
 }
 
-/** The exchange that a session is with. */
-type Exchange = {
-  /** Its name, for replies that only some hosts give. */
+/** @throws SmtpRefusal for a reply that does not accept its step. */
+export function throwIfRefused (reply: SmtpReply, question: ReplyQuestion): void {
+  const reading = readReply(reply, question)
+  if (reading.meaning !== 'accepted') throw new SmtpRefusal(reading)
+}
+
+type Greeting = {
+  /** Our name. */
+  readonly helo: string
+  /** The name of the exchange, for replies that only some hosts give. */
   readonly host: string
   /** Whether to use STARTTLS if the server offers it. */
   readonly startTls: boolean
 }
 
-/** An open session: what the server offers. */
-export type Hello = { readonly extensions: ReadonlySet<string> }
-
 /**
- * Opens a session: greeting, EHLO (or HELO), STARTTLS if offered. Resolves to the step that did not
- * succeed instead. Nothing here ever sends VRFY or DATA. Rejects with SmtpFault.
+ * Opens a session: greeting, EHLO (or HELO), STARTTLS if offered. Resolves to the extensions that
+ * the server offers. Nothing here ever sends VRFY or DATA. Rejects with SmtpRefusal or SmtpFault.
  */
 export async function greet (
-  channel: SmtpChannel, { helo }: SmtpCaller, { host, startTls }: Exchange
-): Promise<Hello | StepReading> {
-  const greeting = readStep(await channel.send(), { step: 'greeting', host })
-  if (greeting.meaning !== 'accepted') return greeting
-  const first = await channel.send(`EHLO ${helo}`)
-  if (first.code >= 500) return readHello(await channel.send(`HELO ${helo}`), host, false)
-  const hello = readHello(first, host, true)
-  if ('meaning' in hello || !startTls) return hello
-  if (!hello.extensions.has('STARTTLS')) return hello
+  channel: SmtpChannel, { helo, host, startTls }: Greeting
+): Promise<ReadonlySet<string>> {
+  throwIfRefused(await channel.send(), { step: 'greeting', host })
+  const hello = await channel.send(`EHLO ${helo}`)
+  if (hello.code >= 500) {
+    throwIfRefused(await channel.send(`HELO ${helo}`), { step: 'hello', host })
+    return new Set()
+  }
+  const extensions = readExtensions(hello, host)
+  if (!startTls || !extensions.has('STARTTLS')) return extensions
   // A server that offers STARTTLS and then refuses it is used in plain text.
-  if ((await channel.send('STARTTLS')).code !== READY_FOR_TLS) return hello
+  if ((await channel.send('STARTTLS')).code !== READY_FOR_TLS) return extensions
   await channel.startTls(host)
-  return readHello(await channel.send(`EHLO ${helo}`), host, true)
+  return readExtensions(await channel.send(`EHLO ${helo}`), host)
 }
 
-function readHello (reply: SmtpReply, host: string, isExtended: boolean): Hello | StepReading {
-  const reading = readStep(reply, { step: 'hello', host })
-  if (reading.meaning !== 'accepted') return reading
-  const names = isExtended ? reply.lines.slice(1).map((line) => line.split(' ')[0] ?? '') : []
-  return { extensions: new Set(names.map((name) => name.toUpperCase())) }
+function readExtensions (hello: SmtpReply, host: string): ReadonlySet<string> {
+  throwIfRefused(hello, { step: 'hello', host })
+  return new Set(hello.lines.slice(1).map((line) => (line.split(' ')[0] ?? '').toUpperCase()))
 }
 
 type ChannelOptions = {

@@ -5,6 +5,13 @@ import type { HostMemory, SessionReport } from '../../../services/verify/mailbox
 import { type MailServer, startMailServers } from './mail-servers.ts'
 import { createOpenMemory } from './open-memory.ts'
 
+export const NO_MAILBOX = '550 5.1.1 No such user'
+export const PIPELINING = '250-hello\r\n250 PIPELINING'
+
+/** So many addresses of a domain. */
+export const people = (count: number, domain = 'firm.org') =>
+  Array.from({ length: count }, (_, index) => `p${index}@${domain}`)
+
 /** The time of a session. */
 export const SESSION_MS = 300_000
 
@@ -16,6 +23,7 @@ export const createMailHosts = (
   limits: { sessions: 1, sessionsAMinute: 1_000, ratePercent: 100 },
   connections: 64,
   startTls: false,
+  greetingTimeoutMs: 120_000,
   replyTimeoutMs: 120_000,
   sessionTimeoutMs: SESSION_MS,
   idleMs: 5,

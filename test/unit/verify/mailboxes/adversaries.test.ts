@@ -1,16 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { HostMemory } from '../../../../services/verify/mailboxes/memory.ts'
-import { startMailHosts } from '../../../support/mail/mail-hosts.ts'
+import { NO_MAILBOX, people, PIPELINING, startMailHosts } from '../../../support/mail/mail-hosts.ts'
 
-const NO_MAILBOX = '550 5.1.1 No such user'
 const NO_TURN = { why: 'rate', waitMs: 600_000 } as const
 /** Mail hosts with one connection. */
 const start = (
   scripts: Parameters<typeof startMailHosts>[0], memory: Partial<HostMemory> = {}
 ) => startMailHosts(scripts, { connections: 1, memory })
-const people = (count: number) => Array.from({ length: count }, (_, index) => `p${index}@firm.org`)
-const pipelining = (...more: string[]) =>
-  ['250-hello', ...more.map(name => `250-${name}`), '250 PIPELINING'].join('\r\n')
 
 describe('a row that is withdrawn', () => {
   it('after a session gave it back leaves the others their turn', async () => {
@@ -64,7 +60,7 @@ describe('a server that refuses', () => {
     'SMTPUTF8 is asked for the addresses that do not need it: %s', async (reply) => {
       const { ask } = await start({
         'mx.firm.org': {
-          EHLO: pipelining('SMTPUTF8'),
+          EHLO: '250-hello\r\n250-SMTPUTF8\r\n250 PIPELINING',
           MAIL: line => line.endsWith('SMTPUTF8') ? reply : '250 fine',
           RCPT: NO_MAILBOX,
         },
@@ -83,7 +79,7 @@ describe('a server that refuses', () => {
         EHLO: () => {
           recipients = 0
           mails = 0
-          return pipelining()
+          return PIPELINING
         },
         MAIL: () => ++mails > 1 ? '503 5.5.1 One message a session' : '250 fine',
         RCPT: () => ++recipients > 4 ? '452 4.5.3 Too many recipients' : NO_MAILBOX,

@@ -1,26 +1,22 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { SmtpFault } from '../../../../services/verify/mailboxes/session.ts'
-import { startMailHosts } from '../../../support/mail/mail-hosts.ts'
+import { NO_MAILBOX, people, PIPELINING, startMailHosts } from '../../../support/mail/mail-hosts.ts'
 import { createOpenMemory } from '../../../support/mail/open-memory.ts'
 
-const NO_MAILBOX = '550 5.1.1 No such user'
 const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' }
 afterEach(() => { vi.useRealTimers() })
 
 const MX = 'mx.hosting.net'
-const names = (count: number, domain: string) =>
-  Array.from({ length: count }, (_, index) => `p${index}@${domain}`)
-const pipelining = '250-hello\r\n250 PIPELINING'
 /** The reply to a recipient by its domain, or accepted. */
 const byDomain = (replies: Readonly<Record<string, string>>) => (line: string) =>
   replies[/@(.*)>/.exec(line)?.[1] ?? ''] ?? '250 fine'
 
 describe('a server that refuses everybody, also its postmaster,', () => {
-  const script = { EHLO: pipelining, POSTMASTER: NO_MAILBOX }
+  const script = { EHLO: PIPELINING, POSTMASTER: NO_MAILBOX }
 
   it('is not believed, is asked for its postmaster once, and goes on being asked', async () => {
     const { ask, heard } = await startMailHosts({ [MX]: { ...script, RCPT: NO_MAILBOX } })
-    const refused = names(30, 'firm.org')
+    const refused = people(30)
     const answers = await Promise.all(refused.map(address => ask(address, MX)))
     expect(answers).toEqual(refused.map(() => UNTRUTHFUL))
     // Of two sessions at the same time.
@@ -35,7 +31,7 @@ describe('a server that refuses everybody, also its postmaster,', () => {
     const { ask } = await startMailHosts({
       [MX]: { ...script, RCPT: line => line.includes('<jane@') ? '250 fine' : NO_MAILBOX },
     })
-    await Promise.all(names(30, 'firm.org').map(address =>
+    await Promise.all(people(30).map(address =>
       ask(address, MX, { tenant: 'bad:live' })))
     expect(await ask('jane@firm.org', MX)).toEqual({ mailbox: 'accepted', catchAll: false })
     expect(await ask('john@firm.org', MX)).toEqual({ mailbox: 'no_mailbox' })
@@ -45,15 +41,15 @@ describe('a server that refuses everybody, also its postmaster,', () => {
     const { ask, heard } = await startMailHosts({
       [MX]: { ...script, RCPT: line => line.includes('<p9@') ? '250 fine' : NO_MAILBOX },
     })
-    const answers = await Promise.all(names(10, 'firm.org').map(address => ask(address, MX)))
-    expect(answers.slice(0, 9)).toEqual(names(9, 'firm.org').map(() => ({ mailbox: 'no_mailbox' })))
+    const answers = await Promise.all(people(10).map(address => ask(address, MX)))
+    expect(answers.slice(0, 9)).toEqual(people(9).map(() => ({ mailbox: 'no_mailbox' })))
     expect(heard(MX, 'RCPT TO:<postmaster@')).toEqual([])
   })
 
   it('is believed by the postmaster of any of its domains', async () => {
     const { ask } = await startMailHosts({
       [MX]: {
-        EHLO: pipelining, RCPT: NO_MAILBOX, POSTMASTER: byDomain({ 'firm.org': NO_MAILBOX }),
+        EHLO: PIPELINING, RCPT: NO_MAILBOX, POSTMASTER: byDomain({ 'firm.org': NO_MAILBOX }),
       },
     })
     expect(await Promise.all([ask('jane@firm.org', MX), ask('jane@other.org', MX)]))
@@ -73,7 +69,7 @@ describe('a server that refuses everybody, also its postmaster,', () => {
         ...script, RCPT: line => line.includes('<p0@') ? NO_MAILBOX : '550 5.7.1 You are blocked',
       },
     })
-    await Promise.all(names(4, 'hosting.net').map(address => ask(address, MX)))
+    await Promise.all(people(4, 'hosting.net').map(address => ask(address, MX)))
     expect(heard(MX, 'RCPT TO:<postmaster@')).toEqual([])
     expect(reports.map(({ ending }) => ending)).toEqual(['blocked'])
   })
@@ -88,7 +84,7 @@ describe('a server that refuses everybody, also its postmaster,', () => {
       [MX]: {
         EHLO: () => {
           recipients = 0
-          return pipelining
+          return PIPELINING
         },
         RCPT: refuse,
         POSTMASTER: refuse,
@@ -144,7 +140,7 @@ describe('a refusal of us', () => {
     const { ask, heard, reports } = await startMailHosts({
       [MX]: { RCPT: byDomain({ 'evil.org': BLOCKED }) },
     })
-    const evil = await Promise.all(names(20, 'evil.org').map(address => ask(address, MX)))
+    const evil = await Promise.all(people(20, 'evil.org').map(address => ask(address, MX)))
     expect(new Set(evil.map(({ mailbox }) => mailbox))).toEqual(new Set(['blocked']))
     expect(heard(MX, 'RCPT TO:<p').length).toBe(3)
     expect(await ask('jane@firm.org', MX)).toMatchObject({ mailbox: 'accepted' })
@@ -153,7 +149,7 @@ describe('a refusal of us', () => {
 
   it('by three of them, or by its own domain, is one of all', async () => {
     for (const domains of [['a.org', 'b.org', 'c.org'], Array(3).fill('hosting.net') as string[]]) {
-      const { ask, reports } = await startMailHosts({ [MX]: { EHLO: pipelining, RCPT: BLOCKED } })
+      const { ask, reports } = await startMailHosts({ [MX]: { EHLO: PIPELINING, RCPT: BLOCKED } })
       await Promise.all(domains.map((domain, index) => ask(`p${index}@${domain}`, MX)))
       expect(reports.map(({ ending }) => ending)).toEqual(['blocked'])
     }
@@ -165,10 +161,10 @@ describe('a refusal of us', () => {
     '553 sorry, that domain isnt in my list of allowed rcpthosts (#5.7.1)',
   ])('is not what a server says of domains that name it as theirs: %s', async reply => {
     const { ask, reports } = await startMailHosts({
-      [MX]: { EHLO: pipelining, RCPT: line => /evil\d/.test(line) ? reply : '250 fine' },
+      [MX]: { EHLO: PIPELINING, RCPT: line => /evil\d/.test(line) ? reply : '250 fine' },
     })
     const evil = await Promise.all(['evil0.org', 'evil1.org', 'evil2.org', 'evil3.org']
-      .flatMap(domain => names(3, domain)).map(address => ask(address, MX)))
+      .flatMap(domain => people(3, domain)).map(address => ask(address, MX)))
     expect(new Set(evil.map(({ mailbox }) => mailbox))).toEqual(new Set(['blocked']))
     expect(await ask('jane@firm.org', MX)).toMatchObject({ mailbox: 'accepted' })
     expect(new Set(reports.map(({ ending }) => ending))).toEqual(new Set(['well']))
@@ -268,7 +264,7 @@ describe('an exchange that an egress cannot reach', () => {
     const { ask } = await startMailHosts({ [MX]: {} }, {
       egresses: { one: cannot('one'), two: usual => usual },
     })
-    for (const address of names(10, 'firm.org')) {
+    for (const address of people(10)) {
       expect(await ask(address, MX)).toMatchObject({ mailbox: 'accepted' })
     }
     expect(unreached).toEqual(['one'])

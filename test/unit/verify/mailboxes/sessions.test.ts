@@ -1,6 +1,8 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { HostMemory } from '../../../../services/verify/mailboxes/memory.ts'
-import { SESSION_MS, startMailHosts } from '../../../support/mail/mail-hosts.ts'
+import {
+  NO_MAILBOX, people, PIPELINING, SESSION_MS, startMailHosts,
+} from '../../../support/mail/mail-hosts.ts'
 
 const MX = 'mx.firm.org'
 
@@ -16,7 +18,7 @@ async function start (
     [MX]: {
       EHLO: () => {
         place = 0
-        return '250-hello\r\n250 PIPELINING'
+        return PIPELINING
       },
       RCPT: line => recipient(/<(.*)>/.exec(line)?.[1] ?? '', ++place) ?? '250 fine',
       ...script,
@@ -28,9 +30,6 @@ async function start (
     heard: (verb: string) => heard(MX, verb),
   }
 }
-
-const people = (count: number) => Array.from({ length: count }, (_, index) => `p${index}@firm.org`)
-const NO_MAILBOX = '550 5.1.1 No such user'
 
 describe('the rows of an exchange', () => {
   it('share a session, a MAIL and a test of their domain', async () => {
