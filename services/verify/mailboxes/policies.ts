@@ -1,6 +1,4 @@
-import {
-  isAnyOf, MAIL_OWNERS, type MailOwner, ownerOfExchange,
-} from '../../mail/owners.ts'
+import { isAnyOf, MAIL_OWNERS, type MailOwner, ownerOfExchange } from '../../mail/owners.ts'
 
 /**
  * How a mail server is asked, and what its answers are worth. The exchanges of an owner share its
@@ -28,171 +26,101 @@ export type OwnerPolicy = MailOwner & {
   readonly sameForCustomers?: true
 }
 
-function mailOwner (name: string): MailOwner {
-  const listed = MAIL_OWNERS.find(({ owner }) => owner === name)
-  if (listed === undefined) throw new RangeError(`the mail owner ${name} is not listed`)
-  return listed
-}
+/** Limits that several owners share: their sessions, and recipients of a minute. */
+const USUAL = {
+  sessions: 2, sessionsAMinute: 20, recipientsAMinute: { first: 60, least: 5, most: 200 },
+} as const
+/** Gateways of companies. */
+const GATEWAY = {
+  sessions: 2,
+  sessionsAMinute: 30,
+  recipientsAMinute: { first: 60, least: 5, most: 240 },
+  recipientsASession: 50,
+} as const
+const CHINESE = {
+  sessions: 1,
+  sessionsAMinute: 10,
+  recipientsAMinute: { first: 20, least: 2, most: 60 },
+  recipientsASession: 20,
+} as const
 
 /** An owner moves to `truthful` when tests of real and of unknown names have shown that it is. */
-const OWNER_POLICIES: readonly OwnerPolicy[] = [
-  {
-    // 100 recipients a message; 421 4.7.28 for an "unusual rate" of an address without reputation.
-    ...mailOwner('google'),
+const LIMITS_BY_OWNER: Readonly<Record<string, Omit<OwnerPolicy, keyof MailOwner>>> = {
+  // 100 recipients a message; 421 4.7.28 for an "unusual rate" of an address without reputation.
+  google: {
     sessions: 4,
     sessionsAMinute: 30,
     recipientsAMinute: { first: 200, least: 10, most: 600 },
     recipientsASession: 100,
     acceptance: 'truthful',
   },
-  {
-    // 500 connections and 10 recipients a message of new senders are reported; 451 4.7.500 beyond.
-    ...mailOwner('microsoft-consumer'),
+  // 500 connections and 10 recipients a message of new senders are reported; 451 4.7.500 beyond.
+  'microsoft-consumer': {
     sessions: 3,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 100, least: 5, most: 300 },
     recipientsASession: 30,
     acceptance: 'truthful',
   },
-  {
-    // Exchange Online Protection: 451 4.7.500 "server busy" for a rate that it does not expect.
-    ...mailOwner('microsoft-365'),
+  // Exchange Online Protection: 451 4.7.500 "server busy" for a rate that it does not expect.
+  'microsoft-365': {
     sessions: 4,
     sessionsAMinute: 60,
     recipientsAMinute: { first: 150, least: 10, most: 500 },
     recipientsASession: 50,
   },
-  {
-    // Documented: 20 messages a session; 421 4.7.0 [TSS04] for an address that it mistrusts.
-    ...mailOwner('yahoo'),
+  // Documented: 20 messages a session; 421 4.7.0 [TSS04] for an address that it mistrusts.
+  yahoo: {
+    ...USUAL,
     sessions: 3,
-    sessionsAMinute: 20,
-    recipientsAMinute: { first: 60, least: 5, most: 200 },
     recipientsASession: 20,
     acceptance: 'accepts_any',
     sameForCustomers: true,
   },
-  {
-    ...mailOwner('apple'),
-    sessions: 2,
-    sessionsAMinute: 20,
-    recipientsAMinute: { first: 60, least: 5, most: 200 },
-    recipientsASession: 20,
-  },
-  {
-    // GMX, WEB.DE and mail.com answer 421 to more than a few sessions of an address.
-    ...mailOwner('united-internet'),
-    sessions: 2,
-    sessionsAMinute: 20,
-    recipientsAMinute: { first: 60, least: 5, most: 240 },
-    recipientsASession: 50,
-  },
-  {
-    // Wants a sender whose domain has a web page with a contact, else 554.
-    ...mailOwner('t-online'),
+  apple: { ...USUAL, recipientsASession: 20 },
+  // GMX, WEB.DE and mail.com answer 421 to more than a few sessions of an address.
+  'united-internet': { ...GATEWAY, sessionsAMinute: 20 },
+  // Wants a sender whose domain has a web page with a contact, else 554.
+  't-online': {
     sessions: 2,
     sessionsAMinute: 10,
     recipientsAMinute: { first: 30, least: 5, most: 100 },
     recipientsASession: 20,
   },
-  {
-    ...mailOwner('mail.ru'),
-    sessions: 2,
-    sessionsAMinute: 20,
-    recipientsAMinute: { first: 60, least: 5, most: 200 },
-    recipientsASession: 30,
-    acceptance: 'accepts_any',
-  },
-  {
-    ...mailOwner('yandex'),
-    sessions: 2,
-    sessionsAMinute: 20,
-    recipientsAMinute: { first: 60, least: 5, most: 200 },
-    recipientsASession: 35,
-  },
-  {
-    ...mailOwner('zoho'),
-    sessions: 2,
-    sessionsAMinute: 20,
-    recipientsAMinute: { first: 60, least: 5, most: 200 },
-    recipientsASession: 50,
-  },
-  {
-    // Gateways of companies slow down addresses that they do not know (452, 421).
-    ...mailOwner('proofpoint'),
-    sessions: 2,
-    sessionsAMinute: 30,
-    recipientsAMinute: { first: 60, least: 5, most: 240 },
-    recipientsASession: 50,
-  },
-  {
-    // Greylists addresses that it does not know, and accepts any name of many customers.
-    ...mailOwner('mimecast'),
-    sessions: 2,
-    sessionsAMinute: 30,
-    recipientsAMinute: { first: 60, least: 5, most: 240 },
-    recipientsASession: 50,
-  },
-  {
-    ...mailOwner('barracuda'),
-    sessions: 2,
-    sessionsAMinute: 30,
-    recipientsAMinute: { first: 60, least: 5, most: 240 },
-    recipientsASession: 50,
-  },
-  {
-    ...mailOwner('cisco'),
-    sessions: 2,
-    sessionsAMinute: 30,
-    recipientsAMinute: { first: 60, least: 5, most: 240 },
-    recipientsASession: 50,
-  },
-  {
-    ...mailOwner('messagelabs'),
-    sessions: 2,
-    sessionsAMinute: 30,
-    recipientsAMinute: { first: 60, least: 5, most: 240 },
-    recipientsASession: 50,
-  },
-  {
-    // Documented: limits by address and minute that they do not name; 550 "frequency limited".
-    ...mailOwner('tencent'),
-    sessions: 1,
-    sessionsAMinute: 10,
-    recipientsAMinute: { first: 20, least: 2, most: 60 },
-    recipientsASession: 20,
-  },
-  {
-    ...mailOwner('netease'),
-    sessions: 1,
-    sessionsAMinute: 10,
-    recipientsAMinute: { first: 20, least: 2, most: 60 },
-    recipientsASession: 20,
-  },
-  {
-    // Documented: 25 sessions at a time; fewer for addresses without reputation (421 PH01).
-    ...mailOwner('comcast'),
-    sessions: 2,
-    sessionsAMinute: 20,
-    recipientsAMinute: { first: 60, least: 5, most: 200 },
-    recipientsASession: 30,
-  },
-  {
-    // Documented: 3 sessions at a time, 421 "too many connections" beyond (OFR004_104).
-    ...mailOwner('orange'),
+  'mail.ru': { ...USUAL, recipientsASession: 30, acceptance: 'accepts_any' },
+  yandex: { ...USUAL, recipientsASession: 35 },
+  zoho: { ...USUAL, recipientsASession: 50 },
+  // Slows down addresses that it does not know (452, 421).
+  proofpoint: GATEWAY,
+  // Greylists addresses that it does not know, and accepts any name of many customers.
+  mimecast: GATEWAY,
+  barracuda: GATEWAY,
+  cisco: GATEWAY,
+  messagelabs: GATEWAY,
+  // Documented: limits by address and minute that they do not name; 550 "frequency limited".
+  tencent: CHINESE,
+  netease: CHINESE,
+  // Documented: 25 sessions at a time; fewer for addresses without reputation (421 PH01).
+  comcast: { ...USUAL, recipientsASession: 30 },
+  // Documented: 3 sessions at a time, 421 "too many connections" beyond (OFR004_104).
+  orange: {
     sessions: 2,
     sessionsAMinute: 20,
     recipientsAMinute: { first: 30, least: 5, most: 100 },
     recipientsASession: 20,
   },
-  {
-    ...mailOwner('free.fr'),
+  'free.fr': {
     sessions: 1,
     sessionsAMinute: 10,
     recipientsAMinute: { first: 30, least: 5, most: 100 },
     recipientsASession: 20,
   },
-]
+}
+
+const POLICIES: ReadonlyMap<string, OwnerPolicy> = new Map(MAIL_OWNERS.flatMap(owner => {
+  const limits = LIMITS_BY_OWNER[owner.owner]
+  return limits === undefined ? [] : [[owner.owner, { ...owner, ...limits }] as const]
+}))
 
 export type PolicyLimits = {
   /** Of owners that have no policy of their own. */
@@ -213,41 +141,32 @@ const RECIPIENTS_A_SESSION = 50
 export function policyOf (
   domain: string, exchange: string, limits: PolicyLimits
 ): OwnerPolicy {
-  return withRate(ownPolicyOf(domain, exchange, limits), limits.ratePercent / 100)
-}
-
-function withRate (policy: OwnerPolicy, share: number): OwnerPolicy {
-  const { sessionsAMinute, recipientsAMinute: { first, least, most } } = policy
-  return share === 1
-    ? policy
-    : {
-        ...policy,
-        sessionsAMinute: sessionsAMinute * share,
-        recipientsAMinute: { first: first * share, least: least * share, most: most * share },
-      }
-}
-
-function ownPolicyOf (
-  domain: string, exchange: string, { sessions, sessionsAMinute }: PolicyLimits
-): OwnerPolicy {
-  const listed = ownerOfExchange(exchange)?.owner
-  const serving = OWNER_POLICIES.find(({ owner }) => owner === listed)
-  if (serving !== undefined) {
-    // Its own domain at another exchange would let any server speak for the owner.
-    const isOwn = isAnyOf(domain, serving.domains)
-    const { acceptance, ...others } = serving
-    return isOwn || serving.sameForCustomers === true || acceptance === undefined ? serving : others
-  }
-  return {
+  const policy = listedPolicy(domain, exchange) ?? {
     owner: ownerOf(exchange.toLowerCase()),
     // None, so that `limiterOf` limits each server.
     exchanges: [],
     domains: [],
-    sessions,
-    sessionsAMinute,
+    sessions: limits.sessions,
+    sessionsAMinute: limits.sessionsAMinute,
     recipientsAMinute: RECIPIENTS_A_MINUTE,
     recipientsASession: RECIPIENTS_A_SESSION,
   }
+  const share = limits.ratePercent / 100
+  const { sessionsAMinute, recipientsAMinute: { first, least, most } } = policy
+  return {
+    ...policy,
+    sessionsAMinute: sessionsAMinute * share,
+    recipientsAMinute: { first: first * share, least: least * share, most: most * share },
+  }
+}
+
+function listedPolicy (domain: string, exchange: string): OwnerPolicy | undefined {
+  const policy = POLICIES.get(ownerOfExchange(exchange)?.owner ?? '')
+  if (policy === undefined) return undefined
+  // Its own domain at another exchange would let any server speak for the owner.
+  const isOwn = isAnyOf(domain, policy.domains)
+  const { acceptance: _, ...withoutAcceptance } = policy
+  return isOwn || policy.sameForCustomers === true ? policy : withoutAcceptance
 }
 
 /**
@@ -273,7 +192,7 @@ export const OTHER_OWNERS = 'other'
 
 /** The owner as metrics name it, which have a bounded number of names. */
 export function ownerLabel (owner: string): string {
-  return OWNER_POLICIES.some(policy => policy.owner === owner) ? owner : OTHER_OWNERS
+  return POLICIES.has(owner) ? owner : OTHER_OWNERS
 }
 
 /**

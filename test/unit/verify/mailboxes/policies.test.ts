@@ -65,15 +65,6 @@ describe('the policy of a domain and its exchange', () => {
 })
 
 describe('every policy', () => {
-  it('has a name of its own without spaces, and exchanges that no other one has', () => {
-    const owners = ownerPolicies().map(({ owner }) => owner)
-    expect(new Set(owners).size).toBe(owners.length)
-    expect(owners.filter(owner => !/^[a-z0-9.-]+$/.test(owner))).toEqual([])
-    const names = ownerPolicies().flatMap(({ exchanges, domains }) =>
-      [...exchanges.map(it => `mx ${it}`), ...domains])
-    expect(new Set(names).size).toBe(names.length)
-  })
-
   it.each(ownerPolicies())('of $owner can be kept', policy => {
     const { first, least, most } = policy.recipientsAMinute
     expect([least >= 1, least <= first, first <= most]).toEqual([true, true, true])
