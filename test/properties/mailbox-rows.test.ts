@@ -2,8 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { contactIdentities, rowFieldsOf } from '../../services/jobs/results/columns.ts'
 import { createRowFilter } from '../../services/jobs/results/results.ts'
-import { maskExchange, unmaskExchange, MAIL_OWNERS } from '../../services/mail/owners.ts'
-import { normalizedMailbox } from '../../services/mail/mailbox.ts'
+import {
+  MAIL_OWNERS, maskExchange, normalizedMailbox, unmaskExchange,
+} from '../../services/mail/owners.ts'
 import { canonicalEmail } from '../../services/normalize/canonical.ts'
 
 const filled = (pattern: string) => pattern.replace('{country}', 'de')
