@@ -1,6 +1,8 @@
+import { isUndecided, type Reason } from '../../schemas/api/verdicts.ts'
 import type { Journal, Normalized } from '../../schemas/types.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { partsOf } from '../accounts/tenant.ts'
+import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import type { Connections } from '../runtime/engine/connections.ts'
 import type { Decision, Emission } from '../runtime/engine/stage.ts'
 import type { JobStore } from '../jobs/store.ts'
@@ -8,17 +10,24 @@ import type { Accepted, AcceptRequest, QuoteSample } from '../jobs/job.ts'
 import { maxQuoteMicros } from '../money/prices.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
-import { NO_BATCH, type BlockOptions, coordinatesOf, createBlock } from '../jobs/results/block.ts'
-import { withoutVerdict } from '../jobs/results/outcome.ts'
-import type { ServiceSlug } from '../topology.ts'
-import { jobEmissions, journalEmission } from './emit.ts'
+import {
+  NO_BATCH, type BlockOptions, coordinatesOf, createBlock, type DuplicateOutcome,
+} from '../jobs/results/block.ts'
+import { SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
+import {
+  listedOutcome, NO_FIELDS, type RowOutcome, rowOutcomeOf, withoutVerdict,
+} from '../jobs/results/outcome.ts'
+import type { Lane, ServiceSlug } from '../topology.ts'
 import {
   type JobMessages, type BatchRows, type ChunkLoader, type ChunkMessage, type ReadableLists,
   jobTermsOf, type PreflightCounts, readChunks,
 } from './read.ts'
-import { chooseSample } from './row-kinds.ts'
+import {
+  chooseSample, type Chunk, classifyRow, type JobTerms, originalOf, type RowKind,
+} from './row-kinds.ts'
 
 /** What `lookup` needs. */
 export type LookupDeps = {
@@ -93,12 +102,11 @@ async function quoteAndAccept (
   const { announced, preflight: { freshChecks, cacheHits } } = acceptance.job
   return {
     completes: unit.members,
-    emits: await jobEmissions(chunks, {
-      terms,
-      entry: acceptance.entry,
+    emits: [
       // All rows of an announced job are in Kafka already, and what came first counts.
-      reservedRows: announced ? Infinity : freshChecks + cacheHits,
-    }),
+      ...await chunkEmissions(chunks, terms, announced ? Infinity : freshChecks + cacheHits),
+      ...journalEmissions(acceptance.entry, terms.lane),
+    ],
     afterProduced: () => announce(head, acceptance.entry, deps),
   }
 }
@@ -156,6 +164,126 @@ async function accept (
   })
 }
 
+type ChunkEmission = Emission<'rows.completed' | 'rows.to-verify'>
+
+/**
+ * For each chunk a block with all inputs and all completed rows (invalid, duplicate, hit), then
+ * batches of the other rows, which are to be verified. Every row is in exactly one of them. There
+ * are more rows to verify than are reserved for only if entries of the organization's lists were
+ * removed after the job was accepted: what nothing is reserved for ends without a verdict. Yields
+ * to other jobs between chunks.
+ */
+async function chunkEmissions (
+  chunks: readonly Chunk[], terms: JobTerms, reservedRows: number
+): Promise<readonly ChunkEmission[]> {
+  const emits: ChunkEmission[] = []
+  let payable = reservedRows
+  for (const chunk of chunks) {
+    const { coordinates, rows: { inputs, contacts } } = chunk
+    await eventLoop.yield(terms.lane, coordinates.tenant)
+    const block = createBlock({ coordinates, batch: NO_BATCH.lookup, inputs, contacts })
+    const toVerify: number[] = []
+    for (let row = 0; row < coordinates.rows; row++) {
+      const kind = classifyRow(chunk, row)
+      if (kind === 'toVerify' && toVerify.length < payable) toVerify.push(row)
+      else block.add(row, outcomeOf(chunk, row, { kind, terms }))
+    }
+    payable -= toVerify.length
+    emits.push(block.emission(terms.lane), ...batchesOf(chunk, toVerify, terms))
+  }
+  return emits
+}
+
+/** The outcome of a row that is not verified, with the time of the quote: a replay repeats it. */
+function outcomeOf (
+  chunk: Chunk, row: number, { kind, terms }: { readonly kind: RowKind, readonly terms: JobTerms }
+): RowOutcome | DuplicateOutcome {
+  const { coordinates: { service }, rows: { canonicals, reasons } } = chunk
+  const { quotedAtMs: atMs, freshnessMs } = terms
+  const canonical = canonicals[row] ?? ''
+  const subject = { service, canonical, copies: copiesOf(chunk, row) }
+  if (kind === 'toVerify') return withoutVerdict('internal', { atMs, subject })
+  if (kind === 'invalid') return invalidOutcome((reasons[row] ?? '') as Reason, atMs)
+  if (kind === 'duplicate') {
+    const isEmail = SERVICE_DEFINITIONS[service].kind === 'email'
+    return {
+      source: 'duplicate',
+      // The row number of the result file, from 1.
+      duplicateOf: originalOf(chunk, row) + 1,
+      ...isEmail && { email: canonical },
+    }
+  }
+  const action = chunk.listed[row]
+  if (action !== undefined) return listedOutcome(action, subject, { atMs, freshnessMs })
+  const record = chunk.hits[row]
+  if (record === undefined) throw new Error(`row ${row} is a cache hit without a record`)
+  return rowOutcomeOf(record, subject, { source: 'cache', freshnessMs })
+}
+
+function invalidOutcome (reason: Reason, atMs: number): RowOutcome {
+  const isUnknown = isUndecided(reason)
+  return {
+    status: isUnknown ? 'unknown' : 'invalid',
+    reason,
+    source: 'preflight',
+    confidence: isUnknown ? 0 : 100,
+    checkedAtMs: atMs,
+    expiresAtMs: atMs,
+    fields: NO_FIELDS,
+    contact: {},
+    copies: 0,
+  }
+}
+
+/** The number of duplicates of a row. */
+function copiesOf ({ coordinates, duplicates }: Chunk, row: number): number {
+  return duplicates.copies[coordinates.firstRow + row] ?? 0
+}
+
+function batchesOf (
+  chunk: Chunk, toVerify: readonly number[], terms: JobTerms
+): readonly Emission<'rows.to-verify'>[] {
+  const { canonicals, tokens, rotatedTokens } = chunk.rows
+  const batches: Emission<'rows.to-verify'>[] = []
+  for (let from = 0; from < toVerify.length; from += terms.batchRows) {
+    const rows = toVerify.slice(from, from + terms.batchRows)
+    batches.push({
+      topic: 'rows.to-verify',
+      lane: terms.lane,
+      service: chunk.coordinates.service,
+      value: {
+        ...chunk.coordinates,
+        batch: batches.length,
+        quotedAt: terms.quotedAtMs,
+        forceFresh: terms.forceFresh,
+        ...terms.options && { options: terms.options },
+        tokenVersion: chunk.tokenVersion,
+        freshnessMs: terms.freshnessMs,
+        attempt: 0,
+        notBefore: 0,
+        retryDeadline: 0,
+      },
+      rows: {
+        rows,
+        duplicates: rows.map(row => copiesOf(chunk, row)),
+        canonicals: rows.map(row => canonicals[row] ?? ''),
+        tokens: pickTokens(tokens, rows),
+        rotatedTokens: pickRotated(rotatedTokens, rows),
+      },
+    })
+  }
+  return batches
+}
+
+/** The journal entry of a reservation, unless it is shipped already. */
+function journalEmissions (
+  entry: Journal | undefined, lane: Lane
+): readonly Emission<'wallet.journal'>[] {
+  return entry === undefined
+    ? []
+    : [{ topic: 'wallet.journal', lane, value: entry, rows: undefined }]
+}
+
 /**
  * Only now is everything of the job in Kafka, its reserve entry included: the waiting request may
  * be answered.
@@ -189,7 +317,7 @@ export async function failJob (
   const blocks = unit.messages.map(message => unknownBlock(message, { atMs, withRows: !rebuilt }))
   return {
     ...refused,
-    emits: entry === undefined ? blocks : [...blocks, journalEmission(entry, laneOf(totalRows))],
+    emits: [...blocks, ...journalEmissions(entry, laneOf(totalRows))],
     afterProduced: () => announce({ tenant, job }, entry, deps),
   }
 }

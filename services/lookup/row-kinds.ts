@@ -51,7 +51,7 @@ export type ChunkCounts = {
   readonly freshChecks: number
 }
 
-type RowKind = 'invalid' | 'refused' | 'duplicate' | 'hit' | 'toVerify'
+export type RowKind = 'invalid' | 'refused' | 'duplicate' | 'hit' | 'toVerify'
 
 /**
  * The record if it can be used for a row of the job. A record that this job paid for is not a hit:
