@@ -376,15 +376,12 @@ function trimEnd (text: string): string {
  * input.
  */
 export function extensionOf (input: string, e164: string): string {
-  if (e164 === '' || PLAIN.test(input)) return ''
-  const cell = unwrap(plainText(input.trim()))
-  if (cell === undefined) return ''
-  const labeled = separateExtension(withoutLabel(cell))
-  if (labeled.extension !== '') return labeled.extension
-  const match = PAUSED.exec(labeled.main)
-  const extension = match?.[1] ?? match?.[2] ?? ''
-  const number = digitsIn(labeled.main.slice(0, match?.index ?? 0)).slice(-MIN_SAME_DIGITS)
-  return number.length === MIN_SAME_DIGITS && e164.endsWith(number) ? extension : ''
+  const { main, extension } = partsOf(input, e164)
+  if (extension !== '') return extension
+  const match = PAUSED.exec(main)
+  const paused = match?.[1] ?? match?.[2] ?? ''
+  const number = digitsIn(main.slice(0, match?.index ?? 0)).slice(-MIN_SAME_DIGITS)
+  return number.length === MIN_SAME_DIGITS && e164.endsWith(number) ? paused : ''
 }
 
 /**
@@ -392,13 +389,16 @@ export function extensionOf (input: string, e164: string): string {
  * the number `e164` does not end with them. Depends on the cell alone, like the extension.
  */
 export function vanityOf (input: string, e164: string): string {
-  if (e164 === '' || PLAIN.test(input)) return ''
-  const cell = unwrap(plainText(input.trim()))
-  if (cell === undefined) return ''
-  const { main } = separateExtension(withoutLabel(cell))
+  const { main } = partsOf(input, e164)
   if (dialedWords(main).length === 0) return ''
   const spelled = dialedBy(main.slice(main.search(/[A-Za-z]/))).replaceAll(/\D/g, '')
   return e164.endsWith(spelled) ? main.trim().toUpperCase() : ''
+}
+
+/** The number and the labeled extension of a cell that may have more than digits. */
+function partsOf (input: string, e164: string): ReturnType<typeof separateExtension> {
+  const cell = e164 === '' || PLAIN.test(input) ? undefined : unwrap(plainText(input.trim()))
+  return cell === undefined ? { main: '', extension: '' } : separateExtension(withoutLabel(cell))
 }
 
 /** Most inputs: they have no extension, and no letters. */

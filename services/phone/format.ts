@@ -18,29 +18,21 @@ type WrittenPhone = {
  */
 export function formatPhone (e164: string): WrittenPhone | undefined {
   const number = readE164(e164)
-  return (number && written(number)) ?? writtenByLibrary(e164)
-}
-
-function written ({ callingCode, national }: SplitNumber): WrittenPhone | undefined {
-  const { country, plan } = matchCountry(callingCode, national)
-  if (plan.formats === undefined) return undefined
-  const layouts = ruleFor(plan.formats, national)?.layouts[national.length]
-  if (layouts === undefined) {
-    return { country, international: `+${callingCode.digits} ${national}`, national }
+  const match = number && matchCountry(number.callingCode, number.national)
+  if (number === undefined || match?.plan.formats === undefined) {
+    const parsed = parsePhoneNumber(e164)
+    return parsed && {
+      country: parsed.country,
+      international: parsed.formatInternational(),
+      national: parsed.formatNational(),
+    }
   }
+  const { callingCode: { digits }, national } = number
+  const layouts = ruleFor(match.plan.formats, national)?.layouts[national.length]
   return {
-    country,
-    international: fillLayout(layouts.international, national),
-    national: fillLayout(layouts.national, national),
-  }
-}
-
-function writtenByLibrary (e164: string): WrittenPhone | undefined {
-  const number = parsePhoneNumber(e164)
-  return number && {
-    country: number.country,
-    international: number.formatInternational(),
-    national: number.formatNational(),
+    country: match.country,
+    international: layouts ? fillLayout(layouts.international, national) : `+${digits} ${national}`,
+    national: layouts ? fillLayout(layouts.national, national) : national,
   }
 }
 
@@ -53,35 +45,31 @@ export type PhoneDescription = {
   readonly type: AssignedType | undefined
 }
 
-/** Shorter and longer numbers are left to the library. */
-const E164 = /^\+[1-9]\d{2,24}$/
-
-/** An E.164 number split by its plan; undefined if the library has to parse it. */
-function readE164 (e164: string): SplitNumber | undefined {
-  return E164.test(e164) ? readInternational(e164, 1) : undefined
-}
-
 /**
  * The description of an E.164 number by the numbering plans, equal to `parsePhoneNumber(e164)` and
  * its `country` and `getType()`. Undefined if the library cannot parse it.
  */
 export function describePhone (e164: string): PhoneDescription | undefined {
   const number = readE164(e164)
-  if (number === undefined) return describedByLibrary(e164)
+  if (number === undefined) {
+    const parsed = parsePhoneNumber(e164)
+    return parsed && {
+      callingCode: parsed.countryCallingCode,
+      national: parsed.nationalNumber,
+      country: parsed.country,
+      type: parsed.getType(),
+    }
+  }
   const { callingCode, national } = number
   const match = matchCountry(callingCode, national)
   const type = typeOfMatch(match, national)
   return { callingCode: callingCode.digits, national, country: match.country, type }
 }
 
-function describedByLibrary (e164: string): PhoneDescription | undefined {
-  const number = parsePhoneNumber(e164)
-  if (number === undefined) return undefined
-  const { countryCallingCode, nationalNumber, country } = number
-  return {
-    callingCode: countryCallingCode,
-    national: nationalNumber,
-    country,
-    type: number.getType(),
-  }
+/** Shorter and longer numbers are left to the library. */
+const E164 = /^\+[1-9]\d{2,24}$/
+
+/** An E.164 number split by its plan; undefined if the library has to parse it. */
+function readE164 (e164: string): SplitNumber | undefined {
+  return E164.test(e164) ? readInternational(e164, 1) : undefined
 }

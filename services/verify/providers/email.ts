@@ -104,6 +104,9 @@ type SmtpProbeOptions = {
   readonly laterTimeoutMs: number
 }
 
+/** Resolvers may fail for a while; a domain whose name servers are broken stays broken. */
+const DNS_TRIES = 3
+const DNS_RETRY_MS = 60_000
 /** Calls wait for mail servers, whose number the limits of sessions bound. */
 const MAX_SMTP_CALLS = 256
 
@@ -131,7 +134,7 @@ export function createSmtpProbeProvider (
         const evidence = await findEvidence(canonical, search)
         const verdict = createVerdict(canonical, evidence, search.lists)
         const retry = verdict.reason === 'dns_error'
-          ? retryOfDomain(tries)
+          ? tries < DNS_TRIES && { afterMs: DNS_RETRY_MS }
           : evidence.probed && retryOf(evidence.probed, tries)
         return { row, verdict, ...(retry && { retry }) }
       }))
@@ -161,14 +164,6 @@ function retryOf ({ mailbox, retry }: Probed, tries: number): ProviderAnswer['re
   const minutes = steps < 0 ? 0 : RETRY_MINUTES[Math.min(steps, RETRY_MINUTES.length - 1)] ?? 0
   const afterMs = Math.round(minutes * 60_000 * (1 + JITTER * (2 * Math.random() - 1)))
   return { afterMs: Math.max(afterMs, retry === true ? 0 : retry.afterMs) }
-}
-
-/** Resolvers may fail for a while; a domain whose name servers are broken stays broken. */
-const DNS_TRIES = 3
-const DNS_RETRY_MS = 60_000
-
-function retryOfDomain (tries: number): ProviderAnswer['retry'] {
-  return tries < DNS_TRIES ? { afterMs: DNS_RETRY_MS } : undefined
 }
 
 type Search = Pick<SmtpProbeOptions, 'domains' | 'hosts'> & {
@@ -245,14 +240,16 @@ const OUTCOMES = {
   unchecked: { status: 'unknown', reason: 'domain_not_checked' },
 } as const satisfies Record<string, Outcome>
 
-/** `fault` leaves the column blank. */
-const MX_FOUND: Readonly<Record<MailDomain, string | undefined>> = {
-  accepts: 'true',
-  disposable: 'true',
-  implicit: 'false',
-  refuses: 'false',
-  missing: 'false',
-  fault: undefined,
+/** Column and check of each result of DNS; a fault leaves the column blank. */
+const BY_DOMAIN: Readonly<Record<MailDomain, {
+  readonly mxFound?: 'true' | 'false', readonly check: CheckOutcome,
+}>> = {
+  accepts: { mxFound: 'true', check: 'passed' },
+  disposable: { mxFound: 'true', check: 'passed' },
+  implicit: { mxFound: 'false', check: 'caution' },
+  refuses: { mxFound: 'false', check: 'failed' },
+  missing: { mxFound: 'false', check: 'failed' },
+  fault: { check: 'inconclusive' },
 }
 
 /** What is known beyond the address itself. */
@@ -278,8 +275,9 @@ function createVerdict (
     free: listing.free,
   }
   const suggestion = suggestDomain(domain)
-  const mxFound = checked.mail === undefined ? undefined : MX_FOUND[checked.mail]
+  const mxFound = checked.mail && BY_DOMAIN[checked.mail].mxFound
   const catchAll = checked.probed?.catchAll
+  const { exchange = '', spf, dmarc } = checked.facts ?? {}
   const signals = { ...flags, reserved: isReserved(domain), typo: suggestion !== undefined }
   const { status, reason, claim = reason } = outcomeOf(signals, checked)
   const evidence = packChecks(checksOf(signals, checked))
@@ -295,19 +293,11 @@ function createVerdict (
       ...(catchAll === undefined ? {} : { catch_all: String(catchAll) }),
       ...(mxFound === undefined ? {} : { mx_found: mxFound }),
       ...(suggestion === undefined ? {} : { suggestion }),
-      ...factFields(checked.facts),
+      // It stays masked, as it is cached: `rowOutcomeOf` restores it.
+      ...(exchange === '' ? {} : { mx_record: exchange }),
+      ...(spf === undefined ? {} : { spf }),
+      ...(dmarc === undefined ? {} : { dmarc }),
     },
-  }
-}
-
-/** The exchange stays masked, as it is cached: `rowOutcomeOf` restores it. */
-function factFields (
-  { exchange = '', spf, dmarc }: NonNullable<EmailEvidence['facts']> = {}
-): Readonly<Record<string, string>> {
-  return {
-    ...(exchange === '' ? {} : { mx_record: exchange }),
-    ...(spf === undefined ? {} : { spf }),
-    ...(dmarc === undefined ? {} : { dmarc }),
   }
 }
 
@@ -323,7 +313,7 @@ function checksOf (signals: Signals, { mail, probed }: EmailEvidence): MadeCheck
   const { catchAll } = probed ?? {}
   return {
     lists: signals.reserved ? 'failed' : isRisky ? 'caution' : 'passed',
-    ...(mail === undefined ? {} : { domain: DOMAIN_CHECK[mail] }),
+    ...(mail === undefined ? {} : { domain: BY_DOMAIN[mail].check }),
     ...(probed === undefined
       ? {}
       : {
@@ -332,15 +322,6 @@ function checksOf (signals: Signals, { mail, probed }: EmailEvidence): MadeCheck
         }),
     ...(catchAll === undefined ? {} : { catch_all: catchAll ? 'caution' : 'passed' }),
   }
-}
-
-const DOMAIN_CHECK: Readonly<Record<MailDomain, CheckOutcome>> = {
-  accepts: 'passed',
-  disposable: 'passed',
-  implicit: 'caution',
-  refuses: 'failed',
-  missing: 'failed',
-  fault: 'inconclusive',
 }
 
 /** The other answers are inconclusive. */
@@ -354,7 +335,7 @@ const MAILBOX_CHECK: Readonly<Partial<Record<Mailbox, CheckOutcome>>> = {
  */
 function outcomeOf (signals: Signals, { mail, probed }: EmailEvidence): Outcome {
   const mailbox = probed &&
-    (isUntruthful(signals, probed) ? OUTCOMES.untruthful : BY_MAILBOX[probed.mailbox](probed))
+    (isUntruthful(signals, probed) ? OUTCOMES.untruthful : mailboxOutcome(probed))
   if (signals.reserved) return OUTCOMES.reserved
   if (mail === 'missing' || mail === 'refuses') return OUTCOMES[mail]
   if (mailbox?.status === 'invalid') return mailbox
@@ -377,20 +358,16 @@ function isUntruthful ({ free }: Signals, probed: Probed): boolean {
   return probed.acceptance === 'accepts_any' || (free && probed.catchAll === true)
 }
 
-const BY_MAILBOX: Readonly<Record<Mailbox, (probed: Probed) => Outcome>> = {
-  accepted: ({ catchAll, acceptance }) => {
+/** The outcome of an answer about a mailbox; `accepted` depends on what else is known. */
+function mailboxOutcome ({ mailbox, acceptance, catchAll, byWords }: Probed): Outcome {
+  if (mailbox === 'accepted') {
     if (acceptance === 'truthful') return OUTCOMES.trusted
     return catchAll === true ? OUTCOMES.catch_all : OUTCOMES.deliverable
-  },
-  no_mailbox: ({ byWords }) => byWords ? OUTCOMES.no_mailbox_by_words : OUTCOMES.no_mailbox,
-  no_mail: ({ byWords }) => byWords ? OUTCOMES.refuses_by_words : OUTCOMES.refuses,
-  full: ({ byWords }) => byWords ? OUTCOMES.full_by_words : OUTCOMES.full,
-  greylisted: () => OUTCOMES.greylisted,
-  blocked: () => OUTCOMES.blocked,
-  unreachable: () => OUTCOMES.unreachable,
-  no_answer: () => OUTCOMES.no_answer,
-  unclear: () => OUTCOMES.unclear,
-  late: () => OUTCOMES.late,
+  }
+  if (mailbox === 'no_mailbox') return byWords ? OUTCOMES.no_mailbox_by_words : OUTCOMES.no_mailbox
+  if (mailbox === 'no_mail') return byWords ? OUTCOMES.refuses_by_words : OUTCOMES.refuses
+  if (mailbox === 'full') return byWords ? OUTCOMES.full_by_words : OUTCOMES.full
+  return OUTCOMES[mailbox]
 }
 
 /** Last labels without mail: RFC 2606, 3172, 6761, 6762, 7686, 9476 and ICANN's `internal`. */

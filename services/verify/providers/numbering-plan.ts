@@ -71,32 +71,18 @@ const MAX_SHARED = 10_000
 
 /** Returns equal verdicts as one object, so that the cache serializes each only once. */
 function createSharedVerdicts () {
-  const tree = new Map<ServiceSlug, Map<string | undefined,
-    Map<AssignedType, Map<string, Map<string, Map<string, ProviderVerdict>>>>>>()
-  let verdicts = 0
+  const verdicts = new Map<string, ProviderVerdict>()
   return (range: Range | undefined, service: ServiceSlug): ProviderVerdict => {
     if (range === undefined) return UNASSIGNED
     const { country, type, place, carrier, timezone } = range
-    const byType = branch(branch(tree, service), country)
-    const byPlace = branch(branch(branch(byType, type), timezone), carrier)
-    const shared = byPlace.get(place)
+    const key = `${service}|${country}|${type}|${timezone}|${carrier}|${place}`
+    const shared = verdicts.get(key)
     if (shared !== undefined) return shared
     const verdict = assignedVerdict(range, service)
-    byPlace.set(place, verdict)
-    if (++verdicts === MAX_SHARED) {
-      tree.clear()
-      verdicts = 0
-    }
+    if (verdicts.size === MAX_SHARED) verdicts.clear()
+    verdicts.set(key, verdict)
     return verdict
   }
-}
-
-function branch<K, L, V> (tree: Map<K, Map<L, V>>, key: K): Map<L, V> {
-  const subtree = tree.get(key)
-  if (subtree !== undefined) return subtree
-  const made = new Map<L, V>()
-  tree.set(key, made)
-  return made
 }
 
 const FAILED = packChecks({ numbering_plan: 'failed' })
