@@ -3,7 +3,7 @@ import type { Retry, RetryRows } from '../../schemas/types.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import type { RecordCache } from '../cache/cache.ts'
-import { type CachedRecord, type CheckedRecord, isFresh } from '../cache/entries.ts'
+import { type CachedRecord, isFresh } from '../cache/entries.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { hasOptions } from '../jobs/options.ts'
 import { CHUNK_ROWS } from '../jobs/send.ts'
@@ -21,7 +21,9 @@ import type { ServiceSlug } from '../topology.ts'
 import {
   type Checker, type CheckRequest, type CheckResult, NO_PROVIDER, type Waiting,
 } from './checker.ts'
-import type { ProviderVerdict, Submissions, VendorSubmission } from './provider.ts'
+import {
+  NO_ANSWER, type ProviderVerdict, type Submissions, type VendorSubmission,
+} from './provider.ts'
 
 /** A verification batch; a position is an index into its rows, not into those of the chunk. */
 export type VerificationBatch = {
@@ -63,15 +65,6 @@ export type CheckDeps = {
   readonly leasePollMs: number
 }
 
-/** A batch during its check; `outcomes` and `waiting` have what is known so far. */
-type BatchCheck = {
-  readonly batch: VerificationBatch
-  readonly deps: CheckDeps
-  readonly signal: AbortSignal
-  readonly outcomes: (RowOutcome | undefined)[]
-  readonly waiting: Map<number, Waiting>
-}
-
 /**
  * Checks the rows of a batch that are due, and all of them at the deadline. Offline checks cost
  * nothing and run at once; the first verdict of a contact counts. All other checks cost money, so a
@@ -82,276 +75,268 @@ type BatchCheck = {
  */
 export async function checkBatch (batch: VerificationBatch, deps: CheckDeps, signal: AbortSignal):
 Promise<CheckedBatch> {
-  const outcomes = new Array<RowOutcome | undefined>(batch.rows.rows.length).fill(undefined)
-  const check = { batch, deps, signal, outcomes, waiting: new Map<number, Waiting>() }
-  const due = await answerListed(check, dueIn(batch, deps.clock.now()))
-  if (due.length > 0) await checkPositions(check, due)
+  const check = new BatchCheck(batch, deps, signal)
+  await check.run()
   return check
 }
 
-/**
- * Answers the rows of domains whose mail server is on the organization's lists: nobody is asked
- * about them, and they are free. A row waits if DNS does not answer, as its mail server may be
- * suppressed. Resolves to the other positions.
- */
-async function answerListed (check: BatchCheck, positions: readonly number[]):
-Promise<readonly number[]> {
-  const { batch, deps: { findListedDomains, clock }, outcomes, waiting } = check
-  const { service, mode } = kindOf(batch.value)
-  const { tenant, freshnessMs } = batch.value
-  // Nothing is asked for rows of test keys.
-  if (service !== 'email-validation' || mode === 'test' || positions.length === 0) return positions
-  const domainAt = (position: number) => (batch.rows.canonicals[position] ?? '').split('@').at(-1)
-  const domains = [...new Set(positions.map(position => domainAt(position) ?? ''))]
-  const listed = await findListedDomains?.(tenant, domains)
-  if (listed === undefined) return positions
-  return positions.filter(position => {
-    const action = listed.get(domainAt(position) ?? '')
-    if (action === undefined) return true
-    if (action === 'unknown') {
-      waiting.set(position, { reason: 'dns_error', afterMs: 0, forHost: false })
-    } else {
-      const terms = { atMs: clock.now(), freshnessMs }
-      outcomes[position] = listedOutcome(action, subjectAt(batch, position), terms)
-    }
-    return false
-  })
-}
-
-/** The positions of the rows to check now. */
-function dueIn (batch: VerificationBatch, nowMs: number): readonly number[] {
-  const positions = [...batch.rows.rows.keys()]
-  const due = batch.rows.waits?.due
-  return due === undefined || isOver(batch, nowMs)
-    ? positions
-    : positions.filter((position) => (due[position] ?? 0) <= nowMs)
-}
-
-/** Whether it is the deadline of the batch, at which its rows are checked for the last time. */
-function isOver ({ value, deadlineMs }: VerificationBatch, nowMs: number): boolean {
-  const isFirst = value.retryDeadline === 0
-  return nowMs >= (deadlineMs ?? (isFirst ? Infinity : value.retryDeadline))
-}
-
-async function checkPositions (check: BatchCheck, positions: readonly number[]): Promise<void> {
-  const { batch, deps, signal } = check
-  let open = await answerSubmitted(check, positions)
-  if (batch.value.forceFresh) {
-    await answerLive(check, await answerFromOwnJob(check, open))
-    return
-  }
-  open = await answerOffline(check, open)
-  const waitUntilMs = deps.clock.now() + deps.leaseMs
-  while (open.length > 0) {
-    const { mine, leased } = await answerFromCache(check, open)
-    const expired = deps.clock.now() >= waitUntilMs
-    const answered = await answerLive(check, expired ? [...mine, ...leased] : mine)
-    await releaseLeases(check, mine)
-    if (!answered || expired || leased.length === 0) break
-    await deps.sleep(deps.leasePollMs, signal)
-    open = leased
-  }
-}
-
-/**
- * Asks for the answers to rows that vendors have; such a row needs no lease, as it is bought.
- * Resolves to the other positions.
- */
-async function answerSubmitted (check: BatchCheck, positions: readonly number[]):
-Promise<readonly number[]> {
-  const { submissions } = check.batch
-  const submitted = positions.filter((position) => submissions?.of(position) !== undefined)
-  if (submitted.length === 0) return positions
-  await answerLive(check, await answerFromOwnJob(check, submitted))
-  return positions.filter((position) => submissions?.of(position) === undefined)
-}
-
-/** Uses the records that an earlier delivery of the batch paid for; resolves to open positions. */
-async function answerFromOwnJob (check: BatchCheck, open: readonly number[]):
-Promise<readonly number[]> {
-  const { batch, deps, outcomes } = check
-  if (open.length === 0) return open
-  const records = await deps.cache.find(cacheScopeOf(batch), batch.rows.tokens)
-  for (const position of open) {
-    const record = records[position]
-    if (record?.job !== batch.value.job) continue
-    outcomes[position] = outcomeAt(batch, position, { record, source: 'live' })
-  }
-  return open.filter((position) => outcomes[position] === undefined)
-}
-
-/**
- * Checks rows whose providers are all offline, without a lease: if the cache has a usable record by
- * then, that one counts, else the verdict, so that a tenant pays for a contact once. `unknown` is
- * final, as another check would find no more. Resolves to the positions without an answer or with
- * another job's lease, and to all of them if any provider is not offline.
- *
- * During a rotation of tokens contacts have several tokens, and only leases cover all of them.
- */
-async function answerOffline (check: BatchCheck, positions: readonly number[]):
-Promise<readonly number[]> {
-  const { batch, deps, outcomes } = check
-  const isOffline = deps.check.isOffline?.(kindOf(batch.value)) === true
-  const isRotating = (batch.rows.rotatedTokens ?? undefined) !== undefined
-  if (!isOffline || isRotating) return positions
-  const { rows, records } = await offlineRecords(check, positions)
-  failpoint('verify.offering')
-  const stored = await deps.cache.offer(cacheScopeOf(batch), pickTokens(batch.rows.tokens, rows), {
-    records, usable: (record) => isUsable(record, batch),
-  })
-  failpoint('verify.offered')
-  for (let index = 0; index < rows.length; index++) {
-    const position = rows[index]
-    const record = stored[index]
-    if (position === undefined || record === undefined || record === 'leased') continue
-    const source = record.job === batch.value.job ? 'live' : 'cache'
-    outcomes[position] = outcomeAt(batch, position, { record, source })
-  }
-  return positions.filter((position) => outcomes[position] === undefined)
-}
-
-type Records = { readonly rows: readonly number[], readonly records: readonly CachedRecord[] }
-
-/** The positions with a verdict, and the record of each; an `unknown` is an outcome at once. */
-async function offlineRecords (check: BatchCheck, positions: readonly number[]): Promise<Records> {
-  const { batch, deps, outcomes } = check
-  const result = await checkRows(check, positions)
-  const rows: number[] = []
-  const records: CachedRecord[] = []
-  if (result.kind !== 'answered') return { rows, records }
-  const recordOf = createRecordOf({ checkedAtMs: deps.clock.now(), job: batch.value.job })
-  for (const position of positions) {
-    const verdict = result.verdicts.get(position)
-    if (verdict === undefined) continue
-    const record = recordOf(verdict)
-    if (verdict.status === 'unknown') {
-      outcomes[position] = outcomeAt(batch, position, { record, source: 'live' })
-      continue
-    }
-    rows.push(position)
-    records.push(record)
-  }
-  return { rows, records }
-}
-
-type Open = { readonly mine: readonly number[], readonly leased: readonly number[] }
-
-/** Uses cached records; of the other positions this batch leases `mine`, other jobs `leased`. */
-async function answerFromCache (check: BatchCheck, open: readonly number[]): Promise<Open> {
-  const { batch, deps, outcomes } = check
-  const { job } = batch.value
-  const tokens = pickTokens(batch.rows.tokens, open)
-  const claimed = await deps.cache.claim(cacheScopeOf(batch, open), tokens, {
-    job, leaseMs: deps.leaseMs, usable: (record) => isUsable(record, batch),
-  })
-  failpoint('verify.claimed')
-  const mine: number[] = []
-  const leased: number[] = []
-  for (const [index, position] of open.entries()) {
-    const entry = claimed[index] ?? 'mine'
-    if (entry === 'mine') mine.push(position)
-    else if (entry === 'leased') leased.push(position)
-    else {
-      const source = entry.job === job ? 'live' : 'cache'
-      outcomes[position] = outcomeAt(batch, position, { record: entry, source })
-    }
-  }
-  return { mine, leased }
-}
-
-/** Releases the leases of contacts without a verdict; a stored record replaced the other leases. */
-async function releaseLeases (
-  { batch, deps, outcomes }: BatchCheck, mine: readonly number[]
-): Promise<void> {
-  const without = mine.filter((position) =>
-    (outcomes[position]?.status ?? 'unknown') === 'unknown')
-  if (without.length === 0) return
-  await deps.cache.release(
-    cacheScopeOf(batch, without), pickTokens(batch.rows.tokens, without), batch.value.job)
-}
-
-/** Checks rows live; false if some have no verdict yet, which stay open. */
-async function answerLive (check: BatchCheck, positions: readonly number[]): Promise<boolean> {
-  if (positions.length === 0) return true
-  const result = await checkRows(check, positions)
-  const open = result.kind === 'rejected' ? undefined : result.open
-  for (const [position, waiting] of open ?? []) check.waiting.set(position, waiting)
-  if (result.kind === 'down') return false
-  await storeVerdicts(check, positions.filter((position) => open?.has(position) !== true), result)
-  return open === undefined
-}
-
-async function checkRows (
-  { batch, deps, signal }: BatchCheck, positions: readonly number[]
-): Promise<CheckResult> {
-  const { submissions, value: { tenant, retryDeadline } } = batch
-  const { canonicals, waits } = batch.rows
-  const rows = positions.map((row) =>
-    ({ row, canonical: canonicals[row] ?? '', tries: waits?.tries[row] ?? 0 }))
-  const isFirst = retryDeadline === 0
-  const isLast = isOver(batch, deps.clock.now())
-  return await deps.check(rows, {
-    ...kindOf(batch.value), tenant, signal, isLast, isFirst, submissions,
-  })
-}
-
 /** A row that no answer names was not checked; it is free and not cached. */
-const NO_ANSWER: ProviderVerdict = {
-  status: 'unknown', reason: 'no_answer', confidence: 0, fields: {}, evidence: 0,
-}
+const UNCHECKED: ProviderVerdict = { ...NO_ANSWER, evidence: 0 }
 
-/** Caches verdicts before anything is emitted: a redelivered batch finds them in the cache. */
-async function storeVerdicts (
-  { batch, deps, outcomes }: BatchCheck, positions: readonly number[],
-  result: Exclude<CheckResult, { kind: 'down' }>
-): Promise<void> {
-  const recordOf = createRecordOf({ checkedAtMs: deps.clock.now(), job: batch.value.job })
-  const fresh = new Array<CachedRecord | undefined>(outcomes.length).fill(undefined)
-  for (const position of positions) {
-    const verdict = result.kind === 'answered' ? result.verdicts.get(position) : undefined
-    fresh[position] = recordOf(verdict ?? NO_ANSWER)
+type Positions = readonly number[]
+
+/** A batch during its check; `outcomes` and `waiting` have what is known so far. */
+class BatchCheck implements CheckedBatch {
+  readonly outcomes: (RowOutcome | undefined)[]
+  readonly waiting = new Map<number, Waiting>()
+  readonly #batch: VerificationBatch
+  readonly #deps: CheckDeps
+  readonly #signal: AbortSignal
+
+  constructor (batch: VerificationBatch, deps: CheckDeps, signal: AbortSignal) {
+    this.#batch = batch
+    this.#deps = deps
+    this.#signal = signal
+    this.outcomes = new Array<RowOutcome | undefined>(batch.rows.rows.length).fill(undefined)
   }
-  failpoint('verify.checked')
-  await deps.cache.store(cacheScopeOf(batch), batch.rows.tokens, fresh)
-  failpoint('verify.kept')
-  for (const position of positions) {
-    const record = fresh[position]
-    if (record === undefined) continue
-    outcomes[position] = outcomeAt(batch, position, { record, source: 'live' })
+
+  async run (): Promise<void> {
+    const { value: { forceFresh } } = this.#batch
+    const { clock, leaseMs, leasePollMs, sleep } = this.#deps
+    const due = await this.#answerListed(this.#due())
+    if (due.length === 0) return
+    let open = await this.#answerSubmitted(due)
+    if (forceFresh) {
+      await this.#answerLive(await this.#answerFromOwnJob(open))
+      return
+    }
+    open = await this.#answerOffline(open)
+    const waitUntilMs = clock.now() + leaseMs
+    while (open.length > 0) {
+      const { mine, leased } = await this.#answerFromCache(open)
+      const expired = clock.now() >= waitUntilMs
+      const answered = await this.#answerLive(expired ? [...mine, ...leased] : mine)
+      await this.#releaseLeases(mine)
+      if (!answered || expired || leased.length === 0) break
+      await sleep(leasePollMs, this.#signal)
+      open = leased
+    }
   }
-}
 
-/** Whether a cached record is of the same job, or has what it asks for and is fresh enough. */
-function isUsable (record: CachedRecord, { value }: VerificationBatch): boolean {
-  if (record.job === value.job) return true
-  const { options, quotedAt, freshnessMs } = value
-  return hasOptions(record.fields, options) &&
-    isFresh(record, { quotedAtMs: quotedAt, freshnessMs })
-}
-
-/** Rows with an identical verdict share one record object, which the cache serializes once. */
-function createRecordOf (made: Pick<CachedRecord, 'checkedAtMs' | 'job'>) {
-  const records = new Map<ProviderVerdict, CachedRecord>()
-  return (verdict: ProviderVerdict): CachedRecord => {
-    const shared = records.get(verdict)
-    if (shared !== undefined) return shared
-    const { status, reason, confidence, fields, evidence } = verdict
-    const { checkedAtMs, job } = made
-    // Written out: V8 would optimize for the result of a spread again in each job.
-    const record = { status, reason, confidence, fields, evidence, checkedAtMs, job }
-    records.set(verdict, record)
-    return record
+  /** The positions of the rows to check now. */
+  #due (): Positions {
+    const { rows, waits } = this.#batch.rows
+    const positions = [...rows.keys()]
+    const nowMs = this.#deps.clock.now()
+    return waits == null || this.#isOver(nowMs)
+      ? positions
+      : positions.filter(position => (waits.due[position] ?? 0) <= nowMs)
   }
-}
 
-type Answer = { readonly record: CheckedRecord, readonly source: 'live' | 'cache' }
+  /** Whether it is the deadline of the batch, at which its rows are checked for the last time. */
+  #isOver (nowMs: number): boolean {
+    const { value, deadlineMs } = this.#batch
+    const isFirst = value.retryDeadline === 0
+    return nowMs >= (deadlineMs ?? (isFirst ? Infinity : value.retryDeadline))
+  }
 
-/** The outcome of the row at a position by a record. */
-function outcomeAt (
-  batch: VerificationBatch, position: number, { record, source }: Answer
-): RowOutcome {
-  const { freshnessMs } = batch.value
-  return rowOutcomeOf(record, subjectAt(batch, position), { source, freshnessMs })
+  /**
+   * Answers the rows of domains whose mail server is on the organization's lists: nobody is asked
+   * about them, and they are free. A row waits if DNS does not answer, as its mail server may be
+   * suppressed. Resolves to the other positions.
+   */
+  async #answerListed (positions: Positions): Promise<Positions> {
+    const { value, rows: { canonicals } } = this.#batch
+    const { service, mode } = kindOf(value)
+    // Nothing is asked for rows of test keys.
+    if (service !== 'email-validation' || mode === 'test' || positions.length === 0) {
+      return positions
+    }
+    const { findListedDomains, clock } = this.#deps
+    const domainAt = (position: number) => (canonicals[position] ?? '').split('@').at(-1) ?? ''
+    const listed = await findListedDomains?.(value.tenant, [...new Set(positions.map(domainAt))])
+    if (listed === undefined) return positions
+    return positions.filter(position => {
+      const action = listed.get(domainAt(position))
+      if (action === undefined) return true
+      if (action === 'unknown') {
+        this.waiting.set(position, { reason: 'dns_error', afterMs: 0, forHost: false })
+      } else {
+        const terms = { atMs: clock.now(), freshnessMs: value.freshnessMs }
+        this.outcomes[position] = listedOutcome(action, subjectAt(this.#batch, position), terms)
+      }
+      return false
+    })
+  }
+
+  /**
+   * Asks for the answers to rows that vendors have; such a row needs no lease, as it is bought.
+   * Resolves to the other positions.
+   */
+  async #answerSubmitted (positions: Positions): Promise<Positions> {
+    const { submissions } = this.#batch
+    const isSubmitted = (position: number) => submissions?.of(position) !== undefined
+    const submitted = positions.filter(isSubmitted)
+    if (submitted.length === 0) return positions
+    await this.#answerLive(await this.#answerFromOwnJob(submitted))
+    return positions.filter(position => !isSubmitted(position))
+  }
+
+  /** Uses the records that an earlier delivery of the batch paid for; resolves to open positions. */
+  async #answerFromOwnJob (open: Positions): Promise<Positions> {
+    if (open.length === 0) return open
+    const { tokens } = this.#batch.rows
+    const records = await this.#deps.cache.find(cacheScopeOf(this.#batch), tokens)
+    for (const position of open) {
+      const record = records[position]
+      if (record?.job === this.#batch.value.job) this.#answer(position, record)
+    }
+    return open.filter(position => this.outcomes[position] === undefined)
+  }
+
+  /**
+   * Checks rows whose providers are all offline, without a lease: if the cache has a usable record
+   * by then, that one counts, else the verdict, so that a tenant pays for a contact once. `unknown`
+   * is final, as another check would find no more. Resolves to the positions without an answer or
+   * with another job's lease, and to all of them if any provider is not offline.
+   *
+   * During a rotation of tokens contacts have several tokens, and only leases cover all of them.
+   */
+  async #answerOffline (positions: Positions): Promise<Positions> {
+    const { value, rows: { tokens, rotatedTokens } } = this.#batch
+    const { check, cache } = this.#deps
+    if (check.isOffline?.(kindOf(value)) !== true || rotatedTokens != null) return positions
+    const result = await this.#checkRows(positions)
+    const verdicts = result.kind === 'answered' ? result.verdicts : new Map<number, never>()
+    const recordOf = this.#recordMaker()
+    const checked: number[] = []
+    const records: CachedRecord[] = []
+    for (const position of positions) {
+      const verdict = verdicts.get(position)
+      if (verdict === undefined) continue
+      const record = recordOf(verdict)
+      if (verdict.status === 'unknown') this.#answer(position, record)
+      else {
+        checked.push(position)
+        records.push(record)
+      }
+    }
+    failpoint('verify.offering')
+    const stored = await cache.offer(cacheScopeOf(this.#batch), pickTokens(tokens, checked), {
+      records, usable: record => this.#isUsable(record),
+    })
+    failpoint('verify.offered')
+    for (const [index, position] of checked.entries()) {
+      const record = stored[index]
+      if (record !== undefined && record !== 'leased') this.#answer(position, record)
+    }
+    return positions.filter(position => this.outcomes[position] === undefined)
+  }
+
+  /** Uses cached records; of the other positions this batch leases `mine`, other jobs `leased`. */
+  async #answerFromCache (open: Positions) {
+    const { cache, leaseMs } = this.#deps
+    const { value: { job }, rows } = this.#batch
+    const scope = cacheScopeOf(this.#batch, open)
+    const claimed = await cache.claim(scope, pickTokens(rows.tokens, open), {
+      job, leaseMs, usable: record => this.#isUsable(record),
+    })
+    failpoint('verify.claimed')
+    const mine: number[] = []
+    const leased: number[] = []
+    for (const [index, position] of open.entries()) {
+      const entry = claimed[index] ?? 'mine'
+      if (entry === 'mine') mine.push(position)
+      else if (entry === 'leased') leased.push(position)
+      else this.#answer(position, entry)
+    }
+    return { mine, leased }
+  }
+
+  /** Releases the leases of contacts without a verdict; a stored record replaced the others. */
+  async #releaseLeases (mine: Positions): Promise<void> {
+    const without = mine.filter(position =>
+      (this.outcomes[position]?.status ?? 'unknown') === 'unknown')
+    if (without.length === 0) return
+    const { value: { job }, rows } = this.#batch
+    await this.#deps.cache.release(
+      cacheScopeOf(this.#batch, without), pickTokens(rows.tokens, without), job)
+  }
+
+  /** Checks rows live; false if some have no verdict yet, which stay open. */
+  async #answerLive (positions: Positions): Promise<boolean> {
+    if (positions.length === 0) return true
+    const result = await this.#checkRows(positions)
+    const open = result.kind === 'rejected' ? undefined : result.open
+    for (const [position, waiting] of open ?? []) this.waiting.set(position, waiting)
+    if (result.kind === 'down') return false
+    const verdicts = result.kind === 'answered' ? result.verdicts : new Map<number, never>()
+    await this.#storeVerdicts(positions.filter(position => open?.has(position) !== true), verdicts)
+    return open === undefined
+  }
+
+  async #checkRows (positions: Positions): Promise<CheckResult> {
+    const { submissions, value, rows: { canonicals, waits } } = this.#batch
+    const rows = positions.map(row =>
+      ({ row, canonical: canonicals[row] ?? '', tries: waits?.tries[row] ?? 0 }))
+    return await this.#deps.check(rows, {
+      ...kindOf(value),
+      tenant: value.tenant,
+      signal: this.#signal,
+      isLast: this.#isOver(this.#deps.clock.now()),
+      isFirst: value.retryDeadline === 0,
+      submissions,
+    })
+  }
+
+  /** Caches verdicts before anything is emitted: a redelivered batch finds them in the cache. */
+  async #storeVerdicts (
+    positions: Positions, verdicts: ReadonlyMap<number, ProviderVerdict>
+  ): Promise<void> {
+    const recordOf = this.#recordMaker()
+    const fresh = new Array<CachedRecord | undefined>(this.outcomes.length).fill(undefined)
+    for (const position of positions) {
+      fresh[position] = recordOf(verdicts.get(position) ?? UNCHECKED)
+    }
+    failpoint('verify.checked')
+    await this.#deps.cache.store(cacheScopeOf(this.#batch), this.#batch.rows.tokens, fresh)
+    failpoint('verify.kept')
+    for (const position of positions) {
+      const record = fresh[position]
+      if (record !== undefined) this.#answer(position, record)
+    }
+  }
+
+  /** Rows with an identical verdict share one record object, which the cache serializes once. */
+  #recordMaker (): (verdict: ProviderVerdict) => CachedRecord {
+    const checkedAtMs = this.#deps.clock.now()
+    const { job } = this.#batch.value
+    const records = new Map<ProviderVerdict, CachedRecord>()
+    return verdict => {
+      const shared = records.get(verdict)
+      if (shared !== undefined) return shared
+      const { status, reason, confidence, fields, evidence } = verdict
+      // Written out: V8 would optimize for the result of a spread again in each job.
+      const record = { status, reason, confidence, fields, evidence, checkedAtMs, job }
+      records.set(verdict, record)
+      return record
+    }
+  }
+
+  /** Whether a cached record is of the same job, or has what it asks for and is fresh enough. */
+  #isUsable (record: CachedRecord): boolean {
+    const { job, options, quotedAt, freshnessMs } = this.#batch.value
+    return record.job === job || (hasOptions(record.fields, options) &&
+      isFresh(record, { quotedAtMs: quotedAt, freshnessMs }))
+  }
+
+  /** A record that this job paid for is charged, also after a redelivery. */
+  #answer (position: number, record: CachedRecord): void {
+    const { job, freshnessMs } = this.#batch.value
+    const source = record.job === job ? 'live' : 'cache'
+    this.outcomes[position] =
+      rowOutcomeOf(record, subjectAt(this.#batch, position), { source, freshnessMs })
+  }
 }
 
 /** The positions without an outcome. */
@@ -418,7 +403,12 @@ export function batchEmissions (
   if (open.length === 0) return [blockOf(batch, outcomes)]
   const submitted = submittedOf(batch, open)
   const waits = waitsOf(batch, open, { waiting, nowMs })
-  const retryDeadline = retryDeadlineOf(batch, { submitted, waits, nowMs }, deps)
+  const isWaiting = batch.rows.waits != null
+  // The deadline of the job, or the latest of the usual ones.
+  const retryDeadline = batch.deadlineMs ?? Math.max(
+    value.retryDeadline === 0 ? nowMs + deps.retryForMs : value.retryDeadline,
+    !isWaiting && waits !== null ? nowMs + deps.hostRetryForMs : 0,
+    ...submitted.map(task => task.deadlineMs))
   if (nowMs >= retryDeadline) {
     const ended = [...outcomes]
     for (const position of open) {
@@ -428,42 +418,29 @@ export function batchEmissions (
     return [blockOf(batch, ended)]
   }
   const unsubmitted = open.filter((position) => batch.submissions?.of(position) === undefined)
-  const isForHost = (position: number) =>
-    waiting.get(position)?.forHost ?? (batch.rows.waits ?? undefined) !== undefined
+  const isForHost = (position: number) => waiting.get(position)?.forHost ?? isWaiting
   if (!unsubmitted.every(isForHost)) {
     deps.metrics?.count('verification_batches_retried_total', { service: value.service })
   }
   const delays = submitted.map(({ pollMs }) => pollMs)
   if (unsubmitted.length > 0) delays.push(deps.retryDelayMs)
   const notBefore = Math.min(nowMs + Math.min(...delays), retryDeadline)
-  const retry = retryOf(batch, { open, waits, times: { notBefore, retryDeadline } })
+  const { rowsSchema: _schema, sealed: _sealed, ...envelope } = value
+  const retry: Emission<'rows.retry'> = {
+    topic: 'rows.retry',
+    lane: laneOf(value.totalRows),
+    service: value.service as ServiceSlug,
+    value: { ...envelope, attempt: value.attempt + 1, notBefore, retryDeadline },
+    rows: { ...rowsAt(batch.rows, open), waits },
+  }
   return open.length === outcomes.length ? [retry] : [blockOf(batch, outcomes), retry]
 }
 
-type OpenRows = {
-  readonly submitted: readonly VendorSubmission[]
-  readonly waits: RetryRows['waits']
-  readonly nowMs: number
-}
-
-/** When the open rows of the batch end: that of the job, or the latest of the usual times. */
-function retryDeadlineOf (
-  { value, rows, deadlineMs }: VerificationBatch, { submitted, waits, nowMs }: OpenRows,
-  { retryForMs, hostRetryForMs }: EmitDeps
-): number {
-  if (deadlineMs !== undefined) return deadlineMs
-  const first = value.retryDeadline === 0 ? nowMs + retryForMs : value.retryDeadline
-  const isPutOff = (rows.waits ?? null) === null && (waits ?? null) !== null
-  return Math.max(
-    first, isPutOff ? nowMs + hostRetryForMs : 0, ...submitted.map((task) => task.deadlineMs))
-}
-
-type Checked = Pick<CheckedBatch, 'waiting'> & { readonly nowMs: number }
-
 /** What the open rows wait for; null as long as no host has put off any row of the batch. */
 function waitsOf (
-  { rows }: VerificationBatch, open: readonly number[], { waiting, nowMs }: Checked
-): RetryRows['waits'] {
+  { rows }: VerificationBatch, open: Positions,
+  { waiting, nowMs }: Pick<CheckedBatch, 'waiting'> & { readonly nowMs: number }
+) {
   const before = rows.waits ?? undefined
   if (before === undefined && !open.some((position) => waiting.get(position)?.forHost)) return null
   const [due, tries, reasons]: [number[], number[], string[]] = [[], [], []]
@@ -505,26 +482,6 @@ function blockOf (batch: VerificationBatch, outcomes: BatchOutcomes): Emission<'
  */
 function numberBlock ({ batch, attempt }: Retry): number {
   return batch + CHUNK_ROWS * attempt
-}
-
-type RetryTerms = {
-  readonly open: readonly number[]
-  readonly waits: RetryRows['waits']
-  readonly times: Pick<Retry, 'notBefore' | 'retryDeadline'>
-}
-
-function retryOf (
-  { value, rows }: VerificationBatch, { open, waits = null, times }: RetryTerms
-): Emission<'rows.retry'> {
-  const { rowsSchema: _schema, sealed: _sealed, ...envelope } = value
-  const coordinates = coordinatesOf(value)
-  return {
-    topic: 'rows.retry',
-    lane: laneOf(coordinates.totalRows),
-    service: coordinates.service,
-    value: { ...envelope, attempt: value.attempt + 1, ...times },
-    rows: { ...rowsAt(rows, open), waits },
-  }
 }
 
 function rowsAt (rows: RetryRows, positions: readonly number[]): Omit<RetryRows, 'waits'> {

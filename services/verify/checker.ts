@@ -6,8 +6,8 @@ import type { ProviderLists, ProviderName } from '../jobs/checks.ts'
 import { hasOptions, optionDate, optionName } from '../jobs/options.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
-  type BatchOptions, type Provider, ProviderError, type ProviderFailure, type ProviderRow,
-  type ProviderVerdict, type Submissions, type VendorSubmission,
+  type BatchOptions, NOT_YET, type Provider, ProviderError, type ProviderFailure, type ProviderRow,
+  type ProviderVerdict, type Submissions, UNCLEAR, type VendorSubmission,
 } from './provider.ts'
 import { type Check, type ProviderLimits, withResilience } from './resilience.ts'
 import type { Reason, RowStatus } from '../../schemas/api/verdicts.ts'
@@ -100,17 +100,18 @@ export function createChecker (options: CheckerOptions): Checker {
     const others = answering(second.get(service) ?? [], chosen)
     const listed = answering(first.get(service) ?? [], chosen)
     if (listed.length === 0 && chosen !== undefined) return { kind: 'rejected' }
-    const submitted = bySubmission(rows, submissions)
-    const collected = await Promise.all([...submitted].map(async ([submission, some]) => {
-      const id = String(submission.provider)
+    const bySubmission = Map.groupBy(rows, ({ row }) => submissions?.of(row))
+    const fresh = bySubmission.get(undefined) ?? []
+    const submitted = [...bySubmission].flatMap(([submission, some]) =>
+      submission === undefined ? [] : [{ submission, id: String(submission.provider), some }])
+    const collected = await Promise.all(submitted.map(async ({ submission, id, some }) => {
       const provider = [...listed, ...others].find((it) => it.id === id)
       return await collectAnswers(provider, some, { ...asking, submission })
     }))
-    const fresh = rows.filter(({ row }) => submissions?.of(row) === undefined)
     const result = joined([...collected, await checkBy(listed, fresh)])
     // A second opinion that was bought as a batch is not bought once more.
-    const asked = new Set([...submitted].flatMap(([{ provider }, some]) =>
-      listed.some(({ id }) => id === String(provider)) ? [] : some.map(({ row }) => row)))
+    const asked = new Set(submitted.flatMap(({ id, some }) =>
+      listed.some((it) => it.id === id) ? [] : some.map(({ row }) => row)))
     const unknown = others.length === 0
       ? []
       : rows.filter(({ row }) => !asked.has(row) && isUnknown(result, row, isLast))
@@ -135,21 +136,6 @@ function answering (
 ): readonly ResilientProvider[] {
   return list.filter(provider =>
     options.every(option => provider.options?.includes(optionName(option)) === true))
-}
-
-/** The rows of each submission. */
-function bySubmission (
-  rows: readonly ProviderRow[], submissions: Submissions | undefined
-): ReadonlyMap<VendorSubmission, readonly ProviderRow[]> {
-  const submitted = new Map<VendorSubmission, ProviderRow[]>()
-  for (const row of rows) {
-    const submission = submissions?.of(row.row)
-    if (submission === undefined) continue
-    const some = submitted.get(submission) ?? []
-    some.push(row)
-    submitted.set(submission, some)
-  }
-  return submitted
 }
 
 /** Results of different rows as one. */
@@ -345,9 +331,6 @@ async function checkWithFallback (
   return { ...collected, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
 }
 
-/** The verdict of a row that a vendor may have, if there is no answer until the deadline. */
-const NOT_YET: ProviderVerdict = { status: 'unknown', reason: 'timeout', confidence: 0, fields: {} }
-
 /** Rows that a vendor may have wait for it: another check would buy them twice. */
 function waiting (
   rows: readonly ProviderRow[], { submissions }: Pick<BatchOptions, 'submissions'>
@@ -416,7 +399,9 @@ async function checkMeasured (
       else if (retry === true) answers.retry.set(row, AT_NEXT_CHECK)
       else answers.retry.set(row, { ...retry, forHost: true })
     }
-    for (const [outcome, more] of rowsByOutcome(answers)) count(outcome, more)
+    const outcomes = Map.groupBy(answers.answers, ([row, { status }]) =>
+      answers.retry.has(row) ? 'retry' : status)
+    for (const [outcome, some] of outcomes) count(outcome, some.length)
     return answers
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
@@ -426,16 +411,6 @@ async function checkMeasured (
     const seconds = (performance.now() - startedMs) / 1_000
     metrics?.observe('provider_call_seconds', { service, provider: id }, seconds)
   }
-}
-
-/** The number of rows with each outcome. */
-function rowsByOutcome ({ answers, retry }: Answers): ReadonlyMap<string, number> {
-  const outcomes = new Map<string, number>()
-  for (const [row, { status }] of answers) {
-    const outcome = retry.has(row) ? 'retry' : status
-    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
-  }
-  return outcomes
 }
 
 const BY_VENDOR: Readonly<Record<RowStatus, Evidence>> = {
@@ -481,10 +456,6 @@ function withOptions (verdict: ProviderVerdict, options: readonly string[]): Pro
   if (hasOptions(fields, options)) return { ...verdict, fields }
   const reason = verdict.status === 'invalid' ? verdict.reason : 'option_not_answered'
   return { ...verdict, status: 'unknown', reason, confidence: 0 }
-}
-
-const UNCLEAR: ProviderVerdict = {
-  status: 'unknown', reason: 'unclear_answer', confidence: 0, fields: {},
 }
 
 function withAccount (

@@ -41,12 +41,6 @@ import { redisSubmissions, TasksInFlight } from './submissions.ts'
 type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
   Pick<ServiceContext, 'log' | 'metrics'>
 
-/** What checks of e-mail addresses share; from the configuration if left out. */
-type Shared = {
-  readonly domains?: ReturnType<typeof mailDomainsOf>
-  readonly lists?: CurrentLists
-} & Pick<FactoryParts, 'onStop'>
-
 /** What a session with a mail server may take to end once its time is over. */
 const SESSION_ENDS_MS = 30_000
 
@@ -55,7 +49,7 @@ const SESSION_ENDS_MS = 30_000
  * a provider that is not configured completely.
  */
 export function verifyDeps (
-  config: VerifyConfig, connected: Connected, { domains, lists, onStop }: Shared = {}
+  config: VerifyConfig, connected: Connected, parts: FactoryParts = {}
 ): VerifyDeps {
   const { state, cache, clock, log, metrics } = connected
   const tasks = new TasksInFlight()
@@ -71,13 +65,11 @@ export function verifyDeps (
       limits: limitsOf(config),
       metrics,
       factories: factoriesOf(config, {
-        domains,
-        lists,
+        ...parts,
         memory: redisHostMemory(cache, {
           leaseMs: config.SMTP_SESSION_TIMEOUT_MS + SESSION_ENDS_MS, onFault: logCacheFault(log),
         }),
         reporting: { metrics, log },
-        onStop,
       }),
     }),
     clock,

@@ -13,6 +13,15 @@ export type ProviderRow = {
 /** A verdict without the time of its check, which the stage adds. */
 export type ProviderVerdict = Omit<CheckedRecord, 'checkedAtMs'>
 
+const UNKNOWN = { status: 'unknown', confidence: 0, fields: {} } as const
+
+/** The verdict of a row that no answer names. */
+export const NO_ANSWER: ProviderVerdict = { ...UNKNOWN, reason: 'no_answer' }
+/** The verdict of a row that a vendor may have, if there is no answer until the deadline. */
+export const NOT_YET: ProviderVerdict = { ...UNKNOWN, reason: 'timeout' }
+/** The verdict of a row whose answer is not understood, or contradicts itself. */
+export const UNCLEAR: ProviderVerdict = { ...UNKNOWN, reason: 'unclear_answer' }
+
 /** The row is not checked before so many milliseconds, unless its deadline comes first. */
 export type LaterCheck = {
   /** 0 is the next check of the batch. */

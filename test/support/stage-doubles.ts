@@ -46,6 +46,14 @@ export const VERIFY_SETTINGS = {
   hostRetryForMs: 21_600_000,
 }
 
+/** Limits of providers that no test reaches by being slow. */
+export const PROVIDER_LIMITS = {
+  timeoutMs: 300_000,
+  concurrency: 4,
+  retries: 0,
+  breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
+}
+
 /** The result of a check while no provider is available. */
 export function downFor (rows: readonly ProviderRow[]): CheckResult {
   return { kind: 'down', open: new Map(rows.map(({ row }) => [row, NO_PROVIDER])) }
@@ -235,7 +243,7 @@ export function chunksOf (
   })
 }
 
-export function normalizedRows (canonicals: readonly string[]): NormalizedRows {
+function normalizedRows (canonicals: readonly string[]): NormalizedRows {
   return {
     inputs: canonicals.map((canonical) => canonical === '' ? 'nonsense' : ` ${canonical}`),
     canonicals,

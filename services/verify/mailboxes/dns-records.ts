@@ -20,13 +20,19 @@ export type ResolverOptions = {
   readonly timeoutMs: number
 }
 
+/** The resolvers of the configuration. */
+export function createResolver ({ servers, timeoutMs }: ResolverOptions): Resolver {
+  const resolver = new Resolver({ timeout: timeoutMs, maxTimeout: timeoutMs, tries: TRIES })
+  if (servers !== undefined) resolver.setServers(servers)
+  return resolver
+}
+
 /** Records by the resolvers of the configuration. All methods reject with DnsFault. */
 export class DnsRecords {
   readonly #resolver: Resolver
 
-  constructor ({ servers, timeoutMs }: ResolverOptions) {
-    this.#resolver = new Resolver({ timeout: timeoutMs, maxTimeout: timeoutMs, tries: TRIES })
-    if (servers !== undefined) this.#resolver.setServers(servers)
+  constructor (options: ResolverOptions) {
+    this.#resolver = createResolver(options)
   }
 
   /** The IPv4 and IPv6 addresses of a name. */

@@ -2,7 +2,10 @@ import { isDeepStrictEqual } from 'node:util'
 import { columnsOf } from '../../jobs/results/columns.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import type { ServiceSlug } from '../../topology.ts'
-import type { CheckOptions, ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
+import {
+  type CheckOptions, NO_ANSWER, type ProviderAnswer, type ProviderFailure, type ProviderVerdict,
+  UNCLEAR,
+} from '../provider.ts'
 import { type HttpVendor, VENDOR_COLUMNS, vendorWordsOf } from './http-vendor.ts'
 
 /** The value at a JSON pointer (RFC 6901), undefined if there is none. */
@@ -17,11 +20,6 @@ export function at (value: unknown, pointer: string): unknown {
 }
 
 const unescapeToken = (token: string) => token.replaceAll('~1', '/').replaceAll('~0', '~')
-
-const UNKNOWN = { status: 'unknown', confidence: 0, fields: {} } as const
-/** The response has no verdict for the row (NO_ANSWER), or an unknown one (UNCLEAR). */
-const NO_ANSWER: ProviderVerdict = { ...UNKNOWN, reason: 'no_answer' }
-const UNCLEAR: ProviderVerdict = { ...UNKNOWN, reason: 'unclear_answer' }
 
 /** A row of a call; the vendor receives and repeats `reference` instead of the row number. */
 type RequestedRow = {
@@ -139,7 +137,7 @@ function verdictReader (vendor: HttpVendor, terms: Omit<Requested, 'requested'>)
     const words = reasons.map(({ values, pointer: where }) =>
       wordFor(values, textOf(at(entry, where))))
     const why = words.find((word) => word !== undefined) ?? outcome.reason
-    if (outcome.status === 'unknown') return { ...UNKNOWN, reason: why }
+    if (outcome.status === 'unknown') return { ...UNCLEAR, reason: why }
     const fields = fieldsOf(entry)
     const { status, confidence = DEFAULT_CONFIDENCE } = outcome
     return { status, reason: why, confidence, fields }

@@ -1,8 +1,9 @@
 import { randomInt } from 'node:crypto'
 import { parseRetryAfter } from '../../../schemas/http/retry-after.ts'
 import {
-  type CheckOptions, type Provider, type ProviderAnswer, ProviderError, type ProviderFailure,
-  type ProviderRow, type ProviderVerdict, type Submissions, type VendorSubmission,
+  type CheckOptions, NO_ANSWER, NOT_YET, type Provider, type ProviderAnswer, ProviderError,
+  type ProviderFailure, type ProviderRow, type ProviderVerdict, type Submissions,
+  type VendorSubmission,
 } from '../provider.ts'
 import { OPTION_NAMES, optionDate, optionName } from '../../jobs/options.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
@@ -77,11 +78,6 @@ async function checkAtOnce (
 const POLL_MS = 15_000
 const DEADLINE_MS = 3_600_000
 const MAX_TASK = 256
-
-const UNKNOWN = { status: 'unknown', confidence: 0, fields: {} } as const
-const NO_ANSWER: ProviderVerdict = { ...UNKNOWN, reason: 'no_answer' }
-/** The verdict of a row whose task has not ended by its deadline. */
-const NOT_YET: ProviderVerdict = { ...UNKNOWN, reason: 'timeout' }
 
 /**
  * A vendor that takes many rows as one task and has its answers later. It gets rows once, with

@@ -1,4 +1,3 @@
-import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { hash } from 'node:crypto'
 import { bulkhead, BulkheadRejectedError } from 'cockatiel'
@@ -6,7 +5,7 @@ import { exchangeName, maskExchange } from '../../mail/owners.ts'
 import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'
 import type { RedisClient } from '../../runtime/platform/redis.ts'
-import type { ResolverOptions } from '../mailboxes/dns-records.ts'
+import { createResolver, type ResolverOptions } from '../mailboxes/dns-records.ts'
 import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
 import { type DomainStore, SenderPolicies, type SenderPolicy } from './sender-policies.ts'
 
@@ -257,15 +256,12 @@ export type DnsOptions = ResolverOptions & {
   readonly concurrency: number
 }
 
-/** A single lost datagram is common, two in a row are rare. */
-const TRIES = 2
 /** Queries for texts that wait for each that runs. */
 const QUEUED_TEXTS = 4
 
 /** DNS by the resolvers of the configuration, or those of the system. */
-export function createDns ({ servers, timeoutMs, concurrency }: DnsOptions): DnsQueries {
-  const resolver = new Resolver({ timeout: timeoutMs, maxTimeout: timeoutMs, tries: TRIES })
-  if (servers !== undefined) resolver.setServers(servers)
+export function createDns ({ concurrency, ...options }: DnsOptions): DnsQueries {
+  const resolver = createResolver(options)
   const slots = bulkhead(concurrency, Number.MAX_SAFE_INTEGER)
   // Queries that verdicts rest on never wait behind those for texts.
   const textSlots = bulkhead(concurrency, concurrency * QUEUED_TEXTS)

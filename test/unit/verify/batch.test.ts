@@ -93,13 +93,18 @@ describe('the check of a verification batch', () => {
     expect(outcomes[0]).toMatchObject({ source: 'live', fields: { carrier: 'Acme' } })
   })
 
-  it('uses fresh records of another job free of charge', async () => {
-    const { deps, cache, calls } = setUp()
+  it.each([
+    ['live', false, [1]], ['offline', true, [0, 1, 2]],
+  ])('%s uses fresh records of another job free of charge', async (_, isOffline, checked) => {
+    const { deps, cache, calls } = setUp(answerAll, isOffline)
     cache.entries.set(nameOf(0), cachedRecord({ checkedAtMs: QUOTED_AT_MS + 5 }))
     cache.entries.set(nameOf(1), cachedRecord({ checkedAtMs: QUOTED_AT_MS - 86_400_000 }))
-    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1)]), deps, signal)
-    expect(calls).toEqual([[phone(1)]])
-    expect(outcomes.map((it) => it?.source)).toEqual(['cache', 'live'])
+    cache.entries.set(nameOf(2), cachedRecord({ job: JOB, confidence: 7 }))
+    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1), phone(2)]), deps, signal)
+    expect(calls).toEqual([checked.map(phone)])
+    expect(outcomes.map((it) => it?.source)).toEqual(['cache', 'live', 'live'])
+    expect(outcomes[2]?.confidence).toBe(7)
+    expect(cache.entries.get(nameOf(1))?.job).toBe(JOB)
   })
 
   it('uses only records of its own job with forceFresh', async () => {
@@ -217,17 +222,6 @@ describe('offline checks', () => {
     expect(cache.entries.get(nameOf(1)))
       .toEqual({ ...verdict, checkedAtMs: QUOTED_AT_MS, job: JOB })
     expect([calls.length, cache.holders.size]).toEqual([1, 0])
-  })
-
-  it('use fresh records of another job free of charge', async () => {
-    const { deps, cache } = offline()
-    cache.entries.set(nameOf(0), cachedRecord({ checkedAtMs: QUOTED_AT_MS + 5 }))
-    cache.entries.set(nameOf(1), cachedRecord({ checkedAtMs: QUOTED_AT_MS - 86_400_000 }))
-    cache.entries.set(nameOf(2), cachedRecord({ job: JOB, confidence: 7 }))
-    const { outcomes } = await checkBatch(batchFrom([phone(0), phone(1), phone(2)]), deps, signal)
-    expect(outcomes.map((it) => it?.source)).toEqual(['cache', 'live', 'live'])
-    expect(outcomes[2]?.confidence).toBe(7)
-    expect(cache.entries.get(nameOf(1))?.job).toBe(JOB)
   })
 
   it('leave rows to another job that has a lease on them', async () => {

@@ -1,20 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import { packChecks } from '../../../services/cache/evidence.ts'
+import { mergeEvidence, packChecks } from '../../../services/cache/evidence.ts'
 import type { ProviderLists } from '../../../services/jobs/checks.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
 import {
-  ProviderError, type Provider, type ProviderVerdict,
+  ProviderError, type Provider, type ProviderAnswer, type ProviderVerdict,
 } from '../../../services/verify/provider.ts'
 import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
+import { PROVIDER_LIMITS } from '../../support/stage-doubles.ts'
 import { spansOf } from '../../support/tracing.ts'
 
-const limits = {
-  timeoutMs: 300_000,
-  concurrency: 4,
-  retries: 0,
-  breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
-}
 const rows = [{ row: 3, canonical: '+12127365000' }, { row: 4, canonical: '+12127360001' }]
 const verdict = {
   status: 'valid', reason: 'registered', confidence: 80, fields: { whatsapp: 'true' },
@@ -34,7 +29,7 @@ function checkerOf (first: Provider, second: Provider, lists: ProviderLists = {
   const counted: string[] = []
   const checker = createChecker({
     lists,
-    limits,
+    limits: PROVIDER_LIMITS,
     factories: {
       sandbox: createSandboxProvider,
       'numbering-plan': () => first,
@@ -178,5 +173,124 @@ describe('what a service sells', () => {
     expect(words(verdictSold!)).toBe(expected)
     const isUnclear = verdictSold!.reason === 'unclear_answer'
     expect(verdictSold!.fields).toEqual(isUnclear ? {} : given.fields)
+  })
+})
+
+const email = { service: 'email-validation', mode: 'live', signal } as const
+const emails = [1, 2, 3].map((row) => ({ row, canonical: `jane${row}@x.org` }))
+
+const valid = {
+  status: 'valid',
+  reason: 'deliverable',
+  confidence: 95,
+  evidence: packChecks({ mailbox: 'passed', catch_all: 'passed' }),
+  fields: {},
+} as const
+const unknown = {
+  status: 'unknown',
+  reason: 'domain_accepts_mail',
+  confidence: 0,
+  evidence: packChecks({ domain: 'passed' }),
+  fields: { mx_found: 'true' },
+} as const
+const greylisted = {
+  status: 'unknown',
+  reason: 'greylisted',
+  confidence: 0,
+  evidence: packChecks({ mailbox: 'inconclusive' }),
+  fields: {},
+} as const
+/** The unknown verdict after a mailbox check without a clear answer. */
+const tried = { ...unknown, evidence: mergeEvidence(unknown.evidence, greylisted.evidence) }
+
+type Script = Readonly<Record<number, Omit<ProviderAnswer, 'row'>>> | ProviderError
+
+function opinionsOf (first: Script, second: Script, secondLists: ProviderLists = {
+  'email-validation': ['smtp-probe'],
+}) {
+  const calls: string[] = []
+  const scripted = (id: number, script: Script) => provider(id, async (its) => {
+    calls.push(`${id}: ${its.map(({ row }) => row).join(' ')}`)
+    if (script instanceof ProviderError) throw script
+    return its.flatMap(({ row }) => script[row] === undefined ? [] : [{ row, ...script[row] }])
+  }, { services: ['email-validation'] })
+  const check = createChecker({
+    lists: { 'email-validation': ['email-domain'] },
+    secondLists,
+    limits: PROVIDER_LIMITS,
+    factories: {
+      sandbox: createSandboxProvider,
+      'email-domain': () => scripted(2, first),
+      'smtp-probe': () => scripted(4, second),
+    },
+  })
+  return { check, calls }
+}
+
+const answers = { 1: { verdict: valid }, 2: { verdict: unknown } }
+
+describe('a second opinion', () => {
+  it('is requested only for unknown rows, and replaces only those', async () => {
+    const { check, calls } = opinionsOf(answers, {
+      2: { verdict: { ...valid, fields: { catch_all: 'false' } } }, 3: { verdict: valid },
+    })
+    expect(await check(emails, email)).toEqual({
+      kind: 'answered',
+      verdicts: new Map<number, object>([
+        [1, valid],
+        [2, {
+          ...valid,
+          // The domain that accepts mail supports the verdict.
+          confidence: 96,
+          evidence: packChecks({ domain: 'passed', mailbox: 'passed', catch_all: 'passed' }),
+          fields: { mx_found: 'true', catch_all: 'false' },
+        }],
+        [3, valid],
+      ]),
+    })
+    expect(calls).toEqual(['2: 1 2 3', '4: 2 3'])
+  })
+
+  it('can request a retry until the retry deadline', async () => {
+    const { check } = opinionsOf(answers, { 2: { verdict: greylisted, retry: true } })
+    const waiting = { reason: 'domain_accepts_mail', afterMs: 0, forHost: false }
+    expect(await check(emails.slice(0, 2), email)).toEqual({
+      kind: 'answered', verdicts: new Map([[1, valid]]), open: new Map([[2, waiting]]),
+    })
+    expect(await check(emails.slice(0, 2), { ...email, isLast: true })).toEqual({
+      kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, tried]]),
+    })
+  })
+
+  it.each<[string, Script]>([
+    ['retries', { 1: { verdict: greylisted, retry: true } }],
+    ['is down', new ProviderError('timeout')],
+  ])('is not asked while the first provider %s, but at the retry deadline', async (_, first) => {
+    const { check, calls } = opinionsOf(first, { 1: { verdict: valid } })
+    expect(await check(emails.slice(0, 1), email)).toMatchObject({ kind: 'down' })
+    expect(calls).toEqual(['2: 1'])
+    expect(await check(emails.slice(0, 1), { ...email, isLast: true }))
+      .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
+  })
+
+  it('is requested for rows that the first provider rejects', async () => {
+    const rejecting = new ProviderError('rejected_input')
+    expect(await opinionsOf(rejecting, { 1: { verdict: valid } }).check(emails.slice(0, 1), email))
+      .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
+    expect(await opinionsOf(rejecting, rejecting).check(emails, email)).toEqual({ kind: 'rejected' })
+  })
+
+  it('is never requested for rows of test keys', async () => {
+    const { check, calls } = opinionsOf(answers, answers)
+    const answer = await check([{ row: 1, canonical: 'unknown@x.org' }], { ...email, mode: 'test' })
+    expect(answer).toMatchObject({ kind: 'answered' })
+    expect(calls).toEqual([])
+  })
+
+  it('refuses undefined providers and those of other services', () => {
+    expect(() => opinionsOf(answers, answers, { 'email-validation': ['http:7'] }))
+      .toThrow('SECOND_OPINIONS names the provider http:7, which is not defined')
+    expect(() => opinionsOf(answers, answers, { whatsapp: ['email-domain'] }))
+      .toThrow('SECOND_OPINIONS names the provider email-domain for whatsapp')
   })
 })

@@ -3,18 +3,13 @@ import {
   ProviderError, type Provider, type ProviderFailure,
 } from '../../../services/verify/provider.ts'
 import { withResilience, type ResilienceOptions } from '../../../services/verify/resilience.ts'
+import { PROVIDER_LIMITS } from '../../support/stage-doubles.ts'
 
 /** Time does not pass, so that only the test reaches a limit. */
 beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })
 afterEach(() => { vi.useRealTimers() })
 
-const limits: ResilienceOptions = {
-  timeoutMs: 300_000,
-  concurrency: 2,
-  retries: 0,
-  breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
-  breaks: true,
-}
+const limits: ResilienceOptions = { ...PROVIDER_LIMITS, concurrency: 2, breaks: true }
 
 type Options = Parameters<Provider['check']>[1]
 

@@ -9,8 +9,8 @@ import { createVerifyStage } from '../../../services/verify/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
 import {
-  acceptedJob, createManualClock, createStoreDouble, delivered, emitted, JOB, batchOf, QUOTED_AT_MS,
-  rowsOf, VERIFY_SETTINGS,
+  acceptedJob, batchOf, createManualClock, createStoreDouble, delivered, emitted, JOB,
+  PROVIDER_LIMITS, QUOTED_AT_MS, rowsOf, VERIFY_SETTINGS,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -28,12 +28,7 @@ function setUp (check?: Provider['check']) {
   store.jobs.set(JOB, acceptedJob())
   const checker = createChecker({
     lists: { 'email-validation': ['email-domain'] },
-    limits: {
-      timeoutMs: 300_000,
-      concurrency: 4,
-      retries: 0,
-      breaker: { failingShare: 0.5, sampledMs: 30_000, openMs: 60_000 },
-    },
+    limits: PROVIDER_LIMITS,
     factories: {
       sandbox: createSandboxProvider,
       'email-domain': () => check === undefined

@@ -7,6 +7,7 @@ import { readHttpProviders } from '../../../../services/verify/providers/http-ve
 import { createVendorProvider } from '../../../../services/verify/providers/http.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
 import { root } from '../../../support/sources.ts'
+import { PROVIDER_LIMITS } from '../../../support/stage-doubles.ts'
 import { BAD, GOOD, type FakeMode } from '../../../support/vendors/fake-vendor.ts'
 import {
   FAKE_VENDORS, presetAt, startFakeVendors, type FakeVendors,
@@ -30,12 +31,7 @@ async function check (
   const counted: string[] = []
   const ask = createChecker({
     lists: { [service]: ['http:1'] },
-    limits: {
-      timeoutMs: 300_000,
-      concurrency: 1,
-      retries: 0,
-      breaker: { failingShare: 0.9, sampledMs: 30_000, openMs: 60_000 },
-    },
+    limits: PROVIDER_LIMITS,
     factories: { 'http:1': () => createVendorProvider(vendor!) },
     metrics: {
       // The last label is the outcome.
