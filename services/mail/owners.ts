@@ -89,12 +89,8 @@ export const MAIL_OWNERS: readonly MailOwner[] = [
     // RFC 5233, as https://github.com/gmr/email-normalize has it.
     mailbox: { tag: '+', oneDomain: 'icloud.com' },
   },
-  {
-    owner: 'united-internet',
-    exchanges: ['gmx.net', 'web.de', 'mail.com', 'kundenserver.de', '1and1.{country}',
-      'ionos.{country}'],
-    domains: [],
-  },
+  owner('united-internet', 'gmx.net', 'web.de', 'mail.com', 'kundenserver.de', '1and1.{country}',
+    'ionos.{country}'),
   { owner: 't-online', exchanges: ['t-online.de'], domains: ['t-online.de', 'magenta.de'] },
   {
     owner: 'mail.ru',
@@ -109,21 +105,17 @@ export const MAIL_OWNERS: readonly MailOwner[] = [
     // mailbox-alias.xml. The tag as https://github.com/gmr/email-normalize has it.
     mailbox: { tag: '+', oneDomain: 'yandex.ru' },
   },
-  { owner: 'zoho', exchanges: ['zoho.{country}', 'zohomail.com'], domains: [] },
-  { owner: 'proofpoint', exchanges: ['pphosted.com', 'ppe-hosted.com'], domains: [] },
-  {
-    owner: 'mimecast',
-    exchanges: ['mimecast.com', 'mimecast.co.za', 'mimecast-offshore.com'],
-    domains: [],
-  },
-  { owner: 'barracuda', exchanges: ['barracudanetworks.com', 'cudaops.com'], domains: [] },
+  owner('zoho', 'zoho.{country}', 'zohomail.com'),
+  owner('proofpoint', 'pphosted.com', 'ppe-hosted.com'),
+  owner('mimecast', 'mimecast.com', 'mimecast.co.za', 'mimecast-offshore.com'),
+  owner('barracuda', 'barracudanetworks.com', 'cudaops.com'),
   owner('cisco', 'iphmx.com'),
   owner('messagelabs', 'messagelabs.com'),
   { owner: 'tencent', exchanges: ['qq.com'], domains: ['qq.com', 'foxmail.com'] },
   { owner: 'netease', exchanges: ['netease.com'], domains: ['163.com', '126.com', 'yeah.net'] },
   { owner: 'comcast', exchanges: ['comcast.net'], domains: ['comcast.net'] },
-  { owner: 'orange', exchanges: ['orange.fr', 'wanadoo.fr'], domains: [] },
-  { owner: 'free.fr', exchanges: ['free.fr', 'proxad.net'], domains: [] },
+  owner('orange', 'orange.fr', 'wanadoo.fr'),
+  owner('free.fr', 'free.fr', 'proxad.net'),
   {
     owner: 'proton',
     exchanges: ['protonmail.ch'],

@@ -46,6 +46,10 @@ type EgressCheckRequest = {
 
 type Finding = Omit<EgressFinding, 'check'>
 
+const good = (text: string): Finding => ({ level: 'good', text })
+const advice = (text: string, todo: string): Finding => ({ level: 'advice', text, todo })
+const fault = (text: string, todo: string): Finding => ({ level: 'fault', text, todo })
+
 /** Names that look like those of dial-up lines, which many servers refuse. */
 const DYNAMIC_NAME = /(?:\d{1,3}[.-]){3}\d{1,3}|\b(?:dsl|dyn|dynamic|dhcp|pool|dialup|cable)\b/i
 
@@ -66,8 +70,8 @@ export class EgressChecks {
     const add = (check: EgressFinding['check'], finding: Finding) =>
       findings.push({ check, ...finding })
     if (request.isOfThisMachine === true && described.address !== undefined) {
-      const fault = await checkLocalAddress(described.address)
-      if (fault !== undefined) add('address', fault)
+      const finding = await checkLocalAddress(described.address)
+      if (finding !== undefined) add('address', finding)
     }
     let seen: string | undefined
     if (request.connection !== undefined) {
@@ -96,26 +100,17 @@ export class EgressChecks {
     const expected = publicAddress ??
       (address !== undefined && isPublicAddress(address) ? address : undefined)
     if (seen !== undefined && expected !== undefined && !isSameAddress(seen, expected)) {
-      add({
-        level: 'fault',
-        text: `the mail server sees ${seen}, not ${expected}`,
-        todo: `correct the route, or set "publicAddress" to ${seen}`,
-      })
+      add(fault(`the mail server sees ${seen}, not ${expected}`,
+        `correct the route, or set "publicAddress" to ${seen}`))
     }
     const current = seen ?? expected
     if (current !== undefined) return [current]
     const addresses = await this.#options.dns.addresses(helo).catch(orNone)
     add(addresses.length > 0
-      ? {
-          level: 'advice',
-          text: `assumed from the name ${helo}: ${addresses.join(', ')}`,
-          todo: 'set "publicAddress" in SMTP_EGRESS to the address that mail servers see',
-        }
-      : {
-          level: 'fault',
-          text: `unknown, because the name ${helo} has no address`,
-          todo: `give ${helo} an A record with the address that mail servers see`,
-        })
+      ? advice(`assumed from the name ${helo}: ${addresses.join(', ')}`,
+        'set "publicAddress" in SMTP_EGRESS to the address that mail servers see')
+      : fault(`unknown, because the name ${helo} has no address`,
+        `give ${helo} an A record with the address that mail servers see`))
     return addresses
   }
 
@@ -123,7 +118,7 @@ export class EgressChecks {
     const { dns } = this.#options
     const names = await dns.names(address)
     const todo = `have the provider of ${address} set its reverse name to ${helo}`
-    if (names.length === 0) return { level: 'fault', text: `${address} has none`, todo }
+    if (names.length === 0) return fault(`${address} has none`, todo)
     const confirmed: string[] = []
     for (const name of names) {
       const addresses = await dns.addresses(name)
@@ -131,28 +126,25 @@ export class EgressChecks {
     }
     const list = names.join(', ')
     if (confirmed.length === 0) {
-      return { level: 'fault', text: `${address} is ${list}, which does not lead back to it`, todo }
+      return fault(`${address} is ${list}, which does not lead back to it`, todo)
     }
     const isHelo = confirmed.includes(helo.toLowerCase())
     const isDynamic = confirmed.every(name => DYNAMIC_NAME.test(name))
     const text = `${address} is ${list}, which leads back to it`
     if (!isHelo || isDynamic) {
       const but = isDynamic ? 'but looks like a dial-up line' : `but HELO says ${helo}`
-      return { level: 'advice', text: `${text}, ${but}`, todo }
+      return advice(`${text}, ${but}`, todo)
     }
-    return { level: 'good', text }
+    return good(text)
   }
 
   async #helo (address: string, helo: string): Promise<Finding> {
     const addresses = await this.#options.dns.addresses(helo)
     if (addresses.some(it => isSameAddress(it, address))) {
-      return { level: 'good', text: `${helo} resolves to ${address}` }
+      return good(`${helo} resolves to ${address}`)
     }
-    return {
-      level: 'fault',
-      text: `${helo} resolves to ${addresses.join(', ') || 'nothing'}, not to ${address}`,
-      todo: `add an ${isIP(address) === 6 ? 'AAAA' : 'A'} record of ${helo} with ${address}`,
-    }
+    return fault(`${helo} resolves to ${addresses.join(', ') || 'nothing'}, not to ${address}`,
+      `add an ${isIP(address) === 6 ? 'AAAA' : 'A'} record of ${helo} with ${address}`)
   }
 
   async #sender (sender: string): Promise<Finding> {
@@ -163,12 +155,9 @@ export class EgressChecks {
       ? exchanges.some(name => name !== '' && name !== '.')
       : (await dns.addresses(domain)).length > 0
     return isServed
-      ? { level: 'good', text: `${domain} accepts mail` }
-      : {
-          level: 'fault',
-          text: `${domain} accepts no mail, so that servers refuse it as a sender`,
-          todo: `add an MX record of ${domain}, and let it accept mail for ${sender}`,
-        }
+      ? good(`${domain} accepts mail`)
+      : fault(`${domain} accepts no mail, so that servers refuse it as a sender`,
+        `add an MX record of ${domain}, and let it accept mail for ${sender}`)
   }
 
   async #spf (address: string, { helo, sender }: Pick<EgressReport, 'helo' | 'sender'>):
@@ -205,13 +194,10 @@ export class EgressChecks {
           `${zone} out of SMTP_DNSBL_ZONES`,
       }
     }
-    if (answers.length === 0) return { level: 'good', text: `${address} is not on ${zone}` }
+    if (answers.length === 0) return good(`${address} is not on ${zone}`)
     const reasons = await dns.texts(question).catch(orNone)
-    return {
-      level: 'fault',
-      text: [`${address} is on ${zone} (${answers.join(', ')})`, ...reasons].join(': '),
-      todo: `have ${address} removed by ${zone}, and use it less until then`,
-    }
+    return fault([`${address} is on ${zone} (${answers.join(', ')})`, ...reasons].join(': '),
+      `have ${address} removed by ${zone}, and use it less until then`)
   }
 
   /** What a mail exchange replies to a greeting; `address` is what it says it sees. */
@@ -236,18 +222,11 @@ export class EgressChecks {
     } catch (error) {
       if (error instanceof DnsFault) return { level: 'unknown', text: error.message }
       if (!(error instanceof SmtpFault)) throw error
-      return {
-        level: 'fault',
-        ...error.kind === 'no_egress'
-          ? {
-              text: 'the proxy or the address of this egress does not work',
-              todo: 'check "address", or "proxy" with its password, and that it allows the port',
-            }
-          : {
-              text: `no answer of ${host}: ${error.kind}`,
-              todo: 'have outgoing port 25 opened for this address; hosting companies block it',
-            },
-      }
+      return error.kind === 'no_egress'
+        ? fault('the proxy or the address of this egress does not work',
+          'check "address", or "proxy" with its password, and that it allows the port')
+        : fault(`no answer of ${host}: ${error.kind}`,
+          'have outgoing port 25 opened for this address; hosting companies block it')
     }
   }
 }
@@ -257,19 +236,14 @@ const ADDRESSES = /[\da-f:.]*(?:\d\.\d|:[\da-f]*:)[\da-f:.]*/gi
 
 function readWelcome (host: string, greeting: SmtpReply, hello: SmtpReply | undefined) {
   const { code, lines } = hello ?? greeting
-  const isWelcome = hello !== undefined && code < 400
+  const [first = ''] = lines
+  if (hello === undefined || code >= 400) {
+    return fault(`${host} replies ${`${code} ${lines.join(' ')}`.slice(0, MAX_REPLY)}`,
+      'do what its reply says; a block of one host says nothing about the others')
+  }
   // Servers that name the address of a client do so in the first line: "at your service, [...]".
-  const address = isWelcome
-    ? (lines[0]?.match(ADDRESSES) ?? []).find(it => isPublicAddress(it))
-    : undefined
-  const reply = `${code} ${lines.join(' ')}`.slice(0, MAX_REPLY)
-  return isWelcome
-    ? { level: 'good' as const, address, text: `${host} takes our name: ${code} ${lines[0] ?? ''}` }
-    : {
-        level: 'fault' as const,
-        text: `${host} replies ${reply}`,
-        todo: 'do what its reply says; a block of one host says nothing about the others',
-      }
+  const address = (first.match(ADDRESSES) ?? []).find(it => isPublicAddress(it))
+  return { ...good(`${host} takes our name: ${code} ${first}`), address }
 }
 
 const SPF_LEVELS: Readonly<Record<SpfResult, EgressFinding['level']>> = {
@@ -319,11 +293,8 @@ async function checkLocalAddress (address: string): Promise<Finding | undefined>
     await listening
     return undefined
   } catch {
-    return {
-      level: 'fault',
-      text: `this machine cannot connect from ${address}`,
-      todo: `give ${address} to an interface of this machine, or to its container`,
-    }
+    return fault(`this machine cannot connect from ${address}`,
+      `give ${address} to an interface of this machine, or to its container`)
   } finally {
     server.close()
   }

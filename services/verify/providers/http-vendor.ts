@@ -277,7 +277,7 @@ export function readHttpProviders (
     const all = inSchema.length > 0
       ? inSchema
       : [
-          ...addressFaults(vendor.url), ...requestFaults(vendor), ...batchFaults(vendor),
+          ...addressFaults(vendor.url), ...requestFaults(vendor), ...matchFaults(vendor),
           ...fieldFaults(vendor), ...serviceFaults(vendor), ...valueFaults(vendor),
           ...taskFaults(vendor),
         ]
@@ -335,18 +335,21 @@ function messageOf ({ instancePath, message, params }: Fault): string {
 
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
 
+/** A rule of a description that is broken if the first is true, and what to do then. */
+type Rule = readonly [isBroken: boolean, fault: string]
+
+const brokenRules = (...rules: readonly Rule[]): readonly string[] =>
+  rules.flatMap(([isBroken, fault]) => isBroken ? [fault] : [])
+
 function addressFaults (text: string): readonly string[] {
   const url = URL.parse(text)
   if (url === null) return ['url is not valid; write https://host/path']
-  const faults: string[] = []
-  const here = url.protocol === 'http:' && LOOPBACK.has(url.hostname)
-  if (url.protocol !== 'https:' && !here) {
-    faults.push('url must begin with https://, because calls contain contacts')
-  }
-  if (url.username !== '' || url.password !== '') {
-    faults.push('url must not contain a user or password; use auth of the kind basic')
-  }
-  return faults
+  const isHere = url.protocol === 'http:' && LOOPBACK.has(url.hostname)
+  return brokenRules(
+    [url.protocol !== 'https:' && !isHere,
+      'url must begin with https://, because calls contain contacts'],
+    [url.username !== '' || url.password !== '',
+      'url must not contain a user or password; use auth of the kind basic'])
 }
 
 /** All placeholders in the texts of a request. */
@@ -359,55 +362,41 @@ const CONTACT = ['contact', 'digits', 'contacts', 'lines']
 
 function requestFaults ({ url, method, request = {}, response, maxRows = 1 }: HttpVendor):
 readonly string[] {
-  const faults: string[] = []
   const { query, headers, body, multipart, row } = request
   const outside = placeholdersOf([url, query, headers, body, multipart])
   const all = new Set([...outside, ...placeholdersOf(row)])
   const sent = outside.has('rows') ? all : outside
-  for (const name of all) {
-    if ((PLACEHOLDERS as readonly string[]).includes(name)) continue
-    faults.push(`request has the unknown placeholder {${name}}; use {${PLACEHOLDERS.join('}, {')}}`)
-  }
-  if (!CONTACT.some((name) => sent.has(name))) {
-    faults.push('request must send the contact; use {contact}, {digits}, {contacts} or {lines}')
-  }
-  if (method === 'GET' && (body !== undefined || multipart !== undefined)) {
-    const name = body === undefined ? 'multipart' : 'body'
-    faults.push(`request.${name} needs the method POST or PUT`)
-  }
-  if (body !== undefined && multipart !== undefined) {
-    faults.push('request has body and multipart; give one of them')
-  }
-  if (outside.has('rows') !== (row !== undefined)) {
-    faults.push('request.row describes what {rows} in request.body lists; give both or none')
-  }
+  const unknown = [...all].filter((name) => !(PLACEHOLDERS as readonly string[]).includes(name))
   const byRow = response.match?.row !== undefined || response.match?.key === 'row'
-  if (byRow && !sent.has('row') && !sent.has('rowNumber')) {
-    faults.push('response.match needs request to send {row} or {rowNumber}')
-  }
   const alone = ['contact', 'digits', 'row', 'rowNumber'].filter((name) => outside.has(name))
-  if (maxRows > 1 && alone.length > 0) {
-    faults.push(`request sends one row with {${alone.join('}, {')}}, but maxRows is greater than 1`)
-  }
-  return faults
+  return [
+    ...unknown.map((name) => `request has the unknown placeholder {${name}}; use ` +
+      `{${PLACEHOLDERS.join('}, {')}}`),
+    ...brokenRules(
+      [!CONTACT.some((name) => sent.has(name)),
+        'request must send the contact; use {contact}, {digits}, {contacts} or {lines}'],
+      [method === 'GET' && (body !== undefined || multipart !== undefined),
+        `request.${body === undefined ? 'multipart' : 'body'} needs the method POST or PUT`],
+      [body !== undefined && multipart !== undefined,
+        'request has body and multipart; give one of them'],
+      [outside.has('rows') !== (row !== undefined),
+        'request.row describes what {rows} in request.body lists; give both or none'],
+      [byRow && !sent.has('row') && !sent.has('rowNumber'),
+        'response.match needs request to send {row} or {rowNumber}'],
+      [maxRows > 1 && alone.length > 0,
+        `request sends one row with {${alone.join('}, {')}}, but maxRows is greater than 1`]),
+  ]
 }
 
-function batchFaults ({ maxRows = 1, response: { rows, match } }: HttpVendor): readonly string[] {
-  const faults: string[] = []
-  const ways = match === undefined ? [''] : [match.row, match.contact, match.key]
-  if (ways.every((way) => way === undefined)) {
-    faults.push('response.match must name row, contact or key')
-  }
-  if (maxRows > 1 && match === undefined) {
-    faults.push('response.match must name how answers are matched to rows')
-  }
-  if (maxRows > 1 && rows === undefined) {
-    faults.push('response.rows must point at the rows of an answer')
-  }
-  if (match === undefined && rows !== undefined) {
-    faults.push('response.rows needs response.match')
-  }
-  return faults
+function matchFaults ({ maxRows = 1, response: { rows, match } }: HttpVendor): readonly string[] {
+  const isEmpty = match !== undefined &&
+    [match.row, match.contact, match.key].every((way) => way === undefined)
+  return brokenRules(
+    [isEmpty, 'response.match must name row, contact or key'],
+    [maxRows > 1 && match === undefined,
+      'response.match must name how answers are matched to rows'],
+    [maxRows > 1 && rows === undefined, 'response.rows must point at the rows of an answer'],
+    [match === undefined && rows !== undefined, 'response.rows needs response.match'])
 }
 
 function fieldFaults (
@@ -425,14 +414,10 @@ function fieldFaults (
     const isInResults = services.some((service) =>
       columnsOf(service, { options: chosen }).includes(column))
     const isInvalid = Object.values(values).some((value) => reader(value, []) === undefined)
-    return [
-      ...(isInResults
-        ? []
-        : [
-        `response.fields has ${column}, which the results of its services do not have`,
-          ]),
-      ...(isInvalid ? [`response.fields.${column} has values that are not valid there`] : []),
-    ]
+    return brokenRules(
+      [!isInResults,
+        `response.fields has ${column}, which the results of its services do not have`],
+      [isInvalid, `response.fields.${column} has values that are not valid there`])
   })]
 }
 
@@ -464,41 +449,39 @@ function valueFaults ({ response: { verdict }, errors }: HttpVendor): readonly s
 }
 
 /** The contradictions of a vendor that takes batches, and what only such a vendor may have. */
-function taskFaults (vendor: HttpVendor): readonly string[] {
-  const { batch, request, url, response } = vendor
+function taskFaults ({ batch, request, url, response }: HttpVendor): readonly string[] {
   const inSubmit = placeholdersOf([url, request])
-  const faults = inSubmit.has('task')
-    ? ['request has {task}, which is known after it; use {reference}']
-    : []
-  if (batch === undefined) {
-    return inSubmit.has('reference') ? [...faults, 'request has {reference} without batch'] : faults
-  }
+  const faults = brokenRules(
+    [inSubmit.has('task'), 'request has {task}, which is known after it; use {reference}'],
+    [batch === undefined && inSubmit.has('reference'), 'request has {reference} without batch'])
+  if (batch === undefined) return faults
   const { find, status, result, idempotent } = batch
-  if (response.match?.contact === undefined && response.match?.key !== 'contact') {
-    faults.push('batch needs response.match with contact, or the key contact')
-  }
-  if (response.match?.row !== undefined || response.match?.key === 'row') {
-    faults.push('batch matches answers by contact; remove row from response.match')
-  }
-  if ((idempotent === true || find !== undefined) && !inSubmit.has('reference')) {
-    faults.push('batch.find and batch.idempotent need request to send {reference}')
-  }
-  if (result !== undefined && (result.url === undefined) === (result.link === undefined)) {
-    faults.push('batch.result needs url or link, and not both')
-  }
-  if (!Object.values(status.values).includes('ended')) {
-    faults.push('batch.status.values must say which value is ended')
-  }
+  const { match } = response
   const calls = { status, find, result: result?.url === undefined ? undefined : result }
-  for (const [name, call] of Object.entries(calls)) {
-    if (call === undefined) continue
-    const used = placeholdersOf(call)
-    if (name !== 'find' && !used.has('task')) faults.push(`batch.${name} must send {task}`)
-    const far = [...used].filter((name) => !['task', 'reference', 'service'].includes(name))
-    if (far.length > 0) {
-      faults.push(`batch.${name} has {${far.join('}, {')}}; use {task}, {reference} or {service}`)
-    }
-    faults.push(...addressFaults(call.url ?? '').map((fault) => `batch.${name}: ${fault}`))
-  }
-  return faults
+  return [
+    ...faults,
+    ...brokenRules(
+      [match?.contact === undefined && match?.key !== 'contact',
+        'batch needs response.match with contact, or the key contact'],
+      [match?.row !== undefined || match?.key === 'row',
+        'batch matches answers by contact; remove row from response.match'],
+      [(idempotent === true || find !== undefined) && !inSubmit.has('reference'),
+        'batch.find and batch.idempotent need request to send {reference}'],
+      [result !== undefined && (result.url === undefined) === (result.link === undefined),
+        'batch.result needs url or link, and not both'],
+      [!Object.values(status.values).includes('ended'),
+        'batch.status.values must say which value is ended']),
+    ...Object.entries(calls).flatMap(([name, call]) => {
+      if (call === undefined) return []
+      const used = placeholdersOf(call)
+      const far = [...used].filter((it) => !['task', 'reference', 'service'].includes(it))
+      return [
+        ...brokenRules(
+          [name !== 'find' && !used.has('task'), `batch.${name} must send {task}`],
+          [far.length > 0,
+            `batch.${name} has {${far.join('}, {')}}; use {task}, {reference} or {service}`]),
+        ...addressFaults(call.url ?? '').map((fault) => `batch.${name}: ${fault}`),
+      ]
+    }),
+  ]
 }

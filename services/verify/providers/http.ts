@@ -69,7 +69,7 @@ async function checkAtOnce (
   const first = randomInt(MAX_REFERENCE)
   const requested = rows.map((row, index) => ({ ...row, reference: first + index }))
   const subject = { requested, service, options }
-  const body = await exchange(vendor, prepareSubmission(vendor, subject), signal)
+  const { body } = await exchange(vendor, prepareSubmission(vendor, subject), signal)
   const answers = body === undefined ? [] : await readAnswers(vendor, body, subject)
   if (answers.length === 0) throw new ProviderError('bad_response')
   return answers
@@ -135,7 +135,7 @@ async function send (task: BatchTask, submission: VendorSubmission): Promise<str
   const { reference } = submission
   try {
     const prepared = prepareSubmission(vendor, { ...subject, reference })
-    const body = await exchange(vendor, prepared, signal)
+    const { body } = await exchange(vendor, prepared, signal)
     failpoint('verify.submitted')
     const id = readTaskId(body, vendor.batch.task)
     if (id === undefined) throw new ProviderError('bad_response')
@@ -155,7 +155,7 @@ async function collect (task: BatchTask, submission: VendorSubmission): Promise<
   if (id === undefined) return answersWith(task, NO_ANSWER)
   const subject = { ...task.subject, reference: submission.reference, task: id }
   const { status } = vendor.batch
-  const body = await exchange(vendor, prepare(status, vendor, subject), signal)
+  const { body } = await exchange(vendor, prepare(status, vendor, subject), signal)
   const state = wordFor(status.values, textOf(at(body, status.pointer))) ?? 'running'
   if (state === 'failed') return answersWith(task, NO_ANSWER)
   if (state === 'running') {
@@ -177,7 +177,7 @@ async function recoverTask (
   const { reference } = submission
   if (find !== undefined) {
     const prepared = prepare(find, vendor, { ...task.subject, reference })
-    const body = await exchange(vendor, { ...prepared, maxBytes: MAX_RESPONSE_BYTES }, signal)
+    const { body } = await exchange(vendor, { ...prepared, maxBytes: MAX_RESPONSE_BYTES }, signal)
     const list = at(body, find.rows)
     if (!Array.isArray(list)) throw new ProviderError('bad_response')
     const entry = list.find((it) => textOf(at(it, find.reference)) === reference)
@@ -205,8 +205,8 @@ async function readResults (
   const prepared = result.link === undefined
     ? prepare({ ...result, url: result.url ?? '' }, vendor, subject)
     : prepareDownload(vendor, textOf(at(status, result.link)), subject)
-  if (result.format !== 'table') return await exchange(vendor, prepared, signal)
-  const bytes = await download(vendor, prepared, signal)
+  const { bytes, body } = await exchange(vendor, prepared, signal)
+  if (result.format !== 'table') return body
   if (bytes === undefined) return undefined
   const columns = tableColumns(vendor, subject.service)
   const maxRows = maxEntries(subject.requested.length)
@@ -230,26 +230,18 @@ function prepareDownload (
 }
 
 /**
- * The JSON value of the response to a call; undefined if it is no JSON or too large. Rejects with a
- * `ProviderError` if the status or the error field is one of a failure.
+ * The bytes of the response to a call, undefined if they are too large, and their JSON value,
+ * undefined if they are none. Rejects with a `ProviderError` if the status or the error field is
+ * one of a failure.
  */
 async function exchange (
   vendor: HttpVendor, { url, init, maxBytes }: PreparedCall, signal: AbortSignal
-): Promise<unknown> {
-  const response = await call(url, { ...init, redirect: 'manual', signal })
-  const body = await parseJson(await readBytes(response, maxBytes, signal))
-  throwIfFailed(vendor, response, body)
-  return body
-}
-
-/** Like `exchange`, for a file: a JSON value counts only for its error field. */
-async function download (
-  vendor: HttpVendor, { url, init, maxBytes }: PreparedCall, signal: AbortSignal
-): Promise<Buffer | undefined> {
+): Promise<{ readonly bytes: Buffer | undefined, readonly body: unknown }> {
   const response = await call(url, { ...init, redirect: 'manual', signal })
   const bytes = await readBytes(response, maxBytes, signal)
-  throwIfFailed(vendor, response, await parseJson(bytes))
-  return bytes
+  const body = await parseJson(bytes)
+  throwIfFailed(vendor, response, body)
+  return { bytes, body }
 }
 
 function throwIfFailed (vendor: HttpVendor, response: Response, body: unknown): void {

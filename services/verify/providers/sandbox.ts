@@ -23,139 +23,53 @@ type MagicOutcome = {
 
 const SLOW_ANSWER_MS = 2_000
 
-const UNKNOWN = { status: 'unknown', confidence: 0 } as const
+type More = Omit<MagicOutcome, 'magic' | 'means' | 'status' | 'reason' | 'confidence'>
+
+const magicOutcome = (
+  magic: string, means: string, [status, reason, confidence]: readonly [RowStatus, Reason, number],
+  more: More = {}
+): MagicOutcome => ({ magic, means, status, reason, confidence, ...more })
 
 /** Outcomes by the last four digits of the E.164 number; every other number is valid. */
 export const MAGIC_PHONES: readonly MagicOutcome[] = [
-  {
-    magic: '0001',
-    means: 'the number is in no assigned range',
-    status: 'invalid',
-    reason: 'unassigned_range',
-    confidence: 80,
-    fields: { line_type: 'unknown', whatsapp: 'false', telegram: 'false' },
-  },
-  {
-    magic: '0002',
-    means: 'the line was disconnected recently',
-    status: 'risky',
-    reason: 'line_disconnected',
-    confidence: 60,
-  },
-  { magic: '0003', means: 'the check has no verdict', ...UNKNOWN, reason: 'no_answer' },
-  {
-    magic: '0004',
-    means: 'valid, answered after two seconds',
-    status: 'valid',
-    reason: 'assigned_range',
-    confidence: 90,
-    delayMs: SLOW_ANSWER_MS,
-  },
-  {
-    magic: '0005',
-    means: 'the check is unavailable: retried for 15 minutes, then unknown',
-    ...UNKNOWN,
-    reason: 'unavailable',
-    retry: true,
-  },
-  {
-    magic: '0006',
-    means: 'the check times out: retried for 15 minutes, then unknown',
-    ...UNKNOWN,
-    reason: 'timeout',
-    retry: true,
-  },
-  {
-    magic: '0007',
-    means: 'valid and ported; for messengers `invalid`, not registered',
-    status: 'valid',
-    reason: 'assigned_range',
-    confidence: 90,
-    fields: { whatsapp: 'false', telegram: 'false', ported: 'true' },
-  },
-  {
-    magic: '0008',
-    means: 'valid; `unknown`, `option_not_answered`, for a job with options',
-    status: 'valid',
-    reason: 'assigned_range',
-    confidence: 90,
-    answersNoOption: true,
-  },
+  magicOutcome('0001', 'the number is in no assigned range', ['invalid', 'unassigned_range', 80],
+    { fields: { line_type: 'unknown', whatsapp: 'false', telegram: 'false' } }),
+  magicOutcome('0002', 'the line was disconnected recently', ['risky', 'line_disconnected', 60]),
+  magicOutcome('0003', 'the check has no verdict', ['unknown', 'no_answer', 0]),
+  magicOutcome('0004', 'valid, answered after two seconds', ['valid', 'assigned_range', 90],
+    { delayMs: SLOW_ANSWER_MS }),
+  magicOutcome('0005', 'the check is unavailable: retried for 15 minutes, then unknown',
+    ['unknown', 'unavailable', 0], { retry: true }),
+  magicOutcome('0006', 'the check times out: retried for 15 minutes, then unknown',
+    ['unknown', 'timeout', 0], { retry: true }),
+  magicOutcome('0007', 'valid and ported; for messengers `invalid`, not registered',
+    ['valid', 'assigned_range', 90],
+    { fields: { whatsapp: 'false', telegram: 'false', ported: 'true' } }),
+  magicOutcome('0008', 'valid; `unknown`, `option_not_answered`, for a job with options',
+    ['valid', 'assigned_range', 90], { answersNoOption: true }),
 ]
 
 /** Outcomes by the local part before any `+tag`; every other address is valid. */
 export const MAGIC_EMAILS: readonly MagicOutcome[] = [
-  {
-    magic: 'invalid',
-    means: 'the mailbox does not exist',
-    status: 'invalid',
-    reason: 'mailbox_not_found',
-    confidence: 95,
-  },
-  {
-    magic: 'risky',
-    means: 'the domain accepts mail for any name',
-    status: 'risky',
-    reason: 'catch_all',
-    confidence: 50,
-    fields: { catch_all: 'true' },
-  },
-  { magic: 'unknown', means: 'the check has no verdict', ...UNKNOWN, reason: 'no_answer' },
-  {
-    magic: 'slow',
-    means: 'valid, answered after two seconds',
-    status: 'valid',
-    reason: 'deliverable',
-    confidence: 95,
-    delayMs: SLOW_ANSWER_MS,
-  },
-  {
-    magic: 'unavailable',
-    means: 'the check is unavailable: retried for 15 minutes, then unknown',
-    ...UNKNOWN,
-    reason: 'unavailable',
-    retry: true,
-  },
-  {
-    magic: 'timeout',
-    means: 'the check times out: retried for 15 minutes, then unknown',
-    ...UNKNOWN,
-    reason: 'timeout',
-    retry: true,
-  },
-  {
-    magic: 'disposable',
-    means: 'a disposable address',
-    status: 'risky',
-    reason: 'disposable_domain',
-    confidence: 90,
-    fields: { disposable: 'true' },
-  },
-  {
-    magic: 'role',
-    means: 'a role address, not a person',
-    status: 'risky',
-    reason: 'role_address',
-    confidence: 70,
-    fields: { role: 'true' },
-  },
+  magicOutcome('invalid', 'the mailbox does not exist', ['invalid', 'mailbox_not_found', 95]),
+  magicOutcome('risky', 'the domain accepts mail for any name', ['risky', 'catch_all', 50],
+    { fields: { catch_all: 'true' } }),
+  magicOutcome('unknown', 'the check has no verdict', ['unknown', 'no_answer', 0]),
+  magicOutcome('slow', 'valid, answered after two seconds', ['valid', 'deliverable', 95],
+    { delayMs: SLOW_ANSWER_MS }),
+  magicOutcome('unavailable', 'the check is unavailable: retried for 15 minutes, then unknown',
+    ['unknown', 'unavailable', 0], { retry: true }),
+  magicOutcome('timeout', 'the check times out: retried for 15 minutes, then unknown',
+    ['unknown', 'timeout', 0], { retry: true }),
+  magicOutcome('disposable', 'a disposable address', ['risky', 'disposable_domain', 90],
+    { fields: { disposable: 'true' } }),
+  magicOutcome('role', 'a role address, not a person', ['risky', 'role_address', 70],
+    { fields: { role: 'true' } }),
 ]
 
 const ORDINARY: Readonly<Record<ContactKind, MagicOutcome>> = {
-  phone: {
-    magic: '',
-    means: 'any other number',
-    status: 'valid',
-    reason: 'assigned_range',
-    confidence: 90,
-  },
-  email: {
-    magic: '',
-    means: 'any other address',
-    status: 'valid',
-    reason: 'deliverable',
-    confidence: 95,
-  },
+  phone: magicOutcome('', 'any other number', ['valid', 'assigned_range', 90]),
+  email: magicOutcome('', 'any other address', ['valid', 'deliverable', 95]),
 }
 
 const RANGE_FIELDS = {
