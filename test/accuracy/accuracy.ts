@@ -8,15 +8,13 @@ import type { AccuracyRow } from './row.ts'
 import type { MailboxFigures, StatusMatrix } from './servers/mailboxes.ts'
 import type { ProductCounts, ProductFigures } from './servers/peers.ts'
 
-/** More than there are: all numbers are compared. */
-const NUMBERS = 7_100
 /** How many numbers become cells, each in some hundred ways. */
 const CELL_NUMBERS = 100
 
 /** Measures everything that needs no network and no server. */
 export async function measureAll (): Promise<readonly AccuracyRow[]> {
   return [
-    ...await measureNumbers({ numbers: NUMBERS }), ...measureCells({ numbers: CELL_NUMBERS }),
+    ...await measureNumbers(), ...measureCells(CELL_NUMBERS),
     ...measureEmail(), ...measureReplies(), ...await measureFiles(),
   ]
 }
@@ -24,19 +22,17 @@ export async function measureAll (): Promise<readonly AccuracyRow[]> {
 /** Saved figures by `suite: part`. */
 export type Figures = Readonly<Record<string, Pick<AccuracyRow, 'total' | 'right' | 'wrong'>>>
 
+const readSaved = (file: string): unknown =>
+  JSON.parse(readFileSync(new URL(file, import.meta.url), 'utf8'))
+
 /** The figures that were saved last. */
-export function readFigures (): Figures {
-  return JSON.parse(readFileSync(new URL('figures.json', import.meta.url), 'utf8')) as Figures
-}
+export const readFigures = () => readSaved('figures.json') as Figures
 
 /** The saved figures of mailboxes on mail servers, which a plain run does not measure. */
 export type ServerFigures = { readonly parts: Figures, readonly matrix: StatusMatrix }
 
 /** The figures of mailboxes that were saved last. */
-export function readServerFigures (): ServerFigures {
-  const text = readFileSync(new URL('figures-servers.json', import.meta.url), 'utf8')
-  return JSON.parse(text) as ServerFigures
-}
+export const readServerFigures = () => readSaved('figures-servers.json') as ServerFigures
 
 /** The text of the file with the figures of mailboxes. */
 export function serverFiguresText ({ rows, matrix }: MailboxFigures): string {
@@ -48,10 +44,7 @@ export function serverFiguresText ({ rows, matrix }: MailboxFigures): string {
 export type PeerFigures = Readonly<Record<string, ProductFigures>>
 
 /** The figures of peers that were saved last. */
-export function readPeerFigures (): PeerFigures {
-  const text = readFileSync(new URL('figures-peers.json', import.meta.url), 'utf8')
-  return JSON.parse(text) as PeerFigures
-}
+export const readPeerFigures = () => readSaved('figures-peers.json') as PeerFigures
 
 /** The text of the file with the figures of peers: a line for each kind of server. */
 export function peerFiguresText (peers: PeerFigures): string {

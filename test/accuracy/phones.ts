@@ -4,7 +4,7 @@ import { describePhone } from '../../services/phone/format.ts'
 import { rowOutcomeOf } from '../../services/jobs/results/outcome.ts'
 import { createNumberingPlanProvider } from '../../services/verify/providers/numbering-plan.ts'
 import { loadRangeData, splitPlace } from '../../services/verify/providers/range-data.ts'
-import type { AccuracyRow } from './row.ts'
+import { measure, type AccuracyRow } from './row.ts'
 
 /** What Google's data say about a number. */
 type GooglePhone = {
@@ -29,9 +29,6 @@ function readGooglePhones (): readonly GooglePhone[] {
   return rows.map(row =>
     Object.fromEntries(columns.map((name, at) => [name, row[at]])) as GooglePhone)
 }
-
-/** A valid number as it may stand in a cell, and the country of the job. */
-type Cell = { readonly text: string, readonly country: string | undefined }
 
 /** What the ways to write a number are made of. */
 type Parts = {
@@ -195,13 +192,14 @@ function partsOf (phone: GooglePhone, others: readonly GooglePhone[]): Parts {
 }
 
 type Suite = Readonly<Record<string, (parts: Parts) => readonly string[]>>
-type Limits = { readonly numbers: number, readonly cases?: number }
+/** Wrong cases that are shown. */
+const MAX_CASES = 20
 
 /**
  * Cells as spreadsheets and people write valid numbers, by what was meant. `right`: the number;
  * `wrong`: another valid number; neither: no number, or one that is not assigned.
  */
-export function measureCells ({ numbers, cases = 20 }: Limits): readonly AccuracyRow[] {
+export function measureCells (numbers: number): readonly AccuracyRow[] {
   const phones = readGooglePhones().filter(({ valid }) => valid)
   const step = Math.max(1, Math.floor(phones.length / numbers))
   const parts = phones.filter((_, index) => index % step === 0)
@@ -209,19 +207,14 @@ export function measureCells ({ numbers, cases = 20 }: Limits): readonly Accurac
   const atHome = (of: Parts) => [of.country]
   const abroad = (of: Parts) => FOREIGN.filter(country => country !== of.country)
   return [
-    ...measureSuite(WAYS, parts, { countries: atHome, cases }),
-    ...measureSuite(FROM_ABROAD, parts, { countries: abroad, cases }),
-    ...measureSuite(UNMARKED, parts, { countries: abroad, cases }),
+    ...measureSuite(WAYS, parts, atHome), ...measureSuite(FROM_ABROAD, parts, abroad),
+    ...measureSuite(UNMARKED, parts, abroad),
   ]
 }
 
-type Measure = {
-  readonly countries: (parts: Parts) => readonly (string | undefined)[]
-  readonly cases: number
-}
-
 function measureSuite (
-  suite: Suite, numbers: readonly Parts[], { countries, cases: limit }: Measure
+  suite: Suite, numbers: readonly Parts[],
+  countries: (parts: Parts) => readonly (string | undefined)[]
 ): readonly AccuracyRow[] {
   return Object.entries(suite).map(([part, write]) => {
     let [total, right, wrong] = [0, 0, 0]
@@ -229,12 +222,12 @@ function measureSuite (
     for (const parts of numbers) {
       for (const country of countries(parts)) {
         for (const text of new Set(write(parts))) {
-          const outcome = read({ text, country })
+          const outcome = read(text, country)
           total++
           if (outcome === parts.e164) right++
           else if (outcome.startsWith('+')) {
             wrong++
-            if (cases.length < limit) {
+            if (cases.length < MAX_CASES) {
               cases.push(`${JSON.stringify(text)} in ${country}: ${outcome}, not ${parts.e164}`)
             }
           }
@@ -248,7 +241,7 @@ function measureSuite (
 }
 
 /** The number of a cell if it is assigned, otherwise why there is none. */
-function read ({ text, country }: Cell): string {
+function read (text: string, country: string | undefined): string {
   const result = canonicalPhone(text, country)
   if (!result.ok) return result.reason
   return describePhone(result.canonical)?.type === undefined ? 'unassigned' : result.canonical
@@ -284,27 +277,16 @@ type Compared = {
   readonly columns: Readonly<Record<string, string>>
 }
 
-/** Differences that are meant, with the reason. */
-const POLICIES: Readonly<Record<string, (phone: GooglePhone) => boolean>> = {
-  'a place that is the name of its country is shown': ({ place }) => place === '',
-}
-
 /**
  * Google's example numbers of all regions and types, and numbers of random last digits, through the
- * reader and the numbering plan. A value that Google leaves blank and we do not is right if a
- * policy says so.
+ * reader and the numbering plan.
  */
-export async function measureNumbers (
-  { numbers, cases = 20 }: Limits
-): Promise<readonly AccuracyRow[]> {
+export async function measureNumbers (): Promise<readonly AccuracyRow[]> {
   const provider = createNumberingPlanProvider(loadRangeData())
   const options = {
     service: 'phone-validation', signal: new AbortController().signal, deadlineMs: Infinity,
   } as const
-  const phones = readGooglePhones()
-  const step = Math.max(1, Math.floor(phones.length / numbers))
-  const some = phones.filter((_, index) => index % step === 0)
-  const read = await Promise.all(some.map(async (phone): Promise<Compared> => {
+  const read = await Promise.all(readGooglePhones().map(async (phone): Promise<Compared> => {
     const result = canonicalPhone(phone.e164, undefined)
     // A number of impossible length is invalid before a provider sees it.
     if (!result.ok) {
@@ -324,18 +306,14 @@ export async function measureNumbers (
   const kinds = ['example', 'range'] as const
   return kinds.flatMap(kind => Object.entries(FACTS).map(([part, { google, ours }]) => {
     const compared = read.filter(({ phone }) => phone.kind === kind)
-    const isRight = ({ phone, columns }: Compared) => ours(columns) === google(phone) ||
-      (part === 'place' && Object.values(POLICIES).some(isMeant => isMeant(phone)))
-    const wrong = compared.filter(one => !isRight(one))
-    return {
-      suite: kind === 'example' ? 'phone examples' : 'phone ranges',
-      part,
-      total: compared.length,
-      right: compared.length - wrong.length,
-      wrong: wrong.length,
-      missed: 0,
-      cases: wrong.slice(0, cases).map(({ phone, columns }) =>
-        `${phone.e164}: ${ours(columns)}, Google says ${google(phone)}`),
-    }
+    const suite = kind === 'example' ? 'phone examples' : 'phone ranges'
+    return measure({ suite, part }, compared, ({ phone, columns }) => {
+      const [ourText, googleText] = [ours(columns), google(phone)]
+      // Where Google has no place we show the name of the country.
+      const isRight = ourText === googleText || (part === 'place' && phone.place === '')
+      return isRight
+        ? { is: 'right' }
+        : { is: 'wrong', case: `${phone.e164}: ${ourText}, Google says ${googleText}` }
+    })
   }))
 }
