@@ -521,21 +521,21 @@ class JobProgress {
     const jobs = [...latest.values()].filter(job =>
       finishedTenths(job) > (this.#emitted.get(job.id) ?? 0))
     return {
-      emits: jobs.map(progressOf),
+      emits: jobs.map(job => ({
+        topic: 'jobs.events',
+        lane: job.lane,
+        value: {
+          tenant: job.tenant,
+          job: job.id,
+          type: 'job.progress',
+          tenth: finishedTenths(job),
+          at: job.updatedAtMs,
+        },
+        rows: undefined,
+      })),
       remember: () => {
         for (const job of jobs) this.#emitted.set(job.id, finishedTenths(job))
       },
     }
-  }
-}
-
-function progressOf (job: Job): Emission<'jobs.events'> {
-  const { tenant, id, lane, updatedAtMs } = job
-  const tenth = finishedTenths(job)
-  return {
-    topic: 'jobs.events',
-    lane,
-    value: { tenant, job: id, type: 'job.progress', tenth, at: updatedAtMs },
-    rows: undefined,
   }
 }

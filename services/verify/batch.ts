@@ -182,7 +182,7 @@ class BatchCheck implements CheckedBatch {
     return positions.filter(position => !isSubmitted(position))
   }
 
-  /** Uses the records that an earlier delivery of the batch paid for; resolves to open positions. */
+  /** Uses the records that an earlier delivery of the batch paid for; resolves to the others. */
   async #answerFromOwnJob (open: Positions): Promise<Positions> {
     if (open.length === 0) return open
     const { tokens } = this.#batch.rows

@@ -9,7 +9,7 @@ import type { CheckOutcome } from '../../../schemas/api/services.ts'
 import { type Claim, confidenceOf, type MadeChecks, packChecks } from '../../cache/evidence.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { isPublicAddress } from '../../runtime/platform/networks.ts'
-import { unlessAborted } from '../../runtime/platform/retry.ts'
+import { unlessAborted, withTimeout } from '../../runtime/platform/retry.ts'
 import { suggestDomain } from './domain-typos.ts'
 
 /** Time that is reserved for the answer at the end of a call. */
@@ -39,10 +39,11 @@ export function createEmailDomainProvider (
     ...(domains === undefined ? {} : { limits: { concurrency: MAX_DNS_CALLS } }),
     check: async (rows, options) => {
       const version = lists()
-      const domainsByName = domains === undefined ? NONE : await findAll(domains, rows, options)
+      const domainsByName = domains && await findAll(domains, rows, options)
       return rows.map(({ row, canonical }) => {
         const domain = domainOf(canonical)
-        const mail = unlessAllowed(domainsByName.get(domain), domain, version)
+        const answer = domainsByName?.get(domain)
+        const mail = answer && unlessAllowed(answer, domain, version)
         const facts = mail === undefined ? undefined : domains?.facts(domain)
         return { row, verdict: createVerdict(canonical, { mail, facts }, version) }
       })
@@ -51,13 +52,9 @@ export function createEmailDomainProvider (
 }
 
 /** An allowed domain may have its mail at the servers of a disposable one. */
-function unlessAllowed<M extends MailDomain | undefined> (
-  mail: M, domain: string, lists: EmailLists
-): M | 'accepts' {
+function unlessAllowed (mail: MailDomain, domain: string, lists: EmailLists): MailDomain {
   return mail === 'disposable' && lists.lookUp(domain).allowed ? 'accepts' : mail
 }
-
-const NONE: ReadonlyMap<string, MailDomain> = new Map()
 
 /** Queries each domain once. Reserved domains must not appear in queries. */
 async function findAll (
@@ -74,24 +71,10 @@ async function findAll (
     if (kind !== undefined) continue
     queries.push(domains.find(domain).then((mail) => { domainsByName.set(domain, mail) }))
   }
-  await untilDeadline(Promise.all([...queries, policies]), { deadlineMs, signal })
+  const work = Promise.all([...queries, policies])
+  await unlessAborted(withTimeout(work, deadlineMs - RESERVE_MS - Date.now()), signal)
   // A late answer must not change the map that the caller reads.
   return new Map(domainsByName)
-}
-
-async function untilDeadline (
-  work: Promise<unknown>, { deadlineMs, signal }: Pick<CheckOptions, 'deadlineMs' | 'signal'>
-): Promise<void> {
-  const over = Promise.withResolvers<void>()
-  const timer = setTimeout(over.resolve, Math.max(0, deadlineMs - RESERVE_MS - Date.now()))
-  const stop = () => over.resolve()
-  signal.addEventListener('abort', stop, { once: true })
-  try {
-    await Promise.race([work, over.promise])
-  } finally {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', stop)
-  }
 }
 
 type SmtpProbeOptions = {
@@ -172,29 +155,25 @@ type Search = Pick<SmtpProbeOptions, 'domains' | 'hosts'> & {
   readonly tenant: string
 }
 
-async function findEvidence (address: string, search: Search): Promise<EmailEvidence> {
-  const { domains, signal } = search
-  const domain = domainOf(address)
-  if (isReserved(domain)) return {}
-  const policies = domains.findPolicies([domain])
-  const evidence = await probe(address, search)
-  await unlessAborted(policies, signal)
-  return { ...evidence, facts: domains.facts(domain) }
-}
-
-async function probe (
+async function findEvidence (
   address: string, { domains, hosts: mailHosts, lists, signal, tenant }: Search
 ): Promise<EmailEvidence> {
   const domain = domainOf(address)
+  if (isReserved(domain)) return {}
+  const policies = domains.findPolicies([domain])
   // After an abort the DNS query continues, and its answer is cached.
   const answer =
     domains.known(domain) ?? await unlessAborted(domains.find(domain), signal) ?? 'fault'
   const mail = unlessAllowed(answer, domain, lists)
-  const { disposable } = lists.lookUp(domain)
-  if (disposable || (mail !== 'accepts' && mail !== 'implicit')) return { mail }
-  const hosts = await unlessAborted(domains.hosts(domain), signal)
-  if (hosts === undefined) return { mail, probed: { mailbox: 'late', retry: true } }
-  return { mail, probed: await mailHosts.ask(address, { hosts, signal, tenant }) }
+  let probed: Probed | undefined
+  if (!lists.lookUp(domain).disposable && (mail === 'accepts' || mail === 'implicit')) {
+    const hosts = await unlessAborted(domains.hosts(domain), signal)
+    probed = hosts === undefined
+      ? { mailbox: 'late', retry: true }
+      : await mailHosts.ask(address, { hosts, signal, tenant })
+  }
+  await unlessAborted(policies, signal)
+  return { mail, probed, facts: domains.facts(domain) }
 }
 
 type Outcome = {

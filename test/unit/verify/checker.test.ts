@@ -277,7 +277,8 @@ describe('a second opinion', () => {
     const rejecting = new ProviderError('rejected_input')
     expect(await opinionsOf(rejecting, { 1: { verdict: valid } }).check(emails.slice(0, 1), email))
       .toEqual({ kind: 'answered', verdicts: new Map([[1, valid]]) })
-    expect(await opinionsOf(rejecting, rejecting).check(emails, email)).toEqual({ kind: 'rejected' })
+    expect(await opinionsOf(rejecting, rejecting).check(emails, email))
+      .toEqual({ kind: 'rejected' })
   })
 
   it('is never requested for rows of test keys', async () => {
