@@ -165,13 +165,6 @@ function createFindListedDomains (
 
 const SECOND_MS = 1_000
 
-/** The providers without configuration; a provider loads its data when it is created. */
-const BUILT_IN_FACTORIES = {
-  'numbering-plan': () => createNumberingPlanProvider(loadRangeData()),
-  'email-domain': () => createEmailDomainProvider(),
-  sandbox: () => createSandboxProvider(),
-} satisfies Factories
-
 /** What providers are made of beside the configuration. */
 type FactoryParts = {
   /** As configured if left out. */
@@ -185,7 +178,10 @@ type FactoryParts = {
   readonly onStop?: ServiceContext['onStop'] | undefined
 }
 
-/** Factories for the built-in providers and those in HTTP_PROVIDERS. */
+/**
+ * Factories for the built-in providers, presets and those in HTTP_PROVIDERS. A provider loads its
+ * data when it is created.
+ */
 export function factoriesOf (config: VerifyConfig, parts: FactoryParts = {}): Factories {
   const { domains = mailDomainsOf(config), lists } = parts
   const described = readHttpProviders(config.HTTP_PROVIDERS).providers.map((vendor) =>
@@ -193,7 +189,8 @@ export function factoriesOf (config: VerifyConfig, parts: FactoryParts = {}): Fa
   const presets = [...VENDOR_PRESETS].map(([name, preset]) =>
     [name, () => presetProvider(name, preset, config)] as const)
   return {
-    ...BUILT_IN_FACTORIES,
+    'numbering-plan': () => createNumberingPlanProvider(loadRangeData()),
+    sandbox: () => createSandboxProvider(),
     'email-domain': () => createEmailDomainProvider({ domains, ...(lists && { lists }) }),
     'smtp-probe': () => smtpProbeProvider(config, { ...parts, domains }),
     ...Object.fromEntries([...described, ...presets]),

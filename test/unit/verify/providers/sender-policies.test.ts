@@ -82,25 +82,32 @@ let server: DnsServer
 beforeAll(async () => { server = await startDnsServer(ZONES) })
 afterAll(async () => { await server.stop() })
 
+const OPTIONS = {
+  isAvailable: async () => true, keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 100,
+}
+
 /** Policies by resolvers that answer at once. */
 function answering (texts: (name: string) => Promise<readonly string[]>) {
   const asked: string[] = []
   const policies = new SenderPolicies(async name => {
     asked.push(name)
     return { kind: 'found', records: await texts(name) }
-  }, { isAvailable: async () => true, keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 100 })
+  }, OPTIONS)
   return { policies, asked }
+}
+
+/** No check waits until its time is over, unless the test moves the time. */
+function stopTime (...more: 'clearTimeout'[]) {
+  vi.useFakeTimers({ toFake: ['setTimeout', ...more] })
+  onTestFinished(() => { vi.useRealTimers() })
 }
 
 const wordsOf = (policy: SenderPolicy = {}) => [policy.spf ?? '-', policy.dmarc ?? '-']
 
 describe('the policies of a domain', () => {
   it('follow from its records, whatever they are', async () => {
-    const policies = new SenderPolicies(createPatientDns(server).texts, {
-      isAvailable: async () => true, keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 100,
-    })
-    vi.useFakeTimers({ toFake: ['setTimeout'] })
-    onTestFinished(() => { vi.useRealTimers() })
+    const policies = new SenderPolicies(createPatientDns(server).texts, OPTIONS)
+    stopTime()
     await policies.find(CASES.map(([domain]) => domain))
     expect(CASES.map(([domain]) => [domain, ...wordsOf(policies.known(domain))])).toEqual(CASES)
   })
@@ -146,15 +153,9 @@ function held (more: Partial<ConstructorParameters<typeof SenderPolicies>[1]> = 
     const record = name.startsWith('_') ? 'v=DMARC1; p=reject' : 'v=spf1 -all'
     return { kind: 'found', records: [record] }
   }, {
-    isAvailable: async () => true,
-    keepMs: 60_000,
-    keepNegativeMs: 5_000,
-    maxDomains: 5_000,
-    now: () => nowMs,
-    ...more,
+    ...OPTIONS, maxDomains: 5_000, now: () => nowMs, ...more,
   })
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-  onTestFinished(() => { vi.useRealTimers() })
+  stopTime('clearTimeout')
   const ended = async (search: Promise<void>) => {
     let isOver = false
     const over = search.then(() => { isOver = true })
@@ -209,10 +210,7 @@ describe('a check that asks for policies', () => {
   it('shares that a domain does not exist', async () => {
     const stored = new Map<string, readonly [text: string, ttlMs: number]>()
     const policiesOf = () => new SenderPolicies(createPatientDns(server).texts, {
-      isAvailable: async () => true,
-      keepMs: 60_000,
-      keepNegativeMs: 5_000,
-      maxDomains: 100,
+      ...OPTIONS,
       shared: {
         read: async domain => {
           const [text, ttlMs = 0] = stored.get(domain) ?? []
@@ -221,8 +219,7 @@ describe('a check that asks for policies', () => {
         write: async (domain, text, ttlMs) => { stored.set(domain, [text, ttlMs]) },
       },
     })
-    vi.useFakeTimers({ toFake: ['setTimeout'] })
-    onTestFinished(() => { vi.useRealTimers() })
+    stopTime()
     await policiesOf().find(['gone.org'])
     expect(stored.get('gone.org')).toEqual(['- -', 5_000])
     server.questions.length = 0
@@ -257,8 +254,7 @@ describe('a check that asks for policies', () => {
 
 describe('the facts of a mail domain', () => {
   const factsOf = async (domain: string) => {
-    vi.useFakeTimers({ toFake: ['setTimeout'] })
-    onTestFinished(() => { vi.useRealTimers() })
+    stopTime()
     const domains = createMailDomains(createPatientDns(server), {
       keepMs: 60_000, keepNegativeMs: 60_000, maxDomains: 100,
     })
