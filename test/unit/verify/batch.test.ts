@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  allWithout, batchEmissions, checkBatch, type CheckDeps, type VerificationBatch,
+  checkBatch, type CheckDeps, type VerificationBatch,
 } from '../../../services/verify/batch.ts'
 import {
   type Checker, type CheckRequest, type CheckResult, NO_PROVIDER,
@@ -8,7 +8,7 @@ import {
 import type { ProviderRow, ProviderVerdict } from '../../../services/verify/provider.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  cachedRecord, createManualClock, downFor, JOB, batchOf, QUOTED_AT_MS, rowsOf, tokenFor,
+  batchOf, cachedRecord, createManualClock, downFor, JOB, QUOTED_AT_MS, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -260,35 +260,6 @@ describe('offline checks', () => {
     const { outcomes: [outcome] } = await checkBatch({ value, rows: { ...rows, rotatedTokens } },
       { ...deps, cache: { ...deps.cache, offer } }, signal)
     expect(outcome?.source).toBe('live')
-  })
-})
-
-describe('the emissions of a verification batch', () => {
-  const batch = batchFrom([phone(0), phone(1)])
-  const deps = {
-    clock: createManualClock(), retryDelayMs: 60_000, retryForMs: 900_000, hostRetryForMs: 9e6,
-  }
-  const checked = (...outcomes: readonly (typeof first)[]) => ({ outcomes, waiting: new Map() })
-  const [first] = allWithout(batch, 'cancelled', QUOTED_AT_MS)
-
-  it('are a block of the rows with an outcome, and a retry of the others', () => {
-    const [block, retry, ...more] = batchEmissions(batch, checked(first, undefined), deps)
-    expect(more).toEqual([])
-    expect(block?.topic === 'rows.completed' && rowsOf(block.value.finished)).toEqual([0])
-    expect(retry).toMatchObject({
-      topic: 'rows.retry',
-      value: {
-        attempt: 1, notBefore: QUOTED_AT_MS + 60_000, retryDeadline: QUOTED_AT_MS + 900_000,
-      },
-      rows: { rows: [1], canonicals: [phone(1)] },
-    })
-  })
-
-  it('are one block with all rows after the retry deadline', () => {
-    const due = { ...batch, value: { ...batch.value, retryDeadline: QUOTED_AT_MS } }
-    const [block, ...more] = batchEmissions(due, checked(undefined, first), deps)
-    expect(more).toEqual([])
-    expect(block?.topic === 'rows.completed' && rowsOf(block.value.finished)).toEqual([0, 1])
   })
 })
 

@@ -134,9 +134,4 @@ describe('the resilience policies of a provider', () => {
     await Promise.all(Array.from({ length: 7 }, () => check()))
     expect(most).toBe(2)
   })
-
-  it('rethrow an error that is no ProviderError', async () => {
-    await expect(setUp(async () => { throw new TypeError('defect') }).check())
-      .rejects.toThrow('defect')
-  })
 })
