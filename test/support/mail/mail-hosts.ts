@@ -12,6 +12,15 @@ export const PIPELINING = '250-hello\r\n250 PIPELINING'
 export const people = (count: number, domain = 'firm.org') =>
   Array.from({ length: count }, (_, index) => `p${index}@${domain}`)
 
+/** A memory that knows this of every exchange. */
+export const knowing = (
+  state: Partial<Awaited<ReturnType<HostMemory['exchange']>>>
+): Partial<HostMemory> => ({
+  exchange: async () => ({
+    limit: undefined, restMs: 0, why: undefined, acceptsAny: false, hasAccepted: false, ...state,
+  }),
+})
+
 /** The time of a session. */
 export const SESSION_MS = 300_000
 

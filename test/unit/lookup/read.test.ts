@@ -8,14 +8,10 @@ import {
 
 const PHONE = '+12127365000'
 
-/** A cache that has records of these contacts. */
-const cacheOf = (contacts: readonly string[] = []) => ({
-  find: async (_scope: object, tokens: Buffer) =>
-    Array.from({ length: tokens.length / 16 }, (_, row) =>
-      contacts.some(contact => tokenFor(contact).equals(tokens.subarray(16 * row, 16 * row + 16)))
-        ? cachedRecord()
-        : undefined),
-})
+const EMPTY_CACHE = {
+  find: async (_scope: object, { length }: Buffer) =>
+    new Array<undefined>(length / 16).fill(undefined),
+}
 
 describe('the loader of chunks', () => {
   /** Chunks of 10 bytes each, and the numbers of those that were opened. */
@@ -36,7 +32,7 @@ describe('the loader of chunks', () => {
 
   it('drops the first chunks when memory is full, and loads them again', async () => {
     const { opened, chunks } = counted(3)
-    const loader = new ChunkLoader(cacheOf(), roomFor(2))
+    const loader = new ChunkLoader(EMPTY_CACHE, roomFor(2))
     for (const chunk of chunks) await loader.load(chunk)
     await loader.load(chunks[1]!)
     await loader.load(chunks[2]!)
@@ -50,7 +46,7 @@ describe('the loader of chunks', () => {
 
   it('prefetches while there is memory, and never fails by it', async () => {
     const { opened, chunks } = counted(3)
-    const loader = new ChunkLoader(cacheOf(), roomFor(2))
+    const loader = new ChunkLoader(EMPTY_CACHE, roomFor(2))
     for (const chunk of chunks) loader.prefetch(chunk)
     await loader.load(chunks[1]!)
     expect(opened).toEqual([0, 1])
@@ -59,7 +55,7 @@ describe('the loader of chunks', () => {
     await loader.load(chunks[2]!)
     expect(opened).toEqual([0, 1, 2])
     const unreadable = { ...chunks[0]!, rows: () => { throw new Error('no rows') } }
-    new ChunkLoader(cacheOf()).prefetch(unreadable)
+    new ChunkLoader(EMPTY_CACHE).prefetch(unreadable)
   })
 
   it('does not look up a job with forceFresh', async () => {
@@ -69,7 +65,7 @@ describe('the loader of chunks', () => {
   })
 
   it('rejects unreadable rows, and a row count unlike the envelope', async () => {
-    const loader = new ChunkLoader(cacheOf())
+    const loader = new ChunkLoader(EMPTY_CACHE)
     const [chunk] = chunksOf([PHONE])
     const unreadable = incoming('rows.normalized', chunk!.value,
       { rows: () => { throw new Error('no rows') } })
@@ -100,16 +96,18 @@ describe('the loader of chunks', () => {
   })
 })
 
+/** The chunks of a job with these messages, for a policy of a day. */
+const readAll = (
+  messages: ReturnType<typeof chunksOf>, cache: ConstructorParameters<typeof ChunkLoader>[0]
+) => readChunks(messages, {
+  terms: jobTermsOf(messages[0]!.value, 86_400_000, () => 50), loader: new ChunkLoader(cache),
+})
+
 /** The duplicates and counts of a job by the canonical forms of its rows; '' is an invalid one. */
-async function readJob (
-  canonicals: readonly string[], { chunkRows = 1_000, cached = [] as readonly string[] } = {}
-) {
-  const messages = chunksOf(canonicals, { chunkRows })
-  const terms = jobTermsOf(messages[0]!.value, 86_400_000, () => 50)
-  const { chunks, counts } = await readChunks(
-    messages, { terms, loader: new ChunkLoader(cacheOf(cached)) })
+async function readJob (canonicals: readonly string[], chunkRows: number) {
+  const { chunks, counts } = await readAll(chunksOf(canonicals, { chunkRows }), EMPTY_CACHE)
   const { originals = [], copies = [] } = chunks[0]?.duplicates ?? {}
-  return { chunks, counts, originals: [...originals], copies: [...copies] }
+  return { counts, originals: [...originals], copies: [...copies] }
 }
 
 describe('the chunks of a job', () => {
@@ -118,10 +116,8 @@ describe('the chunks of a job', () => {
     ['is older than the policy allows', { checkedAtMs: QUOTED_AT_MS - 86_400_001 }, {}],
     ['is not asked for', {}, { forceFresh: true }],
   ])('have no hit where a record %s', async (_case, change, terms) => {
-    const messages = chunksOf([PHONE], terms)
-    const loader = new ChunkLoader({ find: async () => [cachedRecord(change)] })
-    const { counts } = await readChunks(
-      messages, { terms: jobTermsOf(messages[0]!.value, 86_400_000, () => 50), loader })
+    const { counts } =
+      await readAll(chunksOf([PHONE], terms), { find: async () => [cachedRecord(change)] })
     expect(counts).toMatchObject({ cacheHits: 0, freshChecks: 1 })
   })
 
@@ -129,7 +125,7 @@ describe('the chunks of a job', () => {
     const rows = fc.array(fc.constantFrom('', 'a', 'b', 'c', 'd'), { minLength: 1, maxLength: 40 })
     await fc.assert(fc.asyncProperty(rows, fc.integer({ min: 1, max: 9 }),
       async (contacts, chunkRows) => {
-        const { originals, copies, counts } = await readJob(contacts, { chunkRows })
+        const { originals, copies, counts } = await readJob(contacts, chunkRows)
         const expected = contacts.map((contact, row) =>
           contact === '' || contacts.indexOf(contact) === row ? -1 : contacts.indexOf(contact))
         expect(originals).toEqual(expected)
@@ -151,9 +147,7 @@ describe('the chunks of a job', () => {
         value: { ...second!.value, tokenVersion },
         rows: () => ({ ...second!.rows(), tokens }),
       }
-      const terms = jobTermsOf(first!.value, 86_400_000, () => 50)
-      const loader = new ChunkLoader(cacheOf())
-      const { counts, chunks } = await readChunks([first!, other], { terms, loader })
+      const { counts, chunks } = await readAll([first!, other], EMPTY_CACHE)
       return [counts.duplicateRows, chunks.map(chunk => chunk.tokenVersion)]
     }
     expect(await read('1')).toEqual([0, ['1', '1']])
@@ -163,8 +157,6 @@ describe('the chunks of a job', () => {
   it('have no more rows than their job', async () => {
     const [chunk] = chunksOf([PHONE, PHONE])
     const message = { ...chunk!, value: { ...chunk!.value, totalRows: 1 } }
-    const terms = jobTermsOf(message.value, 0, () => 50)
-    await expect(readChunks([message], { terms, loader: new ChunkLoader(cacheOf()) }))
-      .rejects.toThrow('a job of 1 rows got 2 tokens')
+    await expect(readAll([message], EMPTY_CACHE)).rejects.toThrow('a job of 1 rows got 2 tokens')
   })
 })

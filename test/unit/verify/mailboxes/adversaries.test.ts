@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { HostMemory } from '../../../../services/verify/mailboxes/memory.ts'
-import { NO_MAILBOX, people, PIPELINING, startMailHosts } from '../../../support/mail/mail-hosts.ts'
+import {
+  knowing, NO_MAILBOX, people, PIPELINING, startMailHosts,
+} from '../../../support/mail/mail-hosts.ts'
 
 const NO_TURN = { why: 'rate', waitMs: 600_000 } as const
 /** Mail hosts with one connection. */
@@ -84,11 +86,7 @@ describe('a server that refuses', () => {
         MAIL: () => ++mails > 1 ? '503 5.5.1 One message a session' : '250 fine',
         RCPT: () => ++recipients > 4 ? '452 4.5.3 Too many recipients' : NO_MAILBOX,
       },
-    }, {
-      exchange: async () => ({
-        limit: undefined, restMs: 0, why: undefined, acceptsAny: false, hasAccepted: true,
-      }),
-    })
+    }, knowing({ hasAccepted: true }))
     expect(await Promise.all(people(10).map(address => ask(address))))
       .toEqual(people(10).map(() => ({ mailbox: 'no_mailbox' })))
   })

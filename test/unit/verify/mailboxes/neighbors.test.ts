@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { SmtpFault } from '../../../../services/verify/mailboxes/session.ts'
-import { NO_MAILBOX, people, PIPELINING, startMailHosts } from '../../../support/mail/mail-hosts.ts'
+import {
+  knowing, NO_MAILBOX, people, PIPELINING, startMailHosts,
+} from '../../../support/mail/mail-hosts.ts'
 import { createOpenMemory } from '../../../support/mail/open-memory.ts'
 
 const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' }
@@ -90,12 +92,7 @@ describe('a server that refuses everybody, also its postmaster,', () => {
         POSTMASTER: refuse,
       },
     }, {
-      connections: 1,
-      memory: {
-        exchange: async () => ({
-          limit: 12, restMs: 0, why: undefined, acceptsAny: false, hasAccepted: false,
-        }),
-      },
+      connections: 1, memory: knowing({ limit: 12 }),
     })
     const answers = await Promise.all(Array.from({ length: 40 }, (_, index) =>
       ask(`jane@firm${index}.org`, MX)))
@@ -113,13 +110,12 @@ describe('a server that refuses everybody, also its postmaster,', () => {
 })
 
 describe('an exchange that accepts any name of many domains', () => {
-  const acceptsAny =
-    { limit: undefined, restMs: 0, why: undefined, acceptsAny: true, hasAccepted: true }
+  const acceptsAny = { memory: knowing({ acceptsAny: true, hasAccepted: true }) }
 
   it('is not asked for these, and another domain shows whether it still does', async () => {
     const { ask, heard, memory } = await startMailHosts({
       [MX]: { RCPT: line => line.includes('<jane@') ? '250 fine' : NO_MAILBOX },
-    }, { memory: { exchange: async () => acceptsAny } })
+    }, acceptsAny)
     await memory.rememberCatchAll(MX, 'open.org', true)
     expect(await ask('jane@open.org', MX)).toEqual(UNTRUTHFUL)
     expect(heard(MX, 'RCPT')).toEqual([])
@@ -127,8 +123,7 @@ describe('an exchange that accepts any name of many domains', () => {
   })
 
   it('says nothing of the first row of a domain either', async () => {
-    const { ask } =
-      await startMailHosts({ [MX]: {} }, { memory: { exchange: async () => acceptsAny } })
+    const { ask } = await startMailHosts({ [MX]: {} }, acceptsAny)
     expect(await ask('jane@firm.org', MX)).toEqual(UNTRUTHFUL)
   })
 })
