@@ -5,7 +5,7 @@ import { retry } from '../platform/retry.ts'
 import {
   logicalTopic, type RealTopic, deadTopic, topicPattern, subscriptionsOf,
 } from '../platform/topics.ts'
-import { createKafka, type KafkaAdmin } from './client.ts'
+import { createKafka, withClientAdmin, type KafkaAdmin } from './client.ts'
 import { type KafkaConnection, accessErrorOf, kafkaTypeOf } from './connection.ts'
 import { READING_STAGES, STAGES, topology, type StageName, type TopicName } from '../../topology.ts'
 import { TOPICS_BY_JOB } from './partitioning.ts'
@@ -99,15 +99,12 @@ export function topicSettingsOf (
 export async function withAdmin<T> (
   connection: KafkaConnection, work: (admin: KafkaAdmin) => Promise<T>
 ): Promise<T> {
-  const admin = createKafka(connection, { clientId: 'admin', logLevel: logLevel.NOTHING }).admin()
+  const kafka = createKafka(connection, { clientId: 'admin', logLevel: logLevel.NOTHING })
   try {
-    await admin.connect()
-    return await work(admin)
+    return await withClientAdmin(kafka, work)
   } catch (error) {
     const refusal = accessErrorOf(error)
     throw refusal === undefined ? error : new InfrastructureError(refusal, { cause: error })
-  } finally {
-    await admin.disconnect()
   }
 }
 

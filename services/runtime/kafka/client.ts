@@ -212,6 +212,19 @@ function prefixedAcls (
   }
 }
 
+/** Runs an action with a connected admin client, and disconnects it afterwards. */
+export async function withClientAdmin<T> (
+  kafka: Pick<KafkaClient, 'admin'>, work: (admin: KafkaAdmin) => Promise<T>
+): Promise<T> {
+  const admin = kafka.admin()
+  try {
+    await admin.connect()
+    return await work(admin)
+  } finally {
+    await admin.disconnect()
+  }
+}
+
 /** A lazily opened admin connection to Kafka. */
 export type AdminClient = ReturnType<typeof createAdminClient>
 

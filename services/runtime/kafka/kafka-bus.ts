@@ -6,11 +6,12 @@ import type { Bus, Producer } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
 import { failedAt, storeText } from '../platform/errors.ts'
 import { createLogThrottle } from '../platform/log.ts'
-import { createKafka, type KafkaClient } from './client.ts'
+import { startRepeating, withTimeout } from '../platform/retry.ts'
+import { createAdminClient, createKafka, type KafkaClient } from './client.ts'
 import { type KafkaConnection, accessErrorOf } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
 import { createLastValues } from './last-value.ts'
-import { createPartitionCounts, startPartitionWatch } from './partitioning.ts'
+import { createPartitionCounts } from './partitioning.ts'
 import {
   createSafeProducer, createVerifiedProducer, type Partitioning,
 } from './safe-producer.ts'
@@ -34,6 +35,8 @@ export type KafkaBusOptions = KafkaConnection & {
 }
 
 const REQUEST_TIMEOUT_MS = 10_000
+/** How long a close waits for the watches of partitions. */
+const WATCH_STOP_MS = 1_000
 /** New partitions are used after so many times the age at which all consumers have found them. */
 const AGES_UNTIL_USE = 3
 
@@ -56,17 +59,15 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
   const report = createRetryLog(log)
   const producers = createProducers(
     options, { partitions, metadataMaxAge: metadataMaxAgeMs }, report)
-  const watches = createCloseables()
+  const watches: Close[] = []
   const watchPartitions = (topics: readonly string[]) => {
-    const watch = startPartitionWatch({
-      connection: options,
-      clientId: `${options.clientId}-partitions`,
-      topics,
-      partitions,
-      everyMs: metadataMaxAgeMs,
-      onFailed: error => report(error, 'partitions of topics not read, retrying', { topics }),
-    })
-    watches.add(watch.stop)
+    const admin = createAdminClient(options, `${options.clientId}-partitions`)
+    const watch = startRepeating(metadataMaxAgeMs, async () => {
+      const metadata = await admin.use(client => client.fetchTopicMetadata({ topics: [...topics] }))
+      for (const topic of metadata.topics) partitions.update(topic.name, topic.partitions.length)
+    }, error => report(error, 'partitions of topics not read, retrying', { topics }))
+    // A broker that does not answer must not delay the end of the process.
+    watches.push(() => withTimeout(Promise.all([watch.stop(), admin.close()]), WATCH_STOP_MS))
     return partitions.of
   }
   return {
@@ -90,7 +91,7 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
     topicNames: () => topicNames(options).catch(rethrow),
     watchPartitions,
     close: async () => {
-      await Promise.all([lastValues.close(), watches.closeAll()])
+      await Promise.all([lastValues.close(), ...watches.map(stop => stop())])
       await consumers.closeAll()
       await producers.closeAll()
     },

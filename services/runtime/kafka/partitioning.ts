@@ -1,9 +1,6 @@
 import { LANES, topology, type Lane, type TopicName } from '../../topology.ts'
-import { startRepeating, withTimeout } from '../platform/retry.ts'
 import { logicalTopic, topicName, whyFixed } from '../platform/topics.ts'
 import type { Bus } from './bus.ts'
-import { createAdminClient } from './client.ts'
-import type { KafkaConnection } from './connection.ts'
 
 /**
  * Headers with the number of partitions that the messages of a job are spread over, by topic. Every
@@ -85,32 +82,5 @@ export function createPartitionCounts (
       counts.set(topic, { used: Math.min(used, partitions), partitions, sinceMs })
     },
     of: topic => current(topic).used,
-  }
-}
-
-type PartitionWatchOptions = {
-  readonly connection: KafkaConnection
-  readonly clientId: string
-  readonly topics: readonly string[]
-  readonly partitions: Pick<PartitionCounts, 'update'>
-  readonly everyMs: number
-  /** Called for every failed request; the next one follows as usual. */
-  readonly onFailed: (error: unknown) => void
-}
-
-const STOP_TIMEOUT_MS = 1_000
-
-/** Reads the partitions of topics that this process does not write to, until it is stopped. */
-export function startPartitionWatch (
-  { connection, clientId, topics, partitions, everyMs, onFailed }: PartitionWatchOptions
-): { readonly stop: () => Promise<void> } {
-  const admin = createAdminClient(connection, clientId)
-  const watch = startRepeating(everyMs, async () => {
-    const metadata = await admin.use(client => client.fetchTopicMetadata({ topics: [...topics] }))
-    for (const topic of metadata.topics) partitions.update(topic.name, topic.partitions.length)
-  }, onFailed)
-  return {
-    // A broker that does not answer must not delay the end of the process.
-    stop: () => withTimeout(Promise.all([watch.stop(), admin.close()]), STOP_TIMEOUT_MS),
   }
 }

@@ -4,9 +4,7 @@ import type { RawMessage } from './bus.ts'
 import { InfrastructureError, markFailed, storeText } from '../platform/errors.ts'
 import type { MessageMac } from './message-mac.ts'
 import { retry } from '../platform/retry.ts'
-import {
-  createKafka, type KafkaAdmin, type KafkaClient,
-} from './client.ts'
+import { createKafka, withClientAdmin, type KafkaAdmin, type KafkaClient } from './client.ts'
 import type { KafkaConnection } from './connection.ts'
 import { rawMessage } from './consumer.ts'
 
@@ -127,18 +125,6 @@ const BOUNDS_TRIES = 20
 const MAX_FETCH_BYTES = 64 * 1_024
 /** Messages of a batch: what is made of all messages of a fetch would survive collections. */
 const MAX_BATCH_MESSAGES = 250
-
-async function withClientAdmin<T> (
-  kafka: KafkaClient, work: (admin: KafkaAdmin) => Promise<T>
-): Promise<T> {
-  const admin = kafka.admin()
-  await admin.connect()
-  try {
-    return await work(admin)
-  } finally {
-    await admin.disconnect()
-  }
-}
 
 const CLOCK_SKEW_MS = 300_000
 

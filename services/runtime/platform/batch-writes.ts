@@ -28,9 +28,8 @@ export function batchWrites<T> (
     isWriting = false
   }
   return async items => {
-    const written = new Promise<void>((resolve, reject) => {
-      waiting.push({ items, resolve, reject })
-    })
+    const { promise: written, resolve, reject } = Promise.withResolvers<void>()
+    waiting.push({ items, resolve, reject })
     // It never rejects: a failure rejects the callers of its items.
     if (!isWriting) writeAll().catch(() => {})
     await written

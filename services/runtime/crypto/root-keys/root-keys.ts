@@ -59,11 +59,10 @@ const MAX_CIPHERTEXT_BYTES = 6_144
  * @throws ConfigError for an invalid configuration.
  */
 export function createRootKeys (
-  { keys, active, setting }: RootKeyConfig,
-  { env = process.env, timeoutMs = 5_000, metrics }: RootKeyOptions = {}
+  { keys, active, setting }: RootKeyConfig, options: RootKeyOptions = {}
 ): RootKeys {
   const roots = new Map(Object.entries(keys).map(([id, where]) =>
-    [id, rootKeyOf({ id, where, setting }, { env, timeoutMs, metrics })]))
+    [id, rootKeyOf({ id, where, setting }, options)]))
   const activeRoot = roots.get(active)
   if (activeRoot === undefined) {
     throw new ConfigError([`${setting} has no ${nameKey(active)}, which is the active one: add it`])
@@ -115,8 +114,7 @@ function wrongRootError (id: string, setting: string, context: KeyContext): Fata
 
 /** The value of an entry may be a key, or contain one by mistake, so no error shows it. */
 function rootKeyOf (
-  entry: RootKeyEntry,
-  { env, timeoutMs, metrics }: Required<Omit<RootKeyOptions, 'metrics'>> & RootKeyOptions
+  entry: RootKeyEntry, { env = process.env, timeoutMs = 5_000, metrics }: RootKeyOptions
 ): RootKey {
   const { id, where, setting } = entry
   checkKeyId(id, setting)

@@ -22,7 +22,7 @@ export function vaultRootKey (entry: RootKeyEntry, env: Environment, timeoutMs: 
     throw new ConfigError([`${entry.setting}: ${nameKey(entry.id)} must be ` +
       'vault:<mount>/<key name>'])
   }
-  const server = { ...serverOf(env, nameOfRootKey(entry)), timeoutMs }
+  const server = serverOf(env, nameOfRootKey(entry), timeoutMs)
   const send = async (action: RootKeyAction, body: object) => {
     const call = { action, path: `${mount}/${action}/${key}`, name: nameOfRootKey(entry) }
     const answer = await post(server, call, body)
@@ -53,7 +53,7 @@ type Server = {
   readonly timeoutMs: number
 }
 
-function serverOf (env: Environment, name: string): Omit<Server, 'timeoutMs'> {
+function serverOf (env: Environment, name: string, timeoutMs: number): Server {
   const { VAULT_ADDR: address = '', VAULT_NAMESPACE: namespace } = env
   const { VAULT_TOKEN: token, VAULT_TOKEN_FILE: tokenFile } = env
   if (!/^https?:$/.test(URL.parse(address)?.protocol ?? '')) {
@@ -64,7 +64,7 @@ function serverOf (env: Environment, name: string): Omit<Server, 'timeoutMs'> {
   if (tokenFile === undefined && !TOKEN.test(token ?? '')) {
     throw new ConfigError([`${name} needs VAULT_TOKEN_FILE, a file with the token, or VAULT_TOKEN`])
   }
-  return { address: address.replace(/\/+$/, ''), namespace, token, tokenFile }
+  return { address: address.replace(/\/+$/, ''), namespace, token, tokenFile, timeoutMs }
 }
 
 /** Visible ASCII: an error of `fetch` would quote any other token. */

@@ -37,12 +37,6 @@ describe('the order of effects', () => {
     ])
   })
 
-  it('splits a delivery into batches and commits each', async () => {
-    const bench = await benchOf(echoStage({ batch: 2 }))
-    await bench.deliver(raws(0, 1, 2))
-    expect(sent(bench.effects)).toEqual(['m0', 'm1', 'commit 2', 'm2', 'commit 3'])
-  })
-
   it('counts rows, completed messages, and skipped messages by reason', async () => {
     const bench = await benchOf(echoStage({
       decide: async messages => echo(messages.filter(message => textOf(message) !== 'held')),

@@ -160,14 +160,13 @@ const those = (operation: AccessRule['operation'], name: string) =>
 const bulk = { lane: 'bulk', service: 'whatsapp', partner: 'acme' } as const
 
 describe('the ACLs of stages', () => {
-  it('let only lookup, settle and ledger write the journal, and only ledger read it', () => {
-    expect(those('write', 'wallet.journal')).toEqual(['lookup', 'settle', 'ledger'])
-    expect(those('read', 'wallet.journal')).toEqual(['ledger'])
-  })
-
-  it('let only ingest, feed and ledger write the keys of jobs, and every stage read', () => {
-    expect(those('write', 'job.keys')).toEqual(['ingest', 'feed', 'ledger'])
-    expect(those('read', 'job.keys')).toEqual(STAGES)
+  it.each<[AccessRule['operation'], string, readonly StageName[]]>([
+    ['write', 'wallet.journal', ['lookup', 'settle', 'ledger']],
+    ['read', 'wallet.journal', ['ledger']],
+    ['write', 'job.keys', ['ingest', 'feed', 'ledger']],
+    ['read', 'job.keys', STAGES],
+  ])('let %s %s only %j', (operation, topic, stages) => {
+    expect(those(operation, topic)).toEqual(stages)
   })
 
   it('let ingest and feed read no rows', () => {

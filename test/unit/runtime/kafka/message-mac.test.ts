@@ -23,15 +23,6 @@ describe('a message of a service', () => {
     expect(mac.isAuthentic({ ...signed, headers: turned })).toBe(true)
   })
 
-  it('stays authentic after a rotation, while its key is configured', () => {
-    const MESSAGE_KEY_ACTIVE = '2'
-    const both = createMessageMac({
-      MESSAGE_KEYS: { 1: keyOf(1), 2: keyOf(2) }, MESSAGE_KEY_ACTIVE,
-    })
-    expect(both.isAuthentic(signed)).toBe(true)
-    expect(mac.isAuthentic(received(both.sign(sent)))).toBe(false)
-  })
-
   it('is signed again when it is sent on', () => {
     const { topic: _, ...rest } = mac.sign(sent)
     expect(mac.isAuthentic(received(mac.sign({ ...rest, topic: 'ledger.dead' })))).toBe(true)
@@ -50,11 +41,6 @@ describe('a message is forged', () => {
     ['with another header', { headers: { ...signed.headers, job: 'job_1' } }],
     ['with one header more', { headers: { ...signed.headers, tenant: 'org_b.live' } }],
     ['with one header less', { headers: { mac: signed.headers['mac'] ?? '' } }],
-    ['with a key id that there is not', { headers: { ...signed.headers, mac: '9:AAAA' } }],
-    ['with the name of a method as key id', { headers: { ...signed.headers, mac: 'valueOf:' } }],
-    ['with a MAC cut off', {
-      headers: { ...signed.headers, mac: signed.headers['mac']?.slice(0, 20) ?? '' },
-    }],
   ])('%s', (_name, change) => {
     expect(mac.isAuthentic({ ...signed, ...change })).toBe(false)
   })

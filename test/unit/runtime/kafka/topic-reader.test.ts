@@ -134,9 +134,9 @@ describe('the last value of a key', () => {
     const double = brokers([
       [0, entry(0, 'b', 'b1'), entry(1, 'c', 'c1')],
       [1, entry(0, 'a', 'a1'), entry(1, 'd', 'd1'), entry(2, 'a', 'a2')],
-      [1, entry(3, 'd', '')],
+      [1, entry(3, 'd', ''), entry(4, 'd', 'd2')],
       [0, entry(2, 'b', 'b2')],
-    ], [[0, 3], [0, 4]])
+    ], [[0, 3], [0, 5]])
     return { ...double, values: createLastValues({ build: () => double.kafka, clientId: 'x' }) }
   }
 
