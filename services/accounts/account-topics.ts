@@ -1,6 +1,7 @@
 import type { Account, ContactListChange, OrganizationKeyValue } from '../../schemas/types.ts'
 import type { OutgoingMessage, Producer, RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -92,8 +93,8 @@ export async function restoreAccounts (deps: AccountsDeps, signal: AbortSignal):
   let restored = 0
   await redis.sunionstore(ACCOUNTS_OUTBOX_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_KEY)
   await reader.read(ACCOUNTS, async messages => {
-    for (let from = 0; from < messages.length; from += BATCH_RECORDS) {
-      const values = messages.slice(from, from + BATCH_RECORDS).flatMap(({ value }) => value ?? [])
+    for (const batch of batchesOf(messages, BATCH_RECORDS)) {
+      const values = batch.flatMap(({ value }) => value ?? [])
       const written = await Promise.all(values.map(async bytes => {
         const { name, revision, fields } = await codec.decode('accounts', bytes) as Account
         const texts = fields.map(({ name: field, value }) => [field, value] as const)
@@ -188,7 +189,12 @@ export async function restoreLostKeys (deps: LostKeysDeps, signal: AbortSignal):
   const tenants = await deps.tenants.all()
   const lost = await withoutKeys(deps, [...new Set(tenants.map(tenant => partsOf(tenant).orgId))])
   if (lost.length === 0) return 0
-  await restoreMissingKeys(deps, new Set(lost), signal)
+  const orgIds = new Set(lost)
+  const ofLost = [...await readLastKeys(deps.reader, signal)]
+    .filter(([key]) => orgIds.has(parseKeyName(key).orgId))
+  // Other keys stay as they are, since a command may be replacing them.
+  await restoreKeys(
+    deps, new Map(ofLost), createOrganizationKeyStore(deps.redis).restoreMissing)
   return (await withoutKeys(deps, lost)).length
 }
 
@@ -199,8 +205,7 @@ async function withoutKeys (
   const store = createOrganizationKeyStore(redis)
   const { isErased } = createOrganizations(redis)
   const lacking: string[] = []
-  for (let from = 0; from < orgIds.length; from += ORGANIZATIONS_PER_BATCH) {
-    const batch = orgIds.slice(from, from + ORGANIZATIONS_PER_BATCH)
+  for (const batch of batchesOf(orgIds, ORGANIZATIONS_PER_BATCH)) {
     const missing = await Promise.all(batch.map(async orgId =>
       lacksKeys(await store.read(orgId)) && !await isErased(orgId) ? [orgId] : []))
     lacking.push(...missing.flat())
@@ -249,8 +254,7 @@ async function shipLostKeys (
   const orgIds = (await deps.redis.smembers(ACCOUNTS_KEY))
     .flatMap(name => name.startsWith('org:') ? [name.slice('org:'.length)] : [])
   let shipped = 0
-  for (let from = 0; from < orgIds.length; from += ORGANIZATIONS_PER_BATCH) {
-    const batch = orgIds.slice(from, from + ORGANIZATIONS_PER_BATCH)
+  for (const batch of batchesOf(orgIds, ORGANIZATIONS_PER_BATCH)) {
     await Promise.all(batch.map(async orgId => {
       const keys = (await store.read(orgId)).filter(({ class: keyClass, version, shippedAtMs }) =>
         shippedAtMs !== 0 && version > (newest.get(`${orgId}:${keyClass}`) ?? 0))
@@ -260,20 +264,6 @@ async function shipLostKeys (
     }))
   }
   if (shipped > 0) deps.log.warn({ keys: shipped }, 'keys of organizations shipped again to topic')
-}
-
-/**
- * Restores what Redis lacks of the keys of some organizations from their topic. It leaves other
- * keys as they are, since a command may be replacing them.
- * @throws InfrastructureError when Redis or the topic cannot be read.
- */
-async function restoreMissingKeys (
-  deps: RestoreDeps, orgIds: ReadonlySet<string>, signal: AbortSignal
-): Promise<void> {
-  const store = createOrganizationKeyStore(deps.redis)
-  const last = await readLastKeys(deps.reader, signal)
-  const chosen = [...last].filter(([key]) => orgIds.has(parseKeyName(key).orgId))
-  await restoreKeys(deps, new Map(chosen), store.restoreMissing)
 }
 
 /** The last value of each key of the topic; null after its deletion. */
@@ -293,9 +283,10 @@ async function restoreKeys (
   let restored = 0
   for (const value of last.values()) {
     if (value === null) continue
-    const { organization, ...key } = await codec.decode(
+    const { organization, class: keyClass, createdAt: createdAtMs, ...key } = await codec.decode(
       'organization.keys', value) as OrganizationKeyValue
-    if (await restore(organization, parseKey(key))) restored += 1
+    const stored = { ...key, class: classOf(keyClass), createdAtMs }
+    if (await restore(organization, stored)) restored += 1
   }
   metrics.count('recovery_actions_total', { kind: 'organization_key' }, restored)
   if (restored > 0) log.warn({ keys: restored }, 'keys of organizations restored from topic')
@@ -367,15 +358,6 @@ export async function copiesInTopic (
     }
   })
   return [...keys.values()]
-}
-
-function parseKey (
-  { class: keyClass, version, wrapped, public: publicKey, createdAt }:
-  Omit<OrganizationKeyValue, 'organization'>
-): OrganizationKey {
-  return {
-    class: classOf(keyClass), version, wrapped, public: publicKey, createdAtMs: createdAt,
-  }
 }
 
 function parseKeyName (messageKeyText: string) {

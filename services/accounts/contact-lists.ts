@@ -6,6 +6,7 @@ import {
 } from '../../schemas/api/contact-lists.ts'
 import type { ContactListChange } from '../../schemas/types.ts'
 import { createShortMac, type ShortMac } from '../runtime/crypto/mac.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
@@ -402,10 +403,9 @@ export class ContactLists {
       VERSIONS_KEY, LISTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, bucketsOf(orgId), countsKey(orgId),
     ]
     let change: string | undefined
-    for (let from = 0; from < names.length; from += ENTRIES_OF_CALL) {
+    for (const some of batchesOf(names, ENTRIES_OF_CALL)) {
       await eventLoop.yield('bulk', orgId)
-      const digests = digestsOf(lists, names.slice(from, from + ENTRIES_OF_CALL))
-      const text = [orgId, action, digests, lists.run]
+      const text = [orgId, action, digestsOf(lists, some), lists.run]
       change = await this.#apply(keys, text) as string
     }
     if (change === undefined) return
@@ -486,8 +486,7 @@ export class ContactLists {
   ): Promise<ReadonlyMap<string, ListAction>> {
     const all = [...names]
     const actions = new Map<string, ListAction>()
-    for (let from = 0; from < all.length; from += ENTRIES_OF_CALL) {
-      const some = all.slice(from, from + ENTRIES_OF_CALL)
+    for (const some of batchesOf(all, ENTRIES_OF_CALL)) {
       const letters = await this.#findDigests([bucketsOf(orgId)], [digestsOf(lists, some)])
       for (const [at, letter] of [...String(letters)].entries()) {
         const action = LIST_ACTIONS.find(([first]) => first === letter)
@@ -537,7 +536,8 @@ export class ContactLists {
   }
 
   async #checkRoom (orgId: string, entries: number): Promise<void> {
-    const before = sumOf(await this.count(orgId))
+    const { allow, block, suppress } = await this.count(orgId)
+    const before = allow + block + suppress
     if (before + entries <= this.#maxEntries) return
     throw new ListsFullError(`The lists have ${before} entries, and ${entries} more would exceed ` +
       `${this.#maxEntries}. Remove entries that you no longer need.`)
@@ -551,18 +551,6 @@ export class ContactLists {
       `${this.#maxEntries} entries may be changed in 24 hours, and these ${entries} would exceed ` +
       'that. Send fewer, or send them later.', waitSeconds)
   }
-}
-
-const sumOf = ({ allow, block, suppress }: ListCounts) => allow + block + suppress
-
-/** The replies of a pipeline; throws the first error among them. */
-async function resultsOf (
-  pipeline: ReturnType<RedisClient['pipeline']>
-): Promise<readonly unknown[]> {
-  return (await pipeline.exec() ?? []).map(([error, reply]) => {
-    if (error !== null) throw error
-    return reply
-  })
 }
 
 const bindingOf = (orgId: string) => ['contact-lists', orgId]
@@ -644,5 +632,5 @@ export async function eraseContactLists (redis: RedisClient, orgId: string): Pro
   const pipeline = redis.pipeline()
   for (let bucket = 0; bucket < BUCKETS; bucket++) pipeline.unlink(`${bucketsOf(orgId)}${bucket}`)
   pipeline.unlink(countsKey(orgId))
-  await resultsOf(pipeline)
+  for (const [error] of await pipeline.exec() ?? []) if (error !== null) throw error
 }

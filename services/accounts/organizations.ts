@@ -54,7 +54,13 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
     find: (orgId: string) => find(records, orgId),
 
     /** All organizations, the oldest first. */
-    list: () => list(redis, records),
+    list: async (): Promise<readonly Organization[]> => {
+      const tenants = await redis.smembers(ORGANIZATION_TENANTS_KEY)
+      // Their ids begin with the time.
+      const ids = [...new Set(tenants.map(tenant => partsOf(tenant).orgId))].toSorted()
+      const organizations = await Promise.all(ids.map(id => find(records, id)))
+      return organizations.filter(organization => organization !== undefined)
+    },
 
     /** Creates an organization with both its tenants, without keys and money. */
     async create (name: string, id = newOrganizationId(now())): Promise<Organization> {
@@ -135,16 +141,6 @@ function createPolicies (redis: RedisClient, now: () => number) {
       return terms.policy
     },
   }
-}
-
-async function list (
-  redis: RedisClient, records: AccountRecords
-): Promise<readonly Organization[]> {
-  const tenants = await redis.smembers(ORGANIZATION_TENANTS_KEY)
-  // Their ids begin with the time.
-  const ids = [...new Set(tenants.map(tenant => partsOf(tenant).orgId))].toSorted()
-  const organizations = await Promise.all(ids.map(id => find(records, id)))
-  return organizations.filter(organization => organization !== undefined)
 }
 
 async function find (records: AccountRecords, orgId: string): Promise<Organization | undefined> {

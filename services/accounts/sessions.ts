@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 
 /**
@@ -25,7 +25,7 @@ function newSessionSecret (): string {
 
 /** The hex SHA-256 of a secret; Redis stores digests, never secrets. */
 export function secretDigest (secret: string): string {
-  return createHash('sha256').update(secret).digest('hex')
+  return hash('sha256', secret)
 }
 
 export type SignInCodes = ReturnType<typeof createSignInCodes>

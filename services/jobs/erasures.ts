@@ -221,7 +221,13 @@ const DEAD_LETTER_TOPIC = /\.dead$/
 export function createJobKeyEraser (deps: Deps) {
   const { redis, keyCopy, now = Date.now } = deps
   const erasures = createErasures(redis)
-  const writeTombstones = (erased: ErasedJobs) => sendTombstones(deps, erased)
+  /** Tombstones repeat the time of the erasure, which is lost with Redis otherwise. */
+  const writeTombstones = async ({ tenant, jobs }: ErasedJobs): Promise<void> => {
+    const marks = await erasures.find(tenant, jobs)
+    await deps.producer.send(jobs.map(job => tombstoneOf(tenant, job, {
+      atMs: marks.get(job)?.erasedAtMs ?? now(), cache: false,
+    })))
+  }
   /** Deletes the keys from Redis and writes their tombstones. */
   const destroy = async ({ tenant, jobs }: ErasedJobs): Promise<void> => {
     for (const job of jobs) {
@@ -280,16 +286,6 @@ export function createJobKeyEraser (deps: Deps) {
     copiesInDeadLetters: (wrapped: WrappedKeys): Promise<KeyCopies> =>
       countDeadLetters(deps, wrapped),
   }
-}
-
-/** Tombstones repeat the time of the erasure, which is lost with Redis otherwise. */
-async function sendTombstones (
-  { redis, producer, now = Date.now }: Deps, { tenant, jobs }: ErasedJobs
-): Promise<void> {
-  const marks = await createErasures(redis).find(tenant, jobs)
-  await producer.send(jobs.map(job => tombstoneOf(tenant, job, {
-    atMs: marks.get(job)?.erasedAtMs ?? now(), cache: false,
-  })))
 }
 
 /** The wrapped keys in Redis and in the topic. */

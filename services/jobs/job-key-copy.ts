@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { deleteRows, insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
 import { withKeyId } from '../runtime/crypto/key-ring.ts'
@@ -55,7 +55,7 @@ export function createJobKeyCopy (
       })
       // A digest of MACs: with a predictable token an attacker could make ClickHouse drop the
       // insert.
-      const token = createHash('sha256').update(values.map(row => row.mac).join()).digest('hex')
+      const token = hash('sha256', values.map(row => row.mac).join())
       await insertRows(clickhouse, { table: 'job_keys', columns: COLUMNS, values, token })
     },
 
@@ -84,18 +84,13 @@ export function createJobKeyCopy (
      * For all jobs of these tenants with a row whose first part is wrapped by this key, deletes
      * every other row.
      */
-    keepWrappedBy: (tenants: readonly string[], id: string): Promise<void> =>
-      deleteReplaced(clickhouse, tenants, id),
+    keepWrappedBy: async (tenants: readonly string[], id: string): Promise<void> => {
+      const prefix = withKeyId(id, Buffer.alloc(0)).toString('hex')
+      await deleteRows(clickhouse, {
+        table: 'job_keys', where: isReplacedIn, parameters: { prefix, tenants },
+      })
+    },
   }
-}
-
-async function deleteReplaced (
-  clickhouse: Pick<ClickHouseClient, 'query' | 'command'>, tenants: readonly string[], id: string
-): Promise<void> {
-  const prefix = withKeyId(id, Buffer.alloc(0)).toString('hex')
-  await deleteRows(clickhouse, {
-    table: 'job_keys', where: isReplacedIn, parameters: { prefix, tenants },
-  })
 }
 
 type JobName = Pick<CopiedKey, 'tenant' | 'job'>

@@ -143,20 +143,17 @@ export async function subscribeToJobs (
       })
       const within = async (timeoutMs: number) => {
         const late = delay(timeoutMs, '', { signal: either }).catch(() => '')
-        return parse(await Promise.race([notified, late]))
+        const record = await Promise.race([notified, late])
+        return record === '' ? undefined : JSON.parse(record) as JobFields
       }
       return { within, unsubscribe: () => over.abort() }
     },
   }
 }
 
-function parse (record: string): JobFields | undefined {
-  return record === '' ? undefined : JSON.parse(record) as JobFields
-}
-
 export type DecidedOutcome = Exclude<Outcome, { readonly kind: 'open' }>
 
-export type OutcomesOptions = {
+type OutcomesOptions = {
   readonly store: Pick<JobStore, 'outcome' | 'refuse'>
   /**
    * Finds a closed job whose record in Redis has expired. Feeds do not need it: their cursor

@@ -90,7 +90,8 @@ export function parseManifest (text: string, nowMs = Date.now()): ListsManifest 
     throw new RangeError(`${MANIFEST_FILE}: ${[...new Set(faults)].join(', ')}`)
   }
   const manifest = value as ListsManifest
-  for (const day of [manifest.renewedAt, ...Object.values(manifest.lists).map(daysOf)]) {
+  const published = Object.values(manifest.lists).map(({ publishedAt }) => publishedAt)
+  for (const day of [manifest.renewedAt, ...published]) {
     const ms = Date.parse(day)
     // A day that is still to come would hide the age of a list.
     if (!(ms <= nowMs + DAY_MS)) {
@@ -99,8 +100,6 @@ export function parseManifest (text: string, nowMs = Date.now()): ListsManifest 
   }
   return manifest
 }
-
-const daysOf = ({ publishedAt }: ListRelease) => publishedAt
 
 type Settings = { readonly LISTS_DIR?: string, readonly LISTS_POLL_MS: number }
 type Context = Pick<ServiceContext, 'name' | 'log' | 'metrics' | 'onStop'>

@@ -7,6 +7,7 @@ import {
 } from '../money/journal-chain.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Tenants } from '../money/tenants.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -83,8 +84,7 @@ async function continueHeads (
   const lastOf = new Map<string, ChainHead>(complete.map(head => [head.tenant, head]))
   const names = (await tenants.all()).toSorted()
   const exported: JournalHeads['tenants'][number][] = []
-  for (let at = 0; at < names.length; at += TENANTS_PER_BATCH) {
-    const some = names.slice(at, at + TENANTS_PER_BATCH)
+  for (const some of batchesOf(names, TENANTS_PER_BATCH)) {
     const from = some.map(tenant => [tenant, lastOf.get(tenant) ?? CHAIN_START] as const)
     const heads = await journal.heads(new Map(from))
     for (const [tenant, head] of heads) exported.push({ ...head, tenant })

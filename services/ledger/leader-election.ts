@@ -62,7 +62,7 @@ const RETRY_SILENT_MS = 30_000
 export class Leader {
   readonly #deps: LeaderDeps
   readonly #stopping = new AbortController()
-  readonly #requests: UnlockRequests
+  readonly #requests: ReturnType<typeof listen>
   readonly #loops: readonly Promise<void>[]
   /** Of this ledger, while it has the lease. */
   #term: Term | undefined
@@ -291,16 +291,8 @@ async function unlockNew (
   return toRecover
 }
 
-type UnlockRequests = {
-  readonly wake: () => void
-  /** Resolves on the next wake-up or request. */
-  readonly next: (signal: AbortSignal) => Promise<void>
-  /** The tenants requested since the last call. */
-  readonly take: () => readonly string[]
-}
-
 /** Subscribes to tenants that wait to be unlocked; retries until the signal is aborted. */
-function listen ({ subscriber, log }: LeaderDeps, signal: AbortSignal): UnlockRequests {
+function listen ({ subscriber, log }: LeaderDeps, signal: AbortSignal) {
   let requested = new Set<string>()
   let waiting = Promise.withResolvers<void>()
   const wake = () => waiting.resolve()
@@ -314,13 +306,17 @@ function listen ({ subscriber, log }: LeaderDeps, signal: AbortSignal): UnlockRe
     .catch(() => {})
   return {
     wake,
-    next: async signal => {
+
+    /** Resolves on the next wake-up or request. */
+    next: async (signal: AbortSignal): Promise<void> => {
       signal.addEventListener('abort', wake, { once: true })
       await waiting.promise
       signal.removeEventListener('abort', wake)
       waiting = Promise.withResolvers<void>()
     },
-    take: () => {
+
+    /** The tenants requested since the last call. */
+    take: (): readonly string[] => {
       const taken = [...requested]
       requested = new Set()
       return taken

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Journal } from '../../schemas/types.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import type { AdminClient } from '../runtime/kafka/client.ts'
 import { lagsOf, type GroupLag } from '../runtime/kafka/admin.ts'
@@ -127,8 +128,7 @@ function createWalletSums ({ redis, tenants }: WalletReading): () => Promise<Wal
     const active = new Set((await tenants.active()).map(({ tenant }) => tenant))
     const isRecent = startMs - allReadAtMs < IDLE_AFTER_MS
     const changed = isRecent ? [...new Set([...active, ...activeBefore])] : await tenants.all()
-    for (let from = 0; from < changed.length; from += WALLETS_PER_BATCH) {
-      const batch = changed.slice(from, from + WALLETS_PER_BATCH)
+    for (const batch of batchesOf(changed, WALLETS_PER_BATCH)) {
       for (const [tenant, values] of await readWallets(redis, batch)) byTenant.set(tenant, values)
     }
     activeBefore = active
@@ -274,8 +274,7 @@ async function readShipped (
   { redis, lags }: Pick<GapDeps, 'redis' | 'lags'>, tenants: readonly string[]
 ): Promise<Shipped> {
   const last = new Map<string, number>()
-  for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
-    const batch = tenants.slice(from, from + TENANTS_PER_BATCH)
+  for (const batch of batchesOf(tenants, TENANTS_PER_BATCH)) {
     await Promise.all(batch.map(async tenant => {
       const wallet = await redis.hgetall(moneyKeys(tenant).wallet)
       const pending = Object.keys(wallet).map(pendingSeq).filter(seq => seq !== undefined)
@@ -293,8 +292,7 @@ async function missingOf (
 ): Promise<ReadonlyMap<string, number>> {
   const missing = new Map<string, number>()
   const all = [...last]
-  for (let from = 0; from < all.length; from += TENANTS_PER_BATCH) {
-    const batch = all.slice(from, from + TENANTS_PER_BATCH)
+  for (const batch of batchesOf(all, TENANTS_PER_BATCH)) {
     const counts = await journal.counts(new Map(batch))
     for (const [tenant, seq] of batch) missing.set(tenant, seq - (counts.get(tenant) ?? 0))
   }
@@ -345,10 +343,6 @@ const WORK = `
       WHERE database = currentDatabase() AND NOT is_done
     ) AS mutation`
 
-type Disk = { readonly name: string, readonly total: number, readonly free: number }
-type TableParts = { readonly table: string, readonly parts: number }
-type Work = { readonly merge: number, readonly mutation: number }
-
 function watchClickhouse (
   { clickhouse, metrics, log }: Watching & Pick<Stores, 'clickhouse'>
 ): void {
@@ -356,9 +350,9 @@ function watchClickhouse (
     await (await clickhouse.query({ query, format: 'JSONEachRow' })).json<T>(), {
     name: 'the system tables of ClickHouse', log,
   })
-  const disks = readingOf<Disk>(DISKS)
-  const parts = readingOf<TableParts>(PARTS)
-  const work = readingOf<Work>(WORK)
+  const disks = readingOf<{ name: string, total: number, free: number }>(DISKS)
+  const parts = readingOf<{ table: string, parts: number }>(PARTS)
+  const work = readingOf<{ merge: number, mutation: number }>(WORK)
   metrics.watchAll('clickhouse_disk_bytes', async () =>
     (await disks()).map(({ name, total }) => ({ labels: { disk: name }, value: total })))
   metrics.watchAll('clickhouse_disk_free_bytes', async () =>

@@ -1,4 +1,5 @@
 import type { Completed, Journal } from '../../schemas/types.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { Archive } from '../jobs/results/archive.ts'
@@ -86,8 +87,7 @@ export async function rebuildEnded (
   const nowMs = deps.clock.now()
   const jobs: { readonly job: RebuiltJob, readonly term: LeaderTerm }[] = []
   const uncounted: Journal[] = []
-  for (let from = 0; from < ended.length; from += JOBS_PER_QUERY) {
-    const some = ended.slice(from, from + JOBS_PER_QUERY)
+  for (const some of batchesOf(ended, JOBS_PER_QUERY)) {
     const tenants = [...new Set(some.map(({ end }) => end.tenant))]
     const archived = await deps.archive.findAll(tenants, some.map(({ end }) => end.job))
     await republish(deps, [...archived.values()])
@@ -114,11 +114,12 @@ async function write (
   jobs: readonly { readonly job: RebuiltJob, readonly term: LeaderTerm }[]
 ): Promise<Pick<RebuiltJobs, 'made' | 'superseded'>> {
   let [made, superseded] = [0, false]
-  for (let from = 0; from < jobs.length && !superseded; from += MAX_CONCURRENT_WRITES) {
-    const steps = await Promise.all(jobs.slice(from, from + MAX_CONCURRENT_WRITES)
-      .map(({ job, term }) => recoveryStore.rebuild(term, job)))
+  for (const batch of batchesOf(jobs, MAX_CONCURRENT_WRITES)) {
+    const steps = await Promise.all(
+      batch.map(({ job, term }) => recoveryStore.rebuild(term, job)))
     made += steps.filter(step => step === 'made').length
     superseded = steps.includes('superseded')
+    if (superseded) break
   }
   if (made > 0) metrics.count('recovery_actions_total', { kind: 'job' }, made)
   return { made, superseded }
@@ -252,10 +253,9 @@ export async function recountLostJobs (deps: RecountDeps, signal: AbortSignal): 
   const sinceMs = Math.min(...since)
   for (const lane of LANES) {
     await deps.reader.read(topicName('rows.completed', { lane }), async messages => {
-      const wanted = messages.filter(message => isMarked(marked, message))
-      for (let from = 0; from < wanted.length; from += BLOCKS_PER_BATCH) {
-        await recountBlocks(deps, wanted.slice(from, from + BLOCKS_PER_BATCH))
-      }
+      const wanted = messages.filter(({ headers }) =>
+        marked.get(headers['tenant'] ?? '')?.has(headers['job'] ?? '') === true)
+      for (const batch of batchesOf(wanted, BLOCKS_PER_BATCH)) await recountBlocks(deps, batch)
     }, { sinceMs, signal })
   }
   // Only the leader marks and unmarks, never concurrently.
@@ -294,9 +294,6 @@ async function marksOf ({ redis }: RecountDeps): Promise<Marked> {
   }
   return marked
 }
-
-const isMarked = (marked: Marked, { headers }: RawMessage) =>
-  marked.get(headers['tenant'] ?? '')?.has(headers['job'] ?? '') === true
 
 /**
  * Stores and tallies the blocks of these messages; a block that was tallied

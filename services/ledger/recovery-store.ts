@@ -3,6 +3,7 @@ import type { Journal } from '../../schemas/types.ts'
 import { cursorsKeyOf, idempotencyKeysOf, jobKeys } from '../jobs/redis-keys.ts'
 import { fieldsOf } from '../jobs/job-record.ts'
 import { STATE_LUA } from '../jobs/store.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { serversOf } from '../runtime/platform/cells.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import { namedArguments, type RedisClient, script, joinLua } from '../runtime/platform/redis.ts'
@@ -105,10 +106,15 @@ export function createRecoveryStore (redis: RedisClient) {
     /** Counts the tenants that are not unlocked for one of these runs of servers. */
     countWaiting: async (
       tenants: readonly string[], runs: ReadonlySet<string>
-    ): Promise<number> => await countIn(tenants, async tenant => {
-      const run = await reach(() => redis.hget(moneyKeys(tenant).wallet, 'run'))
-      return run === null || !runs.has(run)
-    }),
+    ): Promise<number> => {
+      let waiting = 0
+      for (const batch of batchesOf(tenants, TENANTS_PER_BATCH)) {
+        const unlockedIn = await Promise.all(batch.map(tenant =>
+          reach(() => redis.hget(moneyKeys(tenant).wallet, 'run'))))
+        waiting += unlockedIn.filter(run => run === null || !runs.has(run)).length
+      }
+      return waiting
+    },
 
     /** The wallet of a locked tenant; undefined if it is unlocked. */
     snapshotWallet: async (tenant: string, fence: string): Promise<SnapshotResult> => {
@@ -169,18 +175,6 @@ function stepsOf (scripts: ReturnType<typeof loadScripts>) {
       return answer === 'made' ? 'made' : 'done'
     },
   }
-}
-
-/** Counts the tenants that match, a batch at a time. */
-async function countIn (
-  tenants: readonly string[], matches: (tenant: string) => Promise<boolean>
-): Promise<number> {
-  let count = 0
-  for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
-    const areEqual = await Promise.all(tenants.slice(from, from + TENANTS_PER_BATCH).map(matches))
-    count += areEqual.filter(Boolean).length
-  }
-  return count
 }
 
 /** Runs a command; `unreachable` if a server of a cluster cannot execute it now. */

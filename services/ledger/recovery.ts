@@ -3,6 +3,7 @@ import type { Journal } from '../../schemas/types.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -130,7 +131,9 @@ const SNAPSHOTS_PER_BATCH = 100
 async function compare (deps: RecoveryDeps, options: CompareOptions): Promise<Comparison> {
   const { base, signal, only } = options
   const tracker = new Tracker(deps, options)
-  const copied = isInUse(base) ? readLengths(deps) : undefined
+  const copied = isInUse(base)
+    ? deps.journal.lengths().catch((error: Error) => error)
+    : undefined
   const grace = deps.sleep(deps.graceMs, signal)
   // It may reject before it is awaited.
   grace.catch(() => {})
@@ -202,8 +205,7 @@ class Tracker {
     const { fence, onWaiting } = this.#options
     const untracked = [...tenants].filter(tenant => !this.known.has(tenant))
     if (untracked.length === 0) return
-    for (let from = 0; from < untracked.length; from += SNAPSHOTS_PER_BATCH) {
-      const some = untracked.slice(from, from + SNAPSHOTS_PER_BATCH)
+    for (const some of batchesOf(untracked, SNAPSHOTS_PER_BATCH)) {
       const snapshots = await Promise.all(some.map(async tenant =>
         [tenant, await this.#deps.recoveryStore.snapshotWallet(tenant, fence)] as const))
       for (const [tenant, wallet] of snapshots) {
@@ -284,9 +286,6 @@ const faulty = (fault: string): Reconciliation => ({ behind: false, faults: [fau
 /** What the copy of the journal says of its length by tenant, or why it cannot be read. */
 type CopiedLengths = Promise<ReadonlyMap<string, number> | Error>
 
-const readLengths = ({ journal }: Pick<RecoveryDeps, 'journal'>): CopiedLengths =>
-  journal.lengths().catch((error: Error) => error)
-
 /**
  * Checks the base against the copy of the journal: an old snapshot that took the place of a newer
  * one contradicts neither an empty wallet nor one from a file as old. Returns the tenants that the
@@ -327,9 +326,8 @@ async function unlockAll (
   // Most open jobs first, then the latest movement.
   const waiting = compared.toSorted(({ journal: a }, { journal: b }) =>
     b.open.size - a.open.size || b.at - a.at)
-  for (let from = 0; from < waiting.length; from += AT_ONCE) {
+  for (const some of batchesOf(waiting, AT_ONCE)) {
     signal.throwIfAborted()
-    const some = waiting.slice(from, from + AT_ONCE)
     await Promise.all(some.map(tenant =>
       unlockTenant(deps, { run: tenant.wallet.run, fence }, tenant)))
     progress(some.length)

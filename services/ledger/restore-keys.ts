@@ -6,6 +6,7 @@ import { ERASED_IN, ERASED_UNTIL, ERASURES_KEYS, jobKeys } from '../jobs/redis-k
 import { tombstoneTermsOf, type TombstoneTerms } from '../jobs/wrapped-keys.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
@@ -70,8 +71,7 @@ async function restoreKeys (
     return wrapped === undefined ? [] : [{ job, wrapped, ...key }]
   })
   let restored = 0
-  for (let from = 0; from < restorable.length; from += KEYS_PER_BATCH) {
-    const batch = restorable.slice(from, from + KEYS_PER_BATCH)
+  for (const batch of batchesOf(restorable, KEYS_PER_BATCH)) {
     const isRestored = await Promise.all(batch.map(key => restoreKey({ redis, clock }, key)))
     restored += isRestored.filter(Boolean).length
   }

@@ -1,4 +1,5 @@
 import type { Snapshot } from '../../schemas/types.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import type { Emitter } from '../runtime/engine/emit.ts'
 import type { PartitionOffsets } from '../runtime/kafka/topic-reader.ts'
@@ -152,9 +153,8 @@ export async function writeSnapshots (
   const { due = [], large = [] } =
     Object.groupBy(advanced, ([, journal]) => bytesOf(journal) > MAX_BYTES ? 'large' : 'due')
   const written = new Map<string, string>()
-  for (let at = 0; at < due.length; at += SNAPSHOTS_PER_BATCH) {
-    const snapshots = due.slice(at, at + SNAPSHOTS_PER_BATCH)
-      .map(([tenant, journal]) => snapshotOf(journal, { tenant, from }))
+  for (const batch of batchesOf(due, SNAPSHOTS_PER_BATCH)) {
+    const snapshots = batch.map(([tenant, journal]) => snapshotOf(journal, { tenant, from }))
     await emitAll(deps, snapshots)
     for (const snapshot of snapshots) written.set(snapshot.tenant, JSON.stringify(snapshot))
   }

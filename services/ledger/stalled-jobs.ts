@@ -159,18 +159,7 @@ async function digestOfStored (
   }
 }
 
-export type Backlog = {
-  /** Whether a topic may still hold rows of the job. */
-  readonly mayContain: (
-    job: { readonly lane: Lane, readonly service: ServiceSlug, readonly idleMs: number }
-  ) => Promise<boolean>
-}
-
-type BacklogOptions = {
-  readonly connection: KafkaConnection
-  readonly clientId: string
-  readonly clock: Clock
-}
+type Backlog = ReturnType<typeof createBacklog>
 
 /** Attempts at a request, as a coordinator that has just moved answers late. */
 const TRIES = 10
@@ -190,7 +179,11 @@ const MAX_WAIT_MS = 50 * 3_600_000
  * retry topic too. Messages of other jobs count as well, so a job behind a backlog is never taken
  * for stalled.
  */
-export function createBacklog ({ connection, clientId, clock }: BacklogOptions): Backlog {
+export function createBacklog ({ connection, clientId, clock }: {
+  readonly connection: KafkaConnection
+  readonly clientId: string
+  readonly clock: Clock
+}) {
   const isAnyBehind = async (
     admin: KafkaAdmin, subscriptions: readonly Subscription[], idleMs: number
   ) => {
@@ -201,7 +194,10 @@ export function createBacklog ({ connection, clientId, clock }: BacklogOptions):
     }
     return false
   }
-  const mayContain: Backlog['mayContain'] = async ({ lane, service, idleMs }) => {
+  /** Whether a topic may still hold rows of the job. */
+  const mayContain = async ({ lane, service, idleMs }: {
+    readonly lane: Lane, readonly service: ServiceSlug, readonly idleMs: number,
+  }): Promise<boolean> => {
     const limits = { lanes: [lane], services: [service] }
     const admin = createKafka(connection, { clientId, logLevel: logLevel.NOTHING }).admin()
     await admin.connect()

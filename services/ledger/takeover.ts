@@ -21,9 +21,6 @@ export type TakeoverDeps = StalledJobsDeps & {
   readonly orphanAgeMs: number
 }
 
-/** The entries left in the outboxes, and the stalled jobs found. */
-type TakenOver = { readonly entries: number, readonly stalledJobs: number }
-
 type Looping = {
   /** Two ledgers that take over would send the same twice. */
   readonly isLeader: () => boolean
@@ -75,10 +72,11 @@ export class Takeover {
    * adjustment is shipped by this alone, once it is `orphanAgeMs` old. The entry of a job, and an
    * ended job, belong to the stage that made them until it cannot finish them, see `Owners`: a slow
    * stage keeps what is its own, as nothing may be sent twice without a fault. Every step is
-   * idempotent. A failure of one tenant or job is logged and retried by the next run.
+   * idempotent. A failure of one tenant or job is logged and retried by the next run. Returns the
+   * numbers of entries left in the outboxes, and of stalled jobs found.
    * @throws FatalError when a retry cannot help.
    */
-  async run (): Promise<TakenOver> {
+  async run (): Promise<{ readonly entries: number, readonly stalledJobs: number }> {
     const deps = this.#deps
     const isOver = () => this.#stopping.signal.aborted
     const outboxes = await findOldEntries(deps, isOver)

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Journal } from '../../schemas/types.ts'
 import { createMac, type MessageKeySettings } from '../runtime/crypto/mac.ts'
 
@@ -28,13 +28,13 @@ export function canonicalText (entry: Journal): string {
     entry.amountMicros, entry.chargeMicros,
     entry.availableMicros, entry.reservedMicros, entry.chargedMicros, entry.fundedMicros,
     entry.at, entry.reason,
-    entry.header === null || entry.header.length === 0 ? '' : hexDigest(entry.header),
+    entry.header === null || entry.header.length === 0 ? '' : hash('sha256', entry.header),
   ])
 }
 
 /** The hash of the entry with this canonical text, after an entry with the hash `prev`. */
 export function hashAfter (prev: string, text: string): string {
-  return hexDigest(`${prev}\n${text}`)
+  return hash('sha256', `${prev}\n${text}`)
 }
 
 /** The head after one more entry. Entries come in ascending order; a repeated number is skipped. */
@@ -53,10 +53,6 @@ export function extendByText (head: ChainHead, seq: number, text: () => string):
   }
 }
 
-function hexDigest (content: string | Buffer): string {
-  return createHash('sha256').update(content).digest('hex')
-}
-
 /** The heads of all tenants' chains at one time, as they are exported from the system. */
 export type JournalHeads = {
   /** Unix ms. */
@@ -65,28 +61,25 @@ export type JournalHeads = {
   readonly tenants: readonly (ChainHead & { readonly tenant: string })[]
 }
 
-/** Encodes heads as one line of signed JSON, and decodes authentic lines only. */
-export type HeadsCodec = {
-  readonly encode: (heads: JournalHeads) => string
-  /** Undefined for a text without a valid MAC. */
-  readonly decode: (text: string) => JournalHeads | undefined
-}
+export type HeadsCodec = ReturnType<typeof createHeadsCodec>
 
 /**
- * Creates a codec of heads. `purpose` is part of the MAC: an exported head is not accepted as a
- * head that an audit has proven.
+ * Encodes heads as one line of signed JSON, and decodes authentic lines only. `purpose` is part of
+ * the MAC: an exported head is not accepted as a head that an audit has proven.
  * @throws TypeError when the active key is not among the keys.
  */
 export function createHeadsCodec (
   settings: MessageKeySettings, purpose: 'journal head' | 'proven journal head' = 'journal head'
-): HeadsCodec {
+) {
   const { sign, isAuthentic } = createMac(settings)
   return {
-    encode: ({ at, tenants }) => {
+    encode: ({ at, tenants }: JournalHeads): string => {
       const mac = sign(purpose, contentOf({ at, tenants }))
       return JSON.stringify({ version: 1, at, tenants, mac })
     },
-    decode: text => {
+
+    /** Undefined for a text without a valid MAC. */
+    decode: (text: string): JournalHeads | undefined => {
       const document = parse(text)
       if (document?.version !== 1 || !Array.isArray(document.tenants)) return undefined
       return isAuthentic(String(document.mac), purpose, contentOf(document)) ? document : undefined

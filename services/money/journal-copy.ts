@@ -1,6 +1,7 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Journal } from '../../schemas/types.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
 import { canonicalText, CHAIN_START, type ChainHead, extendChain } from './journal-chain.ts'
@@ -73,7 +74,7 @@ export function createJournalCopy (
     if (missing.length === 0) return []
     const values = missing.map(({ row }) => row)
     // Made of MACs: with a predictable token an attacker could make ClickHouse drop the insert.
-    const token = createHash('sha256').update(values.map(row => row.mac).join()).digest('hex')
+    const token = hash('sha256', values.map(row => row.mac).join())
     await insertRows(clickhouse, { table: 'journal', columns: COLUMNS, values, token })
     return missing.map(({ entry }) => entry)
   }
@@ -166,8 +167,7 @@ async function rowsOf<T> (
 /** The MACs of these rows that are stored. */
 async function readMacs (clickhouse: Reading, rows: readonly Row[]): Promise<Set<string>> {
   const stored = new Set<string>()
-  for (let from = 0; from < rows.length; from += ENTRIES_PER_QUERY) {
-    const some = rows.slice(from, from + ENTRIES_PER_QUERY)
+  for (const some of batchesOf(rows, ENTRIES_PER_QUERY)) {
     const macs = streamRows<{ readonly mac: string }>(clickhouse, SELECT_MACS, {
       tenants: [...new Set(some.map(row => row.tenant))],
       seqs: [...new Set(some.map(row => row.seq))],

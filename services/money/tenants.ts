@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import { type RedisClient, script } from '../runtime/platform/redis.ts'
 import { ACTIVE_KEY, TENANTS_KEY } from './redis-keys.ts'
@@ -34,8 +35,11 @@ const DEACTIVATE = `
 export function createTenants (redis: RedisClient) {
   const mark = script(redis, { name: 'activate', source: ACTIVATE, numberOfKeys: 1 })
   const unmark = script(redis, { name: 'deactivate', source: DEACTIVATE, numberOfKeys: 1 })
-  const add = (tenants: readonly string[]) =>
-    inBatches(tenants, batch => redis.sadd(TENANTS_KEY, ...batch))
+  const add = async (tenants: readonly string[]): Promise<void> => {
+    for (const batch of batchesOf(tenants, TENANTS_PER_BATCH)) {
+      await redis.sadd(TENANTS_KEY, ...batch)
+    }
+  }
   return {
     /** Adds tenants to the list of all. */
     add,
@@ -43,7 +47,7 @@ export function createTenants (redis: RedisClient) {
     /** Marks tenants as active, and adds them to the list of all. */
     activate: async (tenants: readonly string[]): Promise<void> => {
       await add(tenants)
-      await inBatches(tenants, batch => mark([ACTIVE_KEY], batch))
+      for (const batch of batchesOf(tenants, TENANTS_PER_BATCH)) await mark([ACTIVE_KEY], batch)
     },
 
     /** Tenants that may have pending entries or open jobs, or whose money moved recently. */
@@ -59,14 +63,6 @@ export function createTenants (redis: RedisClient) {
     },
 
     all: (): Promise<readonly string[]> => redis.smembers(TENANTS_KEY),
-  }
-}
-
-async function inBatches (
-  tenants: readonly string[], work: (batch: readonly string[]) => Promise<unknown>
-): Promise<void> {
-  for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
-    await work(tenants.slice(from, from + TENANTS_PER_BATCH))
   }
 }
 

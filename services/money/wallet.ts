@@ -264,7 +264,7 @@ export function createOutbox (redis: RedisClient) {
     ): Promise<void> => {
       if (entries.length === 0) return
       await removeShipped(
-        [moneyKeys(tenant).wallet], entries.flatMap(({ seq, text }) => [fieldOf(seq), text]))
+        [moneyKeys(tenant).wallet], entries.flatMap(({ seq, text }) => [ENTRY + seq, text]))
     },
 
     tenantsWithPending: async (): Promise<readonly string[]> => {
@@ -280,8 +280,6 @@ export function createOutbox (redis: RedisClient) {
 
 /** The prefix of an entry's field in a wallet, as in wallet.lua. */
 const ENTRY = 'entry:'
-
-const fieldOf = (seq: number) => `${ENTRY}${seq}`
 
 /** The seq of the entry in a field of a wallet; undefined for any other field. */
 export function pendingSeq (field: string): number | undefined {

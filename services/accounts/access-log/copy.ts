@@ -24,21 +24,7 @@ type AccessFilter = {
   readonly limit: number
 }
 
-/** The copy of the access log in ClickHouse: signed entries, inserted in any order. */
-export type AccessCopy = {
-  readonly append: (entries: readonly NumberedEntry[]) => Promise<void>
-  /** The entries of all organizations, between two seqs inclusive. */
-  readonly range: (from: number, to: number) => Promise<AccessPage>
-  /** The same after a seq, in pages. */
-  readonly pages: (after: number) => AsyncIterable<AccessPage>
-  /**
-   * The entries of an organization, newest first, each once, and without attempts that have a
-   * result. Only `pages` and `range` prove that nothing is missing.
-   */
-  readonly newest: (filter: AccessFilter) => Promise<readonly NumberedEntry[]>
-  /** How many numbers from 1 to `last` have a row, forged ones included. */
-  readonly count: (last: number) => Promise<number>
-}
+export type AccessCopy = ReturnType<typeof createAccessCopy>
 
 /** The access log of one who writes entries and lists them. */
 export type AccessStores = {
@@ -48,11 +34,15 @@ export type AccessStores = {
 
 const SEQS_PER_PAGE = 5_000
 
-/** Rows without a valid MAC are reported and left out of every list. */
+/**
+ * The copy of the access log in ClickHouse: signed entries, inserted in any order. Rows without a
+ * valid MAC are reported and left out of every list.
+ */
 export function createAccessCopy (
   clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
-): AccessCopy {
+) {
   const isSigned = (row: Row) => mac.isAuthentic(row.mac, signedOf(entryOf(row)))
+  /** The entries of all organizations, between two seqs inclusive. */
   const range = async (from: number, to: number): Promise<AccessPage> => {
     const entries = new Map<string, NumberedEntry>()
     const forged: number[] = []
@@ -64,7 +54,7 @@ export function createAccessCopy (
     return { entries: [...entries.values()], forged }
   }
   return {
-    append: async entries => {
+    append: async (entries: readonly NumberedEntry[]): Promise<void> => {
       if (entries.length === 0) return
       const values = entries.map(entry => rowOf(entry, mac))
       // Of another insert of the same rows ClickHouse would drop the later one, though somebody may
@@ -73,7 +63,9 @@ export function createAccessCopy (
       await insertRows(clickhouse, { table: 'access_log', columns: COLUMNS, values, token })
     },
     range,
-    pages: async function * (after) {
+
+    /** The same after a seq, in pages. */
+    pages: async function * (after: number): AsyncIterable<AccessPage> {
       for (let to = after; ;) {
         const from = await readNumber(clickhouse, SELECT_FIRST, { after: to })
         if (from === undefined) return
@@ -81,7 +73,14 @@ export function createAccessCopy (
         yield await range(from, to)
       }
     },
-    newest: async ({ organization: tenant, limit, ...filter }) => {
+
+    /**
+     * The entries of an organization, newest first, each once, and without attempts that have a
+     * result. Only `pages` and `range` prove that nothing is missing.
+     */
+    newest: async (
+      { organization: tenant, limit, ...filter }: AccessFilter
+    ): Promise<readonly NumberedEntry[]> => {
       const { action = '', actor = '', sinceMs = 0, before = Number.MAX_SAFE_INTEGER } = filter
       const entries = new Map<string, NumberedEntry>()
       const rows = streamRows<Row>(
@@ -92,7 +91,10 @@ export function createAccessCopy (
       }
       return [...entries.values()]
     },
-    count: async last => await readNumber(clickhouse, SELECT_COUNT, { last }) ?? 0,
+
+    /** How many numbers from 1 to `last` have a row, forged ones included. */
+    count: async (last: number): Promise<number> =>
+      await readNumber(clickhouse, SELECT_COUNT, { last }) ?? 0,
   }
 }
 

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { encodeTime } from 'ulid'
@@ -60,7 +60,7 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
   const save = async (jobs: readonly ArchivedJob[]) => {
     const values = jobs.map(job => archiveRow(mac, job))
     // Made of MACs: with a predictable token an attacker could make ClickHouse drop the insert.
-    const token = contentDigest(values.map(row => row.mac).join())
+    const token = hash('sha256', values.map(row => row.mac).join())
     await insertRows(clickhouse, { table: 'jobs', columns: ARCHIVE_COLUMNS, values, token })
   }
   const isAuthentic = (row: StoredJob) =>
@@ -195,11 +195,6 @@ function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
   }))
 }
 
-/** Hex SHA-256, by which a record references its packed manifest. */
-function contentDigest (content: string | Buffer): string {
-  return createHash('sha256').update(content).digest('hex')
-}
-
 type PackedEntry =
   [chunk: number, digest: string, won: string, firstRow: number, inputs: number,
     order?: number]
@@ -253,7 +248,7 @@ const SELECT_ENDED = `
 export function archiveRow (mac: RecordMac, { job, manifest }: ArchivedJob) {
   const { header: sealed, ...fields } = job
   const packed = packManifest(manifest)
-  const record = JSON.stringify({ ...fields, manifestDigest: contentDigest(packed) })
+  const record = JSON.stringify({ ...fields, manifestDigest: hash('sha256', packed) })
   const header = sealed.toString('base64')
   const of = { tenant: job.tenant, job: job.id }
   return {
@@ -293,5 +288,5 @@ type SignedFields = Omit<Job, 'header' | 'verdicts'> &
 
 /** Whether the manifest matches its digest in the signed record. */
 const hasSignedManifest = ({ record, manifest }: StoredJob): boolean => manifest === undefined ||
-  contentDigest(Buffer.from(manifest, 'base64')) ===
+  hash('sha256', Buffer.from(manifest, 'base64')) ===
     (JSON.parse(record) as SignedFields).manifestDigest

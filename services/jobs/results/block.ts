@@ -53,7 +53,8 @@ export const NO_BATCH = { lookup: -1, substitute: -2 } as const
  * Throws RangeError when a row is outside the chunk, repeated or out of order.
  */
 export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOptions): Block {
-  const bitmaps = emptyBitmaps(coordinates.rows)
+  const bitmaps = Object.fromEntries(
+    BITMAPS.map(name => [name, emptyBitmap(coordinates.rows)])) as Bitmaps
   const verdicts = createVerdictRows(coordinates.rows)
   const cells = createDictionaryColumns(
     rowFieldsOf(coordinates.service).filter((name) => !NOT_STORED.has(name)))
@@ -74,15 +75,14 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
       duplicates.push({ row, count: outcome.copies })
     }
     if (outcome.source === 'duplicate') {
-      cells.share(DUPLICATE)
+      cells.addRow(DUPLICATE)
       if (outcome.email !== undefined) cells.put('email', outcome.email)
     } else {
       set(bitmaps[endOf(outcome)], row)
       verdicts.add(row, outcome)
-      cells.share(sharedOf(outcome))
+      cells.addRow(sharedOf(outcome))
       for (const name in outcome.contact) cells.put(name, outcome.contact[name] ?? '')
     }
-    cells.endRow()
   }
 
   const emission = (lane: Lane): Emission<'rows.completed'> => ({
@@ -125,22 +125,9 @@ export function unresolvableBlock (
   return block.emission(lane)
 }
 
-type Bitmaps = Pick<Completed,
-  'finished' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled'>
+const BITMAPS = ['finished', 'cached', 'live', 'invalid', 'unknown', 'cancelled'] as const
 
-function emptyBitmaps (rows: number): Bitmaps {
-  const bitmap = () => emptyBitmap(rows)
-  return {
-    finished: bitmap(),
-    cached: bitmap(),
-    live: bitmap(),
-    invalid: bitmap(),
-    unknown: bitmap(),
-    cancelled: bitmap(),
-  }
-}
-
-type VerdictRows = NonNullable<Completed['verdicts']>
+type Bitmaps = Pick<Completed, typeof BITMAPS[number]>
 
 /** Collects the originals of a chunk by status and reason; they come in ascending order. */
 function createVerdictRows (rows: number) {
@@ -157,7 +144,7 @@ function createVerdictRows (rows: number) {
     set(entry.bitmap, row)
   }
   /** Without the blank bytes at both ends: a verification batch is a small part of its chunk. */
-  const packed = (): VerdictRows => entries.map(({ status, reason, bitmap, first, last }) => ({
+  const packed = () => entries.map(({ status, reason, bitmap, first, last }) => ({
     status,
     reason,
     firstRow: first - first % 8,
@@ -226,16 +213,15 @@ export function tallyBlockOf (block: Completed): TallyBlock {
   return { job, chunk, digest, inputs, replacesLost, firstRow, duplicates, verdicts, ...bitmaps }
 }
 
-type CoordinateName = 'tenant' | 'job' | 'chunk' | 'chunks' | 'firstRow' | 'rows' | 'totalRows'
-
 /** The job and the chunk of rows, and the position of the chunk within the job. */
-export type ChunkCoordinates =
-  Readonly<Pick<Completed, CoordinateName>> & { readonly service: ServiceSlug }
-
-type Envelope = Omit<ChunkCoordinates, 'service'> & { readonly service: string }
+export type ChunkCoordinates = Readonly<Pick<Completed,
+  'tenant' | 'job' | 'chunk' | 'chunks' | 'firstRow' | 'rows' | 'totalRows'>> &
+  { readonly service: ServiceSlug }
 
 /** The coordinates in the value of a message with rows. */
-export function coordinatesOf (value: Envelope): ChunkCoordinates {
+export function coordinatesOf (
+  value: Omit<ChunkCoordinates, 'service'> & { readonly service: string }
+): ChunkCoordinates {
   const { tenant, job, chunk, chunks, firstRow, rows, totalRows } = value
   const service = value.service as ServiceSlug
   return { tenant, job, service, chunk, chunks, firstRow, rows, totalRows }
@@ -272,21 +258,6 @@ export function coordinatesOfHeaders (
 /** A result column as blocks store it. */
 export type StoredColumn = CompletedRows['columns'][number]
 
-/** Builds columns row by row. */
-type DictionaryColumns = {
-  /** Sets a cell of the current row; ignores a name that is not a column. */
-  readonly put: (name: string, value: string) => void
-  /**
-   * Sets the cells of the current row that are not put, or put blank. Cheap if rows share the same
-   * object, as only its number is stored per row.
-   */
-  readonly share: (cells: SharedCells) => void
-  /** Completes the current row. */
-  readonly endRow: () => void
-  /** The columns that are not blank in all rows, in the order of the names. */
-  readonly filled: () => readonly StoredColumn[]
-}
-
 type SharedCells = Readonly<Record<string, string>>
 
 type Stored = Omit<StoredColumn, 'name'>
@@ -295,19 +266,29 @@ type Stored = Omit<StoredColumn, 'name'>
 const MAX_DICTIONARY_VALUES = 64
 
 /**
- * Builds columns directly, as one object per row would cost more than the rest of a block. Cells
+ * Builds columns row by row, as one object per row would cost more than the rest of a block. Cells
  * mostly repeat, so a column of few distinct values stores each once, and an index per row.
  */
-function createDictionaryColumns (names: readonly string[]): DictionaryColumns {
+function createDictionaryColumns (names: readonly string[]) {
   const columns = new Map(names.map((name) => [name, createColumn()]))
   const shared = createShared()
-  let row = 0
+  let rows = 0
   return {
-    put: (name, value) => columns.get(name)?.put(row, value),
-    share: shared.add,
-    endRow: () => { shared.padTo(++row) },
-    filled: () => [...columns].flatMap(([name, column]) => {
-      const stored = overlay(column.stored(row), shared.stored(name))
+    /**
+     * Begins a row with the cells that are not put, or put blank. Cheap if rows share the same
+     * object, as only its number is stored per row.
+     */
+    addRow: (cells: SharedCells): void => {
+      shared.add(cells)
+      rows += 1
+    },
+
+    /** Sets a cell of the current row; ignores a name that is not a column. */
+    put: (name: string, value: string): void => { columns.get(name)?.put(rows - 1, value) },
+
+    /** The columns that are not blank in all rows, in the order of the names. */
+    filled: (): readonly StoredColumn[] => [...columns].flatMap(([name, column]) => {
+      const stored = overlay(column.stored(rows), shared.stored(name))
       return stored === undefined ? [] : [{ name, ...stored }]
     }),
   }
@@ -328,8 +309,6 @@ function cellsOf ({ values, at }: Stored): readonly string[] {
   return at.length === 0 ? values : at.map((index) => values[index] ?? '')
 }
 
-const NO_CELLS: SharedCells = {}
-
 /** Collects the shared cells of each row. */
 function createShared () {
   const numbers = new Map<SharedCells, number>()
@@ -339,8 +318,6 @@ function createShared () {
     numbers.set(cells, number)
     rows.push(number)
   }
-  /** Adds empty cells for a row that shares none. */
-  const padTo = (row: number): void => { if (rows.length < row) add(NO_CELLS) }
   /** The indexes of a column with a single value: one list for all such columns. */
   let zeros: readonly number[] = []
   const zerosOf = (length: number): readonly number[] => {
@@ -359,7 +336,7 @@ function createShared () {
     const indexes = texts.map((text) => indexOf.get(text) ?? 0)
     return { values, at: rows.map((number) => indexes[number] ?? 0) }
   }
-  return { add, padTo, stored }
+  return { add, stored }
 }
 
 /** Creates a column; rows come in ascending order, and skipped ones are blank. */

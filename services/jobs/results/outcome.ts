@@ -5,7 +5,7 @@ import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { mailProviderOf, normalizedMailbox, unmaskExchange } from '../../mail/owners.ts'
 import { formatPhone } from '../../phone/format.ts'
 import type { ServiceSlug } from '../../topology.ts'
-import { type ContactKind, SERVICE_DEFINITIONS } from './columns.ts'
+import { SERVICE_DEFINITIONS } from './columns.ts'
 
 /** The outcome of an original, or of a row that failed preflight. */
 export type RowOutcome = {
@@ -110,24 +110,14 @@ const NO_CHECKS: Evidence = 0
 /** The fields of all rows without a record. */
 export const NO_FIELDS: CheckedRecord['fields'] = {}
 
-function contactOf ({ service, canonical }: CheckedContact, fields: CheckedRecord['fields']) {
-  return derive(SERVICE_DEFINITIONS[service].kind, canonical, fields)
+/** The columns of a canonical form, which override the fields of the record. */
+function contactOf ({ service, canonical }: CheckedContact, fields: Fields): Fields {
+  return SERVICE_DEFINITIONS[service].kind === 'phone'
+    ? derivePhone(canonical)
+    : deriveEmail(canonical, fields)
 }
 
 type Fields = Readonly<Record<string, string>>
-
-type PhoneColumns = Fields & {
-  readonly phone: string
-  readonly e164: string
-  readonly country: string
-  readonly national_format: string
-}
-
-type EmailColumns = Fields & {
-  readonly email: string
-  readonly domain: string
-  readonly normalized: string
-}
 
 /**
  * Derives the result columns of an E.164 number, which are never cached.
@@ -135,7 +125,7 @@ type EmailColumns = Fields & {
  * a shared calling code, or a global service such as +800).
  * @throws Error when `e164` is not canonical, which is a bug of the caller.
  */
-function derivePhone (e164: string): PhoneColumns {
+function derivePhone (e164: string): Fields {
   const written = formatPhone(e164)
   if (written === undefined) throw new Error('derivePhone needs a canonical E.164 number')
   return {
@@ -148,28 +138,20 @@ function derivePhone (e164: string): PhoneColumns {
 
 /**
  * Derives the result columns of a canonical e-mail address, whose mail exchange may be known by the
- * masked name that is cached.
+ * masked name that is cached. Turns a suggested mail domain into a full address, as only the domain
+ * is cached.
  */
-function deriveEmail (canonical: string, { mx_record: masked = '' }: Fields): EmailColumns {
-  const domain = canonical.slice(canonical.lastIndexOf('@') + 1)
-  const exchange = unmaskExchange(masked, domain)
-  const normalized = normalizedMailbox(canonical, exchange)
-  if (exchange === '') return { email: canonical, domain, normalized }
-  const provider = mailProviderOf(exchange)
-  return { email: canonical, domain, normalized, mx_record: exchange, mail_provider: provider }
-}
-
-/**
- * Derives all columns of a contact's canonical form, which override the fields of the record. Turns
- * a suggested mail domain in `fields` into a full address, as only the domain is cached.
- */
-function derive (
-  kind: ContactKind, canonical: string, fields: Fields = {}
+function deriveEmail (
+  canonical: string, { mx_record: masked = '', suggestion = '' }: Fields
 ): Fields {
-  if (kind === 'phone') return derivePhone(canonical)
-  const { suggestion } = fields
-  const columns = deriveEmail(canonical, fields)
-  if (suggestion === undefined || suggestion === '') return columns
-  const local = canonical.slice(0, canonical.lastIndexOf('@'))
-  return { ...columns, suggestion: `${local}@${suggestion}` }
+  const at = canonical.lastIndexOf('@')
+  const domain = canonical.slice(at + 1)
+  const exchange = unmaskExchange(masked, domain)
+  return {
+    email: canonical,
+    domain,
+    normalized: normalizedMailbox(canonical, exchange),
+    ...exchange !== '' && { mx_record: exchange, mail_provider: mailProviderOf(exchange) },
+    ...suggestion !== '' && { suggestion: `${canonical.slice(0, at)}@${suggestion}` },
+  }
 }

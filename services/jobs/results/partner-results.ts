@@ -2,6 +2,7 @@ import { resultIdOf, sealResult, type FeedCells } from '../../../schemas/feeds/s
 import type { FeedTypes } from '../../accounts/partners.ts'
 import type { Bus, OutgoingMessage, Producer } from '../../runtime/kafka/bus.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
+import { batchesOf } from '../../runtime/platform/batch-writes.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import { topicName } from '../../runtime/platform/topics.ts'
 import { cellValueOf, rowChecksOf } from './columns.ts'
@@ -32,20 +33,19 @@ export type PartnerResults = {
   ) => Promise<void>
 }
 
-type Deps = {
-  readonly codec: Pick<Codec, 'encode'>
-  /** A producer of this partner only. */
-  readonly producerOf: (partner: string) => Pick<Producer, 'send'>
-}
-
 /** Maximum length of a reference; longer ones are truncated in results. */
 export const MAX_REFERENCE_CHARACTERS = 200
 
 /** Results sealed before the event loop gets a turn, as sealing is CPU-bound. */
 const SEALED_PER_TURN = 500
 
-/** Creates the sender of results to partners. */
-function createPartnerResults ({ codec, producerOf }: Deps): PartnerResults {
+/** Connects the sender of results with one producer per partner of a stage. */
+export function connectPartnerResults (
+  { bus, codec }: { readonly bus: Pick<Bus, 'producer'>, readonly codec: Pick<Codec, 'encode'> },
+  stage: string
+): PartnerResults {
+  const producerOf =
+    createPartnerProducers(partner => bus.producer(`${stage}.results.${partner}`))
   const messageOf = async (of: ResultTarget, result: ContactResult): Promise<OutgoingMessage> => {
     const { partner, key, partition } = of
     const { offset, cells } = result
@@ -65,8 +65,7 @@ function createPartnerResults ({ codec, producerOf }: Deps): PartnerResults {
     send: async (of, results, signal) => {
       const producer = producerOf(of.partner)
       const sending: Promise<void>[] = []
-      for (let from = 0; from < results.length; from += SEALED_PER_TURN) {
-        const some = results.slice(from, from + SEALED_PER_TURN)
+      for (const some of batchesOf(results, SEALED_PER_TURN)) {
         const messages = await Promise.all(some.map(result => messageOf(of, result)))
         const sent = producer.send(messages, signal)
         // Awaited below, all together.
@@ -77,14 +76,6 @@ function createPartnerResults ({ codec, producerOf }: Deps): PartnerResults {
       await Promise.all(sending)
     },
   }
-}
-
-/** Connects the sender with one producer per partner of a service. */
-export function connectPartnerResults (
-  { bus, codec }: Pick<Deps, 'codec'> & { readonly bus: Pick<Bus, 'producer'> }, service: string
-): PartnerResults {
-  const open = (partner: string) => bus.producer(`${service}.results.${partner}`)
-  return createPartnerResults({ codec, producerOf: createPartnerProducers(open) })
 }
 
 /**
@@ -125,11 +116,11 @@ const MAX_PRODUCERS = 100
 
 /**
  * Keeps one producer per partner. A producer sends one request at a time and retries it until it is
- * acknowledged, so a shared one would block on an unavailable topic. Beyond the limit the least
+ * acknowledged, so a shared one would block on an unavailable topic. Beyond the maximum the least
  * recently used idle producers are closed.
  */
 function createPartnerProducers (
-  open: (partner: string) => Producer, limit = MAX_PRODUCERS
+  open: (partner: string) => Producer
 ): (partner: string) => Pick<Producer, 'send'> {
   // Least recently used first.
   const producers = new Map<string, Used>()
@@ -141,7 +132,8 @@ function createPartnerProducers (
   }
   const closeIdle = () => {
     const idle = [...producers].filter(([, { sends }]) => sends === 0)
-    for (const [partner, { producer }] of idle.slice(0, Math.max(0, producers.size - limit))) {
+    const excess = Math.max(0, producers.size - MAX_PRODUCERS)
+    for (const [partner, { producer }] of idle.slice(0, excess)) {
       producers.delete(partner)
       // An idle producer has nothing left to send, so a failure to close it is harmless.
       producer.close().catch(() => {})

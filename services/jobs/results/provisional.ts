@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { CompletedRows } from '../../../schemas/types.ts'
 import { has, indexes } from '../../runtime/platform/bitmap.ts'
@@ -36,9 +36,8 @@ export function countedBlocks (manifest: readonly ManifestEntry[]): readonly Man
 
 /** The position after all rows of the first steps. */
 export function cursorAfter (blocks: readonly ManifestEntry[], steps: number): ResultCursor {
-  const hash = createHash('sha256')
-  for (const { digest } of blocks.slice(0, steps)) hash.update(digest)
-  const prefix = hash.digest('base64url').slice(0, PREFIX_CHARACTERS)
+  const digests = blocks.slice(0, steps).map(({ digest }) => digest).join('')
+  const prefix = hash('sha256', digests, 'base64url').slice(0, PREFIX_CHARACTERS)
   return { from: steps, to: steps, row: 0, prefix }
 }
 

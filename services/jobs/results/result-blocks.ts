@@ -29,20 +29,7 @@ type WantedBlocks = {
   readonly digests: readonly string[]
 }
 
-export type ResultBlocks = {
-  /** Stores all blocks in one insert. Idempotent. */
-  readonly insert: (blocks: readonly Completed[]) => Promise<void>
-  /** Stores the blocks of inline results, see `packInlineResults`. Returns their digests. */
-  readonly insertInlineResults: (
-    tenant: string, job: string, text: string
-  ) => Promise<readonly string[]>
-  /** The wanted digests that have a row. */
-  readonly digests: (
-    tenant: string, job: string, wanted: readonly string[]
-  ) => Promise<ReadonlySet<string>>
-  /** The stored wanted blocks, each once; skips rows whose content does not match the digest. */
-  readonly read: (wanted: WantedBlocks) => Promise<readonly StoredBlock[]>
-}
+export type ResultBlocks = ReturnType<typeof createResultBlocks>
 
 /**
  * The hex SHA-256 of a stored block without tenant and job, by which manifests reference it.
@@ -70,17 +57,11 @@ function digestOfStored (block: Omit<StoredBlock, 'digest'>): string {
 }
 
 /** The store of sealed results. */
-export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks {
+export function createResultBlocks (clickhouse: ClickHouseClient) {
   const insertAll = async (values: readonly ReturnType<typeof blockRow>[]) => {
     if (values.length === 0) return
     const token = insertToken(values.map(({ digest }) => digest))
     await insertRows(clickhouse, { table: 'result_blocks', columns: BLOCK_COLUMNS, values, token })
-  }
-  const insert = (blocks: readonly Completed[]) => insertAll(blocks.map(blockRow))
-  const insertInlineResults: ResultBlocks['insertInlineResults'] = async (tenant, job, text) => {
-    const blocks = unpackInlineResults(text)
-    await insertAll(blocks.map(block => rowOf({ tenant, job }, block)))
-    return blocks.map(({ digest }) => digest)
   }
   const select = async <T>(query: string, parameters: Record<string, unknown>, settings = {}) => {
     const answer = await clickhouse.query({
@@ -93,16 +74,34 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
     })
     return await answer.json<T>()
   }
-  const digests: ResultBlocks['digests'] = async (tenant, job, wanted) => {
-    const stored = await select<{ digest: string }>(SELECT_DIGESTS, { tenant, job, wanted })
-    return new Set(stored.map(({ digest }) => digest))
+  return {
+    /** Stores all blocks in one insert. Idempotent. */
+    insert: (blocks: readonly Completed[]): Promise<void> => insertAll(blocks.map(blockRow)),
+
+    /** Stores the blocks of inline results, see `packInlineResults`. Returns their digests. */
+    insertInlineResults: async (
+      tenant: string, job: string, text: string
+    ): Promise<readonly string[]> => {
+      const blocks = unpackInlineResults(text)
+      await insertAll(blocks.map(block => rowOf({ tenant, job }, block)))
+      return blocks.map(({ digest }) => digest)
+    },
+
+    /** The wanted digests that have a row. */
+    digests: async (
+      tenant: string, job: string, wanted: readonly string[]
+    ): Promise<ReadonlySet<string>> => {
+      const stored = await select<{ digest: string }>(SELECT_DIGESTS, { tenant, job, wanted })
+      return new Set(stored.map(({ digest }) => digest))
+    },
+
+    /** The stored wanted blocks, each once; skips rows whose content does not match the digest. */
+    read: async (wanted: WantedBlocks): Promise<readonly StoredBlock[]> => {
+      // Starting several threads takes longer than reading one chunk.
+      const settings = wanted.firstChunk === wanted.lastChunk ? { max_threads: 1 } : {}
+      return (await select<ReadBlock>(SELECT_BLOCKS, wanted, settings)).map(storedBlockIn)
+    },
   }
-  const read = async (wanted: WantedBlocks) => {
-    // Starting several threads takes longer than reading one chunk.
-    const settings = wanted.firstChunk === wanted.lastChunk ? { max_threads: 1 } : {}
-    return (await select<ReadBlock>(SELECT_BLOCKS, wanted, settings)).map(storedBlockIn)
-  }
-  return { insert, insertInlineResults, digests, read }
 }
 
 /**

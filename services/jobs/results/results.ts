@@ -32,18 +32,7 @@ export type RowOptions = {
   readonly inlineResults?: readonly StoredBlock[]
 }
 
-export type Results = {
-  /** Rows in order, by chunk; the first ones come after all blocks were found to exist. */
-  readonly rows: (
-    job: Job, manifest: readonly ManifestEntry[], options?: RowOptions
-  ) => AsyncIterable<Rows>
-  /** The result file in pieces of whole lines; the first one is the header. */
-  readonly csvStream: (
-    job: Job, manifest: readonly ManifestEntry[], options?: CsvOptions
-  ) => AsyncIterable<Uint8Array>
-  /** All rows of a feed job, with their contacts. */
-  readonly feedRows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<FeedRows>
-}
+export type Results = ReturnType<typeof createResults>
 
 /** Rows of one chunk; `contacts` is undefined if the block with them is lost. */
 type FeedRows = { readonly rows: Rows, readonly contacts: Contacts | undefined }
@@ -59,7 +48,8 @@ const WHOLE = { from: 0, to: Infinity, firstChunks: FIRST_CHUNKS, ahead: true }
  * LostResultsError when the results cannot be decrypted any more, ResultsError when the blocks do
  * not form the job, SealError when one was changed.
  */
-export function createResults (deps: ReadingDeps): Results {
+export function createResults (deps: ReadingDeps) {
+  /** Rows in order, by chunk; the first ones come after all blocks were found to exist. */
   async function * rows (
     job: Job, manifest: readonly ManifestEntry[], options: RowOptions = {}
   ): AsyncIterable<Rows> {
@@ -83,30 +73,33 @@ export function createResults (deps: ReadingDeps): Results {
       if (left === 0) return
     }
   }
-  async function * feedRows (job: Job, manifest: readonly ManifestEntry[]) {
+  /** All rows of a feed job, with their contacts. */
+  async function * feedRows (
+    job: Job, manifest: readonly ManifestEntry[]
+  ): AsyncIterable<FeedRows> {
     const rowsOf = createRowReader(job)
     for await (const chunk of await openChunks(deps, { job, manifest, range: WHOLE })) {
       yield { rows: rowsOf(chunk), contacts: chunk.merged.contacts }
     }
   }
-  return {
-    rows,
-    feedRows,
-    csvStream: async function * (job, manifest, options = {}) {
-      const csvOf = createCsv(job, options)
-      const chunks = await openChunks(deps, { job, manifest, range: WHOLE })
-      yield Buffer.from(csvLine(csvHeader(job, options), options.delimiter))
-      for await (const chunk of chunks) {
-        for (let row = 0; row < chunk.merged.rows;) {
-          const { lines, nextRow } = csvOf(chunk, row)
-          if (lines.length > 0) yield lines
-          // Further pieces of a chunk are made only for many columns.
-          if (nextRow < chunk.merged.rows) await eventLoop.yield('bulk', job.tenant)
-          row = nextRow
-        }
+  /** The result file in pieces of whole lines; the first one is the header. */
+  async function * csvStream (
+    job: Job, manifest: readonly ManifestEntry[], options: CsvOptions = {}
+  ): AsyncIterable<Uint8Array> {
+    const csvOf = createCsv(job, options)
+    const chunks = await openChunks(deps, { job, manifest, range: WHOLE })
+    yield Buffer.from(csvLine(csvHeader(job, options), options.delimiter))
+    for await (const chunk of chunks) {
+      for (let row = 0; row < chunk.merged.rows;) {
+        const { lines, nextRow } = csvOf(chunk, row)
+        if (lines.length > 0) yield lines
+        // Further pieces of a chunk are made only for many columns.
+        if (nextRow < chunk.merged.rows) await eventLoop.yield('bulk', job.tenant)
+        row = nextRow
       }
-    },
+    }
   }
+  return { rows, feedRows, csvStream }
 }
 
 /** Reads the cells of a chunk, without the first `from` rows of the job. */

@@ -9,6 +9,11 @@ type Caller<T> = {
 /** Larger writes are not faster and hold memory for longer. */
 const MAX_ITEMS = 500
 
+/** The items in batches of this size, in order; the last one has what is left. */
+export function * batchesOf<T> (items: readonly T[], size: number): Generator<readonly T[]> {
+  for (let from = 0; from < items.length; from += size) yield items.slice(from, from + size)
+}
+
 /**
  * Batches the items of concurrent callers into shared writes, one at a time: items that arrive
  * during a write go into the next. Each caller is resolved or rejected for its own items. A failed
