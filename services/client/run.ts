@@ -66,13 +66,11 @@ export type SubmitDeps = RetryOptions & {
   readonly rename?: (rename: () => void) => void
 }
 
-/** The names of the files of a run, all in one folder. */
-type RunNames = { readonly output: string, readonly unfinished: string, readonly state: string }
-
 type RunFiles = {
   readonly input: InputFile
   readonly folder: OutputFolder
-  readonly names: RunNames
+  /** All in that folder. */
+  readonly names: Readonly<Record<'output' | 'unfinished' | 'state', string>>
 }
 
 /** An open run. */
@@ -93,43 +91,24 @@ const START_OVER = 'start over with --restart'
  * the output already exists.
  */
 export async function openRun (settings: SubmitSettings, deps: SubmitDeps): Promise<Run> {
-  const files = openFiles(settings)
+  const { output, folder: below } = settings
+  const input = openInput(settings.input, below)
+  let folder: OutputFolder | undefined
   try {
+    folder = new OutputFolder(dirname(output), below)
+    const name = basename(output)
+    const names = { output: name, unfinished: `${name}.part`, state: stateFileName(name) }
+    const files = { input, folder, names }
+    checkNames(files)
     return { ...files, settings, deps, store: await openStore(files, settings, deps) }
   } catch (error) {
-    closeRun(files)
-    throw error
-  }
-}
-
-/** Closes the files of a run. */
-export function closeRun ({ input, folder }: Pick<Run, 'input' | 'folder'>): void {
-  input.close()
-  folder.close()
-}
-
-/** Opens the input and the folder of the output, and checks each file that the run will write. */
-function openFiles ({ input: path, output, folder: below }: SubmitSettings): RunFiles {
-  const input = openInput(path, below)
-  try {
-    const folder = new OutputFolder(dirname(output), below)
-    try {
-      const name = basename(output)
-      const names = {
-        output: name, unfinished: `${name}.part`, state: stateFileName(name),
-      }
-      checkNames({ input, folder, names })
-      return { input, folder, names }
-    } catch (error) {
-      folder.close()
-      throw error
-    }
-  } catch (error) {
+    folder?.close()
     input.close()
     throw error
   }
 }
 
+/** Checks each file that the run will write. */
 function checkNames ({ input, folder, names }: RunFiles): void {
   const facts = folder.facts(names.output)
   if (facts !== undefined && input.isSame(facts)) {

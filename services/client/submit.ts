@@ -13,7 +13,7 @@ import {
   ROW_NUMBER_COLUMNS, type RowRange,
 } from './plan.ts'
 import {
-  closeRun, NOTHING_JOINED, openRun, stateFileName, type Joined, type Run, type RunJob,
+  NOTHING_JOINED, openRun, stateFileName, type Joined, type Run, type RunJob,
   type RunStore, type SubmitDeps, type SubmitSettings,
 } from './run.ts'
 import {
@@ -42,7 +42,7 @@ export async function submitFile (
   settings: SubmitSettings, deps: SubmitDeps
 ): Promise<SubmitSummary> {
   const run = await openRun(settings, deps)
-  const { store, folder, names } = run
+  const { store, input, folder, names } = run
   try {
     deps.onRun?.(store)
     const isJoined = store.state.joined.jobs === store.state.jobs.length
@@ -60,7 +60,8 @@ export async function submitFile (
     store.remove()
     return summarize(run)
   } finally {
-    closeRun(run)
+    input.close()
+    folder.close()
   }
 }
 
