@@ -6,14 +6,14 @@ import type { JobWaiter, Notifications } from '../jobs/job-waiter.ts'
 import type { Job, ManifestEntry, Cancelled, WaitingRows } from '../jobs/job.ts'
 import type { ListsManifest } from '../jobs/lists-folder.ts'
 import type { JobHeader } from '../jobs/rows-seal.ts'
-import type { ListOptions } from '../jobs/results/archive.ts'
+import type { Archive, ListOptions } from '../jobs/results/archive.ts'
 import type { ProvisionalResults } from '../jobs/results/provisional.ts'
 import type { Results } from '../jobs/results/results.ts'
 import type { CsvOptions } from '../jobs/results/result-csv.ts'
 import type { Usage, UsageOptions } from '../jobs/results/usage.ts'
 import type { Submission } from '../jobs/send.ts'
 import type { SampleRows, Limiter, EventStreams } from './limits/limiter.ts'
-import type { JobStore } from '../jobs/store.ts'
+import type { JobStore, JobWithManifest } from '../jobs/store.ts'
 import type { Quoted, Submitted } from '../jobs/submit.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Balance } from '../money/wallet.ts'
@@ -21,9 +21,6 @@ import type { Deliveries } from '../webhooks/deliveries.ts'
 import type { DeliveryHistory } from '../webhooks/delivery-history.ts'
 import type { ContactLists } from '../accounts/contact-lists.ts'
 import type { WebhookEndpoints } from '../webhooks/endpoints.ts'
-
-/** An ended job with the manifest of its results. */
-export type FoundResults = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 
 /** The dependencies of the routes; tests replace them by doubles. */
 export type IngestDeps = {
@@ -68,9 +65,9 @@ export type IngestDeps = {
   /** Closed jobs, newest first. */
   readonly listArchived: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
   /** A closed job, as long as its results are kept. */
-  readonly findArchived: (tenant: string, job: string) => Promise<FoundResults | undefined>
+  readonly findArchived: Archive['find']
   /** The results of an ended job: from its record, or from the archive when that has expired. */
-  readonly findResults: (tenant: string, job: string) => Promise<FoundResults | undefined>
+  readonly findResults: (tenant: string, job: string) => Promise<JobWithManifest | undefined>
   /** The erased ones of several jobs of the tenant, whose sealed contents are unreadable. */
   readonly findErasures: Erasures['find']
   /** Erases a closed job: from now on nobody can read its contents. */

@@ -12,10 +12,10 @@ import { type JobHeader, openHeader } from '../jobs/rows-seal.ts'
 import type { Archive } from '../jobs/results/archive.ts'
 import { jsonFieldsOf } from '../jobs/results/columns.ts'
 import { unpackInlineResults } from '../jobs/results/result-blocks.ts'
-import type { JobStore } from '../jobs/store.ts'
+import type { JobStore, JobWithManifest } from '../jobs/store.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
 import type { ApiError } from './errors.ts'
-import type { FoundResults, IngestDeps } from './deps.ts'
+import type { IngestDeps } from './deps.ts'
 import { createRowShape } from './results-response.ts'
 
 /** The format of job ids. */
@@ -39,7 +39,7 @@ export type ResultRetention = { readonly retentionMs: number }
 export async function findReadable (
   deps: IngestDeps, settings: ResultRetention,
   { tenant, id }: { readonly tenant: string, readonly id: string }
-): Promise<FoundResults | ApiError> {
+): Promise<JobWithManifest | ApiError> {
   const job = await findJob(deps, tenant, id)
   if (job === undefined) return { code: 'job_not_found' }
   if (!job.ended) {
@@ -58,7 +58,7 @@ export async function findReadable (
 export async function findCounted (
   deps: IngestDeps, settings: ResultRetention,
   wanted: { readonly tenant: string, readonly id: string }
-): Promise<FoundResults | ApiError> {
+): Promise<JobWithManifest | ApiError> {
   const { tenant, id } = wanted
   const recorded = JOB_ID.test(id) ? await deps.readWithManifest(tenant, id) : undefined
   return recorded?.job.ended === false ? recorded : await findReadable(deps, settings, wanted)
@@ -85,7 +85,7 @@ export async function untilClosed (
 async function readableResults (
   deps: Pick<IngestDeps, 'findResults' | 'findErasures' | 'now'>, { retentionMs }: ResultRetention,
   { tenant, id, endedAtMs }: Job
-): Promise<FoundResults | ApiError> {
+): Promise<JobWithManifest | ApiError> {
   if (endedAtMs + retentionMs <= deps.now()) return { code: 'results_expired' }
   const [erasures, results] = await Promise.all([
     deps.findErasures(tenant, [id]), deps.findResults(tenant, id),
@@ -104,7 +104,7 @@ export async function findStoredResults (
   { store, archive }: {
     readonly store: Pick<JobStore, 'readWithManifest'>, readonly archive: Pick<Archive, 'find'>
   }, tenant: string, job: string
-): Promise<FoundResults | undefined> {
+): Promise<JobWithManifest | undefined> {
   const recorded = await store.readWithManifest(tenant, job)
   const isWhole = recorded?.job.ended === true &&
     unfinishedRowsOf(recorded.job.preflight.totalRows, recorded.manifest).every(byte => byte === 0)

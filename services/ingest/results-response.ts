@@ -8,7 +8,7 @@ import {
 import { type Rows, createRowFilter, type RowFilter } from '../jobs/results/results.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { type ApiError, ApiException } from './errors.ts'
-import type { FoundResults, IngestDeps } from './deps.ts'
+import type { IngestDeps } from './deps.ts'
 import {
   accepts, cachingHeaders, type Coding, codingFor, compressed, createCompressor, isUnchanged,
   preferred, sendError,
@@ -28,6 +28,7 @@ import {
   type ProvisionalRows,
 } from '../jobs/results/provisional.ts'
 import type { Job } from '../jobs/job.ts'
+import type { JobWithManifest } from '../jobs/store.ts'
 
 /** Formats of the results by media type; the first one is the default. */
 export const RESULT_TYPES = {
@@ -115,7 +116,7 @@ const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 
 /** Answers with the result file as it is read, compressed when asked, or with 304. */
 export async function sendResults (
-  deps: IngestDeps, { job, manifest }: FoundResults, exchange: FileExchange
+  deps: IngestDeps, { job, manifest }: JobWithManifest, exchange: FileExchange
 ): Promise<FastifyReply> {
   const { request, reply, form, safe, delimiter, upload, selection } = exchange
   const coding = PACKED.includes(form) ? undefined : codingFor(request.headers['accept-encoding'])
@@ -144,7 +145,7 @@ export async function sendResults (
 const NO_HEADER = { metadata: {}, webhookUrl: '' }
 
 async function fileStream (
-  deps: IngestDeps, { job, manifest }: FoundResults,
+  deps: IngestDeps, { job, manifest }: JobWithManifest,
   { form, safe, delimiter, selection }: FileExchange
 ): Promise<Readable> {
   const { keep, columns, isWhole, original, ids, options: chosen } = selection
@@ -216,7 +217,7 @@ type PageExchange = Pick<FileExchange, 'request' | 'reply' | 'selection'>
 
 /** Sends a page of rows as JSON, after the cursor and by the filters of the request. */
 export async function sendResultsPage (
-  deps: IngestDeps, { job, manifest }: FoundResults,
+  deps: IngestDeps, { job, manifest }: JobWithManifest,
   { request, reply, selection }: PageExchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
@@ -494,7 +495,7 @@ const INVALID_CURSOR: ApiError = {
 
 /** Answers with the rows that are complete and come after the cursor of the request. */
 export async function sendProvisional (
-  deps: IngestDeps, { job, manifest }: FoundResults,
+  deps: IngestDeps, { job, manifest }: JobWithManifest,
   { request, reply, selection }: PageExchange
 ): Promise<FastifyReply> {
   const { after: text } = request.query as ResultsQuery

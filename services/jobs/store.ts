@@ -35,7 +35,7 @@ type Scripts = ReturnType<typeof loadScripts>
 type Reads = ReturnType<typeof createReads>
 
 /** A job and its manifest: the blocks that count. */
-type JobWithManifest = {
+export type JobWithManifest = {
   readonly job: Job
   readonly manifest: readonly ManifestEntry[]
   /** The inline results that were kept; none or '' once the job is closed. */

@@ -11,7 +11,8 @@ import {
 } from '../find-jobs.ts'
 import { callerOf } from '../guard.ts'
 import { jobBody } from '../../jobs/job-view.ts'
-import type { IngestDeps, FoundResults } from '../deps.ts'
+import type { JobWithManifest } from '../../jobs/store.ts'
+import type { IngestDeps } from '../deps.ts'
 import { timeRange } from '../request.ts'
 import { sendError } from '../response.ts'
 import { createTenantGate } from '../limits/limiter.ts'
@@ -274,7 +275,7 @@ type Exchange = {
 }
 
 async function send (
-  deps: IngestDeps, results: FoundResults, { request, reply, form }: Exchange
+  deps: IngestDeps, results: JobWithManifest, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
   const header = await deps.openHeader(results.job)

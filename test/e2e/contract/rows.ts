@@ -134,7 +134,7 @@ export const ROWS = {
     'test/unit/ingest/failures.test.ts: %s is answered with %i',
   'is echoed in every answer and has no other switch than the path': HERE,
   'what is removed is announced twelve months ahead':
-    'test/unit/ingest/deprecations.test.ts: works for twelve months at least',
+    'test/unit/ingest/response.test.ts: works for twelve months at least',
   'are the documents over HTTPS; health and metrics have a port of their own': HERE,
   'through a proxy must be HTTPS on its outer side; only known proxies are trusted':
     'test/e2e/contract/customer-claims.ts: a customer finds nothing in clear behind a proxy',

@@ -147,7 +147,7 @@ describe('a request with a file', () => {
       .toMatchObject([{ inputs: ['+12127365000'], options: ['line_status', 'sim_swap'] }])
   })
 
-  it('is 415 on other routes, and in another charset', async () => {
+  it('is 415 on other routes, in another charset, and with another coding', async () => {
     const { send } = fileSender()
     const path = 'jobs/job_01jd3v8zj7m5n2k4q6r8s0t1w3/cancel'
     expect(errorOf(await send('text/csv', 'a', { path })))
@@ -156,6 +156,11 @@ describe('a request with a file', () => {
       .toEqual([415, 'unsupported_media_type', undefined])
     for (const type of ['text/csv; charset=utf-16', 'application/json; charset=windows-1252']) {
       expect(errorOf(await send(type, 'a'))).toEqual([415, 'unsupported_media_type', undefined])
+    }
+    for (const path of ['jobs', 'file-previews', 'contact-lists/file']) {
+      const headers = { 'content-encoding': 'br' }
+      expect(errorOf(await send('text/csv', 'entry\na.example\n', { path, headers })))
+        .toEqual([415, 'unsupported_media_type', undefined])
     }
   })
 
