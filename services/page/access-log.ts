@@ -1,11 +1,11 @@
 import { Readable } from 'node:stream'
-import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
   ORGANIZATION_ACTIONS, type NumberedEntry, ACCESS_COLUMNS, accessRecord,
 } from '../accounts/access-log/access-log.ts'
 import { guardedLine } from '../jobs/results/csv.ts'
 import {
-  customerRoutes, type Exchange, type LogPage, type PageDeps, readLogPage, sendCsv, type Visit,
+  customerRoutes, type LogPage, type PageDeps, readLogPage, sendCsv, type Visit,
 } from './context.ts'
 import { html, time, type Html } from './html.ts'
 import { badge, customerPage, emptyState, select, sendHtml, table } from './layout.ts'
@@ -20,23 +20,20 @@ type Filter = { readonly action: string, readonly actor: string }
 export function accessLogRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/access-log', { access: 'access_log.view', navigation: 'Access log' },
-      exchange => sendList(deps, exchange)),
+    route('GET', '/:mode/access-log', {
+      access: 'access_log.view', navigation: 'Access log',
+    }, async ({ visit, request, reply }) => {
+      const filter = readFilter(request)
+      const page = await readLogPage(request, range =>
+        deps.accessCopy.newest({ ...filter, ...range, organization: visit.tenant.orgId }))
+      const addresses = await readAddresses(deps.people, visit)
+      return sendHtml(reply, accessLogView(visit, { ...page, filter, addresses }))
+    }),
     route('GET', '/:mode/access-log.csv', {
       access: 'access_log.view', records: 'access_log.exported',
     }, async ({ visit, request, reply }) =>
       sendCsv(reply, 'access-log.csv', Readable.from(writeCsv(deps, visit, readFilter(request))))),
   ]
-}
-
-async function sendList (
-  { accessCopy, people }: PageDeps, { visit, request, reply }: Exchange
-): Promise<FastifyReply> {
-  const filter = readFilter(request)
-  const page = await readLogPage(request, range =>
-    accessCopy.newest({ ...filter, ...range, organization: visit.tenant.orgId }))
-  const addresses = await readAddresses(people, visit)
-  return sendHtml(reply, accessLogView(visit, { ...page, filter, addresses }))
 }
 
 function readFilter ({ query }: FastifyRequest): Filter {

@@ -1,10 +1,10 @@
-import type { FastifyReply, RouteOptions } from 'fastify'
+import type { RouteOptions } from 'fastify'
 import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import type { UsageBody } from '../../schemas/api/usage.ts'
 import { ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 import type { Client, JobStatusResource } from '../client/client.ts'
 import { firstOfDays, usageCharts, VERDICTS } from './charts.ts'
-import { customerRoutes, type Exchange, may, type PageDeps, type Visit } from './context.ts'
+import { customerRoutes, may, type PageDeps, type Visit } from './context.ts'
 import { count, html, type Html, money, share, time } from './html.ts'
 import { jobTable, OUTCOMES, uploadLink } from './job-components.ts'
 import { badge, customerPage, emptyState, figure, sendHtml, table } from './layout.ts'
@@ -16,7 +16,19 @@ const DAYS = 30
 export function overviewRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [customerRoutes(deps)('GET', '/:mode/overview', {
     access: 'overview.view', navigation: 'Overview',
-  }, exchange => sendOverview(deps, exchange))]
+  }, async ({ visit, reply }) => {
+    const { client, visitor } = visit
+    const [balance, usage, page, failing] = await Promise.all([
+      may(visitor, 'balance.view') ? client.balance() : undefined,
+      may(visitor, 'usage.view')
+        ? client.usage({ from: firstOfDays(DAYS), group_by: 'day' })
+        : undefined,
+      may(visitor, 'jobs.view') ? client.jobsPage({ limit: LATEST_JOBS }) : undefined,
+      may(visitor, 'webhooks.view') ? findFailing(client) : [],
+    ])
+    const overview = { balance, usage, jobs: page?.data, failing }
+    return sendHtml(reply, overviewView(visit, overview, deps))
+  })]
 }
 
 /** What the role of the visitor may see. */
@@ -28,21 +40,6 @@ type Overview = {
 }
 
 type FailingEndpoint = { readonly id: string, readonly url: string, readonly attempt: AttemptBody }
-
-async function sendOverview (
-  deps: PageDeps, { visit, reply }: Exchange
-): Promise<FastifyReply> {
-  const { client, visitor } = visit
-  const [balance, usage, page, failing] = await Promise.all([
-    may(visitor, 'balance.view') ? client.balance() : undefined,
-    may(visitor, 'usage.view')
-      ? client.usage({ from: firstOfDays(DAYS), group_by: 'day' })
-      : undefined,
-    may(visitor, 'jobs.view') ? client.jobsPage({ limit: LATEST_JOBS }) : undefined,
-    may(visitor, 'webhooks.view') ? findFailing(client) : [],
-  ])
-  return sendHtml(reply, overviewView(visit, { balance, usage, jobs: page?.data, failing }, deps))
-}
 
 /** The enabled endpoints whose latest attempt failed. */
 async function findFailing (client: Client): Promise<readonly FailingEndpoint[]> {
