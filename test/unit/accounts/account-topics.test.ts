@@ -11,13 +11,15 @@ import { memoryRedis } from './memory-redis.ts'
 
 const { signal } = new AbortController()
 
-/** Redis with keys of some organizations, and a topic with a version of each class of others. */
+const versionOfEach = (version: number) => KEY_CLASSES.map(name => `${name}/${version}`)
+
+/** Redis with keys of some organizations, and a topic with version 1 of each class of others. */
 async function setUp (
   inRedis: Readonly<Record<string, readonly string[]>>, inTopic: readonly string[]
 ) {
   const { redis } = memoryRedis()
-  for (const [orgId, classes] of Object.entries(inRedis)) {
-    const fields = classes.map(name => [`${name}/1`, JSON.stringify(['', '', 0])])
+  for (const [orgId, names] of Object.entries(inRedis)) {
+    const fields = names.map(name => [name, JSON.stringify(['', '', 0])])
     await redis.hset(organizationKeysKey(orgId), Object.fromEntries(fields))
   }
   const messages = await Promise.all(inTopic.flatMap(organization => KEY_CLASSES.map(async name => {
@@ -52,13 +54,13 @@ async function setUp (
   return { redis, restore, keysOf, whileRead, reads: () => reads }
 }
 
-it('ledger restores keys that Redis has lost, and leaves those that it has', async () => {
+it('ledger restores keys that Redis has lost, and none that a newer version replaced', async () => {
   const { restore, keysOf } = await setUp(
-    { org_whole: KEY_CLASSES, org_partial: KEY_CLASSES.slice(1) },
+    { org_whole: versionOfEach(2), org_partial: versionOfEach(1).slice(1) },
     ['org_whole', 'org_partial', 'org_none'])
-  const before = await keysOf('org_whole')
+  const [whole, before] = [await keysOf('org_whole'), await keysOf('org_partial')]
   expect(await restore(['org_whole', 'org_partial', 'org_none', 'org_nowhere'])).toBe(1)
-  expect(await keysOf('org_whole')).toEqual(before)
+  expect(await keysOf('org_whole')).toEqual(whole)
   const restored = JSON.stringify([btoa('key'), btoa('key'), 7])
   const [lost, ...kept] = KEY_CLASSES
   const partial = await keysOf('org_partial')
@@ -72,7 +74,8 @@ it('ledger restores keys that Redis has lost, and leaves those that it has', asy
 })
 
 it('ledger reads no topic while no keys are lost, or those of erased organizations', async () => {
-  const { redis, restore, reads } = await setUp({ org_whole: KEY_CLASSES }, ['org_erased'])
+  const { redis, restore, reads } = await setUp(
+    { org_whole: versionOfEach(1) }, ['org_erased'])
   await redis.hset(accountKey('org:org_erased'), { [ERASED_FIELD]: '1' })
   expect([await restore(['org_whole', 'org_erased']), reads()]).toEqual([0, 0])
 })
