@@ -1,4 +1,5 @@
 import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
+import { Count } from '../../schemas/api/parts.ts'
 import { SMALL_BODY_BYTES } from '../runtime/platform/body-guard.ts'
 
 /** The kind of an error code, for clients that handle kinds instead of codes. */
@@ -27,7 +28,6 @@ type Entry = readonly [
   described?: { readonly more?: Readonly<Record<string, object>>, readonly example: ErrorDetails },
 ]
 
-const Micros = (description: string) => ({ type: 'integer', minimum: 0, description })
 const Texts = { type: 'array', items: { type: 'string' } }
 
 /** All errors of the interface: code, status, kind, and what the client can do. */
@@ -80,8 +80,8 @@ export const ERRORS = {
     'maximum counts rows from the cache too: they are free, but their price is reserved until ' +
     'the job ends. Top up and send it again.', {
       more: {
-        requiredMicros: Micros('The maximum price of the job.'),
-        availableMicros: Micros('The available balance.'),
+        requiredMicros: Count('The maximum price of the job.'),
+        availableMicros: Count('The available balance.'),
       },
       example: { more: { requiredMicros: 4_000, availableMicros: 1_500 } },
     }],
