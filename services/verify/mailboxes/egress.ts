@@ -72,7 +72,7 @@ function createConnect ({ port, timeoutMs, proxy: text, from }: ConnectOptions):
     const target = { host: address, port }
     try {
       return proxy === undefined
-        ? await connectFrom(from, target, within)
+        ? await connectDirectly(target, within, from)
         : await connectByProxy(proxy, target, { timeoutMs, signal: within })
     } catch (error) {
       if (signal.aborted) throw new SmtpFault('timeout')
@@ -84,29 +84,19 @@ function createConnect ({ port, timeoutMs, proxy: text, from }: ConnectOptions):
 type Target = { readonly host: string, readonly port: number }
 type Within = { readonly timeoutMs: number, readonly signal: AbortSignal }
 
-/** Connects from an address of this machine; `no_egress` if it has no such address. */
-async function connectFrom (from: string | undefined, target: Target, signal: AbortSignal):
-Promise<Socket> {
-  try {
-    return await connectDirectly({ ...target, ...from !== undefined && { localAddress: from } },
-      signal)
-  } catch (error) {
-    const isMissing = from !== undefined && error instanceof Error && 'code' in error &&
-      error.code === 'EADDRNOTAVAIL'
-    throw isMissing ? new SmtpFault('no_egress') : error
-  }
-}
-
+/** Connects, perhaps from an address of this machine; `no_egress` if it has no such address. */
 async function connectDirectly (
-  target: Target & { readonly localAddress?: string }, signal: AbortSignal
+  target: Target, signal: AbortSignal, from?: string
 ): Promise<Socket> {
-  const socket = connectTo(target)
+  const socket = connectTo({ ...target, localAddress: from })
   try {
     await once(socket, 'connect', { signal })
     return socket
   } catch (error) {
     socket.destroy()
-    throw error
+    const isMissing = from !== undefined && error instanceof Error && 'code' in error &&
+      error.code === 'EADDRNOTAVAIL'
+    throw isMissing ? new SmtpFault('no_egress') : error
   }
 }
 
