@@ -4,7 +4,7 @@ import { createChecker } from '../../services/verify/checker.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../services/verify/providers/http.ts'
-import { createVerifyStage } from '../../services/verify/stage.ts'
+import { createVerifyStage, type VerifyDeps } from '../../services/verify/stage.ts'
 import { redisSubmissions, TasksInFlight } from '../../services/verify/submissions.ts'
 import type { ServiceSlug } from '../../services/topology.ts'
 import { createCacheDouble } from './cache-double.ts'
@@ -15,6 +15,25 @@ import {
 } from './stage-doubles.ts'
 
 type Lists = Readonly<Partial<Record<ServiceSlug, readonly ProviderName[]>>>
+
+/** A verify stage that checks rows so, and what it has: an accepted job, time and a cache. */
+export function createVerify (check: VerifyDeps['check']) {
+  const clock = createManualClock()
+  const store = createStoreDouble()
+  store.jobs.set(JOB, acceptedJob())
+  const cache = createCacheDouble()
+  const counted: string[] = []
+  const stage = createVerifyStage({
+    store,
+    cache,
+    check,
+    clock,
+    sleep: clock.sleep,
+    metrics: { count: (name: string) => { counted.push(name) } },
+    ...VERIFY_SETTINGS,
+  })
+  return { clock, store, cache, counted, stage }
+}
 
 /** The hashes of a Redis, in memory. */
 export function createHashesDouble () {

@@ -5,12 +5,10 @@ import {
   type Provider, type ProviderAnswer, ProviderError,
 } from '../../../services/verify/provider.ts'
 import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
-import { createVerifyStage } from '../../../services/verify/stage.ts'
-import { createCacheDouble } from '../../support/cache-double.ts'
+import { createVerify } from '../../support/batch-stage.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
 import {
-  acceptedJob, batchOf, createManualClock, createStoreDouble, delivered, emitted, JOB,
-  PROVIDER_LIMITS, QUOTED_AT_MS, rowsOf, VERIFY_SETTINGS,
+  batchOf, delivered, emitted, JOB, PROVIDER_LIMITS, QUOTED_AT_MS, rowsOf,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -23,9 +21,6 @@ const GREYLISTED = { status: 'unknown', reason: 'greylisted', confidence: 0, fie
 
 /** A verify stage whose only provider answers so, by default that of the sandbox. */
 function setUp (check?: Provider['check']) {
-  const clock = createManualClock()
-  const store = createStoreDouble()
-  store.jobs.set(JOB, acceptedJob())
   const checker = createChecker({
     lists: { 'email-validation': ['email-domain'] },
     limits: PROVIDER_LIMITS,
@@ -36,16 +31,7 @@ function setUp (check?: Provider['check']) {
         : { id: 2, services: ['email-validation'], check },
     },
   })
-  const counted: string[] = []
-  const stage = createVerifyStage({
-    store,
-    cache: createCacheDouble(),
-    check: checker,
-    clock,
-    sleep: clock.sleep,
-    metrics: { count: (name: string) => { counted.push(name) } },
-    ...VERIFY_SETTINGS,
-  })
+  const { stage, clock, ...more } = createVerify(checker)
   const decide = async (message: Parameters<typeof stage.decide>[0][number]) => {
     const decisions = await stage.decide([message], signal)
     for (const decision of decisions) await (decision as Decision).afterProduced?.()
@@ -67,7 +53,7 @@ function setUp (check?: Provider['check']) {
       decisions = await decide(delivered(retry))
     }
   }
-  return { clock, decide, run, store, counted }
+  return { ...more, clock, decide, run }
 }
 
 describe('a row that its provider wants to retry', () => {

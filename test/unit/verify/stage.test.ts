@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import type { Decision, Emission } from '../../../services/runtime/engine/stage.ts'
 import type { CheckResult } from '../../../services/verify/checker.ts'
-import { createVerifyStage, type VerifyDeps } from '../../../services/verify/stage.ts'
-import { createCacheDouble } from '../../support/cache-double.ts'
+import type { VerifyDeps } from '../../../services/verify/stage.ts'
+import { createVerify } from '../../support/batch-stage.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
-  acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, downFor,
-  emitted, JOB, batchOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor, DEAD, VERIFY_SETTINGS,
+  acceptedJob, batchOf, bitmapOf, cachedRecord, DEAD, delivered, downFor, emitted, JOB,
+  QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -16,10 +16,6 @@ const verdict = { status: 'valid', reason: 'assigned_range', confidence: 90, fie
 const MINUTE_MS = 60_000
 
 function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
-  const clock = createManualClock()
-  const store = createStoreDouble()
-  const cache = createCacheDouble()
-  store.jobs.set(JOB, acceptedJob())
   const state = { isDown: false, running: 0, most: 0 }
   const check: VerifyDeps['check'] = async (rows, { service }): Promise<CheckResult> => {
     await before[service]?.()
@@ -29,17 +25,7 @@ function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
     if (state.isDown) return downFor(rows)
     return { kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) }
   }
-  const counted: string[] = []
-  const stage = createVerifyStage({
-    store,
-    cache,
-    check,
-    clock,
-    sleep: clock.sleep,
-    ...VERIFY_SETTINGS,
-    metrics: { count: (name) => counted.push(name) },
-  })
-  return { clock, store, cache, state, stage, counted }
+  return { state, ...createVerify(check) }
 }
 
 const reasonsIn = ({ rows }: Emission<'rows.completed'>) =>
