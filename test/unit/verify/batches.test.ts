@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Failpoint } from '../../../services/runtime/platform/failpoint-list.ts'
 import { createBatchEnvironment, follow } from '../../support/batch-stage.ts'
+import { closeAfterAll } from '../../support/close-after-all.ts'
 import type { FakeMode } from '../../support/vendors/fake-vendor.ts'
 import {
-  FAKE_VENDORS, FAKE_WORDS, presetAt, startFakeVendors, type FakeVendors,
+  FAKE_VENDORS, FAKE_WORDS, presetAt, startFakeVendors,
 } from '../../support/vendors/fake-vendors.ts'
 import { batchOf, emitted } from '../../support/stage-doubles.ts'
 
@@ -17,9 +18,7 @@ vi.mock('../../../services/runtime/platform/failpoint.ts', () => ({
   },
 }))
 
-let vendors: FakeVendors
-beforeAll(async () => { vendors = await startFakeVendors() })
-afterAll(() => vendors.stop())
+const vendors = closeAfterAll(await startFakeVendors())
 beforeEach(() => {
   crashing = undefined
   vendors.behave('well')

@@ -1,19 +1,15 @@
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { loadConfig } from '../../../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../../../services/verify/config.ts'
 import {
   createEgress, createEgressPool, describedEgresses,
 } from '../../../../services/verify/mailboxes/egress.ts'
 import { SmtpChannel } from '../../../../services/verify/mailboxes/session.ts'
+import { listen } from '../../../support/listen.ts'
 import { startProxy } from '../../../support/mail/proxies.ts'
 import { STAGE_ENVIRONMENT } from '../../../support/stacks/stage-environment.ts'
-
-const stops: (() => unknown)[] = []
-afterEach(async () => {
-  await Promise.all(stops.splice(0).map(stop => stop()))
-})
 
 const [HELO, WITHIN] = ['probe.verify.org', { port: 25, timeoutMs: 3_600_000 }]
 const named = (name: string) => ({ name, helo: HELO })
@@ -29,16 +25,14 @@ async function startGreeter () {
     socket.on('error', () => {})
     socket.end('220 hello\r\n')
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  stops.push(() => server.close())
-  return { peers, port: (server.address() as { port: number }).port }
+  onTestFinished(() => { server.close() })
+  return { peers, port: await listen(server) }
 }
 
 /** The greeting, as a session reads it. */
 async function greetingOf (socket: Promise<Socket>) {
   const channel = new SmtpChannel(await socket, { replyTimeoutMs: 60_000, signal: never })
-  stops.push(() => channel.close())
+  onTestFinished(() => channel.close())
   return (await channel.send()).lines
 }
 
@@ -46,7 +40,7 @@ async function proxyOf (
   kind: 'socks5' | 'http', portOf: () => number, options?: Parameters<typeof startProxy>[2]
 ) {
   const proxy = await startProxy(kind, portOf, options)
-  stops.push(proxy.stop)
+  onTestFinished(proxy.stop)
   return proxy
 }
 
@@ -135,14 +129,12 @@ describe('an egress', () => {
   it.each(['socks5', 'http'] as const)(
     'gives up a %s proxy that does not answer once it is aborted', async kind => {
       const silent = createServer()
-      silent.listen(0, '127.0.0.1')
-      await once(silent, 'listening')
-      const { port } = silent.address() as { port: number }
+      const port = await listen(silent)
       const egress = createEgress({ ...named('a'), proxy: `${kind}://127.0.0.1:${port}` }, WITHIN)
       const abort = new AbortController()
       const connecting = egress.connect('192.0.2.1', abort.signal)
       const [socket] = await once(silent, 'connection') as [Socket]
-      stops.push(() => silent.close())
+      onTestFinished(() => { silent.close() })
       await once(socket, 'data')
       const closed = once(socket, 'close')
       abort.abort()

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { DnsRecords } from '../../../../services/verify/mailboxes/dns-records.ts'
 import { checkSpf } from '../../../../services/verify/mailboxes/spf.ts'
-import { type DnsServer, startDnsServer, type Zone } from '../../../support/mail/dns-server.ts'
+import { closeAfterAll } from '../../../support/close-after-all.ts'
+import { startDnsServer, type Zone } from '../../../support/mail/dns-server.ts'
 
 const [V4, V6] = ['192.0.2.7', '2001:db8::7']
 
@@ -51,30 +52,25 @@ const CASES: readonly Case[] = [
   ['v=spf10 ip4:192.0.2.7 -all', 'none'],
 ]
 
-let server: DnsServer
-let dns: DnsRecords
-beforeAll(async () => {
-  const tested = CASES.map(([record], index): [string, Zone] =>
-    [`case${index}.org`, { txt: ['other', record] }])
-  server = await startDnsServer({
-    ...Object.fromEntries(tested),
-    'host.org': { a: [V4], aaaa: [V6] },
-    'near.org': { a: ['192.0.2.200'] },
-    'liar.org': { a: ['192.0.2.200'] },
-    'mail.org': { mx: [[10, 'host.org']] },
-    'yes.org': { txt: [`v=spf1 ip4:${V4} -all`] },
-    'no.org': { txt: ['v=spf1 -all'] },
-    'none.org': { txt: ['hello'] },
-    'loop.org': { txt: ['v=spf1 include:loop.org -all'] },
-    'broken.org': { fault: 'SERVFAIL' },
-    'two.org': { txt: ['v=spf1 +all', 'v=spf1 -all'] },
-    'probe.org': { txt: ['v=spf1 a:host.org -all'] },
-    '7.2.0.192.in-addr.arpa': { ptr: ['liar.org', 'HOST.org'] },
-    '7.2.0.192.ann.list.org': { a: ['127.0.0.2'] },
-  })
-  dns = new DnsRecords({ servers: [server.address], timeoutMs: 60_000 })
-})
-afterAll(() => server.stop())
+const tested = CASES.map(([record], index): [string, Zone] =>
+  [`case${index}.org`, { txt: ['other', record] }])
+const server = closeAfterAll(await startDnsServer({
+  ...Object.fromEntries(tested),
+  'host.org': { a: [V4], aaaa: [V6] },
+  'near.org': { a: ['192.0.2.200'] },
+  'liar.org': { a: ['192.0.2.200'] },
+  'mail.org': { mx: [[10, 'host.org']] },
+  'yes.org': { txt: [`v=spf1 ip4:${V4} -all`] },
+  'no.org': { txt: ['v=spf1 -all'] },
+  'none.org': { txt: ['hello'] },
+  'loop.org': { txt: ['v=spf1 include:loop.org -all'] },
+  'broken.org': { fault: 'SERVFAIL' },
+  'two.org': { txt: ['v=spf1 +all', 'v=spf1 -all'] },
+  'probe.org': { txt: ['v=spf1 a:host.org -all'] },
+  '7.2.0.192.in-addr.arpa': { ptr: ['liar.org', 'HOST.org'] },
+  '7.2.0.192.ann.list.org': { a: ['127.0.0.2'] },
+}))
+const dns = new DnsRecords({ servers: [server.address], timeoutMs: 60_000 })
 
 const numbered = CASES.map(([record, result, address = V4], index) =>
   [record, result, address, index] as const)

@@ -1,13 +1,11 @@
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { createBatchEnvironment, follow } from '../../../support/batch-stage.ts'
+import { listen } from '../../../support/listen.ts'
 import { batchOf } from '../../../support/stage-doubles.ts'
 
 const PHONES = ['+12127365000', '+12127365001']
-const stops: (() => void)[] = []
-afterEach(() => { for (const stop of stops.splice(0)) stop() })
 
 type Task = { readonly reference: string, readonly list: readonly string[], readonly at: number }
 
@@ -48,9 +46,8 @@ async function startVendor (cut: { before?: number, after?: number } = {}) {
     }
     answer().catch(() => response.destroy())
   })
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-  stops.push(() => server.close())
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const url = `http://127.0.0.1:${await listen(server)}`
+  onTestFinished(() => { server.close() })
   return { url, tasks, seen }
 }
 

@@ -1,21 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { VENDOR_PRESETS } from '../../../../services/jobs/checks.ts'
 import { createChecker } from '../../../../services/verify/checker.ts'
 import { readHttpProviders } from '../../../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../../../services/verify/providers/http.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
+import { closeAfterAll } from '../../../support/close-after-all.ts'
 import { root } from '../../../support/sources.ts'
 import { PROVIDER_LIMITS } from '../../../support/stage-doubles.ts'
 import { BAD, GOOD, type FakeMode } from '../../../support/vendors/fake-vendor.ts'
-import {
-  FAKE_VENDORS, presetAt, startFakeVendors, type FakeVendors,
-} from '../../../support/vendors/fake-vendors.ts'
+import { FAKE_VENDORS, presetAt, startFakeVendors } from '../../../support/vendors/fake-vendors.ts'
 
-let vendors: FakeVendors
-beforeAll(async () => { vendors = await startFakeVendors() })
-afterAll(() => vendors.stop())
+const vendors = closeAfterAll(await startFakeVendors())
 beforeEach(() => {
   vendors.behave('well')
   vendors.purchases.length = 0

@@ -1,11 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import {
   SenderPolicies, type SenderPolicy,
 } from '../../../../services/verify/providers/sender-policies.ts'
 import { spfPolicy } from '../../../../services/verify/mailboxes/spf.ts'
 import { createMailDomains } from '../../../../services/verify/providers/mail-domains.ts'
-import { type DnsServer, startDnsServer, type Zone } from '../../../support/mail/dns-server.ts'
+import { closeAfterAll } from '../../../support/close-after-all.ts'
+import { startDnsServer, type Zone } from '../../../support/mail/dns-server.ts'
 import { createPatientDns } from '../../../support/mail/patient-dns.ts'
 
 const chain = (length: number) => Object.fromEntries(Array.from({ length }, (_, at) =>
@@ -78,9 +79,7 @@ const CASES: readonly (readonly [domain: string, spf: string, dmarc: string])[] 
   ['gone.org', '-', '-'], ['alias-loop.org', '-', '-'],
 ]
 
-let server: DnsServer
-beforeAll(async () => { server = await startDnsServer(ZONES) })
-afterAll(async () => { await server.stop() })
+const server = closeAfterAll(await startDnsServer(ZONES))
 
 const OPTIONS = {
   isAvailable: async () => true, keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 100,
