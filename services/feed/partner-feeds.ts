@@ -267,7 +267,7 @@ export function createPartnerFeed (partner: Partner, deps: PartnerFeedDeps): Par
     interrupt('failing', nextRetry())
   }
   const pause = (refusal: Backpressure) => interrupt('paused', untilAcceptable(
-    partner.tenant, refusal, { deps: deps.backpressure, signal: stopping.signal }))
+    deps.backpressure, { tenant: partner.tenant, refusal, signal: stopping.signal }))
   const start = () => startSession(partner, deps, { fail, pause })
   let session = start()
   const reset = () => {
@@ -322,8 +322,6 @@ type Endings = {
   readonly pause: (refusal: Backpressure) => void
 }
 
-type SessionContext = Endings & { readonly signal: AbortSignal }
-
 /** The open partitions of a partner, until the group rebalances or the partner is interrupted. */
 function startSession (partner: Partner, deps: PartnerFeedDeps, endings: Endings) {
   const over = new AbortController()
@@ -336,8 +334,7 @@ function startSession (partner: Partner, deps: PartnerFeedDeps, endings: Endings
     ...deps,
     partner: partner.name,
     keys: () => keysOf(deps, partner.name),
-    openPartition: delivery =>
-      openPartition(partner, deps, { delivery, signal: delivery.signal, fail, pause }),
+    openPartition: delivery => openPartition(partner, deps, { delivery, fail, pause }),
   })
   return {
     partitions,
@@ -366,9 +363,9 @@ async function keysOf ({ partners }: PartnerFeedDeps, name: string): Promise<Par
 
 function openPartition (
   partner: Partner, deps: PartnerFeedDeps,
-  { delivery, signal, fail, pause }: SessionContext & { readonly delivery: FetchedBatch }
+  { delivery, fail, pause }: Endings & { readonly delivery: FetchedBatch }
 ): Promise<Partition> {
-  const { topic, partition } = delivery
+  const { topic, partition, signal } = delivery
   const { name, tenant } = partner
   const feedPartition = { tenant, partner: name, partition }
   const retrying = <T>(action: () => Promise<T>) =>
@@ -393,23 +390,19 @@ function openPartition (
       const [key] = await keysOf(deps, name)
       await deps.rejections.fail({ partner: name, key, partition }, { contact, terms }, signal)
     }),
-    pause: refusal => pauseInMemory(deps, { tenant, refusal, signal, pause }),
+    pause: refusal => pauseInMemory(deps, { tenant, refusal, signal }, pause),
   })
 }
 
 /** Waits with the contacts in memory; after `pauseAfterMs` the session ends and releases them. */
 async function pauseInMemory (
-  { backpressure, pauseAfterMs }: PartnerFeedDeps,
-  { tenant, refusal, signal, pause }: Omit<SessionContext, 'fail'> & {
-    readonly tenant: string, readonly refusal: Backpressure,
-  }
+  { backpressure, pauseAfterMs }: PartnerFeedDeps, refused: Refused, pause: Endings['pause']
 ): Promise<void> {
   const done = new AbortController()
-  const either = AbortSignal.any([signal, done.signal])
-  const tooLong = sleep(pauseAfterMs, either).then(() => pause(refusal), () => {})
-  const wait = { deps: backpressure, signal: either }
+  const signal = AbortSignal.any([refused.signal, done.signal])
+  const tooLong = sleep(pauseAfterMs, signal).then(() => pause(refused.refusal), () => {})
   try {
-    await Promise.race([untilAcceptable(tenant, refusal, wait), tooLong])
+    await Promise.race([untilAcceptable(backpressure, { ...refused, signal }), tooLong])
   } finally {
     done.abort()
   }
@@ -423,7 +416,12 @@ type BackpressureDeps = {
   readonly pollMs: number
 }
 
-type BackpressureWait = { readonly deps: BackpressureDeps, readonly signal: AbortSignal }
+/** A tenant that was refused a job, and what ends the wait for another. */
+type Refused = {
+  readonly tenant: string
+  readonly refusal: Backpressure
+  readonly signal: AbortSignal
+}
 
 /** A slot may become free between the refusal and the first poll, so a wait for slots is short. */
 const MAX_SLOT_PAUSE_MS = 5_000
@@ -433,27 +431,19 @@ const MAX_SLOT_PAUSE_MS = 5_000
  * pause. Rejects when the signal is aborted.
  */
 async function untilAcceptable (
-  tenant: string, refusal: Backpressure, { deps, signal }: BackpressureWait
+  { wallet, redis, maxPauseMs, pollMs }: BackpressureDeps, { tenant, refusal, signal }: Refused
 ): Promise<void> {
-  const isAcceptable = await acceptableCheck(tenant, refusal, { deps, signal })
-  const maxMs = refusal.code === 'concurrent_jobs_limit' ? MAX_SLOT_PAUSE_MS : Infinity
-  const endsAtMs = performance.now() + Math.min(deps.maxPauseMs, maxMs)
-  do await sleep(deps.pollMs, signal)
-  while (performance.now() < endsAtMs && !await isAcceptable())
-}
-
-async function acceptableCheck (
-  tenant: string, refusal: Backpressure, { deps, signal }: BackpressureWait
-): Promise<() => Promise<boolean>> {
   const retrying = <T>(action: () => Promise<T>) =>
     retryForever(action, { signal, when: isInfrastructure })
-  if (refusal.code === 'insufficient_balance') {
-    const { requiredMicros } = refusal
-    const balance = () => retrying(() => deps.wallet.balance(tenant))
-    return async () => (await balance()).availableMicros >= requiredMicros
-  }
-  const { wallet } = moneyKeys(tenant)
-  const slotsTaken = () => retrying(async () => Number(await deps.redis.hget(wallet, 'slots')))
-  const atRefusal = await slotsTaken()
-  return async () => await slotsTaken() < Math.max(1, atRefusal)
+  const balance = () => retrying(() => wallet.balance(tenant))
+  const slotsTaken = () => retrying(async () =>
+    Number(await redis.hget(moneyKeys(tenant).wallet, 'slots')))
+  const atRefusal = refusal.code === 'concurrent_jobs_limit' ? await slotsTaken() : 0
+  const isAcceptable = async () => refusal.code === 'insufficient_balance'
+    ? (await balance()).availableMicros >= refusal.requiredMicros
+    : await slotsTaken() < Math.max(1, atRefusal)
+  const maxMs = refusal.code === 'concurrent_jobs_limit' ? MAX_SLOT_PAUSE_MS : Infinity
+  const endsAtMs = performance.now() + Math.min(maxPauseMs, maxMs)
+  do await sleep(pollMs, signal)
+  while (performance.now() < endsAtMs && !await isAcceptable())
 }
