@@ -1,6 +1,5 @@
-import { answersOk } from './process.ts'
-import type { PartOptions } from './part.ts'
-import type { ProcessSpec } from './process.ts'
+import { answersOk, type ProcessSpec } from './process.ts'
+import type { PartOptions } from './parts.ts'
 
 /** The ClickHouse engine behind its HTTP front, as a process of its own. */
 export async function clickhousePart (

@@ -1,7 +1,6 @@
 import type { StartedTestContainer } from 'testcontainers'
 import { freePort } from './ports.ts'
-import { versionOf } from './parts.ts'
-import type { Say } from './parts.ts'
+import { versionOf, type Say } from './parts.ts'
 import type { Addresses } from './source.ts'
 
 type Running = { readonly addresses: Addresses, readonly stop: () => Promise<void> }

@@ -8,8 +8,7 @@ import { requireJava } from './java.ts'
 import {
   argumentsFile, clientConnection, kafkaProperties, scramArguments, type KafkaNode,
 } from './kafka-settings.ts'
-import { installKafka } from './parts.ts'
-import { javaArgs, type PartOptions } from './part.ts'
+import { installKafka, javaArgs, type PartOptions } from './parts.ts'
 import type { ProcessSpec } from './process.ts'
 
 /**

@@ -2,8 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { connect as connectSecurely } from 'node:tls'
 import { LIMITS_RIGHTS, type Access, type Account } from './access.ts'
-import { installRedis } from './parts.ts'
-import type { PartOptions } from './part.ts'
+import { installRedis, type PartOptions } from './parts.ts'
 import type { ProcessSpec } from './process.ts'
 
 /**

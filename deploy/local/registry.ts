@@ -1,11 +1,9 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { requireJava } from './java.ts'
-import { installRegistry } from './parts.ts'
-import { answersOk } from './process.ts'
+import { installRegistry, javaArgs, type PartOptions } from './parts.ts'
+import { answersOk, type ProcessSpec } from './process.ts'
 import type { Access } from './access.ts'
 import { basicOf } from './sign-in.ts'
-import { javaArgs, type PartOptions } from './part.ts'
-import type { ProcessSpec } from './process.ts'
 
 const PATH = '/apis/ccompat/v7'
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { logFileOf, nextDelayMs, startChild, stopChild, tailOf } from './process.ts'
-import type { Child, ProcessSpec } from './process.ts'
+import {
+  logFileOf, nextDelayMs, startChild, stopChild, tailOf, type Child, type ProcessSpec,
+} from './process.ts'
 
 const POLL_MS = 100
 const HOPELESS_STARTS = 6

@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os'
 import { basename } from 'node:path'
 import { archiveName, archiveOf } from '../../deploy/local/java.ts'
 import { installOnce } from '../../deploy/local/install.ts'
-import { installKafka, installRegistry, type Say } from '../../deploy/local/parts.ts'
+import {
+  installKafka, installRegistry, type PartOptions, type Say,
+} from '../../deploy/local/parts.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
 import { registryPart } from '../../deploy/local/registry.ts'
 import { supervise } from '../../deploy/local/supervise.ts'
-import type { PartOptions } from '../../deploy/local/part.ts'
 import type { ProcessSpec } from '../../deploy/local/process.ts'
 import { kafkaPart } from '../support/kafka/own-broker.ts'
 

@@ -1,5 +1,4 @@
-import { hasSecondStatement, splitInsert } from './sql.ts'
-import type { InsertText } from './sql.ts'
+import { hasSecondStatement, splitInsert, type InsertText } from './sql.ts'
 
 /** What one HTTP request asks the engine to do. */
 export type EngineRequest = {

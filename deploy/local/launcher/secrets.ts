@@ -5,11 +5,7 @@ import {
 } from '../../../services/runtime/platform/command-environment.ts'
 
 /** The secrets of a local stack, under the names services read them by. */
-export type Secrets = Readonly<Record<
-  'RESULTS_ROOT_KEYS' | 'RESULTS_ROOT_KEY_ACTIVE' | 'WEBHOOKS_ROOT_KEYS' |
-  'WEBHOOKS_ROOT_KEY_ACTIVE' | 'PARTNERS_ROOT_KEYS' | 'PARTNERS_ROOT_KEY_ACTIVE' |
-  'CACHE_SECRETS' | 'CACHE_SECRET_ACTIVE' | 'MESSAGE_KEYS' | 'MESSAGE_KEY_ACTIVE', string
->>
+export type Secrets = Readonly<Record<keyof ReturnType<typeof makeSecrets>, string>>
 
 /**
  * The secrets of one data folder: made at the first call and kept in `secrets.json`, readable by

@@ -1,11 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { answersOk } from '../process.ts'
-import { supervise } from '../supervise.ts'
+import { answersOk, type ProcessSpec } from '../process.ts'
+import { supervise, type Supervised } from '../supervise.ts'
 import { heapArguments, isLedger, PAGE, planOf, type Layout, type Planned } from './layout.ts'
 import { unreadSettings } from './settings.ts'
 import type { PortBook } from '../ports.ts'
-import type { ProcessSpec } from '../process.ts'
-import type { Supervised } from '../supervise.ts'
 
 type Env = Readonly<Record<string, string>>
 

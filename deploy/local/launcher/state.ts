@@ -1,9 +1,9 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync }
   from 'node:fs'
 import { execFileSync } from 'node:child_process'
-import type { RunningService } from './services.ts'
+import type { RunningService, Services } from './services.ts'
 import type { ReceiverSettings } from './settings.ts'
-import type { Addresses } from '../source.ts'
+import type { Stack } from '../stack.ts'
 
 /** The demonstration organization and how to use it. */
 export type Demo = {
@@ -18,7 +18,7 @@ export type Demo = {
 export type StackState = Demo & {
   readonly baseUrl: string
   readonly pageUrl: string
-  readonly services: readonly { readonly name: string, pid: number, readonly metricsUrl: string }[]
+  readonly services: readonly (Omit<RunningService, 'restarts'> & { readonly pid: number })[]
   readonly kafkaBrokers: string
   readonly schemaRegistryUrl: string
   readonly redisStateUrl: string
@@ -30,32 +30,29 @@ export type StackState = Demo & {
 }
 
 /** The state file of a stack. A service that waits to be started again is left out of it. */
-export function stackState (parts: {
-  readonly baseUrl: string
-  readonly pageUrl: string
-  readonly services: readonly RunningService[]
-  readonly addresses: Addresses
+export function stackState ({ stack: { addresses }, services, receivers, demo }: {
+  readonly stack: Pick<Stack, 'addresses'>
+  readonly services: Pick<Services, 'baseUrl' | 'pageUrl' | 'list'>
   readonly receivers: ReceiverSettings
   readonly demo: Demo
-  readonly supervisorPid: number
 }): StackState {
   return {
-    baseUrl: parts.baseUrl,
-    pageUrl: parts.pageUrl,
-    keys: parts.demo.keys,
-    webhookSecret: parts.demo.webhookSecret,
-    orgId: parts.demo.orgId,
-    ...parts.demo.feed && { feed: parts.demo.feed },
-    services: parts.services.flatMap(({ name, pid, metricsUrl }) =>
+    baseUrl: services.baseUrl,
+    pageUrl: services.pageUrl,
+    keys: demo.keys,
+    webhookSecret: demo.webhookSecret,
+    orgId: demo.orgId,
+    ...demo.feed && { feed: demo.feed },
+    services: services.list().flatMap(({ name, pid, metricsUrl }) =>
       pid === undefined ? [] : [{ name, pid, metricsUrl }]),
-    kafkaBrokers: parts.addresses.KAFKA_BROKERS,
-    schemaRegistryUrl: parts.addresses.SCHEMA_REGISTRY_URL,
-    redisStateUrl: parts.addresses.REDIS_STATE_URL,
-    redisCacheUrl: parts.addresses.REDIS_CACHE_URL,
-    clickhouseUrl: parts.addresses.CLICKHOUSE_URL,
-    webhookAllowHttp: parts.receivers.WEBHOOK_ALLOW_HTTP,
-    webhookAllowLoopback: parts.receivers.WEBHOOK_ALLOW_LOOPBACK,
-    supervisorPid: parts.supervisorPid,
+    kafkaBrokers: addresses.KAFKA_BROKERS,
+    schemaRegistryUrl: addresses.SCHEMA_REGISTRY_URL,
+    redisStateUrl: addresses.REDIS_STATE_URL,
+    redisCacheUrl: addresses.REDIS_CACHE_URL,
+    clickhouseUrl: addresses.CLICKHOUSE_URL,
+    webhookAllowHttp: receivers.WEBHOOK_ALLOW_HTTP,
+    webhookAllowLoopback: receivers.WEBHOOK_ALLOW_LOOPBACK,
+    supervisorPid: process.pid,
   }
 }
 

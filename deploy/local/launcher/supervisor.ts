@@ -59,17 +59,7 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
   }
 
   const writeState = () => {
-    if (!running) return
-    const { stack, services, demo, receivers } = running
-    writePrivately(stateFile, stackState({
-      baseUrl: services.baseUrl,
-      pageUrl: services.pageUrl,
-      services: services.list(),
-      addresses: stack.addresses,
-      receivers,
-      demo,
-      supervisorPid: process.pid,
-    }))
+    if (running) writePrivately(stateFile, stackState(running))
   }
 
   return {

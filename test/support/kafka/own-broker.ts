@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { kafkaParts } from '../../../deploy/local/kafka.ts'
-import type { PartOptions } from '../../../deploy/local/part.ts'
+import type { PartOptions } from '../../../deploy/local/parts.ts'
 import { openPortBook } from '../../../deploy/local/ports.ts'
 import { startChild, type ProcessSpec } from '../../../deploy/local/process.ts'
 import { newFolder } from '../folder.ts'
