@@ -7,7 +7,6 @@ import { LEADER_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { mastersOf, serversOf } from '../../services/runtime/platform/cells.ts'
 import { mixedPhones } from '../bench/jobs.ts'
-import { closeAfterAll } from '../support/close-after-all.ts'
 import { runAudit } from '../support/audit.ts'
 import { startCells, type Resident } from '../support/redis/cells-environment.ts'
 import { runJob } from '../support/stacks/environment.ts'
@@ -17,7 +16,7 @@ import { startProgram } from '../support/stacks/started.ts'
 type StateCell = Readonly<Record<'address' | 'persistence', string>> &
   Readonly<Record<'slots' | 'tenants' | 'lockedTenants' | 'frozenTenants', number>>
 
-const cells = closeAfterAll(await startCells())
+const cells = await startCells()
 
 const APPENDED = 'appendonlydir'
 let number = 0

@@ -5,13 +5,14 @@ import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import type { Balance } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY, taggedTenant } from '../../services/money/redis-keys.ts'
-import { startLockedRedis } from '../support/redis/locked-redis.ts'
+import { startLockedRedis } from '../support/redis/redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
 import { acceptRequest, jobClaim } from '../support/jobs.ts'
 import { contentOf, endRun, putBack, snapshotOf } from '../support/redis/content.ts'
 import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
 import {
-  createRecoveryEnvironment, entriesOf, runLedger, type LedgerDeps, type RecoveryEnvironment,
+  createRecoveryEnvironment, entriesOf, runLedger, withoutMessages, type LedgerDeps,
+  type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
 
 const { redis } = await startLockedRedis()
@@ -122,16 +123,6 @@ describe('a contradiction', () => {
     `the journal of ${DAMAGED} has ${journal} entries, its copy in ClickHouse ${copied}, Redis ` +
     `${held}: a journal that lost entries is not trusted; restore it by ` +
     '"npm run ops -- journal restore", then thaw again'
-  type Message = ReturnType<RecoveryEnvironment['bus']['messages']>[number]
-  /** The journal as the topic has it, without some of its messages. */
-  const reading = (isLeft: (message: Message) => boolean): LedgerDeps => ({
-    ...environment.deps,
-    reader: {
-      read: (topic, onMessages, limits) => environment.deps.reader.read(topic, async messages => {
-        await onMessages(topic !== 'wallet.journal' ? messages : messages.filter(isLeft))
-      }, limits),
-    },
-  })
   const copied = (seq: number) => ({
     ...environment.deps.journal,
     readNewest: async () => [{ ...(await entriesOf(environment, DAMAGED)).at(-1)!, seq }],
@@ -139,7 +130,11 @@ describe('a contradiction', () => {
 
   const away = async () => { throw new InfrastructureError('away') }
   it.each<{ what: string, deps: () => LedgerDeps, damaged?: string, why: string }>([
-    { what: 'is empty', deps: () => reading(() => false), why: whole(0, 6, 6) },
+    {
+      what: 'is empty',
+      deps: () => withoutMessages(environment.deps, 'wallet.journal', () => false),
+      why: whole(0, 6, 6),
+    },
     {
       what: 'is shorter than its copy',
       deps: () => ({ ...environment.deps, journal: copied(9) }),

@@ -7,12 +7,12 @@ import {
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { IDLE_AFTER_MS } from '../../services/money/tenants.ts'
-import { startLockedRedis } from '../support/redis/locked-redis.ts'
+import { startLockedRedis } from '../support/redis/redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis/content.ts'
 import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
 import {
-  compareAll, createRecoveryEnvironment, entriesOf, snapshotAll, type LedgerDeps,
+  compareAll, createRecoveryEnvironment, entriesOf, snapshotAll, withoutMessages, type LedgerDeps,
   type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
 
@@ -49,15 +49,13 @@ async function work (scenario: Scenario, job: string): Promise<void> {
 }
 
 /** The same dependencies, with a count of the journal messages that were read. */
-function watched (deps: LedgerDeps = environment.deps) {
+function watched () {
   const read = { journal: 0 }
-  const reader: LedgerDeps['reader'] = {
-    read: (topic, onMessages, limits) => deps.reader.read(topic, async messages => {
-      if (topic === 'wallet.journal') read.journal += messages.length
-      await onMessages(messages)
-    }, limits),
+  const count = () => {
+    read.journal += 1
+    return true
   }
-  return { read, deps: { ...deps, reader } }
+  return { read, deps: withoutMessages(environment.deps, 'wallet.journal', count) }
 }
 
 const entries = () => environment.bus.messages('wallet.journal').length
@@ -154,18 +152,9 @@ describe('a recovery from snapshots', () => {
 describe('a snapshot that another process restores', () => {
   /** A writer to Kafka has compaction take all snapshots but the oldest of each tenant. */
   function withOldest (deps: LedgerDeps, tenant: string): LedgerDeps {
-    const reader: LedgerDeps['reader'] = {
-      read: (topic, onMessages, limits) => deps.reader.read(topic, async messages => {
-        const isOld = (index: number) => index === environment.bus.messages(topic)
-          .findIndex(({ key }) => String(key) === tenant)
-        const all = environment.bus.messages(topic)
-        await onMessages(topic !== 'wallet.snapshots'
-          ? messages
-          : messages.filter(message =>
-            String(message.key) !== tenant || isOld(all.indexOf(message))))
-      }, limits),
-    }
-    return { ...deps, reader }
+    const isOf = ({ key }: { readonly key: Buffer | null }) => String(key) === tenant
+    return withoutMessages(deps, 'wallet.snapshots', message =>
+      !isOf(message) || message === environment.bus.messages('wallet.snapshots').find(isOf))
   }
 
   /** Two days later no query by time reads the entries of today. */
@@ -227,15 +216,8 @@ describe('a snapshot that another process restores', () => {
   it('nor does one that was deleted', async () => {
     const before = await balances()
     await redis.flushall()
-    const { reader } = environment.deps
-    const without: LedgerDeps['reader'] = {
-      read: (topic, onMessages, limits) => reader.read(topic, async messages => {
-        await onMessages(topic !== 'wallet.snapshots'
-          ? messages
-          : messages.filter(({ key }) => String(key) !== IDLE))
-      }, limits),
-    }
-    await compareAll({ ...later, reader: without })
+    await compareAll(
+      withoutMessages(later, 'wallet.snapshots', ({ key }) => String(key) !== IDLE))
     expect(await balances()).toEqual(before)
   })
 })

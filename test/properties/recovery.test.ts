@@ -6,7 +6,7 @@ import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import {
   ACTIVE_KEY, RECOUNTING_KEY, TENANTS_KEY, moneyKeys,
 } from '../../services/money/redis-keys.ts'
-import { startLockedRedis } from '../support/redis/locked-redis.ts'
+import { startLockedRedis } from '../support/redis/redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
 import { contentOf, endRun, putBack, snapshotOf, type Snapshot } from '../support/redis/content.ts'
 import {

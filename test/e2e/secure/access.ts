@@ -12,20 +12,20 @@ import {
 } from '../../support/stacks/secure-access.ts'
 import { startProgram } from '../../support/stacks/started.ts'
 import { runJob } from '../../support/stacks/environment.ts'
-import { secure } from './shared.ts'
+import { redis, secure } from './shared.ts'
 
 /** A command as operators run it. */
 const run = (...words: readonly string[]) =>
-  startProgram(process.execPath, ['services/admin/main.ts', ...words], secure().env).ended()
+  startProgram(process.execPath, ['services/admin/main.ts', ...words], secure.env).ended()
 
 async function metricsOf (stage: string): Promise<string> {
-  const service = secure().services.list().find(({ name }) => name === `${stage}-1`)
+  const service = secure.services.list().find(({ name }) => name === `${stage}-1`)
   return await (await fetch(service?.metricsUrl ?? '')).text()
 }
 
 describe('a stack whose stages have a user each at the brokers', () => {
   it('allows a stage at the brokers what the topology grants, and nothing else', async () => {
-    const answers = await atBrokers(secure(), 'verify', async ({ admin, producer }) => {
+    const answers = await atBrokers(secure, 'verify', async ({ admin, producer }) => {
       const sent = (topic: string) =>
         answerOf(producer.send({ topic, messages: [{ key: 'key', value: null }] }))
       return {
@@ -57,7 +57,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
   })
 
   it('revokes additional permissions of stages, and of no other user', async () => {
-    await atBrokers(secure(), undefined, async ({ admin }) => {
+    await atBrokers(secure, undefined, async ({ admin }) => {
       const before = await rulesAt(admin)
       expect(before.length).toBeGreaterThan(50)
       await allowWriting(admin, 'wallet.journal', ['User:verify', 'User:acme'])
@@ -65,7 +65,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
       await eventually(async () =>
         expect(await rulesAt(admin)).toHaveLength(before.length + 3))
       const output: string[] = []
-      await provision(secure().env, line => output.push(line))
+      await provision(secure.env, line => output.push(line))
       expect(output).toContain(`ACLs: ${before.length} in place for the stages, 2 others deleted`)
       await eventually(async () => {
         const left = (await rulesAt(admin)).filter(rule => !before.includes(rule))
@@ -97,7 +97,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
   })
 
   it('restores the key of a job and the wallets from topics, erases and rewraps', async () => {
-    const { demo: { keys, orgId }, services: { baseUrl }, redis } = secure()
+    const { demo: { keys, orgId }, services: { baseUrl } } = secure
     const client = createClient({ baseUrl, apiKey: keys.test })
     expect(await run('pause', 'verify')).toMatchObject({ code: 0 })
     await eventually(async () => expect(await metricsOf('verify')).toMatch(/^stage_paused\b.* 1$/m))
@@ -107,8 +107,8 @@ describe('a stack whose stages have a user each at the brokers', () => {
     const { dataKey } = jobKeys(tenantOf(orgId, 'test'), id)
     expect(await redis.del(dataKey)).toBe(1)
     await redis.multi().set('one', 'kept').set('other', 'kept').exec()
-    secure().stack.parts.find(({ spec }) => spec.name === 'redis-state')?.kill('SIGKILL')
-    await secure().stack.untilReady()
+    secure.stack.parts.find(({ spec }) => spec.name === 'redis-state')?.kill('SIGKILL')
+    await secure.stack.untilReady()
     expect(await redis.mget('one', 'other')).toEqual(['kept', 'kept'])
     expect(await run('resume', 'verify')).toMatchObject({ code: 0 })
     const job = await client.waitForEnd(id)
@@ -124,7 +124,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
   })
 
   it('does jobs of every lane and adds up', async () => {
-    const { services: { baseUrl }, demo: { keys, orgId } } = secure()
+    const { services: { baseUrl }, demo: { keys, orgId } } = secure
     const client = createClient({ baseUrl, apiKey: keys.test })
     const numbers = (count: number) =>
       Array.from({ length: count }, (_, index) => `+1 212 736 ${1_000 + index}`)
@@ -138,7 +138,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
   })
 
   it('does what a partner sends', async () => {
-    const partner = await createTestPartner(secure().env, { usd: '10' })
+    const partner = await createTestPartner(secure.env, { usd: '10' })
     const contacts = Object.entries({ good: '+1 212 736 0000', bad: 'x' })
       .map(([reference, input]) => ({ reference, input, countryCode: undefined }))
     const { results } = await feedContacts(partner, contacts)
@@ -146,9 +146,9 @@ describe('a stack whose stages have a user each at the brokers', () => {
   })
 
   it('denies nothing to any of its services, which leave no group of recovery behind', async () => {
-    expect(secure().services.list()).toHaveLength(STAGES.length)
-    expect(denials(secure())).toEqual([])
-    const { groups } = await atBrokers(secure(), undefined, ({ admin }) => admin.listGroups())
+    expect(secure.services.list()).toHaveLength(STAGES.length)
+    expect(denials(secure)).toEqual([])
+    const { groups } = await atBrokers(secure, undefined, ({ admin }) => admin.listGroups())
     const names = groups.map(({ groupId }) => groupId)
     expect(names).toContain('verify.small.whatsapp')
     expect(names.filter(name => /last-value|recovery/.test(name))).toEqual([])

@@ -23,7 +23,7 @@ const phones = (): readonly string[] => {
 
 /** All passwords of the stack: of the parts, of the brokers among themselves, of each stage. */
 function passwords (): readonly string[] {
-  const accounts = JSON.parse(readFileSync(`${secure().dataDir}/access/accounts.json`, 'utf8')) as
+  const accounts = JSON.parse(readFileSync(`${secure.dataDir}/access/accounts.json`, 'utf8')) as
     Record<string, { readonly password: string }>
   return Object.values(accounts).map(({ password }) => password)
 }
@@ -32,7 +32,7 @@ const wrong = (address: string) => address.replace(/:[^:@/]+@/, ':wrong@')
 
 describe('a stack with TLS and passwords everywhere', () => {
   it('takes the sample from POST to its file and its webhook, and adds up', async () => {
-    const { services: { baseUrl }, demo: { keys } } = secure()
+    const { services: { baseUrl }, demo: { keys } } = secure
     const client = createClient({ baseUrl, apiKey: keys.live })
     const inputs = phones()
     const { job, rows } = await runJob(client, {
@@ -50,16 +50,16 @@ describe('a stack with TLS and passwords everywhere', () => {
   })
 
   it('keeps the limits of the interface in the cache Redis, of which it sees no more', async () => {
-    const { env, stack } = secure()
+    const { env, stack } = secure
     const [all, own] = [env, stack.envOf.ingest]
       .map(it => openRedis(String(it?.REDIS_CACHE_URL)))
-    expect(await all?.keys('limit:*')).toContain(`limit:{${secure().demo.orgId}}:post`)
+    expect(await all?.keys('limit:*')).toContain(`limit:{${secure.demo.orgId}}:post`)
     await expect(own?.keys('*')).rejects.toThrow('NOPERM')
     for (const redis of [all, own]) redis?.disconnect()
   })
 
   it('passes the audit command for all tenants, and keeps running', async () => {
-    const { env, demo: { orgId } } = secure()
+    const { env, demo: { orgId } } = secure
     const run = async (...words: readonly string[]) => {
       const { code, out, errors } = await startProgram(
         process.execPath, ['services/admin/main.ts', 'audit', '--json', ...words], env).ended()
@@ -76,7 +76,7 @@ describe('a stack with TLS and passwords everywhere', () => {
   })
 
   it('answers nothing without TLS, at any port of its parts', async () => {
-    const ports = Object.fromEntries(secure().stack.parts.map(({ spec, pid }) =>
+    const ports = Object.fromEntries(secure.stack.parts.map(({ spec, pid }) =>
       [spec.name, listeningPorts(pid() ?? 0)]))
     expect(Object.entries(ports).map(([name, { length }]) => [name, length])).toEqual([
       ['kafka', 2], ['registry', 1], ['redis-state', 1], ['redis-cache', 1], ['clickhouse', 1],
@@ -89,12 +89,12 @@ describe('a stack with TLS and passwords everywhere', () => {
       }
     }
     // The metrics of a service are plain, so the probe detects plain answers.
-    const metrics = Number(new URL(secure().services.list()[0]?.metricsUrl ?? '').port)
+    const metrics = Number(new URL(secure.services.list()[0]?.metricsUrl ?? '').port)
     expect(await plainAnswer(metrics, words[0] ?? '')).toMatch(/^HTTP\/1\.1 404/)
   })
 
   it('refuses TLS connections without a password', async () => {
-    const { env } = secure()
+    const { env } = secure
     const open = (name: string) => String(env[name]).replace(/\/\/[^@]*@/, '//')
     const registry = await fetch(`${open('SCHEMA_REGISTRY_URL')}/subjects`)
     const clickhouse = await fetch(`${open('CLICKHOUSE_URL')}/?query=SELECT%201`)
@@ -119,12 +119,12 @@ describe('a stack with TLS and passwords everywhere', () => {
     ['CLICKHOUSE_URL', wrong,
       /^ClickHouse authentication failed: check user and password in CLICKHOUSE_URL$/],
   ] as const)('reports a wrong %s to provision', async (name, change, message) => {
-    const env = { ...secure().env, [name]: change(String(secure().env[name])) }
+    const env = { ...secure.env, [name]: change(String(secure.env[name])) }
     await expect(provision(env)).rejects.toThrow(message)
   })
 
   it('logs a wrong Redis password with its remedy, and recovers once it is repaired', async () => {
-    const { env } = secure()
+    const { env } = secure
     const stores = {
       REDIS_STATE_URL: wrong(String(env.REDIS_STATE_URL)),
       REDIS_CACHE_URL: wrong(String(env.REDIS_CACHE_URL)),
@@ -141,7 +141,7 @@ describe('a stack with TLS and passwords everywhere', () => {
 
   it('answers 503 where the brokers refuse the interface, and names the setting once', async () => {
     const ingest = await startAll({
-      env: secure().env,
+      env: secure.env,
       stages: ['ingest'],
       overrides: { KAFKA_SASL_PASSWORD: 'wrong', ACCEPT_WITHIN_MS: '3000' },
     })
@@ -149,7 +149,7 @@ describe('a stack with TLS and passwords everywhere', () => {
       const answer = await fetch(`${ingest.baseUrl}/jobs`, {
         method: 'POST',
         headers: {
-          authorization: `Bearer ${secure().demo.keys.live}`, 'content-type': 'application/json',
+          authorization: `Bearer ${secure.demo.keys.live}`, 'content-type': 'application/json',
         },
         body: JSON.stringify({ service: 'phone-validation', inputs: ['+1 212 736 5000'] }),
       })
@@ -169,13 +169,13 @@ describe('a stack with TLS and passwords everywhere', () => {
     const all = passwords()
     expect(new Set(all).size).toBe(7 + STAGES.length)
     const forms = all.flatMap(formsOf)
-    const logs = [`${secure().dataDir}/logs`, `${secure().services.dataDir}/logs`]
+    const logs = [`${secure.dataDir}/logs`, `${secure.services.dataDir}/logs`]
     expect(findings(logs, forms)).toEqual([])
-    const pids = [...secure().stack.parts.map(({ pid }) => pid()),
-      ...secure().services.list().map(({ pid }) => pid)]
+    const pids = [...secure.stack.parts.map(({ pid }) => pid()),
+      ...secure.services.list().map(({ pid }) => pid)]
     const lines = pids.map(pid => readFileSync(`/proc/${pid}/cmdline`))
     expect(lines.filter(line => forms.some(form => line.includes(form)))).toEqual([])
-    const { dataDir } = secure()
+    const { dataDir } = secure
     const holding = findings([dataDir], forms).map(file => file.slice(dataDir.length))
     // Where brokers keep who signs in by SCRAM, the password is salted and hashed.
     expect(holding.sort()).toEqual([

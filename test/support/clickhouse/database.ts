@@ -3,15 +3,16 @@ import { afterAll, beforeAll } from 'vitest'
 import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
 import { stackEnv } from '../stacks/stack.ts'
 
-/** A new database without tables; `env` is that of the stack with it. */
-export async function createDatabase (stack: Readonly<Record<string, string>>) {
+function databaseOn (stack: Readonly<Record<string, string>>) {
   const database = `test_${randomUUID().replaceAll('-', '')}`
   const url = new URL(stack['CLICKHOUSE_URL'] ?? '')
   const outer = connectClickhouse(url.href)
   url.pathname = database
-  await outer.command({ query: `CREATE DATABASE ${database}` })
   return {
+    database,
+    outer,
     env: { ...stack, CLICKHOUSE_URL: url.href },
+    create: async () => { await outer.command({ query: `CREATE DATABASE ${database}` }) },
     drop: async () => {
       await outer.command({ query: `DROP DATABASE IF EXISTS ${database} SYNC` })
       await outer.close()
@@ -19,18 +20,19 @@ export async function createDatabase (stack: Readonly<Record<string, string>>) {
   }
 }
 
+/** A new database without tables; `env` is that of the stack with it. */
+export async function createDatabase (stack: Readonly<Record<string, string>>) {
+  const { create, env, drop } = databaseOn(stack)
+  await create()
+  return { env, drop }
+}
+
 /** A database of its own for a test file, without tables, and the stack's addresses with it. */
 export function ownDatabase () {
-  const database = `test_${randomUUID().replaceAll('-', '')}`
-  const url = new URL(stackEnv().CLICKHOUSE_URL ?? '')
-  const outer = connectClickhouse(url.href)
-  url.pathname = database
-  beforeAll(async () => { await outer.command({ query: `CREATE DATABASE ${database}` }) })
-  afterAll(async () => {
-    await outer.command({ query: `DROP DATABASE IF EXISTS ${database} SYNC` })
-    await outer.close()
-  })
-  return { database, outer, env: { ...stackEnv(), CLICKHOUSE_URL: url.href } }
+  const { create, drop, ...own } = databaseOn(stackEnv())
+  beforeAll(create)
+  afterAll(drop)
+  return own
 }
 
 /**

@@ -1,10 +1,8 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { freePort } from '../../../deploy/local/ports.ts'
-import {
-  answersOk, logFileOf, startChild, stopChild, tailOf,
-} from '../../../deploy/local/process.ts'
+import { answersOk } from '../../../deploy/local/process.ts'
 import type { RunningService } from '../../../deploy/local/launcher/services.ts'
-import { eventually } from '../eventually.ts'
+import { createPart } from '../stacks/part.ts'
 import { installPrometheus } from './prometheus-install.ts'
 import { newFolder } from '../folder.ts'
 
@@ -43,7 +41,6 @@ export type PrometheusOptions = {
 }
 
 const RULES = `${import.meta.dirname}/../../../deploy/prometheus`
-const GRACE_MS = 5_000
 
 /** A Prometheus with the rules as they are deployed, in a folder that ends with it. */
 export async function startPrometheus (options: PrometheusOptions): Promise<Prometheus> {
@@ -57,7 +54,7 @@ export async function startPrometheus (options: PrometheusOptions): Promise<Prom
     writeFileSync(`${dataDir}/${name}`, options.hurried === true ? hurriedOf(text) : text)
   }
   const address = `127.0.0.1:${await freePort()}`
-  const spec = {
+  const part = createPart({
     name: 'prometheus',
     command: 'prometheus',
     args: [
@@ -66,19 +63,13 @@ export async function startPrometheus (options: PrometheusOptions): Promise<Prom
     ],
     dataDir,
     ready: () => answersOk(`http://${address}/-/ready`),
-    graceMs: GRACE_MS,
-  }
-  const child = startChild(spec)
+    graceMs: 5_000,
+  })
+  await part.up()
   const stop = async () => {
-    await stopChild(child, GRACE_MS)
+    await part.stop()
     rmSync(dataDir, { recursive: true, force: true })
   }
-  await eventually(async () => {
-    if (!await spec.ready()) throw new Error(`prometheus is not ready: ${tailOf(logFileOf(spec))}`)
-  }, { everyMs: 100 }).catch(async error => {
-    await stop()
-    throw error
-  })
   return { ...clientOf(`http://${address}/api/v1`), stop }
 }
 

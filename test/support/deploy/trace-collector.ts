@@ -4,8 +4,8 @@ import { createServer } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../../../deploy/local/ports.ts'
-import { logFileOf, startChild, stopChild, tailOf } from '../../../deploy/local/process.ts'
 import { installCollector } from './trace-install.ts'
+import { createPart } from '../stacks/part.ts'
 import { newFolder } from '../folder.ts'
 import { listen } from '../listen.ts'
 
@@ -35,9 +35,7 @@ export type Collector = {
   readonly stop: () => Promise<void>
 }
 
-const READY_WITHIN_MS = 30_000
 const WITHIN_MS = 30_000
-const GRACE_MS = 5_000
 
 /** A real OpenTelemetry Collector, which passes the spans it takes on to the test as JSON. */
 export async function startCollector (): Promise<Collector> {
@@ -49,28 +47,19 @@ export async function startCollector (): Promise<Collector> {
   writeFileSync(config, JSON.stringify(configOf(address, receiver.port)))
   const ready = () => fetch(`http://${address}/v1/traces`, { method: 'POST' })
     .then(() => true, () => false)
-  const spec = {
+  const part = createPart({
     name: 'collector',
     command: program,
     args: ['--config', `file:${config}`],
     dataDir,
     ready,
-    graceMs: GRACE_MS,
-  }
-  const child = startChild(spec)
+    graceMs: 5_000,
+  })
+  await part.up()
   const stop = async () => {
-    await stopChild(child, GRACE_MS)
+    await part.stop()
     await receiver.stop()
     rmSync(dataDir, { recursive: true, force: true })
-  }
-  const untilMs = Date.now() + READY_WITHIN_MS
-  while (!await ready()) {
-    if (Date.now() > untilMs) {
-      const said = tailOf(logFileOf(spec))
-      await stop()
-      throw new Error(`the collector is not ready: ${said}`)
-    }
-    await sleep(100)
   }
   const { spans, text, until } = receiver
   return { endpoint: `http://${address}`, spans, text, until, stop }

@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { kafkaParts } from '../../../deploy/local/kafka.ts'
 import type { PartOptions } from '../../../deploy/local/parts.ts'
 import { openPortBook } from '../../../deploy/local/ports.ts'
-import { startChild, type ProcessSpec } from '../../../deploy/local/process.ts'
+import type { ProcessSpec } from '../../../deploy/local/process.ts'
 import { newFolder } from '../folder.ts'
+import { createPart } from '../stacks/part.ts'
 
 export type OwnBroker = {
   readonly brokers: readonly string[]
@@ -26,24 +26,13 @@ export async function startOwnBroker (): Promise<OwnBroker> {
   const dataDir = newFolder('verification-jobs-broker-')
   const ports = openPortBook(dataDir)
   const { spec, brokers } = await kafkaPart({ dataDir, ports, say: () => {} })
-  const start = async () => {
-    const started = startChild(spec)
-    while (!await spec.ready()) await sleep(100)
-    return started
-  }
-  let child = await start()
-  const kill = async () => {
-    child.kill('SIGKILL')
-    await child.exited
-  }
+  const part = createPart(spec)
+  await part.up()
   return {
     brokers: [brokers],
-    crash: async () => {
-      await kill()
-      child = await start()
-    },
+    crash: part.crash,
     close: async () => {
-      await kill()
+      await part.down()
       rmSync(dataDir, { recursive: true, force: true })
     },
   }

@@ -8,6 +8,7 @@ import { systemClock } from '../../../services/runtime/platform/clock.ts'
 import { createEmitter } from '../../../services/runtime/engine/emit.ts'
 import type { AccountsDeps } from '../../../services/accounts/account-topics.ts'
 import type { RestoreDeliveriesDeps } from '../../../services/ledger/restore-deliveries.ts'
+import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { createRecoveryStore } from '../../../services/ledger/recovery-store.ts'
 import { recover, type RecoveryDeps } from '../../../services/ledger/recovery.ts'
 import { recountLostJobs, type RecountDeps } from '../../../services/ledger/rebuild-jobs.ts'
@@ -24,7 +25,6 @@ export type LedgerDeps = RecoveryDeps & RecountDeps & RestoreDeliveriesDeps & Wa
     readonly tenants: Tenants
   }
 
-/** What a ledger is made of: Redis is real, all else is in memory. `logged`: level and message. */
 /** An archive of these jobs, by tenant and id. */
 function archiveOf (archived: ReadonlyMap<string, Job>): LedgerDeps['archive'] {
   return {
@@ -38,6 +38,7 @@ function archiveOf (archived: ReadonlyMap<string, Job>): LedgerDeps['archive'] {
   }
 }
 
+/** What a ledger is made of: Redis is real, all else is in memory. `logged`: level and message. */
 export function createRecoveryEnvironment (redis: Redis, seed = 1) {
   const bus = createMemoryBus({ seed, duplicateSends: 0.2, partitionsOf: () => 2 })
   const archived = new Map<string, Job>()
@@ -96,6 +97,18 @@ export type RecoveryEnvironment = ReturnType<typeof createRecoveryEnvironment>
 
 let fences = 1_000
 const { signal } = new AbortController()
+
+/** The same dependencies, to whom a topic has lost messages. */
+export function withoutMessages (
+  deps: LedgerDeps, lossy: string, isLeft: (message: RawMessage) => boolean
+): LedgerDeps {
+  const reader: LedgerDeps['reader'] = {
+    read: (topic, onMessages, limits) => deps.reader.read(topic, async messages => {
+      await onMessages(topic === lossy ? messages.filter(isLeft) : messages)
+    }, limits),
+  }
+  return { ...deps, reader }
+}
 
 /** A ledger takes the lead and compares all tenants. */
 export async function compareAll (deps: LedgerDeps): Promise<void> {

@@ -8,12 +8,13 @@ import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { createOutbox } from '../../../services/money/wallet.ts'
 import { homeOf } from '../../../services/runtime/platform/cells.ts'
 import { createDemo, type Demo } from '../../../services/admin/demo.ts'
-import { createPart } from '../../faults/part.ts'
+import { createPart } from '../stacks/part.ts'
 import { createDatabase } from '../clickhouse/database.ts'
 import { startRedisCluster, type RedisCluster } from './cluster.ts'
 import { RECOVERING_STAGES, until } from '../recovery/recovering.ts'
 import { startAlone, type RunningServices } from '../stacks/services.ts'
 import { testStack } from '../stacks/stack.ts'
+import { closeAfterAll } from '../close-after-all.ts'
 import { newFolder } from '../folder.ts'
 
 const OVERRIDES = {
@@ -40,43 +41,36 @@ export type CellsEnvironment = {
   readonly portOf: (key: string) => number
   /** Resolves when everything that was moved is in the journal. */
   readonly shipped: () => Promise<unknown>
-  readonly close: () => Promise<void>
 }
 
 /**
  * Services on a state of three servers, with a journal of their own and the other parts of the
- * stack of this worker, and two organizations or more on each server.
+ * stack of this worker, and two organizations or more on each server; all of it ends with the test
+ * file.
  */
 export async function startCells (): Promise<CellsEnvironment> {
   const dataDir = newFolder('verification-jobs-cells-')
-  const closing: (() => unknown)[] = [() => rmSync(dataDir, { recursive: true, force: true })]
-  const close = async () => { for (const end of closing.toReversed()) await end() }
-  try {
-    const kafka = await kafkaPart({ dataDir, ports: openPortBook(dataDir), say: () => {} })
-    const part = createPart(kafka.spec)
-    closing.push(() => part.down())
-    const [servers] = await Promise.all([startRedisCluster(DURABLE), part.up()])
-    closing.push(servers.stop)
-    const database = await createDatabase(testStack().env)
-    closing.push(database.drop)
-    const env = { ...database.env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: servers.url }
-    await provision(env)
-    const { servicesDir } = testStack()
-    const services = await startAlone({
-      env, overrides: OVERRIDES, stages: RECOVERING_STAGES, servicesDir,
-    })
-    closing.push(services.stop)
-    const redis = await servers.connect()
-    const portOf = (key: string) => Number(homeOf(redis, key).split(':').at(-1))
-    const residents = await createResidents(env, servers.ports, portOf)
-    const outbox = createOutbox(redis)
-    const shipped = () => until('empty outboxes', async () =>
-      (await outbox.tenantsWithPending()).length === 0)
-    return { env, servers, redis, services, residents, portOf, shipped, close }
-  } catch (error) {
-    await close()
-    throw error
-  }
+  closeAfterAll({ stop: () => rmSync(dataDir, { recursive: true, force: true }) })
+  const kafka = await kafkaPart({ dataDir, ports: openPortBook(dataDir), say: () => {} })
+  const part = createPart(kafka.spec)
+  closeAfterAll({ stop: part.down })
+  const [servers] = await Promise.all([startRedisCluster(DURABLE), part.up()])
+  closeAfterAll(servers)
+  const database = await createDatabase(testStack().env)
+  closeAfterAll({ stop: database.drop })
+  const env = { ...database.env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: servers.url }
+  await provision(env)
+  const { servicesDir } = testStack()
+  const services = closeAfterAll(await startAlone({
+    env, overrides: OVERRIDES, stages: RECOVERING_STAGES, servicesDir,
+  }))
+  const redis = await servers.connect()
+  const portOf = (key: string) => Number(homeOf(redis, key).split(':').at(-1))
+  const residents = await createResidents(env, servers.ports, portOf)
+  const outbox = createOutbox(redis)
+  const shipped = () => until('empty outboxes', async () =>
+    (await outbox.tenantsWithPending()).length === 0)
+  return { env, servers, redis, services, residents, portOf, shipped }
 }
 
 const PER_SERVER = 2

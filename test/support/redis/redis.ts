@@ -12,9 +12,9 @@ export type PrivateRedis = {
 
 /**
  * A redis-server of one's own on a unix socket in a temporary folder: no port to collide, nothing
- * kept. It ends with the test file.
+ * kept. Its tenants stay locked. It ends with the test file.
  */
-export async function startRedis (): Promise<PrivateRedis> {
+export async function startLockedRedis (): Promise<PrivateRedis> {
   const server = await startRedisServer()
   const connections: Redis[] = []
   const stop = async () => {
@@ -27,6 +27,12 @@ export async function startRedis (): Promise<PrivateRedis> {
     connections.push(connection)
     return connection
   }
-  await keepUnlocked(connect(), connect())
   return { redis: connect(), connect, stop }
+}
+
+/** A redis-server of one's own whose tenants are unlocked. */
+export async function startRedis (): Promise<PrivateRedis> {
+  const own = await startLockedRedis()
+  await keepUnlocked(own.connect(), own.connect())
+  return own
 }

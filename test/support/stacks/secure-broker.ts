@@ -1,11 +1,10 @@
 import { appendFileSync, rmSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import kafkajs, { type AclEntry } from 'kafkajs'
 import { kafkaPart } from '../kafka/own-broker.ts'
 import { openPortBook } from '../../../deploy/local/ports.ts'
-import { startChild } from '../../../deploy/local/process.ts'
 import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
 import { scramUsersOf } from '../kafka/scram-users.ts'
+import { createPart } from './part.ts'
 import { TOKEN_AUDIENCE } from './token-provider.ts'
 import { newFolder } from '../folder.ts'
 
@@ -51,30 +50,23 @@ export async function startSecureBroker (
       accounts, certificate))
   // A broker fetches keys only from where its operator says.
   const allowed = `-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=${jwksUrl}`
-  const child = startChild({ ...spec, args: [allowed, ...spec.args] })
-  const close = async () => {
-    child.kill('SIGKILL')
-    await child.exited
-    rmSync(dataDir, { recursive: true, force: true })
-  }
-  try {
-    while (!await spec.ready()) await sleep(100)
-    const users = scramUsersOf(brokers)
-    for (const account of accounts) await users.add(account)
-    const open = { brokers: [brokers] }
-    return {
-      address,
-      addressOfCertificates,
-      deny: account => withAdmin(open, admin => admin.createAcls({ acl: [denialOf(account)] })),
-      permit: account =>
-        withAdmin(open, admin => admin.deleteAcls({ filters: [denialOf(account)] })),
-      revoke: users.remove,
-      restore: users.add,
-      close,
-    }
-  } catch (error) {
-    await close()
-    throw error
+  const part = createPart({ ...spec, args: [allowed, ...spec.args] })
+  await part.up()
+  const users = scramUsersOf(brokers)
+  for (const account of accounts) await users.add(account)
+  const open = { brokers: [brokers] }
+  return {
+    address,
+    addressOfCertificates,
+    deny: account => withAdmin(open, admin => admin.createAcls({ acl: [denialOf(account)] })),
+    permit: account =>
+      withAdmin(open, admin => admin.deleteAcls({ filters: [denialOf(account)] })),
+    revoke: users.remove,
+    restore: users.add,
+    close: async () => {
+      await part.down()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
   }
 }
 

@@ -6,6 +6,7 @@ import { startStack, type Stack } from '../../../deploy/local/stack.ts'
 import { provision } from '../../../deploy/provision.ts'
 import { createDemo, type Demo } from '../../../services/admin/demo.ts'
 import { startAll, type RunningServices } from './services.ts'
+import { closeAfterAll } from '../close-after-all.ts'
 import { newFolder } from '../folder.ts'
 
 export type SecureEnvironment = {
@@ -14,30 +15,26 @@ export type SecureEnvironment = {
   readonly services: RunningServices
   readonly demo: Demo
   readonly dataDir: string
-  readonly close: () => Promise<void>
 }
 
-/** A stack of its own with TLS and passwords everywhere, all services on it, an organization. */
+/**
+ * A stack of its own with TLS and passwords everywhere, all services on it, an organization; it
+ * ends with the test file.
+ */
 export async function startSecureEnvironment (
   overrides: Readonly<Record<string, string>>
 ): Promise<SecureEnvironment> {
   const dataDir = newFolder('verification-jobs-secure-')
-  const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
-  const close = async () => { for (const end of closing.reverse()) await end() }
-  try {
-    makeSecure(dataDir)
-    const stack = await startStack({ dataDir, source: { kind: 'embedded' }, brokers: 1 })
-    closing.push(stack.stop)
-    const env = { ...stack.addresses, ...stack.trust, ...loadSecrets(dataDir) }
-    await provision(env)
-    const demo = await createDemo(env)
-    const services = await startAll({ env, envOf: stack.envOf, overrides, processes: 9 })
-    closing.push(services.stop)
-    return { env, stack, services, demo, dataDir, close }
-  } catch (error) {
-    await close()
-    throw error
-  }
+  closeAfterAll({ stop: () => rmSync(dataDir, { recursive: true, force: true }) })
+  makeSecure(dataDir)
+  const stack = closeAfterAll(
+    await startStack({ dataDir, source: { kind: 'embedded' }, brokers: 1 }))
+  const env = { ...stack.addresses, ...stack.trust, ...loadSecrets(dataDir) }
+  await provision(env)
+  const demo = await createDemo(env)
+  const services = closeAfterAll(
+    await startAll({ env, envOf: stack.envOf, overrides, processes: 9 }))
+  return { env, stack, services, demo, dataDir }
 }
 
 /** Every TCP port at which a process listens, as the kernel knows them. */

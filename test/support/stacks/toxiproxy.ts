@@ -1,10 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Say } from '../../../deploy/local/parts.ts'
 import { freePort } from '../../../deploy/local/ports.ts'
-import { logFileOf, startChild, tailOf } from '../../../deploy/local/process.ts'
 import { installToxiproxy } from '../deploy/toxiproxy-install.ts'
+import { createPart } from './part.ts'
 
 /** `downstream` is what the client reads, `upstream` what it writes. */
 type Stream = 'upstream' | 'downstream'
@@ -39,8 +38,6 @@ export type Toxiproxy = {
   readonly stop: () => Promise<void>
 }
 
-const READY_WITHIN_MS = 10_000
-
 /** Starts toxiproxy, whose toxics follow the seed. */
 export async function startToxiproxy (
   { seed, say }: { readonly seed: number, readonly say: Say }
@@ -51,18 +48,11 @@ export async function startToxiproxy (
   const api = createApi(`http://127.0.0.1:${apiPort}`)
   const ready = () => api('GET', '/version').then(() => true, () => false)
   const args = ['-host', '127.0.0.1', '-port', String(apiPort), '-seed', String(seed)]
-  const spec = { name: 'toxiproxy', command, args, dataDir, ready, graceMs: 0 }
-  const child = startChild(spec)
+  const part = createPart({ name: 'toxiproxy', command, args, dataDir, ready, graceMs: 0 })
+  await part.up()
   const stop = async () => {
-    child.kill('SIGKILL')
-    await child.exited
+    await part.down()
     rmSync(dataDir, { recursive: true, force: true })
-  }
-  for (const giveUpAt = Date.now() + READY_WITHIN_MS; !await ready(); await sleep(50)) {
-    if (Date.now() < giveUpAt) continue
-    const tail = tailOf(logFileOf(spec))
-    await stop()
-    throw new Error(`toxiproxy did not answer: ${tail}`)
   }
   return {
     stop,

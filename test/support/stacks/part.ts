@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   logFileOf, startChild, stopChild, tailOf, type Child, type ProcessSpec,
-} from '../../deploy/local/process.ts'
+} from '../../../deploy/local/process.ts'
 
 /** One program of the stack, which runs only on request. */
 export type Part = {
@@ -39,7 +39,10 @@ export function createPart (spec: ProcessSpec): Part {
         child.exited.then(() => { ended = true }, () => {})
       }
       if (await spec.ready()) return
-      if (Date.now() > giveUpAt) throw new Error(`${spec.name}: ${tailOf(logFileOf(spec))}`)
+      if (Date.now() > giveUpAt) {
+        await down()
+        throw new Error(`${spec.name}: ${tailOf(logFileOf(spec))}`)
+      }
       await sleep(50)
     }
   }
