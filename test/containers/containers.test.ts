@@ -1,68 +1,42 @@
-import { parse } from 'csv-parse/sync'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { STAGES } from '../../services/topology.ts'
 import type { Client } from '../../services/client/client.ts'
-import { mixedPhones } from '../bench/jobs.ts'
-import { createDeployment, type Deployment, type Ports } from './deployment.ts'
-import type { Engine } from './engine.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { expectComplete, send } from './complete-jobs.ts'
+import { createDeployment, type Ports } from './deployment.ts'
 import { openEngine } from './open.ts'
 
-const ROWS = 5_000
 const FUNDS_USD = '1000000'
 
-let engine: Engine
-let deployment: Deployment
+const ports: Ports = {
+  interface: await freePort(),
+  page: await freePort(),
+  prometheus: await freePort(),
+  grafana: await freePort(),
+}
+const engine = closeAfterAll(await openEngine({ ports: Object.values(ports), say: console.log }))
+const deployment = createDeployment(engine, ports)
+closeAfterAll({ stop: deployment.remove })
+// Of an earlier run that was killed.
+await deployment.compose('down', '--volumes', '--remove-orphans')
+
 let client: Client
 let org: string
 let first: string
-let serial = 0
-
-beforeAll(async () => {
-  const ports: Ports = {
-    interface: await freePort(),
-    page: await freePort(),
-    prometheus: await freePort(),
-    grafana: await freePort(),
-  }
-  engine = await openEngine({ ports: Object.values(ports), say: console.log })
-  deployment = createDeployment(engine, ports)
-  // Of an earlier run that was killed.
-  await deployment.compose('down', '--volumes', '--remove-orphans')
-})
-afterAll(async () => {
-  await deployment?.remove()
-  await engine?.close()
-})
-
-/** Sends a job of contacts that no other job has. */
-async function send (): Promise<string> {
-  const inputs = mixedPhones(ROWS, serial)
-  serial += ROWS
-  const { id } = await client.createJob({ service: 'phone-validation', inputs, countryCode: 'US' })
-  return id
-}
-
-/** Waits for the end of a job, and expects each of its rows in its file. */
-async function expectComplete (id: string): Promise<void> {
-  const job = await client.waitForEnd(id)
-  expect(job).toMatchObject({ status: 'completed', totalRows: ROWS })
-  expect(job.successRecords + job.failedRecords).toBe(ROWS)
-  expect(parse(await client.results(id))).toHaveLength(ROWS + 1)
-}
 
 /** Sends jobs until this has happened, and expects every one to end as it should. */
 async function expectCompleteDespite (event: () => Promise<void>): Promise<void> {
-  const ids = [await send()]
+  const ids = [await send(client)]
   const end = new AbortController()
   const sendOn = async () => {
-    do ids.push(await send())
+    do ids.push(await send(client))
     while (!end.signal.aborted)
   }
   const sent = Promise.all([sendOn(), sendOn()])
   await event().finally(() => end.abort())
   await sent
-  for (const id of ids) await expectComplete(id)
+  for (const id of ids) await expectComplete(client, id)
 }
 
 describe('the image', () => {
@@ -89,8 +63,8 @@ describe('the containers of Compose', () => {
     await deployment.admin('topup', '--org', org, '--usd', FUNDS_USD)
     const { secret } = await deployment.admin<{ secret: string }>('key', 'create', '--org', org)
     client = await deployment.client(secret)
-    first = await send()
-    await expectComplete(first)
+    first = await send(client)
+    await expectComplete(client, first)
   })
 
   it.each(['normalize', 'settle', 'redis-state', 'redis-cache', 'kafka', 'clickhouse'])(

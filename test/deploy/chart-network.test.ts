@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
 import {
   containerOf, everyProgram, minimal, render, type Manifest,
@@ -24,16 +24,13 @@ const hasDns = (rules: readonly Rule[]) =>
   rules.some(({ ports = [] }) => JSON.stringify(ports) ===
     JSON.stringify([{ port: 53, protocol: 'UDP' }, { port: 53, protocol: 'TCP' }]))
 
-describe('destinations by name', () => {
-  let manifests: readonly Manifest[]
+describe('destinations by name', async () => {
   const brokers = { toFQDNs: [{ matchName: BROKERS[0] }, { matchPattern: BROKERS[1] }] }
-  beforeAll(async () => {
-    manifests = await render([...minimal, ...everyProgram, ...json('network', {
-      cilium: { enabled: true },
-      stores: { kafka: { ports: [9096], fqdns: BROKERS } },
-      outside: { verify: { ports: [{ port: 443 }], fqdns: ['api.vendor.example.com'] } },
-    })])
-  })
+  const manifests = await render([...minimal, ...everyProgram, ...json('network', {
+    cilium: { enabled: true },
+    stores: { kafka: { ports: [9096], fqdns: BROKERS } },
+    outside: { verify: { ports: [{ port: 443 }], fqdns: ['api.vendor.example.com'] } },
+  })])
 
   it('are open to each program that has them, by its port, and to no address', () => {
     for (const [name, { settings }] of Object.entries(readChartPrograms())) {

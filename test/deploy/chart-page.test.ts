@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
 import { containerOf, minimal, production, render, type Manifest } from '../support/deploy/chart.ts'
 
@@ -39,14 +39,10 @@ const found = (manifests: readonly Manifest[], selector: Readonly<Record<string,
 
 describe.each([
   ['its own values', minimal], ['production values', production],
-])('the page in the chart with %s', (_, values) => {
-  let manifests: readonly Manifest[]
-  let page: Manifest
-  beforeAll(async () => {
-    manifests = await render(values)
-    page = deployments(manifests).find(({ metadata }) =>
-      metadata.name === `${RELEASE}-page`) as Manifest
-  })
+])('the page in the chart with %s', async (_, values) => {
+  const manifests = await render(values)
+  const page = deployments(manifests).find(({ metadata }) =>
+    metadata.name === `${RELEASE}-page`) as Manifest
 
   it('finds the metrics of every pod of every stage by one name', () => {
     const target = new URL(valueOf(page, 'METRICS_TARGETS') ?? '')

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { allTopics } from '../../services/runtime/platform/topics.ts'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
 import { STAGES } from '../../services/topology.ts'
@@ -35,13 +35,9 @@ function deployed (manifests: readonly Manifest[], ...kinds: readonly string[]):
 
 describe.each([
   ['its own values', minimal], ['production values', production],
-])('the chart with %s', (_, values) => {
-  let manifests: readonly Manifest[]
-  let running: readonly Deployed[]
-  beforeAll(async () => {
-    manifests = await render([...values, ...everyProgram])
-    running = deployed(manifests, 'Deployment')
-  })
+])('the chart with %s', async (_, values) => {
+  const manifests = await render([...values, ...everyProgram])
+  const running = deployed(manifests, 'Deployment')
   const scalers = () => manifests.filter(({ kind }) => kind === 'ScaledObject')
   const policy = (stage: string) => manifests
     .filter(({ kind }) => kind === 'NetworkPolicy')

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   definitions, faultsOf, foreignFaultsOf, helm, isOfKubernetes, minimal, PLACES, production,
   render, type Manifest,
@@ -56,9 +56,8 @@ const SETS: readonly ValueSet[] = [
   }),
 ]
 
-describe.each(SETS)('the chart with %s', (_, values, foreignKinds) => {
-  let manifests: readonly Manifest[]
-  beforeAll(async () => { manifests = await render(values) })
+describe.each(SETS)('the chart with %s', async (_, values, foreignKinds) => {
+  const manifests = await render(values)
 
   it('passes the linter', async () => {
     expect(await helm('lint', values)).toEqual({ code: 0, output: expect.any(String) })

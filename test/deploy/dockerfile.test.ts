@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
 import { heapArguments } from '../../deploy/local/launcher/layout.ts'
 import { STAGES } from '../../services/topology.ts'
@@ -90,12 +90,9 @@ describe('the health check', () => {
   })
 })
 
-describe('what the Dockerfile builds', () => {
-  let folder: string
-  beforeAll(async () => {
-    folder = newFolder('verification-jobs-image-')
-    await buildIn(folder)
-  })
+describe('what the Dockerfile builds', async () => {
+  const folder = newFolder('verification-jobs-image-')
+  await buildIn(folder)
 
   const env = {
     KAFKA_BROKERS: 'kafka:9092',

@@ -1,15 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parse } from 'csv-parse/sync'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { STAGES } from '../../services/topology.ts'
-import { startCluster, type Cluster } from '../api-server/cluster.ts'
-import { mixedPhones } from '../bench/jobs.ts'
-import type { OwnEngine } from '../containers/engine.ts'
+import { startCluster } from '../api-server/cluster.ts'
+import { expectComplete, send } from '../containers/complete-jobs.ts'
 import { openOwnEngine } from '../containers/open.ts'
 import { PAUSE } from '../containers/stand-ins.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { commandsUnder } from '../support/guides/guide.ts'
 import { root } from '../support/sources.ts'
@@ -17,7 +16,6 @@ import { loadImages } from './node.ts'
 
 const PAGE = 'deploy/docs/deployment.md'
 const STORES = 'deploy/helm/laptop-stores.yaml'
-const ROWS = 5_000
 const FUNDS_MICROS = 1_000_000_000_000
 /** For a minute or two, while a pod of the interface is replaced. */
 const RETRIES = 60
@@ -39,22 +37,16 @@ type Pod = {
   }
 }
 
-let engine: OwnEngine
-let cluster: Cluster
+const port = await freePort()
+const engine = await openOwnEngine({ ports: [port], say: console.log })
+const cluster = closeAfterAll(await startCluster({ engine, port }))
+const stores = readFileSync(join(root, STORES), 'utf8').matchAll(/^ +image: (\S+)$/gm)
+await loadImages(engine, [PAUSE, ...[...stores].map(([, image = '']) => image)])
+
 let client: Client
 let org: string
 let address: string
-let serial = 0
 let chargedMicros = 0
-
-beforeAll(async () => {
-  const port = await freePort()
-  engine = await openOwnEngine({ ports: [port], say: console.log })
-  cluster = await startCluster({ engine, port })
-  const stores = readFileSync(join(root, STORES), 'utf8').matchAll(/^ +image: (\S+)$/gm)
-  await loadImages(engine, [PAUSE, ...[...stores].map(([, image = '']) => image)])
-})
-afterAll(async () => { await cluster?.stop() })
 
 const pods = async () =>
   (await cluster.get<{ readonly items: readonly Pod[] }>('-n', 'jobs', 'pods')).items
@@ -70,20 +62,9 @@ const COMMANDS = commandsUnder('The first customer', PAGE, 'kubectl -n jobs crea
 const admin = async <T>(words: string) => JSON.parse(
   await cluster.shell(String(COMMANDS[2]).replace(/(?<=--json ).+/, words))) as T
 
-/** Sends a job of contacts that no other job has. */
-async function send (): Promise<string> {
-  const inputs = mixedPhones(ROWS, serial)
-  serial += ROWS
-  const { id } = await client.createJob({ service: 'phone-validation', inputs, countryCode: 'US' })
-  return id
-}
-
-/** Waits for the end of a job, and expects each of its rows in its file. */
-async function expectComplete (id: string): Promise<void> {
-  const job = await client.waitForEnd(id)
-  expect(job).toMatchObject({ status: 'completed', totalRows: ROWS })
-  expect(job.successRecords + job.failedRecords).toBe(ROWS)
-  expect(parse(await client.results(id))).toHaveLength(ROWS + 1)
+/** Sends a job, and expects it to end as it should and to cost something. */
+async function runJob (): Promise<void> {
+  const job = await expectComplete(client, await send(client))
   expect(job.chargedMicros).toBeGreaterThan(0)
   chargedMicros += job.chargedMicros
 }
@@ -92,7 +73,7 @@ async function expectComplete (id: string): Promise<void> {
 async function expectCompleteDespite (event: () => Promise<void>): Promise<void> {
   const end = new AbortController()
   const jobs = (async () => {
-    do await expectComplete(await send())
+    do await runJob()
     while (!end.signal.aborted)
   })()
   await event().finally(() => end.abort())
@@ -139,7 +120,7 @@ describe('the pods of a laptop cluster', () => {
         ...rest, headers: { ...headers as object, 'x-forwarded-proto': 'https' },
       }),
     })
-    await expectComplete(await send())
+    await runJob()
   })
 
   it('pass the test of the release', async () => {

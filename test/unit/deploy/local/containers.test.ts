@@ -1,6 +1,6 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { startContainers } from '../../../../deploy/local/containers.ts'
 import { startIfPossible } from '../../../../deploy/local/source.ts'
 import { newFolder } from '../../../support/folder.ts'
@@ -9,8 +9,6 @@ type Answer = { readonly status: number, readonly body: unknown }
 type Bindings = Readonly<Record<string, readonly { readonly HostIp?: string }[]>>
 type Create = { readonly HostConfig: { readonly PortBindings: Bindings } }
 
-let folder: string
-let server: Server
 const created: Create[] = []
 let pull: Answer
 
@@ -34,21 +32,20 @@ function answerOf (path: string, body: string): Answer {
 }
 
 // One engine for all tests: testcontainers keeps its first connection.
-beforeAll(async () => {
-  folder = newFolder('engine-')
-  server = createServer((request, response) => {
-    bodyOf(request).then(body => {
-      const answer = answerOf(request.url ?? '', body)
-      response.writeHead(answer.status, { 'content-type': 'application/json' })
-      response.end(JSON.stringify(answer.body))
-    }, () => response.destroy())
-  })
-  const socket = join(folder, 'engine.sock')
-  await new Promise<void>(resolve => server.listen(socket, resolve))
-  vi.stubEnv('DOCKER_HOST', `unix://${socket}`)
-  vi.stubEnv('TESTCONTAINERS_HOST_OVERRIDE', '127.0.0.1')
-  vi.stubEnv('TESTCONTAINERS_RYUK_DISABLED', 'true')
+const folder = newFolder('engine-')
+const server = createServer((request, response) => {
+  bodyOf(request).then(body => {
+    const answer = answerOf(request.url ?? '', body)
+    response.writeHead(answer.status, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(answer.body))
+  }, () => response.destroy())
 })
+const socket = join(folder, 'engine.sock')
+await new Promise<void>(resolve => server.listen(socket, resolve))
+vi.stubEnv('DOCKER_HOST', `unix://${socket}`)
+vi.stubEnv('TESTCONTAINERS_HOST_OVERRIDE', '127.0.0.1')
+vi.stubEnv('TESTCONTAINERS_RYUK_DISABLED', 'true')
+
 beforeEach(() => { created.length = 0 })
 afterAll(() => {
   vi.unstubAllEnvs()
