@@ -1,6 +1,6 @@
 import type { RunningService } from '../../deploy/local/launcher/services.ts'
 import { fetchSamples } from '../../services/runtime/platform/metrics-reader.ts'
-import { every } from '../../services/runtime/platform/retry.ts'
+import { startRepeating } from '../../services/runtime/platform/retry.ts'
 import { usageOf } from '../bench/usage.ts'
 
 export type Watched = {
@@ -30,7 +30,7 @@ export async function watchServices (
   await sample()
   // What was before, such as its start, is of no interest.
   pauses.clear()
-  const sampling = every(LEADER_POLL_MS, sample)
+  const sampling = startRepeating(LEADER_POLL_MS, sample, () => {})
   return {
     end: async () => {
       await sampling.stop()

@@ -4,7 +4,7 @@ import { systemClock, type Clock } from '../platform/clock.ts'
 import { createSerialQueues } from '../platform/limits.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { every, withTimeout, type Sleep } from '../platform/retry.ts'
+import { withTimeout, type Sleep } from '../platform/retry.ts'
 import { logicalTopic, type Subscription } from '../platform/topics.ts'
 import { UNCOUNTED, type Attempts, type PartitionAttempts } from './attempts.ts'
 import { createDeadLetters } from './dead-letters.ts'
@@ -58,8 +58,9 @@ export type FlushableStage = RunningStage & { readonly flushHeld: () => Promise<
 
 const FLUSH_HELD_MS = 1_000
 const DEAD_LIMIT = 100
-/** How long a stop waits for the last flush. */
+/** How long a stop waits for the last flush, and for those that were running. */
 const LAST_FLUSH_MS = 1_000
+const RUNNING_FLUSHES_MS = 8_000
 
 /**
  * Runs a stage on its topics. A stage that holds messages must be a function, called once per
@@ -129,7 +130,10 @@ class StageConsumer {
   /** By partition, the attempts in this generation, which begin with its first delivery. */
   readonly #attempts = new Map<string, Promise<PartitionAttempts>>()
   #consumption: Consumption | undefined
-  #flushes: ReturnType<typeof every> | undefined
+  /** Those that the timer has started. */
+  readonly #flushes = new Set<Promise<void>>()
+  #flushTimer: NodeJS.Timeout | undefined
+  #isStopping = false
 
   constructor (stage: Stage, subscription: Subscription, deps: EngineDeps, readAhead: ReadAhead) {
     const { bus, messageCodec, metrics, effects, sleep, random, clock = systemClock } = deps
@@ -160,7 +164,7 @@ class StageConsumer {
   }
 
   async start (): Promise<void> {
-    const { bus, metrics, fetchBatching, flushHeldMs = FLUSH_HELD_MS } = this.#deps
+    const { bus, metrics, fetchBatching } = this.#deps
     const { group, topics } = this.#subscription
     const labels = { stage: this.#stage.name, group }
     metrics.watch('stage_oldest_age_seconds', labels, () => this.#oldestAgeSeconds())
@@ -177,9 +181,28 @@ class StageConsumer {
       },
       onAssigned: () => this.#forget(),
     })
-    this.#flushes = every(
-      this.#stage.flushHeld === undefined ? 0 : flushHeldMs, () => this.flushHeld(),
-      { isNeeded: () => this.#offsets.countPending() > 0 })
+  }
+
+  /** Flushes held messages from time to time; while there are none, no timer wakes the process. */
+  #scheduleFlushes (): void {
+    const { flushHeldMs = FLUSH_HELD_MS } = this.#deps
+    if (this.#isStopping || this.#stage.flushHeld === undefined || flushHeldMs === 0) return
+    this.#flushTimer ??= setInterval(() => {
+      if (this.#offsets.countPending() === 0) return this.#stopTimer()
+      const flush = this.flushHeld().finally(() => { this.#flushes.delete(flush) })
+      this.#flushes.add(flush)
+    }, flushHeldMs).unref()
+  }
+
+  #stopTimer (): void {
+    clearInterval(this.#flushTimer)
+    this.#flushTimer = undefined
+  }
+
+  async #endFlushes (): Promise<void> {
+    this.#isStopping = true
+    this.#stopTimer()
+    await withTimeout(Promise.allSettled(this.#flushes), RUNNING_FLUSHES_MS)
   }
 
   ready (): boolean {
@@ -189,7 +212,7 @@ class StageConsumer {
   async stop (): Promise<void> {
     const { flushOnStop, attempts } = this.#deps
     if (flushOnStop === true) await withTimeout(this.flushHeld(), LAST_FLUSH_MS)
-    await Promise.all([this.#consumption?.stop(), this.#flushes?.stop()])
+    await Promise.all([this.#consumption?.stop(), this.#endFlushes()])
     await attempts?.settled()
   }
 
@@ -229,7 +252,7 @@ class StageConsumer {
       // Adds all offsets in order, because messages may be decided in another order.
       offsets.add(messages)
       queue.add(messages)
-      this.#flushes?.wake()
+      this.#scheduleFlushes()
     }
     try {
       fetched.signal.throwIfAborted()

@@ -53,9 +53,39 @@ describe('held messages that need no further message', () => {
     // At rest no timer wakes the process.
     await vi.advanceTimersByTimeAsync(10)
     expect([state.calls.length, vi.getTimerCount()]).toEqual([3, 0])
+    state.isFree = false
+    await bench.deliver([rawMessage(2)])
+    await bench.deliver([rawMessage(3)])
+    await vi.advanceTimersByTimeAsync(10)
+    expect([state.calls.length, vi.getTimerCount()]).toEqual([4, 1])
     await bench.running.stop()
+    await bench.deliver([rawMessage(4)])
     expect(vi.getTimerCount()).toBe(0)
   })
+
+  it('are flushed by no timer if the interval is 0', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    const { state } = await holding({ flushHeldMs: 0 })
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect([state.calls, vi.getTimerCount()]).toEqual([[], 0])
+  })
+
+  it.each([[true, 0], [false, 8_000]])(
+    'hold back the stop while a flush is running (it ends: %s), at most 8 s', async (ends, ms) => {
+      vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] })
+      const flush = Promise.withResolvers<[]>()
+      const bench = await benchOf(
+        echoStage({ decide: async () => [], flushHeld: () => flush.promise }), { flushHeldMs: 10 })
+      await bench.deliver([rawMessage(0)])
+      await vi.advanceTimersByTimeAsync(10)
+      let isStopped = false
+      const stopped = bench.running.stop().then(() => { isStopped = true })
+      await vi.advanceTimersByTimeAsync(7_999)
+      expect(isStopped).toBe(false)
+      if (ends) flush.resolve([])
+      else await vi.advanceTimersByTimeAsync(ms - 7_999)
+      await stopped
+    })
 
   it.each([[true, [...FLUSHED, 'stopped']], [false, ['stopped']]])(
     'are flushed once more at the stop, if the stage wants it (%s)', async (flushOnStop, all) => {

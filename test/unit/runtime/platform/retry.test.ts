@@ -1,8 +1,7 @@
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
-  withTimeout, backoffMs, every, retryForever, sleep, retry, startRepeating,
+  withTimeout, backoffMs, retryForever, sleep, retry, startRepeating,
 } from '../../../../services/runtime/platform/retry.ts'
-import { eventually } from '../../../support/eventually.ts'
 
 const failing = (failures: number) => {
   let calls = 0
@@ -80,52 +79,4 @@ it('a repeated action goes on after a failure, and ends before it is stopped', a
   hold.resolve()
   await stopped
   expect([runs, isEnded, failures.map(String)]).toEqual([2, true, ['Error: first']])
-})
-
-describe('every', () => {
-  afterEach(() => { vi.useRealTimers() })
-
-  it('waits for running actions when stopped, and never starts with a pause of 0', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-    const gate = Promise.withResolvers<void>()
-    const runs = { started: 0, ended: 0 }
-    const repeated = every(1, async () => {
-      runs.started += 1
-      await gate.promise
-      runs.ended += 1
-    })
-    const never = every(0, async () => { runs.started += 100 })
-    vi.advanceTimersByTime(3)
-    const stopping = Promise.all([repeated.stop(), never.stop()])
-    vi.advanceTimersByTime(3)
-    gate.resolve()
-    await stopping
-    expect(runs).toEqual({ started: 3, ended: 3 })
-  })
-
-  it('rests while it is not needed, until it is woken', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-    let [runs, isNeeded] = [0, true]
-    const repeated = every(1, async () => { runs += 1 }, { isNeeded: () => isNeeded })
-    vi.advanceTimersByTime(2)
-    isNeeded = false
-    vi.advanceTimersByTime(2)
-    expect([runs, vi.getTimerCount()]).toEqual([2, 0])
-    isNeeded = true
-    repeated.wake()
-    repeated.wake()
-    vi.advanceTimersByTime(1)
-    expect([runs, vi.getTimerCount()]).toEqual([3, 1])
-    await repeated.stop()
-    repeated.wake()
-    expect(vi.getTimerCount()).toBe(0)
-  })
-
-  it('stops even if an action never ends', async () => {
-    let runs = 0
-    const repeated = every(1, () => { runs += 1; return new Promise(() => {}) },
-      { stopTimeoutMs: 5 })
-    await eventually(() => expect(runs).toBeGreaterThan(0))
-    await repeated.stop()
-  })
 })
