@@ -40,12 +40,13 @@ export async function withTimeout (work: Promise<unknown> | undefined, ms: numbe
 export async function unlessAborted<T> (
   work: Promise<T>, signal: AbortSignal
 ): Promise<T | undefined> {
-  if (signal.aborted) return undefined
   const aborted = Promise.withResolvers<undefined>()
   const stop = () => aborted.resolve(undefined)
+  if (signal.aborted) stop()
   signal.addEventListener('abort', stop, { once: true })
   try {
-    return await Promise.race([work, aborted.promise])
+    // Also handles a later failure of the work, which would end the process otherwise.
+    return await Promise.race([aborted.promise, work])
   } finally {
     signal.removeEventListener('abort', stop)
   }

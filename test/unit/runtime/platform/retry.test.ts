@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  withTimeout, backoffMs, retryForever, sleep, retry, startRepeating,
+  withTimeout, backoffMs, retryForever, sleep, retry, startRepeating, unlessAborted,
 } from '../../../../services/runtime/platform/retry.ts'
 
 const failing = (failures: number) => {
@@ -18,6 +18,16 @@ describe('backoff', () => {
     expect([1, 2, 3, 7, 8, 1_000].map(bound)).toEqual([100, 200, 400, 6_400, 10_000, 10_000])
     expect(backoffMs(3, { random: () => 0.5 })).toBe(200)
     expect(backoffMs(9, { random: () => 0 })).toBe(0)
+  })
+})
+
+describe('unlessAborted', () => {
+  it('has no result after an abort, whatever becomes of the work', async () => {
+    // A rejection that nothing handles fails the run of the tests.
+    const failed = Promise.reject(new Error('late'))
+    expect(await unlessAborted(failed, AbortSignal.abort())).toBeUndefined()
+    expect(await unlessAborted(Promise.resolve(7), AbortSignal.abort())).toBeUndefined()
+    expect(await unlessAborted(Promise.resolve(7), new AbortController().signal)).toBe(7)
   })
 })
 
