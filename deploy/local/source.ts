@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import type { Say } from './parts.ts'
 
 /** The five addresses of the infrastructure, under the names services read them by. */
 const ADDRESS_NAMES = [
@@ -44,7 +43,10 @@ export async function chooseSource (
  * containers are not required, says so and returns undefined.
  */
 export async function startIfPossible<T> (
-  { isRequired, say }: { readonly isRequired: boolean, readonly say: Say }, start: () => Promise<T>
+  { isRequired, say }: {
+    readonly isRequired: boolean, readonly say: (line: string) => void,
+  },
+  start: () => Promise<T>
 ): Promise<T | undefined> {
   try {
     return await start()
