@@ -2,6 +2,7 @@ import { Cluster, type Redis } from 'ioredis'
 import { count } from '../client/terminal.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { createTenants } from '../money/tenants.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { addressOf, homeOf, mastersOf, SLOTS } from '../runtime/platform/cells.ts'
 import { orIfUnavailable } from '../runtime/platform/errors.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
@@ -99,8 +100,7 @@ const TENANTS_PER_BATCH = 500
 /** Whether tenants are locked or frozen. A tenant without a wallet is neither. */
 async function readTenants (redis: RedisClient, tenants: readonly string[], run: string) {
   const states: { readonly isLocked: boolean, readonly isFrozen: boolean }[] = []
-  for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
-    const batch = tenants.slice(from, from + TENANTS_PER_BATCH)
+  for (const batch of batchesOf(tenants, TENANTS_PER_BATCH)) {
     states.push(...await Promise.all(batch.map(async tenant => {
       const [unlockedFor, frozen, seq] =
         await redis.hmget(moneyKeys(tenant).wallet, 'run', 'frozen', 'seq')

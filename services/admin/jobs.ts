@@ -6,6 +6,7 @@ import { createJobStore } from '../jobs/store.ts'
 import { createTenants } from '../money/tenants.ts'
 import { lagsOf } from '../runtime/kafka/admin.ts'
 import type { KafkaAdmin } from '../runtime/kafka/client.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
@@ -126,8 +127,8 @@ async function inBatches<T, R> (
   items: readonly T[], read: (item: T) => Promise<R>
 ): Promise<readonly R[]> {
   const results: R[] = []
-  for (let from = 0; from < items.length; from += MAX_CONCURRENT_READS) {
-    results.push(...await Promise.all(items.slice(from, from + MAX_CONCURRENT_READS).map(read)))
+  for (const batch of batchesOf(items, MAX_CONCURRENT_READS)) {
+    results.push(...await Promise.all(batch.map(read)))
   }
   return results
 }

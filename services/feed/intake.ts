@@ -11,6 +11,7 @@ import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
 import type { ConsumeOptions, FetchedBatch, RawMessage } from '../runtime/kafka/bus.ts'
 import { REPLAY_OF, type MessageMac } from '../runtime/kafka/message-mac.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
@@ -91,11 +92,10 @@ export function createIntake (deps: IntakeDeps): ConsumeOptions['onDelivery'] {
       return delivery.redeliver(fromOffset, 0)
     }
     partition.begin(delivery)
-    for (let from = 0; from < messages.length; from += MESSAGES_PER_TURN) {
+    for (const some of batchesOf(messages, MESSAGES_PER_TURN)) {
       await partition.untilFree()
       await gate.opened(signal)
       signal.throwIfAborted()
-      const some = messages.slice(from, from + MESSAGES_PER_TURN)
       await takeIn(deps, some, { partition, signal })
       await eventLoop.yield('bulk')
     }

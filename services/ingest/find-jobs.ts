@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { JOB_ID_PATTERN, type JobBody, type JobListBody } from '../../schemas/api/job.ts'
 import type { ResultsQuery } from '../../schemas/api/results.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
@@ -303,8 +304,7 @@ export async function readOpenJobs (
 ): Promise<readonly Job[]> {
   const ids = (await store.openJobs(tenant)).map(({ job }) => job)
   const jobs: Job[] = []
-  for (let from = 0; from < ids.length; from += READ_AT_ONCE) {
-    const some = ids.slice(from, from + READ_AT_ONCE)
+  for (const some of batchesOf(ids, READ_AT_ONCE)) {
     const read = await Promise.all(some.map(id => store.read(tenant, id)))
     jobs.push(...read.filter(job => job !== undefined))
   }

@@ -189,7 +189,7 @@ async function chunkEmissions (
       else block.add(row, outcomeOf(chunk, row, { kind, terms }))
     }
     payable -= toVerify.length
-    emits.push(block.emission(terms.lane), ...batchesOf(chunk, toVerify, terms))
+    emits.push(block.emission(terms.lane), ...verificationBatches(chunk, toVerify, terms))
   }
   return emits
 }
@@ -240,7 +240,7 @@ function copiesOf ({ coordinates, duplicates }: Chunk, row: number): number {
   return duplicates.copies[coordinates.firstRow + row] ?? 0
 }
 
-function batchesOf (
+function verificationBatches (
   chunk: Chunk, toVerify: readonly number[], terms: JobTerms
 ): readonly Emission<'rows.to-verify'>[] {
   const { canonicals, tokens, rotatedTokens } = chunk.rows

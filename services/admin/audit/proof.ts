@@ -1,3 +1,4 @@
+import { batchesOf } from '../../runtime/platform/batch-writes.ts'
 import type { Journal } from '../../../schemas/types.ts'
 import { type Amounts, areEqual, post, ZERO_AMOUNTS } from '../../money/prices.ts'
 import { createWallet } from '../../money/wallet.ts'
@@ -199,13 +200,13 @@ function createIdempotencyKeys () {
 async function proveEnds (
   deps: ProofDeps, tenant: string, { before, beyond }: Ends
 ): Promise<number | undefined> {
-  for (let at = 0; at < before.length; at += JOBS_PER_PAGE) {
-    const ids = before.slice(at, at + JOBS_PER_PAGE).map(({ job }) => job)
+  for (const page of batchesOf(before, JOBS_PER_PAGE)) {
+    const ids = page.map(({ job }) => job)
     if (!await areDelivered(deps, tenant, ids)) return undefined
   }
   let rows = 0
-  for (let at = 0; at < beyond.length; at += JOBS_PER_PAGE) {
-    const entries = beyond.slice(at, at + JOBS_PER_PAGE).flat()
+  for (const page of batchesOf(beyond, JOBS_PER_PAGE)) {
+    const entries = page.flat()
     const ids = [...new Set(entries.map(({ job }) => job))]
     const archived = await deps.archive.findAllWithManifest(tenant, ids)
     const breaches = checkEntries(archived.map(({ job }) => job), entries, deps.recordsSinceMs)
