@@ -25,6 +25,22 @@ type Instrument = (
   }[]
 }>
 
+type Mutator = {
+  readonly name: string
+  readonly mutate: (path: {
+    isExpressionStatement: () => boolean
+    readonly node: { readonly expression?: { readonly callee?: { readonly type: string } } }
+  }) => readonly object[]
+}
+
+/** A call whose result is not used, or an assignment, is left out: Stryker has no such mutant. */
+const leaveOutStatement: Mutator = {
+  name: 'StatementDeletion',
+  mutate: path => path.isExpressionStatement() && path.node.expression?.callee?.type !== 'Super'
+    ? [{ type: 'EmptyStatement' }]
+    : [],
+}
+
 /** Stryker's instrumenter, next to other tools, as only this command needs it. */
 async function installInstrumenter (say: Say): Promise<string> {
   return await installOnce(`stryker-instrumenter-${VERSION}`, async folder => {
@@ -44,10 +60,14 @@ export async function instrument (
   folder: string, paths: readonly string[], say: Say
 ): Promise<readonly Mutant[]> {
   const home = await installInstrumenter(say)
-  const module = join(home, 'node_modules/@stryker-mutator/instrumenter/dist/src/instrumenter.js')
-  const { Instrumenter } = await import(module) as {
+  const source = join(home, 'node_modules/@stryker-mutator/instrumenter/dist/src')
+  const { Instrumenter } = await import(join(source, 'instrumenter.js')) as {
     Instrumenter: new (log: object) => { instrument: Instrument }
   }
+  const { allMutators } = await import(join(source, 'mutators/mutate.js')) as {
+    allMutators: Mutator[]
+  }
+  allMutators.push(leaveOutStatement)
   await copyRepository(folder)
   const log = { debug: () => {}, info: () => {}, warn: () => {}, isDebugEnabled: () => false }
   const { files, mutants } = await new Instrumenter(log).instrument(
