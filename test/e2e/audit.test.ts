@@ -13,7 +13,7 @@ import { runAudit, unseenByLedger } from '../support/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
 import { messageKeysOf } from '../support/keys/signed.ts'
-import { entryOf } from '../support/stage-doubles.ts'
+import { entryOf } from '../support/stage-messages.ts'
 import { runJob, startEnvironment } from '../support/stacks/environment.ts'
 
 const { env, brokers, codec, state, clickhouse, connected, ...parts } = connectAll()

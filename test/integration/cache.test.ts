@@ -3,7 +3,7 @@ import { type RecordCache, redisRecordCache } from '../../services/cache/cache.t
 import { keyPrefixOf } from '../../services/cache/tokens.ts'
 import { redisSharedDomains } from '../../services/verify/providers/mail-domains.ts'
 import { startRedis } from '../support/redis/redis.ts'
-import { cachedRecord } from '../support/stage-doubles.ts'
+import { cachedRecord } from '../support/stage-messages.ts'
 
 type CacheClaim = Parameters<RecordCache['claim']>[2]
 

@@ -8,7 +8,7 @@ import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { type EraseJobsDeps, startErasing } from '../../services/ledger/erase-jobs.ts'
 import { startRedis } from '../support/redis/redis.ts'
-import { createManualClock, JOB, TENANT } from '../support/stage-doubles.ts'
+import { createManualClock, JOB, TENANT } from '../support/stage-messages.ts'
 
 /** The real time, which decides when the mark of an erasure expires. */
 const AT_MS = Date.now()

@@ -12,7 +12,7 @@ import { rootKeys } from '../../services/runtime/platform/config.ts'
 import { KEY_CLASSES, PROCESS_KEYS } from '../../services/topology.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { newOrganization } from '../support/organizations.ts'
-import { cachedRecord } from '../support/stage-doubles.ts'
+import { cachedRecord } from '../support/stage-messages.ts'
 import { startProgram } from '../support/stacks/started.ts'
 
 const { env, state } = connectAll()

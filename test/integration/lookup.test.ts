@@ -13,7 +13,7 @@ import { jobClaim } from '../support/jobs.ts'
 import { startJobStore } from '../support/redis/job-store.ts'
 import {
   cachedRecord, chunksOf, createManualClock, emitted, incoming, rowsOf, tokenFor,
-} from '../support/stage-doubles.ts'
+} from '../support/stage-messages.ts'
 
 const { redis, store, wallet } = await startJobStore()
 const cache = redisRecordCache(redis)

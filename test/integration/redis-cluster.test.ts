@@ -4,7 +4,7 @@ import { RequestLimiter } from '../../services/ingest/limits/limiter.ts'
 import { redisRecordCache } from '../../services/cache/cache.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { upTo } from '../support/jobs.ts'
-import { cachedRecord } from '../support/stage-doubles.ts'
+import { cachedRecord } from '../support/stage-messages.ts'
 import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
 
 const ROWS = 50

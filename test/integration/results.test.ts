@@ -13,7 +13,7 @@ import { unseenByLedger } from '../support/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { parseCsv } from '../support/stacks/environment.ts'
 import { createSettledJobs, inputsOf as inputs } from '../support/recovery/settled-jobs.ts'
-import { emitted } from '../support/stage-doubles.ts'
+import { emitted } from '../support/stage-messages.ts'
 
 const all = connectAll()
 const {

@@ -12,7 +12,7 @@ import {
 } from '../support/clickhouse/results.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
 import { startJobStore } from '../support/redis/job-store.ts'
-import { createManualClock, DEAD, emitted } from '../support/stage-doubles.ts'
+import { createManualClock, DEAD, emitted } from '../support/stage-messages.ts'
 
 const { redis, store, fundedTenant } = await startJobStore()
 const outbox = createOutbox(redis)

@@ -10,7 +10,7 @@ import { audit } from '../../services/admin/audit/audit.ts'
 import { type ProofDeps, prove, type ProvenHead } from '../../services/admin/audit/proof.ts'
 import { startRedis } from '../support/redis/redis.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
-import { entryOf } from '../support/stage-doubles.ts'
+import { entryOf } from '../support/stage-messages.ts'
 import { deliveryAttempt } from '../support/webhooks/deliveries.ts'
 import { IS_FAST } from '../support/tier.ts'
 

@@ -17,7 +17,7 @@ import { startRedis } from '../support/redis/redis.ts'
 import {
   both, cachedRecord, chunksOf, createManualClock, delivered, downFor, emitted, JOB, rowsOf,
   tokenFor, VERIFY_SETTINGS,
-} from '../support/stage-doubles.ts'
+} from '../support/stage-messages.ts'
 
 const { redis } = await startRedis()
 const wallet = createWallet(redis)

@@ -1,5 +1,7 @@
 import type { Incoming, Stage } from '../../services/runtime/engine/stage.ts'
 import type { ProviderName } from '../../services/jobs/checks.ts'
+import type { Job, WaitingBatch } from '../../services/jobs/job.ts'
+import type { JobStore } from '../../services/jobs/store.ts'
 import { createChecker } from '../../services/verify/checker.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-vendor.ts'
@@ -10,17 +12,64 @@ import type { ServiceSlug } from '../../services/topology.ts'
 import { createCacheDouble } from './cache-double.ts'
 import { cellsIn } from './clickhouse/cells.ts'
 import {
-  acceptedJob, createManualClock, createStoreDouble, delivered, emitted, JOB, rowsOf,
+  acceptedJob, createManualClock, delivered, emitted, JOB, rowsOf,
   VERIFY_SETTINGS,
-} from './stage-doubles.ts'
+} from './stage-messages.ts'
 
 type Lists = Readonly<Partial<Record<ServiceSlug, readonly ProviderName[]>>>
+
+type StoreDouble = Pick<JobStore, 'outcome' | 'batchAction' | 'recordWaiting'> & {
+  readonly jobs: Map<string, Job>
+  /** What waits of each verification batch, `<chunk>:<batch>`. */
+  readonly waiting: Map<string, WaitingBatch>
+  /** Changes a job, as other stages would. */
+  readonly change: (job: string, change: Partial<Job>) => void
+  /** The next question about a job fails so. */
+  readonly failNext: (error: Error) => void
+}
+
+/** What `verify` asks the job store, in memory, where one job was accepted. */
+function createStoreDouble (): StoreDouble {
+  const jobs = new Map([[JOB, acceptedJob()]])
+  const waiting = new Map<string, WaitingBatch>()
+  let failure: Error | undefined
+  const find = (id: string): Job | undefined => {
+    const error = failure
+    failure = undefined
+    if (error !== undefined) throw error
+    return jobs.get(id)
+  }
+  return {
+    jobs,
+    waiting,
+    change: (id, changes) => {
+      const job = jobs.get(id)
+      if (job !== undefined) jobs.set(id, { ...job, ...changes })
+    },
+    failNext: (error) => { failure = error },
+    outcome: async (_tenant, id) => {
+      const job = find(id)
+      return job === undefined ? { kind: 'open' } : { kind: 'accepted', job }
+    },
+    batchAction: async (_tenant, id) => {
+      const job = find(id)
+      if (job === undefined || job.ended) return { action: 'skip' }
+      if (job.status === 'cancelling') return { action: 'cancelling' }
+      const { deadlineMs } = job
+      return { action: 'run', ...deadlineMs !== undefined && { deadlineMs } }
+    },
+    recordWaiting: async ({ batch, waiting: rows }) => {
+      const name = `${batch.chunk}:${batch.batch}`
+      if (rows === undefined) waiting.delete(name)
+      else waiting.set(name, rows)
+    },
+  }
+}
 
 /** A verify stage that checks rows so, and what it has: an accepted job, time and a cache. */
 export function createVerify (check: VerifyDeps['check']) {
   const clock = createManualClock()
   const store = createStoreDouble()
-  store.jobs.set(JOB, acceptedJob())
   const cache = createCacheDouble()
   const counted: string[] = []
   const stage = createVerifyStage({
@@ -64,7 +113,6 @@ type World = {
 export function createBatchEnvironment ({ described, lists, second }: World) {
   const clock = createManualClock()
   const store = createStoreDouble()
-  store.jobs.set(JOB, acceptedJob())
   const cache = createCacheDouble()
   const { redis, hashes } = createHashesDouble()
   const { providers, faults } = readHttpProviders(described, true)

@@ -4,7 +4,7 @@ import type { Bus, ConsumeOptions } from '../../services/runtime/kafka/bus.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import type { StageName } from '../../services/topology.ts'
-import { createManualClock } from './stage-doubles.ts'
+import { createManualClock } from './stage-messages.ts'
 
 type Sent = (value: { readonly tenant: string }) => void
 

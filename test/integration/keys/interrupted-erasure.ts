@@ -12,7 +12,7 @@ import { createWallet } from '../../../services/money/wallet.ts'
 import { erase } from '../../support/keys/erase-organization.ts'
 import { createOrganization, processWith, rootsOf } from '../../support/keys/key-processes.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../../support/jobs.ts'
-import { cachedRecord } from '../../support/stage-doubles.ts'
+import { cachedRecord } from '../../support/stage-messages.ts'
 import { peopleOn } from '../../support/page/stored-people.ts'
 import { bus, keyStore, organizations, redis, stores } from '../../support/keys/wrapped-keys.ts'
 

@@ -12,7 +12,7 @@ import type { RowOutcome } from '../../../services/jobs/results/outcome.ts'
 import {
   blockDigest, blockRow, type ResultBlocks,
 } from '../../../services/jobs/results/result-blocks.ts'
-import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from '../stage-doubles.ts'
+import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from '../stage-messages.ts'
 
 const dataKey = randomBytes(32)
 export const codec = createCodec(localSource())

@@ -1,7 +1,7 @@
 import type { Journal } from '../../../schemas/types.ts'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import { createLedgerStage } from '../../../services/ledger/stage.ts'
-import { incoming } from '../stage-doubles.ts'
+import { incoming } from '../stage-messages.ts'
 
 /** What `ledger` emits when it reads this entry at this time, its copy aside. */
 export async function eventsCausedBy (

@@ -9,7 +9,7 @@ import type { connectAll } from '../stacks/connected.ts'
 import { acceptClaimed, acceptRequest } from '../jobs.ts'
 import { newOrganization } from '../organizations.ts'
 import { arrived, blockEmission, live, textOf } from '../clickhouse/results.ts'
-import { emitted, incoming } from '../stage-doubles.ts'
+import { emitted, incoming } from '../stage-messages.ts'
 
 const { signal } = new AbortController()
 const coordinates = { chunks: 2, rows: 4, totalRows: 8 }

@@ -1,5 +1,5 @@
 import type { Job } from '../../../services/jobs/job.ts'
-import { acceptedJob, NO_COUNTS } from '../stage-doubles.ts'
+import { acceptedJob, NO_COUNTS } from '../stage-messages.ts'
 import type { Attempt } from '../../../services/webhooks/delivery-history.ts'
 
 export const DELIVERED_TENANT = 'org_01.live'

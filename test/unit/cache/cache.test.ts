@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import { expect, it } from 'vitest'
 import { redisRecordCache } from '../../../services/cache/cache.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
-import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
+import { cachedRecord, TENANT } from '../../support/stage-messages.ts'
 
 /** Every command is rejected, as while Redis is down. */
 const redis = new Redis({ lazyConnect: true })

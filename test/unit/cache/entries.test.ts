@@ -3,7 +3,7 @@ import { packChecks } from '../../../services/cache/evidence.ts'
 import {
   createReader, createWriter, expiresAtMs, isFresh, leaseOf,
 } from '../../../services/cache/entries.ts'
-import { cachedRecord } from '../../support/stage-doubles.ts'
+import { cachedRecord } from '../../support/stage-messages.ts'
 
 describe('entries of the cache', () => {
   it('hold records; a shared one is one text and one object', () => {

@@ -10,7 +10,7 @@ import type { Incoming } from '../../../services/runtime/engine/stage.ts'
 import { settledOf } from '../../../services/jobs/results/finish-job.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
 import { endpointIdAt } from '../../support/webhooks/endpoints.ts'
-import { DEAD } from '../../support/stage-doubles.ts'
+import { DEAD } from '../../support/stage-messages.ts'
 
 const key = randomBytes(32)
 const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }

@@ -13,7 +13,7 @@ import { readPrices } from '../../../services/money/prices.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/runtime/platform/errors.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
 import { endpointsDouble } from '../../support/webhooks/endpoints.ts'
-import { NO_COUNTS } from '../../support/stage-doubles.ts'
+import { NO_COUNTS } from '../../support/stage-messages.ts'
 
 export const JOB_ID = DELIVERED_JOB
 export const NOW_MS = Date.parse('2026-08-11T10:00:00.000Z')

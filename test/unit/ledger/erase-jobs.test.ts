@@ -6,7 +6,7 @@ import { InfrastructureError } from '../../../services/runtime/platform/errors.t
 import {
   createCachedErasure, type EraseJobsDeps, startErasing,
 } from '../../../services/ledger/erase-jobs.ts'
-import { createManualClock, TENANT, JOB } from '../../support/stage-doubles.ts'
+import { createManualClock, TENANT, JOB } from '../../support/stage-messages.ts'
 import { createTokenizer } from '../../../services/cache/tokens.ts'
 import type { RecordCache } from '../../../services/cache/cache.ts'
 import { joinJobKey } from '../../../services/jobs/job-keys.ts'

@@ -6,7 +6,7 @@ import {
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
 import { IDLE_AFTER_MS } from '../../../services/money/tenants.ts'
-import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
+import { acceptedJob, entryOf } from '../../support/stage-messages.ts'
 import { accessEntry } from '../../support/access.ts'
 
 const log = createLog('test', { level: 'silent' })

@@ -9,7 +9,7 @@ import {
 import {
   endedJob, arrived, blockEmission, codec, createBlocksDouble, live, messageCodec,
 } from '../../support/clickhouse/results.ts'
-import { createManualClock, entryOf, TENANT, JOB, NO_COUNTS } from '../../support/stage-doubles.ts'
+import { createManualClock, entryOf, TENANT, JOB, NO_COUNTS } from '../../support/stage-messages.ts'
 import { fieldsOf, jobOf } from '../../../services/jobs/job-record.ts'
 import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'

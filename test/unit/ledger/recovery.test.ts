@@ -8,7 +8,7 @@ import type { ReadLimits } from '../../../services/runtime/kafka/topic-reader.ts
 import { globalKey } from '../../../services/runtime/platform/redis.ts'
 import { codec, endedJob } from '../../support/clickhouse/results.ts'
 import { emptyWallet } from '../../support/recovery/wallet-snapshot.ts'
-import { createManualClock } from '../../support/stage-doubles.ts'
+import { createManualClock } from '../../support/stage-messages.ts'
 
 const DAY_MS = 86_400_000
 const NOW_MS = 100 * DAY_MS

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { repairKeys, type MissingKey } from '../../../services/ledger/restore-keys.ts'
 import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
 import { codec } from '../../support/clickhouse/results.ts'
-import { createManualClock } from '../../support/stage-doubles.ts'
+import { createManualClock } from '../../support/stage-messages.ts'
 import { globalKey } from '../../../services/runtime/platform/redis.ts'
 
 type Message = {

@@ -15,7 +15,7 @@ import {
 } from '../../support/clickhouse/results.ts'
 import {
   bitmapOf, createManualClock, entryOf, JOB, rowsOf, TENANT,
-} from '../../support/stage-doubles.ts'
+} from '../../support/stage-messages.ts'
 
 const running = endedJob({ ended: false, status: 'verifying' }, 4)
 

@@ -4,7 +4,7 @@ import { ChunkLoader } from '../../../services/lookup/read.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
 import {
   acceptedJob, cachedRecord, chunksOf, createManualClock, emitted, QUOTED_AT_MS, rowsOf, tokenFor,
-} from '../../support/stage-doubles.ts'
+} from '../../support/stage-messages.ts'
 
 const phone = (last: number) => `+1212736${5_000 + last}`
 const CANONICALS = [phone(0), '', phone(1), phone(0), phone(2), phone(3), phone(2), phone(4)]

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { ChunkLoader, readChunks, jobTermsOf } from '../../../services/lookup/read.ts'
 import {
   cachedRecord, chunksOf, incoming, JOB, tokenFor, QUOTED_AT_MS,
-} from '../../support/stage-doubles.ts'
+} from '../../support/stage-messages.ts'
 
 const PHONE = '+12127365000'
 

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ChunkLoader, jobTermsOf, readChunks } from '../../../services/lookup/read.ts'
 import { chooseSample } from '../../../services/lookup/row-kinds.ts'
-import { chunksOf } from '../../support/stage-doubles.ts'
+import { chunksOf } from '../../support/stage-messages.ts'
 
 const phone = (n: number) => `+1212${String(n).padStart(7, '0')}`
 const list = (rows: number) => Array.from({ length: rows }, (_, n) => phone(n))

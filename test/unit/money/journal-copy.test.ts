@@ -3,7 +3,7 @@ import { createRecordMac, type SignedRecord } from '../../../services/runtime/cr
 import { CHAIN_START, extendChain } from '../../../services/money/journal-chain.ts'
 import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { messageKeysOf } from '../../support/keys/signed.ts'
-import { acceptedJob, entryOf, TENANT } from '../../support/stage-doubles.ts'
+import { acceptedJob, entryOf, TENANT } from '../../support/stage-messages.ts'
 import { createClickhouseDouble } from '../../support/clickhouse/stored.ts'
 
 const entry = (seq: number, tenant = TENANT) => ({

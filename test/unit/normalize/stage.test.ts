@@ -6,7 +6,7 @@ import { createTokenizer } from '../../../services/cache/tokens.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
   createManualClock, DEAD, incoming, JOB, QUOTED_AT_MS, TENANT,
-} from '../../support/stage-doubles.ts'
+} from '../../support/stage-messages.ts'
 
 const signal = new AbortController().signal
 const ACCEPT_BY_MS = QUOTED_AT_MS + 25_000

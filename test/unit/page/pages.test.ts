@@ -6,7 +6,7 @@ import {
   attemptLike, jobLike, nonceIn, openPage, ORGANIZATION, recordingClient, textOf,
 } from '../../support/page/page-doubles.ts'
 import { writeTexts } from '../../../services/money/texts.ts'
-import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
+import { acceptedJob, entryOf } from '../../support/stage-messages.ts'
 import { NO_USAGE } from '../ingest/doubles.ts'
 
 const { id: orgId } = ORGANIZATION

@@ -9,7 +9,7 @@ import type { ProviderRow, ProviderVerdict } from '../../../services/verify/prov
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
   batchOf, cachedRecord, createManualClock, downFor, JOB, QUOTED_AT_MS, tokenFor,
-} from '../../support/stage-doubles.ts'
+} from '../../support/stage-messages.ts'
 
 const signal = new AbortController().signal
 const phone = (last: number) => `+1212736${5_000 + last}`

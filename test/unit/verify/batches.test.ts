@@ -6,7 +6,7 @@ import type { FakeMode } from '../../support/vendors/fake-vendor.ts'
 import {
   FAKE_VENDORS, FAKE_WORDS, presetAt, startFakeVendors,
 } from '../../support/vendors/fake-vendors.ts'
-import { batchOf, emitted } from '../../support/stage-doubles.ts'
+import { batchOf, emitted } from '../../support/stage-messages.ts'
 
 /** The process crashes at this call of this failpoint. */
 let crashing: { point: Failpoint, at: number } | undefined

@@ -7,7 +7,7 @@ import {
 } from '../../../services/verify/provider.ts'
 import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
-import { PROVIDER_LIMITS } from '../../support/stage-doubles.ts'
+import { PROVIDER_LIMITS } from '../../support/stage-messages.ts'
 import { spansOf } from '../../support/tracing.ts'
 
 const rows = [{ row: 3, canonical: '+12127365000' }, { row: 4, canonical: '+12127360001' }]

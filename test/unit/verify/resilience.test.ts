@@ -3,7 +3,7 @@ import {
   ProviderError, type Provider, type ProviderFailure,
 } from '../../../services/verify/provider.ts'
 import { withResilience, type ResilienceOptions } from '../../../services/verify/resilience.ts'
-import { PROVIDER_LIMITS } from '../../support/stage-doubles.ts'
+import { PROVIDER_LIMITS } from '../../support/stage-messages.ts'
 
 /** Time does not pass, so that only the test reaches a limit. */
 beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })

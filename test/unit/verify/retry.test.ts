@@ -9,7 +9,7 @@ import { createVerify } from '../../support/batch-stage.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
 import {
   batchOf, delivered, emitted, JOB, PROVIDER_LIMITS, QUOTED_AT_MS, rowsOf,
-} from '../../support/stage-doubles.ts'
+} from '../../support/stage-messages.ts'
 
 const signal = new AbortController().signal
 const MINUTE_MS = 60_000

@@ -8,7 +8,7 @@ import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, batchOf, bitmapOf, cachedRecord, DEAD, delivered, downFor, emitted, JOB,
   QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
-} from '../../support/stage-doubles.ts'
+} from '../../support/stage-messages.ts'
 
 const signal = new AbortController().signal
 const phone = (last: number) => `+1212736${5_000 + last}`

@@ -4,7 +4,7 @@ import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { VendorSubmission } from '../../../services/verify/provider.ts'
 import { redisSubmissions, TasksInFlight } from '../../../services/verify/submissions.ts'
 import { createHashesDouble, MESSAGE_KEYS } from '../../support/batch-stage.ts'
-import { createManualClock, batchOf, JOB } from '../../support/stage-doubles.ts'
+import { createManualClock, batchOf, JOB } from '../../support/stage-messages.ts'
 
 const terms = { provider: 107, pollMs: 15_000, deadlineMs: Date.UTC(2026, 7, 12) }
 const PHONES = ['+12127365000', '+12127365001', '+12127365002']

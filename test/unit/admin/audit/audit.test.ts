@@ -7,7 +7,7 @@ import type { RedisClient } from '../../../../services/runtime/platform/redis.ts
 import { codec, endedJob } from '../../../support/clickhouse/results.ts'
 import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
 import { recordMacOf } from '../../../support/keys/signed.ts'
-import { TENANT } from '../../../support/stage-doubles.ts'
+import { TENANT } from '../../../support/stage-messages.ts'
 
 const jobs = ['job_1', 'job_2', 'job_3', 'job_4', 'job_5']
 const rule = 'results are readable'

@@ -15,7 +15,7 @@ import type { Job } from '../../../../services/jobs/job.ts'
 import { canonicalText } from '../../../../services/money/journal-chain.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
-import { acceptedJob, entryOf, JOB, TENANT } from '../../../support/stage-doubles.ts'
+import { acceptedJob, entryOf, JOB, TENANT } from '../../../support/stage-messages.ts'
 import { deliveryAttempt } from '../../../support/webhooks/deliveries.ts'
 import { ENDPOINT_ID } from '../../../support/webhooks/endpoints.ts'
 

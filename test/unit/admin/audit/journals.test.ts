@@ -12,7 +12,7 @@ import type { createTopicReader } from '../../../../services/runtime/kafka/topic
 import { UsageError } from '../../../../services/runtime/platform/run-command.ts'
 import { codec, endedJob } from '../../../support/clickhouse/results.ts'
 import { messageKeysOf } from '../../../support/keys/signed.ts'
-import { acceptedJob, entryOf, TENANT } from '../../../support/stage-doubles.ts'
+import { acceptedJob, entryOf, TENANT } from '../../../support/stage-messages.ts'
 import { newFolder } from '../../../support/folder.ts'
 
 const folder = newFolder('verification-jobs-heads-')

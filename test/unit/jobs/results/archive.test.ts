@@ -5,7 +5,7 @@ import { archiveRow, createArchive } from '../../../../services/jobs/results/arc
 import type { Job } from '../../../../services/jobs/job.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
 import { recordMacOf, storedJob } from '../../../support/keys/signed.ts'
-import { TENANT } from '../../../support/stage-doubles.ts'
+import { TENANT } from '../../../support/stage-messages.ts'
 import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
 
 /** An archive over ClickHouse with these responses. */

@@ -6,7 +6,7 @@ import {
 } from '../../../../services/jobs/results/block.ts'
 import { type RowOutcome, withoutVerdict } from '../../../../services/jobs/results/outcome.ts'
 import { cellsIn } from '../../../support/clickhouse/cells.ts'
-import { bitmapOf, JOB, rowsOf, TENANT } from '../../../support/stage-doubles.ts'
+import { bitmapOf, JOB, rowsOf, TENANT } from '../../../support/stage-messages.ts'
 
 const coordinates: ChunkCoordinates = {
   tenant: TENANT,

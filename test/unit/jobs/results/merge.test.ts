@@ -3,7 +3,7 @@ import type { ManifestEntry } from '../../../../services/jobs/job.ts'
 import {
   mergeChunk, planJob, ResultsError, type ChunkPlan, type OpenBlock, createCellReader,
 } from '../../../../services/jobs/results/merge.ts'
-import { bitmapOf } from '../../../support/stage-doubles.ts'
+import { bitmapOf } from '../../../support/stage-messages.ts'
 
 const columns = ['row', 'input', 'carrier', 'source', 'duplicate_of']
 const cellsAt = createCellReader(columns)

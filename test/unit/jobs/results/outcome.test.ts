@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { rowOutcomeOf, withoutVerdict } from '../../../../services/jobs/results/outcome.ts'
-import { cachedRecord } from '../../../support/stage-doubles.ts'
+import { cachedRecord } from '../../../support/stage-messages.ts'
 
 const subject = { service: 'phone-validation', canonical: '+12127365000', copies: 2 } as const
 const terms = { source: 'cache', freshnessMs: 50 } as const

@@ -19,7 +19,7 @@ import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
   type BlockRows,
 } from '../../../support/clickhouse/results.ts'
-import { JOB, TENANT } from '../../../support/stage-doubles.ts'
+import { JOB, TENANT } from '../../../support/stage-messages.ts'
 
 const columns = columnsOf('phone-validation')
 const at = (cells: readonly string[], name: string) => cells[columns.indexOf(name)]

@@ -5,7 +5,7 @@ import { createArchive } from '../../../../services/jobs/results/archive.ts'
 import { readUsage, type UsageOptions } from '../../../../services/jobs/results/usage.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
 import { recordMacOf, storedJob } from '../../../support/keys/signed.ts'
-import { TENANT } from '../../../support/stage-doubles.ts'
+import { TENANT } from '../../../support/stage-messages.ts'
 import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
 
 const [FROM, TO] = ['2026-08-10', '2026-08-12'].map(text => Date.parse(text)) as [number, number]

@@ -3,7 +3,7 @@ import { json } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createBatchEnvironment, follow } from '../../../support/batch-stage.ts'
 import { listen } from '../../../support/listen.ts'
-import { batchOf } from '../../../support/stage-doubles.ts'
+import { batchOf } from '../../../support/stage-messages.ts'
 
 const PHONES = ['+12127365000', '+12127365001']
 

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/types.ts'
-import type { Job, JobCounts, WaitingBatch } from '../../services/jobs/job.ts'
-import type { JobStore } from '../../services/jobs/store.ts'
+import type { Job, JobCounts } from '../../services/jobs/job.ts'
 import { emptyBitmap, has, set } from '../../services/runtime/platform/bitmap.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type {
@@ -66,54 +65,6 @@ export function createManualClock (startMs = QUOTED_AT_MS) {
     now: () => nowMs,
     advance: (ms: number) => { nowMs += ms },
     sleep: async (ms: number) => { nowMs += ms },
-  }
-}
-
-export type StoreDouble = Pick<JobStore, 'outcome' | 'batchAction' | 'recordWaiting'> & {
-  readonly jobs: Map<string, Job>
-  /** What waits of each verification batch, `<chunk>:<batch>`. */
-  readonly waiting: Map<string, WaitingBatch>
-  /** Changes a job, as other stages would. */
-  readonly change: (job: string, change: Partial<Job>) => void
-  /** The next question about a job fails so. */
-  readonly failNext: (error: Error) => void
-}
-
-/** What `verify` asks the job store, in memory: whether its job was accepted, and still runs. */
-export function createStoreDouble (): StoreDouble {
-  const jobs = new Map<string, Job>()
-  const waiting = new Map<string, WaitingBatch>()
-  let failure: Error | undefined
-  const find = (id: string): Job | undefined => {
-    const error = failure
-    failure = undefined
-    if (error !== undefined) throw error
-    return jobs.get(id)
-  }
-  return {
-    jobs,
-    waiting,
-    change: (id, changes) => {
-      const job = jobs.get(id)
-      if (job !== undefined) jobs.set(id, { ...job, ...changes })
-    },
-    failNext: (error) => { failure = error },
-    outcome: async (_tenant, id) => {
-      const job = find(id)
-      return job === undefined ? { kind: 'open' } : { kind: 'accepted', job }
-    },
-    batchAction: async (_tenant, id) => {
-      const job = find(id)
-      if (job === undefined || job.ended) return { action: 'skip' }
-      if (job.status === 'cancelling') return { action: 'cancelling' }
-      const { deadlineMs } = job
-      return { action: 'run', ...deadlineMs !== undefined && { deadlineMs } }
-    },
-    recordWaiting: async ({ batch, waiting: rows }) => {
-      const name = `${batch.chunk}:${batch.batch}`
-      if (rows === undefined) waiting.delete(name)
-      else waiting.set(name, rows)
-    },
   }
 }
 
