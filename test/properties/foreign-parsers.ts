@@ -5,7 +5,6 @@ import { readWorkbook } from '../../schemas/files/workbook.ts'
 import { detectDialect, readRecords } from '../../services/client/csv.ts'
 import { openInput } from '../../services/client/files.ts'
 import { readCsv, type CsvReadOptions } from '../../services/ingest/file/read-csv.ts'
-import { findNationalNumbers } from '../../services/ingest/file/guess-country.ts'
 import { previewFile } from '../../services/ingest/file/preview-file.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/response.ts'
 import { inspectJson } from '../../services/ingest/json-text.ts'
@@ -307,11 +306,13 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
   },
   {
     name: 'the country of national numbers',
-    parse: bytes => findNationalNumbers(bytes.toString().split('\n'), noPause),
+    parse: async bytes => await previewFile(bytes,
+      { services: ['phone-validation'], column: '1', header: false },
+      { pause: noPause, reserve: () => {} }),
     shapes: {
       numbers: fill('(030) 901-8200\n'),
       'short numbers': fill('9018200\n'),
-      'digits and dots': fill('0.3.0.9.0.1.8.2.0.0\n'),
+      'digits and dots': fill('(0.3.0.9.0.1.8.2.0.0\n'),
       'signs around digits': fill(`${'('.repeat(150)}9018200${')'.repeat(150)}\n`),
     },
     // However many there are, some are tried in the plan of every country.
