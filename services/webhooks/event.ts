@@ -3,8 +3,7 @@ import type { Static } from 'typebox'
 import type { EventBody, LowBalanceSchema, EventType } from '../../schemas/api/event.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import { secretBytes } from './secrets.ts'
-import { signEd25519 } from '../runtime/crypto/ed25519.ts'
+import { secretBytes, signText } from './secrets.ts'
 import type { Job, JobStatus } from '../jobs/job.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import type { JobHeader } from '../jobs/rows-seal.ts'
@@ -89,7 +88,7 @@ export function signatureHeaders (
   const standard = [
     ...secrets.map(secret =>
       `v1,${createHmac('sha256', secretBytes(secret)).update(content).digest('base64')}`),
-    ...signingKeys.map(key => `v1a,${signEd25519(secretBytes(key), content).toString('base64')}`),
+    ...signingKeys.map(key => `v1a,${signText(key, content).toString('base64')}`),
   ]
   return {
     'x-service-signature': [`t=${timestamp}`, ...own].join(','),

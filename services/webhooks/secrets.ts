@@ -1,9 +1,9 @@
-import { randomBytes } from 'node:crypto'
+import { createPrivateKey, createPublicKey, type KeyObject, randomBytes, sign } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import {
   type Wrapped, accountKey, createAccountRecords, wrappedFields,
 } from '../accounts/records.ts'
-import { publicKeyOf } from '../runtime/crypto/ed25519.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 
@@ -105,8 +105,29 @@ export const secretBytes = (text: string): Buffer =>
   Buffer.from(text.slice(text.indexOf('_') + 1), 'base64')
 
 /** The public key of a signing key, as Standard Webhooks writes it: `whpk_` and base64. */
-export const publicKeyText = (signingKey: string): string =>
-  `whpk_${publicKeyOf(secretBytes(signingKey)).toString('base64')}`
+export function publicKeyText (signingKey: string): string {
+  const { x = '' } = createPublicKey(privateKeyOf(signingKey)).export({ format: 'jwk' })
+  return `whpk_${Buffer.from(x, 'base64url').toString('base64')}`
+}
+
+/** The Ed25519 signature of a text by a signing key, 64 bytes. */
+export const signText = (signingKey: string, text: string): Buffer =>
+  sign(null, Buffer.from(text), privateKeyOf(signingKey))
+
+/** RFC 8410: what precedes the 32 bytes of a private key in its DER form (PKCS #8). */
+const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
+
+/** By signing key; creating one takes longer than a signature. */
+const privateKeys = new LRUCache<string, KeyObject>({ max: 1_000 })
+
+/** Any 32 bytes are a private key (RFC 8032, 5.1.5). */
+function privateKeyOf (signingKey: string): KeyObject {
+  const key = privateKeys.get(signingKey) ?? createPrivateKey({
+    key: Buffer.concat([PKCS8_PREFIX, secretBytes(signingKey)]), format: 'der', type: 'pkcs8',
+  })
+  privateKeys.set(signingKey, key)
+  return key
+}
 
 /** Rethrows if a key is missing: the secret is readable again once the key is restored. */
 async function isDamaged (open: () => Promise<string>): Promise<boolean> {
