@@ -6,7 +6,7 @@ import { indexOfName } from '../../services/client/plan.ts'
 import { planJobs, readContacts, readFacts, readHead } from '../../services/client/plan.ts'
 import { CommandError } from '../../services/client/terminal.ts'
 import { ApiException } from '../../services/ingest/errors.ts'
-import { readCsv } from '../../services/ingest/file/read-csv.ts'
+import { readCsv } from '../../services/ingest/file/read-file.ts'
 import { measure, type AccuracyRow } from './row.ts'
 
 /** A file, its bytes in `text` or, where it is no text, in `base64`. */

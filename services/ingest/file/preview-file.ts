@@ -5,9 +5,8 @@ import {
 } from '../../../schemas/files/csv-format.ts'
 import {
   type CsvReadOptions, type FileRecord, findColumn, type LineNames, LINES_OF_TEXT, noRows,
-  POSITION, scanCsv, sheetOfText, tooManyColumns,
-} from './read-csv.ts'
-import { ROWS_OF_SHEET, scanSheet, type WorkbookReading } from './read-workbook.ts'
+  POSITION, ROWS_OF_SHEET, scanCsv, scanSheet, sheetOfText, tooManyColumns, type WorkbookReading,
+} from './read-file.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import { readCell } from '../../phone/cell.ts'
 import { isAssigned, type SplitNumber } from '../../phone/dial.ts'

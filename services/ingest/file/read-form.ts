@@ -5,9 +5,10 @@ import { type ApiError, ApiException, SHOWN_CHARACTERS } from '../errors.ts'
 import { detachBuffer } from '../../runtime/platform/detach-buffer.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import { SMALL_BODY_BYTES } from '../../runtime/platform/body-guard.ts'
-import { type CsvFile, type CsvReadOptions, readCsv } from './read-csv.ts'
+import {
+  type CsvFile, type CsvReadOptions, readCsv, readSheet, type WorkbookReading,
+} from './read-file.ts'
 import { readListFile } from './read-list.ts'
-import { readSheet, type WorkbookReading } from './read-workbook.ts'
 import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
 import { PreviewOptionsSchema } from '../../../schemas/api/file-preview.ts'
 import { DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'

@@ -4,7 +4,7 @@ import {
 import { foldedName } from '../../../schemas/files/csv-format.ts'
 import type { ListChange } from '../../accounts/contact-lists.ts'
 import { type ApiException, SHOWN_CHARACTERS } from '../errors.ts'
-import { fileError, scanCsv } from './read-csv.ts'
+import { fileError, scanCsv } from './read-file.ts'
 
 /** A line of a file with entries of contact lists. */
 type ListLine = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ApiException, type ApiError } from '../../../../services/ingest/errors.ts'
-import { readCsv, type CsvReadOptions } from '../../../../services/ingest/file/read-csv.ts'
+import { type CsvReadOptions, readCsv } from '../../../../services/ingest/file/read-file.ts'
 
 const read = (text: string | Buffer, options: CsvReadOptions = {}) =>
   readCsv(Buffer.from(text as string), options, async () => {})

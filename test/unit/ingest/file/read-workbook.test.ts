@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { WORKBOOK_TYPE } from '../../../../schemas/api/file.ts'
-import { readSheet } from '../../../../services/ingest/file/read-workbook.ts'
+import { readSheet } from '../../../../services/ingest/file/read-file.ts'
 import { rowOf, workbookOf } from '../../../support/workbooks.ts'
 import { errorOf, field, fileSender } from './support.ts'
 

@@ -1,9 +1,10 @@
 import { isUtf8 } from 'node:buffer'
-import { MAX_INPUTS } from '../../../schemas/api/create-job.ts'
+import { MAX_BODY_BYTES, MAX_INPUTS } from '../../../schemas/api/create-job.ts'
 import {
-  checkReadable, csvCell, CsvScanner, detectFormat, MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES,
-  positionsOf, SAMPLE_BYTES, UnreadableFile, type CsvFormat, type CsvRecord,
+  checkReadable, csvCell, type CsvFormat, type CsvRecord, CsvScanner, detectFormat, MAX_COLUMNS,
+  MAX_LINE_BYTES, MAX_NAMES_BYTES, positionsOf, SAMPLE_BYTES, UnreadableFile,
 } from '../../../schemas/files/csv-format.ts'
+import { readWorkbook, type SheetFacts, type SheetRow } from '../../../schemas/files/workbook.ts'
 import { type ApiError, ApiException, SHOWN_CHARACTERS } from '../errors.ts'
 
 /** How a file is read; what is undefined is detected. */
@@ -118,8 +119,74 @@ function createDecoder (bytes: Buffer, encoding: FileFormat['encoding']) {
   }
 }
 
+/** A sheet of 100,000 rows and some twenty columns has 100 MiB as XML. */
+const MAX_INFLATED_BYTES = 256 * 1_024 * 1_024
+
+export type WorkbookReading = {
+  /** Awaited before each slice of work, which takes a few milliseconds. */
+  readonly pause: () => Promise<void>
+  /** Reserves memory for the request; throws if there is none. */
+  readonly reserve: (bytes: number) => void
+}
+
+/**
+ * Reads a sheet of a workbook (.xlsx) as if it had been saved as CSV: the same rows, limits and
+ * errors, in which a line is a row of the sheet.
+ * @throws ApiException that names the sheet, the row or the limit, and what to do.
+ */
+export async function readSheet (
+  bytes: Buffer, options: CsvReadOptions, reading: WorkbookReading
+): Promise<CsvFile> {
+  const rows = createRows(options, ROWS_OF_SHEET)
+  await scanSheet(bytes, options, reading, record => rows.add(record))
+  return rows.finish()
+}
+
+type ScanOptions = Pick<CsvReadOptions, 'delimiter' | 'sheet'> & { readonly maxRows?: number }
+
+/** Gives the rows of a sheet as records of a CSV file. @throws ApiException as `readSheet` does. */
+export async function scanSheet (
+  bytes: Buffer, { delimiter, sheet, maxRows }: ScanOptions, reading: WorkbookReading,
+  add: (record: FileRecord) => void
+): Promise<SheetFacts> {
+  if (delimiter !== undefined) {
+    throw new ApiException({
+      code: 'invalid_request',
+      param: 'delimiter',
+      message: 'delimiter is for text, and the file is a workbook. Leave delimiter out.',
+    })
+  }
+  let last = 0
+  let textBytes = 0
+  const addRow = ({ row, cells }: SheetRow) => {
+    if (row > last + 1) add({ kind: 'blank', lines: row - last - 1, end: 0, line: row - 1 })
+    last = row
+    const rowBytes = cells.reduce((sum, cell) => sum + Buffer.byteLength(cell), 0)
+    if (rowBytes > MAX_LINE_BYTES) {
+      throw fileError(`Row ${row} of the sheet has more than ` +
+        `${MAX_LINE_BYTES.toLocaleString('en-US')} bytes. Shorten it.`)
+    }
+    textBytes += rowBytes
+    if (textBytes > MAX_BODY_BYTES) {
+      throw fileError('The sheet has more than 34 MiB of text. Remove columns, or split it into ' +
+        'several jobs.')
+    }
+    add({ kind: 'cells', cells, end: 0, line: row })
+  }
+  try {
+    return await readWorkbook(bytes, {
+      sheet,
+      maxInflatedBytes: MAX_INFLATED_BYTES,
+      ...maxRows !== undefined && { maxRows },
+      ...reading,
+    }, addRow)
+  } catch (error) {
+    throw asApiException(error)
+  }
+}
+
 /** The answer to a file that cannot be read; any other error is itself. */
-export function asApiException (error: unknown): unknown {
+function asApiException (error: unknown): unknown {
   if (!(error instanceof UnreadableFile)) return error
   return fileError(error.message, { code: error.code })
 }
@@ -132,8 +199,14 @@ export const LINES_OF_TEXT: LineNames = {
   advice: 'Put cells with a delimiter in them between double quotes.',
 }
 
+/** How the lines of a workbook are called in errors. */
+export const ROWS_OF_SHEET: LineNames = {
+  at: row => `Row ${row} of the sheet`,
+  advice: 'Name every column in the first row, or remove the cells beside the table.',
+}
+
 /** Collects the rows of a file, of which the first line decides the columns. */
-export function createRows (options: ColumnOptions, names = LINES_OF_TEXT) {
+function createRows (options: ColumnOptions, names = LINES_OF_TEXT) {
   const inputs: string[] = []
   const lines: string[] = []
   let chosen: ChosenColumn | undefined
