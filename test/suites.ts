@@ -68,7 +68,6 @@ export const LONGEST = [
   'test/e2e/guides.test.ts', 'test/e2e/submit.test.ts',
   'test/e2e/bad-input/bad-input.test.ts', 'test/integration/recovery.test.ts',
   'test/attacks/forged-messages.test.ts', 'test/attacks/forged-records.test.ts',
-  'test/unit/verify/batches.test.ts',
 ]
 const BROWSER = [
   'test/e2e/page.test.ts', 'test/e2e/lists-page.test.ts', 'test/e2e/sign-in-page.test.ts',

@@ -16,8 +16,7 @@ const SAVED = join(root, 'test/mutation.json')
 const SIMULATION = 'test/mutate/simulation.ts'
 /** Integration tests that start a Redis of their own and need nothing else. */
 const ON_REDIS = [
-  'cache', 'cancel', 'compare-and-set', 'data-keys', 'erasures', 'jobs', 'key-of-job', 'lookup',
-  'money', 'settle',
+  'cache', 'cancel', 'compare-and-set', 'erasures', 'jobs', 'lookup', 'money', 'settle', 'verify/*',
 ]
 
 /** JSON has no infinity. */

@@ -11,7 +11,7 @@ const EXCEPTIONS: Readonly<Record<string, readonly (readonly [begins: string, wh
     ['export HTTP_PROVIDERS=',
       'its settings are tried with a vendor by test/guide/providers.test.ts'],
     ['export VENDOR_BOUNCER_KEY=',
-      'needs an account of a vendor; test/unit/verify/batches.test.ts has a double of it'],
+      'needs an account of a vendor; test/integration/verify/batches.test.ts has a double of it'],
     ['{\n  "id": 2', 'is no command; test/guide/providers.test.ts reads the description'],
     ['[{', 'is no command; test/guide/providers.test.ts reads it'],
   ],

@@ -1,10 +1,10 @@
 import { createServer } from 'node:http'
 import { json } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { createBatchEnvironment, follow } from '../../../support/batch-stage.ts'
-import { listen } from '../../../support/listen.ts'
-import { batchOf } from '../../../support/stage-messages.ts'
+import { listen } from '../../support/listen.ts'
+import { follow, startVerify } from './start-verify.ts'
 
+const { acceptVendorJob } = await startVerify()
 const PHONES = ['+12127365000', '+12127365001']
 
 type Task = { readonly reference: string, readonly list: readonly string[], readonly at: number }
@@ -78,11 +78,9 @@ const find = (url: string) => ({
 })
 
 async function run (description: object) {
-  const environment = createBatchEnvironment({
-    described: [description], lists: { whatsapp: ['http:7'] },
-  })
-  const { rows } = await follow(environment, batchOf(PHONES, { service: 'whatsapp' }))
-  return { environment, verdicts: rows.map(([, status, reason]) => `${status} ${reason}`) }
+  const job = await acceptVendorJob({ described: [description], lists: { whatsapp: ['http:7'] } })
+  const { rows } = await follow(job, job.batch(PHONES, { service: 'whatsapp' }))
+  return rows.map(([, status, reason]) => `${status} ${reason}`)
 }
 
 const REGISTERED = ['valid registered', 'valid registered']
@@ -90,14 +88,14 @@ const REGISTERED = ['valid registered', 'valid registered']
 describe('a vendor that knows our reference', () => {
   it('is asked for the task whose reply was lost, and nothing is submitted again', async () => {
     const { url, tasks, seen } = await startVendor({ after: 1 })
-    expect((await run(described(url, find(url)))).verdicts).toEqual(REGISTERED)
+    expect(await run(described(url, find(url)))).toEqual(REGISTERED)
     expect([tasks.length, seen.submits, seen.finds]).toEqual([1, 1, 1])
     expect(tasks[0]?.reference).toMatch(/^[0-9a-f]{32}$/)
   })
 
   it('gets the rows again if it has no task of that name', async () => {
     const { url, tasks, seen } = await startVendor({ before: 1 })
-    expect((await run(described(url, find(url)))).verdicts).toEqual(REGISTERED)
+    expect(await run(described(url, find(url)))).toEqual(REGISTERED)
     expect([tasks.length, seen.submits, seen.finds]).toEqual([1, 2, 1])
   })
 
@@ -106,7 +104,7 @@ describe('a vendor that knows our reference', () => {
       const { url, tasks, seen } = await startVendor(cut)
       const description = described(
         url, { idempotent: true }, { 'Idempotency-Key': '{reference}' })
-      expect((await run(description)).verdicts).toEqual(REGISTERED)
+      expect(await run(description)).toEqual(REGISTERED)
       expect(tasks).toHaveLength(1)
       expect([...seen.idempotencyKeys]).toEqual([tasks[0]?.reference])
     })
@@ -115,8 +113,7 @@ describe('a vendor that knows our reference', () => {
 describe('a vendor that does not', () => {
   it('is never given rows again whose reply was lost', async () => {
     const { url, tasks, seen } = await startVendor({ after: 1 })
-    expect((await run(described(url))).verdicts)
-      .toEqual(['unknown no_answer', 'unknown no_answer'])
+    expect(await run(described(url))).toEqual(['unknown no_answer', 'unknown no_answer'])
     expect([tasks.length, seen.submits]).toEqual([1, 1])
   })
 })
@@ -129,7 +126,7 @@ describe('the link to the results', () => {
     const { url, seen } = await startVendor()
     seen.result = link
     const result = { link: '/link', hosts: ['files.example', '.storage.example'] }
-    const { verdicts } = await run(described(url, { result, deadlineMs: 30_000 }))
+    const verdicts = await run(described(url, { result, deadlineMs: 30_000 }))
     expect(verdicts).toEqual(['unknown timeout', 'unknown timeout'])
   })
 })

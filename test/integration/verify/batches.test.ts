@@ -1,23 +1,23 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Failpoint } from '../../../services/runtime/platform/failpoint-list.ts'
-import { createBatchEnvironment, follow } from '../../support/batch-stage.ts'
+import * as failpoints from '../../../services/runtime/platform/failpoint.ts'
 import { closeAfterAll } from '../../support/close-after-all.ts'
 import type { FakeMode } from '../../support/vendors/fake-vendor.ts'
 import {
   FAKE_VENDORS, FAKE_WORDS, presetAt, startFakeVendors,
 } from '../../support/vendors/fake-vendors.ts'
-import { batchOf, emitted } from '../../support/stage-messages.ts'
+import { emitted } from '../../support/stage-messages.ts'
+import { follow, startVerify } from './start-verify.ts'
 
 /** The process crashes at this call of this failpoint. */
 let crashing: { point: Failpoint, at: number } | undefined
-vi.mock('../../../services/runtime/platform/failpoint.ts', () => ({
-  failpoint: (name: Failpoint) => {
-    if (crashing?.point !== name || --crashing.at > 0) return
-    crashing = undefined
-    throw new Error('crash')
-  },
-}))
+vi.spyOn(failpoints, 'failpoint').mockImplementation(name => {
+  if (crashing?.point !== name || --crashing.at > 0) return
+  crashing = undefined
+  throw new Error('crash')
+})
 
+const { redis, acceptVendorJob } = await startVerify()
 const vendors = closeAfterAll(await startFakeVendors())
 beforeEach(() => {
   crashing = undefined
@@ -32,20 +32,31 @@ const BOUNCER = presetNamed('bouncer-batch')
 const ZEROBOUNCE = presetNamed('zerobounce-batch')
 const [, , EMAILS] = BOUNCER
 
-type Others = { readonly next?: string, readonly second?: string }
+type Setting = {
+  readonly auth?: object
+  /** Milliseconds between two questions, in place of those of the preset. */
+  readonly pollMs?: number
+  readonly next?: string
+  readonly second?: string
+}
 
-function setUp (
-  [name, service, contacts]: Preset, more: object = {}, { next, second }: Others = {}
+/** A vendor that is asked so seldom has its deadline after a few retries. */
+const SELDOM = { pollMs: 900_000 }
+
+async function setUp (
+  [name, service, contacts]: Preset, { pollMs, next, second, ...more }: Setting = {}
 ) {
-  const described = [presetAt(vendors.url, `http:${name}`, { id: 1, ...more })]
+  const preset = presetAt(vendors.url, `http:${name}`, { id: 1, ...more }) as { batch: object }
+  if (pollMs !== undefined) preset.batch = { ...preset.batch, pollMs }
+  const described: object[] = [preset]
   const other = next ?? second
   if (other !== undefined) described.push(presetAt(vendors.url, `http:${other}`, { id: 2 }))
-  const environment = createBatchEnvironment({
+  const job = await acceptVendorJob({
     described,
     lists: { [service]: next === undefined ? ['http:1'] : ['http:1', 'http:2'] },
     ...second === undefined ? {} : { second: { [service]: ['http:2'] } },
   })
-  return { environment, batch: batchOf([...contacts], { service }) }
+  return { job, batch: job.batch(contacts, { service }) }
 }
 
 const verdictsOf = (rows: readonly (readonly [number, string, string])[]) =>
@@ -55,59 +66,59 @@ describe('a vendor that takes batches', () => {
   it.each(PRESETS)('%s, %s: is given the rows once and asked until they are answered', async (
     ...preset
   ) => {
-    const { environment, batch } = setUp(preset)
-    const { rows, retries } = await follow(environment, batch)
+    const { job, batch } = await setUp(preset)
+    const { rows, retries } = await follow(job, batch)
     expect(verdictsOf(rows)).toEqual(preset[3])
     expect(vendors.purchases).toEqual([preset[2]])
     expect(retries).toBe(2)
-    expect(await environment.taskSeries()).toEqual([])
-    expect(environment.counted).not.toContain('verification_batches_retried_total')
+    expect(await job.taskSeries()).toEqual([])
+    expect(job.counted).not.toContain('verification_batches_retried_total')
   })
 
   it('has its rows waiting without holding a message, at its own pace', async () => {
-    const { environment, batch } = setUp(BOUNCER)
-    const stage = environment.start()
+    const { job, batch } = await setUp(BOUNCER)
+    const stage = job.start()
     const decisions = await stage.decide([batch], new AbortController().signal)
     expect(decisions).toMatchObject([{ completes: [batch], emits: [{ topic: 'rows.retry' }] }])
-    const now = environment.clock.now()
+    const now = job.clock.now()
     expect(emitted(decisions, 'rows.retry')[0]?.value)
       .toMatchObject({ notBefore: now + 15_000, retryDeadline: now + 7_200_000 })
-    expect(await environment.taskSeries()).toEqual([
+    expect(await job.taskSeries()).toEqual([
       'vendor_task_oldest_seconds{service="email-validation",provider="101"} 0',
       'vendor_tasks{service="email-validation",provider="101"} 1',
     ])
-    environment.store.batchAction = async () => ({ action: 'cancelling' })
+    await job.cancel()
     await stage.decide([batch], new AbortController().signal)
-    expect(await environment.taskSeries()).toEqual([])
+    expect(await job.taskSeries()).toEqual([])
   })
 
   it('completes the rows of a partial answer, and the others end unknown', async () => {
     for (const preset of PRESETS) {
-      const { environment, batch } = setUp(preset)
+      const { job, batch } = await setUp(preset)
       vendors.behave('partial')
-      const { rows } = await follow(environment, batch)
+      const { rows } = await follow(job, batch)
       expect(verdictsOf(rows)).toEqual(['unknown no_answer', ...preset[3].slice(1)])
     }
   })
 
   it('has until its deadline', async () => {
     for (const preset of PRESETS) {
-      const { environment, batch } = setUp(preset)
+      const { job, batch } = await setUp(preset, SELDOM)
       vendors.behave('running')
-      const fromMs = environment.clock.now()
+      const fromMs = job.clock.now()
       vendors.purchases.length = 0
-      const { rows } = await follow(environment, batch)
+      const { rows } = await follow(job, batch)
       expect(new Set(verdictsOf(rows))).toEqual(new Set(['unknown timeout']))
       const hours = preset[0] === 'zerobounce-batch' ? 4 : 2
-      expect(environment.clock.now() - fromMs).toBe(hours * 3_600_000)
+      expect(job.clock.now() - fromMs).toBe(hours * 3_600_000)
       expect(vendors.purchases).toHaveLength(1)
     }
   })
 
   it('is not bought from again once its task has failed', async () => {
-    const { environment, batch } = setUp(presetNamed('checknumber'))
+    const { job, batch } = await setUp(presetNamed('checknumber'))
     vendors.behave('failed')
-    expect(verdictsOf((await follow(environment, batch)).rows))
+    expect(verdictsOf((await follow(job, batch)).rows))
       .toEqual(Array(3).fill('unknown no_answer'))
     expect(vendors.purchases).toHaveLength(1)
   })
@@ -115,81 +126,83 @@ describe('a vendor that takes batches', () => {
   it.each(PRESETS)('%s, %s: keeps its rows while it fails to answer for them', async (
     ...preset
   ) => {
-    const { environment, batch } = setUp(preset)
-    let stage = environment.start()
+    const { job, batch } = await setUp(preset)
+    let stage = job.start()
     const signal = new AbortController().signal
     const [submitted] = await stage.decide([batch], signal)
     for (const mode of ['broken', 'limited', 'unauthorized'] as const) {
       vendors.behave(mode)
-      stage = environment.start()
+      stage = job.start()
       const [waiting] = await stage.decide([batch], signal)
       expect(waiting).toEqual({ ...submitted, afterProduced: expect.any(Function) })
     }
     vendors.behave('well')
-    expect(verdictsOf((await follow(environment, batch)).rows)).toEqual(preset[3])
+    expect(verdictsOf((await follow(job, batch)).rows)).toEqual(preset[3])
     expect(vendors.purchases).toHaveLength(1)
   })
 
   it.each(PRESETS.flatMap((preset) => (['unauthorized', 'empty', 'limited'] as const)
     .map((mode) => [preset[0], mode, preset] as const)))(
     '%s: rows that it did not accept (%s) are submitted later', async (_name, mode, preset) => {
-      const { environment, batch } = setUp(preset)
+      const { job, batch } = await setUp(preset)
       vendors.behave(mode)
-      const stage = environment.start()
+      const stage = job.start()
       const [decision] = await stage.decide([batch], new AbortController().signal)
       expect(decision).toMatchObject({
         emits: [{
           value: {
-            notBefore: environment.clock.now() + 60_000,
-            retryDeadline: environment.clock.now() + 900_000,
+            notBefore: job.clock.now() + 60_000,
+            retryDeadline: job.clock.now() + 900_000,
           }
         }]
       })
-      expect([...environment.hashes.values()].flatMap((fields) => [...fields])).toEqual([])
+      expect(await redis.keys(`submissions:*:${job.job}:*`)).toEqual([])
       vendors.behave('well')
-      expect(verdictsOf((await follow(environment, batch)).rows)).toEqual(preset[3])
+      expect(verdictsOf((await follow(job, batch)).rows)).toEqual(preset[3])
     })
 
   it('keeps its rows from the next provider as long as it may have them', async () => {
-    const { environment, batch } = setUp(BOUNCER, {}, { next: 'zerobounce-batch' })
+    const { job, batch } = await setUp(BOUNCER, { next: 'zerobounce-batch' })
     vendors.behave('lost')
-    expect(new Set(verdictsOf((await follow(environment, batch, 3)).rows)))
+    expect(new Set(verdictsOf((await follow(job, batch, 3)).rows)))
       .toEqual(new Set(['unknown no_answer']))
     expect(vendors.calls).toEqual(['POST /v1.1/email/verify/batch'])
   })
 
   it('leaves rows that it refuses to the next provider', async () => {
-    const { environment, batch } = setUp(BOUNCER, { auth: { kind: 'none' } }, {
-      next: 'zerobounce-batch',
+    const { job, batch } = await setUp(BOUNCER, {
+      auth: { kind: 'none' }, next: 'zerobounce-batch',
     })
-    expect(verdictsOf((await follow(environment, batch)).rows)).toEqual(ZEROBOUNCE[3])
+    expect(verdictsOf((await follow(job, batch)).rows)).toEqual(ZEROBOUNCE[3])
     expect(vendors.purchases).toEqual([EMAILS])
   })
 
   it('gives second opinions on what it does not know, each bought once', async () => {
-    const { environment, batch } = setUp(BOUNCER, {}, { second: 'zerobounce-batch' })
-    const { rows } = await follow(environment, batch)
+    const { job, batch } = await setUp(BOUNCER, { second: 'zerobounce-batch' })
+    const { rows } = await follow(job, batch)
     expect(verdictsOf(rows)).toEqual([...BOUNCER[3].slice(0, 3), 'unknown greylisted'])
     expect(vendors.purchases).toEqual([EMAILS, ['unknown@x.org']])
   })
 })
 
-/** Each call of each failpoint of `verify` between the submission and the last answer. */
-const CRASHES = ([
-  'verify.begun', 'verify.claimed', 'verify.intended', 'verify.submitted', 'verify.recorded',
-  'verify.checked', 'verify.kept',
-] as const).flatMap((point) => [1, 2, 3].map((at) => [point, at] as const))
+/** Every call of a failpoint of `verify` between the submission and the last answer. */
+const CRASHES = [
+  ['verify.begun', 1], ['verify.begun', 2], ['verify.begun', 3], ['verify.claimed', 1],
+  ['verify.intended', 1], ['verify.submitted', 1], ['verify.recorded', 1], ['verify.checked', 1],
+  ['verify.kept', 1],
+] as const
 
 describe('a crash of verify', () => {
   it.each(CRASHES)('at %s, call %i, buys nothing twice and loses no row', async (point, at) => {
     for (const preset of PRESETS) {
-      const { environment, batch } = setUp(preset)
+      const { job, batch } = await setUp(preset)
       vendors.purchases.length = 0
       crashing = { point, at }
-      const { rows } = await follow(environment, batch)
+      const { rows, crashes } = await follow(job, batch)
+      expect(crashes).toBe(1)
       expect(rows.map(([row]) => row)).toEqual(preset[2].map((_, row) => row))
       expect(vendors.purchases.length).toBeLessThanOrEqual(1)
-      const isUnsure = at === 1 && ['verify.intended', 'verify.submitted'].includes(point)
+      const isUnsure = ['verify.intended', 'verify.submitted'].includes(point)
       expect(verdictsOf(rows))
         .toEqual(isUnsure ? preset[2].map(() => 'unknown no_answer') : preset[3])
     }
@@ -197,13 +210,13 @@ describe('a crash of verify', () => {
 
   it('or a lost reply leaves rows unknown, without buying them twice', async () => {
     for (const preset of PRESETS) {
-      const { environment, batch } = setUp(preset)
+      const { job, batch } = await setUp(preset)
       vendors.purchases.length = 0
       vendors.behave('lost')
-      const stage = environment.start()
+      const stage = job.start()
       await stage.decide([batch], new AbortController().signal)
       vendors.behave('well')
-      const { rows } = await follow(environment, batch)
+      const { rows } = await follow(job, batch)
       expect(new Set(verdictsOf(rows))).toEqual(new Set(['unknown no_answer']))
       expect(vendors.purchases).toHaveLength(1)
     }
@@ -220,16 +233,18 @@ describe('a word of a vendor that takes batches', () => {
   ) => {
     const heard: unknown[] = []
     for (const mode of modes) {
-      const { environment, batch } = setUp(preset)
+      const { job, batch } = await setUp(preset, SELDOM)
       vendors.behave(mode)
-      const { decisions } = await follow(environment, batch)
-      heard.push(decisions, [...environment.hashes].map(([key, fields]) =>
-        [key, [...fields].map(([name, value]) => [name, value.toString('latin1')])]))
-      heard.push([...environment.cache.entries])
+      heard.push((await follow(job, batch)).decisions)
     }
+    for (const key of await redis.keys('submissions:*')) {
+      const fields = Object.entries(await redis.hgetallBuffer(key))
+      heard.push(key, fields.map(([name, value]) => [name, value.toString('latin1')]))
+    }
+    for (const key of await redis.keysBuffer('c:*')) heard.push(['cached', await redis.get(key)])
     const text = JSON.stringify(heard, (_, value: unknown) =>
       typeof value === 'bigint' ? String(value) : value).toLowerCase()
-    expect(text).toContain('rows.completed')
+    for (const part of ['rows.completed', 'submissions:', 'cached']) expect(text).toContain(part)
     expect(FAKE_WORDS.filter((word) => text.includes(word.toLowerCase()))).toEqual([])
   })
 })

@@ -1,40 +1,49 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { Decision, Emission } from '../../../services/runtime/engine/stage.ts'
 import type { CheckResult } from '../../../services/verify/checker.ts'
 import type { VerifyDeps } from '../../../services/verify/stage.ts'
-import { createVerify } from '../../support/batch-stage.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
 import { decideAll } from '../../support/decide-all.ts'
+import { upTo } from '../../support/jobs.ts'
 import {
-  acceptedJob, batchOf, bitmapOf, cachedRecord, DEAD, delivered, downFor, emitted, JOB,
-  QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
+  bitmapOf, cachedRecord, DEAD, delivered, downFor, emitted, rowsOf, tokenFor,
 } from '../../support/stage-messages.ts'
+import { startVerify } from './start-verify.ts'
+
+const { redis, cache, store, acceptJob } = await startVerify()
 
 const signal = new AbortController().signal
 const phone = (last: number) => `+1212736${5_000 + last}`
 const verdict = { status: 'valid', reason: 'assigned_range', confidence: 90, fields: {} } as const
 const MINUTE_MS = 60_000
 
-function setUp (before: Readonly<Record<string, () => Promise<void>>> = {}) {
+/** Round trips to Redis in a check: batches that may run beside it are there before its end. */
+const CHECK_TRIPS = 10
+
+async function setUp (
+  { before = {}, ...change }: Partial<VerifyDeps> & {
+    readonly before?: Readonly<Record<string, () => Promise<void>>>
+  } = {}
+) {
   const state = { isDown: false, running: 0, most: 0 }
   const check: VerifyDeps['check'] = async (rows, { service }): Promise<CheckResult> => {
     await before[service]?.()
     state.most = Math.max(state.most, ++state.running)
-    await new Promise(setImmediate)
+    for (let trip = 0; trip < CHECK_TRIPS; trip++) await redis.ping()
     state.running--
     if (state.isDown) return downFor(rows)
     return { kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) }
   }
-  return { state, ...createVerify(check) }
+  const job = await acceptJob()
+  return { state, ...job, stage: job.start({ check, ...change }) }
 }
 
-const reasonsIn = ({ rows }: Emission<'rows.completed'>) =>
-  cellsIn(rows, 'reason')
+const reasonsIn = ({ rows }: Emission<'rows.completed'>) => cellsIn(rows, 'reason')
 
 describe('verify', () => {
   it('finishes the rows of a batch in one block', async () => {
-    const { stage } = setUp()
-    const message = batchOf(
+    const { stage, batch } = await setUp()
+    const message = batch(
       [phone(0), phone(1)], { batch: 3, chunk: 1, chunks: 2, duplicates: [0, 2] })
     const decisions = await stage.decide([message], signal)
     expect(decisions).toMatchObject([{ completes: [message] }])
@@ -47,28 +56,29 @@ describe('verify', () => {
   })
 
   it('processes the batches of tenants in turn', async () => {
-    const { stage } = setUp()
-    const flood = Array.from({ length: 30 }, () => 'org_flood.live')
-    const messages = [...flood, TENANT].map(tenant => batchOf([phone(0)], { tenant }))
+    const { stage, batch } = await setUp()
+    const other = await acceptJob()
+    const flood = Array.from({ length: 30 }, () => batch([phone(0)]))
+    const messages = [...flood, other.batch([phone(0)])]
     const sent: string[] = []
     const topic = 'rows.to-verify.bulk.phone-validation'
     await decideAll(stage, { topic, messages }, ({ tenant }) => sent.push(tenant))
     expect(sent).toHaveLength(31)
-    expect(sent.indexOf(TENANT)).toBeLessThan(8)
+    expect(sent.indexOf(other.tenant)).toBeLessThan(8)
   })
 
   it('emits nothing for a job that has ended or was never accepted', async () => {
-    const { stage, store } = setUp()
-    store.change(JOB, { ended: true })
-    const never = batchOf([phone(0)], { job: 'job_never' })
-    expect(await stage.decide([batchOf([phone(0)]), never], signal))
+    const { stage, batch, end } = await setUp()
+    await end('live')
+    const never = batch([phone(0)], { job: 'job_never' })
+    expect(await stage.decide([batch([phone(0)]), never], signal))
       .toMatchObject([{ emits: [] }, { completes: [never], emits: [] }])
   })
 
   it('ends the rows of a cancelled job unchecked and free of charge', async () => {
-    const { stage, store, state } = setUp()
-    store.change(JOB, { status: 'cancelling' })
-    const [block] = emitted(await stage.decide([batchOf([phone(0)])], signal), 'rows.completed')
+    const { stage, batch, cancel, state } = await setUp()
+    await cancel()
+    const [block] = emitted(await stage.decide([batch([phone(0)])], signal), 'rows.completed')
     expect(state.most).toBe(0)
     expect(reasonsIn(block!)).toEqual(['cancelled'])
     const { cancelled, live } = block!.value
@@ -77,9 +87,9 @@ describe('verify', () => {
 
   it('does not delay a service by the batches of another', async () => {
     const slow = Promise.withResolvers<void>()
-    const { stage } = setUp({ whatsapp: () => slow.promise })
+    const { stage, batch } = await setUp({ before: { whatsapp: () => slow.promise } })
     const batchesFor = (service: string) =>
-      [0, 1, 2].map(batch => batchOf([phone(batch)], { service, batch }))
+      [0, 1, 2].map(row => batch([phone(row)], { service, batch: row }))
     const slowly = stage.decide(batchesFor('whatsapp'), signal)
     expect(await stage.decide(batchesFor('telegram'), signal)).toHaveLength(3)
     slow.resolve()
@@ -87,31 +97,31 @@ describe('verify', () => {
   })
 
   it('limits the concurrent batches of a service', async () => {
-    const { stage, state } = setUp()
-    const messages = Array.from({ length: 5 }, (_, batch) => batchOf([phone(batch)], { batch }))
+    const { stage, batch, state } = await setUp()
+    const messages = upTo(5).map(row => batch([phone(row)], { batch: row }))
     expect(await stage.decide(messages, signal)).toHaveLength(5)
     expect(state.most).toBe(2)
   })
 
   it('waits for all batches before it rejects', async () => {
-    const { stage, store, state } = setUp()
-    store.failNext(new Error('no'))
-    await expect(stage.decide([batchOf([phone(0)]), batchOf([phone(1)])], signal))
+    const batchAction = vi.fn(store.batchAction).mockRejectedValueOnce(new Error('no'))
+    const { stage, batch, state } = await setUp({ store: { ...store, batchAction } })
+    await expect(stage.decide([batch([phone(0)]), batch([phone(1)])], signal))
       .rejects.toThrow('no')
     expect([state.most, state.running]).toEqual([1, 0])
   })
 
   it('emits nothing after the loss of its partition', async () => {
-    const { stage } = setUp()
-    await expect(stage.decide([batchOf([phone(0)])], AbortSignal.abort(new Error('lost'))))
+    const { stage, batch } = await setUp()
+    await expect(stage.decide([batch([phone(0)])], AbortSignal.abort(new Error('lost'))))
       .rejects.toThrow('lost')
   })
 
   it('ends the rows of an unreadable batch if its job runs', async () => {
-    const { stage, store } = setUp()
+    const { stage, tenant, job, end, close } = await setUp()
     const headers = {
-      tenant: TENANT,
-      job: JOB,
+      tenant,
+      job,
       service: 'phone-validation',
       lane: 'bulk',
       chunk: '0',
@@ -125,18 +135,20 @@ describe('verify', () => {
     expect(rowsOf(block!.value.finished)).toEqual([2, 8])
     expect(reasonsIn(block!)).toEqual(['internal', 'internal'])
     expect(block).toMatchObject({ lane: 'bulk', value: { inputs: false } })
-    store.change(JOB, { closed: true })
+    await end('live')
+    await close()
     expect(await stage.resolveDead(headers, DEAD)).toEqual([])
-    expect(await stage.resolveDead({ tenant: TENANT }, DEAD)).toEqual([])
+    expect(await stage.resolveDead({ tenant }, DEAD)).toEqual([])
   })
 })
 
 describe('a verification batch with unavailable providers', () => {
   it('is retried with its open rows, and the other rows are finished', async () => {
-    const { stage, state, cache, counted } = setUp()
+    const { stage, batch, tenant, state, clock, counted } = await setUp()
     state.isDown = true
-    cache.entries.set(tokenFor(phone(1)).toString('hex'), cachedRecord())
-    const message = batchOf([phone(0), phone(1), phone(2)], { duplicates: [0, 0, 4] })
+    const scope = { tenant, service: 'phone-validation', version: '1' } as const
+    await cache.store(scope, tokenFor(phone(1)), [cachedRecord()])
+    const message = batch([phone(0), phone(1), phone(2)], { duplicates: [0, 0, 4] })
     const decisions = await stage.decide([message], signal)
     const [block] = emitted(decisions, 'rows.completed')
     const [retry] = emitted(decisions, 'rows.retry')
@@ -144,8 +156,8 @@ describe('a verification batch with unavailable providers', () => {
     expect(retry).toMatchObject({ lane: 'small', service: 'phone-validation' })
     expect(retry?.value).toMatchObject({
       attempt: 1,
-      notBefore: QUOTED_AT_MS + MINUTE_MS,
-      retryDeadline: QUOTED_AT_MS + 15 * MINUTE_MS,
+      notBefore: clock.now() + MINUTE_MS,
+      retryDeadline: clock.now() + 15 * MINUTE_MS,
       batch: 0,
     })
     expect(retry?.rows).toEqual({
@@ -160,20 +172,20 @@ describe('a verification batch with unavailable providers', () => {
   })
 
   it('blocks its partition until it is due', async () => {
-    const { stage, state, clock } = setUp()
+    const { stage, batch, state, clock, acceptedAtMs } = await setUp()
     state.isDown = true
-    const [retry] = emitted(await stage.decide([batchOf([phone(0)])], signal), 'rows.retry')
+    const [retry] = emitted(await stage.decide([batch([phone(0)])], signal), 'rows.retry')
     const message = delivered(retry!)
-    const due = batchOf([phone(1)])
+    const due = batch([phone(1)])
     const [decision, postponement, ...rest] =
-      await stage.decide([due, message, batchOf([phone(2)])], signal)
+      await stage.decide([due, message, batch([phone(2)])], signal)
     expect(decision).toMatchObject({ completes: [due] })
     // Until then the status of its job is polled every second.
-    expect(postponement).toEqual({ postpone: message, untilMs: QUOTED_AT_MS + 1_000 })
+    expect(postponement).toEqual({ postpone: message, untilMs: acceptedAtMs + 1_000 })
     expect(rest).toEqual([])
     clock.advance(MINUTE_MS - 500)
     expect(await stage.decide([message], signal))
-      .toEqual([{ postpone: message, untilMs: QUOTED_AT_MS + MINUTE_MS }])
+      .toEqual([{ postpone: message, untilMs: acceptedAtMs + MINUTE_MS }])
     clock.advance(500)
     state.isDown = false
     const [block] = emitted(await stage.decide([message], signal), 'rows.completed')
@@ -183,25 +195,25 @@ describe('a verification batch with unavailable providers', () => {
 
   /** A waiting batch of one job, and behind it one of a job that is cancelled. */
   async function cancelledBehindWaiting () {
-    const { stage, state, store, clock } = setUp()
-    store.jobs.set('job_b', { ...acceptedJob(), id: 'job_b' })
+    const { stage, batch, state, clock, cancel, end } = await setUp()
+    const other = await acceptJob()
     state.isDown = true
-    const parts = [batchOf([phone(0)], { job: 'job_b' }), batchOf([phone(1)])]
+    const parts = [other.batch([phone(0)]), batch([phone(1)])]
     const [waiting, cancelled] = emitted(await stage.decide(parts, signal), 'rows.retry')
       .map((retry, offset) => delivered(retry, offset))
-    store.change(JOB, { status: 'cancelling' })
+    await cancel()
     const postponed = { postpone: waiting, untilMs: clock.now() + 1_000 }
     const decide = () => stage.decide([waiting!, cancelled!], signal)
-    return { stage, store, clock, waiting, cancelled: cancelled!, postponed, decide }
+    return { stage, end, clock, waiting, cancelled: cancelled!, postponed, decide }
   }
 
   it('ends at once when its job is cancelled, even behind a waiting batch', async () => {
-    const { stage, store, cancelled, postponed, decide } = await cancelledBehindWaiting()
+    const { stage, end, cancelled, postponed, decide } = await cancelledBehindWaiting()
     const decisions = await decide()
     expect(decisions).toMatchObject([{ completes: [cancelled] }, postponed])
     expect(reasonsIn(emitted(decisions.slice(0, 1), 'rows.completed')[0]!)).toEqual(['cancelled'])
     // Redelivered together with the waiting batch, it needs no more checks.
-    store.change(JOB, { status: 'cancelled', ended: true })
+    await end('cancelled')
     expect(await decide()).toMatchObject([{ completes: [cancelled], emits: [] }, postponed])
     expect(await stage.decide([cancelled], signal)).toEqual([{ completes: [cancelled], emits: [] }])
   })
@@ -222,9 +234,9 @@ describe('a verification batch with unavailable providers', () => {
   })
 
   it('ends without a verdict, free, 15 minutes after its first attempt', async () => {
-    const { stage, state, clock } = setUp()
+    const { stage, batch, state, clock, acceptedAtMs } = await setUp()
     state.isDown = true
-    let decisions = await stage.decide([batchOf([phone(0)])], signal)
+    let decisions = await stage.decide([batch([phone(0)])], signal)
     const attempts: number[] = []
     for (let [retry] = emitted(decisions, 'rows.retry'); retry !== undefined;
       [retry] = emitted(decisions, 'rows.retry')) {
@@ -233,7 +245,7 @@ describe('a verification batch with unavailable providers', () => {
       decisions = await stage.decide([delivered(retry)], signal)
     }
     expect(attempts).toHaveLength(15)
-    expect(clock.now() - QUOTED_AT_MS).toBe(15 * MINUTE_MS)
+    expect(clock.now() - acceptedAtMs).toBe(15 * MINUTE_MS)
     const [block] = emitted(decisions, 'rows.completed')
     expect(reasonsIn(block!)).toEqual(['unavailable'])
     expect(block?.value.batch).toBe(30_000)

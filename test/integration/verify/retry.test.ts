@@ -5,11 +5,11 @@ import {
   type Provider, type ProviderAnswer, ProviderError,
 } from '../../../services/verify/provider.ts'
 import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
-import { createVerify } from '../../support/batch-stage.ts'
 import { cellsIn } from '../../support/clickhouse/cells.ts'
-import {
-  batchOf, delivered, emitted, JOB, PROVIDER_LIMITS, QUOTED_AT_MS, rowsOf,
-} from '../../support/stage-messages.ts'
+import { delivered, emitted, PROVIDER_LIMITS, rowsOf } from '../../support/stage-messages.ts'
+import { startVerify } from './start-verify.ts'
+
+const { acceptJob } = await startVerify()
 
 const signal = new AbortController().signal
 const MINUTE_MS = 60_000
@@ -19,27 +19,31 @@ const DELIVERABLE = {
 } as const
 const GREYLISTED = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
 
-/** A verify stage whose only provider answers so, by default that of the sandbox. */
-function setUp (check?: Provider['check']) {
+type Setting = Parameters<typeof acceptJob>[0] & { readonly retryDelayMs?: number }
+
+/** A verify stage whose only provider answers so; rows of test keys have the sandbox. */
+async function setUp (
+  check: Provider['check'], { retryDelayMs = MINUTE_MS, ...terms }: Setting = {}
+) {
   const checker = createChecker({
     lists: { 'email-validation': ['email-domain'] },
     limits: PROVIDER_LIMITS,
     factories: {
       sandbox: createSandboxProvider,
-      'email-domain': () => check === undefined
-        ? createSandboxProvider()
-        : { id: 2, services: ['email-validation'], check },
+      'email-domain': () => ({ id: 2, services: ['email-validation'], check }),
     },
   })
-  const { stage, clock, ...more } = createVerify(checker)
+  const job = await acceptJob(terms)
+  const { clock, acceptedAtMs } = job
+  const stage = job.start({ check: checker, retryDelayMs })
   const decide = async (message: Parameters<typeof stage.decide>[0][number]) => {
     const decisions = await stage.decide([message], signal)
     for (const decision of decisions) await (decision as Decision).afterProduced?.()
     return decisions
   }
   /** The blocks of these addresses until the last row is finished, with the number of retries. */
-  const run = async (addresses: readonly string[], change: Parameters<typeof batchOf>[1] = {}) => {
-    let decisions = await decide(batchOf(addresses, { service: 'email-validation', ...change }))
+  const run = async (addresses: readonly string[], change: { readonly batch?: number } = {}) => {
+    let decisions = await decide(job.batch(addresses, { service: 'email-validation', ...change }))
     const blocks: Emission<'rows.completed'>[] = []
     for (let retries = 0; ; retries++) {
       blocks.push(...emitted(decisions, 'rows.completed'))
@@ -47,21 +51,22 @@ function setUp (check?: Provider['check']) {
       if (retry === undefined) {
         const summary = blocks.map(({ value, rows }) =>
           [rowsOf(value.finished), cellsIn(rows, 'reason'), rowsOf(value.live)])
-        return { summary, retries, waitedMs: clock.now() - QUOTED_AT_MS }
+        return { summary, retries, waitedMs: clock.now() - acceptedAtMs }
       }
       clock.advance(retry.value.notBefore - clock.now())
       decisions = await decide(delivered(retry))
     }
   }
-  return { ...more, clock, decide, run }
+  return { ...job, decide, run }
 }
 
 describe('a row that its provider wants to retry', () => {
-  const sandbox = { tenant: 'org_1.test', service: 'email-validation' }
+  const setUpSandbox = () => setUp(async () => [], { mode: 'test' })
 
   it('does not delay the other rows of its batch', async () => {
-    const { summary, retries, waitedMs } = await setUp()
-      .run(['jane@x.org', 'unavailable@x.org', 'invalid@x.org', 'timeout@x.org'], sandbox)
+    const { run } = await setUpSandbox()
+    const { summary, retries, waitedMs } =
+      await run(['jane@x.org', 'unavailable@x.org', 'invalid@x.org', 'timeout@x.org'])
     expect(summary).toEqual([
       [[0, 2], ['deliverable', 'mailbox_not_found'], [0, 2]],
       [[1, 3], ['unavailable', 'timeout'], []],
@@ -70,30 +75,33 @@ describe('a row that its provider wants to retry', () => {
   })
 
   it('waits for the reason that it would have if it ended', async () => {
-    const { decide, store } = setUp()
-    await decide(batchOf(['jane@x.org', 'unavailable@x.org', 'timeout@x.org'], sandbox))
-    expect([...store.waiting.values()])
-      .toMatchObject([{ reasons: { unavailable: 1, timeout: 1 }, dueRows: 2 }])
+    const { batch, decide, waiting } = await setUpSandbox()
+    await decide(batch(
+      ['jane@x.org', 'unavailable@x.org', 'timeout@x.org'], { service: 'email-validation' }))
+    expect(await waiting())
+      .toMatchObject({ '0:0': { reasons: { unavailable: 1, timeout: 1 }, dueRows: 2 } })
   })
 
   it('is billed once, after the retry with a verdict', async () => {
     let calls = 0
-    const { summary, retries } = await setUp(async rows => {
+    const { run } = await setUp(async rows => {
       calls++
       return rows.map(({ row, canonical }) => canonical === 'grey@x.org' && calls < 6
         ? { row, verdict: GREYLISTED, retry: true }
         : { row, verdict: DELIVERABLE })
-    }).run(['jane@x.org', 'grey@x.org'])
+    })
+    const { summary, retries } = await run(['jane@x.org', 'grey@x.org'])
     expect(summary).toEqual([[[0], ['deliverable'], [0]], [[1], ['deliverable'], [1]]])
     expect([retries, calls]).toEqual([5, 6])
   })
 
   it('is marked, and ends with its last reason, free, at the retry deadline', async () => {
     const seen: (readonly [boolean | undefined, boolean | undefined])[] = []
-    const { summary, retries } = await setUp(async (rows, { isFirst, isLast }) => {
+    const { run } = await setUp(async (rows, { isFirst, isLast }) => {
       seen.push([isFirst, isLast])
       return rows.map(({ row }) => ({ row, verdict: GREYLISTED, retry: true }))
-    }).run(['grey@x.org'])
+    })
+    const { summary, retries } = await run(['grey@x.org'])
     expect(seen).toEqual([[true, false], ...Array(14).fill([false, false]), [false, true]])
     expect([summary, retries]).toEqual([[[[0], ['greylisted'], []]], 15])
   })
@@ -104,16 +112,19 @@ const LATE = { status: 'unknown', reason: 'timeout', confidence: 0, fields: {} }
 type Answer = Omit<ProviderAnswer, 'row'> | 'down'
 
 /** A host that says so of its only address; `asked` has the minute and tries of each question. */
-function hostThat (answers: (asked: number) => Answer) {
+async function hostThat (
+  answers: (asked: number) => Answer | Promise<Answer>, setting?: Setting
+) {
   const asked: (readonly [minute: number, tries: number | undefined, isLast: boolean])[] = []
-  const scenario = setUp(async (rows, { isLast = false }) =>
-    rows.map(({ row, canonical, tries }) => {
+  const scenario = await setUp(async (rows, { isLast = false }) =>
+    await Promise.all(rows.map(async ({ row, canonical, tries }) => {
       if (canonical !== 'grey@x.org') return { row, verdict: DELIVERABLE }
-      asked.push([(scenario.clock.now() - QUOTED_AT_MS) / MINUTE_MS, tries, isLast])
-      const answer = answers(asked.length)
+      const { clock, acceptedAtMs } = scenario
+      asked.push([(clock.now() - acceptedAtMs) / MINUTE_MS, tries, isLast])
+      const answer = await answers(asked.length)
       if (answer === 'down') throw new ProviderError('unavailable')
       return { row, ...answer }
-    }))
+    })), setting)
   const run = () => scenario.run(['jane@x.org', 'grey@x.org'], { batch: 3 })
   return { ...scenario, asked, run }
 }
@@ -123,7 +134,7 @@ const putOffFor = (minutes: number): Answer =>
 
 describe('a row that waits for a host', () => {
   it('is asked once for each time that it is due, and carried on until then', async () => {
-    const { asked, run } = hostThat((at) =>
+    const { asked, run } = await hostThat((at) =>
       [putOffFor(5), putOffFor(90)][at - 1] ?? { verdict: DELIVERABLE })
     const { summary, retries } = await run()
     expect(asked).toEqual([[0, 0, false], [5, 1, false], [95, 2, false]])
@@ -133,7 +144,7 @@ describe('a row that waits for a host', () => {
 
   it('in the queue of its host is asked at every retry, and was not put off', async () => {
     const queued = { verdict: LATE, retry: { afterMs: 0 } }
-    const { asked, run } = hostThat((at) => at < 4 ? queued : { verdict: DELIVERABLE })
+    const { asked, run } = await hostThat((at) => at < 4 ? queued : { verdict: DELIVERABLE })
     await run()
     expect(asked).toEqual([0, 1, 2, 3].map((minute) => [minute, 0, false]))
   })
@@ -142,20 +153,20 @@ describe('a row that waits for a host', () => {
     const forTurn: Answer = {
       verdict: GREYLISTED, retry: { afterMs: 10 * MINUTE_MS, isForTurn: true },
     }
-    const { asked, run } = hostThat((at) => at < 3 ? forTurn : { verdict: DELIVERABLE })
+    const { asked, run } = await hostThat((at) => at < 3 ? forTurn : { verdict: DELIVERABLE })
     await run()
     expect(asked).toEqual([0, 10, 20].map((minute) => [minute, 0, false]))
   })
 
   it('is asked a last time when hosts have been waited for long enough', async () => {
-    const { asked, run } = hostThat(() => putOffFor(600))
+    const { asked, run } = await hostThat(() => putOffFor(600))
     const { summary } = await run()
     expect(asked).toEqual([[0, 0, false], [360, 1, true]])
     expect(summary.at(-1)).toEqual([[1], ['greylisted'], []])
   })
 
   it('outlives an outage of its provider', async () => {
-    const { asked, run } = hostThat((at) =>
+    const { asked, run } = await hostThat((at) =>
       at === 1 ? putOffFor(120) : at < 9 ? 'down' : { verdict: DELIVERABLE })
     const { summary } = await run()
     expect(asked.map(([minute]) => minute)).toEqual([0, 120, 121, 122, 123, 124, 125, 126, 127])
@@ -167,63 +178,63 @@ describe('a row that waits for a host', () => {
     [60, [[0, 0, false], [45, 1, false], [60, 2, true]]],
     [2_880, [...Array.from({ length: 64 }, (_, at) => [at * 45, at, false]), [2_880, 64, true]]],
   ])('ends at the deadline of its job after %i minutes', async (minutes, questions) => {
-    const { asked, run, store } = hostThat(() => putOffFor(45))
-    store.change(JOB, { deadlineMs: QUOTED_AT_MS + minutes * MINUTE_MS })
+    const { asked, run } = await hostThat(() => putOffFor(45), {
+      endWithinMs: minutes * MINUTE_MS, retryDelayMs: 15 * MINUTE_MS,
+    })
     const { waitedMs } = await run()
     expect([waitedMs / MINUTE_MS, asked]).toEqual([minutes, questions])
   })
 
   it('is not asked again after a first check that took until the deadline', async () => {
-    const scenario = hostThat(() => {
+    const scenario = await hostThat(() => {
       scenario.clock.advance(2 * MINUTE_MS)
       return putOffFor(5)
-    })
-    scenario.store.change(JOB, { deadlineMs: QUOTED_AT_MS + MINUTE_MS })
+    }, { endWithinMs: MINUTE_MS })
     const { summary } = await scenario.run()
     expect(scenario.asked).toHaveLength(1)
     expect(summary).toEqual([[[0, 1], ['deliverable', 'greylisted'], [0]]])
   })
 
   it('of a job whose deadline has passed is asked once', async () => {
-    const { asked, run, store } = hostThat(() => putOffFor(5))
-    store.change(JOB, { deadlineMs: QUOTED_AT_MS - 1 })
+    const { asked, run, clock } = await hostThat(() => putOffFor(5), { endWithinMs: MINUTE_MS })
+    clock.advance(2 * MINUTE_MS)
     await run()
-    expect(asked).toEqual([[0, 0, true]])
+    expect(asked).toEqual([[2, 0, true]])
   })
 
   it('is on the record of its job until its batch ends', async () => {
-    const waiting: unknown[] = []
-    const { store, run } = hostThat((at) => {
-      waiting.push(...store.waiting)
+    const recorded: unknown[] = []
+    const { acceptedAtMs, run, waiting } = await hostThat(async (at) => {
+      recorded.push(await waiting())
       return at === 1 ? putOffFor(5) : { verdict: DELIVERABLE }
     })
     await run()
-    expect(waiting).toEqual([
-      ['0:3', {
+    recorded.push(await waiting())
+    expect(recorded).toEqual([{}, {
+      '0:3': {
         reasons: { greylisted: 1 },
-        lastDueMs: QUOTED_AT_MS + 5 * MINUTE_MS,
+        lastDueMs: acceptedAtMs + 5 * MINUTE_MS,
         dueRows: 0,
-        deadlineMs: QUOTED_AT_MS + 360 * MINUTE_MS,
-      }],
-    ])
-    expect(store.waiting.size).toBe(0)
+        deadlineMs: acceptedAtMs + 360 * MINUTE_MS,
+      },
+    }, {}])
   })
 
   it('ends free when its job is cancelled, and what is there stays', async () => {
-    const scenario = hostThat(() => {
-      scenario.store.change(JOB, { status: 'cancelling' })
+    const scenario = await hostThat(async () => {
+      await scenario.cancel()
       return putOffFor(5)
     })
     const { summary } = await scenario.run()
     expect(scenario.asked).toHaveLength(1)
     expect(summary).toEqual([[[0], ['deliverable'], [0]], [[1], ['cancelled'], []]])
-    expect(scenario.store.waiting.size).toBe(0)
+    expect(await scenario.waiting()).toEqual({})
   })
 
   it('is no outage of a provider', async () => {
-    const waiting = hostThat((at) => at === 1 ? putOffFor(5) : { verdict: DELIVERABLE })
+    const waiting = await hostThat((at) => at === 1 ? putOffFor(5) : { verdict: DELIVERABLE })
     await waiting.run()
-    const down = hostThat((at) => at === 1 ? 'down' : { verdict: DELIVERABLE })
+    const down = await hostThat((at) => at === 1 ? 'down' : { verdict: DELIVERABLE })
     await down.run()
     expect([waiting, down].map(({ counted }) =>
       counted.filter((name) => name === 'verification_batches_retried_total').length))
