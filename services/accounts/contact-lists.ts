@@ -169,13 +169,6 @@ const labelsIn = (domain: string) => domain.split('.').length
 const addressOf = (local: string, domain: string) =>
   `${local.normalize('NFC').toLowerCase()}@${domain}`
 
-/** A canonical form as an entry. */
-function entryOfContact (contact: string): Entry {
-  const at = contact.lastIndexOf('@')
-  if (at < 0) return { shape: 'number', value: contact }
-  return { shape: 'address', value: addressOf(contact.slice(0, at), contact.slice(at + 1)) }
-}
-
 /** The names of the entries that decide about one, the most specific first. */
 function namesFor ({ shape, value }: Entry, { shapes, lengths }: Lists): readonly string[] {
   if (value === '') return []
@@ -432,7 +425,11 @@ export class ContactLists {
   async find (
     orgId: string, contacts: readonly string[]
   ): Promise<readonly (ListAction | undefined)[] | undefined> {
-    return await this.#find(orgId, () => contacts.map(entryOfContact))
+    return await this.#find(orgId, () => contacts.map(contact => {
+      const at = contact.lastIndexOf('@')
+      if (at < 0) return { shape: 'number', value: contact }
+      return { shape: 'address', value: addressOf(contact.slice(0, at), contact.slice(at + 1)) }
+    }))
   }
 
   /** Whether mail servers may be among the entries. */

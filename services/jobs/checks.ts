@@ -24,7 +24,9 @@ const DEFAULT_PROVIDERS: ProviderLists = {
 }
 
 const providerName = Type.Refine(
-  Type.Unsafe<ProviderName>(Type.String()), isProviderName,
+  Type.Unsafe<ProviderName>(Type.String()),
+  name => BUILT_IN_PROVIDERS.some(builtIn => builtIn === name) || VENDOR_PRESETS.has(name) ||
+    /^http:[1-9]\d{0,5}$/.test(name),
   () => 'must be one of ' +
     [...BUILT_IN_PROVIDERS, 'http:<id>', ...VENDOR_PRESETS.keys()].join(', '))
 
@@ -47,11 +49,6 @@ export const providersConfig = {
     examples: [{ 'phone-validation': ['numbering-plan'], whatsapp: ['http:1'] }],
     needs: vendorKeysIn,
   }),
-}
-
-function isProviderName (name: string): boolean {
-  const builtIn: readonly string[] = BUILT_IN_PROVIDERS
-  return builtIn.includes(name) || VENDOR_PRESETS.has(name) || /^http:[1-9]\d{0,5}$/.test(name)
 }
 
 /** The keys of the presets that a value of PROVIDERS or SECOND_OPINIONS names. */

@@ -97,7 +97,9 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
       if (known !== undefined) return known
       const wrapped = await redis.getBuffer(name) ?? await findElsewhere(tenant, job)
       if (wrapped === undefined) return undefined
-      const key = await unwrap(tenant, job, wrapped).catch(noneIfOrganizationIsErased)
+      const key = await unwrap(tenant, job, wrapped).catch((error: unknown): undefined => {
+        if (!(error instanceof OrganizationErasedError)) throw error
+      })
       if (key !== undefined) unwrapped.set(`${part}:${name}`, key)
       return key
     },
@@ -118,10 +120,6 @@ export function createNewJobKeys (wrap: WrapJobKeys, cache: KeyCache): NewJobKey
 /** The keys of the jobs that this process creates, and of no others, as `cache` has them. */
 export const createdJobKeys = (cache: KeyCache): JobKeys =>
   ({ get: async (tenant, job) => cache.get(`results:${nameOf(tenant, job)}`) })
-
-function noneIfOrganizationIsErased (error: unknown): undefined {
-  if (!(error instanceof OrganizationErasedError)) throw error
-}
 
 /** Enforces the lifetime of a key even if somebody restores a copy of it. */
 const isExpired = (job: string) => requestedAtMs(job) + ACCEPTED_KEY_MS <= Date.now()

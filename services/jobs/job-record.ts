@@ -50,6 +50,8 @@ export function fieldsOf (pairs: readonly string[]): JobFields {
  */
 export function jobOf (tenant: string, fields: JobFields): Job {
   const number = (name: string) => integer(fields[name])
+  // `<partner>:<partition>`; the name of a partner has no colon.
+  const [partner = '', partition = ''] = fields['feed']?.split(':') ?? []
   return {
     id: fields['id'] ?? '',
     tenant,
@@ -59,7 +61,7 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     preflight: preflightOf(fields),
     unitPriceMicros: number('unitPriceMicros'),
     chunks: number('chunks'),
-    ...feedOf(fields['feed']),
+    ...fields['feed'] !== undefined && { feed: { partner, partition: integer(partition) } },
     // Jobs of feeds and of older releases have none.
     ...fields['apiKey'] && { apiKey: fields['apiKey'] },
     ...deadlineIn(fields['deadlineMs']),
@@ -181,13 +183,6 @@ function preflightOf (fields: JobFields): Preflight {
     maxQuoteMicros: number('maxQuoteMicros'),
     quoteId: fields['quoteId'] ?? '',
   }
-}
-
-/** Parses `<partner>:<partition>`; the name of a partner has no colon. */
-function feedOf (text: string | undefined): Pick<Job, 'feed'> {
-  if (text === undefined) return {}
-  const [partner = '', partition = ''] = text.split(':')
-  return { feed: { partner, partition: integer(partition) } }
 }
 
 /** The deadline of a job, if it has one. */

@@ -84,9 +84,14 @@ function createRequestSteps (redis: RedisClient, scripts: Scripts) {
      * Refuses a claim and deletes its data key, or returns its stored outcome. `expired` has no
      * effect before `acceptBy`; then the outcome is `open`.
      */
-    refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> =>
-      jobOutcomeOf(
-        { tenant, job }, await scripts.refuse(tenant, claimKeys(tenant, job), [job, code])),
+    refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> => {
+      const reply = await scripts.refuse(tenant, claimKeys(tenant, job), [job, code])
+      if (reply[0] === 'open') return { kind: 'open' }
+      const outcome = acceptedOf({ tenant, job }, reply)
+      const isForgotten =
+        outcome.kind === 'refused' && fieldsOf(reply.slice(1))['forgotten'] === '1'
+      return isForgotten ? { ...outcome, forgotten: true } : outcome
+    },
   }
 }
 
@@ -385,16 +390,12 @@ function tallyArguments (
 
 function blockArguments (block: TallyBlock, recount: boolean): Arguments {
   const { finished, cached, live, invalid, unknown, cancelled } = block
+  const withInputs = block.replacesLost ? 2 : 1
   return [
-    block.chunk, block.digest, inputsOf(block), block.firstRow,
+    block.chunk, block.digest, block.inputs ? withInputs : 0, block.firstRow,
     finished, cached, live, invalid, unknown, cancelled, packDuplicates(block.duplicates),
     block.replacesLost && !recount ? 1 : 0, ...packVerdicts(block.verdicts ?? []),
   ]
-}
-
-function inputsOf ({ inputs, replacesLost }: TallyBlock): 0 | 1 | 2 {
-  if (!inputs) return 0
-  return replacesLost ? 2 : 1
 }
 
 /** Pairs of big-endian 32-bit numbers: row, number of duplicates. */
@@ -442,14 +443,6 @@ function acceptedOf ({ tenant, job }: JobOfTenant, reply: readonly string[]): Ac
     return { kind, refusal }
   }
   return { kind: 'accepted', job: jobOf(tenant, fieldsOf(reply.slice(2))), entry: entryIn(entry) }
-}
-
-/** Decodes the reply of `refuse`: the outcome that was stored before, the refusal, or `open`. */
-function jobOutcomeOf (of: JobOfTenant, reply: readonly string[]): Outcome {
-  if (reply[0] === 'open') return { kind: 'open' }
-  const outcome = acceptedOf(of, reply)
-  const isForgotten = outcome.kind === 'refused' && fieldsOf(reply.slice(1))['forgotten'] === '1'
-  return isForgotten ? { ...outcome, forgotten: true } : outcome
 }
 
 /** Decodes the reply of `tally` and `fail`. */

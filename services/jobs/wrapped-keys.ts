@@ -54,22 +54,18 @@ const KEY_PATTERN = /^dek:\{(.+)\}(\.[^:]+):(job_.+)$/
 /** The wrapped data keys of all jobs in Redis. */
 export async function * wrappedInRedis (redis: RedisClient): AsyncIterable<Wrapped> {
   const compareAndSet = createCompareAndSet(redis)
-  for await (const keys of keysIn(redis, 'dek:*')) {
-    const values = await Promise.all(keys.map(key => redis.getBuffer(key)))
-    for (const [index, key] of keys.entries()) {
-      const bytes = values[index]
-      const [, orgId = '', mode = '', job = ''] = KEY_PATTERN.exec(key) ?? []
-      if (bytes === null || bytes === undefined || job === '') continue
-      const replace = (fresh: Buffer) => compareAndSet(key, bytes, fresh)
-      yield wrappedJobKey({ tenant: `${orgId}${mode}`, job, wrapped: bytes }, replace)
-    }
-  }
-}
-
-async function * keysIn (redis: RedisClient, match: string): AsyncIterable<readonly string[]> {
   for (const master of await mastersOf(redis)) {
-    for await (const names of master.scanStream({ match, count: KEYS_PER_SCAN })) {
-      yield names as readonly string[]
+    const scanned: AsyncIterable<readonly string[]> =
+      master.scanStream({ match: 'dek:*', count: KEYS_PER_SCAN })
+    for await (const keys of scanned) {
+      const values = await Promise.all(keys.map(key => redis.getBuffer(key)))
+      for (const [index, key] of keys.entries()) {
+        const bytes = values[index]
+        const [, orgId = '', mode = '', job = ''] = KEY_PATTERN.exec(key) ?? []
+        if (bytes === null || bytes === undefined || job === '') continue
+        const replace = (fresh: Buffer) => compareAndSet(key, bytes, fresh)
+        yield wrappedJobKey({ tenant: `${orgId}${mode}`, job, wrapped: bytes }, replace)
+      }
     }
   }
 }

@@ -150,8 +150,11 @@ export async function writeSnapshots (
   from: readonly number[]
 ): Promise<WrittenSnapshots> {
   const advanced = [...journals].filter(pair => hasAdvanced(deps, pair))
-  const { due = [], large = [] } =
-    Object.groupBy(advanced, ([, journal]) => bytesOf(journal) > MAX_BYTES ? 'large' : 'due')
+  const { due = [], large = [] } = Object.groupBy(advanced, ([, { open, posted }]) => {
+    const ids = [...open.keys(), ...posted.map(({ id }) => id)]
+    const bytes = ids.reduce((sum, id) => sum + Buffer.byteLength(id) + ITEM_BYTES, 0)
+    return bytes > MAX_BYTES ? 'large' : 'due'
+  })
   const written = new Map<string, string>()
   for (const batch of batchesOf(due, SNAPSHOTS_PER_BATCH)) {
     const snapshots = batch.map(([tenant, journal]) => snapshotOf(journal, { tenant, from }))
@@ -162,11 +165,6 @@ export async function writeSnapshots (
   const tooLarge = new Map(large.map(([tenant, journal]) =>
     [tenant, JSON.stringify(snapshotOf(journal, { tenant, from }))]))
   return { written, tooLarge }
-}
-
-function bytesOf ({ open, posted }: JournalState): number {
-  const ids = [...open.keys(), ...posted.map(({ id }) => id)]
-  return ids.reduce((sum, id) => sum + Buffer.byteLength(id) + ITEM_BYTES, 0)
 }
 
 async function emitAll (

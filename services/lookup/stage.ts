@@ -30,7 +30,17 @@ const MAX_CREDIT_ROWS = 25_000
 export class LookupStage implements Stage<'lookup'> {
   readonly name = 'lookup'
   readonly batch: number
-  readonly slots = { capacity: MAX_ROWS_IN_MEMORY, maxCredit: MAX_CREDIT_ROWS, of: slotOf }
+  readonly slots = {
+    capacity: MAX_ROWS_IN_MEMORY,
+    maxCredit: MAX_CREDIT_ROWS,
+    /** The rows of all jobs in a batch. The first message names the tenant: others come with it. */
+    of: (messages: readonly ChunkMessage[]): SlotRequest => {
+      const rows = new Map(messages.map(({ value }) => [value.job, value.totalRows]))
+      const cost = [...rows.values()].reduce((sum, more) => sum + more, 0)
+      return { name: messages[0]?.value.tenant ?? '', cost }
+    },
+  }
+
   readonly #deps: LookupDeps
   readonly #pendingJobs = new PendingJobs()
 
@@ -103,13 +113,6 @@ export class LookupStage implements Stage<'lookup'> {
   forget (): void {
     this.#pendingJobs.forget()
   }
-}
-
-/** The rows of all jobs in a batch. The first message names the tenant: others come with it. */
-function slotOf (messages: readonly ChunkMessage[]): SlotRequest {
-  const rows = new Map(messages.map(({ value }) => [value.job, value.totalRows]))
-  const cost = [...rows.values()].reduce((sum, more) => sum + more, 0)
-  return { name: messages[0]?.value.tenant ?? '', cost }
 }
 
 /**

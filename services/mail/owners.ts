@@ -190,16 +190,13 @@ export const MAIL_OWNERS: readonly MailOwner[] = [
 const COUNTRY = '{country}'
 const ANY_COUNTRY = /^(?:com|[a-z]{2}|com?\.[a-z]{2})$/
 
-/** Whether a domain is the one of a pattern of the table. */
-function matches (pattern: string, domain: string): boolean {
-  if (!pattern.endsWith(COUNTRY)) return pattern === domain
-  const name = pattern.slice(0, -COUNTRY.length)
-  return domain.startsWith(name) && ANY_COUNTRY.test(domain.slice(name.length))
-}
-
 /** Whether a mail domain is one of those of an owner, or of the given ones. */
 export function isAnyOf (domain: string, domains: readonly string[]): boolean {
-  return domains.some(pattern => matches(pattern, domain))
+  return domains.some(pattern => {
+    if (!pattern.endsWith(COUNTRY)) return pattern === domain
+    const name = pattern.slice(0, -COUNTRY.length)
+    return domain.startsWith(name) && ANY_COUNTRY.test(domain.slice(name.length))
+  })
 }
 
 /** Finds owners by the patterns of the table, at the same cost however many there are. */

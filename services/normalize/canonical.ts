@@ -38,23 +38,20 @@ export function canonicalPhone (input: string, country: string | undefined): Can
   return 'fault' in reading ? invalid(reading.fault) : toE164(reading.number)
 }
 
-function toE164 (number: SplitNumber): Canonical {
-  const fault = lengthFault(number)
-  if (fault !== undefined) return invalid(fault)
-  return { ok: true, canonical: `+${number.callingCode.digits}${number.national}` }
-}
-
 /**
- * Why the number of digits is impossible, or undefined. Uses the plan of the main country of the
- * calling code, as Google's libphonenumber does, so the result depends on the canonical form alone,
+ * The number unless its number of digits is impossible by the plan of the main country of the
+ * calling code, as in Google's libphonenumber, so the result depends on the canonical form alone,
  * not on the country of the job. Other countries of the calling code may have assigned numbers of
  * other lengths: 310-1234 in Canada.
  */
-function lengthFault (number: SplitNumber): PreflightReason | undefined {
-  const { callingCode: { main: { lengths, maxLength } }, national: { length } } = number
-  if (hasLength(lengths, length) || typeOfNumber(number) !== undefined) return undefined
-  if (length > maxLength) return 'too_long'
-  return lengths << (BITS - length) === 0 ? 'too_short' : 'impossible_length'
+function toE164 (number: SplitNumber): Canonical {
+  const { callingCode: { digits, main: { lengths, maxLength } }, national } = number
+  const { length } = national
+  if (hasLength(lengths, length) || typeOfNumber(number) !== undefined) {
+    return { ok: true, canonical: `+${digits}${national}` }
+  }
+  if (length > maxLength) return invalid('too_long')
+  return invalid(lengths << (BITS - length) === 0 ? 'too_short' : 'impossible_length')
 }
 
 /** Of a set of lengths. */

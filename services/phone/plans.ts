@@ -165,6 +165,7 @@ function compilePlan (countryOrCallingCode: string): Plan {
   const plan = libraryPlan(countryOrCallingCode)
   const lengths = plan.possibleLengths()
   const prefix = plan.nationalPrefixForParsing()
+  const formats = plan.formats().map(format => compileFormat(format, `+${plan.callingCode()} `))
   return {
     country: isKnownCountry(countryOrCallingCode) ? countryOrCallingCode : undefined,
     callingCode: plan.callingCode(),
@@ -183,7 +184,7 @@ function compilePlan (countryOrCallingCode: string): Plan {
     fixedLine: typeRule(plan, 'FIXED_LINE'),
     mobile: typeRule(plan, 'MOBILE'),
     otherTypes: OTHER_TYPES.map(type => typeRule(plan, type)).filter(rule => rule !== undefined),
-    formats: compileFormats(plan.formats(), `+${plan.callingCode()} `),
+    formats: formats.every(rule => rule !== undefined) ? formats : undefined,
   }
 }
 
@@ -255,17 +256,11 @@ const SEPARATORS = /[-/. ()]+/g
 const PLAIN_TEMPLATE = /^(?:\$[1-9]|[-/. ()\d])*$/
 
 /**
- * Compiles formats to layouts, so that formatting a number needs no regular expression except for
+ * Compiles a format to layouts, so that formatting a number needs no regular expression except for
  * its leading digits. Patterns are sequences of digit groups, `(\d{3})(\d{3,4})`, which take as
  * many digits as possible from the left. International numbers start with `begin`. Returns
  * undefined for a format of another shape.
  */
-function compileFormats (formats: readonly LibraryFormat[], begin = ''):
-readonly FormatRule[] | undefined {
-  const rules = formats.map(format => compileFormat(format, begin))
-  return rules.every(rule => rule !== undefined) ? rules : undefined
-}
-
 function compileFormat (format: LibraryFormat, begin: string): FormatRule | undefined {
   const pattern = format.pattern()
   if (pattern.replaceAll(GROUP, '') !== '') return undefined

@@ -131,9 +131,13 @@ async function * latestOf (
   let last: ArchivedJob | undefined
   for await (const row of rows) {
     if (!isAuthentic(row)) continue
-    const { manifest } = row
+    const { manifest, header } = row
+    const { manifestDigest: _, ...stored } = JSON.parse(row.record) as SignedFields
+    // Records of older releases have no verdicts.
+    const { verdicts = {} } = stored
     const next = {
-      job: jobOf(row),
+      // The record is stored just before the job is closed.
+      job: { ...stored, verdicts, closed: true, header: Buffer.from(header, 'base64') },
       manifest: manifest === undefined ? [] : unpackManifest(Buffer.from(manifest, 'base64')),
     }
     if (last !== undefined && last.job.id !== next.job.id) {
@@ -272,16 +276,6 @@ const signedOf = (
   { tenant, job, record, header }: Omit<StoredJob, 'mac' | 'manifest'>
 ): SignedRecord =>
   ({ table: 'jobs', tenant, id: job, content: JSON.stringify([record, header]) })
-
-/**
- * Sets `closed`, as the record is stored just before the job is closed. Records of older releases
- * have no verdicts.
- */
-function jobOf ({ record, header }: StoredJob): Job {
-  const { manifestDigest: _, ...stored } = JSON.parse(record) as SignedFields
-  const { verdicts = {} } = stored
-  return { ...stored, verdicts, closed: true, header: Buffer.from(header, 'base64') }
-}
 
 type SignedFields = Omit<Job, 'header' | 'verdicts'> &
   { readonly verdicts?: Job['verdicts'], readonly manifestDigest: string }

@@ -99,12 +99,7 @@ const MAX_OPENED = 32_000_000
 /** Contacts are not kept in memory for long. */
 const OPENED_MS = 5_000
 
-/** Its characters, and a few for each value and row. */
-function sizeOf ({ rows, inputs, columns, contacts }: CompletedRows): number {
-  const texts = [inputs ?? [], contacts?.references ?? [], ...columns.map(({ values }) => values)]
-  return texts.flat().reduce((sum, text) => sum + text.length + PER_VALUE, PER_VALUE * rows.length)
-}
-
+/** Counted beside the characters, for each value and row. */
 const PER_VALUE = 16
 
 /**
@@ -125,7 +120,12 @@ export class ProvisionalResults {
 
   /** Blocks with inputs that were opened lately, by digest: a job is read again each second. */
   readonly #opened = new LRUCache<string, CompletedRows>({
-    maxSize: MAX_OPENED, sizeCalculation: sizeOf, ttl: OPENED_MS, ttlAutopurge: true,
+    maxSize: MAX_OPENED,
+    sizeCalculation: ({ rows, inputs, columns, contacts }) =>
+      [inputs ?? [], contacts?.references ?? [], ...columns.map(({ values }) => values)].flat()
+        .reduce((sum, text) => sum + text.length + PER_VALUE, PER_VALUE * rows.length),
+    ttl: OPENED_MS,
+    ttlAutopurge: true,
   })
 
   constructor (deps: ReadingDeps) {

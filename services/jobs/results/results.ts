@@ -375,17 +375,14 @@ export function readAhead (
   return (async function * () {
     for (let request = first; request !== undefined;) {
       const stored = await request.answer
-      const chunks = ahead ? chunksAfter(request.plans.length, stored) : firstChunks
+      const bytes = stored.reduce((sum, { sealed }) => sum + sealed.length, 1)
+      const fitting = Math.floor(BYTES_PER_BATCH * request.plans.length / bytes)
+      const chunks = ahead ? Math.min(Math.max(fitting, 1), MAX_CHUNKS) : firstChunks
       const next = ahead ? start(chunks) : undefined
       yield [request.plans, stored] as const
       request = ahead ? next : start(chunks)
     }
   })()
-}
-
-function chunksAfter (chunks: number, stored: readonly StoredBlock[]): number {
-  const bytes = stored.reduce((sum, { sealed }) => sum + sealed.length, 1)
-  return Math.min(Math.max(Math.floor(BYTES_PER_BATCH * chunks / bytes), 1), MAX_CHUNKS)
 }
 
 /** Whether a row is wanted, by its cells. */
