@@ -21,7 +21,7 @@ const COMMON = {
 }
 
 /** What `balance.low` reports: the reservation that took the balance below the threshold. */
-export const LowBalanceSchema = Type.Object({
+const LowBalanceSchema = Type.Object({
   thresholdMicros: Micros,
   availableMicros: Count('Available balance after the reservation, USD micros.'),
   currency: Type.Literal('USD'),

@@ -161,14 +161,11 @@ function isAllowedAddress (address: string, rules: AddressRules): boolean {
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.parse(address)
   if (parsed.range() === 'loopback') return rules.allowLoopback
-  return isPublicAddress(address) && !networksOf(rules.denied ?? []).has(address) &&
-    (rules.allowLoopback || !ownAddresses().has(parsed.toString()))
-}
-
-/** The addresses of this machine, whose services must not be reached from within. */
-function ownAddresses (): ReadonlySet<string> {
-  const all = Object.values(networkInterfaces()).flatMap(some => some ?? [])
-  return new Set(all.map(({ address }) => ipaddr.parse(address).toString()))
+  if (!isPublicAddress(address) || networksOf(rules.denied ?? []).has(address)) return false
+  if (rules.allowLoopback) return true
+  // The services of this machine must not be reached from within.
+  const addresses = Object.values(networkInterfaces()).flatMap(some => some ?? [])
+  return !addresses.some(own => ipaddr.parse(own.address).toString() === parsed.toString())
 }
 
 /** Whether a text is a network in CIDR notation. */

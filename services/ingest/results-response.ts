@@ -235,8 +235,16 @@ export async function sendResultsPage (
     'json', selection.word, `${limit}-${afterRow}`, ...(coding === undefined ? [] : [coding]),
   ])
   if (isUnchanged(request, reply, caching)) return reply.send()
+  const { keep } = selection
+  // Which is the first row of a mailbox is known only to who has read all before it.
+  const range = query.duplicates !== 'mailbox' || keep === undefined
+    ? { afterRow, keep }
+    : {
+        afterRow: 0,
+        keep: (cells: readonly string[]) => keep(cells) && Number(cells[0]) > afterRow,
+      }
   const rows = deps.rows(job, manifest, {
-    ...pageRange(query, afterRow, selection),
+    ...range,
     // One more shows whether there is a next page.
     limit: limit + 1,
     withReference: needsReference(selection),
@@ -250,15 +258,6 @@ export async function sendResultsPage (
   }
   const pieces = streamFrom({ first, rest })
   return reply.send(coding === undefined ? pieces : zipped(pieces, coding))
-}
-
-/** Which is the first row of a mailbox is known only to who has read all before it. */
-function pageRange (
-  { duplicates }: ResultsQuery, afterRow: number, { keep }: ResultSelection
-): { readonly afterRow: number, readonly keep: RowFilter | undefined } {
-  return duplicates !== 'mailbox' || keep === undefined
-    ? { afterRow, keep }
-    : { afterRow: 0, keep: cells => keep(cells) && Number(cells[0]) > afterRow }
 }
 
 /** A page ends before a row that would follow so many bytes: see `deploy/docs/results.md`. */

@@ -1,6 +1,5 @@
 import { createHmac, createHash } from 'node:crypto'
-import type { Static } from 'typebox'
-import type { EventBody, LowBalanceSchema, EventType } from '../../schemas/api/event.ts'
+import type { EventBody, EventType } from '../../schemas/api/event.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { secretBytes, signText } from './secrets.ts'
@@ -21,8 +20,15 @@ export function eventOf (
   } as const
   const at = (ms: number) => new Date(ms).toISOString()
   switch (type) {
-    case 'balance.low':
-      return { ...common, type, timestamp: at(job.createdAtMs), data: lowBalanceBody(job) }
+    case 'balance.low': {
+      const { lowBalance } = job
+      if (lowBalance === undefined) {
+        throw new InconsistencyError(`job ${job.id} has an event balance.low, but its ` +
+          'reservation took the balance below no threshold; check which stage emitted it')
+      }
+      const data = { ...lowBalance, currency: 'USD', jobId: job.id } as const
+      return { ...common, type, timestamp: at(job.createdAtMs), data }
+    }
     case 'job.accepted': {
       const data = jobBody(asAccepted(job), header)
       return { ...common, type, timestamp: at(job.createdAtMs), data }
@@ -47,14 +53,6 @@ function asAccepted (job: Job): Job {
     counts: counts as Job['counts'],
     verdicts: {},
   }
-}
-
-function lowBalanceBody ({ id, lowBalance }: Job): Static<typeof LowBalanceSchema> {
-  if (lowBalance === undefined) {
-    throw new InconsistencyError(`job ${id} has an event balance.low, but its reservation took ` +
-      'the balance below no threshold; check which stage emitted it')
-  }
-  return { ...lowBalance, currency: 'USD', jobId: id }
 }
 
 /** The signed content: the id of the event, the time of the attempt and the body as it is sent. */

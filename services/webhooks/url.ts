@@ -33,7 +33,7 @@ export function webhookUrlError (text: string, rules: WebhookRules): string | un
   if (text.length > MAX_CHARACTERS) return `It is longer than ${MAX_CHARACTERS} characters.`
   // URL parsers drop or encode such characters, so two parsers might see two addresses. Only an
   // internationalized host may have other letters.
-  const host = authorityOf(text)
+  const [, host = ''] = /^[a-z]+:\/*([^/?#]*)/i.exec(text) ?? []
   const withoutLetters = text.replace(host, host.replace(/[^\P{L}!-~]|[^\P{M}!-~]/gu, ''))
   if (/[^!-~]/.test(withoutLetters) || text.includes('\\')) {
     return 'It has characters that must be encoded.'
@@ -83,8 +83,4 @@ function isAllowedHost (hostname: string, rules: WebhookRules): boolean {
   if (isIP(host) !== 0) return isPublicAddress(host)
   const isPrivate = PRIVATE_SUFFIXES.some(suffix => host.endsWith(suffix))
   return !isPrivate && /^[^.]+(\.[^.]+)+$/.test(host)
-}
-
-function authorityOf (text: string): string {
-  return /^[a-z]+:\/*([^/?#]*)/i.exec(text)?.[1] ?? ''
 }

@@ -49,7 +49,10 @@ async function readForm (
     else if (files.push(pieces) > 1) reject(fileCountError(files.length))
   }
   const addField = (...[name, value, , isTruncated]: Parameters<BusboyEvents['field']>) => {
-    if (isTruncated) reject(longFieldError(name))
+    const param = (name ?? '').slice(0, SHOWN_CHARACTERS)
+    const most = LIMITS.fieldSize.toLocaleString('en-US')
+    const message = `${param} is too long. It can have at most ${most} bytes.`
+    if (isTruncated) reject({ code: 'invalid_file', param, message })
     else entries.push([name ?? '', value])
   }
   form.on('file', addFile).on('field', addField)
@@ -103,13 +106,6 @@ function fileCountError (count: number): ApiError {
       ? 'The form has no part named file. Send the file as one, for example: -F file=@contacts.csv'
       : `The form has ${count} files. Send one job for each.`,
   }
-}
-
-function longFieldError (name: string | undefined): ApiError {
-  const param = (name ?? '').slice(0, SHOWN_CHARACTERS)
-  const most = LIMITS.fieldSize.toLocaleString('en-US')
-  const message = `${param} is too long. It can have at most ${most} bytes.`
-  return { code: 'invalid_file', param, message }
 }
 
 declare module 'fastify' {
@@ -188,11 +184,6 @@ function requireFileRoute (request: FastifyRequest): void {
 const isObject = (body: unknown): body is object =>
   typeof body === 'object' && body !== null && !Array.isArray(body)
 
-function queryOf ({ url }: FastifyRequest): OptionEntries {
-  const [, query = ''] = url.split('?')
-  return [...new URLSearchParams(query)]
-}
-
 type Pause = () => Promise<void>
 
 /** Waits for the next slot of the event loop, shared fairly with other tenants. */
@@ -267,7 +258,9 @@ function readFileOptions (
 ): FileRequest {
   const use = request.routeOptions.config.takesFile === 'preview' ? 'preview' : 'contacts'
   const isLabel = ([name]: readonly [string, string]) => LABEL.test(name)
-  const query = queryOf(request).filter(([name]) => !isJson || isOption(name, NAMES[use]))
+  const [, search = ''] = request.url.split('?')
+  const query = [...new URLSearchParams(search)]
+    .filter(([name]) => !isJson || isOption(name, NAMES[use]))
   // In a form a list may also be a field for each item, as OpenAPI has it.
   const items = form.filter(([name]) => name === LIST).map(([, value]) => value)
   const others = form.filter(([name]) => name !== LIST)

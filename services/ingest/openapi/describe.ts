@@ -1,5 +1,5 @@
 import swagger from '@fastify/swagger'
-import { scopesThatAllow, type Scope } from '../../accounts/api-keys.ts'
+import { scopesThatAllow } from '../../accounts/api-keys.ts'
 import Fastify, { type FastifySchema, type RouteOptions } from 'fastify'
 import { API_VERSION } from '../../../schemas/api/root.ts'
 import {
@@ -222,21 +222,20 @@ export function openapiText (document: OpenApiDocument, indent = 0): string {
 function describedSchema (schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
   const { scope, headers, deprecation } = route.config ?? {}
   const scopes = scope === undefined ? [] : [scope].flat()
+  const names = scopes.map(needed =>
+    scopesThatAllow(needed).map(name => `\`${name}\``).join(' or ')).join(' and ')
+  const needs = `Needs the ${scopes.length === 1 ? 'scope' : 'scopes'} ${names}.`
+  const { description } = schema ?? {}
   return withoutExamples({
     ...schema,
     security: scope === undefined ? [] : [{ apiKey: [] }],
     ...(headers === undefined ? {} : { headers }),
     ...(deprecation === undefined ? {} : { deprecated: true }),
-    ...(scope === undefined ? {} : { description: withScopes(schema?.description, scopes) }),
+    ...(scope === undefined
+      ? {}
+      : { description: description === undefined ? needs : `${description} ${needs}` }),
     response: answersOf(route),
   })
-}
-
-function withScopes (description: string | undefined, scopes: readonly Scope[]): string {
-  const names = scopes.map(scope =>
-    scopesThatAllow(scope).map(name => `\`${name}\``).join(' or ')).join(' and ')
-  const noun = scopes.length === 1 ? 'scope' : 'scopes'
-  return `${description === undefined ? '' : `${description} `}Needs the ${noun} ${names}.`
 }
 
 declare module 'fastify' {

@@ -62,16 +62,14 @@ type Group = { readonly name: string, readonly operations: readonly Placed[] }
 function contentsHtml (description: string, groups: readonly Group[]): string {
   const chapters = [...description.matchAll(/^## (.*)$/gm)].map(([, title = '']) =>
     `<li><a href="#${slugOf(title)}">${lineHtml(title)}</a></li>`)
-  const lists = groups.map(({ name, operations }) =>
-    `<li><a class="group" href="#${slugOf(name)}">${escaped(name)}</a>` +
-    `<ul>${operations.map(entryHtml).join('')}</ul></li>`)
+  const lists = groups.map(({ name, operations }) => {
+    const entries = operations.map(({ method, described: { operationId = '', summary = '' } }) =>
+      `<li><a href="#${escaped(operationId)}"><span class="method ${escaped(method)}">` +
+      `${escaped(method.toUpperCase())}</span> ${escaped(summary)}</a></li>`)
+    return `<li><a class="group" href="#${slugOf(name)}">${escaped(name)}</a>` +
+      `<ul>${entries.join('')}</ul></li>`
+  })
   return `<ul class="contents">${chapters.join('')}${lists.join('')}</ul>`
-}
-
-function entryHtml ({ method, described }: Placed): string {
-  const { operationId = '', summary = '' } = described
-  return `<li><a href="#${escaped(operationId)}"><span class="method ${escaped(method)}">` +
-    `${escaped(method.toUpperCase())}</span> ${escaped(summary)}</a></li>`
 }
 
 /** An operation with its method and path; the path of an event is its name. */

@@ -46,7 +46,7 @@ function pipelineView (session: Session, status: PipelineStatus): Html {
       <p class="hint">${live('health')} Rates are averages of the last 20 seconds. The rate
         of writing to a topic includes all its writers.</p>
       <div class="table drawing" role="region" aria-label="Drawing of the pipeline" tabindex="0">
-        ${renderDiagram(texts, chooseTones(status))}
+        ${draw(diagram, { texts, tones: chooseTones(status), label: ON_PAGE, style: '' })}
       </div>
       <section><h2>Stages</h2>
         ${table('Stages', STAGES, [
@@ -178,11 +178,6 @@ const diagram: Diagram = layOut(LABEL_SIZE)
 /** The description of the drawing on the page. */
 const ON_PAGE = 'The pipeline: stages, topics, and the rate of each arrow. The tables below ' +
   'contain the same figures.'
-
-/** The topology as SVG, with the current texts and tones. */
-function renderDiagram (texts: Texts, tones: Texts): Html {
-  return draw(diagram, { texts, tones, label: ON_PAGE, style: '' })
-}
 
 /**
  * The topology as a file of SVG: with texts of the stages, without labels at the arrows, and with

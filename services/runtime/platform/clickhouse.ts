@@ -180,15 +180,14 @@ function wrapped (owner: object, member: unknown, rethrow: Rethrow): unknown {
   return (...args: readonly unknown[]) => {
     const result: unknown = Reflect.apply(member, owner, args)
     if (!(result instanceof Promise)) return result
-    return result.then(rows => wrappedRows(rows, rethrow), rethrow)
+    return result.then((rows: unknown) => {
+      if (typeof rows !== 'object' || rows === null || !('json' in rows)) return rows
+      // Rows follow the HTTP status, so a failure between rows has no status.
+      const json = wrapped(rows, rows.json, rethrow)
+      return Object.assign(rows,
+        { json, rethrow } satisfies WithRethrow & { readonly json: unknown })
+    }, rethrow)
   }
-}
-
-/** Rows follow the HTTP status, so a failure between rows has no status. */
-function wrappedRows (result: unknown, rethrow: Rethrow): unknown {
-  if (typeof result !== 'object' || result === null || !('json' in result)) return result
-  const json = wrapped(result, result.json, rethrow)
-  return Object.assign(result, { json, rethrow } satisfies WithRethrow & { readonly json: unknown })
 }
 
 type Rethrow = (error: unknown) => never

@@ -88,15 +88,13 @@ export function weightOfCoding (
 
 /** The weight of the most specific name that a header lists, 0 if it lists none. */
 export function mostSpecificWeight (header: string, names: readonly string[]): number {
-  const weights = new Map(header.split(',').map(weighted))
+  const weights = new Map(header.split(',').map(item => {
+    const [name = '', ...parameters] = item.split(';').map(part => part.trim().toLowerCase())
+    const weight = parameters.find(parameter => parameter.startsWith('q='))?.slice(2)
+    return [name, weight === undefined ? 1 : Number(weight) || 0] as const
+  }))
   const listed = names.find(name => weights.has(name))
   return listed === undefined ? 0 : weights.get(listed) ?? 0
-}
-
-function weighted (item: string): [name: string, weight: number] {
-  const [name = '', ...parameters] = item.split(';').map(part => part.trim().toLowerCase())
-  const weight = parameters.find(parameter => parameter.startsWith('q='))?.slice(2)
-  return [name, weight === undefined ? 1 : Number(weight) || 0]
 }
 
 /** Whether an If-None-Match header lists an entity tag. */

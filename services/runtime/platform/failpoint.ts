@@ -42,7 +42,12 @@ function createCheck (setting: string): (name: Failpoint, messages?: Messages) =
   let loaded = ''
   let plans = file === undefined ? plansOf(setting) : []
   const refresh = (path: string) => {
-    const text = textOf(path)
+    let text = ''
+    try {
+      text = readFileSync(path, 'utf8').trim()
+    } catch {
+      // Without a file nothing is planned.
+    }
     if (text === loaded) return
     loaded = text
     plans = plansOf(text)
@@ -64,14 +69,6 @@ function createCheck (setting: string): (name: Failpoint, messages?: Messages) =
     }
     if (plan.blockMs === undefined) process.kill(process.pid, 'SIGKILL')
     else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, plan.blockMs)
-  }
-}
-
-function textOf (file: string): string {
-  try {
-    return readFileSync(file, 'utf8').trim()
-  } catch {
-    return ''
   }
 }
 

@@ -157,7 +157,13 @@ type HostList = {
 
 function parseHosts (url: string, files: Credentials): OneHost | HostList {
   const [hosts, secure, kind, credentials = '', nodes = '', group] = HOST_LIST.exec(url) ?? []
-  if (hosts === undefined) return parseHost(url, files)
+  if (hosts === undefined) {
+    const host = new URL(url)
+    const access = accessOf(host, host.protocol === 'rediss:', files)
+    host.username = ''
+    host.password = ''
+    return { kind: 'one', url: host.href, access }
+  }
   return {
     kind: kind as HostList['kind'],
     nodes: nodes.split(',').map(node => {
@@ -170,14 +176,6 @@ function parseHosts (url: string, files: Credentials): OneHost | HostList {
     group,
     access: accessOf(new URL(`redis://${credentials}@several`), secure === 's', files),
   }
-}
-
-function parseHost (text: string, files: Credentials): OneHost {
-  const url = new URL(text)
-  const access = accessOf(url, url.protocol === 'rediss:', files)
-  url.username = ''
-  url.password = ''
-  return { kind: 'one', url: url.href, access }
 }
 
 function accessOf (
