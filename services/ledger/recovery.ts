@@ -16,7 +16,7 @@ import {
 } from './journal-state.ts'
 import { endedOf, type RebuildDeps, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
 import type { LeaderTerm, RecoveryStore, Step, WalletSnapshot } from './recovery-store.ts'
-import { type MissingKey, repairKeys, type RepairKeysDeps } from './restore-keys.ts'
+import { repairKeys, type RepairKeysDeps } from './restore-keys.ts'
 import {
   type Base, NO_BASE, readSnapshots, snapshotIn, type SnapshotWriteDeps, writeSnapshots,
 } from './snapshots.ts'
@@ -322,7 +322,13 @@ async function unlockAll (
     readonly signal: AbortSignal,
   }
 ): Promise<void> {
-  await repairKeys(deps, missingKeysOf(compared), signal)
+  // Jobs whose reservations Redis has lost, so that it may lack their data keys.
+  const missing = compared.flatMap(({ wallet: { tenant, seq }, journal, uncounted }) => {
+    const ended = [...journal.ended.values()].map(({ reserve, end }) => reserve ?? end)
+    return [...journal.open.values(), ...uncounted, ...ended].filter(entry => entry.seq > seq)
+      .map(({ job, at }) => [job, { tenant, atMs: at }] as const)
+  })
+  await repairKeys(deps, new Map(missing), signal)
   // Most open jobs first, then the latest movement.
   const waiting = compared.toSorted(({ journal: a }, { journal: b }) =>
     b.open.size - a.open.size || b.at - a.at)
@@ -332,15 +338,6 @@ async function unlockAll (
       unlockTenant(deps, { run: tenant.wallet.run, fence }, tenant)))
     progress(some.length)
   }
-}
-
-/** Jobs whose reservations Redis has lost, so that it may lack their data keys. */
-function missingKeysOf (compared: readonly Compared[]): ReadonlyMap<string, MissingKey> {
-  return new Map(compared.flatMap(({ wallet: { tenant, seq }, journal, uncounted }) => {
-    const ended = [...journal.ended.values()].map(({ reserve, end }) => reserve ?? end)
-    return [...journal.open.values(), ...uncounted, ...ended].filter(entry => entry.seq > seq)
-      .map(({ job, at }) => [job, { tenant, atMs: at }] as const)
-  }))
 }
 
 async function unlockTenant (

@@ -25,7 +25,7 @@ type RestoreKeysDeps = {
 export type RepairKeysDeps = RestoreKeysDeps & ReEraseDeps
 
 /** An accepted job whose data key Redis may lack, and the time of its reservation. */
-export type MissingKey = { readonly tenant: string, readonly atMs: number }
+type MissingKey = { readonly tenant: string, readonly atMs: number }
 
 /**
  * Restores the data keys of jobs from their topic. Erases erased jobs first, so that no process

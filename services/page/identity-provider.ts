@@ -118,8 +118,12 @@ export function createIdentityProvider (
         return await readPerson(config, tokens, now())
       } catch (error) {
         if (error instanceof SignInError) throw error
-        const kind = isUnavailable(error) ? 'unavailable' : 'rejected'
-        throw new SignInError(kind, explainFailure(error), error)
+        const { code, cause } = error as { readonly code?: string, readonly cause?: unknown }
+        // The provider is unreachable, too slow, or answers with an error of its own.
+        const isUnavailable = isInfrastructure(error) || code === 'OAUTH_TIMEOUT' ||
+          (cause instanceof Response && cause.status >= 500)
+        throw new SignInError(
+          isUnavailable ? 'unavailable' : 'rejected', explainFailure(error), error)
       }
     },
   }
@@ -188,13 +192,6 @@ async function fetchBounded (
   return new Response(body.length > 0 ? new Uint8Array(body) : null, {
     status, statusText, headers,
   })
-}
-
-/** Whether the provider is unreachable, too slow, or answers with an error of its own. */
-function isUnavailable (error: unknown): boolean {
-  if (isInfrastructure(error)) return true
-  const { code, cause } = error as { readonly code?: string, readonly cause?: unknown }
-  return code === 'OAUTH_TIMEOUT' || (cause instanceof Response && cause.status >= 500)
 }
 
 /** The fixed texts of the library, and the error code that the provider sent. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { repairKeys, type MissingKey } from '../../../services/ledger/restore-keys.ts'
+import { repairKeys } from '../../../services/ledger/restore-keys.ts'
 import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
 import { codec } from '../../support/clickhouse/results.ts'
 import { createManualClock } from '../../support/stage-messages.ts'
@@ -67,8 +67,8 @@ async function repair (
     clock: createManualClock(nowMs),
     log: { warn: () => {} },
     metrics: { count: (...given: unknown[]) => { counted.push(given) } },
-  }, new Map(Object.entries(missing).map(([job, atMs]): [string, MissingKey] =>
-    [job, { tenant: 'a.live', atMs }])), new AbortController().signal)
+  }, new Map(Object.entries(missing).map(([job, atMs]) =>
+    [job, { tenant: 'a.live', atMs }] as const)), new AbortController().signal)
   return { calls, read, counted }
 }
 
