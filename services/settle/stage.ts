@@ -105,7 +105,8 @@ export class SettleStage implements Stage<'settle'> {
   async decide (messages: Messages): Promise<readonly Decision<'settle'>[]> {
     const ready = this.#buffer.hold(messages)
     if (ready.length === 0) return []
-    const batch = await count(this.#deps, ready, this.#buffer.generation)
+    const batch = await this.#countReady(ready)
+    if (batch === undefined) return []
     const isDeferred = this.#buffer.canDefer(batch)
     const stored = isDeferred ? [] : await this.#store([batch])
     if (isDeferred) this.#buffer.defer(batch)
@@ -138,14 +139,27 @@ export class SettleStage implements Stage<'settle'> {
     this.#buffer.forget()
   }
 
+  /**
+   * Counts messages of several jobs. If one of them cannot be counted, the next flush counts each
+   * job alone: the engine would give up the messages that it decides, whichever job fails.
+   */
+  async #countReady (ready: Messages): Promise<Counted | undefined> {
+    try {
+      return await count(this.#deps, ready, this.#buffer.generation)
+    } catch (error) {
+      throwUnlessOfMessages(error)
+      this.#buffer.markOverdue(ready)
+      return undefined
+    }
+  }
+
   /** Counts what waited long enough; returns the messages that cannot be counted. */
   async #countLate (jobs: readonly Messages[]): Promise<readonly Decision<'settle'>[]> {
     const dead = await Promise.all(jobs.map(async messages => {
-      const batch = await countOrGiveUp(this.#deps, messages, this.#buffer.generation)
+      const batches = await countOrGiveUp(this.#deps, messages, this.#buffer.generation)
       this.#buffer.release(messages.map(({ raw }) => raw))
-      if ('dead' in batch) return [batch]
-      this.#buffer.defer(batch)
-      return []
+      for (const batch of batches) if (!('dead' in batch)) this.#buffer.defer(batch)
+      return batches.filter(batch => 'dead' in batch)
     }))
     return dead.flat()
   }
@@ -196,16 +210,35 @@ async function count (
   }
 }
 
-/** Counts messages of one job. A job that cannot be counted must not block the others. */
+type GivenUp = Decision<'settle'> & { readonly dead: string }
+
+/**
+ * Counts messages of one job, each alone if they cannot be counted together. The rows of one that
+ * cannot be counted end `unknown`; if that fails as well, `ledger` fails the job.
+ */
 async function countOrGiveUp (
   deps: SettleDeps, messages: Messages, generation: symbol
-): Promise<Counted | Decision<'settle'> & { readonly dead: string }> {
+): Promise<readonly (Counted | GivenUp)[]> {
   try {
-    return await count(deps, messages, generation)
+    return [await count(deps, messages, generation)]
   } catch (error) {
-    if (isInfrastructure(error) || error instanceof FatalError) throw error
-    return { completes: messages, emits: [], dead: `decision failed: ${String(error)}` }
+    throwUnlessOfMessages(error)
+    const [first, ...others] = messages
+    if (first === undefined || others.length > 0) {
+      const counted: (Counted | GivenUp)[] = []
+      for (const message of messages) {
+        counted.push(...await countOrGiveUp(deps, [message], generation))
+      }
+      return counted
+    }
+    await finishUnresolvableRows(deps, first.raw.headers).catch(throwUnlessOfMessages)
+    return [{ completes: messages, emits: [], dead: `decision failed: ${String(error)}` }]
   }
+}
+
+/** Throws an error that says nothing about the messages, such as that of a store. */
+function throwUnlessOfMessages (error: unknown): void {
+  if (isInfrastructure(error) || error instanceof FatalError) throw error
 }
 
 /**
@@ -397,10 +430,13 @@ class SettleBuffer {
   uncount (batch: Counted): void {
     if (!this.#counted.includes(batch)) return
     this.#counted = this.#counted.filter(other => other !== batch)
-    for (const message of batch.messages) {
-      this.#held.add(message)
-      this.#seen.add(message.raw)
-    }
+    for (const message of batch.messages) this.#held.add(message)
+    this.markOverdue(batch.messages)
+  }
+
+  /** Held messages are to be counted at the next flush. */
+  markOverdue (messages: Messages): void {
+    for (const { raw } of messages) this.#seen.add(raw)
   }
 
   /** Whether the answer of its count is too old to be used. */

@@ -290,6 +290,33 @@ describe('settle, while small jobs end in close succession', () => {
     expect(await stage.flushHeld(PARTITION)).toEqual([])
   })
 
+  it('gives up a job that cannot be counted, and settles those that came with it', async () => {
+    const { stage } = startStage()
+    const [a, b] = await wholeJobs(2)
+    const good = { ...a!.block, raw: { ...a!.block.raw, offset: 2n } }
+    const key = jobKeys(TENANT, b!.job).job
+    await redis.multi().rename(key, `${key}:aside`).set(key, 'no job').exec()
+    expect(await stage.decide([b!.block, good])).toEqual([])
+    expect(offsetsIn(await stage.flushHeld(PARTITION)))
+      .toEqual([[expect.stringMatching(/^decision failed: .*WRONGTYPE/), 1n]])
+    const decisions = await stage.flushHeld(PARTITION)
+    expect([jobsIn(decisions), offsetsIn(decisions)]).toEqual([[a!.job], [['', 2n]]])
+  })
+
+  it('ends the rows of a block that cannot be counted, and of no other of its job', async () => {
+    const { stage, blocks } = startStage()
+    const { block, read } = await startJob()
+    const [first, broken, last] = [await block(0), await block(1), await block(2, 3)]
+    const chunk = { ...broken, value: { ...broken.value, chunk: 1 } }
+    expect(await stage.decide([first, chunk, last])).toEqual([])
+    expect(offsetsIn(await stage.flushHeld(PARTITION)))
+      .toEqual([[expect.stringContaining('chunk 1 of job'), 2n]])
+    expect(await read())
+      .toMatchObject({ ended: true, counts: { freshRecords: 3, unknownRecords: 1 } })
+    expect(offsetsIn(await stage.flushHeld(PARTITION))).toEqual([['', 1n, 3n]])
+    expect(blocks.stored).toHaveLength(3)
+  })
+
   it('does not hold a job that was counted in an earlier generation', async () => {
     const { stage, clock } = startStage()
     const [a, b, c] = await wholeJobs(3)
