@@ -98,7 +98,11 @@ function readNational (digits: string, plan: Plan): Dialed {
     const isOther = plan.pattern.test(withoutNationalPrefix(callingCode, plan, afterCode))
     const other = isOther ? readInternational(digits, 0) : undefined
     if (!plan.pattern.test(rest)) return isOther ? other : national
-    return isOther ? onlyAssigned([national, other]) ?? national : national
+    if (!isOther) return national
+    // Patterns of landlines leave room for extensions. Without one, landlines have no more digits
+    // than mobile numbers: `4915112345678` has lost its plus, not the zero of a landline.
+    const hasLostPlus = rest.length > plan.maxMobileLength && isAssigned(other)
+    return hasLostPlus ? other : onlyAssigned([national, other]) ?? national
   }
   if (plan.hasZeroNumbers && national !== undefined) {
     // Spreadsheets drop the zero of a number whose first digit it is.

@@ -30,6 +30,8 @@ export type Plan = {
   readonly fixedLine: TypeRule | undefined
   /** Also undefined if mobile and fixed-line numbers look the same. */
   readonly mobile: TypeRule | undefined
+  /** The most digits of a mobile number; Infinity if there is no pattern of them. */
+  readonly maxMobileLength: number
   /** In the order of the library, mobile first. */
   readonly otherTypes: readonly TypeRule[]
   /** Undefined if one of them cannot be compiled. */
@@ -166,6 +168,7 @@ function compilePlan (countryOrCallingCode: string): Plan {
   const lengths = plan.possibleLengths()
   const prefix = plan.nationalPrefixForParsing()
   const formats = plan.formats().map(format => compileFormat(format, `+${plan.callingCode()} `))
+  const mobile = typeRule(plan, 'MOBILE')
   return {
     country: isKnownCountry(countryOrCallingCode) ? countryOrCallingCode : undefined,
     callingCode: plan.callingCode(),
@@ -182,7 +185,8 @@ function compilePlan (countryOrCallingCode: string): Plan {
     internationalPrefix: startPattern(plan.IDDPrefix()),
     hasZeroNumbers: /(?:^|[|(:])(?:0|\[[^\]]*0)/.test(plan.nationalNumberPattern()),
     fixedLine: typeRule(plan, 'FIXED_LINE'),
-    mobile: typeRule(plan, 'MOBILE'),
+    mobile,
+    maxMobileLength: mobile === undefined ? Infinity : BITS - 1 - Math.clz32(mobile.lengths),
     otherTypes: OTHER_TYPES.map(type => typeRule(plan, type)).filter(rule => rule !== undefined),
     formats: formats.every(rule => rule !== undefined) ? formats : undefined,
   }

@@ -182,6 +182,18 @@ const REFUSED: ReadonlySet<string> = new Set([
 ])
 
 /**
+ * Whether the library takes digits that have lost their plus for a landline with more digits than
+ * mobile numbers have there: nobody writes those.
+ */
+function hasLostPlus (text: string, theirs: PhoneNumber): boolean {
+  const { countryCallingCode, nationalNumber } = theirs
+  const lengths = libraryPlan(countryCallingCode).type('MOBILE')?.possibleLengths() ?? [Infinity]
+  return nationalNumber.startsWith(countryCallingCode) &&
+    nationalNumber.length > Math.max(...lengths) &&
+    text.replaceAll(/\D/g, '') === nationalNumber
+}
+
+/**
  * How our reading differs from the library's where it must not: an assigned number is the same for
  * both. We may refuse a cell with two readings, and read one that is no assigned number for the
  * library.
@@ -190,7 +202,7 @@ function canonicalDifference (input: WrittenInput, ours: Canonical): string | un
   const theirs = readByLibrary(input)
   // After 00 the library sees a carrier where a list means its own country: 0055 in Brazil.
   const isPrefixed = input.text.replaceAll(/\D/g, '').startsWith('00')
-  const isAssigned = theirs?.isValid() === true && !isPrefixed
+  const isAssigned = theirs?.isValid() === true && !isPrefixed && !hasLostPlus(input.text, theirs)
   const ok = isAssigned
     ? ours.ok ? ours.canonical === theirs.number : REFUSED.has(ours.reason)
     : !ours.ok || ours.canonical === theirs?.number ||

@@ -47,6 +47,10 @@ const CELLS: readonly (readonly [input: string, country: string | undefined, out
   ['4921123456', 'DE', 'ambiguous_number'], ['447911123456', 'DE', 'ambiguous_number'],
   ['44 20 7946 0958', 'DE', 'ambiguous_number'], ['+8 495 123 45 67', 'RU', 'ambiguous_number'],
   ['15123456789', 'DE', '+4915123456789'],
+  // A lost plus: with the zero of a landline they would have more digits than any number.
+  ['4915112345678', 'DE', '+4915112345678'], ['491711234567', 'DE', '+491711234567'],
+  ['49 151 12345678', 'DE', '+4915112345678'], ['492112345678', 'DE', '+492112345678'],
+  ['38343201234', 'XK', '+38343201234'], ['921123456', 'DE', '+49921123456'],
   ['030 901820 / 030 901821', 'DE', 'several_numbers'], ['030 901820/21', 'DE', 'several_numbers'],
   ['030 901820 oder 030 901821', 'DE', 'several_numbers'], ['030/901820', 'DE', BERLIN],
   ['030 901820 / 030 901820', 'DE', BERLIN],
