@@ -1,6 +1,6 @@
 import {
   type Dialed, hasLostPrefix, isAssigned, type NumberFault, onlyAssigned, readDigits,
-  readInternational, type SplitNumber,
+  readInternational, type SplitNumber, withoutInnerPrefix,
 } from './dial.ts'
 import { callingCodeAt, type Plan, planOfCountry } from './plans.ts'
 
@@ -31,7 +31,10 @@ export function readCell (text: string, country: string | undefined): CellReadin
 }
 
 function asCell (reading: Reading, extension: string): CellReading {
-  return typeof reading === 'string' ? { fault: reading } : { number: reading, extension }
+  if (typeof reading === 'string') return { fault: reading }
+  // `0601234567` in Poland: the zero is one too many, or the number is of another country.
+  const isClear = withoutInnerPrefix(reading) === undefined
+  return isClear ? { number: reading, extension } : { fault: 'ambiguous_number' }
 }
 
 const NO_NUMBER = 'not_a_phone_number'

@@ -37,7 +37,7 @@ export function readDigits (digits: string, plan: Plan | undefined): Dialed {
   const { digits: code } = number.callingCode
   // `+49 0049 30`: the calling code twice.
   const isRepeated = digits.startsWith(`00${code}`, code.length + 1)
-  return stable(isRepeated ? readInternational(digits, code.length + 3) : number)
+  return readFromAbroad(digits, isRepeated ? code.length + 3 : 1)
 }
 
 /** Whether a reading is a number of an assigned range. */
@@ -69,12 +69,10 @@ function readDialed (digits: string, plan: Plan): Dialed {
   const isInternational = matched !== '' && matched.length < digits.length &&
     digits[matched.length] !== '0'
   const common = COMMON_PREFIXES.filter(prefix => digits.startsWith(prefix))
-  if (isInternational && matched === common.at(-1)) {
-    return readInternational(digits, matched.length)
-  }
+  if (isInternational && matched === common.at(-1)) return readFromAbroad(digits, matched.length)
   if (!isInternational && common.length === 0) return readNational(digits, plan)
   const dialed = isInternational
-    ? stable(readInternational(digits, matched.length))
+    ? readFromAbroad(digits, matched.length)
     : stable(readNational(digits, plan))
   const plain = common.map(prefix => afterPrefix(digits, prefix))
   // In Brazil 0055 is also the prefix of a carrier, but a list means the country's own code.
@@ -84,7 +82,30 @@ function readDialed (digits: string, plan: Plan): Dialed {
 }
 
 function afterPrefix (digits: string, prefix: string): SplitNumber | undefined {
-  return digits.startsWith(prefix) ? stable(readInternational(digits, prefix.length)) : undefined
+  return digits.startsWith(prefix) ? readFromAbroad(digits, prefix.length) : undefined
+}
+
+/** Before national numbers in Mexico, of mobile numbers also in calls from abroad until 2019. */
+const MEXICO = { code: '52', prefix: '1' }
+
+/**
+ * The assigned number behind a zero, or a former prefix, that its country does not have: people
+ * write one out of habit, `+34 0612345678`. Undefined if there is none, or if the number is
+ * assigned as it is.
+ */
+export function withoutInnerPrefix (number: SplitNumber): SplitNumber | undefined {
+  const { callingCode, national } = number
+  const isOfMexico = callingCode.digits === MEXICO.code && national[0] === MEXICO.prefix
+  if (national[0] !== '0' && !isOfMexico) return undefined
+  if (typeOfNumber(number) !== undefined) return undefined
+  const rest = { callingCode, national: national.slice(1) }
+  return typeOfNumber(rest) === undefined ? undefined : rest
+}
+
+/** A number whose calling code starts at `start`, without a prefix of calls within its country. */
+function readFromAbroad (digits: string, start: number): SplitNumber | undefined {
+  const number = stable(readInternational(digits, start))
+  return number && (withoutInnerPrefix(number) ?? number)
 }
 
 /** Digits without an international prefix: a national number, or one that has lost its plus. */
@@ -93,7 +114,7 @@ function readNational (digits: string, plan: Plan): Dialed {
   const rest = withoutNationalPrefix(callingCode, plan, digits)
   const national = split(callingCode, rest)
   if (digits.startsWith(plan.callingCode)) {
-    if (rest.length > plan.maxLength) return readInternational(digits, 0)
+    if (rest.length > plan.maxLength) return readFromAbroad(digits, 0)
     const afterCode = digits.slice(plan.callingCode.length)
     const isOther = plan.pattern.test(withoutNationalPrefix(callingCode, plan, afterCode))
     const other = isOther ? readInternational(digits, 0) : undefined

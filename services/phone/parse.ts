@@ -1,4 +1,6 @@
-import { isAssigned, readDigits, readInternational, type SplitNumber } from './dial.ts'
+import {
+  isAssigned, readDigits, readInternational, type SplitNumber, withoutInnerPrefix,
+} from './dial.ts'
 import { callingCodeAt, type Plan, planOfCountry } from './plans.ts'
 
 /** Words before a number; a single letter may stand for a digit. */
@@ -25,6 +27,7 @@ export function parsePhone (input: string, country: string | undefined): SplitNu
   const plan = country ? planOfCountry(country) : undefined
   const number = readDigits(digits, plan)
   if (number === undefined || number === 'ambiguous') return undefined
+  if (withoutInnerPrefix(number) !== undefined) return undefined
   const isGrouped = firstGroup < digits.length && plan !== undefined
   return isGrouped && hasOtherGroups(written, number, plan) ? undefined : number
 }

@@ -35,6 +35,14 @@ const CELLS: readonly (readonly [input: string, country: string | undefined, out
   ['+49 0049 30 901820', 'DE', BERLIN], ['plus 49 30 901820', 'US', BERLIN],
   ['+49 (0)30 901820', undefined, BERLIN], ['+34 (0)91 123 45 67', 'FR', '+34911234567'],
   ['+39 (0)6 69812345', undefined, '+390669812345'],
+  // Prefixes of calls within a country, which numbers from abroad do not have.
+  ['+34 0612 34 56 78', 'ES', '+34612345678'], ['+48 0 601 234 567', undefined, '+48601234567'],
+  ['0039 0347 1234567', 'DE', '+393471234567'], ['+39 06 69812345', undefined, '+390669812345'],
+  ['+52 1 55 1234 5678', undefined, '+525512345678'], ['5215512345678', 'MX', '+525512345678'],
+  ['+56 (0)9 8765 4321', undefined, '+56987654321'],
+  ['+480000000000', undefined, '+480000000000'],
+  ['0601 234 567', 'PL', 'ambiguous_number'], ['0347 1234567', 'IT', 'ambiguous_number'],
+  ['(0)601 234 567', 'PL', '+48601234567'],
   // Letters.
   ['1-800-GO-FEDEX', 'US', '+18004633339'], ['1-800-FLOWERS', 'US', '+18003569377'],
   ['0800 CALL NOW', 'DE', NO_NUMBER], ['0800 REIMANN', 'DE', '+498007346266'],
