@@ -7,6 +7,9 @@ const LAST_OF_ASCII = 0x7f
 const MAX_BYTES_PER_UNIT = 3
 const OVERHEAD_BYTES = 8
 
+/** The only cell of a line, if it is blank: many readers skip lines without a character. */
+const BLANK_CELL = '""'
+
 type CsvWriterOptions = {
   readonly safe: boolean
   readonly sizeBytes: number
@@ -24,6 +27,7 @@ export class CsvWriter {
   readonly #delimiterCode: number
   #bytes: Buffer
   #at = 0
+  #lineStart = 0
 
   constructor ({ safe, sizeBytes, delimiter = ',' }: CsvWriterOptions) {
     this.#safe = safe
@@ -52,8 +56,10 @@ export class CsvWriter {
   }
 
   endLine (): void {
+    if (this.#at === this.#lineStart) this.#at += this.#bytes.write(BLANK_CELL, this.#at)
     this.#bytes[this.#at++] = CR
     this.#bytes[this.#at++] = LF
+    this.#lineStart = this.#at
   }
 
   /** Appends encoded cells, including the delimiters between them. */
@@ -91,7 +97,7 @@ export class CsvWriter {
 
 /** A line of a CSV file, ended by CRLF. */
 export function csvLine (cells: readonly string[], delimiter = ','): string {
-  return `${cells.map(cell => csvCell(cell, delimiter)).join(delimiter)}\r\n`
+  return `${cells.map(cell => csvCell(cell, delimiter)).join(delimiter) || BLANK_CELL}\r\n`
 }
 
 /** A line of a CSV file that spreadsheets run no formula of, ended by CRLF. */

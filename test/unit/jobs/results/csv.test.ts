@@ -26,6 +26,12 @@ describe('CSV', () => {
     }))
   })
 
+  it('of one column keeps its rows for readers that skip blank lines', () => {
+    const rows = [['carrier'], [''], ['a'], ['']]
+    const text = rows.map(cells => csvLine(cells)).join('')
+    expect(parse(text, { skip_empty_lines: true })).toEqual(rows)
+  })
+
   it('of a writer has the bytes of the lines, for any cells and any initial capacity', () => {
     const rows = fc.array(fc.array(cell, { minLength: 1 }))
     const options = fc.record({ safe: fc.boolean(), sizeBytes: fc.nat(200), delimiter: delimiters })
