@@ -14,6 +14,7 @@ const folder = newFolder('result-files-')
 /** Texts of every character, and those that a spreadsheet or its XML would rewrite. */
 const text = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 20 }),
+  fc.string({ unit: fc.constantFrom('_', 'x0041', 'x005F', '\r', 'a'), maxLength: 6 }),
   fc.constantFrom('=1+1', '+491701234567', '00491701234567', '_x0041_', ' a ', '\r\n', ']]>', ''),
 )
 const rows = fc.array(fc.array(text, { minLength: WIDTH, maxLength: WIDTH }), { maxLength: 30 })

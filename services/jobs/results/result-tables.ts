@@ -163,8 +163,9 @@ function summarySheet (job: JobBody): string {
     '</sheetData></worksheet>'
 }
 
+/** An underscore counts if a reader would take what follows it, as written, for an escape. */
 // oxlint-disable-next-line no-control-regex
-const SPECIAL = /[&<>\u0000-\u001f\ufffe\uffff]|_x[0-9a-f]{4}_/gi
+const SPECIAL = /[&<>\u0000-\u001f\ufffe\uffff]|_(?=x[0-9a-f]{4}[_\u0000-\u001f\ufffe\uffff])/gi
 const AT_AN_END = /^\s|\s$|\n/
 
 /** A text in a cell, whatever it begins with. */
@@ -183,7 +184,6 @@ function escaped (special: string): string {
   if (special === '<') return '&lt;'
   if (special === '>') return '&gt;'
   if (special === '\n' || special === '\t') return special
-  if (special.length > 1) return `_x005F${special}`
   return `_x${special.charCodeAt(0).toString(16).padStart(4, '0').toUpperCase()}_`
 }
 
