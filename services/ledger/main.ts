@@ -129,6 +129,7 @@ function takeoverDeps (config: LedgerConfig, connected: Connected): TakeoverDeps
   connected.onStop(admin.close)
   return {
     ...connected,
+    redis: connected.state,
     backlog: createBacklog({
       connection, clientId: `ledger.${config.INSTANCE}`, clock: connected.clock,
     }),

@@ -1,5 +1,7 @@
+import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
+import { FAILED_TAKEOVERS_KEY } from '../money/redis-keys.ts'
 import type { Outbox } from '../money/wallet.ts'
 import type { Tenants } from '../money/tenants.ts'
 import type { GroupLag } from '../runtime/kafka/admin.ts'
@@ -12,6 +14,7 @@ import type { Lane } from '../topology.ts'
 import { completeJob, hasAllRows, type StalledJobsDeps } from './stalled-jobs.ts'
 
 export type TakeoverDeps = StalledJobsDeps & {
+  readonly redis: Pick<Redis, 'hgetall' | 'hset' | 'hdel'>
   readonly store: Pick<JobStore, 'openJobs'>
   readonly outbox: Pick<Outbox, 'tenantsWithPending' | 'pending' | 'remove'>
   readonly tenants: Pick<Tenants, 'active'>
@@ -37,11 +40,6 @@ type Looping = {
 export class Takeover {
   readonly #deps: TakeoverDeps
   readonly #stopping = new AbortController()
-  /**
-   * When an open job could last not be read or completed, by tenant and job. It is stalled only
-   * some time after that, in which operators who repaired it can replay its dead letters.
-   */
-  #failedAtMs: ReadonlyMap<string, number> = new Map()
   #isHealthy = true
   #stalledJobs = 0
   #ended: Promise<void> | undefined
@@ -80,12 +78,13 @@ export class Takeover {
     const deps = this.#deps
     const isOver = () => this.#stopping.signal.aborted
     const outboxes = await findOldEntries(deps, isOver)
-    const jobs = await findOldJobs(deps, isOver)
+    const { jobs, unlisted } = await findOldJobs(deps, isOver)
     // Read after the entries and jobs: what their stages were working on is in the topics by then.
     const orphans = await deps.owners.findOrphans(
       [...outboxes.flatMap(({ old }) => old), ...jobs].flatMap(({ owner }) => owner ?? []))
-    const failedAtMs = new Map<string, number>()
     let [entries, stalledJobs] = [0, 0]
+    if (isOver()) return { entries, stalledJobs }
+    const failedAtMs = await readFailures(deps, { jobs, unlisted })
     for (const { tenant, pending, old } of outboxes) {
       if (isOver()) return { entries, stalledJobs }
       const seqs = new Set(old
@@ -96,15 +95,12 @@ export class Takeover {
     for (const { tenant, job, sinceMs, owner } of jobs) {
       if (isOver()) return { entries, stalledJobs }
       const isOrphan = owner !== undefined && orphans.has(owner.id)
-      const name = `${tenant} ${job}`
-      const failed = this.#failedAtMs.get(name)
-      if (failed !== undefined) failedAtMs.set(name, failed)
-      const open = { tenant, job, sinceMs: Math.max(sinceMs, failed ?? 0), isOrphan }
+      const name = failureName({ tenant, job })
+      const open = { tenant, job, sinceMs: Math.max(sinceMs, failedAtMs.get(name) ?? 0), isOrphan }
       const completed = await guarded(deps, { tenant, job }, () => completeJob(deps, open),
-        () => { failedAtMs.set(name, deps.clock.now()) })
+        () => deps.redis.hset(FAILED_TAKEOVERS_KEY, name, deps.clock.now()))
       if (completed === 'stalled') stalledJobs += 1
     }
-    this.#failedAtMs = failedAtMs
     return { entries, stalledJobs }
   }
 
@@ -169,16 +165,25 @@ async function findOwner (
   return { id: `entry ${tenant} ${seq}`, stage, lane: job.lane }
 }
 
+type OldJobs = {
+  readonly jobs: readonly OldJob[]
+  /** Tenants whose open jobs could not be listed. */
+  readonly unlisted: ReadonlySet<string>
+}
+
 /** Open jobs, with the stage that closes them if all of their rows are counted. */
 async function findOldJobs (
   { tenants, store, clock, orphanAgeMs, ...deps }: TakeoverDeps, isOver: () => boolean
-): Promise<readonly OldJob[]> {
+): Promise<OldJobs> {
   const jobs: OldJob[] = []
+  const unlisted = new Set<string>()
   for (const { tenant } of await tenants.active()) {
-    const open = await store.openJobs(tenant).catch(orIfUnavailable([]))
-    const old = open.filter(({ sinceMs }) => clock.now() - sinceMs >= orphanAgeMs)
+    const open = await guarded(deps, { tenant }, () =>
+      store.openJobs(tenant).catch(orIfUnavailable(undefined)))
+    if (open === undefined) unlisted.add(tenant)
+    const old = open?.filter(({ sinceMs }) => clock.now() - sinceMs >= orphanAgeMs) ?? []
     for (const { job: id, sinceMs } of old) {
-      if (isOver()) return jobs
+      if (isOver()) return { jobs, unlisted }
       const job = await guarded(deps, { tenant, job: id }, () => store.read(tenant, id))
       const owner = job !== undefined && hasAllRows(job)
         ? { id: `job ${tenant} ${id}`, stage: 'settle', lane: job.lane } as const
@@ -186,7 +191,28 @@ async function findOldJobs (
       jobs.push({ tenant, job: id, sinceMs, owner })
     }
   }
-  return jobs
+  return { jobs, unlisted }
+}
+
+const failureName = ({ tenant, job }: Pick<OldJob, 'tenant' | 'job'>) => `${tenant} ${job}`
+
+/**
+ * When open jobs could last not be read or completed, by name. Such a job is stalled only some time
+ * after that, in which operators who repaired it can replay its dead letters. Redis keeps the
+ * times, as another ledger may take over the lead. Those of jobs that are not open are removed.
+ */
+async function readFailures (
+  { redis, clock }: Pick<TakeoverDeps, 'redis' | 'clock'>, { jobs, unlisted }: OldJobs
+): Promise<ReadonlyMap<string, number>> {
+  const failedAtMs = new Map<string, number>()
+  const open = new Set(jobs.map(failureName))
+  for (const [name, atMs] of Object.entries(await redis.hgetall(FAILED_TAKEOVERS_KEY))) {
+    const [tenant = ''] = name.split(' ')
+    if (unlisted.has(tenant)) await redis.hset(FAILED_TAKEOVERS_KEY, name, clock.now())
+    else if (open.has(name)) failedAtMs.set(name, Number(atMs))
+    else await redis.hdel(FAILED_TAKEOVERS_KEY, name)
+  }
+  return failedAtMs
 }
 
 /**
@@ -211,14 +237,14 @@ async function shipEntries (
 
 async function guarded<T> (
   { log }: Pick<TakeoverDeps, 'log'>, about: object, action: () => Promise<T>,
-  onError: () => void = () => {}
+  onError: () => Promise<unknown> = async () => {}
 ): Promise<T | undefined> {
   try {
     return await action()
   } catch (error) {
     if (error instanceof FatalError) throw error
-    onError()
     log.error({ ...about, err: error }, 'takeover failed for one tenant or job; retrying')
+    await onError()
     return undefined
   }
 }

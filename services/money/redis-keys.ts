@@ -40,3 +40,6 @@ export const FENCE_KEY = globalKey('fence')
 
 /** String: the last export of journal heads, as it was sent. */
 export const EXPORTED_KEY = globalKey('head-exported')
+
+/** Hash: `<tenant> <job>` -> when ledger last failed to complete this open job, in ms. */
+export const FAILED_TAKEOVERS_KEY = globalKey('failed-takeovers')

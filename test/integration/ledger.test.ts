@@ -52,6 +52,7 @@ async function takenJob (lose: (dataKey: string) => Promise<unknown> = async () 
   const repositories = createRepositories({ ...connected, messageCodec })
   const takeover = new Takeover({
     ...repositories,
+    redis: connected.state,
     clock,
     emitter: createEmitter({ messageCodec, producerOf: bus.producer }),
     owners: new Owners({

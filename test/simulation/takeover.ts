@@ -19,6 +19,7 @@ export function takeoverDeps ({ bus, messageCodec, codec, stores }: Pipeline, re
   return {
     archive,
     blocks,
+    redis,
     store: jobsOf(redis),
     outbox: createOutbox(redis),
     emitter: createEmitter({

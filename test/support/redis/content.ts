@@ -33,8 +33,8 @@ export async function endRun (redis: Redis): Promise<void> {
 }
 
 /** Marks of ledgers, which are of one run. */
-const PASSING =
-  /^(recounts:|(run|until):|\{global\}:(recounting|leader|fence|head-exported|erased-))/
+const PASSING = new RegExp('^(recounts:|(run|until):|\\{global\\}:' +
+  '(recounting|leader|fence|head-exported|failed-takeovers|erased-))')
 /** Moments of what was done again, the run of the server in which it was, and recovery guards. */
 const PASSING_FIELDS: ReadonlySet<string> = new Set(
   ['updatedAtMs', 'endedAtMs', 'claimedIn', 'run', 'fence', 'frozen', 'trust'])

@@ -44,6 +44,7 @@ function setUp ({
   const fails: FailBlock[] = []
   const logged: unknown[] = []
   const asked: Owned[] = []
+  const failures: Record<string, string> = {}
   let stored: Job = { ...job, updatedAtMs: clock.now() - rowsIdleMs }
   const entries = ages.map((age, index) =>
     ({ ...entryOf(TENANT, running), seq: index + 1, at: clock.now() - age, text: '' }))
@@ -56,6 +57,11 @@ function setUp ({
     },
     orphanAgeMs: 2_000,
     stalledAfterMs: 60_000,
+    redis: {
+      hgetall: async () => ({ ...failures }),
+      hset: async (_key: string, name: string, at: number) => { failures[name] = String(at) },
+      hdel: async (_key: string, name: string) => { delete failures[name] },
+    } as never,
     tenants: { active: async () => [{ tenant: TENANT, sinceMs: 0 }] },
     emitter: { emit: async (all) => { emitted.push(...all) } },
     outbox: {
@@ -92,7 +98,9 @@ function setUp ({
     },
   }
   const run = (change: Partial<TakeoverDeps> = {}) => new Takeover({ ...deps, ...change }).run()
-  return { deps, clock, run, blocks, emitted, removed, done, fails, counts, asked, logged }
+  return {
+    deps, clock, run, blocks, emitted, removed, done, fails, counts, asked, logged, failures,
+  }
 }
 
 const topics = (emitted: readonly Emission[]) => emitted.map(({ topic }) => topic)
@@ -160,20 +168,36 @@ describe('a takeover', () => {
   })
 
   it('leaves operators time to replay the letters of a job that can be read again', async () => {
-    const { deps, clock, done } = setUp({ idleMs: 90_000 })
+    const { deps, clock, run, done, failures } = setUp({ idleMs: 90_000 })
+    const unavailable = async () => { throw new InfrastructureError('down') }
     let damage: Error | undefined = new Error('WRONGTYPE')
     const read: TakeoverDeps['store']['read'] = async (...of) => {
       if (damage !== undefined) throw damage
       return await deps.store.read(...of)
     }
-    const takeover = new Takeover({ ...deps, store: { ...deps.store, read } })
-    await takeover.run()
+    await run({ store: { ...deps.store, read } })
+    // Its server does not respond, and then another ledger leads.
+    clock.advance(30_000)
+    await run({ store: { ...deps.store, openJobs: unavailable } })
     damage = undefined
     clock.advance(59_999)
-    await takeover.run()
+    await run({ store: { ...deps.store, read } })
     expect(done).toEqual([])
     clock.advance(1)
-    await takeover.run()
+    await run({ store: { ...deps.store, read } })
+    expect(done).toEqual(['save', 'close'])
+    await run({ store: { ...deps.store, openJobs: async () => [] } })
+    expect(failures).toEqual({})
+  })
+
+  it('goes on when the jobs of one tenant cannot be listed', async () => {
+    const { deps, run, done } = setUp({ idleMs: 90_000 })
+    const active = async () => ['org_x.live', TENANT].map(tenant => ({ tenant, sinceMs: 0 }))
+    const openJobs: TakeoverDeps['store']['openJobs'] = async tenant => {
+      if (tenant !== TENANT) throw new Error('WRONGTYPE')
+      return await deps.store.openJobs(tenant)
+    }
+    await run({ tenants: { active }, store: { ...deps.store, openJobs } })
     expect(done).toEqual(['save', 'close'])
   })
 
