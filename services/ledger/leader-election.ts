@@ -74,6 +74,8 @@ export class Leader {
   #withoutKeys = 0
   #waiting = 0
   #checkedAtMs = -Infinity
+  /** When to recount jobs again that lacked keys. */
+  #recountAtMs = -Infinity
   /** Until then all tenants are checked, as marks of active ones may be lost. */
   #checkAllUntilMs = -Infinity
   /** What the current round does, for logs. */
@@ -166,7 +168,7 @@ export class Leader {
       await this.#recoverAll(term, signal)
     }
     await this.#runEach({
-      recount: () => recountLostJobs(deps, signal),
+      recount: () => this.#recountIfDue(signal),
       deliveries: () => restoreDeliveries(deps, signal),
       check: () => this.#checkIfDue(signal),
     })
@@ -186,6 +188,7 @@ export class Leader {
     const compared = this.#compared
     const onWaiting = (tenants: number) => { this.#waiting = tenants }
     this.#base = undefined
+    this.#recountAtMs = -Infinity
     this.#isRecovering = true
     try {
       const { known, unreachable } = await recover(this.#deps, term.fence, { signal, onWaiting })
@@ -224,6 +227,13 @@ export class Leader {
     if (first === undefined) return
     this.#step = first.step
     throw first.error
+  }
+
+  async #recountIfDue (signal: AbortSignal): Promise<void> {
+    const { clock, checkEveryMs } = this.#deps
+    if (clock.now() < this.#recountAtMs) return
+    const { left } = await recountLostJobs(this.#deps, signal)
+    this.#recountAtMs = left === 0 ? -Infinity : clock.now() + checkEveryMs
   }
 
   async #checkIfDue (signal: AbortSignal): Promise<void> {

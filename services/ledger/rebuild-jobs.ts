@@ -9,6 +9,7 @@ import type { EndedEntries, JournalState } from './journal-state.ts'
 import type { JobInRedis, LeaderTerm, RebuiltJob, RecoveryStore } from './recovery-store.ts'
 import { republish, type RepublishDeps } from './restore-deliveries.ts'
 import type { Redis } from 'ioredis'
+import { MissingOrganizationKeyError } from '../runtime/crypto/key-ring.ts'
 import { type MessageCodec, messageFields } from '../runtime/engine/stage.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
@@ -243,30 +244,37 @@ const BLOCKS_PER_BATCH = 64
 
 /**
  * Recounts the jobs whose tally may have been lost, from the topic of blocks, as `settle` does.
- * Marks of jobs are removed only at the end, so an interrupted recount is repeated. Returns the
- * number of jobs.
+ * Marks of jobs are removed only at the end, so an interrupted recount is repeated. Returns how
+ * many jobs are left, as their organizations lack keys: they keep their marks.
  */
-export async function recountLostJobs (deps: RecountDeps, signal: AbortSignal): Promise<number> {
+export async function recountLostJobs (
+  deps: RecountDeps, signal: AbortSignal
+): Promise<{ readonly left: number }> {
   const marked = await marksOf(deps)
   const since = [...marked.values()].flatMap(jobs => [...jobs.values()])
-  if (since.length === 0) return 0
+  if (since.length === 0) return { left: 0 }
+  const left = new Set<string>()
   const sinceMs = Math.min(...since)
   for (const lane of LANES) {
     await deps.reader.read(topicName('rows.completed', { lane }), async messages => {
       const wanted = messages.filter(({ headers }) =>
         marked.get(headers['tenant'] ?? '')?.has(headers['job'] ?? '') === true)
-      for (const batch of batchesOf(wanted, BLOCKS_PER_BATCH)) await recountBlocks(deps, batch)
+      for (const batch of batchesOf(wanted, BLOCKS_PER_BATCH)) {
+        await recountBlocks(deps, batch, left)
+      }
     }, { sinceMs, signal })
   }
   // Only the leader marks and unmarks, never concurrently.
   for (const [tenant, jobs] of marked) {
     const { recounts } = moneyKeys(tenant)
-    if (jobs.size > 0) await deps.redis.hdel(recounts, ...jobs.keys())
+    const recounted = [...jobs.keys()].filter(job => !left.has(job))
+    if (recounted.length > 0) await deps.redis.hdel(recounts, ...recounted)
     if (await deps.redis.hlen(recounts) === 0) await deps.redis.srem(RECOUNTING_KEY, tenant)
   }
-  deps.metrics.count('recovery_actions_total', { kind: 'recounted_job' }, since.length)
-  deps.log.warn({ jobs: since.length }, 'jobs recounted from topic')
-  return since.length
+  const jobs = since.length - left.size
+  deps.metrics.count('recovery_actions_total', { kind: 'recounted_job' }, jobs)
+  deps.log.warn({ jobs, left: left.size }, 'jobs recounted from topic')
+  return { left: left.size }
 }
 
 /**
@@ -298,15 +306,24 @@ async function marksOf ({ redis }: RecountDeps): Promise<Marked> {
 /**
  * Stores and tallies the blocks of these messages; a block that was tallied
  * before counts once. Logs a block that cannot be decoded or tallied, and continues with the
- * others.
+ * others. Adds jobs whose organization lacks a key to `left`, and skips their blocks.
  * @throws InfrastructureError when Redis, ClickHouse or the registry cannot be reached.
  */
 async function recountBlocks (
-  { messageCodec, blocks, store, log }: BlockDeps, messages: readonly RawMessage[]
+  { messageCodec, blocks, store, log }: BlockDeps, messages: readonly RawMessage[],
+  left: Set<string>
 ): Promise<void> {
   const completed: Completed[] = []
   for (const raw of messages) {
-    const opened = await messageCodec.decode(raw)
+    const { tenant, job = '' } = raw.headers
+    if (left.has(job)) continue
+    const opened = await messageCodec.decode(raw).catch((error: unknown) => {
+      if (!(error instanceof MissingOrganizationKeyError)) throw error
+      left.add(job)
+      log.error({ tenant, job, err: error },
+        'recount of a job waits for a key of its organization; retrying')
+      return { kind: 'left' } as const
+    })
     if (opened.kind === 'message') completed.push(opened.message.value as Completed)
     if (opened.kind !== 'dead') continue
     log.error({ ...messageFields(raw), reason: opened.reason },

@@ -11,6 +11,7 @@ import {
 } from '../../support/clickhouse/results.ts'
 import { createManualClock, entryOf, TENANT, JOB, NO_COUNTS } from '../../support/stage-messages.ts'
 import { fieldsOf, jobOf } from '../../../services/jobs/job-record.ts'
+import { MissingOrganizationKeyError } from '../../../services/runtime/crypto/key-ring.ts'
 import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { tallyBlockOf } from '../../../services/jobs/results/block.ts'
@@ -226,26 +227,31 @@ describe('a job from its reserve entry', () => {
 const CHUNK = { chunk: 1, chunks: 2, firstRow: 4, rows: 4, totalRows: 8 }
 const block = async (rows: readonly number[]) => (await arrived(
   blockEmission(CHUNK, rows.map(row => [row, live('c', row)] as const), { batch: 3 }))).value
-const messageOf = async (value: object | Buffer | null, offset: number) => ({
+const messageOf = async (value: object | Buffer | null, offset: number, job = JOB) => ({
   value: value === null || Buffer.isBuffer(value)
     ? value
     : await codec.encode('rows.completed-value', value),
   topic: 'rows.completed.small',
   partition: 2,
   offset: BigInt(offset),
-  headers: { tenant: TENANT, job: JOB },
+  headers: { tenant: TENANT, job },
 } as unknown as RawMessage)
 
-/** Redis with one marked job, whose topic has these messages. */
-function setUpRecount (tally: (digest: string) => void = () => {}) {
-  const [tallied, logged]: [unknown[], unknown[]] = [[], []]
+const OTHER_JOB = 'job_other'
+
+/** Redis with two marked jobs, whose topic has these messages. */
+function setUpRecount (
+  tally: (digest: string) => void = () => {},
+  codecOfRows: RecountDeps['messageCodec'] = messageCodec
+) {
+  const [tallied, logged, unmarked]: [unknown[], unknown[], string[]] = [[], [], []]
   const blocks = createBlocksDouble()
   const messages: RawMessage[] = []
   const deps: RecountDeps = {
     redis: {
       smembers: async () => [TENANT],
-      hgetall: async () => ({ [JOB]: '5' }),
-      hdel: async () => 1,
+      hgetall: async () => ({ [JOB]: '5', [OTHER_JOB]: '6' }),
+      hdel: async (_key: string, ...jobs: readonly string[]) => { unmarked.push(...jobs) },
       hlen: async () => 0,
       srem: async () => 1,
     } as never,
@@ -256,7 +262,7 @@ function setUpRecount (tally: (digest: string) => void = () => {}) {
       },
     },
     metrics: { count: () => {} },
-    messageCodec,
+    messageCodec: codecOfRows,
     blocks,
     store: {
       tally: async (tenant, counted) => {
@@ -272,9 +278,9 @@ function setUpRecount (tally: (digest: string) => void = () => {}) {
   }
   const recount = async (...some: readonly Promise<RawMessage>[]) => {
     messages.push(...await Promise.all(some))
-    await recountLostJobs(deps, new AbortController().signal)
+    return await recountLostJobs(deps, new AbortController().signal)
   }
-  return { recount, blocks, tallied, logged }
+  return { recount, blocks, tallied, logged, unmarked }
 }
 
 describe('recount', () => {
@@ -316,6 +322,23 @@ describe('recount', () => {
       [{ tenant: one.tenant, job: one.job }, 'recount skipped a block that cannot be tallied; ' +
         'its rows stay open until ledger fails the job'],
     ])
+  })
+
+  it('leaves the jobs of an organization that lacks a key, and goes on with others', async () => {
+    const [one, two] = [await block([0]), await block([1])]
+    const lack = new MissingOrganizationKeyError('no key', { wraps: 'rows', advice: 'wait' })
+    const { recount, tallied, logged, unmarked } = setUpRecount(() => {}, {
+      decode: async raw => {
+        if (raw.headers['job'] === OTHER_JOB) throw lack
+        return await messageCodec.decode(raw)
+      },
+    })
+    const messages = [messageOf(one, 1, OTHER_JOB), messageOf(one, 2, OTHER_JOB), messageOf(two, 3)]
+    expect(await recount(...messages)).toEqual({ left: 1 })
+    expect(tallied).toEqual([[two.tenant, tallyBlockOf(two)]])
+    expect(unmarked).toEqual([JOB])
+    expect(logged).toEqual([[{ tenant: TENANT, job: OTHER_JOB, err: lack },
+      'recount of a job waits for a key of its organization; retrying']])
   })
 
   it('rejects while a store is unavailable', async () => {
