@@ -141,6 +141,13 @@ export function createErasures (redis: RedisClient) {
       }
     },
 
+    /** Puts requests behind all others, as they cannot be carried out now. */
+    postpone: async (requests: readonly ErasureRequest[], nowMs: number): Promise<void> => {
+      for (const request of requests) {
+        await redis.zadd(ERASURES_KEYS.requested, 'XX', nowMs, memberOf(request))
+      }
+    },
+
     /** Moves requests to the second phase, or postpones its next check. */
     await: async (requests: readonly ErasureRequest[], nextCheckMs: number): Promise<void> => {
       for (const request of requests) {

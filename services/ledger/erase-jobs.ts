@@ -17,7 +17,7 @@ import { createResults, type Rows, type ReadingDeps } from '../jobs/results/resu
 
 export type EraseJobsDeps = {
   readonly erasures: Pick<Erasures,
-    'requested' | 'compacting' | 'await' | 'complete' | 'backlog'>
+    'requested' | 'compacting' | 'postpone' | 'await' | 'complete' | 'backlog'>
   readonly keys: Pick<JobKeyEraser,
     'destroy' | 'rewriteAof' | 'copiesInTopic' | 'writeTombstones' | 'removeCopies'>
   /** Deletes the cached records of a job's contacts. */
@@ -56,10 +56,14 @@ export function startErasing (deps: EraseJobsDeps): { readonly stop: () => Promi
 
 async function destroyRequested (deps: EraseJobsDeps): Promise<void> {
   const { erasures, keys, clock, everyMs } = deps
-  const ready: ErasureRequest[] = []
+  const [ready, failed]: [ErasureRequest[], ErasureRequest[]] = [[], []]
   for (const request of await erasures.requested(MAX_ERASURES)) {
-    if (!request.cache || await eraseCache(deps, request)) ready.push(request)
+    const isReady = !request.cache || await eraseCache(deps, request)
+    if (isReady) ready.push(request)
+    else failed.push(request)
   }
+  // Otherwise those of one organization, whose key is missing, would keep all later ones waiting.
+  await erasures.postpone(failed, clock.now())
   if (ready.length === 0) return
   for (const some of byTenant(ready)) await keys.destroy(some)
   failpoint('erasing.destroyed')

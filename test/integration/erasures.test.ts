@@ -109,6 +109,13 @@ describe('the queue of erasures', () => {
     expect((await erasures.find(TENANT, [JOB])).get(JOB)?.completedAtMs).toBe(AT_MS + 200)
   })
 
+  it('puts erasures that cannot be carried out now behind all others', async () => {
+    const others = ['job_2', 'job_3'].map(job => ({ ...request, job }))
+    for (const one of [request, ...others]) await queueErasure(redis, one, AT_MS)
+    await erasures.postpone([request, { ...request, job: 'job_gone' }], AT_MS + 1)
+    expect(await erasures.requested(10)).toEqual([...others, request])
+  })
+
   it('takes an erasure from the topic again, unless it is complete', async () => {
     const { erase } = setUp()
     await queueErasure(redis, { ...request, cache: true }, 1)

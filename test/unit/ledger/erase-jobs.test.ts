@@ -41,6 +41,9 @@ function setUp (state: State) {
       requested: async () => [...requested],
       backlog: async () => ({ requested: 0, compacting: 0, oldestAtMs: undefined }),
       compacting: async () => ({ erasures: [...compacting], isDue }),
+      postpone: async requests => {
+        if (requests.length > 0) steps.push(`postpone ${requests.map(({ job }) => job).join()}`)
+      },
       await: async (requests, nextMs) => {
         if (requests.length === 0) return
         steps.push(`await ${requests.map(({ job }) => job).join()} for ${nextMs - NOW_MS}`)
@@ -93,7 +96,9 @@ describe('a round of erasures', () => {
       eraseCached: async () => { throw new InfrastructureError('down') },
     })
     await startErasing(deps).stop()
-    expect(steps).toEqual([`destroy org_1.live ${TWO}`, 'rewrite', `await ${TWO} for 1000`])
+    expect(steps).toEqual([
+      `postpone ${ONE}`, `destroy org_1.live ${TWO}`, 'rewrite', `await ${TWO} for 1000`,
+    ])
   })
 
   it('destroys the key of unreadable results all the same', async () => {
