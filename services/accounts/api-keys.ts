@@ -281,8 +281,8 @@ async function rollKey (
   const { now, maxDays } = deps
   const old = await recordById(deps.store, orgId, keyId)
   if (old === undefined || inactiveReason(old, now()) !== undefined) return undefined
-  const { createdAtMs, expiresAtMs } = old
-  const lifetimeMs = expiresAtMs === 0 ? Infinity : expiresAtMs - createdAtMs
+  const { expiresAtMs } = old
+  const lifetimeMs = await lifetimeOf(deps.store, old)
   const longestMs = (await maxDays(orgId) ?? Infinity) * DAY_MS
   const endsAtMs = now() + Math.min(lifetimeMs, longestMs)
   const { expiresAtMs: _old, ...same } = old
@@ -296,6 +296,15 @@ async function rollKey (
   })
   deps.records.delete(old.hash)
   return { ...fresh, oldExpiresAtMs }
+}
+
+/** The expiry of a replaced key ends its grace period; its successors have its lifetime. */
+async function lifetimeOf (store: KeyStore, key: KeyRecord): Promise<number> {
+  const successor = key.replacedBy === ''
+    ? undefined
+    : await recordById(store, key.orgId, key.replacedBy)
+  if (successor !== undefined) return await lifetimeOf(store, successor)
+  return key.expiresAtMs === 0 ? Infinity : key.expiresAtMs - key.createdAtMs
 }
 
 function recordUse (

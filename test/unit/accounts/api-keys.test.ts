@@ -223,6 +223,18 @@ describe('the keys of an organization', () => {
       .toEqual([[['jobs:read'], fresh?.id], [['jobs:read'], '']])
   })
 
+  it('have successors of their own lifetime, also if they are replaced again', async () => {
+    const [forever, short] = [await newKey(), await newKey({ expiresAtMs: nowMs + 10_000 })]
+    const lifetimesOf = async (id: string) => {
+      nowMs += 10
+      const fresh = await keys.roll('org_1', id, { graceMs: 1_000, createdBy: 'operator' })
+      return fresh!.expiresAtMs === 0 ? 0 : fresh!.expiresAtMs - nowMs
+    }
+    // As when the answer of the first call is lost.
+    expect([await lifetimesOf(forever.id), await lifetimesOf(forever.id)]).toEqual([0, 0])
+    expect([await lifetimesOf(short.id), await lifetimesOf(short.id)]).toEqual([10_000, 10_000])
+  })
+
   it('never live longer by being replaced, nor again once revoked', async () => {
     const short = await newKey({ expiresAtMs: nowMs + 10 })
     await keys.roll('org_1', short.id, { graceMs: 60_000, createdBy: 'operator' })
