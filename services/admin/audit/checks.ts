@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { parse } from 'csv-parse'
+import { DEADLINE_SECONDS } from '../../../schemas/api/create-job.ts'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Attempt } from '../../webhooks/delivery-history.ts'
 import { isDeliveryOf } from '../../webhooks/event.ts'
@@ -380,13 +381,17 @@ export function checkSlots (openJobs: readonly Job[], slots: number): TenantBrea
   })
 }
 
-/** Checks that no open job is older than a day. */
+/** No row of a job without a deadline waits for longer, whatever `verify` is configured to. */
+const LONGEST_WAIT_MS = DEADLINE_SECONDS.max * 1_000
+
+/** Checks that no job is open a day after its deadline. */
 export function checkAges (openJobs: readonly Job[], nowMs: number): TenantBreaches {
-  return openJobs.flatMap(({ id, createdAtMs }) => breachUnless(nowMs - createdAtMs < DAY_MS, {
-    rule: 'every job ends within a day',
-    job: id,
-    detail: `it was created at ${new Date(createdAtMs).toISOString()} and is still open`,
-  }))
+  return openJobs.flatMap(({ id, createdAtMs, deadlineMs = createdAtMs + LONGEST_WAIT_MS }) =>
+    breachUnless(nowMs - deadlineMs < DAY_MS, {
+      rule: 'every job ends within a day of its deadline',
+      job: id,
+      detail: `it was created at ${new Date(createdAtMs).toISOString()} and is still open`,
+    }))
 }
 
 /**

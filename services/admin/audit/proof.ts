@@ -53,7 +53,7 @@ type ProofOptions = {
 const DAY_MS = 86_400_000
 /**
  * How much of the journal before the position is read again. It contains what is still in progress
- * at the position: a job runs for at most a day, an Idempotency-Key is claimed for a day, and
+ * at the position: a job runs for at most three days, an Idempotency-Key is claimed for a day, and
  * deliveries end within four days.
  */
 const CONTEXT_MS = 5 * DAY_MS

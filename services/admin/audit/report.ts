@@ -103,7 +103,11 @@ const INVARIANTS: readonly Invariant[] = [
       'Kafka and the copy have the same entries',
     ],
   },
-  { id: 'I9', statement: 'Every accepted job ends.', rules: ['every job ends within a day'] },
+  {
+    id: 'I9',
+    statement: 'Every accepted job ends.',
+    rules: ['every job ends within a day of its deadline'],
+  },
   {
     id: 'I10',
     statement: 'An Idempotency-Key creates one job in 24 hours.',
