@@ -183,10 +183,16 @@ export class ApiError extends Error {
   }
 }
 
-/** True for an error that guarantees that a request to create a job created none. */
+/** Refusals that the service decides with the Idempotency-Key. */
+const DECIDED: readonly string[] = ['insufficient_balance', 'concurrent_jobs_limit']
+
+/**
+ * True for an error that guarantees that no request with this Idempotency-Key has created a job.
+ * Any other refusal, such as that of an API key or by a rate limit, says nothing about an earlier
+ * request, whose response was lost.
+ */
 export function createdNoJob (error: unknown): boolean {
-  return error instanceof ApiError && error.status >= 400 && error.status < 500 &&
-    ![408, 422].includes(error.status)
+  return error instanceof ApiError && DECIDED.includes(error.code)
 }
 
 type ErrorObject = {

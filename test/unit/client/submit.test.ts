@@ -400,6 +400,23 @@ describe('an interrupted submit run', () => {
     expect(service.jobs).toHaveLength(3)
   })
 
+  it.each([
+    [401, 'revoked_key'], [403, 'address_not_allowed'], [429, 'rate_limited'], [400, 'unknown'],
+  ])('sends the same request after an answer %i %s, which does not concern it', async (
+    status, code
+  ) => {
+    const service = await interrupted('after POST')
+    service.change({
+      at: moment => moment === 'POST' ? refusal(status, { code, message: 'm' }) : undefined,
+    })
+    let hours = 0
+    const now = () => Date.now() + hours++ * 3_600_000
+    await expect(submit(service, {}, { now })).rejects.toThrow(code)
+    service.change({})
+    await submit(service)
+    expect(service.jobs.map(({ inputs }) => inputs.length)).toEqual([4, 4, 2])
+  })
+
   it('is not resumed while another process works on it', async () => {
     const service = await interrupted('wait')
     const other = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60000); console.log(1)'])
