@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import { finished as whenFinished, Readable } from 'node:stream'
 import type {
   FastifyBaseLogger, FastifyReply, FastifyRequest, RouteOptions,
 } from 'fastify'
@@ -567,7 +567,8 @@ async function sendProgress (
 ): Promise<FastifyReply> {
   const { ids, isOne } = watchedJobs(request)
   let jobs = await readJobs(visit.client, ids)
-  request.raw.socket.once('close', () => closed.abort())
+  // The browser may have gone already.
+  whenFinished(reply.raw, () => closed.abort())
   reply.hijack()
   reply.raw.writeHead(200, STREAM_HEADERS)
   const write = (update: LiveUpdate) => reply.raw.write(`data: ${JSON.stringify(update)}\n\n`)

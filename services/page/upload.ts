@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream'
+import { finished as whenFinished, type Readable } from 'node:stream'
 import type { FastifyRequest, RouteOptions, FastifyReply } from 'fastify'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
@@ -432,8 +432,10 @@ export function createUploadLimits (pace: MinimumThroughput): Hooks {
     onRequest: async (request, reply) => {
       const subject = request.visitor?.session.subject
       const org = subject?.kind === 'customer' ? subject.orgId : ''
-      reply.raw.once('close', () => guard.release(request))
-      if (guard.open(request, org).grow(MAX_BODY_BYTES)) return
+      const isFree = guard.open(request, org).grow(MAX_BODY_BYTES)
+      // The browser may have gone already.
+      whenFinished(reply.raw, () => guard.release(request))
+      if (isFree) return
       throw new PageError('unavailable', 'The service is reading too many files at the moment. ' +
         'Try again in a few seconds.')
     },

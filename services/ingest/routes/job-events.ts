@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import { finished as whenFinished, Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { RouteOptions } from 'fastify'
 import {
@@ -71,7 +71,8 @@ export function jobEventsRoute (deps: IngestDeps): RouteOptions {
       const stream = deps.eventStreams.open(org)
       if (stream === undefined) return sendError(reply, { code: 'too_many_streams' })
       const closed = new AbortController()
-      reply.raw.once('close', () => {
+      // The client may have gone already.
+      whenFinished(reply.raw, () => {
         closed.abort()
         stream.release()
       })

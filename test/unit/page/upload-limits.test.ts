@@ -1,5 +1,6 @@
-import { EventEmitter } from 'node:events'
+import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it, type Mock, vi } from 'vitest'
 import { createUploadLimits } from '../../../services/page/upload.ts'
 
@@ -13,7 +14,7 @@ const requestOf = (orgId: string) => {
   const visitor = { session: { subject: { kind: 'customer', orgId } } }
   return { raw, headers: {}, visitor } as never
 }
-const replyOf = () => ({ raw: new EventEmitter() })
+const replyOf = () => ({ raw: new PassThrough() })
 const parse = (hooks: ReturnType<typeof createUploadLimits>, ...[request, reply, body, done]:
 readonly unknown[]) => {
   Reflect.apply(hooks.preParsing as () => void, undefined, [request, reply, body, done])
@@ -30,6 +31,16 @@ describe('concurrent uploads', () => {
     await onRequest(requestOf('org_b'), replyOf() as never)
     replies[0]?.raw.emit('close')
     await onRequest(requestOf('org_a'), replyOf() as never)
+  })
+
+  it('take no place of a browser that has gone before them', async () => {
+    const { onRequest } = createUploadLimits(pace)
+    const { raw } = replyOf()
+    await once(raw.destroy(), 'close')
+    for (let upload = 0; upload < 3; upload++) {
+      await onRequest(requestOf('org_a'), { raw } as never)
+      await nextTurn()
+    }
   })
 
   it.each([

@@ -1,7 +1,9 @@
+import { connect } from 'node:net'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { EventStreams } from '../../../../services/ingest/limits/limiter.ts'
 import type { IngestDeps } from '../../../../services/ingest/deps.ts'
 import type { Job, ManifestEntry } from '../../../../services/jobs/job.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf, MANIFEST } from '../doubles.ts'
 
 afterEach(() => { vi.restoreAllMocks() })
@@ -118,6 +120,29 @@ describe('the events of a job', () => {
       expect([attempt, answer.statusCode, eventsIn(answer.body).length]).toEqual([attempt, 200, 1])
       expect(eventStreams.total).toBe(0)
     }
+  })
+
+  it('leave their place when the client has gone before they begin', async () => {
+    const eventStreams = new EventStreams({ capacity: 1, maxPerName: 1 })
+    const opened = vi.spyOn(eventStreams, 'open')
+    const { app } = application({
+      eventStreams,
+      readWithManifest: async () => {
+        client.resetAndDestroy()
+        await gone.promise
+        return { job: jobOf(), manifest: [] }
+      },
+      waitForJob: async () => undefined,
+    })
+    const gone = Promise.withResolvers<void>()
+    app.server.once('connection', socket => { socket.once('close', () => gone.resolve()) })
+    const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+    const client = connect(port, '127.0.0.1')
+    client.write(
+      `GET /api/v1${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer live\r\n\r\n`)
+    await eventually(() => expect(opened).toHaveBeenCalled())
+    await vi.waitFor(() => expect(eventStreams.total).toBe(0))
+    await app.close()
   })
 })
 
