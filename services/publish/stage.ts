@@ -55,7 +55,7 @@ type Held = Pick<Message, 'raw'> & { decision?: Decision<'publish'> }
 
 /** Why some results of a job cannot be published; the reason of its dead letter. */
 type DeadReason =
-  | 'unknown_partner' | 'partner_topic_deleted' | 'contacts_lost' | 'results_lost'
+  | 'job_lost' | 'unknown_partner' | 'partner_topic_deleted' | 'contacts_lost' | 'results_lost'
 /** Undefined when every result is acknowledged. */
 type Outcome =
   | 'already_published' | DeadReason | 'publish_failed' | typeof MISSING_KEY | undefined
@@ -104,18 +104,20 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
     decide: async (messages, signal) => {
       const jobs = await Promise.all(messages.map(async ({ value: { tenant, job, partner } }) =>
         partner === '' ? undefined : await deps.findJob(tenant, job)))
-      const others: Message[] = []
+      const others: Decision<'publish'>[] = []
       for (const [index, message] of messages.entries()) {
         const feed = jobs[index]?.feed
         if (feed === undefined) {
-          others.push(message)
+          const dead: DeadReason | undefined =
+            message.value.partner === '' ? undefined : 'job_lost'
+          others.push({ completes: [message], emits: [], ...dead && { dead } })
           continue
         }
         await unpublished.untilFree(signal)
         signal.throwIfAborted()
         start(message, feed, signal)
       }
-      return others.map(message => ({ completes: [message], emits: [] }))
+      return others
     },
     flushHeld: async partition => {
       const ended = held.of(partition).filter(({ decision }) => decision !== undefined)

@@ -103,15 +103,15 @@ describe('publish', () => {
     expect(targets[0]).toEqual({ partner: 'acme', partition: 2, key, service: 'whatsapp' })
   })
 
-  it('sends nothing for jobs of the REST API and for unknown ones', async () => {
-    const { feed: _feed, ...plain } = newJob('job_1')
-    for (const job of [plain as Job, undefined]) {
-      const { decide, targets } = createScenario([], { findJob: async () => job })
-      expect([await decide(), targets]).toEqual([finished, []])
-    }
+  it('sends nothing for jobs of the REST API, which it does not read', async () => {
     const { decide } = createScenario([], { findJob: async () => { throw new Error('was read') } })
     const other = { ...message, value: { ...message.value, partner: '' } }
     expect(await decide(other)).toEqual({ completes: [other], emits: [] })
+  })
+
+  it('gives up on a job of a partner that no store has', async () => {
+    const { decide, targets } = createScenario([first], { findJob: async () => undefined })
+    expect([await decide(), targets]).toEqual([{ ...finished, dead: 'job_lost' }, []])
   })
 
   it.each<[string, readonly (FeedRows | Error)[], Partial<PublishDeps>, string, sent: number]>([
