@@ -94,7 +94,7 @@ const DOMAIN_LITERAL = /^\[(?:(\d[\d.]+)|IPv6:([\da-f:.]+))\]$/i
  * unnecessary quotes. Never throws; a canonical form maps to itself.
  */
 export function canonicalEmail (input: string): Canonical {
-  const trimmed = input.trim()
+  const trimmed = inAscii(input.trim())
   const text = withoutScheme(withoutEnclosure(trimmed))
   const inputReason = inputFault(trimmed) ?? inputFault(text)
   if (inputReason !== undefined) return invalid(inputReason)
@@ -107,6 +107,22 @@ export function canonicalEmail (input: string): Canonical {
   const at = address.lastIndexOf('@')
   const local = canonicalLocal(address.slice(0, at).trim().normalize('NFC'))
   return local.ok ? joinAddress(local.canonical, address.slice(at + 1).trim()) : local
+}
+
+const FULL_WIDTH = /[\uff01-\uff5e]/g
+const FROM_ASCII = 0xfee0
+/** Between letters: else it may be a quote. */
+const APOSTROPHE = /(?<=\p{L})\u2019(?=\p{L})/gu
+const HYPHENS = /[\u2010\u2011]/g
+
+/**
+ * The text with the signs of ASCII that programs replace while people type. No mail service gives
+ * out names with the others, which RFC 8265 (3.3) maps or forbids.
+ */
+function inAscii (text: string): string {
+  if (ASCII_ONLY.test(text) || text.length > 2 * MAX_CONTACT_CHARACTERS) return text
+  return text.replaceAll(FULL_WIDTH, it => String.fromCharCode(it.charCodeAt(0) - FROM_ASCII))
+    .replaceAll(APOSTROPHE, "'").replaceAll(HYPHENS, '-')
 }
 
 /** Quotes around an address, and the separators of a list of recipients behind it. */

@@ -14,7 +14,8 @@ export const POLICIES: Readonly<Record<string, string>> = {
     'should be.',
   reserved: 'Reserved domains are valid syntax; the row is invalid with the reason ' +
     '`reserved_domain`.',
-  full_width: 'Full-width letters in a domain are mapped as IDNA does.',
+  full_width: 'Full-width characters are those of ASCII, in a domain as IDNA maps them, in a ' +
+    'local part as RFC 8265 does.',
   obsolete: 'Obsolete syntax (RFC 5322, 4) that no address in use has is invalid: white space, ' +
     'comments and quoted strings between the words of a local part or the labels of a domain. ' +
     'is_email accepts a comment there, hapi does not. Around an address, and beside its `@`, ' +
