@@ -13,6 +13,7 @@ import { createFairSlots } from '../runtime/platform/limits.ts'
 import { withTimeout } from '../runtime/platform/retry.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { coordinatesOf } from '../jobs/results/block.ts'
+import { contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import {
   type Chunk, type ChunkCounts, countRows, type Duplicates, type JobTerms, usableHit,
@@ -98,10 +99,11 @@ export async function readChunks (
     // Only `verify` knows the mail server of a domain, so it answers these rows from the cache.
     const needsMailServer = coordinates.service === 'email-validation' && mode === 'live' &&
       await lists?.hasMailServers(orgId) === true
+    const { kind } = SERVICE_DEFINITIONS[coordinates.service]
     // A rotation of the cache secret meanwhile: digests identify the contacts of all versions.
     const tokens = isMixed
-      ? Buffer.concat(rows.canonicals.map(canonical =>
-        hash('sha256', canonical, 'buffer').subarray(0, TOKEN_BYTES)))
+      ? Buffer.concat(contactIdentities(kind, rows.canonicals).map(identity =>
+        hash('sha256', identity, 'buffer').subarray(0, TOKEN_BYTES)))
       : rows.tokens
     dedupe.add(tokens, row => rows.canonicals[row] === '')
     const hits = needsMailServer ? [] : records.map(record => usableHit(record, terms))

@@ -154,6 +154,14 @@ describe('the chunks of a job', () => {
     expect(await read('2')).toEqual([1, ['1', '2']])
   })
 
+  it('have duplicates in another spelling of the local part, across versions too', async () => {
+    const [first, second] = chunksOf(
+      ['Jane@example.com', 'jane@example.com'], { service: 'email-validation', chunkRows: 1 })
+    const other = { ...second!, value: { ...second!.value, tokenVersion: '2' } }
+    expect((await readAll([first!, other], EMPTY_CACHE)).counts)
+      .toMatchObject({ duplicateRows: 1, freshChecks: 1 })
+  })
+
   it('have no more rows than their job', async () => {
     const [chunk] = chunksOf([PHONE, PHONE])
     const message = { ...chunk!, value: { ...chunk!.value, totalRows: 1 } }
