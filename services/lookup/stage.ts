@@ -4,6 +4,7 @@ import type { RawMessage } from '../runtime/kafka/bus.ts'
 import type { SlotRequest } from '../runtime/platform/limits.ts'
 import type { Decision, EmittedBy, Stage } from '../runtime/engine/stage.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
+import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { decideJob, failJob, type LookupDeps } from './decide.ts'
 import type { ChunkMessage, JobMessages } from './read.ts'
 
@@ -78,7 +79,7 @@ export class LookupStage implements Stage<'lookup'> {
     for (const pending of this.#pendingJobs.expired(partition, this.#deps.clock.now())) {
       const isLate = this.#deps.clock.now() > pending.message.value.acceptBy
       if (!isLate && !pending.hasAllChunks) continue
-      const decision = await decideExpired(pending, this.#deps)
+      const decision = await decideExpired(pending, this.#deps).catch(giveUp(pending))
       // Meanwhile another process may have got its partition.
       if (decision !== undefined && this.#pendingJobs.drop(pending.message)) {
         decisions.push(decision)
@@ -132,6 +133,12 @@ async function decideExpired (
   const { lostAfterIdlePolls = LOST_AFTER_IDLE_POLLS } = deps
   const isLost = hasAllChunks || idlePolls >= lostAfterIdlePolls
   return isLost ? await failJob(unit, deps) : undefined
+}
+
+/** A job that cannot be decided must not keep others of its partition from their decision. */
+const giveUp = ({ unit }: PendingJob) => (error: unknown): Decision<'lookup'> => {
+  if (isInfrastructure(error) || error instanceof FatalError) throw error
+  return { completes: unit.members, emits: [], dead: `decision failed: ${String(error)}` }
 }
 
 /** The chunks of an undecided job, complete or not. */

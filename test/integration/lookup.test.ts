@@ -306,6 +306,21 @@ describe('held chunks of a job that is never complete', () => {
     expect(await stage.flushHeld(placeOf(chunk))).toEqual([])
   })
 
+  it('are given up if its outcome is unreadable, and others are flushed', async () => {
+    const { tenant, job, stage, clock, chunks } = await setUp({ acceptWithinMs: 1 })
+    const other = await setUp({ acceptWithinMs: 1 })
+    const [broken, chunk] = [chunks([A, B])[0]!, other.chunks([A, B])[0]!]
+    await stage.decide([broken, chunk])
+    await redis.del(jobKeys(tenant, job).job)
+    await redis.set(jobKeys(tenant, job).job, 'no job')
+    clock.advance(1_000)
+    expect(await stage.flushHeld(placeOf(chunk))).toEqual([
+      { completes: [broken], emits: [], dead: expect.stringContaining('WRONGTYPE') },
+      { completes: [chunk], emits: [] },
+    ])
+    expect(await stage.flushHeld(placeOf(chunk))).toEqual([])
+  })
+
   it('are held until an accepted job is announced', async () => {
     const { stage, clock, chunks, accept } = await setUp()
     const decision = await accept([A, B])
