@@ -17,7 +17,7 @@ local idempotency_keys = { KEYS[4], KEYS[5] }
 -- The answer for a key that is bound already; nil if this claim takes it over.
 local function answer_of(binding)
   local other = bound_job(binding)
-  -- Job keys of one tenant differ only in the job id.
+  -- Keys of a job differ from those of another one of the tenant only in the id.
   local record = KEYS[2]:sub(1, -#job - 1) .. other
   local held = redis.call('HMGET', record, 'acceptBy', 'claimedAt', 'owner', 'status')
   if other == job and held[1] then
@@ -34,6 +34,7 @@ local function answer_of(binding)
   end
   -- Refused even if the server's clock steps back: the earlier claim never becomes a job.
   redis.call('HSET', record, 'refusal', 'expired')
+  redis.call('DEL', KEYS[3]:sub(1, -#job - 1) .. other)
 end
 
 if key ~= '' then

@@ -543,6 +543,17 @@ describe('data keys', () => {
     }
   })
 
+  it('are deleted when another request takes over the idempotency key', async () => {
+    const tenant = await fundedTenant()
+    const claim = (job: string) =>
+      store.claim(tenant, jobClaim(job, { idempotencyKey: 'key', acceptWithinMs: 1 }))
+    await claim('job_1')
+    await expect.poll(async () => (await claim('job_2')).kind).toBe('new')
+    expect(await store.outcome(tenant, 'job_1')).toMatchObject({ refusal: { code: 'expired' } })
+    expect(await Promise.all(['job_1', 'job_2'].map(job =>
+      redis.exists(jobKeys(tenant, job).dataKey)))).toEqual([0, 1])
+  })
+
   it('that are lost are restored only for a running job', async () => {
     const tenant = await fundedTenant()
     const { key, wrapped } = await jobKeysOf({ redis }).create(tenant, 'job_1')
