@@ -25,13 +25,13 @@ export function createBodyBudget (totalBytes: number): FairPool {
 }
 
 /**
- * Hooks of a route with large bodies. A body for which there is no memory gets 503: before it is
- * read if its Content-Length says so, or as it grows. The parsers get the decompressed body. A
- * client that is slower than the minimum throughput gets 408 and is disconnected.
+ * Limit and hooks of a route with large bodies. A body for which there is no memory gets 503:
+ * before it is read if its Content-Length says so, or as it grows. The parsers get the decompressed
+ * body. A client that is slower than the minimum throughput gets 408 and is disconnected.
  */
 export function reserveMemory (
   pool: FairPool, minimum: MinimumThroughput
-): Required<Pick<RouteOptions, 'onRequest' | 'preParsing' | 'onSend'>> {
+): Required<Pick<RouteOptions, 'bodyLimit' | 'onRequest' | 'preParsing' | 'onSend'>> {
   const guard = new BodyGuard({
     pool,
     minimum,
@@ -40,6 +40,7 @@ export function reserveMemory (
       sendRaw(raw.socket, why === 'slow' ? 'request_timeout' : 'temporarily_unavailable', id),
   })
   return {
+    bodyLimit: MAX_BODY_BYTES,
     onRequest: async request => {
       const length = contentLength(request) ?? 0
       if (length > MAX_BODY_BYTES) throw new ApiException({ code: 'body_too_large' })

@@ -46,7 +46,7 @@ export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteO
     changeListsRoute(deps, settings, budget),
     changeListsFromFileRoute(deps, settings, budget),
     getListsRoute(deps),
-    lookUpRoute(deps),
+    lookUpRoute(deps, settings, budget),
     createEndpointRoute(deps, settings),
     listEndpointsRoute(deps),
     getEndpointRoute(deps),

@@ -4,7 +4,6 @@ import {
   type ListFileQuery, ListFileQuerySchema, LookedUpSchema, type LookUpBody, LookUpSchema,
   MAX_LIST_ENTRIES,
 } from '../../../schemas/api/contact-lists.ts'
-import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
 import { describeAccess } from '../../accounts/access-log/requests.ts'
 import { ListChangesError, ListEntryError, ListsFullError } from '../../accounts/contact-lists.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
@@ -61,7 +60,6 @@ export function changeListsRoute (
   return {
     method: 'POST',
     url: ADDRESS,
-    bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
       errors: ['contact_lists_full'],
@@ -106,7 +104,6 @@ export function changeListsFromFileRoute (
   return {
     method: 'POST',
     url: `${ADDRESS}/file`,
-    bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
       takesFile: 'entries',
@@ -153,11 +150,12 @@ export function changeListsFromFileRoute (
 }
 
 /** POST /api/v1/contact-lists/lookups: what the lists say of contacts. */
-export function lookUpRoute (deps: IngestDeps): RouteOptions {
+export function lookUpRoute (
+  deps: IngestDeps, settings: Settings, budget: FairPool
+): RouteOptions {
   return {
     method: 'POST',
     url: `${ADDRESS}/lookups`,
-    bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
       records: null,
@@ -179,6 +177,7 @@ export function lookUpRoute (deps: IngestDeps): RouteOptions {
       body: LookUpSchema,
       response: { 200: LookedUpSchema },
     },
+    ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {
       const { contacts } = request.body as LookUpBody
       try {

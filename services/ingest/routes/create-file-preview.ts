@@ -1,5 +1,4 @@
 import type { RouteOptions } from 'fastify'
-import { MAX_BODY_BYTES } from '../../../schemas/api/create-job.ts'
 import { FilePreviewSchema } from '../../../schemas/api/file-preview.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
@@ -18,7 +17,6 @@ export function createFilePreviewRoute (settings: Settings, budget: FairPool): R
   return {
     method: 'POST',
     url: '/api/v1/file-previews',
-    bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
       takesFile: 'preview',

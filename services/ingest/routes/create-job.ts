@@ -1,6 +1,6 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
-  AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema, MAX_BODY_BYTES,
+  AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema,
 } from '../../../schemas/api/create-job.ts'
 import { JobOptionsSchema, QuoteOptionsSchema } from '../../../schemas/api/file.ts'
 import { NotSubmittedError, type Submitted, type Quoted } from '../../jobs/submit.ts'
@@ -48,7 +48,6 @@ export function createJobRoute (
   return {
     method: 'POST',
     url: '/api/v1/jobs',
-    bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
       yields: { '/api/v1/jobs/{id}': '/id' },
@@ -193,7 +192,6 @@ export function createQuoteRoute (
   return {
     method: 'POST',
     url: '/api/v1/quotes',
-    bodyLimit: MAX_BODY_BYTES,
     config: {
       scope: 'jobs:write',
       takesFile: 'contacts',

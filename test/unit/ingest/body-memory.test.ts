@@ -166,6 +166,16 @@ describe('bodies of one organization', () => {
   })
 })
 
+it.each([
+  'jobs', 'quotes', 'file-previews', 'contact-lists', 'contact-lists/file', 'contact-lists/lookups',
+])('a large body of %s is refused without memory', async path => {
+  const request = await listen()
+  const first = request(lengthOf(LARGE) + body.padEnd(LARGE - 1))
+  await untilWatched(1)
+  await first.send()
+  expect(await request(lengthOf(LARGE).replace('jobs', path)).status()).toBe(503)
+})
+
 it('a whole body keeps its memory until its response, also when its client is gone', async () => {
   const submitting = Promise.withResolvers<void>()
   const answered = Promise.withResolvers<void>()
