@@ -327,6 +327,12 @@ type Progress = {
 /** The real path of the folder, and paths below it. */
 type RunFiles = { readonly folder: string, readonly input: string, readonly output: string }
 
+/** What a file may cost, and the maximum price of each job that this session created for it. */
+type FileMoney = { readonly reservation: Reservation, readonly prices: Map<string, number> }
+
+const sumOf = (prices: FileMoney['prices']): number =>
+  [...prices.values()].reduce((sum, micros) => sum + micros, 0)
+
 const ROWS_PER_JOB = 100_000
 const PARALLEL_JOBS = 4
 
@@ -338,8 +344,8 @@ const PARALLEL_JOBS = 4
 class FileRuns {
   readonly #deps: SessionDeps
   readonly #runs = new Map<string, FileRun>()
-  /** Reservations by output; a run that failed keeps its reservation until it is resumed. */
-  readonly #reservations = new Map<string, Reservation>()
+  /** By output; a run that failed keeps its money until the file is verified. */
+  readonly #money = new Map<string, FileMoney>()
 
   constructor (deps: SessionDeps) {
     this.#deps = deps
@@ -387,30 +393,32 @@ class FileRuns {
   async #verify (args: FileArgs, files: RunFiles, progress: Progress): Promise<SubmitSummary> {
     const { client, spending, account, say, pollEveryMs } = this.#deps
     const { output } = files
-    const reservation = this.#reservations.get(output) ?? spending.reserve()
-    this.#reservations.set(output, reservation)
+    const earlier = this.#money.get(output)
+    const money = earlier ?? { reservation: spending.reserve(), prices: new Map() }
+    this.#money.set(output, money)
     const release = (chargedMicros: number) => {
-      reservation.settle(chargedMicros)
-      this.#reservations.delete(output)
+      money.reservation.settle(chargedMicros)
+      this.#money.delete(output)
     }
-    const guarded = guardedClient(client, reservation)
     try {
       const summary = await submitFile(await toSettings(args, files, { account, client }), {
-        client: guarded.client,
+        client: guardedClient(client, money),
         say,
-        approve: micros => { reservation.cover(guarded.createdMicros() + micros) },
+        approve: micros => { money.reservation.cover(sumOf(money.prices) + micros) },
         progress: ({ done, rows, waiting }) => {
           Object.assign(progress, { done, rows, waiting: waiting?.rows ?? 0 })
           for (const report of progress.reports) report({ done, rows })
         },
         pollEveryMs,
       })
-      release(summary.chargedMicros)
+      for (const { id } of summary.jobs) money.prices.delete(id)
+      // The jobs of a run that was replaced continue, and are charged as well.
+      release(summary.chargedMicros + sumOf(money.prices))
       return summary
     } catch (error) {
       this.#runs.delete(output)
       const sentNothing = error instanceof CommandError || createdNoJob(error)
-      if (sentNothing && guarded.createdMicros() === 0) release(0)
+      if (sentNothing && earlier === undefined && money.prices.size === 0) release(0)
       throw error
     } finally {
       progress.ended = true
@@ -458,18 +466,16 @@ async function toSettings (
 }
 
 /** A client that cancels a job whose price has risen above what the session may spend. */
-function guardedClient (client: Client, reservation: Reservation) {
-  let createdMicros = 0
-  const guarded: Client = {
+function guardedClient (client: Client, { reservation, prices }: FileMoney): Client {
+  return {
     ...client,
     createJob: async (body, key) => {
       const created = await client.createJob(body, key)
-      createdMicros += created.preflight.maxQuoteMicros
-      await coverOrCancel({ client, reservation }, created.id, createdMicros)
+      prices.set(created.id, created.preflight.maxQuoteMicros)
+      await coverOrCancel({ client, reservation }, created.id, sumOf(prices))
       return created
     },
   }
-  return { client: guarded, createdMicros: () => createdMicros }
 }
 
 /** Undefined if the run takes longer. Reports its progress meanwhile. */

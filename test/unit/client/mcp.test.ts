@@ -272,6 +272,31 @@ describe('a file of a session', () => {
     expect(session.service.jobs).toHaveLength(1)
   })
 
+  it('keeps its money when a later call cannot resume its run', async () => {
+    const session = await connect(100, {
+      at: moment => moment === 'wait' ? refusal(400, { code: 'cut', message: 'm' }) : undefined,
+    })
+    await session.call('verifyFile', { file: 'in.csv' })
+    expect((await session.call('verifyFile', { file: 'in.csv', country: 'DE' })).text)
+      .toContain('other options')
+    expect(await spendingOf(session)).toMatchObject({ reservedMicros: 10, spentMicros: 0 })
+  })
+
+  it('that is replaced pays for the jobs of both runs within the limit', async () => {
+    const cut = (moment: string) =>
+      moment === 'wait' ? refusal(400, { code: 'cut', message: 'm' }) : undefined
+    const [short, enough] = [await connect(15, { at: cut }), await connect(25, { at: cut })]
+    for (const session of [short, enough]) {
+      await session.call('verifyFile', { file: 'in.csv' })
+      session.service.change({})
+      rmSync(`${output}.progress.json`)
+    }
+    const args = { file: 'in.csv', replace: true }
+    expect((await short.call('verifyFile', args)).text).toContain('spending_limit')
+    expect((await enough.call('verifyFile', args)).output)
+      .toMatchObject({ ended: true, chargedMicros: 10, spending: { spentMicros: 20 } })
+  })
+
   it('is replaced only on demand', async () => {
     writeFileSync(output, 'precious')
     const { call } = await connect(100)
