@@ -1,6 +1,7 @@
 import {
   checkReadable, CsvScanner, detectFormat, SAMPLE_BYTES, UnreadableFile,
 } from '../../schemas/files/csv-format.ts'
+import { isUtf8Cell } from '../../schemas/files/utf8-cell.ts'
 import type { InputFile } from './files.ts'
 import { CommandError } from './terminal.ts'
 
@@ -141,10 +142,11 @@ function * scanWindow (
   }
 }
 
-/** Decodes a cell, which has one character per byte. */
+/** Decodes a cell, which has one character per byte, as the service does. */
 export function decodeCell (cell: string, encoding: TextEncoding): string {
   if (isAscii(cell)) return cell
-  return new TextDecoder(encoding).decode(Buffer.from(cell, 'latin1'))
+  const bytes = Buffer.from(cell, 'latin1')
+  return new TextDecoder(isUtf8Cell(bytes) ? 'utf-8' : encoding).decode(bytes)
 }
 
 /** Encodes a text as a cell. Replaces what the encoding does not contain with a question mark. */

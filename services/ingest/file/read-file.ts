@@ -4,6 +4,7 @@ import {
   checkReadable, csvCell, type CsvFormat, type CsvRecord, CsvScanner, detectFormat, MAX_COLUMNS,
   MAX_LINE_BYTES, MAX_NAMES_BYTES, positionsOf, SAMPLE_BYTES, UnreadableFile,
 } from '../../../schemas/files/csv-format.ts'
+import { isUtf8Cell } from '../../../schemas/files/utf8-cell.ts'
 import { readWorkbook, type SheetFacts, type SheetRow } from '../../../schemas/files/workbook.ts'
 import { type ApiError, ApiException, SHOWN_CHARACTERS } from '../errors.ts'
 
@@ -30,8 +31,9 @@ export type CsvFile = {
 const SLICE_BYTES = 65_536
 
 /**
- * Reads a CSV file in UTF-8, or else in Windows-1252. Blank lines at its beginning and end are no
- * rows. `pause` is awaited before each slice of the file, which takes at most a few milliseconds.
+ * Reads a CSV file in UTF-8, or else its cells, each in UTF-8 or in Windows-1252. Blank lines at
+ * its beginning and end are no rows. `pause` is awaited before each slice of the file, which takes
+ * at most a few milliseconds.
  * @throws ApiException that names the line or the column, and the limit.
  */
 export async function readCsv (
@@ -109,13 +111,17 @@ function readFormat (bytes: Buffer, delimiter: string | undefined): FileFormat {
 
 /** The bytes in which Windows-1252 is not Latin-1. */
 const NOT_LATIN1 = /[\u0080-\u009f]/
+const BEYOND_ASCII = /[\u0080-\u00ff]/
 
 function createDecoder (bytes: Buffer, encoding: FileFormat['encoding']) {
   if (encoding === 'utf-8') return (from: number, to: number) => bytes.toString('utf8', from, to)
   const decoder = new TextDecoder(encoding)
   return (from: number, to: number) => {
     const text = bytes.toString('latin1', from, to)
-    return NOT_LATIN1.test(text) ? decoder.decode(bytes.subarray(from, to)) : text
+    if (!BEYOND_ASCII.test(text)) return text
+    const cell = bytes.subarray(from, to)
+    if (isUtf8Cell(cell)) return cell.toString('utf8')
+    return NOT_LATIN1.test(text) ? decoder.decode(cell) : text
   }
 }
 

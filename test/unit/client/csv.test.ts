@@ -41,6 +41,8 @@ describe('a CSV cell', () => {
     const utf8 = Buffer.from('ü€').toString('latin1')
     expect([decodeCell(utf8, 'utf-8'), encodeCell('ü€', 'utf-8')]).toEqual(['ü€', utf8])
     expect(decodeCell('\xfc\x80', 'windows-1252')).toBe('ü€')
+    // Of a file in which another cell is not UTF-8.
+    expect(decodeCell(utf8, 'windows-1252')).toBe('ü€')
     expect(encodeCell('ü€ł', 'windows-1252')).toBe('\xfc\x80?')
   })
 })

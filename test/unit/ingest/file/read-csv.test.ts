@@ -70,6 +70,16 @@ describe('a CSV file', () => {
       .toEqual([new TextDecoder('windows-1252').decode(everyByte)])
   })
 
+  it('is UTF-8 in every cell that is, although another one is not', async () => {
+    const utf8 = Buffer.from('Straße;E-Mail\n1;jörg@bücher.example\n')
+    const other = Buffer.from('Spa\xdf\x85;j\xf6rg@x.example\nM\xc3;', 'latin1')
+    const { columns, inputs, lines } =
+      await read(Buffer.concat([utf8, other]), { column: 'E-Mail', delimiter: ';' })
+    expect(columns).toEqual(['Straße', 'E-Mail'])
+    expect(inputs).toEqual(['jörg@bücher.example', 'jörg@x.example', ''])
+    expect(lines.slice(1)).toEqual(['Spaß…,jörg@x.example', 'MÃ,'])
+  })
+
   it.each<[
     what: string, text: string | Buffer, options: CsvReadOptions, code: string, why: RegExp
   ]>([
