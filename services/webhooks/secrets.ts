@@ -46,15 +46,24 @@ export function createWebhookSecrets ({ redis, keys, now = Date.now }: Options, 
     return textOf(await keys.unwrap(orgId, Buffer.from(sealed, 'base64'), aadOf(orgId)))
   }
 
-  async function write (orgId: string, previous: string): Promise<string> {
+  /** Writes a new secret; undefined if another process changed the record since it was read. */
+  async function write (
+    orgId: string, { revision, previous }: { readonly revision: number, readonly previous: string }
+  ): Promise<string | undefined> {
     const secret = randomBytes(SECRET_BYTES)
     const fields = {
       [field]: (await keys.wrap(orgId, secret, aadOf(orgId))).toString('base64'),
       [`${field}Before`]: previous,
       [`${field}BeforeUntil`]: String(previous === '' ? 0 : now() + ROTATION_MS),
     }
-    await records.change({ name: keyOf(orgId), fields })
-    return textOf(secret)
+    const isWritten = await records.change({ name: keyOf(orgId), from: revision, fields })
+    return isWritten ? textOf(secret) : undefined
+  }
+
+  /** The current secret as stored, '' for none, with the revision of its record. */
+  async function read (orgId: string) {
+    const { revision = 0, fields = {} } = await records.read(keyOf(orgId)) ?? {}
+    return { revision, stored: fields[field] ?? '' }
   }
 
   /** The secrets to sign with, current one first; empty if there is none yet. */
@@ -70,7 +79,12 @@ export function createWebhookSecrets ({ redis, keys, now = Date.now }: Options, 
 
     /** The current secret; creates the first one if there is none yet. */
     async show (orgId: string): Promise<string> {
-      return (await active(orgId))[0] ?? await write(orgId, '')
+      for (;;) {
+        const { revision, stored } = await read(orgId)
+        if (stored !== '') return await open(orgId, stored)
+        const secret = await write(orgId, { revision, previous: '' })
+        if (secret !== undefined) return secret
+      }
     },
 
     /**
@@ -79,9 +93,12 @@ export function createWebhookSecrets ({ redis, keys, now = Date.now }: Options, 
      * @throws FatalError when the key of the previous one is missing.
      */
     async rotate (orgId: string): Promise<string> {
-      const before = await redis.hget(accountKey(keyOf(orgId)), field) ?? ''
-      const isLost = before !== '' && await isDamaged(() => open(orgId, before))
-      return write(orgId, isLost ? '' : before)
+      for (;;) {
+        const { revision, stored } = await read(orgId)
+        const isLost = stored !== '' && await isDamaged(() => open(orgId, stored))
+        const secret = await write(orgId, { revision, previous: isLost ? '' : stored })
+        if (secret !== undefined) return secret
+      }
     },
   }
 }

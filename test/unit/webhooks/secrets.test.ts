@@ -26,6 +26,14 @@ describe('the webhook secret of an organization', () => {
     expect(await secrets.show('org_2')).not.toBe(secret)
   })
 
+  it('is one for processes that make or replace it at the same time', async () => {
+    const other = createWebhookSecrets({ redis: memory.redis, keys, now: () => nowMs })
+    const [first, same] = await Promise.all([secrets.show('org_1'), other.show('org_1')])
+    expect(same).toBe(first)
+    const rotated = await Promise.all([secrets.rotate('org_1'), other.rotate('org_1')])
+    expect((await secrets.active('org_1')).toSorted()).toEqual(rotated.toSorted())
+  })
+
   it('is stored sealed, for its own organization only', async () => {
     const secret = await secrets.show('org_1')
     const stored = memory.hashes.get('{global}:org:org_1') ?? {}
