@@ -109,8 +109,14 @@ const OR = new RegExp(
   '(?<=[\\d)]) (?:or|oder|o|u|und|and|ou|bzw|y|e|\u0438\u043b\u0438)(?!\\p{L})' +
   '\\.? ?(?=[+(\\d])', 'giu')
 
+const DAY = '(?:(?:19|20)\\d\\d([./-])[01]?\\d\\1[0-3]?\\d|' +
+  '[0-3]?\\d([./-])[0-3]?\\d\\2(?:19|20)\\d\\d)'
+const TIME = '[0-2]?\\d:[0-5]\\d(?::[0-5]\\d)?'
+/** `12/05/1990`, `2024-01-15T10:30:00`, `10:30`: no number, whatever its digits are. */
+const DATE = new RegExp(`^(?:${DAY}(?:[ T]${TIME})?|${TIME})$`)
+
 function readMain (cell: string, plan: Plan | undefined): Reading {
-  if (cell === '') return NO_NUMBER
+  if (cell === '' || DATE.test(cell)) return NO_NUMBER
   const main = trimEnd(cell.replaceAll(OR, '|').replace(ALWAYS, ''))
   const end = endOfDigits(main)
   const number = main.slice(0, end)
@@ -267,7 +273,6 @@ function withoutFraction (text: string, plan: Plan | undefined): string | undefi
   return isAssigned(readNumeric(head, plan)) ? undefined : text
 }
 
-const DATE = /^(?:(?:19|20)\d\d-[01]\d-[0-3]\d|[0-3]?\d([./-])[01]?\d\1(?:19|20)\d\d)$/
 const ZERO_IN_BRACKETS = /[([]0[)\]]/
 const LIST_NUMBER = /^[([]?\d{1,2}[.):\]] +(?=[+(\d])|^[([]?[1-9]\d?[)\]](?=[+0])/
 const FOOTNOTE = /[ ]*([([])\d{1,2}[)\]]$/

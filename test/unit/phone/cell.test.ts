@@ -75,6 +75,10 @@ const CELLS: readonly (readonly [input: string, country: string | undefined, out
   [`+1 212 736 ${' '.repeat(40)} 5000`, undefined, '+12127365000'],
   // Of the plan.
   ['310-1234', 'CA', '+13101234'], ['2024-01-15', 'DE', NO_NUMBER],
+  ['12/05/1990', 'DE', NO_NUMBER], ['5/12/1990', 'DE', NO_NUMBER], ['12:30', 'DE', NO_NUMBER],
+  ['2023/01/02', 'IT', NO_NUMBER], ['01.02.2023 10:30', 'DE', NO_NUMBER],
+  ['2023-01-02T10:30:00', 'IT', NO_NUMBER], ['12/30/1990 9:05:00', 'DE', NO_NUMBER],
+  ['030/12/1990', 'DE', '+4930121990'],
   // URIs.
   ['tel:791234567;phone-context=+41', undefined, '+41791234567'],
   ['tel:030901820;phone-context=example.org', 'DE', BERLIN],
