@@ -3,6 +3,7 @@ import kafkajs, {
   type KafkaConfig,
   type Producer, type ProducerConfig,
 } from 'kafkajs'
+import { setCodecs } from './codecs.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 
 /** What the services use of the client of kafkajs; whatever carries a name has a prefixed form. */
@@ -26,6 +27,9 @@ export type KafkaAdmin = Pick<Admin,
 
 // Node detects only some exports of a CommonJS library; the others are on its default export.
 const { AclResourceTypes, ConfigResourceTypes } = kafkajs
+
+// Here, as every client is made by this file.
+setCodecs()
 
 /**
  * A client of the brokers. With a prefix, topics and consumer groups have it on the brokers and

@@ -1,6 +1,4 @@
-import { promisify } from 'node:util'
-import { zstdCompress, zstdDecompress } from 'node:zlib'
-import kafkajs, { logLevel, type KafkaConfig } from 'kafkajs'
+import { logLevel, type KafkaConfig } from 'kafkajs'
 import { topicNames } from './admin.ts'
 import type { Bus, Producer } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
@@ -193,13 +191,3 @@ function clientLogLevel (text: string): 'debug' | 'info' | 'warn' {
   if (text.includes('re-joining')) return 'info'
   return ROUTINE.test(text) ? 'debug' : 'warn'
 }
-
-const { CompressionCodecs, CompressionTypes } = kafkajs
-const compress = promisify(zstdCompress)
-const decompress = promisify(zstdDecompress)
-
-// Adds zstd to the codecs of kafkajs, which has only gzip. It cannot read Snappy and LZ4.
-CompressionCodecs[CompressionTypes.ZSTD] = () => ({
-  compress: ({ buffer }: { readonly buffer: Buffer }) => compress(buffer),
-  decompress: (buffer: Buffer) => decompress(buffer),
-})

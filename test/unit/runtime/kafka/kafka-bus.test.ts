@@ -1,5 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import { createRequire } from 'node:module'
-import { zstdCompressSync } from 'node:zlib'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
 import type { Kafka, ProducerBatch } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import { createPartitionCounts } from '../../../../services/runtime/kafka/partitioning.ts'
@@ -105,6 +106,31 @@ it('the client decompresses zstd', async () => {
   const codec: Codec = lookupCodec(4)
   const packed = await codec.compress({ buffer: Buffer.from('back') })
   expect(await codec.decompress(packed)).toEqual(Buffer.from('back'))
+})
+
+describe('a compressed batch', () => {
+  /** A record: its length as a zigzag varint, then that many bytes. */
+  const record = (bytes: number) => Buffer.concat([
+    Buffer.from([0x80 | (bytes * 2 & 0x7f), bytes * 2 >> 7]), Buffer.alloc(bytes, bytes),
+  ])
+  const codecs = [['gzip', 1, gzipSync], ['zstd', 4, zstdCompressSync]] as const
+
+  it.each(codecs)('in %s is read, whatever it grows to, up to a hundred times', async (_, id,
+    compress) => {
+    const { decompress }: Codec = lookupCodecByAttributes(id)
+    const alike = Buffer.concat(Array.from({ length: 50 }, () => record(300)))
+    expect(await decompress(compress(alike))).toEqual(alike)
+    const large = randomBytes(1_000_000)
+    expect(await decompress(compress(large))).toEqual(large)
+  })
+
+  it.each(codecs)('in %s is refused if it would fill the memory', async (_, id, compress) => {
+    const { decompress }: Codec = lookupCodecByAttributes(id)
+    await expect(decompress(compress(Buffer.alloc(20_000_000))))
+      .rejects.toThrow(/^a batch of \d+ compressed bytes has more than \d+ bytes$/)
+    await expect(decompress(compress(Buffer.alloc(10_000))))
+      .rejects.toThrow(/^a batch of \d+ compressed bytes has more than [\d.]+ records$/)
+  })
 })
 
 const createSendMessages = library('kafkajs/src/producer/sendMessages')
