@@ -37,7 +37,8 @@ export function readDigits (digits: string, plan: Plan | undefined): Dialed {
   const { digits: code } = number.callingCode
   // `+49 0049 30`: the calling code twice.
   const isRepeated = digits.startsWith(`00${code}`, code.length + 1)
-  return readFromAbroad(digits, isRepeated ? code.length + 3 : 1)
+  const repeated = isRepeated ? readFromAbroad(digits, code.length + 3) : undefined
+  return isAssigned(repeated) ? repeated : readFromAbroad(digits, 1)
 }
 
 /** Whether a reading is a number of an assigned range. */

@@ -32,7 +32,8 @@ const CELLS: readonly (readonly [input: string, country: string | undefined, out
   ['0055 81 98590-2279', 'BR', '+5581985902279'], ['+011 49 30 901820', undefined, BERLIN],
   ['++49 30 901820', undefined, BERLIN], ['+ +49 30 901820', undefined, BERLIN],
   ['00+49 30 901820', 'DE', BERLIN], ['+49 +49 30 901820', 'DE', BERLIN],
-  ['+49 0049 30 901820', 'DE', BERLIN], ['plus 49 30 901820', 'US', BERLIN],
+  ['+49 0049 30 901820', 'DE', BERLIN], ['0011744486', 'AG', '+10011744486'],
+  ['+10011744486', undefined, '+10011744486'], ['plus 49 30 901820', 'US', BERLIN],
   ['+49 (0)30 901820', undefined, BERLIN], ['+34 (0)91 123 45 67', 'FR', '+34911234567'],
   ['+39 (0)6 69812345', undefined, '+390669812345'],
   // Prefixes of calls within a country, which numbers from abroad do not have.
