@@ -89,12 +89,22 @@ async function sendOnce (options: TransportOptions, path: string, call: Call): P
       signal: signal === undefined ? timeout.signal : AbortSignal.any([timeout.signal, signal]),
     })
     if (!response.ok) throw new ApiError(response, await response.text())
-    return response
+    clearTimeout(timer)
+    return isJson(response) ? await readWhole(response) : response
   } catch (error) {
     throw isBrokenConnection(error) ? new ConnectionError(baseUrl, error) : error
   } finally {
     clearTimeout(timer)
   }
+}
+
+const isJson = ({ headers }: Response) =>
+  headers.get('content-type')?.startsWith('application/json') === true
+
+/** The same response once its body is here, so that one which breaks off is an attempt as well. */
+async function readWhole (response: Response): Promise<Response> {
+  const { status, headers } = response
+  return new Response(await response.text(), { status, headers })
 }
 
 /** `fetch` reports a failed connection as a TypeError. */

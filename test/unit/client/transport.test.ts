@@ -1,9 +1,11 @@
+import { createServer } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { failureMessage } from '../../../services/client/terminal.ts'
 import {
-  ApiError, ConnectionError, createTransport, isLostConnection, retryWhileUnavailable,
+  ApiError, ConnectionError, createTransport, isLostConnection, readJson, retryWhileUnavailable,
   type TransportOptions,
 } from '../../../services/client/transport.ts'
+import { listen } from '../../support/listen.ts'
 
 const refusal = (status: number, headers: Record<string, string> = {}) =>
   new Response('{"error":{"code":"c","message":"m","param":"p","request_id":"req_1"}}',
@@ -69,6 +71,24 @@ describe('a request of the API client', () => {
     const { sent } = await exchange([error, success], call)
     expect(sent).toHaveLength(times)
   })
+
+  it.each([[{}, 2], [{ repeatable: false }, 1]])(
+    'with %j whose JSON breaks off is sent %i times', async (call, times) => {
+      const server = createServer((_request, response) => {
+        response.writeHead(200, { 'content-type': 'application/json', 'content-length': '11' })
+        if (sent++ > 0) return response.end('{"id":"a1"}')
+        response.write('{"id":')
+        setTimeout(() => response.destroy(), 20)
+      })
+      let sent = 0
+      const baseUrl = `http://127.0.0.1:${await listen(server)}`
+      const transport = createTransport({ baseUrl, apiKey: 'vj_test_1', pause: async () => {} })
+      const outcome = await readJson(transport('/jobs', call)).catch((error: unknown) => error)
+      server.close()
+      expect(sent).toBe(times)
+      expect(times === 2 ? outcome : isLostConnection(outcome))
+        .toEqual(times === 2 ? { id: 'a1' } : true)
+    })
 
   it('fails when every attempt exceeds the time limit', async () => {
     const never = async (_url: unknown, init?: RequestInit) =>
