@@ -206,8 +206,8 @@ const CLOCK = { perf: { now: () => performance.now() }, ttlResolution: 0 }
 
 /**
  * Looks up keys and limits each client to 60 unknown well-formed keys per minute, because each
- * costs a read of Redis. Above the limit only recently valid keys are looked up, so that other
- * users of the same address are not affected.
+ * costs a read of Redis. Above the limit only keys that this process has found valid are looked up,
+ * so that other users of the same address are not affected.
  */
 class KeyGuard {
   readonly #findKey: IngestDeps['findKey']
@@ -215,9 +215,8 @@ class KeyGuard {
     max: REMEMBERED.clients, ttl: WINDOW_MS, noUpdateTTL: true, ...CLOCK,
   })
 
-  readonly #valid = new LRUCache<string, true>({
-    max: REMEMBERED.keys, ttl: 10 * WINDOW_MS, ...CLOCK,
-  })
+  /** Keys that were valid at their last lookup. */
+  readonly #valid = new LRUCache<string, true>({ max: REMEMBERED.keys })
 
   constructor (findKey: IngestDeps['findKey']) {
     this.#findKey = findKey
