@@ -18,7 +18,7 @@ import {
 } from './organization-keys.ts'
 import { createOrganizations } from './organizations.ts'
 import {
-  accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, listAccount,
+  accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, ACCOUNTS_UNREAD_KEY, listAccount,
 } from './records.ts'
 import { partsOf } from './tenant.ts'
 
@@ -47,12 +47,13 @@ const BATCH_ORGANIZATIONS = 200
 const LOCAL_FIELDS: ReadonlySet<string> = new Set(
   ['revision', 'madeIn', 'lastUsedAt', 'lastUsedFrom'])
 
-/** ARGV: name, the revision in the topic, then its fields. */
+/** KEYS: record, accounts, outbox, unread. ARGV: name, the revision in the topic, its fields. */
 const RESTORE = `
 local current = tonumber(redis.call('HGET', KEYS[1], 'revision') or '0')
 local shipped = tonumber(ARGV[2])
 if current <= shipped then
   redis.call('SREM', KEYS[3], ARGV[1])
+  redis.call('SREM', KEYS[4], ARGV[1])
 end
 if current >= shipped then
   return 0
@@ -85,13 +86,13 @@ end`
  */
 export async function restoreAccounts (deps: AccountsDeps, signal: AbortSignal): Promise<void> {
   const { redis, reader, codec, log, metrics } = deps
-  const restore = script(redis, { name: 'restore-account', source: RESTORE, numberOfKeys: 3 })
+  const restore = script(redis, { name: 'restore-account', source: RESTORE, numberOfKeys: 4 })
   const readRun = script(redis, { name: 'read-run', source: READ_RUN, numberOfKeys: 1 })
   const markRun = script(redis, { name: 'mark-run', source: MARK_RUN, numberOfKeys: 1 })
   const run = await readRun([ACCOUNTS_RUN_KEY], []) as string
   const lastKeys = await restoreOrganizationKeys(deps, signal)
   let restored = 0
-  await redis.sunionstore(ACCOUNTS_OUTBOX_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_KEY)
+  await redis.sunionstore(ACCOUNTS_UNREAD_KEY, ACCOUNTS_KEY)
   await reader.read(ACCOUNTS, async messages => {
     for (const batch of batchesOf(messages, BATCH_RECORDS)) {
       const values = batch.flatMap(({ value }) => value ?? [])
@@ -99,13 +100,16 @@ export async function restoreAccounts (deps: AccountsDeps, signal: AbortSignal):
         const { name, revision, fields } = await codec.decode('accounts', bytes) as Account
         const texts = fields.map(({ name: field, value }) => [field, value] as const)
         await listAccount(redis, { name, fields: Object.fromEntries(texts) })
-        const keys = [accountKey(name), ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY]
+        const keys = [accountKey(name), ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_UNREAD_KEY]
         return await restore(keys, [name, revision, ...texts.flat()]) as number
       }))
       restored += written.reduce((sum, count) => sum + count, 0)
     }
   }, { signal })
   await shipLostKeys(deps, lastKeys, signal)
+  // Not before: the outbox is shipped meanwhile, and the topic keeps every message for ever.
+  await redis.sunionstore(ACCOUNTS_OUTBOX_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_UNREAD_KEY)
+  await redis.del(ACCOUNTS_UNREAD_KEY)
   let changed = 0
   await reader.read(LISTS, async messages => {
     const changes = await Promise.all(messages.flatMap(({ value }) => value ?? [])

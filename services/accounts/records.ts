@@ -25,6 +25,8 @@ export const accountKey = globalKey
 export const ACCOUNTS_KEY = globalKey('accounts')
 /** Set of the names whose last change the topic `accounts` has not acknowledged. */
 export const ACCOUNTS_OUTBOX_KEY = globalKey('accounts:outbox')
+/** Set of the names that a restore has not read in the topic; only while one runs. */
+export const ACCOUNTS_UNREAD_KEY = globalKey('accounts:unread')
 /** String: the run of the server in which the records were compared with the topic. */
 export const ACCOUNTS_RUN_KEY = globalKey('accounts:run')
 /** Set of the tenants of all organizations. */

@@ -312,6 +312,20 @@ describe('a change of an account', () => {
       .toMatchObject({ policy: { freshnessDays: 1 } })
   })
 
+  it('is not shipped again because accounts are restored', async () => {
+    await createAll()
+    await ship()
+    const before = await shippedAccounts()
+    const { deps } = environment
+    const read: typeof deps.reader.read = async (topic, ...more) => {
+      if (topic === 'accounts') await ship()
+      return await deps.reader.read(topic, ...more)
+    }
+    await restart()
+    await restoreAccounts({ ...deps, reader: { read } }, signal)
+    expect([await shippedAccounts(), await unshipped()]).toEqual([before, []])
+  })
+
   it('stays in the outbox until the topic has acknowledged it', async () => {
     await createAll()
     const send = async () => { throw new Error('Kafka is away') }
