@@ -162,7 +162,7 @@ export class Leader {
       const tenants = new Set([...await deps.tenants.all(), ...this.#compared?.known ?? []])
       this.#waiting = await deps.recoveryStore.countWaiting([...tenants], term.runs)
       this.#step = 'accounts'
-      if (isNew) await restoreAccounts(deps, signal)
+      if (!hasGlobalKeysOf(compared, term)) await restoreAccounts(deps, signal)
       this.#step = 'recover'
       if (toRecover.length > 0) await deps.tenants.activate(toRecover)
       await this.#recoverAll(term, signal)
@@ -176,8 +176,9 @@ export class Leader {
   }
 
   /** Whether there is something to compare that no request names. A server may be gone for long. */
-  #isNewTerm (compared: ComparedTerm, { run, fence, runs }: Term): boolean {
-    if (compared.run !== run || compared.fence !== fence) return true
+  #isNewTerm (compared: ComparedTerm, term: Term): boolean {
+    const { runs } = term
+    if (!hasGlobalKeysOf(compared, term)) return true
     return this.#deps.clock.now() >= compared.retryAtMs ||
       [...runs].some(server => !compared.runs.has(server))
   }
@@ -192,9 +193,8 @@ export class Leader {
     this.#isRecovering = true
     try {
       const { known, unreachable } = await recover(this.#deps, term.fence, { signal, onWaiting })
-      const hasLostGlobalKeys = compared?.run !== term.run || compared.fence !== term.fence
       // A single server loses them only together with the wallets, which were compared.
-      if (term.runs.size > 1 && hasLostGlobalKeys) {
+      if (term.runs.size > 1 && !hasGlobalKeysOf(compared, term)) {
         await restoreMarks(redis, [...known].filter(tenant => !unreachable.has(tenant)))
         this.#checkAllUntilMs = clock.now() + MARK_LASTS_MS + 2 * checkEveryMs
       }
@@ -276,6 +276,14 @@ export class Leader {
     const base = this.#base ?? await readSnapshots(this.#deps, signal)
     this.#base = await takeSnapshots(this.#deps, base, signal)
   }
+}
+
+/**
+ * Whether the server with the global keys, such as accounts, has lost none since wallets were
+ * compared. Others may have restarted, or do not respond.
+ */
+function hasGlobalKeysOf (compared: ComparedTerm | undefined, { run, fence }: Term): boolean {
+  return compared?.run === run && compared.fence === fence
 }
 
 /** Unlocks new tenants; returns those with a history, which must be compared first. */

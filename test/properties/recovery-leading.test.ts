@@ -181,6 +181,30 @@ describe('the ledger that leads', () => {
     await eventually(() => expect(reads).toBe(1))
   })
 
+  it('reads no accounts again while it waits for the server of a tenant', async () => {
+    const { deps } = environment
+    await deps.tenants.add([TENANT])
+    const reads: string[] = []
+    const read: typeof deps.reader.read = async (topic, ...more) => {
+      reads.push(topic)
+      return await deps.reader.read(topic, ...more)
+    }
+    const recoveryStore = {
+      ...createRecoveryStore(redis),
+      snapshotWallet: async () => 'unreachable',
+      isAnyResponding: async () => false,
+    }
+    // Each look at the clock is a minute later, so it compares again in every round.
+    let minutes = 0
+    const clock = { now: () => 60_000 * minutes++ }
+    const snapshotEveryMs = SOME_MINUTES_MS
+    const leading = lead('one', { recoveryStore, clock, reader: { read }, snapshotEveryMs })
+    await eventually(() =>
+      expect(reads.filter(topic => topic === 'wallet.journal').length).toBeGreaterThan(2))
+    expect(reads.filter(topic => topic === 'accounts')).toHaveLength(1)
+    expect(leading.ready()).toBe(true)
+  })
+
   it('freezes tenants with wrong sums, counts them, and unlocks them once thawed', async () => {
     lead('one')
     await topUp('a')
