@@ -7,6 +7,9 @@ import { post, ZERO_AMOUNTS } from '../../services/money/prices.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { CHAIN_START, extendChain } from '../../services/money/journal-chain.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
+import { readSettledState } from '../../services/admin/audit/snapshot.ts'
+import { recordOf } from '../../services/jobs/job-record.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { type ProofDeps, prove, type ProvenHead } from '../../services/admin/audit/proof.ts'
 import { startRedis } from '../support/redis/redis.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
@@ -20,6 +23,7 @@ const { redis } = await startRedis()
 const HOUR_MS = 3_600_000
 const nowMs = Date.now()
 let tenants = 0
+const NO_MONEY = { available: 0, reserved: 0, charged: 0, funded: 0, seq: 0 }
 
 /** What is stored of a tenant. */
 type Stored = {
@@ -256,4 +260,18 @@ describe('the proof of a tenant', () => {
     expect(await proofFrom({ hash: CHAIN_START.hash })).toBeUndefined()
     expect(await proofFrom({ before: CHAIN_START })).toBeUndefined()
   })
+})
+
+it('an audit waits for jobs whose end Redis has lost and the journal has', async () => {
+  const tenant = `org_${++tenants}.live`
+  const { wallet } = moneyKeys(tenant)
+  const job = endedJob({ tenant, ended: false, closed: false })
+  const { job: record } = jobKeys(tenant, job.id)
+  await redis.hset(wallet, `open:${job.id}`, nowMs)
+  await redis.hset(record, ...recordOf(job), 'journaledSettleSeq', '2')
+  const deps = partsOf({ entries: [], jobs: [], forged: [], late: [], wallet: NO_MONEY })
+  expect((await readSettledState(deps, tenant, 0)).isSettled).toBe(false)
+  const reading = readSettledState(deps, tenant, 60_000)
+  await redis.hset(record, 'ended', '1', 'closed', '1')
+  expect((await reading).isSettled).toBe(true)
 })

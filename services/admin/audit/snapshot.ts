@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../jobs/job.ts'
+import { jobKeys } from '../../jobs/redis-keys.ts'
 import { createJobStore } from '../../jobs/store.ts'
 import { moneyKeys } from '../../money/redis-keys.ts'
 import { createWallet, type Balance, createOutbox } from '../../money/wallet.ts'
@@ -53,7 +54,8 @@ export async function takeAuditSnapshot (
 
 /**
  * Reads the state of a tenant at one moment. `isSettled` once the copy has all movements up to then
- * and the jobs that had ended are closed; false if that is not so within `waitMs`.
+ * and the jobs that had ended are closed, also those whose end Redis has lost and the journal has;
+ * false if that is not so within `waitMs`.
  */
 export async function readSettledState (
   deps: AuditSnapshotDeps, tenant: string, waitMs: number
@@ -89,9 +91,13 @@ async function areClosed (
   { redis }: AuditSnapshotDeps, tenant: string, { openJobs }: TenantState
 ): Promise<boolean> {
   const store = createJobStore(redis)
-  const ended = await Promise.all(openJobs.filter(({ ended }) => ended)
-    .map(({ id }) => store.read(tenant, id)))
-  return ended.every(job => job === undefined || job.closed)
+  const areOver = await Promise.all(openJobs.map(async ({ id, ended }) => {
+    const { job: record } = jobKeys(tenant, id)
+    if (!ended && await redis.hexists(record, 'journaledSettleSeq') === 0) return true
+    const job = await store.read(tenant, id)
+    return job === undefined || job.closed
+  }))
+  return areOver.every(Boolean)
 }
 
 async function readState (
