@@ -19,7 +19,10 @@ export type MailOwner = {
   readonly owner: string
   /** The value of the column `mail_provider`, if that is not the owner. */
   readonly provider?: string
-  /** Domains of mail exchanges; `{country}` is any of `com`, `de`, `co.uk`, `com.br`. */
+  /**
+   * Domains of mail exchanges; `{country}` is any of `com`, `de`, `co.uk`, `com.br`. With `*.` only
+   * hosts directly below it: the lines of an access provider's customers have deeper names.
+   */
   readonly exchanges: readonly string[]
   /** Mail domains of the owner itself, with `{country}` too. */
   readonly domains: readonly string[]
@@ -113,9 +116,9 @@ export const MAIL_OWNERS: readonly MailOwner[] = [
   owner('messagelabs', 'messagelabs.com'),
   { owner: 'tencent', exchanges: ['qq.com'], domains: ['qq.com', 'foxmail.com'] },
   { owner: 'netease', exchanges: ['netease.com'], domains: ['163.com', '126.com', 'yeah.net'] },
-  { owner: 'comcast', exchanges: ['comcast.net'], domains: ['comcast.net'] },
-  owner('orange', 'orange.fr', 'wanadoo.fr'),
-  owner('free.fr', 'free.fr', 'proxad.net'),
+  { owner: 'comcast', exchanges: ['*.comcast.net'], domains: ['comcast.net'] },
+  owner('orange', '*.orange.fr', '*.wanadoo.fr'),
+  owner('free.fr', '*.free.fr', '*.proxad.net'),
   {
     owner: 'proton',
     exchanges: ['protonmail.ch'],
@@ -172,7 +175,7 @@ export const MAIL_OWNERS: readonly MailOwner[] = [
   owner('titan', 'titan.email'),
   owner('tuta', 'tutanota.de'),
   // Providers of mailboxes in one country.
-  owner('att', 'prodigy.net'),
+  owner('att', '*.prodigy.net'),
   owner('freenet', 'freenet.de'),
   owner('kakao', 'hanmail.net', 'daum.net'),
   owner('laposte', 'laposte.net'),
@@ -181,8 +184,8 @@ export const MAIL_OWNERS: readonly MailOwner[] = [
   owner('onet', 'onet.pl'),
   owner('rediff', 'rediffmail.rediff.akadns.net', 'rediffmailpro.com'),
   owner('seznam', 'seznam.cz'),
-  owner('sfr', 'sfr.fr'),
-  owner('telstra', 'bigpond.com'),
+  owner('sfr', '*.sfr.fr'),
+  owner('telstra', '*.bigpond.com'),
   owner('uol', 'uol.com.br'),
   owner('wp', 'wp.pl'),
 ]
@@ -230,6 +233,8 @@ const byDomain = new OwnerIndex(({ domains }) => domains)
 /** The owner of a mail exchange, with or without the dot of the root; undefined if not listed. */
 export function ownerOfExchange (exchange: string): MailOwner | undefined {
   let name = exchange.toLowerCase().replace(/\.$/, '')
+  const direct = byExchange.find(name.replace(/^[^.]*/, '*'))
+  if (direct !== undefined) return direct
   for (;;) {
     const owner = byExchange.find(name)
     const dot = name.indexOf('.')

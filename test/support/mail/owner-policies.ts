@@ -10,7 +10,7 @@ export function ownerPolicies (): readonly OwnerPolicy[] {
   return MAIL_OWNERS.filter(({ owner }) => ownerLabel(owner) === owner)
     .map(({ domains: [domain = 'firm.de'], exchanges: [exchange = ''] }) => {
       const [ownDomain, ownExchange] = [domain, exchange].map(name =>
-        name.replace('{country}', 'com')) as [string, string]
+        name.replace('{country}', 'com').replace('*', 'mx')) as [string, string]
       return policyOf(ownDomain, ownExchange, LIMITS)
     })
 }
