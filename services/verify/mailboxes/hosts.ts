@@ -60,6 +60,8 @@ export class MailHosts {
   readonly #resting = boundedCache<Probed>({ entries: MAX_ANSWERS })
   /** Queues that wait for a connection of this process, by tenant. */
   readonly #stalled = new Map<string, Set<ExchangeQueue>>()
+  /** Turns at the parties that have no place for a session now. */
+  readonly #turns = new Map<string, Turns>()
   /** Connections by the tenants that they were opened for. */
   readonly #connections = new Map<string, number>()
   #free: number
@@ -256,6 +258,18 @@ export class MailHosts {
     return this.#usedBy(tenant) < SHARE_OF_FREE * this.#free
   }
 
+  /** The turns of a party, which begin with the first queue that waits. */
+  turnsOf ({ policy: { owner }, egress }: Party): Turns {
+    const key = `${owner} ${egress}`
+    const current = this.#turns.get(key)
+    if (current !== undefined) return current
+    const turns: Turns = new Turns(() => {
+      if (this.#turns.get(key) === turns) this.#turns.delete(key)
+    })
+    this.#turns.set(key, turns)
+    return turns
+  }
+
   /** Lets a stop wait for work that nobody awaits. */
   track (work: Promise<void>): void {
     this.#running.add(work)
@@ -291,6 +305,80 @@ type Place = {
 
 const domainKey = (exchange: string, domain: string, egress: string) =>
   `${exchange} ${domain} ${egress}`
+
+/**
+ * The queues that wait for a session at an owner, whose exchanges share its limits. One at a time
+ * asks for a place, of the tenant that got the fewest: large hosts have an exchange for each
+ * customer, so a list of thousands of domains would take all places by its number of queues.
+ */
+class Turns {
+  readonly #shares = createFairShares()
+  /** By the tenants with rows in them. */
+  readonly #waiting = new Map<string, Set<ExchangeQueue>>()
+  readonly #onEmpty: () => void
+  #next: ExchangeQueue | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  constructor (onEmpty: () => void) {
+    this.#onEmpty = onEmpty
+  }
+
+  /** Whether a queue may ask for a session now: if not, it is called in its turn. */
+  isOf (queue: ExchangeQueue): boolean {
+    if (this.#isIdle || this.#next === queue) return true
+    this.#add(queue)
+    return false
+  }
+
+  /** A queue has a session, and waits behind the others for a further one. */
+  grant (queue: ExchangeQueue, tenant: string): void {
+    this.#shares.addUsage(tenant, 1)
+    if (this.#next === queue) this.#next = undefined
+  }
+
+  /** There is no place for a session of the queue, and nobody asks for one for a while. */
+  refuse (queue: ExchangeQueue, ms: number): void {
+    this.#add(queue)
+    this.#timer ??= setTimeout(() => this.retry(), ms).unref()
+  }
+
+  /** The queue has asked for all that it may. */
+  finish (queue: ExchangeQueue): void {
+    if (this.#next === queue) this.#next = undefined
+    // Not at once: thousands of queues may have nothing to ask for any more.
+    queueMicrotask(() => this.#call())
+  }
+
+  /** There may be a place now. */
+  retry (): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#call()
+  }
+
+  get #isIdle (): boolean {
+    return this.#waiting.size === 0 && this.#next === undefined && this.#timer === undefined
+  }
+
+  #add (queue: ExchangeQueue): void {
+    for (const tenant of queue.tenants) {
+      this.#waiting.set(tenant, (this.#waiting.get(tenant) ?? new Set()).add(queue))
+    }
+  }
+
+  #call (): void {
+    if (this.#next !== undefined || this.#timer !== undefined) return
+    const tenant = this.#shares.next(this.#waiting.keys())
+    if (tenant === undefined) return this.#onEmpty()
+    const [queue] = this.#waiting.get(tenant) ?? []
+    for (const [name, queues] of this.#waiting) {
+      if (queue !== undefined) queues.delete(queue)
+      if (queues.size === 0) this.#waiting.delete(name)
+    }
+    this.#next = queue
+    queue?.drain()
+  }
+}
 
 /** A further session is opened for so many waiting rows: a session is worth its greeting. */
 const ROWS_A_SESSION = 20
@@ -404,34 +492,37 @@ export class ExchangeQueue {
   async #openSessions (): Promise<void> {
     this.#isDraining = true
     clearTimeout(this.#timer)
+    const turns = this.#hosts.turnsOf(this.#party)
     try {
       while (this.#size > ROWS_A_SESSION * this.#sessions) {
+        if (!turns.isOf(this)) return
         const tenant = this.#hosts.takeConnection(this)
         if (tenant === undefined) return
         const { memory } = this.#hosts.options
         const granted = await memory.begin(this.#party, Math.min(this.#size, ROWS_A_SESSION))
         if ('why' in granted) {
           this.#hosts.releaseConnection(tenant)
-          this.#wait(granted)
+          this.#refused(granted)
           break
         }
+        turns.grant(this, tenant)
         this.#sessions += 1
         this.#hosts.track(this.#converse(granted, tenant))
       }
       if (this.#size === 0 && this.#sessions === 0) this.#options.onEmpty()
     } finally {
       this.#isDraining = false
+      turns.finish(this)
     }
   }
 
-  #wait ({ why, waitMs }: Refused): void {
+  #refused ({ why, waitMs }: Refused): void {
     if (why === 'limited' || why === 'blocked') {
       this.#hosts.rest(this.#party, why, waitMs)
       return this.#leave()
     }
     const ms = Math.min(Math.max(waitMs, MIN_WAIT_MS), MAX_WAIT_MS)
-    this.#timer = setTimeout(() => this.drain(), ms)
-    this.#timer.unref()
+    this.#hosts.turnsOf(this.#party).refuse(this, ms)
   }
 
   /** The rows look for another host or egress, or learn why there is none. */
@@ -473,8 +564,12 @@ export class ExchangeQueue {
     this.#sessions -= 1
     this.#hosts.releaseConnection(tenant)
     for (const row of unasked) await this.#hosts.place(row)
-    if (isOneTooMany) return this.#wait({ why: 'sessions', waitMs: MAX_WAIT_MS })
-    if (ending !== 'well') this.#leave()
-    this.drain()
+    if (isOneTooMany) {
+      this.#timer = setTimeout(() => this.drain(), MAX_WAIT_MS).unref()
+    } else {
+      if (ending !== 'well') this.#leave()
+      this.drain()
+    }
+    this.#hosts.turnsOf(this.#party).retry()
   }
 }

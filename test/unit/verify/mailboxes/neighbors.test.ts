@@ -247,6 +247,43 @@ describe('connections of a process', () => {
   })
 })
 
+describe('sessions with an owner that has an exchange for each customer', () => {
+  const exchangeOf = (name: string) => `${name}-org.mail.protection.outlook.com`
+  const names = (tenant: string, count: number) =>
+    Array.from({ length: count }, (_, index) => `${tenant}${index}`)
+
+  it('go to tenants in turn, however many exchanges one of them waits for', async () => {
+    const all = [...names('a', 12), ...names('b', 2)]
+    let open = 0
+    const begun: string[] = []
+    const { ask } = await startMailHosts(
+      Object.fromEntries(all.map(name => [exchangeOf(name), {
+        GREETING: () => {
+          begun.push(name)
+          return '220 hello'
+        },
+      }])), {
+        memory: {
+          begin: async (_party, wanted) => {
+            if (open > 0) return { why: 'sessions', waitMs: 20 }
+            open += 1
+            return { session: 'session', recipients: wanted }
+          },
+          end: async () => {
+            open -= 1
+            return 0
+          },
+        },
+      })
+    const answers = all.map(name =>
+      ask(`jane@${name}.org`, exchangeOf(name), { tenant: `${name[0]}:live` }))
+    await Promise.all(answers.slice(-2))
+    expect(begun.length).toBeLessThanOrEqual(5)
+    const mailboxes = (await Promise.all(answers)).map(({ mailbox }) => mailbox)
+    expect(mailboxes).toEqual(all.map(() => 'accepted'))
+  })
+})
+
 describe('an exchange that an egress cannot reach', () => {
   const unreached: string[] = []
   const cannot = (name: string) => () => async () => {
