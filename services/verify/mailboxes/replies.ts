@@ -206,8 +206,11 @@ function readText ({ lines }: Pick<SmtpReply, 'lines'>, question: ReplyQuestion)
 function nameParties (raw: string, { sender = '', recipient = '' }: ReplyQuestion): string {
   if (recipient === '') return raw
   const text = raw.toLowerCase()
-  const domain = recipient.slice(recipient.lastIndexOf('@') + 1)
-  const named = text.replaceAll(`domain ${domain}`, 'recipient domain')
+  const domainOf = (address: string) => address.slice(address.lastIndexOf('@') + 1).toLowerCase()
+  const ofRecipient = text.replaceAll(`domain ${domainOf(recipient)}`, 'recipient domain')
+  const named = sender === ''
+    ? ofRecipient
+    : ofRecipient.replaceAll(`domain ${domainOf(sender)}`, 'sender domain')
   const isOurs = sender !== '' && text.includes(sender.toLowerCase()) &&
     !text.includes(recipient.toLowerCase())
   return isOurs ? `${named} sender` : named
@@ -341,7 +344,7 @@ const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'no_mail', words: NO_MAIL, without: [...POLICY, ...RETRY] },
   { means: 'no_mailbox', words: NO_MAILBOX, without: [...RETRY, ...ELSE] },
   { means: 'blocked', words: POLICY },
-  { means: 'unclear', words: [...FORM, ...SYSTEM, ...ELSE] },
+  { means: 'unclear', words: [...FORM, ...SYSTEM, ...RETRY, ...ELSE] },
   // 6.
   { means: 'no_mailbox', enhanced: ['1.0'], words: ['address rejected'] },
   { means: 'no_mailbox', codes: ['550', '551', '552', '553'], words: REFUSED },

@@ -279,7 +279,8 @@ export const CLIENT = [
     'connection|connections|organization|system|account|reputation|rate|client|computer|smtp|' +
     'country|company|mail server|email server|mailserver|address|name)',
   '(connecting|source|sending|submitting) (host|server|mta|address|domain|system|network|from)',
-  'remote (host|client)', 'no (mx|a) record', 'bogus (mx|helo)', 'open (relay|proxy)',
+  'remote (host|client)', 'no (mx|a) record', '(invalid|bad) dns', 'bogus (mx|helo)',
+  'open (relay|proxy)',
   '(relay|relaying|relays) .. (denied|prohibited|permitted|allowed|access|refused|rejected|' +
     'disabled|unauthorized|not|forbidden|quota|limit|host|attempt)',
   '(not|no|unable to|cannot|cant|dont|wont|will not|doesnt|refuse to) .. (relay|relaying)',
@@ -360,6 +361,7 @@ export const OTHER_THING = [
 /** About a later time. */
 export const RETRY = [
   '(being|is) (moved|migrated|rebuilt|restored|upgraded)', 'maintenance', 'delivery .. suspended',
+  '(high|heavy) load', 'another time',
   '(timed out|try again|try later|retry|later|another process)',
   '(temporary|temporarily) (failure|error|problem|unavailable|lookup|failed|unable|local)',
 ]

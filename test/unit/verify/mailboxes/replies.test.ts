@@ -112,12 +112,16 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['550 user does not accept mail from you', 'blocked words'],
   ['550 user does not accept external mail', 'unclear words'],
   ['550 5.3.0 administrative matters', 'blocked words'],
+  ['550-Requested action not taken: mailbox unavailable\r\n550 invalid DNS MX or A/AAAA resource ' +
+    'record', 'blocked words'],
   // Nothing is understood.
   ['550 no', 'unclear words'],
   ['550 Rejected', 'unclear words'],
   ['552 5.3.4 message too big', 'unclear words'],
   ['554 Transaction failed', 'unclear words'],
   ['550 mailbox temporarily unavailable', 'unclear words'],
+  ['550 Mailbox unavailable due to high load', 'unclear words'],
+  ['550 5.2.1 The mailbox is being migrated', 'unclear words'],
   // Not now.
   ['452 4.5.3 too many recipients', 'limited words'],
   ['452 Requested action not taken', 'limited words'],
@@ -154,7 +158,9 @@ describe('the reading of a reply to a recipient', () => {
     ['550 <user@example.org>: user unknown, from <us@verify.org>', 'no_mailbox words'],
     ['550 user unknown', 'no_mailbox words'],
     ['550 the domain example.org was closed', 'no_mail words'],
-    ['550 the domain verify.org was closed', 'unclear words'],
+    ['550 the domain verify.org was closed', 'blocked words'],
+    ['550 5.1.1 Domain verify.org does not exist', 'blocked words'],
+    ['550 the domain other.org was closed', 'unclear words'],
   ])('knows whose address or domain it reads: %s is %s', (text, expected) => {
     const { meaning, by } = readReply(receive(text), {
       step: 'recipient', sender: 'us@verify.org', recipient: 'user@example.org',
