@@ -151,32 +151,40 @@ const TOPIC = topicName('access.log')
 
 /**
  * Writes a new topic of the access log from its copy in ClickHouse, so that each entry gets its
- * number again. Returns the number of entries; 0 if the topic is not new.
- * @throws UsageError if the copy has a gap, before anything is written, or if the topic got other
- * messages meanwhile.
+ * number again. Returns the number of entries; 0 if the topic has them.
+ * @throws CommandFailure if the topic has some of them, as after an interrupted restore, or the
+ * copy has a gap, before anything is written; or if the topic got other messages meanwhile.
  */
 export async function restoreAccessLog (
   { admin, accessCopy, sendAccess }: AccessRestoreDeps
 ): Promise<number> {
   const written = async () => (await admin.fetchTopicOffsets(TOPIC))
     .reduce((sum, { high }) => sum + Number(high), 0)
-  if (await written() > 0) return 0
+  const before = await written()
   let last = 0
   for await (const { entries } of accessCopy.pages(0)) {
     for (const { seq } of entries) {
-      if (seq !== last + 1) {
+      if (before === 0 && seq !== last + 1) {
         const problem = seq === last
           ? `two entries with the number ${last}`
           : `no entry ${last + 1} behind entry ${last}`
-        throw new CommandFailure(`The copy of the access log in ClickHouse has ${problem}, so ` +
-          `later entries would get other numbers. Nothing was written to ${TOPIC}.`)
+        throw new CommandFailure('The journal is restored. The copy of the access log in ' +
+          `ClickHouse has ${problem}, so later entries would get other numbers. Nothing was ` +
+          `written to ${TOPIC}.`)
       }
       last = seq
     }
   }
+  if (before >= last) return 0
+  if (before > 0) throw differenceError(before, last)
   for await (const { entries } of accessCopy.pages(0)) await sendAccess(entries)
   const end = await written()
-  if (end === last) return last
-  throw new CommandFailure(`The topic ${TOPIC} has ${end} messages, but the copy has ${last} ` +
-    'entries. Delete the topic, create it again with "npm run provision", and restart the restore.')
+  if (end !== last) throw differenceError(end, last)
+  return last
 }
+
+const differenceError = (messages: number, last: number) => new CommandFailure(
+  `The journal is restored. The topic ${TOPIC} has ${messages} messages, but its copy has ` +
+  `entries up to number ${last}, so later entries would get wrong numbers. If ${TOPIC} was lost, ` +
+  'delete it, wallet.journal and wallet.snapshots, create all three again with "npm run ' +
+  'provision", and restart the restore before you start a stage.')

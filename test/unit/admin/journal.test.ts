@@ -137,6 +137,13 @@ it('a topic of the access log that is not new stays as it is', async () => {
   expect([await restore(), sent]).toEqual([0, []])
 })
 
+it('a topic that an interrupted restore left with some entries is refused', async () => {
+  const { sent, restore } = createRestore([1, 2, 3, 4], { before: 2 })
+  await expect(restore()).rejects
+    .toThrow('has 2 messages, but its copy has entries up to number 4')
+  expect(sent).toEqual([])
+})
+
 it.each([
   [[1, 3], 'no entry 2 behind entry 1'], [[2], 'no entry 1 behind entry 0'],
   [[1, 1], 'two entries with the number 1'],
@@ -148,5 +155,5 @@ it.each([
 
 it('a message that was written twice is noticed', async () => {
   const { restore } = createRestore([1, 2, 3], { doubled: 1 })
-  await expect(restore()).rejects.toThrow('has 5 messages, but the copy has 3 entries')
+  await expect(restore()).rejects.toThrow('has 5 messages, but its copy has entries up to number 3')
 })
