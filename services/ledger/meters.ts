@@ -9,7 +9,9 @@ import { type Outbox, pendingSeq } from '../money/wallet.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Log } from '../runtime/platform/log.ts'
-import { type Metrics, createCachedReading } from '../runtime/platform/metrics.ts'
+import {
+  type CounterLabels, createCachedReading, type Metrics,
+} from '../runtime/platform/metrics.ts'
 import { isTenant, MODES, type Mode, partsOf } from '../accounts/tenant.ts'
 import { openJobIn } from '../jobs/redis-keys.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
@@ -66,9 +68,11 @@ export function countMovements (
 function countEntry (entry: Journal, metrics: Pick<Metrics, 'count'>): void {
   const { type, amountMicros, chargeMicros } = entry
   const mode = modeOf(entry.tenant)
-  const moved = (movement: string, micros: number) =>
-    metrics.count('money_moved_micros_total', { movement, mode }, micros)
-  const job = (event: string) => metrics.count('jobs_total', { event, mode })
+  const moved = (
+    movement: CounterLabels<'money_moved_micros_total'>['movement'], micros: number
+  ) => metrics.count('money_moved_micros_total', { movement, mode }, micros)
+  const job = (event: CounterLabels<'jobs_total'>['event']) =>
+    metrics.count('jobs_total', { event, mode })
   switch (type) {
     case 'topup': return moved('topped_up', amountMicros)
     case 'adjust': return moved(amountMicros < 0 ? 'taken' : 'added', Math.abs(amountMicros))

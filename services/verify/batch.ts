@@ -420,7 +420,9 @@ export function batchEmissions (
   const unsubmitted = open.filter((position) => batch.submissions?.of(position) === undefined)
   const isForHost = (position: number) => waiting.get(position)?.forHost ?? isWaiting
   if (!unsubmitted.every(isForHost)) {
-    deps.metrics?.count('verification_batches_retried_total', { service: value.service })
+    deps.metrics?.count('verification_batches_retried_total', {
+      service: value.service as ServiceSlug,
+    })
   }
   const delays = submitted.map(({ pollMs }) => pollMs)
   if (unsubmitted.length > 0) delays.push(deps.retryDelayMs)

@@ -3,6 +3,7 @@ import {
 } from 'node:crypto'
 import { ConfigError, nameKey } from '../platform/config.ts'
 import { createLogThrottle, type Log } from '../platform/log.ts'
+import type { RECORD_TABLES } from '../platform/metric-list.ts'
 import type { Metrics } from '../platform/metrics.ts'
 
 /** The keys of `MESSAGE_KEYS`, 32 bytes of base64 by key id, and the id of the signing key. */
@@ -76,7 +77,7 @@ function subkeyOf (secret: string, purpose: string): KeyObject {
 
 /** The signed content of a row of ClickHouse, with its table, tenant and id. */
 export type SignedRecord = {
-  readonly table: 'jobs' | 'journal' | 'deliveries' | 'job_keys' | 'access_log'
+  readonly table: typeof RECORD_TABLES[number]
   readonly tenant: string
   /** Unique among the records of the table and tenant. */
   readonly id: string

@@ -449,7 +449,7 @@ export class Steps {
   /** Tries three times. Throws infrastructure errors at once: the step around it retries them. */
   tryThrice<T> (action: () => Promise<T>, at: StepContext): Promise<T> {
     const { metrics, sleep, random } = this.#deps
-    const labels = { stage: at.location.stage, step: 'decide', cause: 'failure' }
+    const labels = { stage: at.location.stage, step: 'decide', cause: 'failure' } as const
     return retry(TRIES, action, {
       ...BACKOFF,
       sleep,

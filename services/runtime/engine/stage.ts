@@ -115,7 +115,7 @@ export type Stage<S extends StageName = StageName> = {
  */
 export type Decoded =
   | { readonly kind: 'message', readonly message: Incoming }
-  | { readonly kind: 'skip', readonly why: string }
+  | { readonly kind: 'skip', readonly why: 'tombstone' | 'no_key' | 'forged' }
   | { readonly kind: 'dead', readonly reason: string }
 
 /** Converts between Kafka messages and the values of stages: encoding, keys and encryption. */

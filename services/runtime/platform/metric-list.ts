@@ -51,9 +51,10 @@ export type PanelLook = {
   readonly inAll?: true
 }
 
+type About = Omit<MetricDefinition, 'name' | 'type' | 'labels'>
 const metric = <const T extends MetricDefinition['type']>(type: T) =>
-  <const N extends string, const L extends readonly string[]>(
-    name: N, labels: L, about: Omit<MetricDefinition, 'name' | 'type' | 'labels'>
+  <const N extends string, const L extends readonly string[], const A extends About>(
+    name: N, labels: L, about: A
   ) => ({ name, type, labels, ...about })
 const counter = metric('counter')
 const gauge = metric('gauge')
@@ -63,6 +64,8 @@ const FAILURE_REASONS = [
   'status', 'redirect', 'timeout', 'dns_error', 'blocked_address', 'tls_error',
   'connection_error', 'proxy_error', 'internal',
 ] as const
+/** The tables of ClickHouse whose rows are signed. */
+export const RECORD_TABLES = ['jobs', 'journal', 'deliveries', 'job_keys', 'access_log'] as const
 const ROOT_KEY_CALL = { provider: ['aws-kms', 'vault'], action: ['encrypt', 'decrypt'] } as const
 const MODES = ['live', 'test'] as const
 
@@ -119,8 +122,9 @@ export const METRICS = [
   }),
   counter('stage_dead_letters_total', ['stage', 'cause'], {
     by: ENGINE_STAGES,
-    help: 'Messages sent to the dead-letter topic: unreadable, failed, decided, or lacking a key.',
-    values: { cause: ['unreadable', 'failed', 'decided', 'missing_key'] },
+    help: 'Messages sent to the dead-letter topic: unreadable, failed, decided, lacking ' +
+      'a key, or ending their process.',
+    values: { cause: ['unreadable', 'failed', 'decided', 'missing_key', 'poison'] },
   }),
   counter('stage_messages_skipped_total', ['stage', 'reason'], {
     by: ENGINE_STAGES,
@@ -135,7 +139,7 @@ export const METRICS = [
   counter('records_forged_total', ['table'], {
     by: ['ingest', 'settle', 'deliver', 'publish', 'ledger'],
     help: 'Records in ClickHouse without a valid MAC, which are skipped.',
-    values: { table: ['jobs', 'journal', 'deliveries', 'job_keys'] },
+    values: { table: RECORD_TABLES },
   }),
   counter('stage_expired_total', ['stage'], {
     by: ['normalize'],
@@ -322,6 +326,7 @@ export const METRICS = [
     values: {
       outcome: [
         'completed', 'running', 'too_few_contacts', 'daily_limit', 'temporarily_unavailable',
+        'unavailable',
       ],
     },
     panel: { section: 'Preflights', title: 'Estimates', by: ['outcome'] },
@@ -532,7 +537,7 @@ export const METRICS = [
       { outcome: ['delivered'], reason: [''] },
       { outcome: ['failed', 'exhausted'], reason: FAILURE_REASONS },
       { outcome: ['gone'], reason: ['status'] },
-      { outcome: ['discarded'], reason: ['erased'] },
+      { outcome: ['discarded'], reason: ['erased', 'endpoint_removed'] },
     ],
   }),
   histogram('webhook_attempt_seconds', ['outcome'], {

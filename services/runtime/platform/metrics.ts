@@ -8,6 +8,16 @@ type Named<T extends Metric['type']> = Extract<Metric, { type: T }>['name']
 type LabelsOf<N extends string> = {
   readonly [L in Extract<Metric, { name: N }>['labels'][number]]: string
 }
+/** The labels of a counter, with the `values` of the list where it has some: those start at 0. */
+export type CounterLabels<N extends Named<'counter'>> = {
+  readonly [L in keyof LabelsOf<N>]: ValueOf<Extract<Metric, { name: N }>, L>
+}
+type ValueOf<M, L extends string> = M extends { readonly values: infer V }
+  ? ValueIn<V extends readonly (infer One)[] ? One : V, L>
+  : string
+type ValueIn<V, L extends string> = L extends 'stage'
+  ? string
+  : V extends Readonly<Record<L, readonly (infer Value extends string)[]>> ? Value : never
 
 /** A value of a gauge with its labels. */
 type Series<L> = { readonly labels: L, readonly value: number }
@@ -15,7 +25,9 @@ type Series<L> = { readonly labels: L, readonly value: number }
 type Reading<L> = () => Promise<readonly Series<L>[]>
 
 export type Metrics = {
-  readonly count: <N extends Named<'counter'>>(name: N, labels: LabelsOf<N>, more?: number) => void
+  readonly count: <N extends Named<'counter'>>(
+    name: N, labels: CounterLabels<N>, more?: number,
+  ) => void
   readonly observe: <N extends Named<'histogram'>>(
     name: N, labels: LabelsOf<N>, seconds: number,
   ) => void

@@ -1,5 +1,5 @@
 import { isInfrastructure } from '../../platform/errors.ts'
-import type { Metrics } from '../../platform/metrics.ts'
+import type { CounterLabels, Metrics } from '../../platform/metrics.ts'
 
 /** What an organization key belongs to. Neither field is empty, and neither is secret. */
 export type KeyContext = { readonly purpose: string, readonly organization: string }
@@ -32,6 +32,11 @@ export function nameOfRootKey ({ setting, id, where }: RootKeyEntry): string {
   return `${setting}: key "${id}" (${where})`
 }
 
+type CallLabels = CounterLabels<'root_key_calls_total'>
+
+/** What keeps root keys. */
+export type RootKeyProvider = CallLabels['provider']
+
 /** Where the calls of a provider are counted and timed. */
 export type RootKeyMetrics = Pick<Metrics, 'count' | 'observe'>
 
@@ -40,11 +45,15 @@ export type RootKeyMetrics = Pick<Metrics, 'count' | 'observe'>
  * repeated: the provider is unavailable, throttles or denies access. `invalid` are those that it
  * answered and whose bytes, context or key do not match.
  */
-export function measureCalls (root: RootKey, provider: string, metrics: RootKeyMetrics): RootKey {
+export function measureCalls (
+  root: RootKey, provider: RootKeyProvider, metrics: RootKeyMetrics
+): RootKey {
   const measured = (action: RootKeyAction): RootKey[RootKeyAction] => async (bytes, context) => {
     const startedAt = performance.now()
-    const end = (outcome: 'ok' | 'failed' | 'invalid') => {
-      metrics.count('root_key_calls_total', { class: context.purpose, provider, action, outcome })
+    // The purpose of an organization's key is its class.
+    const keyClass = context.purpose as CallLabels['class']
+    const end = (outcome: CallLabels['outcome']) => {
+      metrics.count('root_key_calls_total', { class: keyClass, provider, action, outcome })
       metrics.observe('root_key_call_seconds', { provider, action },
         (performance.now() - startedAt) / 1_000)
     }

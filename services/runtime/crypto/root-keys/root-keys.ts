@@ -7,6 +7,7 @@ import { openSealed, SealError, sealPlain, type Binding } from '../seal.ts'
 import { awsKmsRootKey } from './aws-kms.ts'
 import {
   measureCalls, type KeyContext, type RootKey, type RootKeyEntry, type RootKeyMetrics,
+  type RootKeyProvider,
 } from './root-key.ts'
 import { vaultRootKey } from './vault.ts'
 
@@ -120,10 +121,10 @@ function rootKeyOf (
   checkKeyId(id, setting)
   const provider = /^([\w-]+):/.exec(where)?.[1]
   if (provider === undefined) return localRootKey(entry)
-  const measured = (root: RootKey) =>
-    metrics === undefined ? root : measureCalls(root, provider, metrics)
-  if (provider === 'aws-kms') return measured(awsKmsRootKey(entry, timeoutMs))
-  if (provider === 'vault') return measured(vaultRootKey(entry, env, timeoutMs))
+  const measured = (root: RootKey, name: RootKeyProvider) =>
+    metrics === undefined ? root : measureCalls(root, name, metrics)
+  if (provider === 'aws-kms') return measured(awsKmsRootKey(entry, timeoutMs), provider)
+  if (provider === 'vault') return measured(vaultRootKey(entry, env, timeoutMs), provider)
   throw new ConfigError([`${setting}: ${nameKey(id)} has an unknown provider: use ` +
     'aws-kms:<key id, alias or ARN>, vault:<mount>/<key name>, or the base64 of 32 bytes'])
 }

@@ -34,7 +34,7 @@ export const plainCodec: MessageCodec = {
   decode: async raw => {
     const text = String(raw.value)
     if (text.startsWith('dead')) return { kind: 'dead', reason: 'bad bytes' }
-    if (text.startsWith('skip')) return { kind: 'skip', why: 'closed' }
+    if (text.startsWith('skip')) return { kind: 'skip', why: 'no_key' }
     const value = { job: text }
     const message = { topic: 'rows.submitted', value, rows: () => ({ inputs: [] }), raw }
     return { kind: 'message', message: message as unknown as Incoming }

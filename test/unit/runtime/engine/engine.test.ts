@@ -45,7 +45,7 @@ describe('the order of effects', () => {
     const labels = '{stage="normalize",lane="small",service="whatsapp"}'
     expect((await bench.metrics.text()).split('\n')).toEqual(expect.arrayContaining([
       `stage_rows_total${labels} 2`, `stage_chunks_total${labels} 1`,
-      'stage_messages_skipped_total{stage="normalize",reason="closed"} 1',
+      'stage_messages_skipped_total{stage="normalize",reason="no_key"} 1',
     ]))
     expect(bench.effects).toEqual(['rows.normalized m0', 'commit 2'])
   })

@@ -214,7 +214,7 @@ describe('the replay of a dead letter', () => {
       .map(({ headers }) => `${headers.done_of} ${headers.done_as} ${headers.done_why}`).toSorted())
       .toEqual([
         '0:0 replayed taken', '0:1 replayed dead again: why', '0:2 ignored nothing to do',
-        '0:3 ignored closed', '0:4 replayed dead again: bad bytes',
+        '0:3 ignored no_key', '0:4 replayed dead again: bad bytes',
       ])
     expect(bench.effects.at(-1)).toBe('commit 7')
   })

@@ -130,5 +130,7 @@ describe('the sources of metrics', () => {
     expect(text).toContain('stage_step_seconds_count{stage="lookup",step="commit"} 0')
     expect(text).toContain('process_resident_memory_bytes ')
     expect(text).not.toContain('stage="settle"')
+    expect(await createMetrics(['ledger']).text())
+      .toContain('records_forged_total{table="access_log"} 0')
   })
 })
