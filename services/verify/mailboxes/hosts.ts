@@ -278,8 +278,16 @@ export class MailHosts {
 
   #queueOf ({ host, policy, owner }: Place, egress: Egress): ExchangeQueue {
     const key = `${host.name} ${owner} ${egress.name} ${policy.acceptance}`
-    const queue = this.#queues.get(key) ?? new ExchangeQueue(this, {
-      host, policy: { ...policy, owner }, egress, onEmpty: () => this.#queues.delete(key),
+    const current = this.#queues.get(key)
+    if (current !== undefined) return current
+    const queue: ExchangeQueue = new ExchangeQueue(this, {
+      host,
+      policy: { ...policy, owner },
+      egress,
+      // One that still has a turn may find itself empty again, after another took its place.
+      onEmpty: () => {
+        if (this.#queues.get(key) === queue) this.#queues.delete(key)
+      },
     })
     this.#queues.set(key, queue)
     return queue
