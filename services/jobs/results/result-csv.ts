@@ -313,7 +313,7 @@ export function uniqueKeys (columns: readonly string[]): readonly string[] {
   })
 }
 
-/** The cells of a line as `csvLine` writes it, without its end. */
+/** The cells of a submitted line: `csvCell` of each, with commas between them. */
 export function splitLine (line: string): readonly string[] {
   if (!line.includes('"')) return line.split(',')
   const cells: string[] = []
