@@ -23,7 +23,8 @@ export type Suite = {
   | { readonly kind: 'program', readonly command: readonly string[] }
   /**
    * Test files for Vitest. Suites of a later stage run after all of the earlier ones; those of one
-   * stage follow each other in the order of this list, and no worker waits between them.
+   * stage follow each other in the order of this list, and no worker waits between them. On few
+   * cores stage 1 is part of stage 2.
    */
   | {
     readonly kind: 'vitest'

@@ -18,9 +18,15 @@ const FIRST_STACK_STAGE = 2
  */
 const STACKS = { min: 3, max: 4 }
 const stacks = Math.max(STACKS.min, Math.min(availableParallelism(), STACKS.max))
+/**
+ * With no more cores than that the first two stages are one: a stack starts, which is mostly
+ * waiting, while the last files without one still run.
+ */
+const isOneStage = availableParallelism() <= stacks
 
 function project (suite: Suite): readonly TestProjectInlineConfiguration[] {
   if (suite.kind !== 'vitest') return []
+  const stage = isOneStage ? Math.max(suite.stage, FIRST_STACK_STAGE) : suite.stage
   return [{
     test: {
       name: suite.name,
@@ -32,8 +38,8 @@ function project (suite: Suite): readonly TestProjectInlineConfiguration[] {
       // Files of a worker share modules, which saves a third of the time, and its services.
       isolate: false,
       // Suites of one stage have to agree; those with stacks begin with the second.
-      maxWorkers: suite.stage >= FIRST_STACK_STAGE ? stacks : '100%',
-      sequence: { groupOrder: suite.stage },
+      maxWorkers: stage >= FIRST_STACK_STAGE ? stacks : '100%',
+      sequence: { groupOrder: stage },
       // No limits: a run in which no test ends for minutes is stopped, with what it waits for.
       testTimeout: 0,
       hookTimeout: 0,
