@@ -90,7 +90,10 @@ async function sendOnce (options: TransportOptions, path: string, call: Call): P
     })
     if (!response.ok) throw new ApiError(response, await response.text())
     clearTimeout(timer)
-    return isJson(response) ? await readWhole(response) : response
+    if (!isJson(response)) return response
+    // Whole, so that a body which breaks off is an attempt as well.
+    return new Response(await response.text(),
+      { status: response.status, headers: response.headers })
   } catch (error) {
     throw isBrokenConnection(error) ? new ConnectionError(baseUrl, error) : error
   } finally {
@@ -100,12 +103,6 @@ async function sendOnce (options: TransportOptions, path: string, call: Call): P
 
 const isJson = ({ headers }: Response) =>
   headers.get('content-type')?.startsWith('application/json') === true
-
-/** The same response once its body is here, so that one which breaks off is an attempt as well. */
-async function readWhole (response: Response): Promise<Response> {
-  const { status, headers } = response
-  return new Response(await response.text(), { status, headers })
-}
 
 /** `fetch` reports a failed connection as a TypeError. */
 function isRetriable (error: unknown, { repeatable = true }: Call): boolean {
