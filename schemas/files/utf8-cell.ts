@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 
-/** `ß` in Windows-1252, and in UTF-8 the begin of letters of N'Ko alone: `Spaß…` is no UTF-8. */
+/** `ß` in Windows-1252; in UTF-8 the first byte of N'Ko letters alone: `Spaß…` is no UTF-8. */
 const SHARP_S = 0xdf
 
 /**

@@ -176,7 +176,7 @@ async function decoded (given, wanted) {
   } catch {
     if (utf16 !== undefined) throw new Error('The file is damaged text in UTF-16. Save it again.')
     const text = new TextDecoder('windows-1252').decode(bytes)
-    // The service reads it in the same way.
+    // For the first rows. The service gets the bytes, and reads a cell as UTF-8 where it is.
     return { text, content: given }
   }
 }
