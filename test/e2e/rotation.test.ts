@@ -17,6 +17,9 @@ import {
   wrappingKeyId, createOrganizationKeyStore,
 } from '../../services/accounts/organization-keys.ts'
 import { rootIdOf } from '../../services/runtime/crypto/root-keys/root-keys.ts'
+import {
+  processesWithout, readRootKeyHolders,
+} from '../../services/runtime/platform/root-key-holders.ts'
 import { splitJobKey } from '../../services/jobs/job-keys.ts'
 import { ROOT_KEY_NAMES } from '../support/keys/organization-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
@@ -196,6 +199,9 @@ describe('old root keys', () => {
     await further?.stop()
     await environment.services.stop()
     await endSharedServices()
+    // Services of files before were killed with their worker; they are listed for half a minute.
+    await eventually(async () =>
+      expect(processesWithout(await readRootKeyHolders(redis), 'results', '2')).toEqual([]))
     const done = await workspace<RewrapReport>(after, 'keys', 'rewrap')
     expect(done).toMatchObject({ lacking: [], broken: 0, missed: 0 })
     expect(done.rewrapped).toBeGreaterThan(4)

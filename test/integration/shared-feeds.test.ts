@@ -51,12 +51,15 @@ describe('partners of one consumer group', () => {
         sent.push(...more)
       }
     })()
-    const created = await createTestPartner(env, { partitions: '1', beside: sender.name })
-    await withWorkspace(env, ({ partners }) => partners.revoke(revoked.name))
-    await sendTo(created, phones(3))
-    await eventually(() => expect(new Set(taken(feeds, created))).toEqual(new Set(phones(3))))
-    over.abort()
-    await sending
+    try {
+      const created = await createTestPartner(env, { partitions: '1', beside: sender.name })
+      await withWorkspace(env, ({ partners }) => partners.revoke(revoked.name))
+      await sendTo(created, phones(3))
+      await eventually(() => expect(new Set(taken(feeds, created))).toEqual(new Set(phones(3))))
+    } finally {
+      over.abort()
+      await sending
+    }
     await eventually(() => expect(new Set(taken(feeds, sender))).toEqual(new Set(sent)))
   })
 

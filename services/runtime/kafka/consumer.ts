@@ -171,6 +171,8 @@ class GroupConsumer implements Consumption {
     } catch (error) {
       return this.#fail(error)
     }
+    // kafkajs connects although it was disconnected meanwhile, and nobody could end the member.
+    if (signal.aborted) return await consumer.disconnect()
     await consumer.run({
       autoCommit: false,
       eachBatchAutoResolve: false,

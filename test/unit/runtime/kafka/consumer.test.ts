@@ -185,6 +185,26 @@ describe('a consumer', () => {
     expect(reported.fatal).toEqual([new Error('for good')])
   })
 
+  it('does not join when it is stopped while it connects', async () => {
+    const connecting = Promise.withResolvers<void>()
+    const connected = Promise.withResolvers<void>()
+    let connections = 0
+    const { consumption, calls, reported, crash } = await setUp({
+      connect: async () => {
+        if (connections++ === 0) return
+        connecting.resolve()
+        await connected.promise
+      },
+    })
+    delete calls.run
+    crash(Object.assign(new Error('no'), { name: 'KafkaJSGroupCoordinatorNotFound' }))
+    await connecting.promise
+    await consumption.stop()
+    connected.resolve()
+    await turn()
+    expect([calls.run, reported.disconnected]).toEqual([undefined, 2])
+  })
+
   it.each([
     ['KafkaJSGroupCoordinatorNotFound', 300, 0], ['KafkaJSSASLAuthenticationError', 2_000, 1],
   ])('restarts after %s, in %i ms', async (name, pauseMs, reports) => {
