@@ -22,12 +22,10 @@ import {
 } from '../jobs/results/outcome.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import {
-  type JobMessages, type BatchRows, type ChunkLoader, type ChunkMessage, type ReadableLists,
-  jobTermsOf, type PreflightCounts, readChunks,
+  type BatchRows, chooseSample, type Chunk, type ChunkLoader, type ChunkMessage, classifyRow,
+  type JobMessages, type JobTerms, jobTermsOf, originalOf, type PreflightCounts,
+  type ReadableLists, readChunks, type RowKind,
 } from './read.ts'
-import {
-  chooseSample, type Chunk, classifyRow, type JobTerms, originalOf, type RowKind,
-} from './row-kinds.ts'
 
 /** What `lookup` needs. */
 export type LookupDeps = {

@@ -1,23 +1,22 @@
 import { LRUCache } from 'lru-cache'
-import { hash } from 'node:crypto'
-import type { Normalized, NormalizedRows } from '../../schemas/types.ts'
+import { createHash, hash } from 'node:crypto'
 import type { ListAction } from '../../schemas/api/contact-lists.ts'
+import { MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS, ROWS_PER_SAMPLE_ROW } from '../../schemas/api/quote.ts'
+import type { Normalized, NormalizedRows } from '../../schemas/types.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import type { RecordCache } from '../cache/cache.ts'
-import type { CachedRecord } from '../cache/entries.ts'
+import { type CachedRecord, isFresh, type RecordCache } from '../cache/cache.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
+import type { QuoteSample } from '../jobs/job.ts'
+import { hasOptions } from '../jobs/options.ts'
+import { type ChunkCoordinates, coordinatesOf } from '../jobs/results/block.ts'
+import { contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import type { Incoming } from '../runtime/engine/stage.ts'
 import { InconsistencyError } from '../runtime/platform/errors.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { createFairSlots } from '../runtime/platform/limits.ts'
 import { withTimeout } from '../runtime/platform/retry.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
-import { coordinatesOf } from '../jobs/results/block.ts'
-import { contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
-import {
-  type Chunk, type ChunkCounts, countRows, type Duplicates, type JobTerms, usableHit,
-} from './row-kinds.ts'
 
 export type ChunkMessage = Incoming<'rows.normalized'>
 
@@ -29,11 +28,30 @@ export type JobMessages = {
   readonly members: readonly ChunkMessage[]
 }
 
-/** What a job is made of, counted over all its chunks. */
-export type PreflightCounts = ChunkCounts & { readonly totalRows: number }
+/** What a job is made of. Rows that lists refuse are free like invalid ones, and count as such. */
+export type PreflightCounts = {
+  readonly totalRows: number
+  readonly invalidRows: number
+  readonly duplicateRows: number
+  readonly cacheHits: number
+  readonly freshChecks: number
+}
 
 /** Maximum number of rows of a verification batch. */
 export type BatchRows = (lane: Lane, service: ServiceSlug) => number
+
+/** Terms common to all chunks of a job. */
+export type JobTerms = {
+  readonly job: string
+  readonly lane: Lane
+  readonly forceFresh: boolean
+  readonly options?: Normalized['options']
+  /** Redis time of the request, which decides whether hits are fresh. */
+  readonly quotedAtMs: number
+  readonly freshnessMs: number
+  /** Maximum number of rows of a verification batch. */
+  readonly batchRows: number
+}
 
 /** The lists of organizations. */
 export type ReadableLists = {
@@ -77,7 +95,7 @@ export async function readChunks (
   }
 ): Promise<{ readonly chunks: readonly Chunk[], readonly counts: PreflightCounts }> {
   const { totalRows } = messages[0]?.value ?? { totalRows: 0 }
-  const dedupe = new Dedupe(totalRows)
+  const duplicates = new Duplicates(totalRows)
   const isMixed = new Set(messages.map(({ value }) => value.tokenVersion)).size > 1
   const chunks: Chunk[] = []
   const counts = { totalRows: 0, invalidRows: 0, duplicateRows: 0, cacheHits: 0, freshChecks: 0 }
@@ -105,12 +123,12 @@ export async function readChunks (
       ? Buffer.concat(contactIdentities(kind, rows.canonicals).map(identity =>
         hash('sha256', identity, 'buffer').subarray(0, TOKEN_BYTES)))
       : rows.tokens
-    dedupe.add(tokens, row => rows.canonicals[row] === '')
+    duplicates.add(tokens, row => rows.canonicals[row] === '')
     const hits = needsMailServer ? [] : records.map(record => usableHit(record, terms))
     const { tokenVersion } = message.value
-    const chunk = { coordinates, rows, tokenVersion, hits, listed, duplicates: dedupe }
+    const chunk = { coordinates, rows, tokenVersion, hits, listed, duplicates }
     const counted = countRows(chunk)
-    counts.totalRows += coordinates.rows
+    counts.totalRows += counted.totalRows
     counts.invalidRows += counted.invalidRows
     counts.duplicateRows += counted.duplicateRows
     counts.cacheHits += counted.cacheHits
@@ -123,6 +141,60 @@ export async function readChunks (
       `expected ${totalRows}`)
   }
   return { chunks, counts }
+}
+
+/** One chunk, with the duplicates of the whole job. */
+export type Chunk = {
+  readonly coordinates: ChunkCoordinates
+  readonly rows: NormalizedRows
+  /** The version of its tokens; chunks of a job differ during a rotation of the cache secret. */
+  readonly tokenVersion: string
+  /** By row, the cached record or undefined. */
+  readonly hits: readonly (CachedRecord | undefined)[]
+  /** By row, what the organization's lists say; empty without lists. */
+  readonly listed: readonly (ListAction | undefined)[]
+  readonly duplicates: Duplicates
+}
+
+export type RowKind = 'invalid' | 'refused' | 'duplicate' | 'hit' | 'toVerify'
+
+function countRows (chunk: Chunk): PreflightCounts {
+  const counts = { invalid: 0, refused: 0, duplicate: 0, hit: 0, toVerify: 0 }
+  for (let row = 0; row < chunk.coordinates.rows; row++) counts[classifyRow(chunk, row)]++
+  return {
+    totalRows: chunk.coordinates.rows,
+    invalidRows: counts.invalid + counts.refused,
+    duplicateRows: counts.duplicate,
+    cacheHits: counts.hit,
+    freshChecks: counts.toVerify,
+  }
+}
+
+/** The kind of a row, which decides whether it is complete or has to be verified. */
+export function classifyRow (chunk: Chunk, row: number): RowKind {
+  const { rows, hits } = chunk
+  if (rows.canonicals[row] === '') return 'invalid'
+  if (originalOf(chunk, row) >= 0) return 'duplicate'
+  const action = chunk.listed[row]
+  if (action !== undefined) return action === 'allow' ? 'hit' : 'refused'
+  return hits[row] === undefined ? 'toVerify' : 'hit'
+}
+
+/** The index in the job of the original of a row; -1 if the row is not a duplicate. */
+export function originalOf ({ coordinates, duplicates }: Chunk, row: number): number {
+  return duplicates.originals[coordinates.firstRow + row] ?? -1
+}
+
+/**
+ * The record if it can be used for a row of the job. A record that this job paid for is not a hit:
+ * it exists only when the job is looked up again after its checks, and as a hit it would not be
+ * charged.
+ */
+function usableHit (
+  record: CachedRecord | undefined, terms: JobTerms
+): CachedRecord | undefined {
+  if (record === undefined || terms.forceFresh || record.job === terms.job) return undefined
+  return isFresh(record, terms) && hasOptions(record.fields, terms.options) ? record : undefined
 }
 
 /** The rows of a chunk and its cached records; no records when the job bypasses the cache. */
@@ -246,8 +318,10 @@ const WORDS = TOKEN_BYTES / 4
  * first word is a uniform hash. A class, because functions that close over the rows of one job
  * would have to be compiled for each job.
  */
-class Dedupe implements Duplicates {
+class Duplicates {
+  /** By row of the job (from 0), the row of its original; -1 if the row is not a duplicate. */
   readonly originals: Int32Array
+  /** By row of the job, the number of its duplicates. */
   readonly copies: Uint32Array
   readonly #words: Uint32Array
   readonly #bytes: Buffer
@@ -262,8 +336,8 @@ class Dedupe implements Duplicates {
     this.#slots = new Int32Array(2 ** Math.ceil(Math.log2(totalRows * 2 + 1))).fill(-1)
   }
 
-  /** Adds the next chunk of the job, in row order; returns its number of duplicates. */
-  add (tokens: Buffer, isInvalid: (row: number) => boolean): number {
+  /** Adds the next chunk of the job, in row order. */
+  add (tokens: Buffer, isInvalid: (row: number) => boolean): void {
     const first = this.#rows
     const rows = tokens.length / TOKEN_BYTES
     const totalRows = this.originals.length
@@ -271,20 +345,13 @@ class Dedupe implements Duplicates {
       throw new RangeError(`a job of ${totalRows} rows got ${first + rows} tokens`)
     }
     this.#bytes.set(tokens, first * TOKEN_BYTES)
-    let duplicates = 0
-    for (let row = 0; row < rows; row++) {
-      if (!isInvalid(row) && this.#isDuplicate(first + row)) duplicates++
+    for (let row = first; row < first + rows; row++) {
+      const original = isInvalid(row - first) ? row : this.#find(row)
+      if (original === row) continue
+      this.originals[row] = original
+      this.copies[original] = (this.copies[original] ?? 0) + 1
     }
     this.#rows += rows
-    return duplicates
-  }
-
-  #isDuplicate (row: number): boolean {
-    const original = this.#find(row)
-    if (original === row) return false
-    this.originals[row] = original
-    this.copies[original] = (this.copies[original] ?? 0) + 1
-    return true
   }
 
   /** The first row with the same token, which may be the row itself. */
@@ -308,4 +375,55 @@ class Dedupe implements Duplicates {
     }
     return true
   }
+}
+
+const DIGEST_CHARACTERS = 32
+
+type Candidate = { readonly token: Buffer, readonly row: number }
+
+/**
+ * The rows that stand for a list: of the contacts that a job would verify or find in the cache,
+ * those with the smallest tokens. Tokens are HMACs of canonical forms, so nobody can choose the
+ * rows, and the order, the spelling and the duplicates of a list change nothing. A few more
+ * contacts rarely do. undefined for a list that is too small.
+ */
+export async function chooseSample (
+  chunks: readonly Chunk[], { lane }: Pick<JobTerms, 'lane'>
+): Promise<QuoteSample | undefined> {
+  const smallest: Candidate[] = []
+  let contacts = 0
+  for (const chunk of chunks) {
+    contacts += addSmallest(smallest, chunk)
+    await eventLoop.yield(lane, chunk.coordinates.tenant)
+  }
+  const size = Math.min(MAX_SAMPLE_ROWS, Math.floor(contacts / ROWS_PER_SAMPLE_ROW))
+  if (size < MIN_SAMPLE_ROWS) return undefined
+  const chosen = smallest.slice(0, size)
+  // The tokens of two services may be the same, as they share a cache.
+  const digest = createHash('sha256').update(chunks[0]?.coordinates.service ?? '')
+  for (const { token } of chosen) digest.update(token)
+  return {
+    digest: digest.digest('hex').slice(0, DIGEST_CHARACTERS), rows: chosen.map(({ row }) => row),
+  }
+}
+
+/** Keeps the smallest tokens, in their order. Returns the number of contacts in the chunk. */
+function addSmallest (smallest: Candidate[], chunk: Chunk): number {
+  const { coordinates: { firstRow, rows }, rows: { tokens } } = chunk
+  let contacts = 0
+  for (let row = 0; row < rows; row++) {
+    const kind = classifyRow(chunk, row)
+    if (kind !== 'hit' && kind !== 'toVerify') continue
+    contacts++
+    const from = row * TOKEN_BYTES
+    const last = smallest.length === MAX_SAMPLE_ROWS ? smallest.at(-1) : undefined
+    const isLarger = last !== undefined &&
+      last.token.compare(tokens, from, from + TOKEN_BYTES) <= 0
+    if (isLarger) continue
+    const token = tokens.subarray(from, from + TOKEN_BYTES)
+    const place = smallest.findIndex(other => other.token.compare(token) > 0)
+    smallest.splice(place < 0 ? smallest.length : place, 0, { token, row: firstRow + row })
+    if (smallest.length > MAX_SAMPLE_ROWS) smallest.pop()
+  }
+  return contacts
 }

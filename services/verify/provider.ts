@@ -1,5 +1,5 @@
 import type { ServiceSlug } from '../topology.ts'
-import type { CheckedRecord } from '../cache/entries.ts'
+import type { CheckedRecord } from '../cache/cache.ts'
 import type { OptionName } from '../jobs/options.ts'
 
 /** One contact to check. Answers repeat `row`, by which they are matched. */

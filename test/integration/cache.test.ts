@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type RecordCache, redisRecordCache } from '../../services/cache/cache.ts'
+import { packChecks } from '../../services/cache/evidence.ts'
 import { keyPrefixOf } from '../../services/cache/tokens.ts'
 import { redisSharedDomains } from '../../services/verify/providers/mail-domains.ts'
 import { startRedis } from '../support/redis/redis.ts'
@@ -31,7 +32,60 @@ describe('the cache in Redis', () => {
       expect([leftMs > 89 * DAY_MS, leftMs <= 90 * DAY_MS]).toEqual([true, true])
     }
   })
+
+  it('keeps apart what differs in one field only, and shares equal objects', async () => {
+    const scope = scopeOf('org_10.live')
+    const { fields } = cachedRecord()
+    const records = [
+      cachedRecord({ fields }), cachedRecord({ fields, confidence: 7 }),
+      cachedRecord({ fields, status: 'invalid' }), cachedRecord({ fields, reason: 'no_dns' }),
+      cachedRecord({ fields, job: 'job_"2"' }), cachedRecord({ fields, checkedAtMs: 5 }),
+      cachedRecord({ fields, evidence: 1 }), cachedRecord({ fields }),
+    ]
+    const some = Buffer.concat(tokens.slice(0, records.length))
+    await cache.store(scope, some, records)
+    const found = await cache.find(scope, some)
+    expect(found).toEqual(records)
+    expect(found.at(-1)).toBe(found[0])
+  })
+
+  it('has entries of few bytes, whose evidence releases before it ignore', async () => {
+    const scope = scopeOf('org_11.live')
+    const evidence = packChecks({ numbering_plan: 'passed', carrier_range: 'caution' })
+    await cache.store(scope, Buffer.concat(tokens.slice(0, 2)), [
+      cachedRecord({ fields: {} }), cachedRecord({ fields: {}, evidence }),
+    ])
+    const texts = (await redis.mget(await redis.keys(`${keyPrefixOf(scope)}*`))).toSorted()
+    const { status, reason, confidence, checkedAtMs, job } = cachedRecord()
+    const plain = [status, reason, confidence, {}, checkedAtMs, job]
+    expect(texts).toEqual([[...plain, evidence], plain].map(entry => JSON.stringify(entry)))
+  })
+
+  const { status, reason, confidence, fields, checkedAtMs, job } = cachedRecord()
+  const entry = [status, reason, confidence, fields, checkedAtMs, job]
+
+  it.each([
+    [[...entry, 'x'], true], [[...entry, -1], true], [[...entry, null], true], [entry, true],
+    [['unknown', ...entry.slice(1)], false], [['valid', 'of_another_release', 7], false],
+    [[], false], [['valid'], false], [null, false], [7, false],
+  ])('reads %j as a record without evidence: %s', async (value, isRecord) => {
+    expect(await foundIn(JSON.stringify(value))).toEqual(isRecord ? cachedRecord() : undefined)
+  })
+
+  it.each(['', '{', 'lease job_1'])('has no record for "%s"', async text => {
+    expect(await foundIn(text)).toBe(undefined)
+  })
 })
+
+/** What the cache finds where an entry has this text. */
+async function foundIn (text: string) {
+  const scope = scopeOf('org_12.live')
+  const [token = Buffer.alloc(16)] = tokens
+  await redis.set(Buffer.concat([Buffer.from(keyPrefixOf(scope)), token]), text)
+  const [first, again] = await cache.find(scope, Buffer.concat([token, token]))
+  expect(again).toEqual(first)
+  return first
+}
 
 describe('records of jobs whose tokens are of different versions', () => {
   it('are found by misses of the first version, and kept 3 days by the others', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { usableHit } from '../../services/lookup/row-kinds.ts'
+import { ChunkLoader, jobTermsOf, readChunks } from '../../services/lookup/read.ts'
 import { OPTION_NAMES, optionsPriceMicros } from '../../services/jobs/options.ts'
 import { createBlock, tallyBlockOf } from '../../services/jobs/results/block.ts'
 import { rowOutcomeOf, withoutVerdict } from '../../services/jobs/results/outcome.ts'
@@ -11,6 +11,7 @@ import { createSandboxProvider } from '../../services/verify/providers/sandbox.t
 import { arrived } from '../support/clickhouse/results.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
 import { startRedis } from '../support/redis/redis.ts'
+import { chunksOf, QUOTED_AT_MS } from '../support/stage-messages.ts'
 
 const { redis } = await startRedis()
 const store = createJobStore(redis)
@@ -29,7 +30,8 @@ const answers = fc.record({
   names: fc.uniqueArray(name, { minLength: 2 }),
   date,
 })
-type Answers = typeof answers extends fc.Arbitrary<infer A> ? A : never
+type ValueOf<T> = T extends fc.Arbitrary<infer V> ? V : never
+type Answers = ValueOf<typeof answers>
 
 const randomJob = fc.record({
   names,
@@ -54,6 +56,20 @@ const recordOf = (answer: Answers, fields: Readonly<Record<string, string>>) => 
   confidence: 50,
   fields,
 } as const)
+
+/** The records by position that the job uses of those that are cached. */
+async function hitsOf (
+  { rows, forceFresh }: ValueOf<typeof randomJob>, options: readonly string[]
+) {
+  const messages = chunksOf(rows.map((_, row) => `+1212736${5000 + row}`), { forceFresh, options })
+  const terms = jobTermsOf(messages[0]!.value, FRESHNESS_MS, () => 100)
+  const records = rows.map(({ cached }) => cached && {
+    ...recordOf(cached, fieldsOf(cached, true)), checkedAtMs: QUOTED_AT_MS - 5, job: 'job_0',
+  })
+  const loader = new ChunkLoader({ find: async () => records })
+  const { chunks: [chunk] } = await readChunks(messages, { terms, loader })
+  return rows.map((_, row) => chunk?.hits[row])
+}
 
 /** Verdicts by position, of a vendor that answers all options, but not about each contact. */
 async function checkRows (
@@ -96,20 +112,7 @@ describe('a job with options', () => {
         wanted.names.every(option => answer.names.includes(option))
       const isDated = (answer: Answers) =>
         !wanted.names.includes('reassigned_number') || answer.date === wanted.date
-      const terms = {
-        job: JOB,
-        lane: 'small',
-        forceFresh,
-        options,
-        quotedAtMs: 10,
-        freshnessMs: FRESHNESS_MS,
-        batchRows: 100,
-      } as const
-      const cached = rows.map(({ cached }) => cached === undefined
-        ? undefined
-        : usableHit({
-          ...recordOf(cached, fieldsOf(cached, true)), checkedAtMs: 5, job: 'job_0',
-        }, terms))
+      const cached = await hitsOf(wanted, options)
       for (const [row, record] of cached.entries()) {
         const before = rows[row]!.cached
         if (before === undefined || before.status === 'unknown') continue

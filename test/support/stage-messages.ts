@@ -6,7 +6,7 @@ import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type {
   Decision, Emission, Incoming, Stage,
 } from '../../services/runtime/engine/stage.ts'
-import type { CachedRecord } from '../../services/cache/entries.ts'
+import type { CachedRecord } from '../../services/cache/cache.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import { type CheckResult, NO_PROVIDER } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'

@@ -1,5 +1,5 @@
 import type { Evidence } from '../../cache/evidence.ts'
-import { type CheckedRecord, expiresAtMs } from '../../cache/entries.ts'
+import { type CheckedRecord, expiresAtMs } from '../../cache/cache.ts'
 import type { ListAction } from '../../../schemas/api/contact-lists.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import { mailProviderOf, normalizedMailbox, unmaskExchange } from '../../mail/owners.ts'

@@ -167,7 +167,7 @@ export const ROWS = {
   'expires_at follows the policy': HERE,
   'is at most 90 days': HERE,
   'no record is used after 90 days':
-    'test/unit/cache/entries.test.ts: is capped at 90 days, whatever the policy',
+    'test/unit/cache/cache.test.ts: is capped at 90 days, whatever the policy',
 
   // Tokens and seals
   'cache tokens are an HMAC over scope and contact under a key of the tenant':

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { redisRecordCache } from '../../../services/cache/cache.ts'
-import { type CachedRecord, LEASE } from '../../../services/cache/entries.ts'
+import { type CachedRecord, redisRecordCache } from '../../../services/cache/cache.ts'
 import {
   checkBatch, type CheckDeps, type VerificationBatch,
 } from '../../../services/verify/batch.ts'
@@ -37,7 +36,7 @@ const entries = async () => {
   const names = await redis.keysBuffer('c:*')
   return await Promise.all(names.map(async name => await redis.get(name) ?? ''))
 }
-const leases = async () => (await entries()).filter(entry => entry.startsWith(LEASE))
+const leases = async () => (await entries()).filter(entry => entry.startsWith('lease '))
 
 type Answering = (rows: readonly ProviderRow[]) => CheckResult
 

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
-import { expect, it } from 'vitest'
-import { redisRecordCache } from '../../../services/cache/cache.ts'
+import { describe, expect, it } from 'vitest'
+import { expiresAtMs, isFresh, redisRecordCache } from '../../../services/cache/cache.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { cachedRecord, TENANT } from '../../support/stage-messages.ts'
 
@@ -38,4 +38,23 @@ it('a cache sends no command without tokens', async () => {
   await cache.release(scope, none, 'job_1')
   await cache.erase(scope, none)
   await cache.store(scope, token, [undefined])
+})
+
+const DAY_MS = 86_400_000
+
+describe('the freshness of a record', () => {
+  it('is capped at 90 days, whatever the policy', () => {
+    expect(expiresAtMs(1_000, 7 * DAY_MS)).toBe(1_000 + 7 * DAY_MS)
+    expect(expiresAtMs(1_000, 365 * DAY_MS)).toBe(1_000 + 90 * DAY_MS)
+  })
+
+  it.each([
+    [{ checkedAtMs: 0 }, { quotedAtMs: DAY_MS - 1, freshnessMs: DAY_MS }, true],
+    [{ checkedAtMs: 0 }, { quotedAtMs: DAY_MS, freshnessMs: DAY_MS }, false],
+    [{ checkedAtMs: 0 }, { quotedAtMs: 0, freshnessMs: 0 }, false],
+    // Made after the quote.
+    [{ checkedAtMs: 5 }, { quotedAtMs: 4, freshnessMs: 0 }, true],
+  ])('ends exactly at its expiry, at the time of the quote: %o, %o', (record, rule, expected) => {
+    expect(isFresh(record, rule)).toBe(expected)
+  })
 })
