@@ -7,7 +7,7 @@ import { VENDOR_PRESETS } from '../../services/jobs/checks.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../services/verify/providers/http.ts'
-import type { Probed } from '../../services/verify/mailboxes/mailbox-row.ts'
+import type { Probed } from '../../services/verify/mailboxes/conversation.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 import { emailVerdict } from '../support/mail/email-verdict.ts'
 

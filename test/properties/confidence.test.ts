@@ -6,7 +6,7 @@ import {
 } from '../../services/cache/evidence.ts'
 import { REASONS } from '../../schemas/api/verdicts.ts'
 import { builtInLists } from '../../services/verify/providers/email-lists.ts'
-import type { Probed } from '../../services/verify/mailboxes/mailbox-row.ts'
+import type { Probed } from '../../services/verify/mailboxes/conversation.ts'
 import { emailVerdict, type EmailFindings } from '../support/mail/email-verdict.ts'
 
 const NAMES = Object.keys(CHECKS).filter(name => name !== 'syntax') as readonly (keyof MadeChecks)[]

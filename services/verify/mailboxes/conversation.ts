@@ -1,17 +1,17 @@
 import type { LRUCache } from 'lru-cache'
-import type { LaterCheck } from '../provider.ts'
-import type { MailHost } from '../providers/mail-domains.ts'
+import { createHmac } from 'node:crypto'
+import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
-import { type CatchAllTests, failLoudly, madeUpAddress } from './catch-all.ts'
 import type { Connect, Egress } from './egress.ts'
-import { type MailboxRow, type Mailbox, type Probed, UNTRUTHFUL } from './mailbox-row.ts'
 import type { ExchangeRest, Granted, HostMemory, Party, SessionReport } from './memory.ts'
 import { isOwnDomain } from './policies.ts'
-import { type Meaning, readReply, type ReplyReading } from './replies.ts'
+import { type Mailbox, type Meaning, readReply, type ReplyReading } from './replies.ts'
 import {
   CLOSING, greet, requiresUtf8, SmtpChannel, SmtpFault, type SmtpFaultKind, SmtpRefusal,
   throwIfRefused,
 } from './session.ts'
+import type { LaterCheck } from '../provider.ts'
+import type { MailHost } from '../providers/mail-domains.ts'
 
 export type SessionSettings = {
   /** Whether to use STARTTLS with servers that offer it. */
@@ -38,6 +38,55 @@ export type ConversationOptions = SessionSettings & {
   readonly unencrypted: LRUCache<string, true>
   /** After how many recipients exchanges have dropped their last session. */
   readonly drops: LRUCache<string, number>
+}
+
+/** The host answers the same to everything. */
+export const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' } as const
+
+export type Probed = {
+  readonly mailbox: Mailbox
+  /** Only words of the reply say so, and no enhanced code. */
+  readonly byWords?: true
+  /** Whether the domain accepts mail for any name; undefined if unknown. */
+  readonly catchAll?: boolean | undefined
+  /** What acceptance means at a host whose ways are known, which is not tested for catch-all. */
+  readonly acceptance?: 'truthful' | 'accepts_any'
+  /** A later question may have a better result. */
+  readonly retry?: true | LaterCheck
+}
+
+/** An address in question. */
+export class MailboxRow {
+  readonly address: string
+  readonly domain: string
+  readonly tenant: string
+  readonly hosts: readonly MailHost[]
+  readonly answer: Promise<Probed>
+  readonly settle: (probed: Probed) => void
+  /** The host that it waits for, or is asked of. */
+  at = 0
+  /** What earlier hosts say of it. */
+  last: Probed = { mailbox: 'unreachable', retry: true }
+  /** Sessions that were lost with it. */
+  losses = 0
+  /** How often it was put into a queue. */
+  rounds = 0
+  /** A session has taken it. */
+  isBegun = false
+  /** Nobody waits for it any more. */
+  isWithdrawn = false
+  /** Where it waits. */
+  queue: { readonly withdraw: () => void } | undefined
+
+  constructor (address: string, { tenant, hosts }: Pick<MailboxRow, 'tenant' | 'hosts'>) {
+    this.address = address
+    this.domain = address.slice(address.lastIndexOf('@') + 1)
+    this.tenant = tenant
+    this.hosts = hosts
+    const { promise, resolve } = Promise.withResolvers<Probed>()
+    this.answer = promise
+    this.settle = resolve
+  }
 }
 
 /** Where a session takes its rows from. */
@@ -748,4 +797,82 @@ async function connectToHost (connect: Connect, host: MailHost, signal: AbortSig
     })
   }
   return await attempt
+}
+
+const MAX_TESTED = 100_000
+/** How long a process uses a result without asking the memory, which keeps it for a day. */
+const TEST_USED_MS = 3_600_000
+
+/** The tests of domains with made-up names: one for each exchange, domain and day. */
+export class CatchAllTests {
+  readonly #memory: HostMemory
+  readonly #known = boundedCache<boolean>({ entries: MAX_TESTED, ttl: TEST_USED_MS })
+  /** Domains whose test was not possible after a row. */
+  readonly #urgent = boundedCache<true>({ entries: MAX_TESTED, ttl: TEST_USED_MS })
+  readonly #running = new Map<string, Promise<boolean | undefined>>()
+
+  constructor (memory: HostMemory) {
+    this.#memory = memory
+  }
+
+  async find (exchange: string, domain: string): Promise<boolean | undefined> {
+    const key = `${exchange} ${domain}`
+    const answer = this.#known.get(key) ?? await this.#memory.catchAll(exchange, domain)
+    if (answer !== undefined) this.#known.set(key, answer)
+    return answer
+  }
+
+  setUrgent (exchange: string, domain: string): void {
+    this.#urgent.set(`${exchange} ${domain}`, true)
+  }
+
+  /** Whether a domain is to be tested before its rows are asked; once. */
+  takeUrgent (exchange: string, domain: string): boolean {
+    return this.#urgent.delete(`${exchange} ${domain}`)
+  }
+
+  /** A test to make, and its `finish`, or the result of the session that is making it. */
+  claim (exchange: string, domain: string):
+    | { readonly finish: (isCatchAll?: boolean) => void }
+    | { readonly result: Promise<boolean | undefined> } {
+    const key = `${exchange} ${domain}`
+    const running = this.#running.get(key)
+    if (running !== undefined) return { result: running }
+    const { promise, resolve } = Promise.withResolvers<boolean | undefined>()
+    this.#running.set(key, promise)
+    const finish = async (isCatchAll?: boolean) => {
+      if (isCatchAll !== undefined) {
+        await this.#memory.rememberCatchAll(exchange, domain, isCatchAll)
+      }
+      this.#running.delete(key)
+      resolve(isCatchAll)
+    }
+    return { finish: isCatchAll => { finish(isCatchAll).catch(failLoudly) } }
+  }
+}
+
+/** The time after which a domain gets another made-up name. */
+const MADE_UP_MS = 7 * 24 * 3_600_000
+const CONSONANTS = 'bdfgklmnprstvz'
+const VOWELS = 'aeiou'
+
+/**
+ * An address at a domain that no person has. It stays the same for a week, in every process with
+ * this key, as servers that greylist remember recipients; and it reads like a name, as some servers
+ * answer random letters differently. The weeks of domains begin at different times.
+ */
+function madeUpAddress (domain: string, key: string): string {
+  const offset = createHmac('sha256', key).update(domain).digest().readUInt32BE()
+  const epoch = Math.floor((Date.now() + offset % MADE_UP_MS) / MADE_UP_MS)
+  const bytes = createHmac('sha256', key).update(`${domain} ${epoch}`).digest()
+  const pick = (letters: string, index: number) => letters[(bytes[index] ?? 0) % letters.length]
+  const syllables = Array.from({ length: 7 }, (_, index) =>
+    `${pick(CONSONANTS, index * 2)}${pick(VOWELS, index * 2 + 1)}`)
+  const name = `${syllables.slice(0, 3).join('')}.${syllables.slice(3).join('')}`
+  return `${name}${100 + bytes.readUInt16BE(14) % 900}@${domain}`
+}
+
+/** A fault of ours in work that nobody awaits ends the process, as any other. */
+export function failLoudly (error: unknown): never {
+  throw error
 }

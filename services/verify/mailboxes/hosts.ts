@@ -4,14 +4,15 @@ import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
 import { createFairQueue, createFairShares } from '../../runtime/platform/limits.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
 import { unlessAborted } from '../../runtime/platform/retry.ts'
-import { CatchAllTests, failLoudly } from './catch-all.ts'
-import { Conversation, type ConversationOptions, type SessionSettings } from './conversation.ts'
+import {
+  CatchAllTests, Conversation, type ConversationOptions, failLoudly, MailboxRow, type Probed,
+  type SessionSettings, UNTRUTHFUL,
+} from './conversation.ts'
 import type { Egress, EgressPool } from './egress.ts'
 import type { ExchangeRest, Granted, HostMemory, Party, Refused } from './memory.ts'
 import {
   limiterOf, OTHER_OWNERS, ownerLabel, type OwnerPolicy, policyOf, type PolicyLimits,
 } from './policies.ts'
-import { MailboxRow, type Probed, UNTRUTHFUL } from './mailbox-row.ts'
 
 export type MailHostsOptions = SessionSettings & {
   readonly memory: HostMemory

@@ -4,7 +4,7 @@ import type { Log } from '../../runtime/platform/log.ts'
 import { createCachedReading, type Metrics } from '../../runtime/platform/metrics.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../../runtime/platform/redis.ts'
 import { ownerLabel, type OwnerPolicy } from './policies.ts'
-import type { Mailbox } from './mailbox-row.ts'
+import type { Mailbox } from './replies.ts'
 
 /** One of our addresses at an owner of mail exchanges, which limits it. */
 export type Party = { readonly policy: OwnerPolicy, readonly egress: string }

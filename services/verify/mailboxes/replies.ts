@@ -17,6 +17,10 @@ export type Meaning =
   | 'accepted' | 'no_mailbox' | 'no_mail' | 'full' | 'greylisted' | 'blocked' | 'limited'
   | 'unclear'
 
+/** The result for a mailbox; `late`: it was not asked, or did not answer, in time. */
+export type Mailbox =
+  | Exclude<Meaning, 'limited'> | 'unreachable' | 'no_answer' | 'late'
+
 /** What a reply to a step means. */
 export type ReplyReading = {
   readonly code: number

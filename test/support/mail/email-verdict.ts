@@ -2,7 +2,7 @@ import {
   createEmailDomainProvider, createSmtpProbeProvider,
 } from '../../../services/verify/providers/email.ts'
 import type { MailDomain } from '../../../services/verify/providers/mail-domains.ts'
-import type { Probed } from '../../../services/verify/mailboxes/mailbox-row.ts'
+import type { Probed } from '../../../services/verify/mailboxes/conversation.ts'
 import { request } from './smtp-probe.ts'
 
 /** What DNS and a mail server say of an address; nothing if they are not asked. */

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { HostMemory } from '../../../services/verify/mailboxes/memory.ts'
-import type { Mailbox } from '../../../services/verify/mailboxes/mailbox-row.ts'
+import type { Mailbox } from '../../../services/verify/mailboxes/replies.ts'
 
 /** A memory of one test without limits: what the real one limits is shown on a real Redis. */
 export function createOpenMemory (): HostMemory {
