@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ProviderName } from '../../services/jobs/checks.ts'
-import { createChecker, type CheckResult } from '../../services/verify/checker.ts'
+import { type CheckResult, createChecker } from '../../services/verify/checker.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-vendor.ts'
 import { createVendorProvider } from '../../services/verify/providers/http.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'

@@ -10,9 +10,8 @@ import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import { readBody } from '../../runtime/platform/response-body.ts'
 import {
-  at, failureIn, maxEntries, readAnswers, type Requested, tableColumns, textOf, wordFor,
+  at, failureIn, maxEntries, readAnswers, readTable, type Requested, tableColumns, textOf, wordFor,
 } from './http-answer.ts'
-import { readTable } from './http-table.ts'
 import {
   type BatchVendor, type HttpCall, type HttpVendor, PLACEHOLDER, type PLACEHOLDERS,
 } from './http-vendor.ts'
