@@ -3,9 +3,8 @@ import { domainToASCII, domainToUnicode } from 'node:url'
 import emailAddresses from 'email-addresses'
 import ipaddr from 'ipaddr.js'
 import type { PreflightReason } from '../../schemas/api/verdicts.ts'
-import { readCell } from '../phone/cell.ts'
+import { parsePhone, readCell } from '../phone/cell.ts'
 import { typeOfNumber, type SplitNumber } from '../phone/dial.ts'
-import { parsePhone } from '../phone/parse.ts'
 import { hasLength } from '../phone/plans.ts'
 
 /** The canonical form of a contact, or why there is none. */

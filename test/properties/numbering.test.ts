@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { parse } from 'csv-parse/sync'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { parsePhone } from '../../services/phone/parse.ts'
+import { parsePhone } from '../../services/phone/cell.ts'
 import { mixedPhones, seededRandom } from '../bench/jobs.ts'
 import fc from 'fast-check'
 import examples from 'libphonenumber-js/examples.mobile.json'

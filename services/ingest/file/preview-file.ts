@@ -8,9 +8,8 @@ import {
   POSITION, ROWS_OF_SHEET, scanCsv, scanSheet, sheetOfText, tooManyColumns, type WorkbookReading,
 } from './read-file.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
-import { readCell } from '../../phone/cell.ts'
+import { parsePhone, readCell } from '../../phone/cell.ts'
 import { isAssigned, type SplitNumber } from '../../phone/dial.ts'
-import { parsePhone } from '../../phone/parse.ts'
 import { matchCountry } from '../../phone/plans.ts'
 import type { ServiceSlug } from '../../topology.ts'
 
