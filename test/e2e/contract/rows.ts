@@ -129,9 +129,9 @@ export const ROWS = {
   'for a wrong path is 404, for a wrong method 405 with Allow': HERE,
   'for headers that are too large is 431':
     'test/e2e/bad-input/connections.ts: 100 kB in one header',
-  'for a request that comes too slowly is 408': 'test/unit/ingest/failures.test.ts: %s is answered',
+  'for a request that comes too slowly is 408': 'test/unit/ingest/app.test.ts: %s is answered',
   'of the service is 500 without detail':
-    'test/unit/ingest/failures.test.ts: %s is answered with %i',
+    'test/unit/ingest/app.test.ts: %s is answered with %i',
   'is echoed in every answer and has no other switch than the path': HERE,
   'what is removed is announced twelve months ahead':
     'test/unit/ingest/response.test.ts: works for twelve months at least',
