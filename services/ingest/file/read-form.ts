@@ -6,9 +6,8 @@ import { detachBuffer } from '../../runtime/platform/detach-buffer.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import { SMALL_BODY_BYTES } from '../../runtime/platform/body-guard.ts'
 import {
-  type CsvFile, type CsvReadOptions, readCsv, readSheet, type WorkbookReading,
+  type CsvFile, type CsvReadOptions, readCsv, readListFile, readSheet, type WorkbookReading,
 } from './read-file.ts'
-import { readListFile } from './read-list.ts'
 import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
 import { PreviewOptionsSchema } from '../../../schemas/api/file-preview.ts'
 import { DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readListFile } from '../../../../services/ingest/file/read-list.ts'
+import { readListFile } from '../../../../services/ingest/file/read-file.ts'
 
 const read = async (text: string) => await readListFile(Buffer.from(text), async () => {})
 
