@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { API_VERSION } from '../schemas/api/root.ts'
-import type { OpenApiDocument } from '../services/ingest/openapi/document.ts'
+import type { OpenApiDocument } from '../services/ingest/openapi.ts'
 import { openapiSource } from '../services/ingest/routes.ts'
 import { writeGenerated } from './generated.ts'
 

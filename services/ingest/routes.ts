@@ -1,7 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import { createBodyBudget } from './body.ts'
-import { describeRoutes, openapiText } from './openapi/describe.ts'
-import type { OpenApiDocument } from './openapi/document.ts'
+import { describeRoutes, type OpenApiDocument, openapiText } from './openapi.ts'
 import type { IngestDeps } from './deps.ts'
 import type { Settings } from './config.ts'
 import {
@@ -11,20 +10,17 @@ import {
   changeListsFromFileRoute, changeListsRoute, getListsRoute, lookUpRoute,
 } from './routes/contact-lists.ts'
 import {
-  cancelJobRoute, eraseJobRoute, getJobRoute, listJobsRoute, getResultsRoute,
+  cancelJobRoute, eraseJobRoute, getJobRoute, getResultsRoute, jobEventsRoute, listJobsRoute,
 } from './routes/jobs.ts'
-import { jobEventsRoute } from './routes/job-events.ts'
-import { createFilePreviewRoute } from './routes/create-file-preview.ts'
-import { createJobRoute, createVerificationRoute, createQuoteRoute } from './routes/create-job.ts'
+import {
+  createFilePreviewRoute, createJobRoute, createQuoteRoute, createVerificationRoute,
+} from './routes/create-job.ts'
 import { type ApiDocuments, createApiDocuments, docsRoutes, rootRoute } from './routes/docs.ts'
 import {
-  listDeliveriesRoute, listEndpointDeliveriesRoute, resendDeliveryRoute,
-} from './routes/deliveries.ts'
-import {
-  createEndpointRoute, deleteEndpointRoute, getEndpointRoute, listEndpointsRoute,
-  listWebhookKeysRoute,
+  createEndpointRoute, deleteEndpointRoute, getEndpointRoute, listDeliveriesRoute,
+  listEndpointDeliveriesRoute, listEndpointsRoute, listWebhookKeysRoute, resendDeliveryRoute,
   rotateEndpointSecretRoute, updateEndpointRoute,
-} from './routes/webhook-endpoints.ts'
+} from './routes/webhooks.ts'
 
 /** All routes of the REST API, in the order of its description. */
 export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteOptions[] {

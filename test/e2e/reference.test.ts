@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../schemas/api/event.ts'
 import { eventIdOf } from '../../services/webhooks/event.ts'
-import type { OpenApiDocument, Operation } from '../../services/ingest/openapi/document.ts'
+import type { OpenApiDocument, Operation } from '../../services/ingest/openapi.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { startGuideEnvironment } from '../support/guides/environment.ts'
 import { root } from '../support/sources.ts'

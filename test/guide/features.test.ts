@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { runProgram } from '../../services/client/program.ts'
-import type { OpenApiDocument } from '../../services/ingest/openapi/document.ts'
+import type { OpenApiDocument } from '../../services/ingest/openapi.ts'
 import { root } from '../support/sources.ts'
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8')

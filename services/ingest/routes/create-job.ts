@@ -2,31 +2,34 @@ import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
   AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema,
 } from '../../../schemas/api/create-job.ts'
+import { FilePreviewSchema } from '../../../schemas/api/file-preview.ts'
 import { JobOptionsSchema, QuoteOptionsSchema } from '../../../schemas/api/file.ts'
-import { NotSubmittedError, type Submitted, type Quoted } from '../../jobs/submit.ts'
-import { failpoint } from '../../runtime/platform/failpoint.ts'
-import { createBodyBudget, reserveMemory } from '../body.ts'
-import { type ApiError, ApiException } from '../errors.ts'
-import type { IngestDeps } from '../deps.ts'
-import type { Settings } from '../config.ts'
-import { sendAccepted, sendError, OUTCOME_UNKNOWN, refusalError } from '../response.ts'
-import { readKeyedSubmission, readSubmission } from '../request.ts'
+import {
+  type CreateQuoteBody, CreateQuoteSchema, type EstimateBody, MAX_SAMPLE_ROWS, QuoteSchema,
+} from '../../../schemas/api/quote.ts'
+import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import {
   type CreateVerificationBody, CreateVerificationSchema, DEFAULT_WAIT_SECONDS,
   MAX_VERIFICATION_INPUTS, type VerificationBody, type VerificationQuery, VerificationQuerySchema,
   VerificationSchema,
 } from '../../../schemas/api/verifications.ts'
-import { type AwaitedJob, awaitResults, whileConnected } from '../find-jobs.ts'
-import {
-  type CreateQuoteBody, CreateQuoteSchema, type EstimateBody, MAX_SAMPLE_ROWS, QuoteSchema,
-} from '../../../schemas/api/quote.ts'
-import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { sampleTenantOf } from '../../accounts/tenant.ts'
 import { verdictsBody } from '../../jobs/job-view.ts'
 import type { Job } from '../../jobs/job.ts'
 import type { Submission } from '../../jobs/send.ts'
+import { NotSubmittedError, type Quoted, type Submitted } from '../../jobs/submit.ts'
+import { failpoint } from '../../runtime/platform/failpoint.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
+import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
+import { createBodyBudget, reserveMemory } from '../body.ts'
+import type { Settings } from '../config.ts'
+import type { IngestDeps } from '../deps.ts'
+import { type ApiError, ApiException } from '../errors.ts'
+import { previewFile } from '../file/preview-file.ts'
+import { type AwaitedJob, awaitResults, whileConnected } from '../find-jobs.ts'
 import { callerOf } from '../guard.ts'
+import { readKeyedSubmission, readSubmission, unknownService } from '../request.ts'
+import { OUTCOME_UNKNOWN, refusalError, sendAccepted, sendError } from '../response.ts'
 import { checksBody } from './account.ts'
 
 /** Errors of the body of a job or quote, in addition to those of every body. */
@@ -356,3 +359,51 @@ function wilsonInterval (part: number, whole: number): { low: number, high: numb
 
 const DECIMALS = 10_000
 const rounded = (share: number) => Math.round(share * DECIMALS) / DECIMALS
+
+/** What is chosen for a file whose service is not named, first. */
+const PREFERRED: readonly ServiceSlug[] = ['phone-validation', 'email-validation']
+
+/** POST /api/v1/file-previews: what a file has, from its first lines; nothing is kept of it. */
+export function createFilePreviewRoute (settings: Settings, budget: FairPool): RouteOptions {
+  return {
+    method: 'POST',
+    url: '/api/v1/file-previews',
+    config: {
+      scope: 'jobs:write',
+      takesFile: 'preview',
+      errors: ['unknown_service', 'invalid_file'],
+      records: null,
+      sample: {
+        curl: ['-F file=@contacts.csv'],
+        client: () => [
+          "const file = Buffer.from('name,phone\\nAnn,+12127365000\\n')",
+          'const { column, service, reason } = await client.previewFile(file)',
+          'console.log(column, service, reason)',
+        ],
+      },
+    },
+    schema: {
+      operationId: 'previewFile',
+      summary: 'See which contacts a file has',
+      description: 'Reads the first 1,000 lines of a CSV file or a workbook, and says in which ' +
+        'column the contacts are, which service takes them, and why. Of numbers without a ' +
+        'country code it says which country fits them best. It creates no job, costs nothing, ' +
+        'and nothing of the file is kept. The first lines of a file are enough.',
+      tags: ['Quotes'],
+      response: { 200: FilePreviewSchema },
+    },
+    ...reserveMemory(budget, settings.bodyThroughput),
+    handler: async (request, reply) => {
+      const { previewed } = request
+      if (previewed === undefined) return sendError(reply, { code: 'unsupported_media_type' })
+      const { service: slug } = request.body as { readonly service?: string }
+      const service = SERVICE_SLUGS.find(name => name === slug)
+      if (slug !== undefined && service === undefined) return sendError(reply, unknownService())
+      const { mode } = callerOf(request)
+      const services = [...PREFERRED, ...SERVICE_SLUGS]
+        .filter(name => mode === 'test' || settings.checks.has(name))
+      const { bytes, csv, reading } = previewed
+      return reply.send(await previewFile(bytes, { ...csv, service, services }, reading))
+    },
+  }
+}

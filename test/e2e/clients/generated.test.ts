@@ -4,7 +4,7 @@ import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync 
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { OpenApiDocument } from '../../../services/ingest/openapi/document.ts'
+import type { OpenApiDocument } from '../../../services/ingest/openapi.ts'
 import { startEnvironment, type Environment } from '../../support/stacks/environment.ts'
 import { newFolder } from '../../support/folder.ts'
 import { installClientPython, installGenerator, requireClientGo } from './install.ts'
