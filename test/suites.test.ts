@@ -49,10 +49,10 @@ describe('the suites', () => {
       ])
       return { output, errors, status }
     }
-    const both = await run('unit/money/texts', 'unit/money/prices')
+    const both = await run('unit/money/journal', 'unit/money/prices')
     expect(both.output).toMatch(/Test Files .* 2 passed/)
     expect(both.status).toBe(0)
-    const half = await run('unit/money/texts', 'unit/money/none')
+    const half = await run('unit/money/journal', 'unit/money/none')
     expect(half.errors).toContain('--only unit/money/none selects no test file of unit')
     expect(half.status).toBe(1)
   })

@@ -1,11 +1,10 @@
 import {
   createAccessHead, INSTALLATION, type NumberedEntry, ACCESS_COLUMNS, accessRecord,
 } from '../accounts/access-log/access-log.ts'
-import { createAccessCopy } from '../accounts/access-log/copy.ts'
-import { ACCESS_CHAIN, walkAccessLog } from '../accounts/access-log/walk.ts'
+import { ACCESS_CHAIN, createAccessCopy, walkAccessLog } from '../accounts/access-log/copy.ts'
 import { createOrganizations, type Organizations } from '../accounts/organizations.ts'
 import { guardedLine } from '../jobs/results/csv.ts'
-import type { ChainHead } from '../money/journal-chain.ts'
+import type { ChainHead } from '../money/journal.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AuditReport } from './audit/report.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { microsOf, usdOf, usdToMicros } from '../money/texts.ts'
+import { microsOf, usdOf, usdToMicros } from '../money/prices.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import {
   type AdminCommand, type Context, runTask, type Task, type TaskResult, tenantToChange,

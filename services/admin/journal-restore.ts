@@ -2,8 +2,9 @@ import type { KafkaAdmin } from '../runtime/kafka/client.ts'
 import type { Journal } from '../../schemas/types.ts'
 import type { AccessCopy } from '../accounts/access-log/copy.ts'
 import type { NumberedEntry } from '../accounts/access-log/access-log.ts'
-import { CHAIN_START, type ChainHead, extendChain } from '../money/journal-chain.ts'
-import type { JournalCopy } from '../money/journal-copy.ts'
+import {
+  CHAIN_START, type ChainHead, extendChain, type JournalCopy,
+} from '../money/journal.ts'
 import { type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS } from '../money/prices.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import { subscriptionsOf, topicName } from '../runtime/platform/topics.ts'

@@ -1,11 +1,9 @@
 import { open } from 'node:fs/promises'
 import type { Redis } from 'ioredis'
-import type { AccessCopy } from '../accounts/access-log/copy.ts'
-import { ACCESS_CHAIN, accessHeadOf } from '../accounts/access-log/walk.ts'
+import { ACCESS_CHAIN, type AccessCopy, accessHeadOf } from '../accounts/access-log/copy.ts'
 import {
-  CHAIN_START, type ChainHead, type HeadsCodec, type JournalHeads,
-} from '../money/journal-chain.ts'
-import type { JournalCopy } from '../money/journal-copy.ts'
+  CHAIN_START, type ChainHead, type HeadsCodec, type JournalCopy, type JournalHeads,
+} from '../money/journal.ts'
 import type { Tenants } from '../money/tenants.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import type { Clock } from '../runtime/platform/clock.ts'

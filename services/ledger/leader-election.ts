@@ -15,7 +15,9 @@ import {
 import { recordErased } from './restore-keys.ts'
 import { recover, reportFrozen, type RecoveryDeps } from './recovery.ts'
 import { recountLostJobs, restoreMarks, type RecountDeps } from './rebuild-jobs.ts'
-import { readSnapshots, takeSnapshots, type Base, type WalletSnapshotDeps } from './snapshots.ts'
+import {
+  type Base, readSnapshots, takeSnapshots, type WalletSnapshotDeps,
+} from './journal-state.ts'
 
 export type LeaderDeps = RecoveryDeps & RecountDeps & WalletSnapshotDeps & AccountsDeps &
   RestoreDeliveriesDeps & {

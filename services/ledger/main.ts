@@ -19,8 +19,7 @@ import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'
 import { lagsOf, TOPOLOGY_GROUPS } from '../runtime/kafka/admin.ts'
 import { createMessageMac, reportForged } from '../runtime/kafka/message-mac.ts'
 import { createTopicReader } from '../runtime/kafka/topic-reader.ts'
-import { createHeadsCodec } from '../money/journal-chain.ts'
-import { createJournalCopy } from '../money/journal-copy.ts'
+import { createHeadsCodec, createJournalCopy } from '../money/journal.ts'
 import { createTenants } from '../money/tenants.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import { retry, sleep } from '../runtime/platform/retry.ts'
@@ -34,10 +33,9 @@ import { Leader, type LeaderDeps } from './leader-election.ts'
 import {
   countMovements, watchAccessLog, watchGaps, watchLag, watchMoney, watchOutboxes, watchStores,
 } from './meters.ts'
-import { Owners, Takeover, type TakeoverDeps } from './takeover.ts'
+import { createBacklog, Owners, Takeover, type TakeoverDeps } from './takeover.ts'
 import { createRecoveryStore } from './recovery-store.ts'
 import { createLedgerStage, openCopies } from './stage.ts'
-import { createBacklog } from './stalled-jobs.ts'
 
 /**
  * No client waits for the copy, and each insert has a fixed cost. Messages take many times their

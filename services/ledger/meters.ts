@@ -7,7 +7,7 @@ import type { AdminClient } from '../runtime/kafka/client.ts'
 import { lagsOf, type GroupLag } from '../runtime/kafka/admin.ts'
 import { type Outbox, pendingSeq } from '../money/wallet.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
-import type { JournalCopy } from '../money/journal-copy.ts'
+import type { JournalCopy } from '../money/journal.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import {
   type CounterLabels, createCachedReading, type Metrics,

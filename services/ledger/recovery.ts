@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import type { JournalCopy } from '../money/journal-copy.ts'
+import type { JournalCopy } from '../money/journal.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
@@ -10,16 +10,13 @@ import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { Sleep } from '../runtime/platform/retry.ts'
 import {
-  chooseRetention, createJournalState, type JournalDeps, type JournalState, readJournal,
-  type Recent, reconcile, type Reconciliation, takeEnded, type TrackedJournal,
-  withEntriesAfterGap,
+  type Base, chooseRetention, createJournalState, type JournalDeps, type JournalState, NO_BASE,
+  readJournal, readSnapshots, type Recent, reconcile, type Reconciliation, snapshotIn,
+  type SnapshotWriteDeps, takeEnded, type TrackedJournal, withEntriesAfterGap, writeSnapshots,
 } from './journal-state.ts'
 import { endedOf, type RebuildDeps, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
 import type { LeaderTerm, RecoveryStore, Step, WalletSnapshot } from './recovery-store.ts'
 import { repairKeys, type RepairKeysDeps } from './restore-keys.ts'
-import {
-  type Base, NO_BASE, readSnapshots, snapshotIn, type SnapshotWriteDeps, writeSnapshots,
-} from './snapshots.ts'
 
 export type RecoveryDeps = JournalDeps & RebuildDeps & RepairKeysDeps & SnapshotWriteDeps & {
   readonly redis: Pick<Redis, 'sadd' | 'hset' | 'hsetnx'>

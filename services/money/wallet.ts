@@ -2,10 +2,9 @@ import type { Journal } from '../../schemas/types.ts'
 import { InfrastructureError, orIfUnavailable } from '../runtime/platform/errors.ts'
 import { joinLua, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { sleep } from '../runtime/platform/retry.ts'
-import type { Amounts } from './prices.ts'
+import { type Amounts, writeTexts } from './prices.ts'
 import { LOCKED_TENANTS_CHANNEL, moneyKeys } from './redis-keys.ts'
 import { createMarkActive, createTenants } from './tenants.ts'
-import { writeTexts } from './texts.ts'
 
 /** The recovery guard: the first file of every script that moves money. */
 export const GUARD_LUA = new URL('./recovery-guard.lua', import.meta.url)

@@ -1,4 +1,4 @@
-import { usdOf } from '../money/texts.ts'
+import { usdOf } from '../money/prices.ts'
 
 /** HTML source. Every other text is escaped when a template inserts it. */
 export type Html = { readonly html: string }

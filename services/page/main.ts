@@ -6,7 +6,7 @@ import { connectOrganizationKeys } from '../accounts/connect-organization-keys.t
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createPeople } from '../accounts/people.ts'
 import { createNonces, createSessions, createSignInCodes } from '../accounts/sessions.ts'
-import { createJournalCopy } from '../money/journal-copy.ts'
+import { createJournalCopy } from '../money/journal.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'
 import { explainListenError } from '../runtime/platform/http-server.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'

@@ -3,7 +3,7 @@ import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import { EVENT_TYPES } from '../../schemas/api/event.ts'
 import type { EndpointBody } from '../../schemas/api/webhook-endpoints.ts'
 import { describeAccess } from '../accounts/access-log/requests.ts'
-import { usdOf, usdToMicros } from '../money/texts.ts'
+import { usdOf, usdToMicros } from '../money/prices.ts'
 import {
   choicesIn, customerRoutes, type Exchange, field, isRepeated, type PageDeps, type Visit,
 } from './context.ts'

@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
-import { CHAIN_START, createHeadsCodec, extendChain } from '../../services/money/journal-chain.ts'
-import { createJournalCopy } from '../../services/money/journal-copy.ts'
+import {
+  CHAIN_START, createHeadsCodec, createJournalCopy, extendChain,
+} from '../../services/money/journal.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'

@@ -9,7 +9,6 @@ import { createDemoPartner } from '../../services/admin/demo.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { createPartner } from '../../services/admin/partners.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
-import type { Replay } from '../../services/admin/dead/decide.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { sendDeadLetters } from '../support/dead-letters.ts'
 import { openDeadCommands } from '../support/dead.ts'
@@ -190,8 +189,9 @@ describe('letters of a feed', () => {
     await sendDeadLetters(
       producer, 'feed', lost.map(raw => ({ raw, reason: `schema of ${replaying.name}` })))
     const replay = async (...words: readonly string[]) => {
-      const { letters } = JSON.parse(await dead.dead('replay', 'feed', '--yes', '--json',
-        '--reason', `schema of ${replaying.name}`, ...words)) as Replay
+      const printed = await dead.dead('replay', 'feed', '--yes', '--json',
+        '--reason', `schema of ${replaying.name}`, ...words)
+      const { letters } = JSON.parse(printed) as Record<'letters', Record<string, string>[]>
       return letters.map(({ outcome, reason }) => [outcome, reason])
     }
 

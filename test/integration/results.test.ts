@@ -5,9 +5,8 @@ import type { Decision, Incoming } from '../../services/runtime/engine/stage.ts'
 import { archiveEnded, createRepositories } from '../../services/jobs/results/finish-job.ts'
 import { blockDigest, createSharedBlockReads } from '../../services/jobs/results/result-blocks.ts'
 import { SettleStage } from '../../services/settle/stage.ts'
-import { audit } from '../../services/admin/audit/audit.ts'
+import { audit, readSettledState } from '../../services/admin/audit/audit.ts'
 import { runAudit } from '../../services/admin/audit/command.ts'
-import { takeAuditSnapshot } from '../../services/admin/audit/snapshot.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { unseenByLedger } from '../support/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
@@ -157,10 +156,11 @@ describe('a job from its blocks to its end', () => {
   })
 
   it('leaves nothing behind in Redis but balances', async () => {
-    const { balance, outbox: left, copy, openJobs, slots } =
-      await takeAuditSnapshot({ redis, journal }, tenant, 0)
+    const { state: { balance, outbox: left, openJobs, slots } } =
+      await readSettledState({ redis, journal }, tenant, 0)
     expect([balance.seq, left, openJobs, slots]).toEqual([3, [], [], 0])
-    expect(copy.map(({ type }) => type)).toEqual(['topup', 'reserve', 'settle'])
+    const { entries } = await journal.read(tenant)
+    expect(entries.map(({ type }) => type)).toEqual(['topup', 'reserve', 'settle'])
   })
 
   it('is reported by the audit when its results are lost', async () => {

@@ -1,9 +1,8 @@
 import type { Completed, Journal } from '../../schemas/types.ts'
 import { boundOf } from '../../services/jobs/rows-seal.ts'
 import type { Archive, ArchivedJob } from '../../services/jobs/results/archive.ts'
-import { canonicalText } from '../../services/money/journal-chain.ts'
+import { canonicalText, type JournalCopy } from '../../services/money/journal.ts'
 import type { JobKeyCopy } from '../../services/jobs/job-key-copy.ts'
-import type { JournalCopy } from '../../services/money/journal-copy.ts'
 import {
   unpackInlineResults, blockDigest, type ResultBlocks, type StoredBlock,
 } from '../../services/jobs/results/result-blocks.ts'

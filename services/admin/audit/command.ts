@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { ACCESS_CHAIN } from '../../accounts/access-log/walk.ts'
+import { ACCESS_CHAIN } from '../../accounts/access-log/copy.ts'
 import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
 import { closedKeys } from '../../jobs/connect-keys.ts'
 import { createJobKeys } from '../../jobs/job-keys.ts'

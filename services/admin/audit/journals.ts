@@ -9,7 +9,7 @@ import { UsageError } from '../../runtime/platform/run-command.ts'
 import { topicName } from '../../runtime/platform/topics.ts'
 import {
   canonicalText, CHAIN_START, type ChainHead, createHeadsCodec, extendChain, hashAfter,
-} from '../../money/journal-chain.ts'
+} from '../../money/journal.ts'
 import type { JournalTexts } from './checks.ts'
 import { breachUnless, type TenantBreaches } from './report.ts'
 

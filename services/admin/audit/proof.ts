@@ -2,14 +2,16 @@ import { batchesOf } from '../../runtime/platform/batch-writes.ts'
 import type { Journal } from '../../../schemas/types.ts'
 import { type Amounts, areEqual, post, ZERO_AMOUNTS } from '../../money/prices.ts'
 import { createWallet } from '../../money/wallet.ts'
-import { CHAIN_START, type ChainHead, extendChain } from '../../money/journal-chain.ts'
-import type { JournalCopy } from '../../money/journal-copy.ts'
-import { type AuditDeps, auditPage, JOBS_PER_PAGE } from './audit.ts'
+import {
+  CHAIN_START, type ChainHead, extendChain, type JournalCopy,
+} from '../../money/journal.ts'
+import {
+  type AuditDeps, auditPage, JOBS_PER_PAGE, readSettledState, type TenantState,
+} from './audit.ts'
 import {
   checkAges, checkDeliveries, checkEntries, checkSlots, checkWallet, parseTerms,
 } from './checks.ts'
 import type { TenantReport } from './report.ts'
-import { readSettledState, type TenantState } from './snapshot.ts'
 
 /** Journal entries and result rows: what there is to read, or what was read. */
 export type Amount = { readonly entries: number, readonly rows: number }

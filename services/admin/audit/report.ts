@@ -1,4 +1,4 @@
-import { ACCESS_RULES } from '../../accounts/access-log/walk.ts'
+import { ACCESS_RULES } from '../../accounts/access-log/copy.ts'
 import { tableText, unpainted, type Column } from '../../runtime/platform/text-table.ts'
 
 /** A rule that does not hold: for which tenant and job, with the values that differ. */

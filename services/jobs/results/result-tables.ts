@@ -1,7 +1,7 @@
 import { PassThrough, Readable } from 'node:stream'
 import { ZipFile } from 'yazl'
 import type { JobBody } from '../../../schemas/api/job.ts'
-import { usdOf } from '../../money/texts.ts'
+import { usdOf } from '../../money/prices.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import type { Rows } from './results.ts'
 import type { Job } from '../job.ts'

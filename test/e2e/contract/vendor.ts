@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
-import { createJournalCopy } from '../../../services/money/journal-copy.ts'
+import { createJournalCopy } from '../../../services/money/journal.ts'
 import { filesWith } from '../../support/bytes.ts'
 import { eventually } from '../../support/eventually.ts'
 import { recordMacOf } from '../../support/keys/signed.ts'

@@ -14,7 +14,7 @@ import { recover, type RecoveryDeps } from '../../../services/ledger/recovery.ts
 import { recountLostJobs, type RecountDeps } from '../../../services/ledger/rebuild-jobs.ts'
 import {
   readSnapshots, takeSnapshots, type WalletSnapshotDeps,
-} from '../../../services/ledger/snapshots.ts'
+} from '../../../services/ledger/journal-state.ts'
 import { createTenants, type Tenants } from '../../../services/money/tenants.ts'
 import { createBlocksDouble, codec, messageCodec } from '../clickhouse/results.ts'
 import { createMemoryBus, type MemoryBus } from '../kafka/memory-bus.ts'

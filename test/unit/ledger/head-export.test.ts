@@ -5,7 +5,7 @@ import { startHeadExport, createHeadTarget } from '../../../services/ledger/head
 import { EXPORTED_KEY } from '../../../services/money/redis-keys.ts'
 import {
   CHAIN_START, type ChainHead, createHeadsCodec, type JournalHeads,
-} from '../../../services/money/journal-chain.ts'
+} from '../../../services/money/journal.ts'
 import { accessEntry } from '../../support/access.ts'
 import { eventually } from '../../support/eventually.ts'
 import { messageKeysOf } from '../../support/keys/signed.ts'

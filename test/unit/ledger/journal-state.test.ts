@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal, Snapshot } from '../../../schemas/types.ts'
 import {
-  chooseRetention, createJournalState, type JournalRetention, readJournal, reconcile, snapshotOf,
+  chooseRetention, createJournalState, type JournalRetention, readJournal, reconcile,
+  writeSnapshots,
 } from '../../../services/ledger/journal-state.ts'
 import type { JobInRedis, WalletSnapshot } from '../../../services/ledger/recovery-store.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
@@ -74,8 +75,15 @@ it.each<[string, JournalRetention, readonly string[]]>([
 })
 
 describe('a journal that begins with a snapshot', () => {
-  const snapshotAfter = async (seq: number) =>
-    snapshotOf(await read(free.slice(0, seq), NONE), { tenant: TENANT, from: [7] })
+  const snapshotAfter = async (seq: number): Promise<Snapshot> => {
+    const journal = await read(free.slice(0, seq), NONE)
+    const { written } = await writeSnapshots({
+      emitter: { emit: async () => {} },
+      log: { warn: () => {}, error: () => {} },
+      metrics: { count: () => {} },
+    }, [[TENANT, journal]], [7])
+    return JSON.parse(written.get(TENANT)!)
+  }
 
   it('recalls jobs that Redis lacks from entries before it, in whatever order', async () => {
     const snapshot = await snapshotAfter(5)

@@ -5,7 +5,7 @@ import type { Journal } from '../../../schemas/types.ts'
 import {
   attemptLike, jobLike, nonceIn, openPage, ORGANIZATION, recordingClient, textOf,
 } from '../../support/page/page-doubles.ts'
-import { writeTexts } from '../../../services/money/texts.ts'
+import { writeTexts } from '../../../services/money/prices.ts'
 import { acceptedJob, entryOf } from '../../support/stage-messages.ts'
 import { NO_USAGE } from '../ingest/doubles.ts'
 

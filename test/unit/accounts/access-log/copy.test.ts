@@ -1,8 +1,119 @@
 import { describe, expect, it } from 'vitest'
-import { createAccessCopy } from '../../../../services/accounts/access-log/copy.ts'
+import type { NumberedEntry } from '../../../../services/accounts/access-log/access-log.ts'
+import {
+  accessHeadOf, createAccessCopy, walkAccessLog,
+} from '../../../../services/accounts/access-log/copy.ts'
+import { CHAIN_START } from '../../../../services/money/journal.ts'
 import { accessEntry } from '../../../support/access.ts'
-import { recordMacOf } from '../../../support/keys/signed.ts'
+import { codec } from '../../../support/clickhouse/results.ts'
 import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
+import { recordMacOf } from '../../../support/keys/signed.ts'
+
+const numbers = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
+const all = numbers(5_000).map(seq => accessEntry({ seq }))
+const without = (...seqs: readonly number[]) => all.filter(({ seq }) => !seqs.includes(seq))
+
+type Stores = {
+  readonly topic?: readonly NumberedEntry[]
+  readonly stored?: readonly NumberedEntry[]
+  readonly forged?: readonly number[]
+  readonly copied?: number
+}
+
+function depsOf ({ topic = all, stored = all, forged = [], copied = 0 }: Stores) {
+  const copy = {
+    range: async (from: number, to: number) => ({
+      entries: stored.filter(({ seq }) => seq >= from && seq <= to),
+      forged: forged.filter(seq => seq >= from && seq <= to),
+    }),
+    pages: async function * (after: number) {
+      yield await copy.range(after + 1, 2_500)
+      yield await copy.range(Math.max(after + 1, 2_501), Infinity)
+    },
+  }
+  return {
+    copy,
+    codec,
+    head: { read: async () => copied },
+    read: async (_topic: string, onMessages: (messages: readonly never[]) => Promise<void>) => {
+      const messages = await Promise.all(topic.map(async ({ seq, ...entry }) => ({
+        offset: BigInt(seq - 1), value: await codec.encode('access.log-value', entry),
+      })))
+      for (let at = 0; at < messages.length; at += 700) {
+        await onMessages(messages.slice(at, at + 700) as never)
+      }
+      return new Map()
+    },
+  }
+}
+
+const walk = (stores: Stores, options = {}) => walkAccessLog(depsOf(stores) as never, options)
+const detailsOf = async (stores: Stores, options = {}) =>
+  (await walk(stores, options)).findings.map(({ detail }) => detail)
+
+describe('the check of the access log', () => {
+  it('finds nothing in two equal stores, and passes each entry on with its hash', async () => {
+    const passed = new Map<number, string>()
+    const { head, findings } = await walk({ copied: 5_000 }, {
+      onEntry: ({ seq }: NumberedEntry, hash: string) => { passed.set(seq, hash) },
+    })
+    expect(findings).toEqual([])
+    expect([...passed.keys()]).toEqual(numbers(5_000))
+    expect([head.seq, head.hash]).toEqual([5_000, passed.get(5_000)])
+    expect(new Set(passed.values()).size).toBe(5_000)
+  })
+
+  it('names entries that were removed from one store', async () => {
+    expect(await detailsOf({ stored: without(1, 4_000, 4_001) })).toEqual([
+      'entry 1 is missing in ClickHouse', 'entries 4000 to 4001 are missing in ClickHouse',
+    ])
+    expect(await detailsOf({ topic: without(1, 2, 3, 5_000) })).toEqual([
+      'entries 1 to 3 are missing in Kafka', 'entry 5000 is missing in Kafka',
+    ])
+  })
+
+  it('names entries that were removed from both stores, also the last ones', async () => {
+    const left = without(7, 4_999, 5_000)
+    expect(await detailsOf({ topic: left, stored: left, copied: 5_000 })).toEqual([
+      'entry 7 is missing in Kafka and in ClickHouse',
+      'entries 4999 to 5000 are missing in Kafka and in ClickHouse',
+    ])
+  })
+
+  it('names entries that were changed, and rows that no service signed', async () => {
+    const changed = all.with(41, { ...all[41]!, target: 'job_2' })
+    expect(await detailsOf({ stored: changed })).toEqual(['entry 42 is different in ClickHouse'])
+    expect(await detailsOf({ stored: [...all, changed[41]!], forged: [3, 9_999] })).toEqual([
+      'entry 3 is in a row of ClickHouse without an authentic MAC',
+      'entry 9999 is in a row of ClickHouse without an authentic MAC',
+      'entry 42 is different in ClickHouse',
+    ])
+  })
+
+  it('expects an entry of the last minutes in ClickHouse only once it was copied', async () => {
+    const recent = [...all, accessEntry({ seq: 5_001, at: Date.now() })]
+    expect(await detailsOf({ topic: recent })).toEqual([])
+    expect(await detailsOf({ stored: recent })).toEqual([])
+    expect(await detailsOf({ topic: recent, copied: 5_001 })).toEqual([
+      'entry 5001 is missing in ClickHouse',
+    ])
+  })
+
+  it('finds an exported head, and misses it once the entries before it differ', async () => {
+    const exported = await accessHeadOf(depsOf({ stored: all.slice(0, 3_000) }).copy, CHAIN_START)
+    const { copy } = depsOf({})
+    expect((await accessHeadOf(copy, exported)).hash).toBe((await walk({})).head.hash)
+    expect(await detailsOf({}, { exported })).toEqual([])
+    const other = all.with(0, { ...all[0]!, actor: 'key_2' })
+    const detail = `entry 3000 had the hash ${exported.hash} when it was exported; it or an ` +
+      'entry before it was removed or changed'
+    expect(await detailsOf({ topic: other, stored: other }, { exported })).toEqual([detail])
+    const short = all.slice(0, 2_999)
+    expect(await detailsOf({ topic: short, stored: short }, { exported })).toEqual([
+      'entry 3000 is missing in Kafka and in ClickHouse', detail,
+    ])
+  })
+})
 
 const entries = [1, 2, 3].map(seq => accessEntry({ seq }))
 

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
-import { ACCESS_RULES } from '../../../../services/accounts/access-log/walk.ts'
+import { ACCESS_RULES } from '../../../../services/accounts/access-log/copy.ts'
 import {
   checkAges, checkBalances, checkDeliveries, checkEntries, checkForged, checkIds, checkKafka,
   checkMovements, checkNumbers, checkResults, checkSlots, checkWallet, countResults, explain,
@@ -12,7 +12,7 @@ import {
 import { deliveryIdOf, eventIdOf } from '../../../../services/webhooks/event.ts'
 import type { EventType } from '../../../../schemas/api/event.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
-import { canonicalText } from '../../../../services/money/journal-chain.ts'
+import { canonicalText } from '../../../../services/money/journal.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
 import { acceptedJob, entryOf, JOB, TENANT } from '../../../support/stage-messages.ts'

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { expect, it } from 'vitest'
-import { CHAIN_START, createHeadsCodec } from '../../../../services/money/journal-chain.ts'
+import { CHAIN_START, createHeadsCodec } from '../../../../services/money/journal.ts'
 import { auditIncrementally, createPosition } from '../../../../services/admin/audit/incremental.ts'
 import { messageKeysOf } from '../../../support/keys/signed.ts'
 

@@ -6,7 +6,7 @@ import {
 } from '../../../../services/admin/audit/journals.ts'
 import {
   canonicalText, CHAIN_START, createHeadsCodec, extendChain,
-} from '../../../../services/money/journal-chain.ts'
+} from '../../../../services/money/journal.ts'
 import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
 import type { createTopicReader } from '../../../../services/runtime/kafka/topic-reader.ts'
 import { UsageError } from '../../../../services/runtime/platform/run-command.ts'
