@@ -264,17 +264,24 @@ const { stackTraceLimit } = Error
 beforeAll(() => { Error.stackTraceLimit = 0 })
 afterAll(() => { Error.stackTraceLimit = stackTraceLimit })
 
-const google = new URL('../support/data/phones.google.json', import.meta.url)
 const sample = new URL('../../deploy/sample/phones.csv', import.meta.url)
+const google = new URL('../accuracy/phones/google.json', import.meta.url)
 
 /** The sample as it is, in two countries and in the country it was written for. */
 function sampleInputs (): readonly WrittenInput[] {
   const texts = parse(readFileSync(sample), { from_line: 2 }).map(([text]) => text ?? '')
+  return [undefined, 'US', 'DE'].flatMap(country => texts.map(text => ({ text, country })))
+}
+
+/** Numbers of all regions and types as Google writes them, abroad and in their country, or dotted. */
+function googleInputs (): readonly WrittenInput[] {
   const { rows } = JSON.parse(readFileSync(google, 'utf8')) as
-    { readonly rows: readonly (readonly [text: string, country: string])[] }
-  const anywhere = [undefined, 'US', 'DE'].flatMap(country =>
-    texts.map(text => ({ text, country })))
-  return [...anywhere, ...rows.map(([text, country]) => ({ text, country: country || undefined }))]
+    { readonly rows: readonly (readonly string[])[] }
+  return rows.map(([, , country, , , national = '', international = ''], index) => {
+    if (index % 3 === 1 && country) return { text: national, country }
+    const dotted = ` ${international.replaceAll(/[ -]/g, '.')}  `
+    return { text: index % 3 === 2 ? dotted : international, country: undefined }
+  })
 }
 
 describe('the compiled numbering plans', () => {
@@ -297,10 +304,10 @@ describe('the compiled numbering plans', () => {
     expect(canonical).toBeGreaterThan(5_000)
   })
 
-  it('read, describe and write the sample as the library does', () => {
-    const { inputs, differences } = compareWithLibrary(sampleInputs())
+  it('read, describe and write the sample and Google\'s numbers as the library does', () => {
+    const { inputs, differences } = compareWithLibrary([...sampleInputs(), ...googleInputs()])
     expect(differences).toEqual([])
-    expect(inputs).toBe(8_000)
+    expect(inputs).toBe(13_005)
   })
 
   it('leave none of the usual written forms to the reader of cells', () => {
