@@ -5,7 +5,7 @@ import {
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { findingsIn } from './audit.ts'
-import { runTool } from './support/deploy/deploy-tools.ts'
+import { runTool } from './support/deploy/tools.ts'
 import { newFolder } from './support/folder.ts'
 import { root } from './support/sources.ts'
 

@@ -12,9 +12,7 @@ import type { Say } from '../../deploy/local/parts.ts'
 import { freePort } from '../../deploy/local/ports.ts'
 import { answersOk } from '../../deploy/local/process.ts'
 import { supervise, type Supervised } from '../../deploy/local/supervise.ts'
-import {
-  installDefinitions, installHelm, requireGo, runTool,
-} from '../support/deploy/deploy-tools.ts'
+import { installDefinitions, installHelm, requireGo, runTool } from '../support/deploy/tools.ts'
 import type { OwnEngine } from '../containers/engine.ts'
 import { nodePrograms, type Program } from '../pods/node.ts'
 import { newFolder } from '../support/folder.ts'

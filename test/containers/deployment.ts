@@ -7,7 +7,7 @@ import { writeSecrets } from '../support/deploy/compose.ts'
 import { root } from '../support/sources.ts'
 import { blocksOf } from '../support/guides/guide.ts'
 import type { Engine } from './engine.ts'
-import { cacheFolder } from '../support/deploy/system-tools.ts'
+import { cacheFolder } from '../support/deploy/tools.ts'
 
 const PAGE = 'deploy/docs/deployment.md'
 const DOCUMENTED_IMAGE = 'verification-jobs:0.1.0'

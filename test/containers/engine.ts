@@ -3,10 +3,10 @@ import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { installOnce } from '../../deploy/local/install.ts'
+import { installOnce, works } from '../../deploy/local/install.ts'
 import type { Say } from '../../deploy/local/parts.ts'
 import { dockerAnswers } from '../../deploy/local/source.ts'
-import { cacheFolder, installPackages } from '../support/deploy/system-tools.ts'
+import { cacheFolder, findOrInstall } from '../support/deploy/tools.ts'
 import { root } from '../support/sources.ts'
 
 const run = promisify(execFile)
@@ -114,7 +114,7 @@ async function installSystem (say: Say): Promise<string> {
 /** A Debian in a folder of the cache; `args` are options of debootstrap and the release. */
 export async function bootstrap (name: string, args: readonly string[], say: Say): Promise<string> {
   return await installOnce(name, async folder => {
-    await installPackages({
+    await findOrInstall(async () => await works('debootstrap', ['--version']) || undefined, {
       packages: ['debootstrap'],
       advice: 'Without a container engine, root on Debian can make one with debootstrap. ' +
         'Install Docker with Compose, or debootstrap.',

@@ -6,7 +6,7 @@ import { composeModel, newSecrets } from '../support/deploy/compose.ts'
 import { buildStages } from '../support/deploy/dockerfile.ts'
 import { root } from '../support/sources.ts'
 import { bootstrap, runProgram, type Engine, type OwnEngine } from './engine.ts'
-import { cacheFolder } from '../support/deploy/system-tools.ts'
+import { cacheFolder } from '../support/deploy/tools.ts'
 
 const NPM = 'npm@11'
 const BASE = 'debian:bookworm-slim'

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import {
   composeFile, composeModel, envOf, writeSecrets, type Model, type Service,
 } from '../support/deploy/compose.ts'
-import { installCompose, runTool } from '../support/deploy/deploy-tools.ts'
+import { installCompose, runTool } from '../support/deploy/tools.ts'
 import { newFolder } from '../support/folder.ts'
 
 const folder = newFolder('verification-jobs-compose-')

@@ -2,9 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import Schema from 'typebox/schema'
 import { describe, expect, it } from 'vitest'
-import {
-  installActionlint, installHelm, runTool, type Ran,
-} from '../support/deploy/deploy-tools.ts'
+import { installActionlint, installHelm, type Ran, runTool } from '../support/deploy/tools.ts'
 import { newFolder } from '../support/folder.ts'
 import { root } from '../support/sources.ts'
 import { minimal } from '../support/deploy/chart.ts'

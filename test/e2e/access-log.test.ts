@@ -9,7 +9,7 @@ import { runAudit } from '../support/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
 import { startPageEnvironment } from '../support/page/page.ts'
-import { startProgram } from '../support/stacks/started.ts'
+import { startProgram } from '../support/stacks/processes.ts'
 import { newFolder } from '../support/folder.ts'
 
 const { clickhouse, env, recordMac, state } = connectAll()

@@ -11,7 +11,7 @@ import { runAudit } from '../support/audit.ts'
 import { startCells, type Resident } from '../support/redis/cells-environment.ts'
 import { runJob } from '../support/stacks/environment.ts'
 import { until } from '../support/recovery/recovering.ts'
-import { startProgram } from '../support/stacks/started.ts'
+import { startProgram } from '../support/stacks/processes.ts'
 
 type StateCell = Readonly<Record<'address' | 'persistence', string>> &
   Readonly<Record<'slots' | 'tenants' | 'lockedTenants' | 'frozenTenants', number>>

@@ -9,7 +9,7 @@ import { topicName } from '../../services/runtime/platform/topics.ts'
 import { STAGES } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { eventually } from '../support/eventually.ts'
-import { bindingOf } from '../support/idempotency.ts'
+import { bindingOf } from '../support/jobs.ts'
 import { messagesIn } from '../support/kafka/offsets.ts'
 import { parseCsv, startEnvironment } from '../support/stacks/environment.ts'
 

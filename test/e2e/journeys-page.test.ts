@@ -3,8 +3,7 @@ import { parse } from 'csv-parse/sync'
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
 import { readWorkbook } from '../../schemas/files/workbook.ts'
-import { tabTo, unrestOf, violationsOf } from '../support/page/page.ts'
-import { type Look, usePage } from '../support/page/window.ts'
+import { type Look, tabTo, unrestOf, usePage, violationsOf } from '../support/page/page.ts'
 import { rowOf, workbookOf } from '../support/workbooks.ts'
 
 const { environment, open } = usePage()

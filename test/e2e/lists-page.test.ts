@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
-import { tabTo, unrestOf, violationsOf } from '../support/page/page.ts'
-import { usePage } from '../support/page/window.ts'
+import { tabTo, unrestOf, usePage, violationsOf } from '../support/page/page.ts'
 
 const { environment, open } = usePage()
 

@@ -6,7 +6,7 @@ import { createClient, type Client, type JobStatusResource }
 import { mixedPhones } from '../bench/jobs.ts'
 import { usageOf } from '../bench/usage.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
-import { createRichDemo } from '../support/page/rich-demo.ts'
+import { createRichDemo } from '../support/organizations.ts'
 import { breachesOf, startEnvironment } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 

@@ -10,7 +10,7 @@ import { runCommand } from '../support/admin.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Environment, startEnvironment } from '../support/stacks/environment.ts'
-import { type Started, startProgram } from '../support/stacks/started.ts'
+import { type Started, startProgram } from '../support/stacks/processes.ts'
 import { stackFolder } from '../support/workspace.ts'
 
 const ROWS = 6_000

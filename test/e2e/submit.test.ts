@@ -9,7 +9,7 @@ import { withWorkspace } from '../../services/admin/deps.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { balanceOf } from '../support/organizations.ts'
-import { startProgram } from '../support/stacks/started.ts'
+import { startProgram } from '../support/stacks/processes.ts'
 import { startEnvironment } from '../support/stacks/environment.ts'
 import { newFolder } from '../support/folder.ts'
 

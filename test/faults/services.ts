@@ -4,7 +4,7 @@ import { openPortBook } from '../../deploy/local/ports.ts'
 import { answersOk, nextDelayMs, startChild, stopChild, type Child, type ProcessSpec }
   from '../../deploy/local/process.ts'
 import type { Failpoint } from '../../services/runtime/platform/failpoint-list.ts'
-import { withoutForeignRootKeys } from '../support/keys/foreign-root-keys.ts'
+import { withoutForeignRootKeys } from '../support/keys/organization-keys.ts'
 import { STAGES } from '../../services/topology.ts'
 
 type Env = Readonly<Record<string, string>>

@@ -13,7 +13,7 @@ import { startRedisCluster, type RedisCluster } from '../support/redis/cluster.t
 import {
   oauthListener, startTokenProvider, type TokenProvider,
 } from '../support/stacks/token-provider.ts'
-import { createPart, type Part } from '../support/stacks/part.ts'
+import { createPart, type Part } from '../support/stacks/processes.ts'
 import { newFolder } from '../support/folder.ts'
 
 /** Infrastructure of its own, so that faults affect no other test. */

@@ -9,7 +9,7 @@ import { readHttpProviders } from '../../services/verify/providers/http-vendor.t
 import { createVendorProvider } from '../../services/verify/providers/http.ts'
 import type { Probed } from '../../services/verify/mailboxes/conversation.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
-import { emailVerdict } from '../support/mail/email-verdict.ts'
+import { emailVerdict } from '../support/mail/smtp-probe.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const guide = read('deploy/docs/providers.md')

@@ -5,7 +5,7 @@ import {
   after, distinct, newGroup, numbered, record, valuesOf, type Handler,
 } from '../support/kafka/bus-record.ts'
 import { eventually } from '../support/eventually.ts'
-import type { ProxyFault } from '../support/kafka/proxy-faults.ts'
+import type { ProxyFault } from '../support/kafka/proxy.ts'
 
 const commitAll: Handler = async ({ messages, commit }) => {
   commit(after(messages))

@@ -6,7 +6,7 @@ import {
   after, distinct, numbered, record, valuesOf, type Handler,
 } from '../support/kafka/bus-record.ts'
 import { eventually } from '../support/eventually.ts'
-import type { ProxyFault } from '../support/kafka/proxy-faults.ts'
+import type { ProxyFault } from '../support/kafka/proxy.ts'
 
 /** A fetch that brings messages is larger than this, one without is not. */
 const answerBytes = 600

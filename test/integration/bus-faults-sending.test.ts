@@ -4,7 +4,7 @@ import {
 } from '../support/kafka/bus-fault-environment.ts'
 import type { OutgoingMessage, RawMessage } from '../../services/runtime/kafka/bus.ts'
 import { valuesOf } from '../support/kafka/bus-record.ts'
-import type { ProxyFault } from '../support/kafka/proxy-faults.ts'
+import type { ProxyFault } from '../support/kafka/proxy.ts'
 
 type Case = { readonly name: string, readonly faults: readonly ProxyFault[] }
 

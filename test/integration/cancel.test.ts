@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { eraseOrganization } from '../../services/admin/erasure.ts'
-import { acceptRequest, accepted, blockOf, jobClaim, upTo } from '../support/jobs.ts'
+import { accepted, acceptRequest, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
-import { startJobStore } from '../support/redis/job-store.ts'
+import { startJobStore } from '../support/redis/redis.ts'
 
 const { redis, store, wallet, fundedTenant } = await startJobStore()
 

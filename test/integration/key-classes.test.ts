@@ -13,7 +13,7 @@ import { KEY_CLASSES, PROCESS_KEYS } from '../../services/topology.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { newOrganization } from '../support/organizations.ts'
 import { cachedRecord } from '../support/stage-messages.ts'
-import { startProgram } from '../support/stacks/started.ts'
+import { startProgram } from '../support/stacks/processes.ts'
 
 const { env, state } = connectAll()
 const processes = Object.keys(PROCESS_KEYS) as (keyof typeof PROCESS_KEYS)[]

@@ -10,7 +10,7 @@ import { LookupStage } from '../../services/lookup/stage.ts'
 import { FatalError, InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'
 import { jobClaim } from '../support/jobs.ts'
-import { startJobStore } from '../support/redis/job-store.ts'
+import { startJobStore } from '../support/redis/redis.ts'
 import {
   cachedRecord, chunksOf, createManualClock, emitted, incoming, rowsOf, tokenFor,
 } from '../support/stage-messages.ts'

@@ -5,7 +5,7 @@ import { redisRecordCache } from '../../services/cache/cache.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { upTo } from '../support/jobs.ts'
 import { cachedRecord } from '../support/stage-messages.ts'
-import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/redis/redis.ts'
 
 const ROWS = 50
 /** Longer than any test takes. */

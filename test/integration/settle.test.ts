@@ -11,7 +11,7 @@ import {
   arrived, codec, createBlocksDouble, live, messageCodec,
 } from '../support/clickhouse/results.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
-import { startJobStore } from '../support/redis/job-store.ts'
+import { startJobStore } from '../support/redis/redis.ts'
 import { createManualClock, DEAD, emitted } from '../support/stage-messages.ts'
 
 const { redis, store, fundedTenant } = await startJobStore()

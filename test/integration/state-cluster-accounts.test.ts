@@ -13,7 +13,7 @@ import { createDeliveries } from '../../services/webhooks/deliveries.ts'
 import { createErasures, requestErasure } from '../../services/jobs/erasures.ts'
 import type { KeyClass } from '../../services/topology.ts'
 import { keepUnlocked } from '../support/redis/unlock.ts'
-import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/redis/redis.ts'
 
 const LEASE_MS = 3_600_000
 

@@ -11,7 +11,7 @@ import { openSubscriber } from '../../services/runtime/engine/connections.ts'
 import { redisClock } from '../../services/runtime/platform/redis.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
 import { keepUnlocked } from '../support/redis/unlock.ts'
-import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/redis/redis.ts'
 
 const { servers, cluster } = await openRedisCluster()
 await keepUnlocked(cluster, await servers.connect())

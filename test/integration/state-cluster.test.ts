@@ -9,9 +9,9 @@ import { homeOf } from '../../services/runtime/platform/cells.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
-import { acceptRequest, accepted, blockOf, jobClaim, upTo } from '../support/jobs.ts'
+import { accepted, acceptRequest, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { keepUnlocked } from '../support/redis/unlock.ts'
-import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/redis/redis.ts'
 
 const { servers, cluster } = await openRedisCluster()
 await keepUnlocked(cluster, await servers.connect())

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { runbookSteps, writtenAlerts } from '../support/deploy/alerts.ts'
-import { promtool } from '../support/deploy/prometheus-install.ts'
+import { promtool } from '../support/deploy/tools.ts'
 
 const root = `${import.meta.dirname}/../..`
 

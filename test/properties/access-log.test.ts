@@ -5,7 +5,7 @@ import {
 } from '../../services/accounts/access-log/access-log.ts'
 import { seededRandom } from '../bench/jobs.ts'
 import { createMemoryBus } from '../support/kafka/memory-bus.ts'
-import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
+import { startRestartableRedis } from '../support/redis/redis.ts'
 import { codec } from '../support/clickhouse/results.ts'
 
 const { redis, restart } = await startRestartableRedis()

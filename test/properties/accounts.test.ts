@@ -21,7 +21,7 @@ import { contentOf } from '../support/redis/content.ts'
 import {
   createRecoveryEnvironment, type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
-import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
+import { startRestartableRedis } from '../support/redis/redis.ts'
 import { codec } from '../support/clickhouse/results.ts'
 import { peopleOn } from '../support/page/stored-people.ts'
 

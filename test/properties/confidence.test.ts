@@ -7,7 +7,7 @@ import {
 import { REASONS } from '../../schemas/api/verdicts.ts'
 import { builtInLists } from '../../services/verify/providers/email-lists.ts'
 import type { Probed } from '../../services/verify/mailboxes/conversation.ts'
-import { emailVerdict, type EmailFindings } from '../support/mail/email-verdict.ts'
+import { type EmailFindings, emailVerdict } from '../support/mail/smtp-probe.ts'
 
 const NAMES = Object.keys(CHECKS).filter(name => name !== 'syntax') as readonly (keyof MadeChecks)[]
 const CLAIMS = [...new Set([...REASONS, ...Object.keys(SUPPORT)])] as readonly Claim[]

@@ -11,7 +11,7 @@ import { organizationKeysOf } from '../support/keys/organization-keys.ts'
 import {
   createRecoveryEnvironment, type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
-import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
+import { startRestartableRedis } from '../support/redis/redis.ts'
 
 const { redis, restart } = await startRestartableRedis()
 const { signal } = new AbortController()

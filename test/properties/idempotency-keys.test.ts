@@ -4,8 +4,7 @@ import { expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
 import { idempotencyKeysOf } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { bindingOf, moveEnd } from '../support/idempotency.ts'
-import { jobClaim } from '../support/jobs.ts'
+import { bindingOf, jobClaim, moveEnd } from '../support/jobs.ts'
 import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()

@@ -6,7 +6,7 @@ import {
 } from '../../services/verify/providers/mail-domains.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
-import { createPatientDns } from '../support/mail/patient-dns.ts'
+import { createPatientDns } from '../support/mail/smtp-probe.ts'
 
 const host: Zone = { a: ['93.184.215.14'] }
 const mx = (...hosts: string[]): Zone =>

@@ -9,7 +9,7 @@ import { createScenario } from '../support/recovery/recovery-scenario.ts'
 import {
   createRecoveryEnvironment, runLedger, type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
-import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
+import { startRestartableRedis } from '../support/redis/redis.ts'
 
 const { redis, connect, restart, runOf } = await startRestartableRedis()
 const TENANT = 'org_a.live'

@@ -8,7 +8,7 @@ import { createScenario } from '../support/recovery/recovery-scenario.ts'
 import {
   createRecoveryEnvironment, type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
-import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
+import { startRestartableRedis } from '../support/redis/redis.ts'
 
 const { redis, connect, restart } = await startRestartableRedis()
 const [TENANT, NEW] = ['org_a.live', 'org_b.live']

@@ -11,7 +11,7 @@ import { createWallet } from '../../services/money/wallet.ts'
 import type { CheckResult } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
-import { cellsIn } from '../support/clickhouse/cells.ts'
+import { cellsIn } from '../support/clickhouse/results.ts'
 import { jobClaim } from '../support/jobs.ts'
 import { startRedis } from '../support/redis/redis.ts'
 import {

@@ -8,9 +8,9 @@ import { createEgress } from '../../services/verify/mailboxes/egress.ts'
 import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { startMailServers, type MailServer } from '../support/mail/mail-servers.ts'
-import { createOpenMemory } from '../support/mail/open-memory.ts'
+import { createOpenMemory } from '../support/mail/mail-hosts.ts'
 import { startProxy } from '../support/mail/proxies.ts'
-import { request, smtpProviderOf, type ProbeSetting } from '../support/mail/smtp-probe.ts'
+import { type ProbeSetting, request, smtpProviderOf } from '../support/mail/smtp-probe.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 
 type RealOptions = NonNullable<Extract<MailServer, { readonly recipients: unknown }>['options']>

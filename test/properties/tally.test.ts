@@ -10,7 +10,7 @@ import type { Outcome } from '../../services/jobs/job.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
-import { acceptClaimed, acceptRequest, accepted, blockOf, jobClaim, upTo } from '../support/jobs.ts'
+import { acceptClaimed, accepted, acceptRequest, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import {
   countsOf, deadOf, layOut, randomJob, requestOf, type End,
 } from '../support/recovery/random-jobs.ts'

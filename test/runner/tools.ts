@@ -1,12 +1,10 @@
 import { requireBrowser } from '../support/page/browser.ts'
 import {
-  installActionlint, installCompose, installDefinitions, installHelm, installValidator,
-} from '../support/deploy/deploy-tools.ts'
+  installActionlint, installCollector, installCompose, installDefinitions, installHelm,
+  installPrometheus, installToxiproxy, installValidator,
+} from '../support/deploy/tools.ts'
 import { requireJava } from '../../deploy/local/java.ts'
 import { installRedis, type Say } from '../../deploy/local/parts.ts'
-import { installPrometheus } from '../support/deploy/prometheus-install.ts'
-import { installCollector } from '../support/deploy/trace-install.ts'
-import { installToxiproxy } from '../support/deploy/toxiproxy-install.ts'
 import {
   installClientPython, installGenerator, requireClientGo,
 } from '../e2e/clients/install.ts'

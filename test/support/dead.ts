@@ -1,10 +1,13 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect } from 'vitest'
-import type { OutgoingMessage, RawMessage } from '../../services/runtime/kafka/bus.ts'
-import { withAdmin } from '../../services/runtime/kafka/admin.ts'
-import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
 import type { Summary } from '../../services/admin/dead/letters.ts'
+import { createDeadLetters, type DeadLetter } from '../../services/runtime/engine/dead-letters.ts'
+import { withAdmin } from '../../services/runtime/kafka/admin.ts'
+import type { OutgoingMessage, Producer, RawMessage } from '../../services/runtime/kafka/bus.ts'
+import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
+import type { StageName } from '../../services/topology.ts'
 import { runCommand } from './admin.ts'
 import { eventually } from './eventually.ts'
 import { stackFolder } from './workspace.ts'
@@ -80,4 +83,15 @@ export function onceMore (
   { topic, key, headers, value }: RawMessage, content = value
 ): OutgoingMessage {
   return { topic, key: String(key), value: content, headers }
+}
+
+/** Sends messages to the dead letters of a stage, as the stage does. */
+export async function sendDeadLetters (
+  producer: Producer, stage: StageName, letters: readonly Omit<DeadLetter, 'cause'>[],
+  now = Date.now
+): Promise<void> {
+  const dead = createDeadLetters({
+    stage, producer: () => producer, metrics: createMetrics(), limit: Infinity, now,
+  })
+  await dead.send([letters.map(letter => ({ ...letter, cause: 'decided' }))])
 }

@@ -1,8 +1,13 @@
-import { createApiKeys, SCOPES, type Scope } from '../../services/accounts/api-keys.ts'
+import { organizationKeyTombstone } from '../../services/accounts/account-topics.ts'
+import { createApiKeys, type Scope, SCOPES } from '../../services/accounts/api-keys.ts'
+import { createOrganizationKeyStore } from '../../services/accounts/organization-keys.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import type { RedisClient } from '../../services/runtime/platform/redis.ts'
-import { withWorkspace } from '../../services/admin/deps.ts'
+import { createDemo, type Demo } from '../../services/admin/demo.ts'
+import { withStores, withWorkspace } from '../../services/admin/deps.ts'
 import { addOrganization } from '../../services/admin/organizations.ts'
+import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
+import type { RedisClient } from '../../services/runtime/platform/redis.ts'
+import { retryForever } from '../../services/runtime/platform/retry.ts'
 
 type Env = Readonly<Record<string, string>>
 type Wish = { readonly availableMicros: number, readonly scopes?: readonly Scope[] }
@@ -36,4 +41,26 @@ export async function createOrganizationWith (
 export async function createTestKey (redis: RedisClient, orgId: string): Promise<string> {
   const { secret } = await createApiKeys(redis).create({ orgId, mode: 'test', scopes: SCOPES })
   return secret
+}
+
+/** Deletes the keys of an organization in Redis and in their topic. */
+export async function loseKeys (env: Env, orgId: string): Promise<void> {
+  await withStores(env, async ({ redis, producer }) => {
+    const store = createOrganizationKeyStore(redis)
+    const keys = await store.read(orgId)
+    await producer.send(keys.map(key => organizationKeyTombstone(orgId, key)))
+    await store.erase(orgId)
+  })
+}
+
+/** 10,000 USD. */
+const PLENTY = { id: 'plenty', amountMicros: 10_000_000_000, reason: 'test' }
+
+/** An organization with keys and plenty of money, once its money may be written to. */
+export async function createRichDemo (env: Env): Promise<Demo> {
+  return await retryForever(async () => {
+    const demo = await createDemo(env)
+    await withWorkspace(env, ({ wallet }) => wallet.topUp(tenantOf(demo.orgId, 'live'), PLENTY))
+    return demo
+  }, { when: isInfrastructure, maxMs: 500 })
 }

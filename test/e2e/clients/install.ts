@@ -1,7 +1,6 @@
 import { installOnce, maven } from '../../../deploy/local/install.ts'
 import type { Say } from '../../../deploy/local/parts.ts'
-import { installPython } from '../../support/deploy/python-install.ts'
-import { findGo } from '../../support/deploy/system-tools.ts'
+import { findGo, installPython } from '../../support/deploy/tools.ts'
 
 const VERSION = '7.25.0'
 

@@ -2,7 +2,7 @@ import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { eventually } from '../../support/eventually.ts'
-import { bindingOf, moveEnd } from '../../support/idempotency.ts'
+import { bindingOf, moveEnd } from '../../support/jobs.ts'
 import { proves } from './rows.ts'
 import {
   ACCEPT_WITHIN_MS, customers, newCustomer, newNumbers, service, shared, whileHalted,

@@ -1,5 +1,5 @@
 import type { Say } from '../../../deploy/local/parts.ts'
-import { installPython } from '../../support/deploy/python-install.ts'
+import { installPython } from '../../support/deploy/tools.ts'
 
 /** The Python of an environment that holds schemathesis. Throws with advice without Python. */
 export async function installSchemathesis (say: Say): Promise<string> {

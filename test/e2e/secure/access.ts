@@ -10,7 +10,7 @@ import { createTestPartner, feedContacts } from '../../support/feeds/partner.ts'
 import {
   allowWriting, answerOf, atBrokers, denials, rulesAt,
 } from '../../support/stacks/secure-access.ts'
-import { startProgram } from '../../support/stacks/started.ts'
+import { startProgram } from '../../support/stacks/processes.ts'
 import { runJob } from '../../support/stacks/environment.ts'
 import { redis, secure } from './shared.ts'
 

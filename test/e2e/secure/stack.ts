@@ -11,7 +11,7 @@ import { findings, formsOf } from '../../support/keys/canaries.ts'
 import { listeningPorts, plainAnswer } from '../../support/stacks/secure-stack.ts'
 import { storeOutput, withPassword } from '../../support/stacks/secure-output.ts'
 import { startAll } from '../../support/stacks/services.ts'
-import { startProgram } from '../../support/stacks/started.ts'
+import { startProgram } from '../../support/stacks/processes.ts'
 import { runJob } from '../../support/stacks/environment.ts'
 import { receiver, secure } from './shared.ts'
 

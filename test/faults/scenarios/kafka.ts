@@ -1,7 +1,6 @@
 import type { StageName } from '../../../services/topology.ts'
-import { startKafkaProxy, type KafkaProxy } from '../../support/kafka/proxy.ts'
-import type { What } from '../../support/kafka/proxy-faults.ts'
-import type { KafkaApi } from '../../support/kafka/proxy-frames.ts'
+import { type KafkaProxy, startKafkaProxy, type What } from '../../support/kafka/proxy.ts'
+import type { KafkaApi } from '../../support/kafka/wire.ts'
 import type { Fault, Scene } from '../fault.ts'
 
 type Round = {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fault, Scene } from '../fault.ts'
-import type { Part } from '../../support/stacks/part.ts'
+import type { Part } from '../../support/stacks/processes.ts'
 import { lostRedis } from './lost-redis.ts'
 
 const RECOVER_REDIS_MS = 10_000

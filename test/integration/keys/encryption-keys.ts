@@ -14,9 +14,8 @@ import { tombstoneOf, wrappedInRedis, wrappedInTopic } from '../../../services/j
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 import { listKeys, rewrapAll } from '../../../services/admin/key-rotation.ts'
-import { erase } from '../../support/keys/erase-organization.ts'
 import {
-  addVersion, createOrganization, makeJob, processWith, rootsOf,
+  addVersion, createOrganization, erase, makeJob, processWith, rootsOf,
 } from '../../support/keys/key-processes.ts'
 import {
   bus, codec, commands, copied, idOf, keyStore, organizations, producer, redis, restore, rotate,

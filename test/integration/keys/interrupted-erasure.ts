@@ -9,8 +9,9 @@ import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../../services/jobs/store.ts'
 import { tombstoneOf } from '../../../services/jobs/wrapped-keys.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
-import { erase } from '../../support/keys/erase-organization.ts'
-import { createOrganization, processWith, rootsOf } from '../../support/keys/key-processes.ts'
+import {
+  createOrganization, erase, processWith, rootsOf,
+} from '../../support/keys/key-processes.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../../support/jobs.ts'
 import { cachedRecord } from '../../support/stage-messages.ts'
 import { peopleOn } from '../../support/page/stored-people.ts'

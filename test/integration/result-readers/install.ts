@@ -1,5 +1,5 @@
 import type { Say } from '../../../deploy/local/parts.ts'
-import { installPython } from '../../support/deploy/python-install.ts'
+import { installPython } from '../../support/deploy/tools.ts'
 
 /** The Python of an environment with DuckDB, pandas and openpyxl. Throws with advice without it. */
 export async function installReaders (say: Say): Promise<string> {

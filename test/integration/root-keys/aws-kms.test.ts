@@ -11,7 +11,7 @@ import { InfrastructureError } from '../../../services/runtime/platform/errors.t
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { blocksOf } from '../../support/guides/guide.ts'
 import { whileFrozen } from '../../support/stacks/processes.ts'
-import { rootKeyCalls } from '../../support/keys/root-key-calls.ts'
+import { rootKeyCalls } from '../../support/metrics.ts'
 import { root } from '../../support/sources.ts'
 import { installMoto, startMoto, type Moto } from './moto.ts'
 

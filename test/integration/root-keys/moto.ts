@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { KMS } from '@aws-sdk/client-kms'
 import type { Say } from '../../../deploy/local/parts.ts'
-import { installPython } from '../../support/deploy/python-install.ts'
+import { installPython } from '../../support/deploy/tools.ts'
 
 const COMMAND = 'from moto.server import main; main()'
 const REGION = 'eu-central-1'

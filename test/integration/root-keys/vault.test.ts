@@ -10,7 +10,7 @@ import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { newFolder } from '../../support/folder.ts'
 import { blocksOf } from '../../support/guides/guide.ts'
 import { whileFrozen } from '../../support/stacks/processes.ts'
-import { rootKeyCalls } from '../../support/keys/root-key-calls.ts'
+import { rootKeyCalls } from '../../support/metrics.ts'
 import { root } from '../../support/sources.ts'
 import { installTransit, startTransit, type Tokens, type Transit } from './vault.ts'
 

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { installOnce } from '../../../deploy/local/install.ts'
 import type { Say } from '../../../deploy/local/parts.ts'
-import { requireGo } from '../../support/deploy/deploy-tools.ts'
+import { requireGo } from '../../support/deploy/tools.ts'
 
 const SOURCES = `${import.meta.dirname}/transit`
 const BUILD_TIMEOUT_MS = 1_200_000

@@ -5,7 +5,7 @@ import {
   type Provider, type ProviderAnswer, ProviderError,
 } from '../../../services/verify/provider.ts'
 import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
-import { cellsIn } from '../../support/clickhouse/cells.ts'
+import { cellsIn } from '../../support/clickhouse/results.ts'
 import { delivered, emitted, PROVIDER_LIMITS, rowsOf } from '../../support/stage-messages.ts'
 import { startVerify } from './start-verify.ts'
 

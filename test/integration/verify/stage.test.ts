@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest'
 import type { Decision, Emission } from '../../../services/runtime/engine/stage.ts'
 import type { CheckResult } from '../../../services/verify/checker.ts'
 import type { VerifyDeps } from '../../../services/verify/stage.ts'
-import { cellsIn } from '../../support/clickhouse/cells.ts'
+import { cellsIn } from '../../support/clickhouse/results.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import { upTo } from '../../support/jobs.ts'
 import {

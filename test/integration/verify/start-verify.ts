@@ -9,9 +9,9 @@ import { readHttpProviders } from '../../../services/verify/providers/http-vendo
 import { createVendorProvider } from '../../../services/verify/providers/http.ts'
 import { createVerifyStage, type VerifyDeps } from '../../../services/verify/stage.ts'
 import { redisSubmissions, TasksInFlight } from '../../../services/verify/submissions.ts'
-import { cellsIn } from '../../support/clickhouse/cells.ts'
+import { cellsIn } from '../../support/clickhouse/results.ts'
 import { acceptRequest, blockOf, jobClaim, upTo } from '../../support/jobs.ts'
-import { startJobStore } from '../../support/redis/job-store.ts'
+import { startJobStore } from '../../support/redis/redis.ts'
 import {
   batchOf, createManualClock, delivered, emitted, rowsOf, VERIFY_SETTINGS,
 } from '../../support/stage-messages.ts'

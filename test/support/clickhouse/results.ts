@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import type { Completed } from '../../../schemas/types.ts'
+import type { Completed, CompletedRows } from '../../../schemas/types.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
-import { createCodec } from '../../../services/runtime/kafka/registry.ts'
-import { localSource } from '../kafka/local-schemas.ts'
-import type { Emission, Incoming } from '../../../services/runtime/engine/stage.ts'
 import {
-  type BlockOptions, type DuplicateOutcome, createBlock,
+  type BlockOptions, createBlock, type DuplicateOutcome,
 } from '../../../services/jobs/results/block.ts'
 import type { RowOutcome } from '../../../services/jobs/results/outcome.ts'
 import {
   blockDigest, blockRow, type ResultBlocks,
 } from '../../../services/jobs/results/result-blocks.ts'
+import type { Emission, Incoming } from '../../../services/runtime/engine/stage.ts'
+import { createCodec } from '../../../services/runtime/kafka/registry.ts'
+import { localSource } from '../kafka/local-schemas.ts'
 import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from '../stage-messages.ts'
 
 const dataKey = randomBytes(32)
@@ -121,4 +121,13 @@ export async function textOf (pieces: AsyncIterable<string | Uint8Array>): Promi
   const read: Buffer[] = []
   for await (const piece of pieces) read.push(Buffer.from(piece as Uint8Array))
   return Buffer.concat(read).toString()
+}
+
+/** The cells of a stored column, one a row; undefined when the block has no such column. */
+export function cellsIn (
+  { columns }: Pick<CompletedRows, 'columns'>, name: string
+): readonly string[] | undefined {
+  const column = columns.find((it) => it.name === name)
+  if (column === undefined || column.at.length === 0) return column?.values
+  return column.at.map(index => column.values[index] ?? '')
 }

@@ -2,9 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Schema from 'typebox/schema'
-import {
-  installDefinitions, installHelm, installValidator, runTool, type Ran,
-} from './deploy-tools.ts'
+import { installDefinitions, installHelm, installValidator, type Ran, runTool } from './tools.ts'
 import { root } from '../sources.ts'
 import { yamlOf } from './yaml.ts'
 

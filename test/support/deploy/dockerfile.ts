@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DockerfileParser } from 'dockerfile-ast'
 import { validate } from 'dockerfile-utils'
-import { runTool } from './deploy-tools.ts'
+import { runTool } from './tools.ts'
 import { root } from '../sources.ts'
 
 export const dockerfile = join(root, 'deploy/Dockerfile')

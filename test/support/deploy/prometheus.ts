@@ -2,8 +2,8 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { freePort } from '../../../deploy/local/ports.ts'
 import { answersOk } from '../../../deploy/local/process.ts'
 import type { RunningService } from '../../../deploy/local/launcher/services.ts'
-import { createPart } from '../stacks/part.ts'
-import { installPrometheus } from './prometheus-install.ts'
+import { createPart } from '../stacks/processes.ts'
+import { installPrometheus } from './tools.ts'
 import { newFolder } from '../folder.ts'
 
 /** A series of an answer, with its value as a number. */

@@ -10,7 +10,7 @@ import { createKafkaBus, type KafkaBusOptions } from '../../../services/runtime/
 import { createTopicReader } from '../../../services/runtime/kafka/topic-reader.ts'
 import { endChild } from '../stacks/processes.ts'
 import { stackEnv } from '../stacks/stack.ts'
-import { startKafkaProxy, type KafkaProxy } from './proxy.ts'
+import { type KafkaProxy, startKafkaProxy } from './proxy.ts'
 
 /** A bus of an adapter behind a proxy of its own, and direct access for the cases. */
 export type FaultLink = {

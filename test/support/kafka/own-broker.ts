@@ -4,7 +4,7 @@ import type { PartOptions } from '../../../deploy/local/parts.ts'
 import { openPortBook } from '../../../deploy/local/ports.ts'
 import type { ProcessSpec } from '../../../deploy/local/process.ts'
 import { newFolder } from '../folder.ts'
-import { createPart } from '../stacks/part.ts'
+import { createPart } from '../stacks/processes.ts'
 
 export type OwnBroker = {
   readonly brokers: readonly string[]

@@ -4,16 +4,17 @@ import {
 import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import { createPartners } from '../../../services/accounts/partners.ts'
 import { createPeople } from '../../../services/accounts/people.ts'
-import {
-  createWebhookSecrets, createWebhookSigningKeys,
-} from '../../../services/webhooks/secrets.ts'
+import { eraseOrganization } from '../../../services/admin/erasure.ts'
+import { type RotationDeps, rotationDeps } from '../../../services/admin/key-rotation.ts'
+import { createJobKeys, createKeyCache, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
+import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import {
   createRootKeys, type RootKeys,
 } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
-import { createJobKeys, createKeyCache, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { KEY_CLASSES, type KeyClass } from '../../../services/topology.ts'
-import { type RotationDeps, rotationDeps } from '../../../services/admin/key-rotation.ts'
+import {
+  createWebhookSecrets, createWebhookSigningKeys,
+} from '../../../services/webhooks/secrets.ts'
 import { messageKeysOf } from './signed.ts'
 import {
   codec, copied, keyStore, organizations, producer, redis, ship, stores,
@@ -94,4 +95,11 @@ export async function makeJob (
   await producer.send([{ topic: 'job.keys', key: job, value, headers: {} }])
   copied.push({ tenant, job, wrapped, createdMs: 0 })
   return key
+}
+
+/** Erases an organization with stores of `wrapped-keys.ts`, without waiting for anything. */
+export async function erase (orgId: string, onProgress: (line: string) => void = () => {}) {
+  const { partners } = processWith(rootsOf(1))
+  const deps = { ...stores, cache: redis, partners, sleep: async () => {} } as never
+  return await eraseOrganization(deps, orgId, { deadlineMs: 0, onProgress })
 }

@@ -1,12 +1,13 @@
 import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
-import { createKeyRing } from '../../../services/runtime/crypto/key-ring.ts'
 import type { OrganizationKeys } from '../../../services/accounts/organization-keys.ts'
 import {
   createJobKeys, createKeyCache, createNewJobKeys, type JobKeys, type JobKeysOptions,
   type NewJobKeys,
 } from '../../../services/jobs/job-keys.ts'
+import { createKeyRing } from '../../../services/runtime/crypto/key-ring.ts'
+import { rootKeys } from '../../../services/runtime/platform/config.ts'
 import { globalKey, type RedisClient } from '../../../services/runtime/platform/redis.ts'
-import { KEY_CLASSES } from '../../../services/topology.ts'
+import { KEY_CLASSES, PROCESS_KEYS } from '../../../services/topology.ts'
 
 /** The hash of the wrapped keys of an organization in Redis. */
 export const organizationKeysKey = (orgId: string): string =>
@@ -69,3 +70,13 @@ export const ROOT_KEY_SETTINGS = Object.fromEntries(
     [`${name}_ROOT_KEYS`, LOCAL_ROOT_KEYS], [`${name}_ROOT_KEY_ACTIVE`, '1'],
   ])) as Readonly<Record<
   `${'RESULTS' | 'WEBHOOKS' | 'PARTNERS'}_ROOT_KEY${'S' | '_ACTIVE'}`, string>>
+
+/** The settings that a process refuses because none of its services needs them, unset. */
+export function withoutForeignRootKeys (
+  services: readonly string[]
+): Readonly<Record<string, undefined>> {
+  const needed = Object.entries(PROCESS_KEYS)
+    .flatMap(([name, classes]) => services.includes(name) ? classes : [])
+  return Object.fromEntries(KEY_CLASSES.filter(keyClass => !needed.includes(keyClass))
+    .flatMap(keyClass => rootKeys[keyClass].map(setting => [setting, undefined])))
+}

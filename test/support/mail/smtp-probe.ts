@@ -1,12 +1,16 @@
-import { createSmtpProbeProvider } from '../../../services/verify/providers/email.ts'
-import { createMailDomains } from '../../../services/verify/providers/mail-domains.ts'
 import { type Connect, createEgressPool } from '../../../services/verify/mailboxes/egress.ts'
 import type { MailHostsOptions } from '../../../services/verify/mailboxes/hosts.ts'
+import type { Probed } from '../../../services/verify/mailboxes/conversation.ts'
 import type { SmtpCaller } from '../../../services/verify/mailboxes/session.ts'
+import {
+  createEmailDomainProvider, createSmtpProbeProvider,
+} from '../../../services/verify/providers/email.ts'
+import {
+  createDns, createMailDomains, type DnsOptions, type DnsQueries, type MailDomain,
+} from '../../../services/verify/providers/mail-domains.ts'
 import type { DnsServer } from './dns-server.ts'
-import type { MailServers } from './mail-servers.ts'
 import { createMailHosts } from './mail-hosts.ts'
-import { createPatientDns } from './patient-dns.ts'
+import type { MailServers } from './mail-servers.ts'
 
 export type ProbeSetting = Partial<MailHostsOptions> & {
   readonly connect?: Connect
@@ -48,4 +52,54 @@ export function request (addresses: readonly string[], withinMs = 300_000) {
       deadlineMs: Date.now() + withinMs,
     },
   ] as const
+}
+
+/** Queries for them time out early, as no answer ever comes. */
+const NEVER_ANSWERED: readonly unknown[] = ['silent', 'garbage']
+const BRIEF_MS = 100
+/** Long enough for every answer, however slow the machine is. */
+const PATIENT_MS = 60_000
+
+/** A real resolver of a test server: with a long timeout, except for what it never answers. */
+export function createPatientDns (
+  server: DnsServer, { concurrency = 16 }: Partial<Pick<DnsOptions, 'concurrency'>> = {}
+): DnsQueries {
+  const [patient, brief] = [PATIENT_MS, BRIEF_MS].map((timeoutMs) =>
+    createDns({ servers: [server.address], timeoutMs, concurrency })) as
+    [DnsQueries, DnsQueries]
+  const of = (name: string) =>
+    NEVER_ANSWERED.includes(server.zones.get(name)?.fault) ? brief : patient
+  return {
+    mailExchanges: (domain) => of(domain).mailExchanges(domain),
+    addresses: (name) => of(name).addresses(name),
+    root: () => of('.').root(),
+    texts: (name) => of(name).texts(name),
+  }
+}
+
+/** What DNS and a mail server say of an address; nothing if they are not asked. */
+export type EmailFindings = {
+  readonly mail?: MailDomain | undefined
+  readonly probed?: Probed | undefined
+}
+
+/** The verdict of an address by what is found of it. */
+export async function emailVerdict (address: string, { mail, probed }: EmailFindings = {}) {
+  const domains = mail === undefined
+    ? undefined
+    : {
+        isAvailable: async () => true,
+        known: () => mail,
+        find: async () => mail,
+        hosts: async () => [],
+        findPolicies: async () => {},
+        facts: () => ({}),
+      }
+  const provider = domains === undefined || probed === undefined
+    ? createEmailDomainProvider({ domains })
+    : createSmtpProbeProvider({
+      domains, hosts: { ask: async () => probed }, firstTimeoutMs: 1_000, laterTimeoutMs: 1_000,
+    })
+  const [answer] = await provider.check(...request([address]))
+  return answer!.verdict
 }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { chromium, type Browser } from 'playwright-core'
 import type { Say } from '../../../deploy/local/parts.ts'
-import { installPackages } from '../deploy/system-tools.ts'
+import { findOrInstall } from '../deploy/tools.ts'
 
 /** Where systems keep the browser; CHROMIUM names another place. */
 const PLACES = [
@@ -14,14 +14,10 @@ const find = () => PLACES.find(path => path !== '' && existsSync(path))
 const ADVICE = 'There is no Chromium. Install it ("apt-get install chromium"), or say in ' +
   'CHROMIUM where it is.'
 
-/**
- * Makes sure that there is a Chromium; installs the package of the system if need be. Throws with
- * what to do where it can't be had.
- */
+/** Makes sure that there is a Chromium; installs the package of the system if need be. */
 export async function requireBrowser (say: Say): Promise<void> {
-  if (find() !== undefined) return
-  await installPackages({ packages: ['chromium', 'fonts-dejavu-core'], advice: ADVICE, say })
-  if (find() === undefined) throw new Error(ADVICE)
+  const packages = ['chromium', 'fonts-dejavu-core']
+  await findOrInstall(async () => find(), { packages, advice: ADVICE, say })
 }
 
 /** A real Chromium. */

@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import type { BrowserContext, Page, Response } from 'playwright-core'
+import type { Browser, BrowserContext, Page, Response } from 'playwright-core'
+import { afterAll, beforeAll } from 'vitest'
 import { SERVICES } from '../../../deploy/local/launcher/layout.ts'
-import { createClient } from '../../../services/client/client.ts'
 import { createDemo } from '../../../services/admin/demo.ts'
 import { makeSignInLink, type SignInOptions } from '../../../services/admin/sign-in.ts'
+import { createClient } from '../../../services/client/client.ts'
+import { openBrowser } from './browser.ts'
 import { startAlone } from '../stacks/services.ts'
 import { testStack } from '../stacks/stack.ts'
 
@@ -128,3 +130,31 @@ export const PEOPLE = [
   '"Sum";"=1+1";-',
   'Twice;+16467301000;-',
 ].join('\r\n')
+
+export type Look = { readonly colorScheme: 'light' | 'dark', readonly width: number }
+
+/** All services, the page and a browser for the tests of a file, from their start to their end. */
+export function usePage () {
+  let environment: Awaited<ReturnType<typeof startPageEnvironment>>
+  let browser: Browser
+  beforeAll(async () => {
+    [environment, browser] = await Promise.all([startPageEnvironment(), openBrowser()])
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await environment?.stop()
+  })
+  return {
+    environment: () => environment,
+    /** A signed-in window of the demo organization, in colors and a width. */
+    open: async ({ colorScheme, width }: Look): Promise<Page> => {
+      const context = await browser.newContext({
+        baseURL: environment.pageUrl, colorScheme, viewport: { width, height: 800 },
+      })
+      const page = await context.newPage()
+      page.on('filechooser', () => {})
+      await signIn(page, await environment.linkFor({ org: environment.demo.orgId }))
+      return page
+    },
+  }
+}

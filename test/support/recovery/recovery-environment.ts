@@ -16,7 +16,7 @@ import {
   readSnapshots, takeSnapshots, type WalletSnapshotDeps,
 } from '../../../services/ledger/journal-state.ts'
 import { createTenants, type Tenants } from '../../../services/money/tenants.ts'
-import { createBlocksDouble, codec, messageCodec } from '../clickhouse/results.ts'
+import { codec, createBlocksDouble, messageCodec } from '../clickhouse/results.ts'
 import { createMemoryBus, type MemoryBus } from '../kafka/memory-bus.ts'
 import { createMemoryReader } from '../kafka/memory-reader.ts'
 

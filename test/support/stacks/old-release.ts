@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { freePort } from '../../../deploy/local/ports.ts'
 import { answersOk } from '../../../deploy/local/process.ts'
 import { supervise } from '../../../deploy/local/supervise.ts'
-import { withoutForeignRootKeys } from '../keys/foreign-root-keys.ts'
+import { withoutForeignRootKeys } from '../keys/organization-keys.ts'
 
 type Env = Readonly<Record<string, string>>
 

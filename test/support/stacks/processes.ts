@@ -1,8 +1,110 @@
-import type { ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type Child, logFileOf, type ProcessSpec, startChild, stopChild, tailOf,
+} from '../../../deploy/local/process.ts'
+import { root } from '../sources.ts'
 import type { RunningServices } from './services.ts'
+
+/** One program of the stack, which runs only on request. */
+export type Part = {
+  readonly name: string
+  readonly pid: () => number
+  /** SIGKILL; resolves when it has ended. */
+  readonly down: () => Promise<void>
+  /** Starts it on the same data; resolves when it answers. */
+  readonly up: () => Promise<void>
+  /** Down and up again. */
+  readonly crash: () => Promise<void>
+  readonly signal: (signal: NodeJS.Signals) => void
+  readonly isAlive: () => boolean
+  /** SIGTERM, and SIGKILL after a while. */
+  readonly stop: () => Promise<void>
+}
+
+const READY_WITHIN_MS = 240_000
+
+/** A part from how it is started; it does not run yet. */
+export function createPart (spec: ProcessSpec): Part {
+  let child: Child | undefined
+  let ended = true
+  const down = async () => {
+    child?.kill('SIGKILL')
+    await child?.exited
+    ended = true
+  }
+  const up = async () => {
+    const giveUpAt = Date.now() + READY_WITHIN_MS
+    for (;;) {
+      if (ended) {
+        ended = false
+        child = startChild(spec)
+        child.exited.then(() => { ended = true }, () => {})
+      }
+      if (await spec.ready()) return
+      if (Date.now() > giveUpAt) {
+        await down()
+        throw new Error(`${spec.name}: ${tailOf(logFileOf(spec))}`)
+      }
+      await sleep(50)
+    }
+  }
+  return {
+    name: spec.name,
+    pid: () => child?.pid ?? -1,
+    isAlive: () => !ended,
+    down,
+    up,
+    crash: async () => {
+      await down()
+      await up()
+    },
+    signal: signal => child?.kill(signal),
+    stop: async () => { if (child !== undefined) await stopChild(child, spec.graceMs) },
+  }
+}
+
+/** Where commands are found, and where Node keeps what it compiled. */
+const { PATH, NODE_COMPILE_CACHE } = process.env
+
+export type Started = {
+  readonly kill: (signal: NodeJS.Signals) => void
+  /** The signal that ended it, or null. */
+  readonly signal: () => Promise<NodeJS.Signals | null>
+  /** All that it wrote, once it has ended. */
+  readonly ended: () => Promise<{ readonly code: number, out: string, errors: string }>
+  /** The next line it writes; not to be used along with `ended`. */
+  readonly line: () => Promise<string>
+}
+
+/** A program of the clone, started as a person starts it: at the top, with this environment. */
+export function startProgram (
+  program: string, words: readonly string[], env: Readonly<Record<string, string>>
+): Started {
+  const child = spawn(program.startsWith('services/') ? join(root, program) : program, words, {
+    cwd: root, env: { PATH, NODE_COMPILE_CACHE, ...env }, stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const exited = once(child, 'exit')
+  const lines = () => createInterface(child.stdout)[Symbol.asyncIterator]()
+  let reader: ReturnType<typeof lines> | undefined
+  return {
+    kill: signal => { child.kill(signal) },
+    signal: async () => (await exited)[1],
+    ended: async () => {
+      const [out, errors] = await Promise.all([text(child.stdout), text(child.stderr)])
+      return { code: Number((await exited)[0]), out, errors }
+    },
+    line: async () => {
+      reader ??= lines()
+      return String((await reader.next()).value)
+    },
+  }
+}
 
 /** The pid of a part of the stack or of a service, by the folder that it was started in. */
 export function pidOf (dataDir: string, name: string): number {

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import type { Say } from '../../../deploy/local/parts.ts'
 import { freePort } from '../../../deploy/local/ports.ts'
-import { installToxiproxy } from '../deploy/toxiproxy-install.ts'
-import { createPart } from './part.ts'
+import { installToxiproxy } from '../deploy/tools.ts'
+import { createPart } from './processes.ts'
 
 /** `downstream` is what the client reads, `upstream` what it writes. */
 type Stream = 'upstream' | 'downstream'

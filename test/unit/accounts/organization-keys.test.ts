@@ -11,7 +11,7 @@ import type { KeyClass } from '../../../services/topology.ts'
 import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import { organizationKeysKey } from '../../support/keys/organization-keys.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
-import { rootKeyCalls } from '../../support/keys/root-key-calls.ts'
+import { rootKeyCalls } from '../../support/metrics.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 const plain = Buffer.alloc(32, 5)

@@ -12,7 +12,8 @@ import type { RecordCache } from '../../../services/cache/cache.ts'
 import { joinJobKey } from '../../../services/jobs/job-keys.ts'
 import { LostResultsError } from '../../../services/jobs/results/results.ts'
 import {
-  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys as jobKeys, live, manifestEntry,
+  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys as jobKeys, live,
+  manifestEntry,
 } from '../../support/clickhouse/results.ts'
 
 const [ONE, TWO, THREE] = ['3', '4', '5']

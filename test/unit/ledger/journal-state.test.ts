@@ -8,7 +8,7 @@ import type { JobInRedis, WalletSnapshot } from '../../../services/ledger/recove
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { codec } from '../../support/clickhouse/results.ts'
-import { emptyWallet } from '../../support/recovery/wallet-snapshot.ts'
+import { emptyWallet } from '../../support/recovery/ledger-events.ts'
 import { TENANT } from '../../support/stage-messages.ts'
 
 type Move = readonly [type: string, job: string, amountMicros: number, chargeMicros?: number]

@@ -7,7 +7,7 @@ import {
   rebuildEnded, rebuildOpen, type Ended, type RebuildDeps, recountLostJobs, type RecountDeps,
 } from '../../../services/ledger/rebuild-jobs.ts'
 import {
-  endedJob, arrived, blockEmission, codec, createBlocksDouble, live, messageCodec,
+  arrived, blockEmission, codec, createBlocksDouble, endedJob, live, messageCodec,
 } from '../../support/clickhouse/results.ts'
 import { createManualClock, entryOf, TENANT, JOB, NO_COUNTS } from '../../support/stage-messages.ts'
 import { fieldsOf, jobOf } from '../../../services/jobs/job-record.ts'

@@ -7,7 +7,7 @@ import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import type { ReadLimits } from '../../../services/runtime/kafka/topic-reader.ts'
 import { globalKey } from '../../../services/runtime/platform/redis.ts'
 import { codec, endedJob } from '../../support/clickhouse/results.ts'
-import { emptyWallet } from '../../support/recovery/wallet-snapshot.ts'
+import { emptyWallet } from '../../support/recovery/ledger-events.ts'
 import { createManualClock } from '../../support/stage-messages.ts'
 
 const DAY_MS = 86_400_000

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { decideJob } from '../../../services/lookup/decide.ts'
 import { ChunkLoader } from '../../../services/lookup/read.ts'
-import { cellsIn } from '../../support/clickhouse/cells.ts'
+import { cellsIn } from '../../support/clickhouse/results.ts'
 import {
   acceptedJob, cachedRecord, chunksOf, createManualClock, emitted, QUOTED_AT_MS, rowsOf, tokenFor,
 } from '../../support/stage-messages.ts'

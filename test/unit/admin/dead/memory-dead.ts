@@ -4,7 +4,7 @@ import {
 } from '../../../../services/runtime/engine/dead-letters.ts'
 import type { DeadLetterDeps, JobState } from '../../../../services/admin/dead/letters.ts'
 import type { StageName } from '../../../../services/topology.ts'
-import { sendDeadLetters } from '../../../support/dead-letters.ts'
+import { sendDeadLetters } from '../../../support/dead.ts'
 
 export const DEAD_AT_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
 export const NOW_MS = DEAD_AT_MS + 90_000

@@ -3,7 +3,7 @@ import { SERVICES } from '../../../../deploy/local/launcher/layout.ts'
 import { unreadSettings } from '../../../../deploy/local/launcher/settings.ts'
 import { HOSTED } from '../../../../services/pipeline/config.ts'
 import { commonConfig } from '../../../../services/runtime/platform/config.ts'
-import { withoutForeignRootKeys } from '../../../support/keys/foreign-root-keys.ts'
+import { withoutForeignRootKeys } from '../../../support/keys/organization-keys.ts'
 
 describe('a process of the local stack', () => {
   it.each(SERVICES)('gets all shared settings that it reads, and no other: %s', async service => {

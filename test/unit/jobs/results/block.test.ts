@@ -5,7 +5,7 @@ import {
   type ChunkCoordinates, coordinatesOfHeaders, createBlock, unresolvableBlock,
 } from '../../../../services/jobs/results/block.ts'
 import { type RowOutcome, withoutVerdict } from '../../../../services/jobs/results/outcome.ts'
-import { cellsIn } from '../../../support/clickhouse/cells.ts'
+import { cellsIn } from '../../../support/clickhouse/results.ts'
 import { bitmapOf, JOB, rowsOf, TENANT } from '../../../support/stage-messages.ts'
 
 const coordinates: ChunkCoordinates = {

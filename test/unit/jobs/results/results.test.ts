@@ -16,8 +16,8 @@ import {
 } from '../../../../services/jobs/results/results.ts'
 import { JobKeyLostError } from '../../../../services/jobs/job-keys.ts'
 import {
-  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
-  type BlockRows,
+  arrived, blockEmission, type BlockRows, codec, createBlocksDouble, endedJob, keys, live,
+  manifestEntry, textOf,
 } from '../../../support/clickhouse/results.ts'
 import { JOB, TENANT } from '../../../support/stage-messages.ts'
 

@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { SmtpFault } from '../../../../services/verify/mailboxes/session.ts'
 import {
-  knowing, NO_MAILBOX, people, PIPELINING, startMailHosts,
+  createOpenMemory, knowing, NO_MAILBOX, people, PIPELINING, startMailHosts,
 } from '../../../support/mail/mail-hosts.ts'
-import { createOpenMemory } from '../../../support/mail/open-memory.ts'
 
 const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' }
 afterEach(() => { vi.useRealTimers() })

@@ -3,7 +3,7 @@ import { unpackChecks } from '../../../../services/cache/evidence.ts'
 import { builtInEntries, EmailLists } from '../../../../services/verify/providers/email-lists.ts'
 import { createEmailDomainProvider } from '../../../../services/verify/providers/email.ts'
 import type { MailDomains } from '../../../../services/verify/providers/mail-domains.ts'
-import { emailVerdict, type EmailFindings } from '../../../support/mail/email-verdict.ts'
+import { type EmailFindings, emailVerdict } from '../../../support/mail/smtp-probe.ts'
 
 const shortVerdict = async (...args: Parameters<typeof emailVerdict>) => {
   const { status, reason, confidence } = await emailVerdict(...args)

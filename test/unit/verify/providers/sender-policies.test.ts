@@ -7,7 +7,7 @@ import { spfPolicy } from '../../../../services/verify/mailboxes/spf.ts'
 import { createMailDomains } from '../../../../services/verify/providers/mail-domains.ts'
 import { closeAfterAll } from '../../../support/close-after-all.ts'
 import { startDnsServer, type Zone } from '../../../support/mail/dns-server.ts'
-import { createPatientDns } from '../../../support/mail/patient-dns.ts'
+import { createPatientDns } from '../../../support/mail/smtp-probe.ts'
 
 const chain = (length: number) => Object.fromEntries(Array.from({ length }, (_, at) =>
   [`chain${at}.org`, { txt: [`v=spf1 redirect=chain${at + 1}.org`] }]))

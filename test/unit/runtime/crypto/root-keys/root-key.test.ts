@@ -5,7 +5,7 @@ import {
 import { SealError } from '../../../../../services/runtime/crypto/seal.ts'
 import { FatalError, InfrastructureError } from '../../../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../../../services/runtime/platform/metrics.ts'
-import { rootKeyCalls } from '../../../../support/keys/root-key-calls.ts'
+import { rootKeyCalls } from '../../../../support/metrics.ts'
 
 const context = { purpose: 'webhooks', organization: 'org_1' }
 const bytes = Buffer.from('bytes')
