@@ -7,6 +7,7 @@ import { createDemo } from '../../../services/admin/demo.ts'
 import { makeSignInLink, type SignInOptions } from '../../../services/admin/sign-in.ts'
 import { createClient } from '../../../services/client/client.ts'
 import { openBrowser } from './browser.ts'
+import { cancelOpenJobs } from '../stacks/environment.ts'
 import { startAlone } from '../stacks/services.ts'
 import { testStack } from '../stacks/stack.ts'
 
@@ -26,7 +27,10 @@ export async function startPageEnvironment (overrides: Readonly<Record<string, s
     test: clientOf('test'),
     linkFor: async (options: SignInOptions) =>
       (await makeSignInLink({ ...env, PAGE_URL: services.pageUrl }, options)).url,
-    stop: services.stop,
+    stop: async () => {
+      await cancelOpenJobs(services.baseUrl, demo.keys)
+      await services.stop()
+    },
   }
 }
 

@@ -73,8 +73,30 @@ export async function startEnvironment (
     breaches: async () => await breachesOf(env, orgId),
     cacheNames: version =>
       `${keyPrefixOf({ tenant: tenantOf(orgId, 'live'), service: 'phone-validation', version })}*`,
-    stop: services.stop,
+    stop: async () => {
+      await cancelOpenJobs(baseUrl, keys)
+      await services.stop()
+    },
   }
+}
+
+const OPEN_STATES = ['queued', 'preparing', 'verifying'] as const
+/** Services that a test has damaged may answer never. */
+const CANCEL_WITHIN_MS = 10_000
+
+/**
+ * Cancels the jobs that the tests of a file have left. A check that is unavailable is retried for
+ * 15 minutes: by the services of later files on the same stack, whose tests see it.
+ */
+export async function cancelOpenJobs (
+  baseUrl: string, keys: Readonly<Record<string, string>>
+): Promise<void> {
+  const signal = AbortSignal.timeout(CANCEL_WITHIN_MS)
+  const brief: typeof fetch = (url, init) => fetch(url, { ...init, signal })
+  await Promise.allSettled(Object.values(keys).flatMap(apiKey => OPEN_STATES.map(async status => {
+    const client = createClient({ baseUrl, apiKey, retries: 0, fetch: brief })
+    for await (const { id } of client.jobs({ status })) await client.cancel(id).catch(() => {})
+  })))
 }
 
 async function servicesOf (
