@@ -1,17 +1,89 @@
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { openPortBook } from '../../deploy/local/ports.ts'
+import { provision } from '../../deploy/provision.ts'
+import { tenantOf } from '../../services/accounts/tenant.ts'
+import { createDemo, type Demo } from '../../services/admin/demo.ts'
 import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { LEADER_KEY } from '../../services/money/redis-keys.ts'
-import { createWallet, type Balance } from '../../services/money/wallet.ts'
-import { mastersOf, serversOf } from '../../services/runtime/platform/cells.ts'
+import { LEADER_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
+import { type Balance, createOutbox, createWallet } from '../../services/money/wallet.ts'
+import { homeOf, mastersOf, serversOf } from '../../services/runtime/platform/cells.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import { runAudit } from '../support/audit.ts'
-import { startCells, type Resident } from '../support/redis/cells-environment.ts'
+import { createDatabase } from '../support/clickhouse/database.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { newFolder } from '../support/folder.ts'
+import { kafkaPart } from '../support/kafka/own-broker.ts'
+import { RECOVERING_STAGES, until } from '../support/recovery/recovering.ts'
+import { startRedisCluster } from '../support/redis/cluster.ts'
 import { runJob } from '../support/stacks/environment.ts'
-import { until } from '../support/recovery/recovering.ts'
-import { startProgram } from '../support/stacks/processes.ts'
+import { createPart, startProgram } from '../support/stacks/processes.ts'
+import { startAlone } from '../support/stacks/services.ts'
+import { testStack } from '../support/stacks/stack.ts'
+
+const OVERRIDES = {
+  LEADER_POLL_MS: '100',
+  CHECK_EVERY_MS: '500',
+  REAP_EVERY_MS: '500',
+  ORPHAN_AGE_MS: '1000',
+  LEADER_LEASE_MS: '2000',
+  COPY_AFTER_MS: '100',
+}
+/** Each write is on disk before its answer, as in production. */
+const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always']
+
+/** An organization and where it is. */
+type Resident = Demo & { readonly tenant: string, readonly wallet: string }
+
+/**
+ * Services on a state of three servers, with a journal of their own and the other parts of the
+ * stack of this worker, and two organizations or more on each server; all of it ends with the test
+ * file.
+ */
+async function startCells () {
+  const dataDir = newFolder('verification-jobs-cells-')
+  closeAfterAll({ stop: () => rmSync(dataDir, { recursive: true, force: true }) })
+  const kafka = await kafkaPart({ dataDir, ports: openPortBook(dataDir), say: () => {} })
+  const part = createPart(kafka.spec)
+  closeAfterAll({ stop: part.down })
+  const [servers] = await Promise.all([startRedisCluster(DURABLE), part.up()])
+  closeAfterAll(servers)
+  const database = await createDatabase(testStack().env)
+  closeAfterAll({ stop: database.drop })
+  const env = { ...database.env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: servers.url }
+  await provision(env)
+  const { servicesDir } = testStack()
+  const services = closeAfterAll(await startAlone({
+    env, overrides: OVERRIDES, stages: RECOVERING_STAGES, servicesDir,
+  }))
+  const redis = await servers.connect()
+  /** The port of the server of a key. */
+  const portOf = (key: string) => Number(homeOf(redis, key).split(':').at(-1))
+  const residents = await createResidents(env, servers.ports, portOf)
+  const outbox = createOutbox(redis)
+  /** Resolves when everything that was moved is in the journal. */
+  const shipped = () => until('empty outboxes', async () =>
+    (await outbox.tenantsWithPending()).length === 0)
+  return { env, servers, redis, services, residents, portOf, shipped }
+}
+
+const PER_SERVER = 2
+
+async function createResidents (
+  env: Record<string, string>, ports: readonly number[], portOf: (key: string) => number
+): Promise<readonly Resident[]> {
+  const residents: Resident[] = []
+  const isShort = (port: number) =>
+    residents.filter(({ wallet }) => portOf(wallet) === port).length < PER_SERVER
+  while (ports.some(isShort)) {
+    const demo = await createDemo(env)
+    const tenant = tenantOf(demo.orgId, 'live')
+    residents.push({ ...demo, tenant, wallet: moneyKeys(tenant).wallet })
+  }
+  return residents
+}
 
 type StateCell = Readonly<Record<'address' | 'persistence', string>> &
   Readonly<Record<'slots' | 'tenants' | 'lockedTenants' | 'frozenTenants', number>>

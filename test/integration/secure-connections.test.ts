@@ -1,20 +1,59 @@
+import { fork } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { request as forward } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { freePort } from '../../deploy/local/ports.ts'
 import { selfSigned } from '../../deploy/local/certificate.ts'
+import { freePort } from '../../deploy/local/ports.ts'
 import { eventually } from '../support/eventually.ts'
-import { startRedisServer, type RedisServer } from '../support/redis/server.ts'
-import { type SecureBroker, startSecureBroker } from '../support/stacks/secure-broker.ts'
-import { startSecureChild, type SecureChild } from '../support/stacks/secure-child.ts'
-import type { MemberNews } from '../support/stacks/secure-member.ts'
-import { startTokenProvider, type TokenProvider } from '../support/stacks/token-provider.ts'
+import { newFolder } from '../support/folder.ts'
 import { MESSAGE_KEY_ENV } from '../support/keys/signed.ts'
+import { type RedisServer, startRedisServer } from '../support/redis/server.ts'
+import { endChild } from '../support/stacks/processes.ts'
+import { type SecureBroker, startSecureBroker } from '../support/stacks/secure-broker.ts'
+import type { MemberNews } from '../support/stacks/secure-member.ts'
 import type { StoreNews } from '../support/stacks/secure-stores.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
-import { newFolder } from '../support/folder.ts'
+import { startTokenProvider, type TokenProvider } from '../support/stacks/token-provider.ts'
+
+type SecureChild<News> = {
+  readonly news: readonly News[]
+  /** Entries of its log. */
+  readonly log: readonly Readonly<Record<string, unknown>>[]
+  readonly exitCode: () => number | null
+  readonly stop: () => Promise<void>
+}
+
+/** Starts a program that sends news, with nothing but `env` and the path. */
+function startSecureChild<News> (
+  program: string, env: Readonly<Record<string, string>>
+): SecureChild<News> {
+  const child = fork(`${import.meta.dirname}/../support/stacks/${program}`, {
+    env: { PATH: process.env['PATH'], ...env }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  })
+  const news: News[] = []
+  const log: Record<string, unknown>[] = []
+  child.on('message', message => { news.push(message as News) })
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface(stream!).on('line', line => { log.push(entryOf(line)) })
+  }
+  return {
+    news,
+    log,
+    exitCode: () => child.exitCode,
+    stop: () => endChild(child),
+  }
+}
+
+function entryOf (line: string): Record<string, unknown> {
+  try {
+    return JSON.parse(line) as Record<string, unknown>
+  } catch {
+    return { msg: line }
+  }
+}
 
 const USER = { username: 'jobs', password: 'a+b@c' }
 const IN_ADDRESS = `${USER.username}:${encodeURIComponent(USER.password)}`

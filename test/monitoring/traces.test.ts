@@ -1,11 +1,145 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { freePort } from '../../deploy/local/ports.ts'
 import { logFileOf } from '../../deploy/local/process.ts'
-import { closeAfterAll } from '../support/close-after-all.ts'
-import { startCollector, type ExportedSpan } from '../support/deploy/trace-collector.ts'
-import { startReceiver } from '../support/webhooks/receiver.ts'
-import { startEnvironment } from '../support/stacks/environment.ts'
 import { STAGES as ALL_STAGES } from '../../services/topology.ts'
+import { closeAfterAll } from '../support/close-after-all.ts'
+import { installCollector } from '../support/deploy/tools.ts'
+import { eventually } from '../support/eventually.ts'
+import { newFolder } from '../support/folder.ts'
+import { listen } from '../support/listen.ts'
+import { startEnvironment } from '../support/stacks/environment.ts'
+import { createPart } from '../support/stacks/processes.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+
+/** A span as the collector passed it on, with what matters here. */
+type ExportedSpan = {
+  readonly service: string
+  readonly name: string
+  readonly traceId: string
+  readonly spanId: string
+  /** '' for the first span of a trace. */
+  readonly parentSpanId: string
+  /** 2 server, 3 client, 4 producer, 5 consumer. */
+  readonly kind: number
+  readonly links: readonly { readonly traceId: string, readonly spanId: string }[]
+  readonly attributes: Readonly<Record<string, string | number>>
+  readonly isError: boolean
+}
+
+/** A real OpenTelemetry Collector, which passes the spans it takes on to the test as JSON. */
+async function startCollector () {
+  const program = await installCollector(console.log)
+  const receiver = await startReceiving()
+  const dataDir = newFolder('verification-jobs-collector-')
+  const address = `127.0.0.1:${await freePort()}`
+  const config = `${dataDir}/collector.yaml`
+  writeFileSync(config, JSON.stringify(configOf(address, receiver.port)))
+  const ready = () => fetch(`http://${address}/v1/traces`, { method: 'POST' })
+    .then(() => true, () => false)
+  const part = createPart({
+    name: 'collector',
+    command: program,
+    args: ['--config', `file:${config}`],
+    dataDir,
+    ready,
+    graceMs: 5_000,
+  })
+  await part.up()
+  const stop = async () => {
+    await part.stop()
+    await receiver.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+  return { ...receiver, endpoint: `http://${address}`, stop }
+}
+
+/** JSON is YAML as well. */
+function configOf (endpoint: string, port: number): object {
+  const onward = { endpoint: `http://127.0.0.1:${port}`, encoding: 'json', compression: 'none' }
+  return {
+    receivers: { otlp: { protocols: { http: { endpoint } } } },
+    exporters: { otlp_http: onward },
+    service: {
+      telemetry: { metrics: { level: 'none' } },
+      pipelines: { traces: { receivers: ['otlp'], exporters: ['otlp_http'] } },
+    },
+  }
+}
+
+async function startReceiving () {
+  const bodies: string[] = []
+  const all: ExportedSpan[] = []
+  const server = createServer((request, response) => {
+    text(request).then(body => {
+      bodies.push(body)
+      all.push(...spansIn(JSON.parse(body) as Exported))
+      response.setHeader('content-type', 'application/json').end('{}')
+    }, () => response.destroy())
+  })
+  const port = await listen(server)
+  return {
+    port,
+    spans: (): readonly ExportedSpan[] => all,
+    /** Everything that was passed on, as it came. */
+    text: () => bodies.join('\n'),
+    /** Resolves with what the action finds in the spans, once it finds something. */
+    until: <T>(find: (spans: readonly ExportedSpan[]) => T | undefined) => eventually(() => {
+      const found = find(all)
+      if (found !== undefined) return found
+      throw new Error(`not among ${all.length} spans: ${String(find)}`)
+    }),
+    stop: async () => {
+      server.closeAllConnections()
+      await new Promise<void>(resolve => server.close(() => resolve()))
+    },
+  }
+}
+
+type Value = { readonly stringValue?: string, readonly intValue?: string | number }
+type Attribute = { readonly key: string, readonly value: Value }
+type Exported = {
+  readonly resourceSpans: readonly {
+    readonly resource: { readonly attributes: readonly Attribute[] }
+    readonly scopeSpans: readonly { readonly spans: readonly RawSpan[] }[]
+  }[]
+}
+type RawSpan = Pick<ExportedSpan, 'name' | 'traceId' | 'spanId' | 'kind'> &
+  Partial<Pick<ExportedSpan, 'parentSpanId' | 'links'>> & {
+    readonly attributes?: readonly Attribute[]
+    readonly status?: { readonly code?: number }
+  }
+
+function spansIn ({ resourceSpans }: Exported): readonly ExportedSpan[] {
+  return resourceSpans.flatMap(({ resource, scopeSpans }) => {
+    const service = String(attributesOf(resource.attributes)['service.name'])
+    return scopeSpans.flatMap(({ spans }) => spans.map(span => spanOf(span, service)))
+  })
+}
+
+function spanOf (
+  { name, traceId, spanId, kind, parentSpanId = '', links = [], attributes = [], status }: RawSpan,
+  service: string
+): ExportedSpan {
+  return {
+    service,
+    name,
+    traceId,
+    spanId,
+    kind,
+    parentSpanId,
+    links: links.map(link => ({ traceId: link.traceId, spanId: link.spanId })),
+    attributes: attributesOf(attributes),
+    isError: status?.code === 2,
+  }
+}
+
+function attributesOf (attributes: readonly Attribute[]): Record<string, string | number> {
+  return Object.fromEntries(attributes.map(({ key, value }) =>
+    [key, value.stringValue ?? Number(value.intValue)]))
+}
 
 const STAGES = ['normalize', 'lookup', 'verify', 'settle', 'deliver'] as const
 /** What a client says of its own trace. */

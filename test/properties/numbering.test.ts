@@ -273,7 +273,7 @@ function sampleInputs (): readonly WrittenInput[] {
   return [undefined, 'US', 'DE'].flatMap(country => texts.map(text => ({ text, country })))
 }
 
-/** Numbers of all regions and types as Google writes them, abroad and in their country, or dotted. */
+/** Numbers of all regions and types as Google writes them, abroad or at home, and with dots. */
 function googleInputs (): readonly WrittenInput[] {
   const { rows } = JSON.parse(readFileSync(google, 'utf8')) as
     { readonly rows: readonly (readonly string[])[] }

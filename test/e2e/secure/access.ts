@@ -1,18 +1,90 @@
+import { readFileSync } from 'node:fs'
+import kafkajs, { Kafka, logLevel, type Admin, type Producer } from 'kafkajs'
+import Type from 'typebox'
 import { describe, expect, it } from 'vitest'
 import { provision } from '../../../deploy/provision.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { createClient } from '../../../services/client/client.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/admin.ts'
+import {
+  kafkaConnectionOf, kafkaOptionsOf, kafkaTypeOf,
+} from '../../../services/runtime/kafka/connection.ts'
+import {
+  commonConfig, kafkaKeys, loadConfig, pick,
+} from '../../../services/runtime/platform/config.ts'
 import { STAGES } from '../../../services/topology.ts'
+import { redis, secure } from './shared.ts'
 import { eventually } from '../../support/eventually.ts'
 import { createTestPartner, feedContacts } from '../../support/feeds/partner.ts'
-import {
-  allowWriting, answerOf, atBrokers, denials, rulesAt,
-} from '../../support/stacks/secure-access.ts'
-import { startProgram } from '../../support/stacks/processes.ts'
 import { runJob } from '../../support/stacks/environment.ts'
-import { redis, secure } from './shared.ts'
+import { startProgram } from '../../support/stacks/processes.ts'
+import type { SecureEnvironment } from '../../support/stacks/secure-stack.ts'
+
+const config = Type.Object(pick(commonConfig, kafkaKeys))
+const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs
+
+/** Works at the brokers of a stack as a stage does, or as its administrator where none is named. */
+async function atBrokers<T> (
+  { env, stack }: Pick<SecureEnvironment, 'env' | 'stack'>, stage: string | undefined,
+  work: (clients: { readonly admin: Admin, readonly producer: Producer }) => Promise<T>
+): Promise<T> {
+  const own = { ...env, ...stage === undefined ? {} : stack.envOf[stage] }
+  const kafka = new Kafka({
+    ...kafkaOptionsOf(kafkaConnectionOf(loadConfig(config, own))), logLevel: logLevel.NOTHING,
+  })
+  const clients = {
+    admin: kafka.admin(), producer: kafka.producer({ allowAutoTopicCreation: false }),
+  }
+  await Promise.all([clients.admin.connect(), clients.producer.connect()])
+  try {
+    return await work(clients)
+  } finally {
+    await Promise.all([clients.admin.disconnect(), clients.producer.disconnect()])
+  }
+}
+
+/** `done`, or the name of the error that brokers answered with or the client made of it. */
+const answerOf = async (asking: Promise<unknown>): Promise<string> =>
+  await asking.then(() => 'done', (error: Error) => kafkaTypeOf(error) || error.name)
+
+/** What brokers allow, a line a rule. */
+async function rulesAt (admin: Admin): Promise<readonly string[]> {
+  const { resources } = await admin.describeAcls({
+    resourceType: AclResourceTypes.ANY,
+    resourcePatternType: ResourcePatternTypes.ANY,
+    operation: AclOperationTypes.ANY,
+    permissionType: AclPermissionTypes.ANY,
+  })
+  return resources.flatMap(({ acls, ...on }) => acls.map(acl => [
+    acl.principal, acl.permissionType, acl.operation,
+    on.resourceType, on.resourceName, on.resourcePatternType,
+  ].join(' '))).toSorted()
+}
+
+/** Lets principals write a topic, as an operator would by hand. */
+async function allowWriting (
+  admin: Admin, resourceName: string, principals: readonly string[]
+): Promise<void> {
+  await admin.createAcls({
+    acl: principals.map(principal => ({
+      principal,
+      host: '*',
+      operation: AclOperationTypes.WRITE,
+      permissionType: AclPermissionTypes.ALLOW,
+      resourceType: AclResourceTypes.TOPIC,
+      resourceName,
+      resourcePatternType: ResourcePatternTypes.LITERAL,
+    })),
+  })
+}
+
+/** Lines of the logs of all services that report something the brokers deny. */
+function denials ({ services }: Pick<SecureEnvironment, 'services'>): readonly string[] {
+  return services.list().flatMap(({ name }) =>
+    readFileSync(`${services.dataDir}/logs/${name}.log`, 'utf8').split('\n')
+      .filter(line => line.includes('AUTHORIZATION_FAILED')))
+}
 
 /** A command as operators run it. */
 const run = (...words: readonly string[]) =>

@@ -1,10 +1,93 @@
+import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Toxic, type ToxicLink, startToxiproxy } from '../../support/stacks/toxiproxy.ts'
-import type { Fault, Injected, Scene, Preparation } from '../fault.ts'
 import { freePort } from '../../../deploy/local/ports.ts'
 import type { Addresses } from '../../../deploy/local/source.ts'
-import { startKafkaProxy } from '../../support/kafka/proxy.ts'
+import type { Fault, Injected, Preparation, Scene } from '../fault.ts'
 import type { FaultStack } from '../stack.ts'
+import { installToxiproxy } from '../../support/deploy/tools.ts'
+import { newFolder } from '../../support/folder.ts'
+import { startKafkaProxy } from '../../support/kafka/proxy.ts'
+import { createPart } from '../../support/stacks/processes.ts'
+
+/** `downstream` is what the client reads, `upstream` what it writes. */
+type Stream = 'upstream' | 'downstream'
+
+/** What a link can be made to do to the bytes that pass it, by toxiproxy's own names. */
+type Toxic = { readonly stream: Stream } & (
+  | {
+    readonly type: 'latency'
+    readonly attributes: { readonly latency: number, readonly jitter: number }
+  }
+  /** In kilobytes a second. */
+  | { readonly type: 'bandwidth', readonly attributes: { readonly rate: number } }
+  /** Resets the connection so many milliseconds after the first bytes, which are lost. */
+  | { readonly type: 'reset_peer', readonly attributes: { readonly timeout: number } }
+  /** Nothing passes any longer; the connection stays when the time is 0. */
+  | { readonly type: 'timeout', readonly attributes: { readonly timeout: number } }
+)
+
+type ToxicLink = {
+  /** Where clients connect. */
+  readonly port: number
+  /** Adds a toxic to every connection there is and will be; resolves to what removes it. */
+  readonly add: (toxic: Toxic) => Promise<() => Promise<void>>
+  /** Drops every connection and refuses new ones, until `join`. */
+  readonly cut: () => Promise<void>
+  readonly join: () => Promise<void>
+}
+
+/** Starts toxiproxy, whose toxics are the same in each run. */
+async function startToxiproxy () {
+  const command = await installToxiproxy(console.log)
+  const dataDir = newFolder('verification-jobs-toxiproxy-')
+  const apiPort = await freePort()
+  const api = createApi(`http://127.0.0.1:${apiPort}`)
+  const ready = () => api('GET', '/version').then(() => true, () => false)
+  const args = ['-host', '127.0.0.1', '-port', String(apiPort), '-seed', '1']
+  const part = createPart({ name: 'toxiproxy', command, args, dataDir, ready, graceMs: 0 })
+  await part.up()
+  const stop = async () => {
+    await part.down()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+  return {
+    stop,
+    /** A link to `host:port`; at a port of its own, or at the one that is given. */
+    link: async (name: string, upstream: string, givenPort?: number) => {
+      const port = givenPort ?? await freePort()
+      await api('POST', '/proxies', { name, upstream, listen: `127.0.0.1:${port}`, enabled: true })
+      return createLink(api, name, port)
+    },
+  }
+}
+
+type Api = (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) => Promise<void>
+
+function createLink (api: Api, name: string, port: number): ToxicLink {
+  let toxics = 0
+  return {
+    port,
+    add: async toxic => {
+      const toxicName = `toxic-${toxics++}`
+      await api('POST', `/proxies/${name}/toxics`, { name: toxicName, toxicity: 1, ...toxic })
+      return () => api('DELETE', `/proxies/${name}/toxics/${toxicName}`)
+    },
+    cut: () => api('POST', `/proxies/${name}`, { enabled: false }),
+    join: () => api('POST', `/proxies/${name}`, { enabled: true }),
+  }
+}
+
+function createApi (baseUrl: string): Api {
+  return async (method, path, body) => {
+    const response = await fetch(`${baseUrl}${path}`, {
+      method,
+      ...body !== undefined && { body: JSON.stringify(body) },
+      signal: AbortSignal.timeout(15_000),
+    })
+    const text = await response.text()
+    if (!response.ok) throw new Error(`toxiproxy refused ${method} ${path}: ${text}`)
+  }
+}
 
 /** The parts of the stack whose links to the services can be disturbed. */
 const LINKED = ['kafka', 'redis-state', 'redis-cache', 'clickhouse', 'registry'] as const
@@ -20,8 +103,8 @@ const URLS: readonly (readonly [Exclude<Linked, 'kafka'>, keyof Addresses])[] = 
 ]
 
 /** Puts toxiproxy between the services and every part of their stack. */
-async function openLinks ({ addresses }: FaultStack, seed: number): Promise<Links> {
-  const toxiproxy = await startToxiproxy({ seed, say: console.log })
+async function openLinks ({ addresses }: FaultStack): Promise<Links> {
+  const toxiproxy = await startToxiproxy()
   const kafkaPort = await freePort()
   // Brokers advertise their addresses; the frame-aware proxy replaces them with the link.
   const frames = await startKafkaProxy({
@@ -78,7 +161,7 @@ function disturbLinks ({ name, about, parts, forMs, disturb, meanwhile }: Plan):
     about,
     quick: false,
     prepare: async stack => {
-      links = await openLinks(stack, 1)
+      links = await openLinks(stack)
       return links
     },
     inject: async scene => {
