@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import examples from 'libphonenumber-js/examples.mobile.json'
 import { getExampleNumber, type CountryCode, type PhoneNumber } from 'libphonenumber-js/max'
 import type { Client } from '../../services/client/client.ts'
+import { seededRandom } from '../support/random.ts'
 
 /** Latencies of a job, all from the moment its POST is sent. */
 export type JobTimes = {
@@ -74,17 +75,6 @@ export function downloadRate ({ csvBytes, csvMs, wallMs }: JobTimes): number {
 const COUNTRIES = [
   'US', 'GB', 'DE', 'FR', 'IN', 'BR', 'AU', 'ES', 'IT', 'JP', 'MX', 'ZA',
 ] as const satisfies readonly CountryCode[]
-
-/** Creates a generator of pseudorandom numbers in [0, 1) that depend on the seed (mulberry32). */
-export function seededRandom (seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6D2B79F5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
 
 const countryOf = (serial: number) => COUNTRIES[serial % COUNTRIES.length] ?? 'US'
 

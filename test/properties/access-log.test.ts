@@ -3,7 +3,7 @@ import type { AccessEntry } from '../../schemas/types.ts'
 import {
   AccessShipper, createAccessHead, createAccessLog, createAccessOutbox,
 } from '../../services/accounts/access-log/access-log.ts'
-import { seededRandom } from '../bench/jobs.ts'
+import { seededRandom } from '../support/random.ts'
 import { createMemoryBus } from '../support/kafka/memory-bus.ts'
 import { startRestartableRedis } from '../support/redis/redis.ts'
 import { codec } from '../support/clickhouse/results.ts'

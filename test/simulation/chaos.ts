@@ -1,4 +1,4 @@
-import { seededRandom } from '../bench/jobs.ts'
+import { seededRandom } from '../support/random.ts'
 
 /** Everything a run decides by chance, from one seed: the same seed makes the same choices. */
 export type Chaos = {

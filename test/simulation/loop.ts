@@ -1,4 +1,4 @@
-import { seededRandom } from '../bench/jobs.ts'
+import { seededRandom } from '../support/random.ts'
 
 /** A request to a server, executed when the loop decides. */
 export type Question = {

@@ -1,6 +1,7 @@
 import type { Zone } from '../../support/mail/dns-server.ts'
 import type { BenchContext } from '../run.ts'
-import { seededRandom, timeJob, median } from '../jobs.ts'
+import { timeJob, median } from '../jobs.ts'
+import { seededRandom } from '../../support/random.ts'
 
 export type EmailFigures = {
   readonly rows: number

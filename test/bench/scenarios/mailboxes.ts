@@ -4,7 +4,7 @@ import { PEER_RESOLVER, peerName, runPeer } from '../../accuracy/servers/peers.t
 import { startDnsServer } from '../../support/mail/dns-server.ts'
 import { policyOf } from '../../../services/verify/mailboxes/policies.ts'
 import { type BenchStack, withServices } from '../services.ts'
-import { seededRandom } from '../jobs.ts'
+import { seededRandom } from '../../support/random.ts'
 import type { BenchContext } from '../run.ts'
 import { usageSince, usagesOf } from '../usage.ts'
 import {

@@ -3,6 +3,7 @@ import type {
 } from '../../../services/runtime/kafka/bus.ts'
 import { partitionsForJob } from '../../../services/runtime/kafka/partitioning.ts'
 import { sleep as realSleep, type Sleep } from '../../../services/runtime/platform/retry.ts'
+import { seededRandom } from '../random.ts'
 
 export type MemoryBusOptions = {
   /** Decides sizes of deliveries, their order across partitions, and duplicates. */
@@ -93,7 +94,7 @@ class Broker {
       ...options,
     }
     this.#partitionsOf = this.options.partitionsOf
-    this.random = randomOf(this.options.seed)
+    this.random = seededRandom(this.options.seed)
   }
 
   logsOf (topic: string): RawMessage[][] {
@@ -355,15 +356,4 @@ function keyOf ({ topic, partition }: Place): string {
 function hashOf (key: string): number {
   return [...Buffer.from(key)]
     .reduce((hash, byte) => Math.imul(hash ^ byte, 16_777_619) >>> 0, 2_166_136_261)
-}
-
-/** Mulberry32: numbers from 0 to 1, the same for the same seed. */
-function randomOf (seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
 }

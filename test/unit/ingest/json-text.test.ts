@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { findJsonError, inspectJson } from '../../../services/ingest/json-text.ts'
-import { seededRandom } from '../../bench/jobs.ts'
+import { seededRandom } from '../../support/random.ts'
 
 const MEGABYTE = 1_024 * 1_024
 const distinctKeys = (count: number) =>
