@@ -3,9 +3,8 @@ import { connectSealingKeys } from '../jobs/connect-keys.ts'
 import type { Refusal } from '../jobs/job.ts'
 import { subscribeToJobs, createOutcomeWaiter } from '../jobs/job-waiter.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import type { SubmittedFeed } from '../jobs/send.ts'
-import { createJobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitted, type Submitter } from '../jobs/submit.ts'
+import { createJobStore } from '../jobs/store.ts'
 import { type Connections, openSubscriber } from '../runtime/engine/connections.ts'
 import { createEmitter } from '../runtime/engine/emit.ts'
 import { watchJobPartitions } from '../runtime/kafka/partitioning.ts'
@@ -23,7 +22,8 @@ export type FeedJobRequest = {
   readonly to: number
   readonly inputs: readonly string[]
   readonly references: readonly string[]
-} & Pick<SubmittedFeed, 'offsets'>
+  readonly offsets: readonly number[]
+}
 
 /** A refusal that ends once the partner has balance or a free slot. */
 export type Backpressure = Extract<Refusal, {

@@ -9,7 +9,7 @@ import { type ContactKind, SERVICE_DEFINITIONS } from '../jobs/results/columns.t
 import {
   offeredOptions, optionDate, type OptionName, optionName, optionsPriceMicros,
 } from '../jobs/options.ts'
-import type { Submission } from '../jobs/send.ts'
+import type { Submission } from '../jobs/submit.ts'
 import { unitPriceMicros } from '../money/prices.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { asciiUrlOf, type WebhookRules, webhookUrlError } from '../webhooks/url.ts'

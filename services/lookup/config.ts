@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { optionPricesConfig } from '../jobs/options.ts'
-import { CHUNK_ROWS } from '../jobs/send.ts'
+import { CHUNK_ROWS } from '../jobs/submit.ts'
 import {
   cacheKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'

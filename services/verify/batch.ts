@@ -5,7 +5,7 @@ import { partsOf } from '../accounts/tenant.ts'
 import { type CachedRecord, isFresh, type RecordCache } from '../cache/cache.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { hasOptions } from '../jobs/options.ts'
-import { CHUNK_ROWS } from '../jobs/send.ts'
+import { CHUNK_ROWS } from '../jobs/submit.ts'
 import { coordinatesOf, createBlock } from '../jobs/results/block.ts'
 import {
   type CheckedContact, listedOutcome, type RowOutcome, rowOutcomeOf, withoutVerdict,

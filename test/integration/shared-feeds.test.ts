@@ -1,7 +1,6 @@
 import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Submitted } from '../../services/jobs/submit.ts'
-import type { Submission } from '../../services/jobs/send.ts'
+import type { Submission, Submitted } from '../../services/jobs/submit.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { feedGroupOf } from '../../services/runtime/platform/topics.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'

@@ -1,8 +1,7 @@
 import Type, { type Static } from 'typebox'
 import type { Policy } from '../../accounts/organizations.ts'
 import { partsOf } from '../../accounts/tenant.ts'
-import type { Submission } from '../../jobs/send.ts'
-import type { Submitter } from '../../jobs/submit.ts'
+import type { Submission, Submitter } from '../../jobs/submit.ts'
 import { joinLua, type RedisClient, script } from '../../runtime/platform/redis.ts'
 import { InfrastructureError } from '../../runtime/platform/errors.ts'
 import {

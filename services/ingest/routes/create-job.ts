@@ -16,8 +16,9 @@ import {
 import { sampleTenantOf } from '../../accounts/tenant.ts'
 import { verdictsBody } from '../../jobs/job-view.ts'
 import type { Job } from '../../jobs/job.ts'
-import type { Submission } from '../../jobs/send.ts'
-import { NotSubmittedError, type Quoted, type Submitted } from '../../jobs/submit.ts'
+import {
+  NotSubmittedError, type Quoted, type Submission, type Submitted,
+} from '../../jobs/submit.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'

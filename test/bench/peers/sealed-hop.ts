@@ -1,7 +1,8 @@
 import { connectJobKeys, connectNewJobKeys } from '../../../services/jobs/connect-keys.ts'
-import type { NewJobKey } from '../../../services/jobs/job-keys.ts'
+import type { NewJobKeys } from '../../../services/jobs/job-keys.ts'
+import type { Job } from '../../../services/jobs/job.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
-import { send } from '../../../services/jobs/send.ts'
+import { createSubmitter } from '../../../services/jobs/submit.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import {
   defineConfig, loadConfig, pick, commonConfig, rootKeys,
@@ -53,15 +54,18 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
   const topic = topicName('rows.normalized', { lane: laneOf(inputs.length) })
   const outputs = await watchOutputs(settings.KAFKA_BROKERS, topic)
   const tokenVersion = settings.CACHE_SECRET_ACTIVE
-  let rounds = 0
   return {
     name: 'sealed',
     round: async () => {
-      const job = `job_bench${++rounds}`
-      const dataKey = await newKeys.create(tenant, job)
-      await redis.set(jobKeys(tenant, job).dataKey, dataKey.wrapped, 'PX', KEY_TTL_MS)
-      const { batches, chunks } = await sealJob(
-        { emitter, tokenVersion }, { tenant, job, dataKey, inputs })
+      const { job, batches, chunks } = await sealJob({
+        emitter,
+        tokenVersion,
+        createKey: async (of, id) => {
+          const dataKey = await newKeys.create(of, id)
+          await redis.set(jobKeys(of, id).dataKey, dataKey.wrapped, 'PX', KEY_TTL_MS)
+          return dataKey
+        },
+      }, tenant, inputs)
       const end = outputs.waitFor(job, chunks)
       const startedAt = performance.now()
       await Promise.all(batches.map(sealed => emitter.send(sealed)))
@@ -74,45 +78,54 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
   }
 }
 
-type SealedJob = {
-  readonly tenant: string
-  readonly job: string
-  readonly dataKey: NewJobKey
-  readonly inputs: readonly string[]
+type SealContext = {
+  readonly emitter: Emitter
+  readonly tokenVersion: string
+  readonly createKey: NewJobKeys['create']
 }
-type SendContext = Parameters<typeof send>[0] & { readonly emitter: Emitter }
 
 /** Seals what `ingest` sends of a job, without sending it. */
 async function sealJob (
-  { emitter, tokenVersion }: SendContext, { tenant, job, dataKey, inputs }: SealedJob
-): Promise<{ readonly batches: readonly SealedBatch[], readonly chunks: number }> {
+  { emitter, tokenVersion, createKey }: SealContext, tenant: string, inputs: readonly string[]
+): Promise<{
+  readonly job: string, readonly batches: readonly SealedBatch[], readonly chunks: number,
+}> {
   const batches: SealedBatch[] = []
-  const sealOnly = {
-    emit: async (emissions: Parameters<Emitter['emit']>[0]) => {
-      batches.push(await emitter.seal(emissions))
+  let job = ''
+  const now = Date.now()
+  const accepted = { kind: 'accepted', job: { announced: true } as Job } as const
+  const submitter = createSubmitter({
+    emitter: {
+      emit: async emissions => {
+        const chunks = emissions.filter(({ topic }) => topic === 'rows.submitted')
+        batches.push(await emitter.seal(chunks))
+      },
     },
-  }
-  await send({ emitter: sealOnly, tokenVersion }, {
-    submission: {
-      tenant,
-      service: 'phone-validation',
-      inputs,
-      country: 'US',
-      forceFresh: false,
-      idempotencyKey: '',
-      fingerprint: '',
-      metadata: {},
-      webhookUrl: '',
+    tokenVersion,
+    store: {
+      claim: async () => ({ kind: 'new', nowMs: now, acceptByMs: now + ACCEPT_DEADLINE_MS }),
+      refuse: async () => { throw new Error('sealing a job failed') },
     },
-    claimed: {
-      job,
-      dataKey,
-      nowMs: Date.now(),
-      acceptByMs: Date.now() + ACCEPT_DEADLINE_MS,
-      quoteOnly: true,
+    keys: {
+      create: async (of, id) => {
+        job = id
+        return await createKey(of, id)
+      },
     },
-    signal: new AbortController().signal,
+    outcomes: { wait: async () => accepted },
+    clock: { now: Date.now },
+  })
+  await submitter.submit({
+    tenant,
+    service: 'phone-validation',
+    inputs,
+    country: 'US',
+    forceFresh: false,
+    idempotencyKey: '',
+    fingerprint: '',
+    metadata: {},
+    webhookUrl: '',
   })
   const messages = batches.flatMap(sealed => [...sealed.values()].flat())
-  return { batches, chunks: messages.length }
+  return { job, batches, chunks: messages.length }
 }

@@ -1,4 +1,4 @@
-import { CHUNK_ROWS } from '../../../services/jobs/send.ts'
+import { CHUNK_ROWS } from '../../../services/jobs/submit.ts'
 import { startAll } from '../../support/stacks/services.ts'
 import { mixedPhones, median, withDeadline } from '../jobs.ts'
 import type { Hop } from '../peers/hop.ts'

@@ -3,8 +3,7 @@ import {
   Cursor, submitContacts, type CursorDeps, type FeedJobRequest, type JobOutcome,
 } from '../../../services/feed/cursor.ts'
 import type { Refusal } from '../../../services/jobs/job.ts'
-import type { Submission } from '../../../services/jobs/send.ts'
-import type { Submitted } from '../../../services/jobs/submit.ts'
+import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const terms = { service: 'whatsapp', country: '', forceFresh: false } as const

@@ -1,7 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import { createTenantGate, queuePreflights } from '../../../services/ingest/limits/limiter.ts'
-import type { Submission } from '../../../services/jobs/send.ts'
-import type { Submitted } from '../../../services/jobs/submit.ts'
+import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { jobOf } from './doubles.ts'
 
 const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false }

@@ -2,15 +2,13 @@ import { randomBytes } from 'node:crypto'
 import { headerKeyOf } from '../../../services/jobs/job-keys.ts'
 import { decodeTime } from 'ulid'
 import { describe, expect, it } from 'vitest'
-import type { SubmittedRows } from '../../../schemas/types.ts'
 import {
   newJobId, type Job, type IdempotencyClaim, type Outcome,
 } from '../../../services/jobs/job.ts'
 import { openHeader } from '../../../services/jobs/rows-seal.ts'
 import {
-  createSubmitter, NotSubmittedError, type SubmitterOptions,
+  CHUNK_ROWS, createSubmitter, NotSubmittedError, type Submission, type SubmitterOptions,
 } from '../../../services/jobs/submit.ts'
-import { send, type Submission } from '../../../services/jobs/send.ts'
 import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -42,6 +40,7 @@ function setUp (parts: {
   readonly refuse?: () => Promise<Outcome>
   readonly liveness?: SubmitterOptions['liveness']
   readonly partitionsOf?: SubmitterOptions['partitionsOf']
+  readonly chunkRows?: number
 } = {}) {
   const claims: unknown[] = []
   const emitted: Emission[] = []
@@ -71,6 +70,7 @@ function setUp (parts: {
     clock: { now: () => 1_000 },
     tokenVersion: 'v1',
     partitionsOf: parts.partitionsOf,
+    chunkRows: parts.chunkRows,
     ...parts.liveness !== undefined && { liveness: parts.liveness },
   })
   return { submitter, emitted, refused, signals, claims }
@@ -176,18 +176,6 @@ describe('a submission', () => {
     expect(signals[0]!.aborted).toBe(true)
   })
 
-  it('is answered only when the copy of its data key is acknowledged', async () => {
-    const acknowledged = Promise.withResolvers<void>()
-    const { submitter, emitted } = setUp({ emit: () => acknowledged.promise })
-    let answered = false
-    const answer = submitter.submit(submission).then(() => { answered = true })
-    await eventually(() => expect(emitted).toHaveLength(2))
-    await turn()
-    expect(answered).toBe(false)
-    acknowledged.resolve()
-    await answer
-  })
-
   it('that can not be sent is refused, unless its job is there already', async () => {
     const submitted = async (refuse?: () => Promise<Outcome>) => {
       const { submitter, refused } = setUp({
@@ -262,55 +250,67 @@ describe('an id', () => {
   })
 })
 
-describe('sending', () => {
-  async function sendAll (
-    change: Partial<Submission>, chunkRows?: number, answer?: () => Promise<void>
-  ) {
-    const emitted: Emission[] = []
-    const emit = async (emissions: readonly Emission[]) => {
-      emitted.push(...emissions)
-      await answer?.()
-    }
-    await send({ emitter: { emit }, tokenVersion: 'v1', chunkRows }, {
-      submission: { ...submission, ...change },
-      claimed: {
-        job: 'job_1', dataKey, nowMs: 1_000, acceptByMs: 26_000, quoteOnly: answer === undefined,
-      },
-      signal: new AbortController().signal,
-    })
-    return emitted
+describe('the chunks of a job', () => {
+  async function chunksOf (change: Partial<Submission>, chunkRows?: number) {
+    const { submitter, emitted } = setUp(chunkRows === undefined ? {} : { chunkRows })
+    await submitter.submit({ ...submission, ...change })
+    const chunks = emitted
+      .filter((emission): emission is Emission<'rows.submitted'> =>
+        emission.topic === 'rows.submitted')
+    expect(chunks.flatMap(({ rows }) => rows.inputs)).toEqual(change.inputs)
+    expect(chunks.map(({ value }) => [value.chunk, value.chunks]))
+      .toEqual(chunks.map((_, chunk) => [chunk, chunks.length]))
+    return chunks
   }
+  const sizesOf = async (change: Partial<Submission>) =>
+    (await chunksOf(change)).map(({ value }) => [value.firstRow, value.rows])
 
-  it('ends only with the last acknowledgement', async () => {
-    const waiting: (() => void)[] = []
-    let sent = false
-    const sending = sendAll({ inputs: ['1', '2', '3', '4', '5'] }, 1,
-      () => new Promise(resolve => waiting.push(resolve))).then(() => { sent = true })
-    await eventually(() => expect(waiting).toHaveLength(2))
-    waiting[0]!()
-    await turn()
-    expect(sent).toBe(false)
-    waiting[1]!()
-    await sending
+  const MAX_BYTES = 255 * 1_024
+
+  it.each([
+    ['at most two thousand rows, the last one what is left',
+      Array.from({ length: 2 * CHUNK_ROWS + 1 }, (_, row) => `+1212736${row}`),
+      [[0, 2_000], [2_000, 2_000], [4_000, 1]]],
+    ['at most 256 KiB, counted in bytes and not in characters',
+      Array<string>(131).fill('é'.repeat(1_000)), [[0, 130], [130, 1]]],
+    ['a larger input alone', ['a', 'x'.repeat(MAX_BYTES + 1), 'b'], [[0, 1], [1, 1], [2, 1]]],
+    ['empty inputs as rows', ['', '', 'a'], [[0, 3]]],
+  ])('have %s', async (_title, inputs, sizes) => {
+    expect(await sizesOf({ inputs })).toEqual(sizes)
   })
 
-  it('keeps the line of a file with its row, and its columns in the sealed header', async () => {
+  it('leave space for what came with each input', async () => {
+    const line = 'x'.repeat(MAX_BYTES / 2 - 15)
+    expect(await sizesOf({ inputs: ['', '', '', ''], references: ['', line, line, line] }))
+      .toEqual([[0, 2], [2, 2]])
+  })
+
+  it('keep the line of a file with its row, and its columns in the sealed header', async () => {
     const file = { columns: ['name', 'phone'], references: ['a,+1', 'b,+2', 'c,+3'] }
-    const emitted = await sendAll({ inputs: ['+1', '+2', '+3'], ...file }, 2)
-    expect(emitted.map(({ rows }) => rows)).toEqual([
+    const chunks = await chunksOf({ inputs: ['+1', '+2', '+3'], ...file }, 2)
+    expect(chunks.map(({ rows }) => rows)).toEqual([
       { inputs: ['+1', '+2'], contacts: { offsets: [], references: ['a,+1', 'b,+2'] } },
       { inputs: ['+3'], contacts: { offsets: [], references: ['c,+3'] } },
     ])
-    const owner = { tenant: submission.tenant, job: 'job_1' }
-    const { header } = emitted[0]?.value as { readonly header: Buffer }
-    expect(openHeader(headerKeyOf(key), owner, header)).toMatchObject({ columns: file.columns })
+    const { tenant, job: id, header } = chunks[0]!.value
+    expect(openHeader(headerKeyOf(key), { tenant, job: id }, header!))
+      .toMatchObject({ columns: file.columns })
   })
 
-  it('of long lines makes chunks that fit into a message', async () => {
-    const references = Array<string>(20).fill('x'.repeat(65_536))
-    const emitted = await sendAll({ inputs: references.map(() => '+1'), references })
-    expect(emitted.map(({ rows }) => (rows as SubmittedRows).inputs.length))
-      .toEqual([3, 3, 3, 3, 3, 3, 2])
+  it('are all acknowledged before the answer', async () => {
+    const waiting: (() => void)[] = []
+    const { submitter } = setUp({
+      chunkRows: 1, emit: () => new Promise(resolve => waiting.push(resolve)),
+    })
+    let answered = false
+    const answer = submitter.submit({ ...submission, inputs: ['1', '2', '3', '4', '5'] })
+      .then(() => { answered = true })
+    await eventually(() => expect(waiting).toHaveLength(2))
+    waiting[0]!()
+    await turn()
+    expect(answered).toBe(false)
+    waiting[1]!()
+    await answer
   })
 })
 
