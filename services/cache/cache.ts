@@ -14,7 +14,7 @@ import { SERVICE_SLUGS } from '../topology.ts'
 /**
  * A verdict as it is cached and sent on. `confidence` is an integer from 0 to 100. `fields` holds
  * only result columns that can't identify the contact and don't derive from its canonical form
- * (see `results/outcome.ts`); a column that does not apply is absent. The column `suggestion` holds
+ * (see `results/block.ts`); a column that does not apply is absent. The column `suggestion` holds
  * the suggested mail domain alone, because the full address would put the local part into the
  * cache. `evidence` is missing in records of releases that did not store it.
  */

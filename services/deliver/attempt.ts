@@ -3,8 +3,9 @@ import { createTokenBuckets, secondsUntil } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
-import type { Deliveries, DeliveryClaim, AttemptRecord } from '../webhooks/deliveries.ts'
-import type { AttemptOutcome, AttemptReason } from '../webhooks/delivery-history.ts'
+import type {
+  AttemptOutcome, AttemptReason, AttemptRecord, Deliveries, DeliveryClaim,
+} from '../webhooks/deliveries.ts'
 import { END_EVENT_TYPES } from '../../schemas/api/event.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { activeSecrets, type WebhookEndpoints } from '../webhooks/endpoints.ts'
@@ -14,7 +15,7 @@ import type { Job } from '../jobs/job.ts'
 import {
   finishedTenths, partsOfDelivery, tenthOf, eventOf, signatureHeaders,
 } from '../webhooks/event.ts'
-import { openHeader, type JobHeader } from '../jobs/rows-seal.ts'
+import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import type { Answer, Sender, Sent } from './sender.ts'
 

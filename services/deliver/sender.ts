@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import ipaddr from 'ipaddr.js'
 import { buildConnector, Client, type Dispatcher } from 'undici'
 import { parseRetryAfter } from '../../schemas/http/retry-after.ts'
-import type { AttemptReason } from '../webhooks/delivery-history.ts'
+import type { AttemptReason } from '../webhooks/deliveries.ts'
 import { isPublicAddress, networksOf } from '../runtime/platform/networks.ts'
 
 /** The result of an attempt: an HTTP response, or the reason why there is none. */

@@ -6,8 +6,9 @@ import type { Metrics } from '../runtime/platform/metrics.ts'
 import { backoffMs, retryForever, sleep, startRepeating } from '../runtime/platform/retry.ts'
 import { withTrace } from '../runtime/platform/tracing.ts'
 import { type AttemptDeps, makeAttempt, recordInternalFailure } from './attempt.ts'
-import type { Deliveries, DeliveryClaim, PriorityClass } from '../webhooks/deliveries.ts'
-import type { DeliveryHistory } from '../webhooks/delivery-history.ts'
+import type {
+  Deliveries, DeliveryClaim, DeliveryHistory, PriorityClass,
+} from '../webhooks/deliveries.ts'
 
 export type WorkersDeps = AttemptDeps & {
   readonly deliveries: Deliveries

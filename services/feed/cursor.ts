@@ -1,5 +1,5 @@
 import type { Partner } from '../accounts/partners.ts'
-import { connectSealingKeys } from '../jobs/connect-keys.ts'
+import { connectSealingKeys } from '../jobs/job-keys.ts'
 import type { Refusal } from '../jobs/job.ts'
 import { subscribeToJobs, createOutcomeWaiter } from '../jobs/job-waiter.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'

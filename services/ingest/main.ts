@@ -5,18 +5,18 @@ import { connectOrganizationKeys } from '../accounts/connect-organization-keys.t
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import { ContactLists } from '../accounts/contact-lists.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
-import { closedKeys, connectJobKeys, connectNewJobKeys } from '../jobs/connect-keys.ts'
+import {
+  connectJobKeys, createNewJobKeys, type JobKeys, type NewJobKeys, sharedKeyCache,
+} from '../jobs/job-keys.ts'
 import { createErasures, type ErasureRequest, requestErasure } from '../jobs/erasures.ts'
-import type { JobKeys, SubmitterKeys } from '../jobs/job-keys.ts'
 import { createJobWaiter, subscribeToJobs, createOutcomeWaiter } from '../jobs/job-waiter.ts'
 import { ListsFolder } from '../jobs/lists-folder.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { watchReferenceData } from '../jobs/reference-data.ts'
-import { createArchive } from '../jobs/results/archive.ts'
+import { createArchive, readUsage } from '../jobs/results/archive.ts'
 import { ProvisionalResults } from '../jobs/results/provisional.ts'
 import { createResultBlocks } from '../jobs/results/result-blocks.ts'
 import { createResults } from '../jobs/results/results.ts'
-import { readUsage } from '../jobs/results/usage.ts'
 import {
   createSampleRows, limitsOf, RequestLimiter, EventStreams, createTenantGate, queuePreflights,
 } from './limits/limiter.ts'
@@ -30,8 +30,7 @@ import { watchJobPartitions } from '../runtime/kafka/partitioning.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { explainListenError } from '../runtime/platform/http-server.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
-import { createDeliveries } from '../webhooks/deliveries.ts'
-import { createDeliveryHistory } from '../webhooks/delivery-history.ts'
+import { createDeliveries, createDeliveryHistory } from '../webhooks/deliveries.ts'
 import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
 import { activeOrFirst, createWebhookSigningKeys, publicKeyText } from '../webhooks/secrets.ts'
 import { createApp } from './app.ts'
@@ -42,6 +41,7 @@ import type { IngestDeps } from './deps.ts'
 import { countRequests } from './records.ts'
 import { apiDocuments } from './routes.ts'
 import { listenTls } from './tls.ts'
+import { closedKeys } from '../jobs/wrapped-keys.ts'
 
 /** What estimates need, with their metrics. */
 const estimating = (
@@ -127,13 +127,23 @@ async function startIngest (
 
 export const ingestService = { config: ingestConfig, start: startIngest }
 
+/** Data keys of new jobs, which those who seal their rows find in the cache. */
+function connectNewJobKeys (
+  shared: Omit<IngestConnections, 'store'>, settings: Config
+): NewJobKeys {
+  return createNewJobKeys({
+    results: connectOrganizationKeys('results', settings, shared),
+    webhooks: connectOrganizationKeys('webhooks', settings, shared),
+  }, sharedKeyCache(shared.state))
+}
+
 /**
  * The connection to the pipeline: producers by lane, and one subscriber for the outcomes of
  * requests and the changes of jobs.
  */
 async function connectSubmitter (
   { bus, codec, state, clickhouse, recordMac, clock, store, keys }: IngestConnections & {
-    readonly keys: SubmitterKeys
+    readonly keys: JobKeys & NewJobKeys
   },
   settings: Config, context: ServiceContext
 ) {

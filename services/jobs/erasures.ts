@@ -5,14 +5,13 @@ import { InfrastructureError, orIfUnavailable } from '../runtime/platform/errors
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { ACCEPTED_KEY_MS } from './job-keys.ts'
 import { ERASURES_KEYS, jobKeys } from './redis-keys.ts'
-import { tombstoneOf, type ReadTopic } from './wrapped-keys.ts'
+import { type JobKeyCopy, type ReadTopic, tombstoneOf } from './wrapped-keys.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import type { Keys } from '../../schemas/types.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { mastersOf } from '../runtime/platform/cells.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { allTopics, messageKey, topicName } from '../runtime/platform/topics.ts'
-import type { JobKeyCopy } from './job-key-copy.ts'
 
 /** When a job was erased; times are Redis times in ms. */
 export type JobErasure = {

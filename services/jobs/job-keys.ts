@@ -1,16 +1,25 @@
 import { LRUCache } from 'lru-cache'
 import { randomBytes } from 'node:crypto'
 import type { Keys } from '../../schemas/types.ts'
-import type { Bus } from '../runtime/kafka/bus.ts'
-import { FatalError } from '../runtime/platform/errors.ts'
-import { type OrganizationKeys, OrganizationErasedError } from '../accounts/organization-keys.ts'
-import type { Codec } from '../runtime/kafka/registry.ts'
-import { SealError, subkey, type Binding } from '../runtime/crypto/seal.ts'
-import { messageKey, topicName } from '../runtime/platform/topics.ts'
+import {
+  connectOrganizationKeys, type RootKeySettings,
+} from '../accounts/connect-organization-keys.ts'
+import {
+  createOrganizationKeyStore, createPublicOrganizationKeys, OrganizationErasedError,
+  type OrganizationKeys,
+} from '../accounts/organization-keys.ts'
+import { partsOf } from '../accounts/tenant.ts'
 import { requestedAtMs } from './job.ts'
 import { jobKeys } from './redis-keys.ts'
+import { createJobStore } from './store.ts'
+import type { RootKeyMetrics } from '../runtime/crypto/root-keys/root-key.ts'
+import { type Binding, SealError, subkey } from '../runtime/crypto/seal.ts'
+import type { Connections } from '../runtime/engine/connections.ts'
+import type { Bus } from '../runtime/kafka/bus.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
+import { FatalError } from '../runtime/platform/errors.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import { messageKey, topicName } from '../runtime/platform/topics.ts'
 
 export type JobKeys = {
   /**
@@ -23,16 +32,11 @@ export type JobKeys = {
   readonly get: (tenant: string, job: string) => Promise<Buffer | undefined>
 }
 
-/** The keys of a process that creates jobs and seals their rows. */
-export type SubmitterKeys = JobKeys & NewJobKeys
-
-/** Unwrapped keys in memory, by their part and their name in Redis. */
-export type KeyCache = LRUCache<string, Buffer>
-
-/** An empty cache; keys leave it, and the memory, `ttl` ms after they were read or created. */
-export function createKeyCache (ttl: number = KEY_CACHE_MS): KeyCache {
-  return new LRUCache({ max: 5_000, ttl, ttlAutopurge: true })
-}
+/**
+ * What the organization key of each class opens of a job: its data key, and the key of its header,
+ * which is derived from the data key. Both are stored together, and so erased together.
+ */
+export type JobKeyPart = 'results' | 'webhooks'
 
 export type JobKeysOptions = {
   readonly redis: RedisClient
@@ -106,21 +110,6 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
   }
 }
 
-/** Creates data keys; `cache` keeps them for those who seal the rows of the job. */
-export function createNewJobKeys (wrap: WrapJobKeys, cache: KeyCache): NewJobKeys {
-  return {
-    create: async (tenant, job) => {
-      const made = await newJobKey(wrap, tenant, job)
-      cache.set(`results:${nameOf(tenant, job)}`, made.key)
-      return made
-    },
-  }
-}
-
-/** The keys of the jobs that this process creates, and of no others, as `cache` has them. */
-export const createdJobKeys = (cache: KeyCache): JobKeys =>
-  ({ get: async (tenant, job) => cache.get(`results:${nameOf(tenant, job)}`) })
-
 /** Enforces the lifetime of a key even if somebody restores a copy of it. */
 const isExpired = (job: string) => requestedAtMs(job) + ACCEPTED_KEY_MS <= Date.now()
 
@@ -167,14 +156,6 @@ export function keysInTopic (
 
 const nameOf = (tenant: string, job: string) => jobKeys(tenant, job).dataKey
 
-/**
- * What the organization key of each class opens of a job: its data key, and the key of its header,
- * which is derived from the data key. Both are stored together, and so erased together.
- */
-export type JobKeyPart = 'results' | 'webhooks'
-
-const JOB_KEY_PARTS: readonly JobKeyPart[] = ['results', 'webhooks']
-
 /** Data keys of new jobs. */
 export type NewJobKeys = {
   /** Creates a data key, which `claim` stores wrapped. */
@@ -187,8 +168,16 @@ export type NewJobKey = { readonly key: Buffer, readonly wrapped: Buffer }
 export type WrapJobKeys =
   Readonly<Record<JobKeyPart, Pick<OrganizationKeys, 'wrap' | 'whenShipped'>>>
 
-/** What precedes the first part as stored: its length. */
-export const JOB_KEY_HEAD_BYTES = 2
+/** Creates data keys; `cache` keeps them for those who seal the rows of the job. */
+export function createNewJobKeys (wrap: WrapJobKeys, cache: KeyCache): NewJobKeys {
+  return {
+    create: async (tenant, job) => {
+      const made = await newJobKey(wrap, tenant, job)
+      cache.set(`results:${nameOf(tenant, job)}`, made.key)
+      return made
+    },
+  }
+}
 
 /** Creates a data key for a job and wraps both parts of it. */
 async function newJobKey (
@@ -204,8 +193,7 @@ async function newJobKey (
   return { key, wrapped: joinJobKey({ results, webhooks }) }
 }
 
-/** The key of the header of a job, from its data key. */
-export const headerKeyOf = (dataKey: Buffer): Buffer => subkey(dataKey, 'header')
+const JOB_KEY_PARTS: readonly JobKeyPart[] = ['results', 'webhooks']
 
 /** Binds a wrapped part to its job. */
 export function jobKeyBinding (part: JobKeyPart, tenant: string, job: string): Binding {
@@ -226,6 +214,9 @@ export async function openJobKey (
     partsOf(tenant).orgId, splitJobKey(wrapped)[part], jobKeyBinding(part, tenant, job))
 }
 
+/** What precedes the first part as stored: its length. */
+export const JOB_KEY_HEAD_BYTES = 2
+
 /** Both parts as stored: the length of the first in 2 bytes, then one after the other. */
 export function joinJobKey (
   { results, webhooks }: Readonly<Record<JobKeyPart, Buffer>>
@@ -242,4 +233,71 @@ export function splitJobKey (wrapped: Buffer): Readonly<Record<JobKeyPart, Buffe
     : JOB_KEY_HEAD_BYTES + wrapped.readUInt16BE(0)
   if (wrapped.length <= end) throw new SealError(`not a wrapped data key: ${wrapped.length} bytes`)
   return { results: wrapped.subarray(JOB_KEY_HEAD_BYTES, end), webhooks: wrapped.subarray(end) }
+}
+
+/** The key of the header of a job, from its data key. */
+export const headerKeyOf = (dataKey: Buffer): Buffer => subkey(dataKey, 'header')
+
+/** Unwrapped keys in memory, by their part and their name in Redis. */
+type KeyCache = LRUCache<string, Buffer>
+
+/** An empty cache; keys leave it, and the memory, `ttl` ms after they were read or created. */
+function createKeyCache (ttl: number = KEY_CACHE_MS): KeyCache {
+  return new LRUCache({ max: 5_000, ttl, ttlAutopurge: true })
+}
+
+type Connected = Pick<Connections, 'bus' | 'codec' | 'state'> &
+  { readonly metrics?: RootKeyMetrics }
+type FindClosed = NonNullable<JobKeysOptions['findClosed']>
+
+const caches = new WeakMap<Connected['state'], KeyCache>()
+
+/** The services of one process share a connection, and so the keys that they read over it. */
+export function sharedKeyCache (state: Connected['state']): KeyCache {
+  const cache = caches.get(state) ?? createKeyCache()
+  caches.set(state, cache)
+  return cache
+}
+
+/**
+ * The keys of jobs, from the connections of a service and the root keys of its configuration.
+ * Restores the missing key of a running job from the topic `job.keys`. Finds keys of closed jobs by
+ * `findClosed`, if it is given.
+ */
+export function connectJobKeys<P extends JobKeyPart> (
+  connected: Connected, config: RootKeySettings<P>,
+  { part, findClosed }: { readonly part: P, readonly findClosed?: FindClosed | undefined }
+): JobKeys {
+  const { bus, codec, state } = connected
+  const store = createJobStore(state)
+  const isRunning = async (tenant: string, job: string): Promise<boolean> => {
+    const outcome = await store.outcome(tenant, job)
+    return outcome.kind === 'accepted' && !outcome.job.closed
+  }
+  return createJobKeys({
+    redis: state,
+    part,
+    keys: connectOrganizationKeys(part, config, connected),
+    cache: sharedKeyCache(state),
+    isRunning,
+    restore: keysInTopic({ bus, codec }),
+    ...findClosed !== undefined && { findClosed },
+  })
+}
+
+/**
+ * The keys of jobs that a service without root keys creates: it wraps them with public keys, keeps
+ * them for `ttlMs` to seal rows, and cannot open any.
+ */
+export function connectSealingKeys (
+  state: Connected['state'], ttlMs: number
+): JobKeys & NewJobKeys {
+  const cache = createKeyCache(ttlMs)
+  const store = createOrganizationKeyStore(state)
+  const keysOf = (part: JobKeyPart) => createPublicOrganizationKeys({ store, class: part })
+  const wrap = { results: keysOf('results'), webhooks: keysOf('webhooks') }
+  return {
+    ...createNewJobKeys(wrap, cache),
+    get: async (tenant, job) => cache.get(`results:${nameOf(tenant, job)}`),
+  }
 }

@@ -2,7 +2,7 @@ import type { JobBody, WaitingBody } from '../../schemas/api/job.ts'
 import type { RowStatus } from '../../schemas/api/verdicts.ts'
 import type { JobErasure } from './erasures.ts'
 import type { Job, WaitingRows } from './job.ts'
-import type { JobHeader } from './rows-seal.ts'
+import type { JobHeader } from './message-codec.ts'
 
 /** The path of a job in the REST API. */
 export function jobPath (jobId: string): string {

@@ -1,16 +1,20 @@
+import { createHash } from 'node:crypto'
 import type { Completed } from '../../schemas/types.ts'
-import { emptyBitmap, fullBitmap, set } from '../runtime/platform/bitmap.ts'
+import { connectJobKeys, JobKeyLostError, type JobKeys, type JobKeysOptions } from './job-keys.ts'
+import {
+  type Binding, openSealed, seal, SealError, subkey, unpack, unpackWith,
+} from '../runtime/crypto/seal.ts'
+import type { Decoded, Emission, Incoming, MessageCodec } from '../runtime/engine/stage.ts'
 import type { OutgoingMessage, RawMessage } from '../runtime/kafka/bus.ts'
-import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
-import { SealError, unpackWith } from '../runtime/crypto/seal.ts'
-import type { Emission, Incoming, Decoded, MessageCodec } from '../runtime/engine/stage.ts'
+import { emptyBitmap, fullBitmap, set } from '../runtime/platform/bitmap.ts'
+import { detachBuffer } from '../runtime/platform/detach-buffer.ts'
+import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { logicalTopic, messageKey, topicName } from '../runtime/platform/topics.ts'
 import type { TopicName } from '../topology.ts'
-import { JobKeyLostError, type JobKeys } from './job-keys.ts'
-import {
-  boundOf, checkRows, unsealRows, sealRows, type RowsBinding, type RowsTopic,
-} from './rows-seal.ts'
+import type { RootKeySettings } from '../accounts/connect-organization-keys.ts'
+import type { Connections } from '../runtime/engine/connections.ts'
+import type { RootKeyMetrics } from '../runtime/crypto/root-keys/root-key.ts'
 
 /** The fields of all values with rows; `batch` only in some. */
 type RowsValue = {
@@ -39,6 +43,21 @@ export function createMessageCodec (options: MessageCodecOptions): MessageCodec 
   }
 }
 
+type Connected = Pick<Connections, 'bus' | 'codec' | 'state'> &
+  { readonly metrics?: RootKeyMetrics }
+
+/**
+ * The message codec of a stage that reads or writes rows. If the key of a running job is lost, its
+ * messages are dead-lettered and its rows end without a verdict.
+ */
+export function createJobMessageCodec (
+  connected: Connected, config: RootKeySettings<'results'>,
+  findClosed?: JobKeysOptions['findClosed']
+): MessageCodec {
+  const keys = connectJobKeys(connected, config, { part: 'results', findClosed })
+  return createMessageCodec({ codec: connected.codec, keys })
+}
+
 async function decode (options: MessageCodecOptions, raw: RawMessage): Promise<Decoded> {
   const topic = logicalTopic(raw.topic)?.topic
   if (topic === undefined) return { kind: 'dead', reason: 'unknown_topic' }
@@ -64,7 +83,8 @@ async function decodeSealedValue (
   if (key === undefined) return { kind: 'skip', why: 'no_key' }
   const binding = bindingOf(topic, value, value.rowsSchema)
   const compact = { ...value, sealed: withinMessage(raw, value.sealed) }
-  checkRows(key, binding, value.sealed)
+  // Proves the seal now; the rows are decoded when they are needed.
+  detachBuffer(unsealRows(key, binding, value.sealed))
   const decodeRows = await codec.prepare(`${topic}-rows`, value.rowsSchema)
   const rows = () => unpackWith(unsealRows(key, binding, compact.sealed), decodeRows)
   return messageOf({ topic, value: compact, raw, rows })
@@ -148,6 +168,10 @@ function bitmapOf (emission: Emission, chunkRows: number): Buffer {
   return bitmap
 }
 
+/** Topics whose messages carry sealed rows; each topic has its own subkey. */
+type RowsTopic =
+  'rows.submitted' | 'rows.normalized' | 'rows.to-verify' | 'rows.retry' | 'rows.completed'
+
 const ROWS_TOPICS: ReadonlySet<string> = new Set<RowsTopic>(
   ['rows.submitted', 'rows.normalized', 'rows.to-verify', 'rows.retry', 'rows.completed'])
 
@@ -156,3 +180,116 @@ const hasRows = (topic: TopicName): topic is RowsTopic => ROWS_TOPICS.has(topic)
 /** Casts: the codec validates each value by the schema of its topic. */
 const messageOf = (message: object): Decoded =>
   ({ kind: 'message', message: message as Incoming })
+
+/** What sealed rows are bound to: with another binding they cannot be opened. */
+type RowsBinding = {
+  readonly tenant: string
+  readonly job: string
+  readonly topic: RowsTopic
+  readonly chunk: number
+  /** Verification batch; -1 in topics without batches. */
+  readonly batch: number
+  readonly chunks: number
+  /** Registry id of the schema of the rows. */
+  readonly rowsSchema: number
+  /** `boundOf` a block, else empty. */
+  readonly bound: Buffer
+}
+
+/** Version of the layout; it is part of the binding. */
+const VERSION = 1
+
+/** Compresses and seals the Avro bytes of rows under the job's data key; detaches `plain`. */
+function sealRows (dataKey: Buffer, binding: RowsBinding, plain: Buffer): Buffer {
+  const sealed = seal(subkey(dataKey, binding.topic), blockAad(dataKey, binding), plain)
+  detachBuffer(plain)
+  return sealed
+}
+
+/**
+ * The Avro bytes of rows, checked but still compressed: `unpackWith` reads them.
+ * @throws SealError when key, binding or bytes differ from those sealed.
+ */
+export function unsealRows (dataKey: Buffer, binding: RowsBinding, sealed: Buffer): Buffer {
+  return openSealed(subkey(dataKey, binding.topic), blockAad(dataKey, binding), sealed)
+}
+
+/**
+ * The additional authenticated data of sealed rows: version, key id, tenant, job, topic, chunk,
+ * batch, chunks, schema id, digest of the bitmaps. The key id is derived from the data key, so
+ * wrapping the data key under another key changes no seal.
+ */
+function blockAad (dataKey: Buffer, binding: RowsBinding): Binding {
+  const { tenant, job, topic, chunk, batch, chunks, rowsSchema, bound } = binding
+  return [VERSION, keyIdOf(dataKey), tenant, job, topic, chunk, batch, chunks, rowsSchema, bound]
+}
+
+/**
+ * SHA-256 of everything in a block that affects charges and which rows count: bitmaps, duplicates,
+ * whether it has inputs, and its first row. The seal is bound to it. It does not cover verdicts, as
+ * older releases, which do not know them, open blocks of newer ones.
+ */
+export function boundOf (
+  block: Pick<Completed,
+    'finished' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled' | 'duplicates' | 'inputs' |
+    'firstRow'>
+): Buffer {
+  const hash = createHash('sha256')
+  const { finished, cached, live, invalid, unknown, cancelled } = block
+  for (const bitmap of [finished, cached, live, invalid, unknown, cancelled]) {
+    hash.update(`${bitmap.length}:`).update(bitmap)
+  }
+  const duplicates = block.duplicates.map(({ row, count }) => `${row}x${count}`).join(',')
+  return hash.update(`${duplicates};${block.inputs};${block.firstRow}`).digest()
+}
+
+/** What a job is labelled with and asks for; visible only to its organization. */
+export type JobHeader = {
+  readonly metadata: Readonly<Record<string, string>>
+  /** Empty without a webhook. */
+  readonly webhookUrl: string
+  /** Names of the customer's own columns, which the references of the rows hold; only of a file. */
+  readonly columns?: readonly string[]
+  /** By which the cells of that file were separated, unless it was a comma; not of a workbook. */
+  readonly delimiter?: string
+  /** Whether the references of the rows are ids that the caller gave them. */
+  readonly ids?: true
+  /** The options that the job has chosen, sorted. */
+  readonly options?: readonly string[]
+}
+
+/** Seals the header under `headerKeyOf` the data key; returns no bytes for an empty one. */
+export function sealHeader (
+  headerKey: Buffer, owner: { readonly tenant: string, readonly job: string }, header: JobHeader
+): Buffer {
+  const { metadata, webhookUrl, columns, delimiter, ids, options } = header
+  const isEmpty = webhookUrl === '' && Object.keys(metadata).length === 0 &&
+    columns === undefined && ids === undefined && options === undefined
+  if (isEmpty) return Buffer.alloc(0)
+  const plain = Buffer.from(JSON.stringify({
+    metadata, webhookUrl, columns, delimiter, ids, options,
+  }))
+  return seal(headerKey, headerAad(headerKey, owner), plain)
+}
+
+/**
+ * Opens a sealed header; no bytes are an empty header.
+ * @throws SealError when key, owner or bytes differ from those sealed.
+ */
+export function openHeader (
+  headerKey: Buffer, owner: { readonly tenant: string, readonly job: string }, sealed: Buffer
+): JobHeader {
+  if (sealed.length === 0) return { metadata: {}, webhookUrl: '' }
+  const packed = openSealed(headerKey, headerAad(headerKey, owner), sealed)
+  return JSON.parse(unpack(packed).toString('utf8')) as JobHeader
+}
+
+const headerAad = (
+  headerKey: Buffer, { tenant, job }: { readonly tenant: string, readonly job: string }
+): Binding =>
+  [VERSION, keyIdOf(headerKey), tenant, job, 'header']
+
+/** AES-GCM does not commit to its key; a value derived from the key, bound into the seal, does. */
+function keyIdOf (key: Buffer): Buffer {
+  return subkey(key, 'key-id').subarray(0, 8)
+}

@@ -6,7 +6,7 @@ import {
   type ClaimRequest, type Feed, type IdempotencyClaim, type Job, newJobId, type Preflight,
   type QuoteSample, type Refusal,
 } from './job.ts'
-import { type JobHeader, sealHeader } from './rows-seal.ts'
+import { type JobHeader, sealHeader } from './message-codec.ts'
 import type { JobStore } from './store.ts'
 import type { Emitter } from '../runtime/engine/emit.ts'
 import type { Emission } from '../runtime/engine/stage.ts'

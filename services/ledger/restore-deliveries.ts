@@ -1,7 +1,8 @@
 import { receiversOf, type Subscriptions } from '../webhooks/endpoints.ts'
 import type { Emitter } from '../runtime/engine/emit.ts'
-import { DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY } from '../webhooks/deliveries.ts'
-import type { DeliveryHistory } from '../webhooks/delivery-history.ts'
+import {
+  DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY, type DeliveryHistory,
+} from '../webhooks/deliveries.ts'
 import { deliveryIdOf, eventIdOf, eventTypeOf } from '../webhooks/event.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Clock } from '../runtime/platform/clock.ts'

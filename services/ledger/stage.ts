@@ -7,7 +7,7 @@ import {
 } from '../runtime/engine/stage.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import { topicName } from '../runtime/platform/topics.ts'
-import { type CopiedKey, createJobKeyCopy } from '../jobs/job-key-copy.ts'
+import { type CopiedKey, createJobKeyCopy } from '../jobs/wrapped-keys.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { type ReadsOf, topology, type Lane } from '../topology.ts'
 import type { EventType } from '../../schemas/api/event.ts'

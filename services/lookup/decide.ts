@@ -14,12 +14,10 @@ import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import {
-  NO_BATCH, type BlockOptions, coordinatesOf, createBlock, type DuplicateOutcome,
+  type BlockOptions, coordinatesOf, createBlock, type DuplicateOutcome, listedOutcome, NO_BATCH,
+  NO_FIELDS, type RowOutcome, rowOutcomeOf, withoutVerdict,
 } from '../jobs/results/block.ts'
 import { SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
-import {
-  listedOutcome, NO_FIELDS, type RowOutcome, rowOutcomeOf, withoutVerdict,
-} from '../jobs/results/outcome.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import {
   type BatchRows, chooseSample, type Chunk, type ChunkLoader, type ChunkMessage, classifyRow,

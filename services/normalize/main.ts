@@ -5,7 +5,7 @@ import { connectDeps } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { subscriptionsOf } from '../runtime/platform/topics.ts'
-import { createJobMessageCodec } from '../jobs/connect-keys.ts'
+import { createJobMessageCodec } from '../jobs/message-codec.ts'
 import { normalizeConfig, type NormalizeConfig } from './config.ts'
 import { createNormalizeStage } from './stage.ts'
 

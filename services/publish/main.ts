@@ -1,6 +1,6 @@
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { createPartners } from '../accounts/partners.ts'
-import type { JobKeys } from '../jobs/job-keys.ts'
+import { connectJobKeys, type JobKeys } from '../jobs/job-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
@@ -8,12 +8,12 @@ import { runStage } from '../runtime/engine/engine.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { subscriptionsOf, topicName } from '../runtime/platform/topics.ts'
 import { createArchive } from '../jobs/results/archive.ts'
-import { closedKeys, connectJobKeys } from '../jobs/connect-keys.ts'
 import { connectPartnerResults } from '../jobs/results/partner-results.ts'
 import { createResultBlocks } from '../jobs/results/result-blocks.ts'
 import { createResults } from '../jobs/results/results.ts'
 import { publishConfig, type PublishConfig } from './config.ts'
 import { createPublishProgress, createPublishStage, type PublishDeps } from './stage.ts'
+import { closedKeys } from '../jobs/wrapped-keys.ts'
 
 const TOPIC_CHECK_MS = 5_000
 const STALLED_AFTER_MS = 2_000

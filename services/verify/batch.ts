@@ -6,10 +6,10 @@ import { type CachedRecord, isFresh, type RecordCache } from '../cache/cache.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { hasOptions } from '../jobs/options.ts'
 import { CHUNK_ROWS } from '../jobs/submit.ts'
-import { coordinatesOf, createBlock } from '../jobs/results/block.ts'
 import {
-  type CheckedContact, listedOutcome, type RowOutcome, rowOutcomeOf, withoutVerdict,
-} from '../jobs/results/outcome.ts'
+  type CheckedContact, coordinatesOf, createBlock, listedOutcome, type RowOutcome, rowOutcomeOf,
+  withoutVerdict,
+} from '../jobs/results/block.ts'
 import type { Emission } from '../runtime/engine/stage.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'

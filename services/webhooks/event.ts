@@ -5,7 +5,7 @@ import { partsOf } from '../accounts/tenant.ts'
 import { secretBytes, signText } from './secrets.ts'
 import type { Job, JobStatus } from '../jobs/job.ts'
 import { jobBody } from '../jobs/job-view.ts'
-import type { JobHeader } from '../jobs/rows-seal.ts'
+import type { JobHeader } from '../jobs/message-codec.ts'
 import { InconsistencyError } from '../runtime/platform/errors.ts'
 
 /**

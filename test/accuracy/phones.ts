@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { canonicalPhone } from '../../services/normalize/canonical.ts'
 import { describePhone } from '../../services/phone/format.ts'
-import { rowOutcomeOf } from '../../services/jobs/results/outcome.ts'
+import { rowOutcomeOf } from '../../services/jobs/results/block.ts'
 import { createNumberingPlanProvider } from '../../services/verify/providers/numbering-plan.ts'
 import { loadRangeData, splitPlace } from '../../services/verify/providers/range-data.ts'
 import { measure, type AccuracyRow } from './row.ts'

@@ -1,7 +1,7 @@
 import { afterAll, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../services/accounts/organization-keys.ts'
 import { wrappedPeople } from '../../services/accounts/people.ts'
-import { createDeliveryHistory } from '../../services/webhooks/delivery-history.ts'
+import { createDeliveryHistory } from '../../services/webhooks/deliveries.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { filesOfStores } from '../support/bytes.ts'
 import { formsOf } from '../support/keys/canaries.ts'

@@ -5,7 +5,7 @@ import {
 import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
 import { countTenantRecords } from '../../services/cache/cache.ts'
 import { createClient } from '../../services/client/client.ts'
-import { closedKeys, connectJobKeys } from '../../services/jobs/connect-keys.ts'
+import { connectJobKeys } from '../../services/jobs/job-keys.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import type { OrganizationErasure } from '../../services/admin/erasure.ts'
@@ -19,6 +19,7 @@ import { rootKeysIn, webhookKeysIn } from '../support/keys/organization-keys.ts'
 import { createOrganizationWith, createTestKey } from '../support/organizations.ts'
 import { testStack } from '../support/stacks/stack.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
+import { closedKeys } from '../../services/jobs/wrapped-keys.ts'
 
 const { env, brokers, connected, state } = connectAll()
 const cache = closeAfterAll(openRedis(env.REDIS_CACHE_URL ?? ''))

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
-import { createDeliveryHistory, type Attempt } from '../../services/webhooks/delivery-history.ts'
+import { type Attempt, createDeliveryHistory } from '../../services/webhooks/deliveries.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'

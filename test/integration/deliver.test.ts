@@ -8,8 +8,9 @@ import {
 } from '../../services/webhooks/secrets.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { verifyWebhook } from '../../services/client/verify-webhook.ts'
-import { createDeliveries, type WebhookDelivery } from '../../services/webhooks/deliveries.ts'
-import type { Attempt } from '../../services/webhooks/delivery-history.ts'
+import {
+  type Attempt, createDeliveries, type WebhookDelivery,
+} from '../../services/webhooks/deliveries.ts'
 import { eventIdOf } from '../../services/webhooks/event.ts'
 import { createDemo, type Demo } from '../../services/admin/demo.ts'
 import { connectAll } from '../support/stacks/connected.ts'

@@ -1,5 +1,5 @@
+import { LRUCache } from 'lru-cache'
 import { expect, it } from 'vitest'
-import { createKeyCache } from '../../services/jobs/job-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { acceptRequest, blockOf } from '../support/jobs.ts'
@@ -16,9 +16,10 @@ const TENANT = 'org_a.live'
  */
 async function runJob (job: string, { inOneProcess }: { inOneProcess: boolean }): Promise<void> {
   const row = { job, chunkRows: 1 }
-  const shared = createKeyCache()
+  const newCache = () => new LRUCache<string, Buffer>({ max: 10 })
+  const shared = newCache()
   const readKey = () => jobKeysOf({
-    redis, cache: inOneProcess ? shared : createKeyCache(),
+    redis, cache: inOneProcess ? shared : newCache(),
   }).get(TENANT, job)
   await store.claim(TENANT, {
     job,

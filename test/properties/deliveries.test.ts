@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { Workers, type WorkersDeps } from '../../services/deliver/workers.ts'
 import {
-  createDeliveries, type DeliveryClaim, type WebhookDelivery, type AttemptRecord,
+  type Attempt, type AttemptRecord, createDeliveries, type DeliveryClaim, type WebhookDelivery,
 } from '../../services/webhooks/deliveries.ts'
-import type { Attempt } from '../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../services/webhooks/event.ts'
 import { eventually } from '../support/eventually.ts'
 import { startRedis } from '../support/redis/redis.ts'

@@ -2,8 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ChunkLoader, jobTermsOf, readChunks } from '../../services/lookup/read.ts'
 import { OPTION_NAMES, optionsPriceMicros } from '../../services/jobs/options.ts'
-import { createBlock, tallyBlockOf } from '../../services/jobs/results/block.ts'
-import { rowOutcomeOf, withoutVerdict } from '../../services/jobs/results/outcome.ts'
+import {
+  createBlock, rowOutcomeOf, tallyBlockOf, withoutVerdict,
+} from '../../services/jobs/results/block.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { createChecker } from '../../services/verify/checker.ts'

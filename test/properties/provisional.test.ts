@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Completed } from '../../schemas/types.ts'
-import { createBlock, NO_BATCH, tallyBlockOf } from '../../services/jobs/results/block.ts'
-import { withoutVerdict } from '../../services/jobs/results/outcome.ts'
+import {
+  createBlock, NO_BATCH, tallyBlockOf, withoutVerdict,
+} from '../../services/jobs/results/block.ts'
 import {
   checkCursor, countedBlocks, cursorAfter, decodeResultCursor, encodeResultCursor,
   ProvisionalResults, type ResultCursor,

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { Attempt } from '../../services/webhooks/delivery-history.ts'
+import type { Attempt } from '../../services/webhooks/deliveries.ts'
 import { eventIdOf } from '../../services/webhooks/event.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'

@@ -1,11 +1,11 @@
 import type { Completed, Journal } from '../../schemas/types.ts'
-import { boundOf } from '../../services/jobs/rows-seal.ts'
 import type { Archive, ArchivedJob } from '../../services/jobs/results/archive.ts'
 import { canonicalText, type JournalCopy } from '../../services/money/journal.ts'
-import type { JobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import {
   unpackInlineResults, blockDigest, type ResultBlocks, type StoredBlock,
 } from '../../services/jobs/results/result-blocks.ts'
+import { boundOf } from '../../services/jobs/message-codec.ts'
+import type { JobKeyCopy } from '../../services/jobs/wrapped-keys.ts'
 
 /** What ClickHouse holds, in memory: inserting the same twice leaves one, as a read of it would. */
 export type Stores = {

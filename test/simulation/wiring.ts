@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import {
-  keysInTopic, type JobKeys, JobKeyLostError, type NewJobKeys,
+  JobKeyLostError, type JobKeys, keysInTopic, type NewJobKeys,
 } from '../../services/jobs/job-keys.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import { createMessageCodec } from '../../services/jobs/message-codec.ts'

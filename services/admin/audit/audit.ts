@@ -25,7 +25,7 @@ import { MissingKeyError } from '../../runtime/crypto/key-ring.ts'
 import { isInfrastructure } from '../../runtime/platform/errors.ts'
 import { createFairSlots } from '../../runtime/platform/limits.ts'
 import type { RedisClient } from '../../runtime/platform/redis.ts'
-import type { DeliveryHistory } from '../../webhooks/delivery-history.ts'
+import type { DeliveryHistory } from '../../webhooks/deliveries.ts'
 
 export type AuditDeps = AuditSnapshotDeps & {
   readonly archive: Pick<Archive, 'listWithManifest' | 'findAll' | 'findAllWithManifest'>

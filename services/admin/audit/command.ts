@@ -1,7 +1,6 @@
 import Type from 'typebox'
 import { ACCESS_CHAIN } from '../../accounts/access-log/copy.ts'
 import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
-import { closedKeys } from '../../jobs/connect-keys.ts'
 import { createJobKeys } from '../../jobs/job-keys.ts'
 import type { Environment } from '../../runtime/platform/command-environment.ts'
 import {
@@ -13,6 +12,7 @@ import { audit, type AuditOptions, recordsSince } from './audit.ts'
 import { auditIncrementally, createAuditDeps, createPosition } from './incremental.ts'
 import { createKafkaJournal, readExportedHeads } from './journals.ts'
 import type { AuditReport } from './report.ts'
+import { closedKeys } from '../../jobs/wrapped-keys.ts'
 
 /** The settings of the command. */
 export const auditConfig = Type.Object(pick(commonConfig, [

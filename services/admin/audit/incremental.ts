@@ -1,6 +1,6 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
-import { createDeliveryHistory } from '../../webhooks/delivery-history.ts'
+import { createDeliveryHistory } from '../../webhooks/deliveries.ts'
 import type { JobKeys } from '../../jobs/job-keys.ts'
 import { createArchive } from '../../jobs/results/archive.ts'
 import { createSharedBlockReads } from '../../jobs/results/result-blocks.ts'

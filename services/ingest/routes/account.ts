@@ -27,7 +27,7 @@ import {
 } from '../../../schemas/api/usage.ts'
 import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { csvLine } from '../../jobs/results/csv.ts'
-import type { UsageOptions } from '../../jobs/results/usage.ts'
+import type { UsageOptions } from '../../jobs/results/archive.ts'
 import { accepts, preferred, sendError } from '../response.ts'
 
 /** GET /api/v1/balance: the balance of the caller's tenant, in USD micros. */

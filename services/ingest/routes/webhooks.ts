@@ -14,8 +14,7 @@ import {
 import { describeAccess } from '../../accounts/access-log/requests.ts'
 import { partsOf } from '../../accounts/tenant.ts'
 import type { Job } from '../../jobs/job.ts'
-import type { WebhookDelivery } from '../../webhooks/deliveries.ts'
-import type { Attempt } from '../../webhooks/delivery-history.ts'
+import type { Attempt, WebhookDelivery } from '../../webhooks/deliveries.ts'
 import type { EndpointSettings, WebhookEndpoint } from '../../webhooks/endpoints.ts'
 import {
   deliveryIdOf, eventIdOf, eventTypeOf, eventTypesOf, partsOfDelivery,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../../schemas/types.ts'
-import { boundOf } from '../rows-seal.ts'
+import { boundOf } from '../message-codec.ts'
 import { countBits } from '../../runtime/platform/bitmap.ts'
 import { batchReads } from '../../runtime/platform/batch-writes.ts'
 import { insertRows, insertToken, streamRows } from '../../runtime/platform/clickhouse.ts'

@@ -7,7 +7,7 @@ import type { ServiceSlug } from '../../topology.ts'
 import type { Job, ManifestEntry } from '../job.ts'
 import { JobKeyLostError, type JobKeys } from '../job-keys.ts'
 import { unfinishedRowsOf } from '../job-record.ts'
-import { unsealRows } from '../rows-seal.ts'
+import { unsealRows } from '../message-codec.ts'
 import { rowFieldsOf } from './columns.ts'
 import { csvLine } from './csv.ts'
 import {

@@ -1,5 +1,8 @@
-import { connectJobKeys, connectNewJobKeys } from '../../../services/jobs/connect-keys.ts'
-import type { NewJobKeys } from '../../../services/jobs/job-keys.ts'
+import { LRUCache } from 'lru-cache'
+import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
+import {
+  connectJobKeys, createNewJobKeys, type NewJobKeys,
+} from '../../../services/jobs/job-keys.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { createSubmitter } from '../../../services/jobs/submit.ts'
@@ -47,7 +50,10 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
   const connected = { bus, codec, state: redis }
   const tenant = `${await newOrganization(env)}.live`
   const keys = connectJobKeys(connected, settings, { part: 'results' })
-  const newKeys = connectNewJobKeys(connected, settings)
+  const newKeys = createNewJobKeys({
+    results: connectOrganizationKeys('results', settings, connected),
+    webhooks: connectOrganizationKeys('webhooks', settings, connected),
+  }, new LRUCache({ max: 1_000 }))
   const emitter = createEmitter({
     messageCodec: createMessageCodec({ codec, keys }), producerOf: name => bus.producer(name),
   })
@@ -84,12 +90,16 @@ type SealContext = {
   readonly createKey: NewJobKeys['create']
 }
 
+type SealedJob = {
+  readonly job: string
+  readonly batches: readonly SealedBatch[]
+  readonly chunks: number
+}
+
 /** Seals what `ingest` sends of a job, without sending it. */
 async function sealJob (
   { emitter, tokenVersion, createKey }: SealContext, tenant: string, inputs: readonly string[]
-): Promise<{
-  readonly job: string, readonly batches: readonly SealedBatch[], readonly chunks: number,
-}> {
+): Promise<SealedJob> {
   const batches: SealedBatch[] = []
   let job = ''
   const now = Date.now()

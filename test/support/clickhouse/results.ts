@@ -3,9 +3,8 @@ import type { Completed, CompletedRows } from '../../../schemas/types.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import {
-  type BlockOptions, createBlock, type DuplicateOutcome,
+  type BlockOptions, createBlock, type DuplicateOutcome, type RowOutcome,
 } from '../../../services/jobs/results/block.ts'
-import type { RowOutcome } from '../../../services/jobs/results/outcome.ts'
 import {
   blockDigest, blockRow, type ResultBlocks,
 } from '../../../services/jobs/results/result-blocks.ts'

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { createDeliveryHistory, type Attempt } from '../../../services/webhooks/delivery-history.ts'
+import { type Attempt, createDeliveryHistory } from '../../../services/webhooks/deliveries.ts'
 import { recordMacOf } from '../keys/signed.ts'
 
 /** What ClickHouse answers to a query for these rows. */

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import {
   addOrganizationKey, createOrganizationKeys,
 } from '../../../services/accounts/organization-keys.ts'
@@ -6,7 +7,7 @@ import { createPartners } from '../../../services/accounts/partners.ts'
 import { createPeople } from '../../../services/accounts/people.ts'
 import { eraseOrganization } from '../../../services/admin/erasure.ts'
 import { type RotationDeps, rotationDeps } from '../../../services/admin/key-rotation.ts'
-import { createJobKeys, createKeyCache, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
+import { createJobKeys, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import {
   createRootKeys, type RootKeys,
@@ -56,7 +57,7 @@ export function processWith (roots: Record<KeyClass, RootKeys>) {
     keys,
     rotation,
     jobKeys: createJobKeys({ redis, part: 'results', keys: keys.results }),
-    newJobKeys: createNewJobKeys(keys, createKeyCache()),
+    newJobKeys: createNewJobKeys(keys, new LRUCache({ max: 1 })),
     webhookSecrets: createWebhookSecrets(webhooks),
     signingKeys: createWebhookSigningKeys(webhooks),
     people: createPeople({ ...webhooks, messageKeys: messageKeysOf().MESSAGE_KEYS }),

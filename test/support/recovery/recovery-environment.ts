@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Completed, Journal } from '../../../schemas/types.ts'
-import type { Attempt } from '../../../services/webhooks/delivery-history.ts'
+import type { Attempt } from '../../../services/webhooks/deliveries.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { createJobStore } from '../../../services/jobs/store.ts'
 import { serversOf } from '../../../services/runtime/platform/cells.ts'

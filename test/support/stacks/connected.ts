@@ -1,14 +1,14 @@
+import { LRUCache } from 'lru-cache'
 import { afterAll } from 'vitest'
 import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
-import { connectNewJobKeys } from '../../../services/jobs/connect-keys.ts'
-import { createJobKeys } from '../../../services/jobs/job-keys.ts'
+import { createJobKeys, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { openRedis } from '../redis/open-redis.ts'
 import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
-import { createJobKeyCopy } from '../../../services/jobs/job-key-copy.ts'
+import { createJobKeyCopy } from '../../../services/jobs/wrapped-keys.ts'
 import { createRepositories } from '../../../services/jobs/results/finish-job.ts'
 import { createAuditDeps } from '../../../services/admin/audit/incremental.ts'
 import { rootKeysIn } from '../keys/organization-keys.ts'
@@ -28,7 +28,10 @@ export function connectAll (env = stackEnv()) {
   // Readers know no key that was just created.
   const keys = {
     ...createJobKeys({ redis: state, part: 'results', keys: organizationKeys }),
-    ...connectNewJobKeys({ state }, rootKeysIn(env)),
+    ...createNewJobKeys({
+      results: organizationKeys,
+      webhooks: connectOrganizationKeys('webhooks', rootKeysIn(env), { state }),
+    }, new LRUCache({ max: 1 })),
   }
   const messageCodec = createMessageCodec({ codec, keys })
   const clock = { now: () => Date.now(), stop: () => {} }

@@ -1,6 +1,6 @@
 import type { Job } from '../../../services/jobs/job.ts'
 import { acceptedJob, NO_COUNTS } from '../stage-messages.ts'
-import type { Attempt } from '../../../services/webhooks/delivery-history.ts'
+import type { Attempt } from '../../../services/webhooks/deliveries.ts'
 
 export const DELIVERED_TENANT = 'org_01.live'
 export const DELIVERED_JOB = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'

@@ -2,9 +2,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Workers, type WorkersDeps } from '../../../services/deliver/workers.ts'
 import type {
-  AttemptRecord, Deliveries, DeliveryClaim, PriorityClass,
+  Attempt, AttemptRecord, Deliveries, DeliveryClaim, PriorityClass,
 } from '../../../services/webhooks/deliveries.ts'
-import type { Attempt } from '../../../services/webhooks/delivery-history.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'

@@ -10,7 +10,7 @@ import { headerKeyOf, JobKeyLostError } from '../../../services/jobs/job-keys.ts
 import type { JobWait } from '../../../services/jobs/job-waiter.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { ListOptions } from '../../../services/jobs/results/archive.ts'
-import { sealHeader } from '../../../services/jobs/rows-seal.ts'
+import { sealHeader } from '../../../services/jobs/message-codec.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf, MANIFEST, NOW_MS } from './doubles.ts'
 

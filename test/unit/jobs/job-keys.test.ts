@@ -1,16 +1,17 @@
 import { Redis } from 'ioredis'
+import { LRUCache } from 'lru-cache'
 import { describe, expect, it } from 'vitest'
 import { newJobId } from '../../../services/jobs/job.ts'
 import {
-  JobKeyLostError, keysInTopic, createKeyCache, createNewJobKeys, openJobKey,
+  connectJobKeys, createNewJobKeys, JobKeyLostError, keysInTopic, openJobKey,
 } from '../../../services/jobs/job-keys.ts'
+import { createJobMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../../support/kafka/local-schemas.ts'
 import { SealError } from '../../../services/runtime/crypto/seal.ts'
 import { createMemoryBus } from '../../support/kafka/memory-bus.ts'
 import { jobKeysOf, organizationKeysOf } from '../../support/keys/organization-keys.ts'
-import { connectJobKeys, createJobMessageCodec } from '../../../services/jobs/connect-keys.ts'
 
 const codec = createCodec(localSource())
 
@@ -139,7 +140,7 @@ const [results, webhooks] = [organizationKeysOf(1), organizationKeysOf(2)]
 
 it('the key of webhooks opens the header of a job, no results and no other job', async () => {
   const job = 'job_1'
-  const { key, wrapped } = await createNewJobKeys({ results, webhooks }, createKeyCache())
+  const { key, wrapped } = await createNewJobKeys({ results, webhooks }, new LRUCache({ max: 1 }))
     .create('org_1.live', job)
   const stored = { tenant: 'org_1.live', job, wrapped }
   expect(await openJobKey(results, 'results', stored)).toEqual(key)
@@ -153,7 +154,7 @@ it('the key of webhooks opens the header of a job, no results and no other job',
 
 it('no data key is made before the topic has the keys that wrap it', async () => {
   const unshipped = { ...webhooks, whenShipped: async () => { throw new Error('not shipped') } }
-  const keys = createNewJobKeys({ results, webhooks: unshipped }, createKeyCache())
+  const keys = createNewJobKeys({ results, webhooks: unshipped }, new LRUCache({ max: 1 }))
   await expect(keys.create('org_1.live', 'job_1')).rejects.toThrow('not shipped')
 })
 

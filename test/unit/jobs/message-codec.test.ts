@@ -2,16 +2,21 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { Completed, Retry, ToVerify, Normalized, Submitted } from '../../../schemas/types.ts'
 import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
-import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
+import {
+  boundOf, createMessageCodec, openHeader, sealHeader,
+} from '../../../services/jobs/message-codec.ts'
 import type { OutgoingMessage, RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../../support/kafka/local-schemas.ts'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
+import { SealError } from '../../../services/runtime/crypto/seal.ts'
 
 const codec = createCodec(localSource())
+/** One key, so that a message that was moved is refused by its binding alone. */
+const key = randomBytes(32)
 const keysOf = new Map(
-  [['org_1.live/job_1', randomBytes(32)], ['org_1.live/job_2', randomBytes(32)]]
+  ['org_1.live/job_1', 'org_1.live/job_2', 'org_1.test/job_1'].map(name => [name, key])
 )
 const keys = { get: async (tenant: string, job: string) => keysOf.get(`${tenant}/${job}`) }
 const messageCodec = createMessageCodec({ codec, keys })
@@ -117,6 +122,11 @@ describe('a message', () => {
     expect(message.rows()).toMatchObject(emission.rows ?? {})
   })
 
+  it('is sealed differently each time', async () => {
+    const sealed = async () => (await messageCodec.encode(submitted)).value
+    expect(await sealed()).not.toEqual(await sealed())
+  })
+
   it('is held once: its sealed bytes are where they stand in it', async () => {
     const raw = rawOf(await messageCodec.encode(submitted))
     const { sealed } = (await opened(raw)).value as Submitted
@@ -180,6 +190,7 @@ describe('a changed message', () => {
   type Any = Partial<Submitted & Normalized & ToVerify & Retry & Completed>
   it.each<[Emission, Any]>([
     [submitted, { chunk: 0 }], [submitted, { chunks: 2 }], [submitted, { job: 'job_2' }],
+    [submitted, { tenant: 'org_1.test' }],
     [submitted, { rowsSchema: 1 }], [missed, { batch: 0 }], [missed, { chunk: 2 }],
     [finished, { batch: -1 }], [
       finished, { live: bits(3, 0) }
@@ -204,6 +215,18 @@ describe('a changed message', () => {
     const topic = 'rows.retry.bulk.phone-validation'
     const later = { ...rawOf(await messageCodec.encode(missed)), topic }
     expect((await messageCodec.decode(later)).kind).toBe('dead')
+  })
+
+  it('is refused under another key', async () => {
+    const raw = rawOf(await messageCodec.encode(submitted))
+    const other = createMessageCodec({ codec, keys: { get: async () => randomBytes(32) } })
+    expect(await other.decode(raw)).toEqual({ kind: 'dead', reason: 'seal_broken' })
+  })
+
+  it('does not fit when a byte moves from one bitmap to the next', () => {
+    const { value } = finished
+    const moved = { finished: bits(3), cached: bits(0, 0, 0) }
+    expect(boundOf({ ...value, ...moved })).not.toEqual(boundOf(value))
   })
 })
 
@@ -235,5 +258,27 @@ describe('what is no message', () => {
   it('is never sealed without a key', async () => {
     const value = { ...submitted.value, job: 'job_gone' }
     await expect(messageCodec.encode({ ...submitted, value })).rejects.toThrow(JobKeyLostError)
+  })
+})
+
+describe('the header of a job', () => {
+  const owner = { tenant: 'org_1.live', job: 'job_1' }
+  const header = { metadata: { order: '7' }, webhookUrl: 'https://example.com/hook' }
+
+  it('opens for its job alone', () => {
+    const sealed = sealHeader(key, owner, header)
+    expect(openHeader(key, owner, sealed)).toEqual(header)
+    expect(() => openHeader(key, { ...owner, job: 'job_2' }, sealed)).toThrow(SealError)
+  })
+
+  it('keeps nothing but metadata and webhook address', () => {
+    const sealed = sealHeader(key, owner, { ...header, inputs: ['secret'] } as never)
+    expect(openHeader(key, owner, sealed)).toEqual(header)
+  })
+
+  it('is empty when there is nothing in it', () => {
+    const none = { metadata: {}, webhookUrl: '' }
+    expect(sealHeader(key, owner, none)).toHaveLength(0)
+    expect(openHeader(key, owner, Buffer.alloc(0))).toEqual(none)
   })
 })

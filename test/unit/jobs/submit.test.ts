@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import {
   newJobId, type Job, type IdempotencyClaim, type Outcome,
 } from '../../../services/jobs/job.ts'
-import { openHeader } from '../../../services/jobs/rows-seal.ts'
+import { openHeader } from '../../../services/jobs/message-codec.ts'
 import {
   CHUNK_ROWS, createSubmitter, NotSubmittedError, type Submission, type SubmitterOptions,
 } from '../../../services/jobs/submit.ts'

@@ -6,7 +6,7 @@ import {
 } from '../../../services/ledger/restore-deliveries.ts'
 import { endedJob, DELIVERED_JOB } from '../../support/webhooks/deliveries.ts'
 import { endpointIdAt } from '../../support/webhooks/endpoints.ts'
-import type { Attempt, AttemptOutcome } from '../../../services/webhooks/delivery-history.ts'
+import type { Attempt, AttemptOutcome } from '../../../services/webhooks/deliveries.ts'
 import { eventIdOf } from '../../../services/webhooks/event.ts'
 
 const NOW_MS = 10_000_000_000

@@ -4,7 +4,7 @@ import type { NumberedEntry } from '../../../services/accounts/access-log/access
 import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import type { Decision } from '../../../services/runtime/engine/stage.ts'
 import { createLedgerStage, openCopies } from '../../../services/ledger/stage.ts'
-import type { CopiedKey } from '../../../services/jobs/job-key-copy.ts'
+import type { CopiedKey } from '../../../services/jobs/wrapped-keys.ts'
 import { accessEntry } from '../../support/access.ts'
 import { acceptedJob, DEAD, entryOf, incoming, TENANT } from '../../support/stage-messages.ts'
 import { eventsCausedBy } from '../../support/recovery/ledger-events.ts'

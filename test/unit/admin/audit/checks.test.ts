@@ -13,11 +13,11 @@ import { deliveryIdOf, eventIdOf } from '../../../../services/webhooks/event.ts'
 import type { EventType } from '../../../../schemas/api/event.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { canonicalText } from '../../../../services/money/journal.ts'
-import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
 import { acceptedJob, entryOf, JOB, TENANT } from '../../../support/stage-messages.ts'
 import { deliveryAttempt } from '../../../support/webhooks/deliveries.ts'
 import { ENDPOINT_ID } from '../../../support/webhooks/endpoints.ts'
+import type { Attempt } from '../../../../services/webhooks/deliveries.ts'
 
 const DAY_MS = 86_400_000
 const job = endedJob({ chargedMicros: 10, releasedMicros: 0 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { UsageOptions } from '../../../../services/jobs/results/usage.ts'
+import type { UsageOptions } from '../../../../services/jobs/results/archive.ts'
 import { application, KEY_ID, NO_USAGE, NOW_MS } from '../doubles.ts'
 
 const counts = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/deps.ts'
-import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
+import type { Attempt } from '../../../../services/webhooks/deliveries.ts'
 import { eventIdOf } from '../../../../services/webhooks/event.ts'
 import { deliveryAttempt } from '../../../support/webhooks/deliveries.ts'
 import { ENDPOINT_ID, endpointOf, endpointsDouble } from '../../../support/webhooks/endpoints.ts'

@@ -1,8 +1,9 @@
 import { decodeTime } from 'ulid'
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../../services/jobs/job.ts'
-import { createArchive } from '../../../../services/jobs/results/archive.ts'
-import { readUsage, type UsageOptions } from '../../../../services/jobs/results/usage.ts'
+import {
+  createArchive, readUsage, type UsageOptions,
+} from '../../../../services/jobs/results/archive.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
 import { recordMacOf, storedJob } from '../../../support/keys/signed.ts'
 import { TENANT } from '../../../support/stage-messages.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type Attempt, createDeliveryHistory } from '../../../services/webhooks/delivery-history.ts'
+import { type Attempt, createDeliveryHistory } from '../../../services/webhooks/deliveries.ts'
 import { createRecordMac, type SignedRecord } from '../../../services/runtime/crypto/mac.ts'
 import { messageKeysOf } from '../../support/keys/signed.ts'
 import { createClickhouseDouble, storedAttempts } from '../../support/clickhouse/stored.ts'
