@@ -7,7 +7,7 @@ import type { RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
 import { type Binding, boxPublicKey, openBox, sealBox } from '../runtime/crypto/seal.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { globalKey, RUN_ID_LUA, type RedisClient, script } from '../runtime/platform/redis.ts'
+import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import {

@@ -4,9 +4,8 @@ import type { OrganizationKeys } from './organization-keys.ts'
 import {
   type Wrapped, accountKey, createAccountRecords, PARTNERS_KEY, type AccountRecords,
 } from './records.ts'
-import { script } from '../runtime/platform/redis.ts'
+import { type RedisClient, script } from '../runtime/platform/redis.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
-import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /**
  * Whether true, false and numbers are such in the results of a partner, as in JSON results, or all

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import type { Binding } from '../runtime/crypto/seal.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
-import { sleep, retry } from '../runtime/platform/retry.ts'
+import { retry, sleep } from '../runtime/platform/retry.ts'
 import type { KeyClass } from '../topology.ts'
 import { MODES, tenantOf } from './tenant.ts'
 

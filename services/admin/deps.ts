@@ -24,8 +24,8 @@ import { createTopicReader } from '../runtime/kafka/topic-reader.ts'
 import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import {
-  cacheKeys, clickhouseKeys, commonConfig, defineConfig, kafkaKeys, loadConfig, messageKeys,
-  pick, registryKeys, rootKeys, stateKeys,
+  cacheKeys, clickhouseKeys, commonConfig, defineConfig, kafkaKeys, loadConfig, messageKeys, pick,
+  registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import {

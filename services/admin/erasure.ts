@@ -16,7 +16,7 @@ import type { Job } from '../jobs/job.ts'
 import { createArchive } from '../jobs/results/archive.ts'
 import { createJobStore } from '../jobs/store.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
-import { sleep as realSleep, type Sleep } from '../runtime/platform/retry.ts'
+import { type Sleep, sleep as realSleep } from '../runtime/platform/retry.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import type { Stores } from './deps.ts'
 

@@ -6,7 +6,7 @@ import {
   type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS,
 } from '../runtime/kafka/admin.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
-import { fetchSamples, resolveAllAddresses } from '../runtime/platform/metrics-reader.ts'
+import { fetchSamples, resolveAllAddresses } from '../runtime/platform/metrics.ts'
 import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
 import { feedGroupOf, logicalTopic } from '../runtime/platform/topics.ts'
 import {

@@ -12,13 +12,12 @@ import type { ConsumeOptions, FetchedBatch, RawMessage } from '../runtime/kafka/
 import { REPLAY_OF, type MessageMac } from '../runtime/kafka/message-mac.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import { type Clock, retryForever } from '../runtime/platform/retry.ts'
 import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import { createCapacity, type Capacity } from '../runtime/platform/limits.ts'
+import { type Capacity, createCapacity } from '../runtime/platform/limits.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { retryForever } from '../runtime/platform/retry.ts'
 import {
   nameCursor, readContact, readTerms, type Contact, type ContactReadOptions, type ReadContact,
   type Rejections, type Terms,

@@ -9,7 +9,7 @@ import { run, type Running, type ServiceContext } from '../runtime/platform/run.
 import { createWallet } from '../money/wallet.ts'
 import { feedConfig, type FeedConfig } from './config.ts'
 import { connectRejections } from './contact.ts'
-import { createCapacity, type Capacity } from '../runtime/platform/limits.ts'
+import { type Capacity, createCapacity } from '../runtime/platform/limits.ts'
 import { createPartnerFeed, startPartnerFeeds, type PartnerFeedsDeps } from './partner-feeds.ts'
 import { connectFeedSubmitter, type SubmitDeps } from './cursor.ts'
 

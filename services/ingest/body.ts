@@ -5,8 +5,8 @@ import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
 import {
   BodyGuard, contentLength, type MinimumThroughput, SMALL_BODY_BYTES,
-} from '../runtime/platform/body-guard.ts'
-import { detachBuffer } from '../runtime/platform/detach-buffer.ts'
+} from '../runtime/platform/peer-guards.ts'
+import { detachBuffer } from '../runtime/crypto/seal.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { findJsonError, inspectJson, type Finding } from './json-text.ts'
 import { FairPool } from '../runtime/platform/limits.ts'

@@ -9,7 +9,7 @@ import {
   stateKeys,
 } from '../runtime/platform/config.ts'
 import { connectionFields } from '../runtime/platform/http-server.ts'
-import type { MinimumThroughput } from '../runtime/platform/body-guard.ts'
+import type { MinimumThroughput } from '../runtime/platform/peer-guards.ts'
 import { subkeysOf } from '../runtime/crypto/mac.ts'
 import { limitFields } from './limits/limiter.ts'
 import { tlsFields } from './tls.ts'

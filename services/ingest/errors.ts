@@ -1,6 +1,6 @@
 import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
 import { Count } from '../../schemas/api/parts.ts'
-import { SMALL_BODY_BYTES } from '../runtime/platform/body-guard.ts'
+import { SMALL_BODY_BYTES } from '../runtime/platform/peer-guards.ts'
 
 /** The kind of an error code, for clients that handle kinds instead of codes. */
 type ErrorType =

@@ -10,9 +10,8 @@ import { jobPath } from '../jobs/job-view.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { Submitted } from '../jobs/submit.ts'
 import {
-  highestWeighted, listsTag, mostSpecificWeight, weightOfCoding,
-} from '../runtime/platform/documents.ts'
-import { sendRawResponse } from '../runtime/platform/http-server.ts'
+  highestWeighted, listsTag, mostSpecificWeight, sendRawResponse, weightOfCoding,
+} from '../runtime/platform/http-server.ts'
 import { addSpanAttributes } from '../runtime/platform/tracing.ts'
 import { type ApiError, errorBody, statusOf, type ErrorCode } from './errors.ts'
 

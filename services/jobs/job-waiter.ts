@@ -7,7 +7,7 @@ import { type JobFields, jobOf, outcomeIn } from './job-record.ts'
 import type { JobStore } from './store.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { OUTCOMES_CHANNEL } from './redis-keys.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import type { Clock } from '../runtime/platform/retry.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 
 type JobWaiterOptions = {

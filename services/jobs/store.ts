@@ -12,7 +12,7 @@ import {
 import {
   jobKeys, openJobIn, cursorsKeyOf, idempotencyKeysOf, INLINE_RESULTS_FIELD,
 } from './redis-keys.ts'
-import { type RedisClient, namedArguments, joinLua, script } from '../runtime/platform/redis.ts'
+import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { siblingOf } from '../accounts/tenant.ts'
 import { GUARD_LUA, WALLET_LUA, guardedScript, entryOf, integer } from '../money/wallet.ts'
 import { countBits } from '../runtime/platform/bitmap.ts'

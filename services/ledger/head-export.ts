@@ -6,11 +6,10 @@ import {
 } from '../money/journal.ts'
 import type { Tenants } from '../money/tenants.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import { type Clock, startRepeating } from '../runtime/platform/retry.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { startRepeating } from '../runtime/platform/retry.ts'
 import { EXPORTED_KEY } from '../money/redis-keys.ts'
 
 export type ExportDeps = {

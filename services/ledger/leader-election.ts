@@ -1,8 +1,7 @@
-import type { Clock } from '../runtime/platform/clock.ts'
+import { type Clock, createRepeat, retryForever } from '../runtime/platform/retry.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { createRepeat, retryForever } from '../runtime/platform/retry.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, MARK_LASTS_MS, type Tenants } from '../money/tenants.ts'
 import {

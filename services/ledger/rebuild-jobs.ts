@@ -1,6 +1,6 @@
 import type { Completed, Journal } from '../../schemas/types.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import type { Clock } from '../runtime/platform/retry.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { Archive } from '../jobs/results/archive.ts'
 import type { Job } from '../jobs/job.ts'

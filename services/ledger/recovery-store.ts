@@ -4,9 +4,10 @@ import { cursorsKeyOf, idempotencyKeysOf, jobKeys } from '../jobs/redis-keys.ts'
 import { fieldsOf } from '../jobs/job-record.ts'
 import { STATE_LUA } from '../jobs/store.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
-import { serversOf } from '../runtime/platform/cells.ts'
+import {
+  joinLua, namedArguments, type RedisClient, script, serversOf,
+} from '../runtime/platform/redis.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
-import { namedArguments, type RedisClient, script, joinLua } from '../runtime/platform/redis.ts'
 import type { Amounts } from '../money/prices.ts'
 import { GUARD_LUA, WALLET_LUA, entryOf, integer } from '../money/wallet.ts'
 import { FENCE_KEY, LEADER_KEY, moneyKeys } from '../money/redis-keys.ts'

@@ -4,11 +4,10 @@ import type { JournalCopy } from '../money/journal.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import type { Clock, Sleep } from '../runtime/platform/retry.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import type { Sleep } from '../runtime/platform/retry.ts'
 import {
   type Base, chooseRetention, createJournalState, type JournalDeps, type JournalState, NO_BASE,
   readJournal, readSnapshots, type Recent, reconcile, type Reconciliation, snapshotIn,

@@ -5,7 +5,7 @@ import {
 } from '../webhooks/deliveries.ts'
 import { deliveryIdOf, eventIdOf, eventTypeOf } from '../webhooks/event.ts'
 import type { Job } from '../jobs/job.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import type { Clock } from '../runtime/platform/retry.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import { type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
 import type { Archive } from '../jobs/results/archive.ts'

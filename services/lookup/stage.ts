@@ -1,7 +1,6 @@
-import { boundedCache } from '../runtime/platform/bounded-cache.ts'
+import { boundedCache, type SlotRequest } from '../runtime/platform/limits.ts'
 import { fullBitmap } from '../runtime/platform/bitmap.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
-import type { SlotRequest } from '../runtime/platform/limits.ts'
 import type { Decision, EmittedBy, Stage } from '../runtime/engine/stage.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'

@@ -1,6 +1,6 @@
 import type { NormalizedRows, Submitted } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import type { Clock } from '../runtime/platform/retry.ts'
 import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stage.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'

@@ -2,12 +2,10 @@ import Fastify, {
   LogController, type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply,
   type FastifyRequest, type RouteOptions,
 } from 'fastify'
-import type { MinimumThroughput } from '../runtime/platform/body-guard.ts'
-import { createDocument, sendDocument } from '../runtime/platform/documents.ts'
-import { guardConnections } from '../runtime/platform/guard-connections.ts'
+import { guardConnections, type MinimumThroughput } from '../runtime/platform/peer-guards.ts'
 import {
-  CONNECTION_DEFAULTS, createPublicLimit, frameworkLimits, nodeLimits, readClientAddresses,
-  type ConnectionSettings,
+  CONNECTION_DEFAULTS, type ConnectionSettings, createDocument, createPublicLimit, frameworkLimits,
+  nodeLimits, readClientAddresses, sendDocument,
 } from '../runtime/platform/http-server.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import { networksOf } from '../runtime/platform/networks.ts'

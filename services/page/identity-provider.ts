@@ -1,7 +1,7 @@
 import * as oidc from 'openid-client'
 import type { Identity } from '../accounts/people.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
-import { readBody } from '../runtime/platform/response-body.ts'
+import { readBody } from '../runtime/platform/peer-guards.ts'
 import type { PageConfig } from './config.ts'
 
 /** What a browser keeps, in a cookie, until it returns from the provider. */

@@ -4,7 +4,7 @@ import {
 } from '../../schemas/api/contact-lists.ts'
 import { describeAccess } from '../accounts/access-log/requests.ts'
 import { ApiError } from '../client/client.ts'
-import type { MinimumThroughput } from '../runtime/platform/body-guard.ts'
+import type { MinimumThroughput } from '../runtime/platform/peer-guards.ts'
 import { customerRoutes, field, type PageDeps, type Visit } from './context.ts'
 import { count, html, type Html } from './html.ts'
 import {

@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import type { Session } from '../accounts/sessions.ts'
-import type { Sample } from '../runtime/platform/metrics-reader.ts'
+import type { Sample } from '../runtime/platform/metrics.ts'
 import type { PageDeps } from './context.ts'
 import { count, html, type Html, share } from './html.ts'
 import { badge, emptyState, operatorPage, sendHtml, table } from './layout.ts'

@@ -11,10 +11,9 @@ import {
   withoutVerdict,
 } from '../jobs/results/block.ts'
 import type { Emission } from '../runtime/engine/stage.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import type { Clock, Sleep } from '../runtime/platform/retry.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import type { Sleep } from '../runtime/platform/retry.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import type { ServiceSlug } from '../topology.ts'
 import {

@@ -11,7 +11,7 @@ import {
 import { isSampleTenant, type Mode, MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
 import { newId, timeOfId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
-import { sleep as realSleep, type Sleep } from '../runtime/platform/retry.ts'
+import { type Sleep, sleep as realSleep } from '../runtime/platform/retry.ts'
 
 /** An address of an organization that receives the events of one mode. */
 export type WebhookEndpoint = {

@@ -1,5 +1,5 @@
 import type { RunningService } from '../../deploy/local/launcher/services.ts'
-import { fetchSamples } from '../../services/runtime/platform/metrics-reader.ts'
+import { fetchSamples } from '../../services/runtime/platform/metrics.ts'
 import { startRepeating } from '../../services/runtime/platform/retry.ts'
 import { usageOf } from '../bench/usage.ts'
 

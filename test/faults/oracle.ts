@@ -8,7 +8,7 @@ import { ApiError, type JobStatusResource, type ResultRow } from '../../services
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { kafkaConnectionOf } from '../../services/runtime/kafka/connection.ts'
 import {
-  loadConfig, pick, commonConfig, kafkaKeys,
+  commonConfig, kafkaKeys, loadConfig, pick,
 } from '../../services/runtime/platform/config.ts'
 import { deadTopic } from '../../services/runtime/platform/topics.ts'
 import { STAGES } from '../../services/topology.ts'

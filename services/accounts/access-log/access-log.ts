@@ -3,11 +3,10 @@ import type { Redis } from 'ioredis'
 import type { AccessEntry } from '../../../schemas/types.ts'
 import type { OutgoingMessage, Producer } from '../../runtime/kafka/bus.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
-import type { Clock } from '../../runtime/platform/clock.ts'
+import { type Clock, startRepeating } from '../../runtime/platform/retry.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import type { Log } from '../../runtime/platform/log.ts'
 import { globalKey } from '../../runtime/platform/redis.ts'
-import { startRepeating } from '../../runtime/platform/retry.ts'
 import { messageKey, topicName } from '../../runtime/platform/topics.ts'
 
 /** The organization of entries that concern the whole installation. */

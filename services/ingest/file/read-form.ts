@@ -2,9 +2,9 @@ import { pipeline } from 'node:stream/promises'
 import { Busboy, type BusboyEvents, type BusboyInstance } from '@fastify/busboy'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type ApiError, ApiException, SHOWN_CHARACTERS } from '../errors.ts'
-import { detachBuffer } from '../../runtime/platform/detach-buffer.ts'
+import { detachBuffer } from '../../runtime/crypto/seal.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
-import { SMALL_BODY_BYTES } from '../../runtime/platform/body-guard.ts'
+import { SMALL_BODY_BYTES } from '../../runtime/platform/peer-guards.ts'
 import {
   type CsvFile, type CsvReadOptions, readCsv, readListFile, readSheet, type WorkbookReading,
 } from './read-file.ts'

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import {
-  resolveAllAddresses, type LookUp, fetchSamples, type Sample,
-} from '../../runtime/platform/metrics-reader.ts'
+  fetchSamples, type LookUp, resolveAllAddresses, type Sample,
+} from '../../runtime/platform/metrics.ts'
 import type { METRICS } from '../../runtime/platform/metric-list.ts'
 import { logicalTopic } from '../../runtime/platform/topics.ts'
 import { STAGES, type StageName, topology, type TopicName } from '../../topology.ts'

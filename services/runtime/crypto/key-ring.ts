@@ -1,6 +1,6 @@
 import { ConfigError, nameKey } from '../platform/config.ts'
 import { FatalError } from '../platform/errors.ts'
-import { openSealed, SealError, sealPlain, type Binding } from './seal.ts'
+import { type Binding, openSealed, SealError, sealPlain } from './seal.ts'
 
 export type KeyRing = {
   /** Wraps a key or a secret with the active key; the result contains the id of that key. */

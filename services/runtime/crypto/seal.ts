@@ -1,9 +1,8 @@
+import { Aes256Gcm, CipherSuite, DhkemX25519HkdfSha256, HkdfSha256 } from '@hpke/core'
 import {
-  createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes, type KeyObject,
+  createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes,
 } from 'node:crypto'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import { detachBuffer } from '../platform/detach-buffer.ts'
-import { Aes256Gcm, CipherSuite, DhkemX25519HkdfSha256, HkdfSha256 } from '@hpke/core'
 
 /** The additional authenticated data of a seal, in order; decrypting with another one fails. */
 export type Binding = readonly (string | number | Buffer)[]
@@ -205,3 +204,15 @@ export async function openBox (
 
 /** A copy outside of the buffer pool. */
 const bytesOf = (buffer: Buffer): ArrayBuffer => new Uint8Array(buffer).buffer
+
+/**
+ * Frees the memory of a buffer at once; the buffer is empty afterwards. Only for buffers that the
+ * caller created and no other code uses. Garbage collection would start only after 64 MB of such
+ * buffers. Pooled buffers and views with an offset are left alone; a view at offset 0 frees all of
+ * its memory.
+ */
+export function detachBuffer (bytes: Buffer): void {
+  const { buffer, byteOffset } = bytes
+  const isShared = buffer.byteLength === Buffer.poolSize || byteOffset > 0
+  if (buffer instanceof ArrayBuffer && !buffer.detached && !isShared) buffer.transfer(0)
+}

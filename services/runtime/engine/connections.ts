@@ -10,7 +10,7 @@ import {
 } from '../crypto/mac.ts'
 import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
 import {
-  connectRedis, logAccessErrors, redisClock, type RedisClient, type RedisClock, redisCredentials,
+  connectRedis, logAccessErrors, type RedisClient, redisClock, type RedisClock, redisCredentials,
   type RedisSettings,
 } from '../platform/redis.ts'
 import { publishRootKeyIds } from '../platform/root-key-holders.ts'

@@ -1,7 +1,7 @@
 import kafkajs from 'kafkajs'
 import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto'
 import type { KafkaConfig, OauthbearerProviderResponse, SASLOptions } from 'kafkajs'
-import { certificateFiles, PasswordFile } from '../platform/credential-files.ts'
+import { certificateFiles, PasswordFile } from '../platform/config.ts'
 import { isDenial, isUntrusted } from '../platform/errors.ts'
 
 /** There is no token; kafkajs retries it as a broker that does not answer. */

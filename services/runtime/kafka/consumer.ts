@@ -1,5 +1,5 @@
 import type { EachBatchPayload, KafkaMessage, Offsets } from 'kafkajs'
-import { backoffMs, withTimeout, retryForever, sleep, type Sleep } from '../platform/retry.ts'
+import { backoffMs, retryForever, sleep, type Sleep, withTimeout } from '../platform/retry.ts'
 import type {
   ConsumeOptions, Consumption, FetchedBatch, MessagePosition, RawMessage, TopicPartition,
 } from './bus.ts'

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import avro, { type Schema, type Type } from 'avsc'
 import { LRUCache } from 'lru-cache'
-import { PasswordFile } from '../platform/credential-files.ts'
+import { PasswordFile } from '../platform/config.ts'
 import { InfrastructureError, storeText } from '../platform/errors.ts'
 import type { TopicName } from '../../topology.ts'
 

@@ -4,7 +4,7 @@ import {
 import type { OutgoingMessage, Producer } from './bus.ts'
 import type { KafkaClient, KafkaProducer } from './client.ts'
 import { InfrastructureError } from '../platform/errors.ts'
-import { withTimeout, backoffMs, sleep } from '../platform/retry.ts'
+import { backoffMs, sleep, withTimeout } from '../platform/retry.ts'
 import { kafkaTypeOf } from './connection.ts'
 import { partitionsForJob, type PartitionCounts } from './partitioning.ts'
 

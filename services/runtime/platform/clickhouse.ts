@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
-import { PasswordFile } from './credential-files.ts'
+import { PasswordFile } from './config.ts'
 import { InfrastructureError, isUntrusted, failedAt, storeText } from './errors.ts'
 import { retry } from './retry.ts'
 

@@ -1,5 +1,6 @@
 // What limits work in one process: how fast (token buckets), whose turn it is (fair shares, and the
-// queues and slots that follow them), and how much at a time (a capacity, a pool that names share).
+// queues and slots that follow them), how much at a time (a capacity, a pool that names share), and
+// how much of it is remembered (a bounded cache).
 import { LRUCache } from 'lru-cache'
 
 /** A token bucket of `capacity` tokens; an empty one is full again after `seconds`. */
@@ -411,4 +412,28 @@ export class PoolReservation {
     this.#pool.resize(this, amount)
     this.#amount = amount
   }
+}
+
+type CacheLimits = {
+  /** The most entries; the least recently used one goes first. */
+  readonly entries: number
+  /** Milliseconds for which an entry is kept; without it none expires. */
+  readonly ttl?: number | undefined
+  /** Another clock for expiry than that of the process. */
+  readonly now?: (() => number) | undefined
+}
+
+/**
+ * A cache that takes memory for the entries that it has: by `max`, `lru-cache` reserves some 44
+ * bytes for each possible one at once, 4 MB for 100,000.
+ */
+export function boundedCache<V extends {}> (
+  { entries, ttl, now }: CacheLimits
+): LRUCache<string, V> {
+  return new LRUCache<string, V>({
+    maxSize: entries,
+    sizeCalculation: () => 1,
+    ...ttl !== undefined && { ttl },
+    ...now !== undefined && { perf: { now }, ttlResolution: 0 },
+  })
 }

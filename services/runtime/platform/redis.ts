@@ -1,15 +1,16 @@
+import { Cluster, Command, Redis, type RedisOptions } from 'ioredis'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { checkServerIdentity, type ConnectionOptions } from 'node:tls'
-import { Cluster, type Command, Redis, type RedisOptions } from 'ioredis'
-import type { Clock } from './clock.ts'
-import { certificateFiles, PasswordFile } from './credential-files.ts'
+import { type Clock, retryForever, withTimeout } from './retry.ts'
+import { certificateFiles, PasswordFile } from './config.ts'
 import {
   InfrastructureError, isInfrastructure, isUntrusted, markFailed, storeText,
 } from './errors.ts'
-import { retryForever } from './retry.ts'
+import type { Log } from './log.ts'
+import { createCachedReading, type Metrics } from './metrics.ts'
 
 /** A connection to one Redis, or to a cluster. */
 export type RedisClient = Redis | Cluster
@@ -399,5 +400,177 @@ class FailFastCluster extends Cluster {
   #serverOf (command: Command): string | undefined {
     const slot = command.getSlot()
     return slot === null ? undefined : this.slots[slot]?.[0]
+  }
+}
+
+/** A server that has keys: the only one, or a master of a cluster. */
+export type RedisServer = {
+  /** `host:port`; empty for a Redis that is no cluster. */
+  readonly address: string
+  /** The id of this start of the server. */
+  readonly run: string
+  /** A key of this name in a slot of the server. */
+  readonly keyOf: (name: string) => string
+  /** Whether the server has the slot of a key. */
+  readonly has: (key: string) => boolean
+}
+
+/** A server that does not respond must not delay what concerns the others. */
+const INFO_TIMEOUT_MS = 500
+export const SLOTS = 16_384
+
+/**
+ * Connections to all servers that have keys: the Redis itself, or each master of a cluster as it is
+ * known now.
+ * @throws InfrastructureError when no node of the cluster says which ones there are.
+ */
+export async function mastersOf (redis: RedisClient): Promise<readonly Redis[]> {
+  if (!(redis instanceof Cluster)) return [redis]
+  // A connection that was lost is missing until the slots are read again.
+  await new Promise<void>((resolve, reject) => {
+    redis.refreshSlotsCache(cause => {
+      if (cause == null) return resolve()
+      reject(new InfrastructureError('no node of the Redis cluster names its masters', { cause }))
+    })
+  })
+  return redis.nodes('master')
+}
+
+/** The address of a server as the cluster names it. */
+export const addressOf = ({ options: { host, port } }: Redis): string => `${host}:${port}`
+
+/** The address of the server of a key, as far as this process knows; empty without a cluster. */
+export function homeOf (redis: RedisClient, key: string): string {
+  return redis instanceof Cluster ? redis.slots[slotOf(key)]?.[0] ?? '' : ''
+}
+
+/** The slot of a key in a cluster. */
+function slotOf (key: string): number {
+  return new Command('exists', [key]).getSlot() ?? 0
+}
+
+/** The servers that respond; of a cluster those that have a slot. */
+export async function serversOf (redis: RedisClient): Promise<readonly RedisServer[]> {
+  if (!(redis instanceof Cluster)) {
+    return [{ address: '', run: await runOf(redis), keyOf: globalKey, has: () => true }]
+  }
+  const nodes = redis.nodes('master').map(node => {
+    const address = addressOf(node)
+    return { node, address, tag: tagOf(redis, address) }
+  })
+  const cells = await Promise.all(nodes.map(async ({ node, address, tag }) => {
+    const run = await quietly(runOf(node))
+    return run === undefined || tag === undefined
+      ? []
+      : [{
+          address,
+          run,
+          keyOf: (name: string) => `{${tag}}:${name}`,
+          has: (key: string) => homeOf(redis, key) === address,
+        }]
+  }))
+  return cells.flat()
+}
+
+async function runOf (redis: Redis): Promise<string> {
+  return await script(redis, { name: 'run', source: `return ${RUN_ID_LUA}`, numberOfKeys: 0 })(
+    [], []) as string
+}
+
+/** The answer; undefined after a failure or too long a wait. */
+async function quietly<T> (answer: Promise<T>): Promise<T | undefined> {
+  let result: T | undefined
+  const settled = answer.then(value => { result = value }, () => {})
+  await withTimeout(settled, INFO_TIMEOUT_MS)
+  return result
+}
+
+/** The slots of the hash tags 0, 1, 2 and so on, as far as they were needed. */
+const slotsOfTags: number[] = []
+
+/** The first number that is a hash tag of a slot of the server. */
+function tagOf ({ slots }: Cluster, address: string): string | undefined {
+  if (!slots.some(servers => servers?.[0] === address)) return undefined
+  for (let tag = 0; ; tag++) {
+    const slot = slotsOfTags[tag] ??= slotOf(String(tag))
+    if (slots[slot]?.[0] === address) return String(tag)
+  }
+}
+
+/**
+ * What keeps the state Redis from losing acknowledged writes: its append-only file, replicas, or a
+ * managed service with a log of its own, which no client can see.
+ */
+export type Durability = 'aof' | 'replicas' | 'managed'
+
+type RedisMeters = {
+  readonly store: 'state' | 'cache'
+  /** Of the state; `aof` by default. */
+  readonly durability?: Durability
+  readonly redis: RedisClient
+  readonly metrics: Pick<Metrics, 'watchAll'>
+  readonly log: Pick<Log, 'warn'>
+}
+
+type ServerInfo = {
+  /** Empty for a Redis that is no cluster. */
+  readonly address: string
+  readonly usedBytes: number
+  readonly limitBytes: number
+  /** 0 without an append-only file. */
+  readonly aofBytes: number
+  readonly hasAof: boolean
+  readonly hasReplica: boolean
+  readonly hasFailed: boolean
+}
+
+/**
+ * Reports memory and persistence of a Redis server, or of each master of a cluster, from INFO
+ * whenever metrics are read. State without what its durability promises counts as not persisted.
+ */
+export function watchRedis (
+  { store, durability = 'aof', redis, metrics, log }: RedisMeters
+): void {
+  const isKept = ({ hasAof, hasReplica }: ServerInfo) =>
+    durability === 'managed' || (durability === 'replicas' ? hasReplica : hasAof)
+  const read = createCachedReading(() => readInfo(redis), {
+    name: `INFO of the ${store} Redis`, log,
+  })
+  type Name = 'redis_memory_bytes' | 'redis_memory_limit_bytes' | 'redis_aof_bytes' |
+    'redis_persistence_failed'
+  const watch = (name: Name, of: (server: ServerInfo) => number) =>
+    metrics.watchAll(name, async () => (await read()).map(server =>
+      ({ labels: { store, server: server.address }, value: of(server) })))
+  watch('redis_memory_bytes', ({ usedBytes }) => usedBytes)
+  watch('redis_memory_limit_bytes', ({ limitBytes }) => limitBytes)
+  watch('redis_aof_bytes', ({ aofBytes }) => aofBytes)
+  watch('redis_persistence_failed', server =>
+    Number(server.hasFailed || (store === 'state' && !isKept(server))))
+}
+
+const readInfo = (redis: RedisClient): Promise<readonly ServerInfo[]> =>
+  Promise.all(redis instanceof Cluster
+    ? redis.nodes('master').map(async node =>
+      infoOf(addressOf(node), await node.info()))
+    : [redis.info().then(info => infoOf('', info))])
+
+const LAST_STATUSES = [
+  'aof_last_write_status', 'aof_last_bgrewrite_status', 'rdb_last_bgsave_status',
+]
+
+function infoOf (address: string, info: string): ServerInfo {
+  const fields = new Map(info.split('\r\n').map(line => line.split(':') as [string, string]))
+  const numberOf = (name: string) => Number(fields.get(name) ?? 0)
+  const maxBytes = numberOf('maxmemory')
+  // A server that evicts stays at its maximum; only its machine can run out of memory.
+  const refusesWrites = maxBytes > 0 && fields.get('maxmemory_policy') === 'noeviction'
+  return {
+    address,
+    usedBytes: numberOf('used_memory'),
+    limitBytes: refusesWrites ? maxBytes : numberOf('total_system_memory'),
+    aofBytes: numberOf('aof_current_size'),
+    hasAof: fields.get('aof_enabled') === '1',
+    hasReplica: numberOf('connected_slaves') > 0,
+    hasFailed: LAST_STATUSES.some(name => fields.get(name) === 'err'),
   }
 }

@@ -1,5 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
+/** Milliseconds since 1970. Times of different clocks cannot be compared. */
+export type Clock = { readonly now: () => number }
+
+/** The clock of this machine: for logs, never for deadlines that other processes check too. */
+export const systemClock: Clock = { now: () => Date.now() }
+
 export type Backoff = {
   /** Upper bound of the first pause; it doubles with each attempt. */
   readonly firstMs?: number

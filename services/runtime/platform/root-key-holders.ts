@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { KEY_CLASSES, type KeyClass } from '../../topology.ts'
 import { rootKeys } from './config.ts'
-import { script, type RedisClient } from './redis.ts'
+import { type RedisClient, script } from './redis.ts'
 import { UsageError } from './run-command.ts'
 
 /** The ids of the root keys of a class that a process knows, and which one wraps. */

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { MailHost } from '../providers/mail-domains.ts'
-import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
-import { createFairQueue, createFairShares } from '../../runtime/platform/limits.ts'
+import { boundedCache, createFairQueue, createFairShares } from '../../runtime/platform/limits.ts'
 import type { Metrics } from '../../runtime/platform/metrics.ts'
 import { unlessAborted } from '../../runtime/platform/retry.ts'
 import {

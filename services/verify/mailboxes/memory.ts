@@ -1,5 +1,5 @@
 import { hash, randomUUID } from 'node:crypto'
-import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
+import { boundedCache } from '../../runtime/platform/limits.ts'
 import type { Log } from '../../runtime/platform/log.ts'
 import { createCachedReading, type Metrics } from '../../runtime/platform/metrics.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../../runtime/platform/redis.ts'

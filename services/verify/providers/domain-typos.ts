@@ -1,5 +1,5 @@
 import { parse } from 'tldts'
-import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
+import { boundedCache } from '../../runtime/platform/limits.ts'
 import {
   COMMON_PROVIDERS, FURTHER_PROVIDERS, LOOKALIKE_DOMAINS, RELAY_DOMAINS,
 } from './built-in-lists.ts'

@@ -8,7 +8,7 @@ import {
 import { OPTION_NAMES, optionDate, optionName } from '../../jobs/options.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
-import { readBody } from '../../runtime/platform/response-body.ts'
+import { readBody } from '../../runtime/platform/peer-guards.ts'
 import {
   at, failureIn, maxEntries, readAnswers, readTable, type Requested, tableColumns, textOf, wordFor,
 } from './http-answer.ts'

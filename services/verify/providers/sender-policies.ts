@@ -1,6 +1,6 @@
 import type { LRUCache } from 'lru-cache'
 import { getDomain } from 'tldts'
-import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
+import { boundedCache } from '../../runtime/platform/limits.ts'
 import { type SpfPolicy, spfPolicy } from '../mailboxes/spf.ts'
 
 /** What a domain asks receivers to do with mail that only claims to be from it (RFC 7489). */

@@ -8,7 +8,7 @@ import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { createSubmitter } from '../../../services/jobs/submit.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import {
-  defineConfig, loadConfig, pick, commonConfig, rootKeys,
+  commonConfig, defineConfig, loadConfig, pick, rootKeys,
 } from '../../../services/runtime/platform/config.ts'
 import { createEmitter, type Emitter } from '../../../services/runtime/engine/emit.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Failpoint } from '../../../services/runtime/platform/failpoint-list.ts'
+import type { Failpoint } from '../../../services/runtime/platform/failpoint.ts'
 import { presetAt, startFakeVendors, type FakeVendors } from '../../support/vendors/fake-vendors.ts'
 import type { Fault } from '../fault.ts'
 

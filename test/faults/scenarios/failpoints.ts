@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { FAILPOINTS, type Failpoint } from '../../../services/runtime/platform/failpoint-list.ts'
+import { type Failpoint, FAILPOINTS } from '../../../services/runtime/platform/failpoint.ts'
 import { createClient } from '../../../services/client/client.ts'
 import { createDemo } from '../../../services/admin/demo.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'

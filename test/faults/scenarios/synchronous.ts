@@ -4,7 +4,7 @@ import { tenantOf } from '../../../services/accounts/tenant.ts'
 import {
   createClient, hasEnded, type Client, type JobStatusResource,
 } from '../../../services/client/client.ts'
-import { FAILPOINTS } from '../../../services/runtime/platform/failpoint-list.ts'
+import { FAILPOINTS } from '../../../services/runtime/platform/failpoint.ts'
 import { runAudit } from '../../../services/admin/audit/command.ts'
 import { createDemo } from '../../../services/admin/demo.ts'
 import { COMMON } from '../environment.ts'

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Failpoint } from '../../../services/runtime/platform/failpoint-list.ts'
+import type { Failpoint } from '../../../services/runtime/platform/failpoint.ts'
 import * as failpoints from '../../../services/runtime/platform/failpoint.ts'
 import { closeAfterAll } from '../../support/close-after-all.ts'
 import type { FakeMode } from '../../support/vendors/fake-vendor.ts'

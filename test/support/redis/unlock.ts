@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis'
-import { type RedisClient, joinLua } from '../../../services/runtime/platform/redis.ts'
+import { joinLua, type RedisClient } from '../../../services/runtime/platform/redis.ts'
 import { ACCOUNTS_RUN_KEY } from '../../../services/accounts/records.ts'
 import { GUARD_LUA } from '../../../services/money/wallet.ts'
 import { moneyKeys, LOCKED_TENANTS_CHANNEL } from '../../../services/money/redis-keys.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import {
-  defineConfig, pick, commonConfig, messageKeys,
+  commonConfig, defineConfig, messageKeys, pick,
 } from '../../../services/runtime/platform/config.ts'
 import { connectDeps } from '../../../services/runtime/engine/connections.ts'
 import { createTopics, withAdmin } from '../../../services/runtime/kafka/admin.ts'

@@ -3,7 +3,7 @@ import { ConfigError, nameKey } from '../../platform/config.ts'
 import type { FatalError } from '../../platform/errors.ts'
 import { rootKeyDigest } from '../../platform/root-key-holders.ts'
 import { checkKeyId, MissingKeyError, splitKeyId, unpooled, withKeyId } from '../key-ring.ts'
-import { openSealed, SealError, sealPlain, type Binding } from '../seal.ts'
+import { type Binding, openSealed, SealError, sealPlain } from '../seal.ts'
 import { awsKmsRootKey } from './aws-kms.ts'
 import {
   measureCalls, type KeyContext, type RootKey, type RootKeyEntry, type RootKeyMetrics,

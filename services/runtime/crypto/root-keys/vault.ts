@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { Environment } from '../../platform/command-environment.ts'
 import { ConfigError, nameKey } from '../../platform/config.ts'
 import { InfrastructureError } from '../../platform/errors.ts'
-import { readBody } from '../../platform/response-body.ts'
+import { readBody } from '../../platform/peer-guards.ts'
 import { SealError } from '../seal.ts'
 import {
   nameOfRootKey, type KeyContext, type RootKey, type RootKeyAction, type RootKeyEntry,

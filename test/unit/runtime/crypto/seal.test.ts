@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import {
-  boxPublicKey, openBox, openSealed, seal, sealBox, SealError, sealPlain, subkey, unpack,
+  boxPublicKey, detachBuffer, openBox, openSealed, seal, sealBox, SealError, sealPlain, subkey,
+  unpack,
 } from '../../../../services/runtime/crypto/seal.ts'
 
 const key = Buffer.alloc(32, 7)
@@ -79,4 +80,26 @@ it('a sealed box is opened by the secret key alone, with the same binding', asyn
   changed[40]! ^= 1
   await expect(openBox(secret, ['data-key', 'job_1'], changed)).rejects.toThrow(SealError)
   await expect(openBox(secret, [], Buffer.alloc(3))).rejects.toThrow(SealError)
+})
+
+describe('a detached buffer', () => {
+  it('is empty at once', () => {
+    const bytes = Buffer.alloc(100_000, 1)
+    detachBuffer(bytes)
+    expect(bytes).toHaveLength(0)
+    expect(() => detachBuffer(bytes)).not.toThrow()
+  })
+
+  it('does not free pooled memory', () => {
+    const [small, other] = [Buffer.from('small'), Buffer.from('other')]
+    expect(small.buffer).toBe(other.buffer)
+    detachBuffer(small)
+    expect([String(small), String(other)]).toEqual(['small', 'other'])
+  })
+
+  it('keeps its memory if it is a view with an offset', () => {
+    const whole = Buffer.alloc(100_000, 1)
+    detachBuffer(whole.subarray(1))
+    expect(whole).toHaveLength(100_000)
+  })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import Type, { type TObject } from 'typebox'
 import {
-  ConfigError, defineConfig, describeConfig, loadConfig, pick, commonConfig, kafkaKeys,
+  commonConfig, ConfigError, defineConfig, describeConfig, kafkaKeys, loadConfig, pick,
 } from '../../../../services/runtime/platform/config.ts'
 
 const schema = defineConfig({

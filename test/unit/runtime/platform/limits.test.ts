@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import {
-  createCapacity, createSerialQueues, createFairShares, createFairSlots, createTokenBuckets,
+  createCapacity, createFairShares, createFairSlots, createSerialQueues, createTokenBuckets,
   FairPool,
 } from '../../../../services/runtime/platform/limits.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  withTimeout, backoffMs, retryForever, sleep, retry, startRepeating, unlessAborted,
+  backoffMs, retry, retryForever, sleep, startRepeating, unlessAborted, withTimeout,
 } from '../../../../services/runtime/platform/retry.ts'
 
 const failing = (failures: number) => {
