@@ -1,11 +1,12 @@
 import type { RootKeyMetrics } from '../runtime/crypto/root-keys/root-key.ts'
 import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
-import { createRootKeys, type RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
+import {
+  createRootKeys, readRootKeyHolders, refuseUnknownRootKeys, type RootKeys,
+} from '../runtime/crypto/root-keys/root-keys.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
 import { rootKeys } from '../runtime/platform/config.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import { readRootKeyHolders, refuseUnknownRootKeys } from '../runtime/platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import {
   addOrganizationKey, createOrganizationKeys, organizationKeyId, rootContextOf,

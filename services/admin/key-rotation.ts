@@ -15,14 +15,13 @@ import { jobKeys } from '../jobs/redis-keys.ts'
 import { wrappedInRedis, wrappedInTopic, wrappedJobKey } from '../jobs/wrapped-keys.ts'
 import { createTenants } from '../money/tenants.ts'
 import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
-import { rootIdOf, type RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
+import {
+  processesWithActive, processesWithout, readRootKeyHolders, refuseUnknownRootKeys, rootIdOf,
+  type RootKeyHolder, type RootKeys,
+} from '../runtime/crypto/root-keys/root-keys.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
 import { batchWrites } from '../runtime/platform/batch-writes.ts'
 import { rootKeys } from '../runtime/platform/config.ts'
-import {
-  processesWithActive, processesWithout, readRootKeyHolders, refuseUnknownRootKeys,
-  type RootKeyHolder,
-} from '../runtime/platform/root-key-holders.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import type { Stores } from './deps.ts'

@@ -6,9 +6,8 @@ import {
   keyPrefixOf, type OptionalRotatedTokens, pickTokens, TOKEN_BYTES, tokensByVersion,
   type TokenScope,
 } from './tokens.ts'
-import { mastersOf } from '../runtime/platform/cells.ts'
+import { mastersOf, type RedisClient, script } from '../runtime/platform/redis.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { type RedisClient, script } from '../runtime/platform/redis.ts'
 import { SERVICE_SLUGS } from '../topology.ts'
 
 /**

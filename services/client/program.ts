@@ -12,7 +12,6 @@ import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from '../../schemas/ap
 import { type Client, createClient, type JobStatusResource, type RowSelection } from './client.ts'
 import { type Account, type CliContext, type CommonFlags, openConnection } from './connection.ts'
 import { OutputFolder } from './files.ts'
-import { createSpending, parseDollars } from './mcp-tools.ts'
 import { detectService } from './plan.ts'
 import type { SubmitSettings } from './run.ts'
 import { interruptRun, submitFile } from './submit.ts'
@@ -536,7 +535,7 @@ function addMcp (program: Command, context: CliContext): void {
       const { say } = createConsole(context, { quiet: false })
       const connection = openConnection(flags, context, say)
       const stop = new Promise<void>(resolve => { context.onInterrupt(resolve) })
-      const { serveMcp } = await import('./mcp-server.ts')
+      const { createSpending, serveMcp } = await import('./mcp.ts')
       // In a clone and where the package is installed.
       const manifest = new URL('../../package.json', import.meta.url)
       const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string }
@@ -551,4 +550,16 @@ function addMcp (program: Command, context: CliContext): void {
         version,
       }, { input: context.input as Readable, output: context.output as Writable }, stop)
     })
+}
+
+const MAX_DOLLARS = 1_000_000
+
+/** Parses dollars such as `5` or `2.50` to micros. Throws UsageError with the valid form. */
+function parseDollars (text: string): number {
+  const [, dollars = '', fraction = ''] = /^(\d{1,7})(?:\.(\d{1,6}))?$/.exec(text) ?? []
+  if (dollars === '' || Number(dollars) > MAX_DOLLARS) {
+    throw new UsageError(`--max-spend ${text} is no amount of USD. Use a number like 5 or 2.50, ` +
+      `at most ${MAX_DOLLARS}.`)
+  }
+  return Number(dollars) * 1_000_000 + Number(fraction.padEnd(6, '0'))
 }

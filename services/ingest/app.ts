@@ -22,8 +22,7 @@ import { announceDeprecations, NOT_SUBMITTED, sendError, sendRaw } from './respo
 import { routesOf } from './routes.ts'
 import { LostResultsError } from '../jobs/results/results.ts'
 import { NotSubmittedError } from '../jobs/submit.ts'
-import { SMALL_BODY_BYTES } from '../runtime/platform/body-guard.ts'
-import { guardConnections } from '../runtime/platform/guard-connections.ts'
+import { guardConnections, SMALL_BODY_BYTES } from '../runtime/platform/peer-guards.ts'
 import {
   CONNECTION_DEFAULTS, type ConnectionSettings, createPublicLimit, frameworkLimits,
   type PublicLimit, readClientAddresses,

@@ -2,11 +2,11 @@ import type { Journal, Snapshot } from '../../schemas/types.ts'
 import {
   AMOUNTS, type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS,
 } from '../money/prices.ts'
-import type { Emitter } from '../runtime/engine/emit.ts'
+import type { Emitter } from '../runtime/engine/stage.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { PartitionOffsets, ReadLimits, TopicReader } from '../runtime/kafka/topic-reader.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import type { Clock } from '../runtime/platform/retry.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { topicName } from '../runtime/platform/topics.ts'

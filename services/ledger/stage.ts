@@ -3,7 +3,7 @@ import type { NumberedEntry } from '../accounts/access-log/access-log.ts'
 import { FatalError, InfrastructureError } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import {
-  HeldMessages, type Decision, type Emission, type Incoming, type Stage,
+  type Decision, type Emission, HeldMessages, type Incoming, type Stage,
 } from '../runtime/engine/stage.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import { topicName } from '../runtime/platform/topics.ts'

@@ -7,8 +7,8 @@ import type { Clock } from '../runtime/platform/retry.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import {
-  type DeadSource, type Decision, type Emission, type EmittedBy, type Incoming, type MessageCodec,
-  rowCountOf, type Stage, HeldMessages,
+  type DeadSource, type Decision, type Emission, type EmittedBy, HeldMessages, type Incoming,
+  type MessageCodec, rowCountOf, type Stage,
 } from '../runtime/engine/stage.ts'
 import type { Archive } from '../jobs/results/archive.ts'
 import { blockDigest, packInlineResults, type ResultBlocks } from '../jobs/results/result-blocks.ts'

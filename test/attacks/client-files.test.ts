@@ -197,7 +197,8 @@ async function connect (fake: FakeOptions = {}, folder = inside) {
   const session = await connectHost(folder, { fake })
   sessions.push(session)
   const { call, service } = session
-  return { service, verifyFile: (file: string, more = {}) => call('verifyFile', { file, ...more }) }
+  const verifyFile = (file: string, more = {}) => call('verify_file', { file, ...more })
+  return { service, verifyFile }
 }
 
 describe('verify_file', () => {

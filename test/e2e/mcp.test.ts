@@ -29,7 +29,7 @@ const call = toolCaller(host)
 describe('an agent with the MCP server', () => {
   it('verifies contacts and a file, and spends what the organization pays', async () => {
     const before = await balanceOf(environment.env, environment.orgId)
-    const { output: contacts } = await call('verifyContacts', {
+    const { output: contacts } = await call('verify_contacts', {
       service: 'phone-validation',
       contacts: ['+12127365000', '(212) 736-5000', 'call me'],
       country: 'US',
@@ -44,15 +44,15 @@ describe('an agent with the MCP server', () => {
       ],
     })
     writeFileSync(join(folder, 'list.csv'), 'name,phone\nA,+12127360001\nB,+12127360002\n')
-    const { output: file } = await call('verifyFile', { file: 'list.csv', column: 'phone' })
+    const { output: file } = await call('verify_file', { file: 'list.csv', column: 'phone' })
     expect(file).toMatchObject({ ended: true, rows: 2, byStatus: { valid: 2 } })
     expect(readFileSync(file.output, 'utf8')).toMatch(/^name,phone,verified_phone,e164,country,/)
 
-    const { output: results } = await call('getResults', { job_id: file.jobs[0], limit: 1 })
-    const rest = await call('getResults', { job_id: file.jobs[0], cursor: results.next_cursor })
+    const { output: results } = await call('get_results', { job_id: file.jobs[0], limit: 1 })
+    const rest = await call('get_results', { job_id: file.jobs[0], cursor: results.next_cursor })
     expect([...results.rows, ...rest.output.rows].map(({ input }) => input))
       .toEqual(['+12127360001', '+12127360002'])
-    const { output: balance } = await call('getBalance', {})
+    const { output: balance } = await call('get_balance', {})
     const charged = contacts.job.chargedMicros + file.chargedMicros
     expect(charged).toBeGreaterThan(0)
     expect(balance).toMatchObject({
@@ -67,7 +67,7 @@ describe('an agent with the MCP server', () => {
     let refused = ''
     let accepted = 0
     while (refused === '') {
-      const { isError, text, output } = await call('verifyContacts', {
+      const { isError, text, output } = await call('verify_contacts', {
         service: 'carrier-lookup', contacts: phones, force_fresh: true,
       })
       if (isError) refused = text

@@ -16,10 +16,9 @@ import { stackEnv } from '../support/stacks/stack.ts'
 import {
   wrappingKeyId, createOrganizationKeyStore,
 } from '../../services/accounts/organization-keys.ts'
-import { rootIdOf } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import {
-  processesWithout, readRootKeyHolders,
-} from '../../services/runtime/platform/root-key-holders.ts'
+  processesWithout, readRootKeyHolders, rootIdOf,
+} from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { splitJobKey } from '../../services/jobs/job-keys.ts'
 import { ROOT_KEY_NAMES } from '../support/keys/organization-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'

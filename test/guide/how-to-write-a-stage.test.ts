@@ -6,7 +6,7 @@ import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { createCodec } from '../../services/runtime/kafka/registry.ts'
 import { localSource } from '../support/kafka/local-schemas.ts'
 import type {
-  Decision, Incoming, Stage, MessageCodec,
+  Decision, Incoming, MessageCodec, Stage,
 } from '../../services/runtime/engine/stage.ts'
 import {
   logicalTopic, messageKey, subscriptionsOf, topicName,

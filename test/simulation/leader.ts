@@ -4,7 +4,7 @@ import { Leader as Election, type LeaderDeps } from '../../services/ledger/leade
 import { LEADER_KEY } from '../../services/money/redis-keys.ts'
 import { Takeover } from '../../services/ledger/takeover.ts'
 import type { Chaos } from './chaos.ts'
-import type { Emitter } from '../../services/runtime/engine/emit.ts'
+import type { Emitter } from '../../services/runtime/engine/stage.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { serversOf } from '../../services/runtime/platform/redis.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import type { Stage, MessageCodec } from '../../services/runtime/engine/stage.ts'
+import type { MessageCodec, Stage } from '../../services/runtime/engine/stage.ts'
 import type { StageName } from '../../services/topology.ts'
 import type { Codec } from '../../services/runtime/kafka/registry.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'

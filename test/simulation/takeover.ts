@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { createEmitter } from '../../services/runtime/engine/emit.ts'
+import { createEmitter } from '../../services/runtime/engine/stage.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import { Owners, Takeover, type TakeoverDeps } from '../../services/ledger/takeover.ts'
 import { createOutbox } from '../../services/money/wallet.ts'

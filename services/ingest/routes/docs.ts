@@ -4,7 +4,7 @@ import type { RouteOptions } from 'fastify'
 import { ROOT, RootSchema } from '../../../schemas/api/root.ts'
 import {
   type ConstantDocument, createDocument, sendDocument,
-} from '../../runtime/platform/documents.ts'
+} from '../../runtime/platform/http-server.ts'
 import {
   type CodeSample, type Content, type OpenApiDocument, type OpenApiResponse, openapiText,
   type Operation, type Parameter, type Paths,

@@ -7,15 +7,14 @@ import type { Metrics } from '../platform/metrics.ts'
 import { logicalTopic, type Subscription } from '../platform/topics.ts'
 import { UNCOUNTED, type Attempts, type PartitionAttempts } from './attempts.ts'
 import { createDeadLetters } from './dead-letters.ts'
-import { createEmitter } from './emit.ts'
+import {
+  createEmitter, dueAtMs, type MessageCodec, type Postponement, rowCountOf, type Stage,
+} from './stage.ts'
 import { OPEN_GATE, type Gate } from './pause.ts'
 import { Process, Steps, type Effects, type StepContext } from './process.ts'
 import {
   createTenantShares, Offsets, READ_AHEAD_BYTES, TenantQueue, type ReadAhead, type TenantShares,
 } from './queue.ts'
-import {
-  dueAtMs, rowCountOf, type MessageCodec, type Postponement, type Stage,
-} from './stage.ts'
 
 export type EngineDeps = {
   readonly bus: Bus

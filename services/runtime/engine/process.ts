@@ -12,12 +12,11 @@ import { POISON } from './attempts.ts'
 import {
   diedAgain, MISSING_KEY, replayOutcomes, type DeadLetter, type DeadLetters,
 } from './dead-letters.ts'
-import type { Emitter } from './emit.ts'
-import { decisionSpans } from './spans.ts'
 import {
-  byJob, type Decision, type Decoded, type Emission, idsOf, type Incoming, messageFields,
-  type MessageCodec, type Postponement, type Stage,
+  byJob, type Decision, type Decoded, type Emission, type Emitter, idsOf, type Incoming,
+  type MessageCodec, messageFields, type Postponement, type Stage,
 } from './stage.ts'
+import { decisionSpans } from './spans.ts'
 
 type ProcessDeps = {
   readonly stage: Stage

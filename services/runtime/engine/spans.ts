@@ -4,7 +4,7 @@ import {
   failSpan, isTracing, spanLinksOf, parentContextOf, SpanKind, startSpan, traceHeaders, withSpan,
   type Attributes, type Span,
 } from '../platform/tracing.ts'
-import { byJob, rowCountOf, type Decision, type Emission } from './stage.ts'
+import { byJob, type Decision, type Emission, rowCountOf } from './stage.ts'
 
 /** The spans of decisions that are applied together. */
 export type DecisionSpans = {

@@ -5,7 +5,7 @@ import { retry } from '../platform/retry.ts'
 import {
   logicalTopic, type RealTopic, deadTopic, topicPattern, subscriptionsOf,
 } from '../platform/topics.ts'
-import { createKafka, withClientAdmin, type KafkaAdmin } from './client.ts'
+import { createKafka, type KafkaAdmin, withClientAdmin } from './client.ts'
 import { type KafkaConnection, accessErrorOf, kafkaTypeOf } from './connection.ts'
 import { READING_STAGES, STAGES, topology, type StageName, type TopicName } from '../../topology.ts'
 import { TOPICS_BY_JOB } from './partitioning.ts'

@@ -49,7 +49,10 @@ const NAMED_FAILPOINTS = {
 /** A point in the code where a test can kill or block the process. */
 export type Failpoint = keyof typeof NAMED_FAILPOINTS | `${StageName}.${EngineStep}`
 
-/** All failpoints: one before each step of each stage on the engine, and the named ones. */
+/**
+ * All failpoints: one before each step of each stage on the engine, and the named ones.
+ * @public Fault tests kill processes at each.
+ */
 export const FAILPOINTS: readonly Failpoint[] = [
   ...ENGINE_STAGES.flatMap(stage => ENGINE_STEPS.map(step => `${stage}.${step}` as const)),
   ...Object.keys(NAMED_FAILPOINTS) as (keyof typeof NAMED_FAILPOINTS)[],

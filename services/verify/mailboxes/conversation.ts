@@ -1,6 +1,6 @@
 import type { LRUCache } from 'lru-cache'
 import { createHmac } from 'node:crypto'
-import { boundedCache } from '../../runtime/platform/bounded-cache.ts'
+import { boundedCache } from '../../runtime/platform/limits.ts'
 import { sleep } from '../../runtime/platform/retry.ts'
 import type { Connect, Egress } from './egress.ts'
 import type { ExchangeRest, Granted, HostMemory, Party, SessionReport } from './memory.ts'

@@ -10,7 +10,7 @@ import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import {
   commonConfig, defineConfig, loadConfig, pick, rootKeys,
 } from '../../../services/runtime/platform/config.ts'
-import { createEmitter, type Emitter } from '../../../services/runtime/engine/emit.ts'
+import { createEmitter, type Emitter } from '../../../services/runtime/engine/stage.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { createMessageMac } from '../../../services/runtime/kafka/message-mac.ts'
 import { openRedis } from '../../support/redis/open-redis.ts'

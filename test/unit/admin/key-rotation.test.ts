@@ -2,8 +2,9 @@ import { describe, expect, it, vi } from 'vitest'
 import { rootContextOf, type StoredKey } from '../../../services/accounts/organization-keys.ts'
 import type { Wrapped } from '../../../services/accounts/records.ts'
 import { withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
-import { createRootKeys, rootIdOf } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
-import type { RootKeyHolder } from '../../../services/runtime/platform/root-key-holders.ts'
+import {
+  createRootKeys, rootIdOf, type RootKeyHolder,
+} from '../../../services/runtime/crypto/root-keys/root-keys.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { type KeyReport, rewrapAll, rotationNote } from '../../../services/admin/key-rotation.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'

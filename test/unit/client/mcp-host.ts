@@ -1,11 +1,19 @@
 import { PassThrough } from 'node:stream'
 import { createInterface } from 'node:readline'
 import { Client as McpClient, type Transport } from '@modelcontextprotocol/client'
-import { serveMcp } from '../../../services/client/mcp-server.ts'
-import {
-  createSpending, type ToolKey, type ToolOutput, TOOLS,
-} from '../../../services/client/mcp-tools.ts'
+import { createSpending, serveMcp } from '../../../services/client/mcp.ts'
 import { createFakeService, type FakeOptions } from './fake-service.ts'
+
+/** The fields of the results of tools that tests read one by one. */
+type Output = {
+  readonly output: string
+  readonly job: { readonly id: string, readonly chargedMicros: number }
+  readonly jobs: readonly string[]
+  readonly rows: readonly Readonly<Record<string, unknown>>[]
+  readonly next_cursor: string | null
+  readonly chargedMicros: number
+  readonly spending: { readonly remainingMicros: number, readonly reservedMicros: number }
+}
 
 export type Session = {
   /** The session may spend this; each contact of the service costs 5 micros. */
@@ -13,14 +21,14 @@ export type Session = {
   readonly fake?: FakeOptions
 }
 
-/** Calls tools of a session by their names in code. */
-export const toolCaller = (host: McpClient) => async <K extends ToolKey>(
-  key: K, args: Record<string, unknown> = {}
+/** Calls tools of a session. */
+export const toolCaller = (host: McpClient) => async (
+  name: string, args: Record<string, unknown> = {}
 ) => {
-  const { content, structuredContent, isError = false } =
-    await host.callTool({ name: TOOLS[key].name, arguments: args })
+  const { content, structuredContent: output, isError = false } =
+    await host.callTool({ name, arguments: args })
   const [first] = content as readonly { readonly text: string }[]
-  return { isError, text: first?.text ?? '', output: structuredContent as ToolOutput<K> }
+  return { isError, text: first?.text ?? '', output: output as Output }
 }
 
 /** A host in a session on streams, which verifies files below a folder. */

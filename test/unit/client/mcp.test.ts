@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createSpending, parseDollars, TOOLS } from '../../../services/client/mcp-tools.ts'
+import { createSpending } from '../../../services/client/mcp.ts'
 import { runProgram } from '../../../services/client/program.ts'
 import { newFolder } from '../../support/folder.ts'
 import { type FakeOptions, refusal, verdictOf } from './fake-service.ts'
@@ -26,7 +26,7 @@ async function connect (limitMicros: number, fake: FakeOptions = {}): Promise<Co
   connected.push(session)
   return session
 }
-const spendingOf = async ({ call }: Connected) => (await call('getBalance')).output.spending
+const spendingOf = async ({ call }: Connected) => (await call('get_balance')).output.spending
 
 const PHONES = { service: 'phone-validation', contacts: ['+12127365000', '+12127365001'] }
 
@@ -50,7 +50,7 @@ describe('the MCP server', () => {
     const { call, service } = await connect(100)
     const options = ['sim_swap']
     const args = { ...PHONES, country: 'DE', force_fresh: true, deadline_seconds: 60, options }
-    const { text, output } = await call('verifyContacts', args)
+    const { text, output } = await call('verify_contacts', args)
     expect(output).toMatchObject({
       ended: true,
       job: { id: 'job_1', status: 'completed', totalRows: 2, chargedMicros: 10 },
@@ -61,22 +61,22 @@ describe('the MCP server', () => {
     expect(JSON.parse(text)).toEqual(output)
     expect(service.jobs[0]?.body)
       .toMatchObject({ countryCode: 'DE', forceFresh: true, deadline: 60, options })
-    expect((await call('getJob', { job_id: 'job_1' })).output)
+    expect((await call('get_job', { job_id: 'job_1' })).output)
       .toMatchObject({ ended: true, job: { id: 'job_1', status: 'completed' } })
-    expect((await call('getResults', { job_id: 'job_1', limit: 2 })).output)
+    expect((await call('get_results', { job_id: 'job_1', limit: 2 })).output)
       .toMatchObject({ rows: [{ row: 1 }, { row: 2 }], has_more: false, next_cursor: null })
-    expect((await call('getJob', { job_id: 'job_9' })).text).toBe('404 job_not_found: none')
+    expect((await call('get_job', { job_id: 'job_9' })).text).toBe('404 job_not_found: none')
   })
 
   it.each([
-    ['101 contacts', 'verifyContacts', { ...PHONES, contacts: Array(101).fill('+1') }],
-    ['an unknown argument', 'verifyContacts', { ...PHONES, countryCode: 'DE' }],
-    ['a country in words', 'verifyContacts', { ...PHONES, country: 'Germany' }],
-    ['no file to estimate', 'estimateFile', { service: 'phone-validation' }],
-    ['a wait of an hour', 'verifyContacts', { ...PHONES, wait_seconds: 3_600 }],
-    ['a job id that is a path', 'getJob', { job_id: '../balance' }],
-    ['201 rows', 'getResults', { job_id: 'job_1', limit: 201 }],
-    ['an unknown status', 'getResults', { job_id: 'job_1', status: 'good' }],
+    ['101 contacts', 'verify_contacts', { ...PHONES, contacts: Array(101).fill('+1') }],
+    ['an unknown argument', 'verify_contacts', { ...PHONES, countryCode: 'DE' }],
+    ['a country in words', 'verify_contacts', { ...PHONES, country: 'Germany' }],
+    ['no file to estimate', 'estimate_file', { service: 'phone-validation' }],
+    ['a wait of an hour', 'verify_contacts', { ...PHONES, wait_seconds: 3_600 }],
+    ['a job id that is a path', 'get_job', { job_id: '../balance' }],
+    ['201 rows', 'get_results', { job_id: 'job_1', limit: 201 }],
+    ['an unknown status', 'get_results', { job_id: 'job_1', status: 'good' }],
   ] as const)('refuses %s and sends nothing', async (_, tool, args) => {
     const { call, service } = await connect(100)
     const { isError, text } = await call(tool, args)
@@ -116,8 +116,8 @@ const risen = (session: () => Connected): FakeOptions['at'] => moment => {
 describe('the spending limit of a session', () => {
   it('refuses a job that may exceed it before the job is created', async () => {
     const session = await connect(19)
-    await session.call('verifyContacts', PHONES)
-    const { isError, text } = await session.call('verifyContacts', PHONES)
+    await session.call('verify_contacts', PHONES)
+    const { isError, text } = await session.call('verify_contacts', PHONES)
     expect([isError, session.service.jobs.length]).toEqual([true, 1])
     expect(text).toMatch(/^spending_limit: this may cost up to \$0\.00001, but only \$0\.000009 /)
     expect(await spendingOf(session)).toMatchObject({ spentMicros: 10, reservedMicros: 0 })
@@ -125,11 +125,11 @@ describe('the spending limit of a session', () => {
 
   it('counts the maximum price of a job that has not ended, then its charge', async () => {
     const { call, service } = await connect(15, { endAs: 'verifying' })
-    const first = await call('verifyContacts', { ...PHONES, wait_seconds: 0 })
+    const first = await call('verify_contacts', { ...PHONES, wait_seconds: 0 })
     expect(first.output).toMatchObject({ ended: false, rows: [], spending: { reservedMicros: 10 } })
-    expect((await call('verifyContacts', PHONES)).isError).toBe(true)
+    expect((await call('verify_contacts', PHONES)).isError).toBe(true)
     service.change({ priceMicros: 2 })
-    const last = await call('verifyContacts', PHONES)
+    const last = await call('verify_contacts', PHONES)
     expect(last.output.spending).toMatchObject({ spentMicros: 8, reservedMicros: 0 })
   })
 
@@ -137,13 +137,13 @@ describe('the spending limit of a session', () => {
     const session = await connect(100, { priceMicros: 60 })
     const contacts = ['+12127365000', '+12127365001'].map(contact => [contact])
     const outcomes = await Promise.all(contacts.map(async contact =>
-      (await session.call('verifyContacts', { ...PHONES, contacts: contact })).isError))
+      (await session.call('verify_contacts', { ...PHONES, contacts: contact })).isError))
     expect([outcomes, session.service.jobs.length]).toEqual([[false, true], 1])
     expect(await spendingOf(session)).toMatchObject({ spentMicros: 60 })
   })
 
   it.each([
-    ['verifyContacts', PHONES], ['verifyFile', { file: 'in.csv' }],
+    ['verify_contacts', PHONES], ['verify_file', { file: 'in.csv' }],
   ] as const)('cancels a job of %s whose price rose after the quote', async (tool, args) => {
     const session: Connected = await connect(12, { at: risen(() => session) })
     expect(await session.call(tool, args))
@@ -156,10 +156,10 @@ describe('the spending limit of a session', () => {
       at: (moment, times) =>
         moment === 'after POST' && times === 1 ? new TypeError('fetch failed') : undefined,
     })
-    expect(await session.call('verifyContacts', PHONES))
+    expect(await session.call('verify_contacts', PHONES))
       .toMatchObject({ isError: true, text: expect.stringContaining('unreachable') })
     expect(await spendingOf(session)).toMatchObject({ reservedMicros: 10 })
-    expect((await session.call('verifyContacts', PHONES)).output)
+    expect((await session.call('verify_contacts', PHONES)).output)
       .toMatchObject({ ended: true, spending: { spentMicros: 10, reservedMicros: 0 } })
     expect(session.service.jobs).toHaveLength(1)
   })
@@ -167,10 +167,10 @@ describe('the spending limit of a session', () => {
   it('keeps the money of a job that cannot be read, until its end', async () => {
     const away = refusal(500, { code: 'internal', message: 'm' })
     const session = await connect(100, { at: moment => moment === 'wait' ? away : undefined })
-    expect((await session.call('verifyContacts', PHONES)).text).toBe('500 internal: m')
+    expect((await session.call('verify_contacts', PHONES)).text).toBe('500 internal: m')
     session.service.change({})
-    await session.call('getJob', { job_id: 'job_1' })
-    expect((await session.call('getJob', { job_id: 'job_1' })).output.spending)
+    await session.call('get_job', { job_id: 'job_1' })
+    expect((await session.call('get_job', { job_id: 'job_1' })).output.spending)
       .toMatchObject({ reservedMicros: 0, spentMicros: 10 })
   })
 
@@ -180,7 +180,7 @@ describe('the spending limit of a session', () => {
     const session = await connect(15, {
       at: moment => moment === name ? refusal(status, { code, message: 'm' }) : undefined,
     })
-    expect((await session.call('verifyContacts', PHONES)).text).toContain(code)
+    expect((await session.call('verify_contacts', PHONES)).text).toContain(code)
     expect(await spendingOf(session)).toMatchObject({ reservedMicros: 0 })
   })
 })
@@ -189,7 +189,7 @@ describe('a file of a session', () => {
   it('is verified beside itself, once', async () => {
     const { call, service } = await connect(100)
     const args = { file: 'in.csv', column: 'phone' }
-    expect((await call('verifyFile', args)).output).toMatchObject({
+    expect((await call('verify_file', args)).output).toMatchObject({
       ended: true,
       output,
       rows: 2,
@@ -200,7 +200,7 @@ describe('a file of a session', () => {
       spending: { spentMicros: 10, reservedMicros: 0 },
     })
     expect(readFileSync(output, 'utf8')).toMatch(/^phone,e164,status,reason,duplicate_of\n/)
-    expect((await call('verifyFile', args)).output)
+    expect((await call('verify_file', args)).output)
       .toMatchObject({ ended: true, chargedMicros: 10, spending: { spentMicros: 10 } })
     expect(service.jobs).toHaveLength(1)
   })
@@ -208,7 +208,7 @@ describe('a file of a session', () => {
   it('is reported to a host that asks for progress, ever higher', async () => {
     const { host } = await connect(100)
     const reports: object[] = []
-    await host.callTool({ name: TOOLS.verifyFile.name, arguments: { file: 'in.csv' } }, {
+    await host.callTool({ name: 'verify_file', arguments: { file: 'in.csv' } }, {
       onprogress: progress => { reports.push(progress) },
     })
     expect(reports).toEqual([{ progress: 1, total: 2 }, { progress: 2, total: 2 }])
@@ -225,16 +225,16 @@ describe('a file of a session', () => {
     })
     const args = { file: 'in.csv', deadline_seconds: 3_600 }
     await new Promise<object>((resolve, reject) => {
-      host.callTool({ name: TOOLS.verifyFile.name, arguments: args }, { onprogress: resolve })
+      host.callTool({ name: 'verify_file', arguments: args }, { onprogress: resolve })
         .catch(reject)
     })
-    expect((await call('verifyFile', { ...args, wait_seconds: 0 })).output)
+    expect((await call('verify_file', { ...args, wait_seconds: 0 })).output)
       .toMatchObject({ ended: false, waitingRows: 1 })
-    expect((await call('getJob', { job_id: 'job_1' })).output.job)
+    expect((await call('get_job', { job_id: 'job_1' })).output.job)
       .toMatchObject({ deadline, waiting, verdicts, reasons })
     service.change({})
-    expect((await call('verifyFile', args)).output).toMatchObject({ ended: true, waitingRows: 0 })
-    expect((await call('getJob', { job_id: 'job_1' })).output.job)
+    expect((await call('verify_file', args)).output).toMatchObject({ ended: true, waitingRows: 0 })
+    expect((await call('get_job', { job_id: 'job_1' })).output.job)
       .toMatchObject({ deadline: null, waiting: null, verdicts: null, reasons: null })
     expect(service.jobs.map(({ body }) => body['deadline'])).toEqual([3_600])
   })
@@ -242,17 +242,17 @@ describe('a file of a session', () => {
   it('goes on after the call has waited long enough', async () => {
     const { call, service } = await connect(100, { endAs: 'verifying' })
     const args = { file: 'in.csv', service: 'phone-validation' }
-    const first = await call('verifyFile', { ...args, wait_seconds: 0 })
+    const first = await call('verify_file', { ...args, wait_seconds: 0 })
     expect(first.output).toMatchObject({ ended: false, output, jobs: [] })
-    expect((await call('verifyFile', { ...args, column: 'phone', wait_seconds: 0 })).text)
+    expect((await call('verify_file', { ...args, column: 'phone', wait_seconds: 0 })).text)
       .toContain('other arguments')
     service.change({})
-    expect((await call('verifyFile', args)).output).toMatchObject({ ended: true, rows: 2 })
+    expect((await call('verify_file', args)).output).toMatchObject({ ended: true, rows: 2 })
   })
 
   it('is refused as a whole when it may exceed the limit', async () => {
     const session = await connect(9)
-    const { isError, text } = await session.call('verifyFile', { file: 'in.csv' })
+    const { isError, text } = await session.call('verify_file', { file: 'in.csv' })
     expect([isError, session.service.jobs, existsSync(`${output}.progress.json`)])
       .toEqual([true, [], false])
     expect(text).toContain('spending_limit')
@@ -263,10 +263,10 @@ describe('a file of a session', () => {
     const session = await connect(100, {
       at: moment => moment === 'wait' ? refusal(400, { code: 'cut', message: 'm' }) : undefined,
     })
-    expect((await session.call('verifyFile', { file: 'in.csv' })).text).toBe('400 cut: m')
+    expect((await session.call('verify_file', { file: 'in.csv' })).text).toBe('400 cut: m')
     expect(await spendingOf(session)).toMatchObject({ reservedMicros: 10, spentMicros: 0 })
     session.service.change({})
-    expect((await session.call('verifyFile', { file: 'in.csv' })).output).toMatchObject({
+    expect((await session.call('verify_file', { file: 'in.csv' })).output).toMatchObject({
       ended: true, rows: 2, spending: { reservedMicros: 0, spentMicros: 10 },
     })
     expect(session.service.jobs).toHaveLength(1)
@@ -276,8 +276,8 @@ describe('a file of a session', () => {
     const session = await connect(100, {
       at: moment => moment === 'wait' ? refusal(400, { code: 'cut', message: 'm' }) : undefined,
     })
-    await session.call('verifyFile', { file: 'in.csv' })
-    expect((await session.call('verifyFile', { file: 'in.csv', country: 'DE' })).text)
+    await session.call('verify_file', { file: 'in.csv' })
+    expect((await session.call('verify_file', { file: 'in.csv', country: 'DE' })).text)
       .toContain('other options')
     expect(await spendingOf(session)).toMatchObject({ reservedMicros: 10, spentMicros: 0 })
   })
@@ -287,23 +287,23 @@ describe('a file of a session', () => {
       moment === 'wait' ? refusal(400, { code: 'cut', message: 'm' }) : undefined
     const [short, enough] = [await connect(15, { at: cut }), await connect(25, { at: cut })]
     for (const session of [short, enough]) {
-      await session.call('verifyFile', { file: 'in.csv' })
+      await session.call('verify_file', { file: 'in.csv' })
       session.service.change({})
       rmSync(`${output}.progress.json`)
     }
     const args = { file: 'in.csv', replace: true }
-    expect((await short.call('verifyFile', args)).text).toContain('spending_limit')
-    expect((await enough.call('verifyFile', args)).output)
+    expect((await short.call('verify_file', args)).text).toContain('spending_limit')
+    expect((await enough.call('verify_file', args)).output)
       .toMatchObject({ ended: true, chargedMicros: 10, spending: { spentMicros: 20 } })
   })
 
   it('is replaced only on demand', async () => {
     writeFileSync(output, 'precious')
     const { call } = await connect(100)
-    const refused = await call('verifyFile', { file: 'in.csv' })
+    const refused = await call('verify_file', { file: 'in.csv' })
     expect([refused.isError, readFileSync(output, 'utf8')]).toEqual([true, 'precious'])
     expect(refused.text).toContain('set replace to true')
-    expect((await call('verifyFile', { file: 'in.csv', replace: true })).isError).toBe(false)
+    expect((await call('verify_file', { file: 'in.csv', replace: true })).isError).toBe(false)
     expect(readFileSync(output, 'utf8')).toMatch(/^phone,/)
   })
 
@@ -314,7 +314,7 @@ describe('a file of a session', () => {
     const estimate = { status: 'completed', reason: null, ...sampled, shares }
     const session = await connect(0, { estimate })
     const args = { file: 'in.csv', options: ['line_status'] }
-    const { output: answer } = await session.call('estimateFile', args)
+    const { output: answer } = await session.call('estimate_file', args)
     const { sampledContacts: _, ...shown } = estimate
     expect(answer).toMatchObject({
       service: 'phone-validation', rows: 2, quotedRows: 2, maxQuoteMicros: 10, estimate: shown,
@@ -328,19 +328,19 @@ describe('a file of a session', () => {
     })
     expect(await spendingOf(session)).toMatchObject({ spentMicros: 0, reservedMicros: 0 })
     for (const file of ['../in.csv', '/etc/passwd', 'none.csv']) {
-      expect((await session.call('estimateFile', { file })).isError).toBe(true)
+      expect((await session.call('estimate_file', { file })).isError).toBe(true)
     }
     writeFileSync(join(folder, 'two.csv'), 'a,b\n+12127365000,+12127365001\n')
-    expect((await session.call('estimateFile', { file: 'two.csv' })).text)
+    expect((await session.call('estimate_file', { file: 'two.csv' })).text)
       .toMatch(/Name the column with --column.+arguments of this tool/)
   })
 
   it('has errors that name the arguments of the tool', async () => {
     const { call } = await connect(100)
-    const { text } = await call('verifyFile', { file: 'in.csv', column: 'mobile' })
+    const { text } = await call('verify_file', { file: 'in.csv', column: 'mobile' })
     expect(text).toMatch(/no column mobile\. The columns are: phone\.$/)
     writeFileSync(join(folder, 'two.csv'), 'a,b\n+12127365000,+12127365001\n')
-    expect((await call('verifyFile', { file: 'two.csv' })).text)
+    expect((await call('verify_file', { file: 'two.csv' })).text)
       .toMatch(/Name the column with --column.+arguments of this tool/)
   })
 })
@@ -380,15 +380,26 @@ describe('the spending of a session', () => {
   })
 })
 
-describe('an amount of dollars', () => {
+describe('the limit that --max-spend sets', () => {
+  const serve = async (maxSpend: string) => {
+    const [input, output, errors] = [new PassThrough(), new PassThrough(), new PassThrough()]
+    const env = { VERIFICATION_JOBS_URL: 'http://localhost/api/v1', VERIFICATION_JOBS_KEY: 'vj_1' }
+    const code = await runProgram(['mcp', `--max-spend=${maxSpend}`], {
+      input: input.end(), output, errors, env, onInterrupt: () => {},
+    })
+    return [code, String(errors.read())]
+  }
+
   it.each([
-    ['0', 0], ['5', 5_000_000], ['2.50', 2_500_000], ['0.000001', 1], ['1000000', 1e12],
-  ])('%s is parsed without floating point', (text, micros) => {
-    expect(parseDollars(text)).toBe(micros)
+    ['0', '$0.00'], ['5', '$5.00'], ['2.50', '$2.50'], ['0.000001', '$0.000001'],
+    ['1000000', '$1,000,000.00'],
+  ])('is exact for %s', async (maxSpend, amount) => {
+    expect(await serve(maxSpend)).toEqual([0, `Serving MCP; this session may spend ${amount}.\n`])
   })
 
   it.each(['', '-1', '1.', '.5', '1e3', '0.0000001', '1000001', '12345678', '$5', '5,00', 'NaN'])(
-    '"%s" is refused with the valid form', text => {
-      expect(() => parseDollars(text)).toThrow(/is no amount of USD\. Use a number like 5 or 2\.50/)
+    'is refused with the valid form for "%s"', async maxSpend => {
+      expect(await serve(maxSpend)).toEqual([2, expect.stringContaining(
+        `--max-spend ${maxSpend} is no amount of USD. Use a number like 5 or 2.50`)])
     })
 })

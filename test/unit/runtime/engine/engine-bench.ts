@@ -5,7 +5,7 @@ import { runStage, type EngineDeps } from '../../../../services/runtime/engine/e
 import { createLog } from '../../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
 import type {
-  Decision, Incoming, Stage, MessageCodec,
+  Decision, Incoming, MessageCodec, Stage,
 } from '../../../../services/runtime/engine/stage.ts'
 import type { Subscription } from '../../../../services/runtime/platform/topics.ts'
 
