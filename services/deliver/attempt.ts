@@ -16,7 +16,7 @@ import {
   finishedTenths, partsOfDelivery, tenthOf, eventOf, signatureHeaders,
 } from '../webhooks/event.ts'
 import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import type { Clock } from '../runtime/platform/retry.ts'
 import type { Answer, Sender, Sent } from './sender.ts'
 
 export type AttemptDeps = {

@@ -1,16 +1,14 @@
 import type { Redis } from 'ioredis'
 import type { OutgoingMessage, Producer } from '../runtime/kafka/bus.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import { type Clock, sleep } from '../runtime/platform/retry.ts'
 import { InfrastructureError, orIfUnavailable } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { ACCEPTED_KEY_MS } from './job-keys.ts'
 import { ERASURES_KEYS, jobKeys } from './redis-keys.ts'
 import { type JobKeyCopy, type ReadTopic, tombstoneOf } from './wrapped-keys.ts'
-import type { RedisClient } from '../runtime/platform/redis.ts'
+import { mastersOf, type RedisClient } from '../runtime/platform/redis.ts'
 import type { Keys } from '../../schemas/types.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
-import { mastersOf } from '../runtime/platform/cells.ts'
-import { sleep } from '../runtime/platform/retry.ts'
 import { allTopics, messageKey, topicName } from '../runtime/platform/topics.ts'
 
 /** When a job was erased; times are Redis times in ms. */

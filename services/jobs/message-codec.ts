@@ -2,13 +2,12 @@ import { createHash } from 'node:crypto'
 import type { Completed } from '../../schemas/types.ts'
 import { connectJobKeys, JobKeyLostError, type JobKeys, type JobKeysOptions } from './job-keys.ts'
 import {
-  type Binding, openSealed, seal, SealError, subkey, unpack, unpackWith,
+  type Binding, detachBuffer, openSealed, seal, SealError, subkey, unpack, unpackWith,
 } from '../runtime/crypto/seal.ts'
 import type { Decoded, Emission, Incoming, MessageCodec } from '../runtime/engine/stage.ts'
 import type { OutgoingMessage, RawMessage } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { emptyBitmap, fullBitmap, set } from '../runtime/platform/bitmap.ts'
-import { detachBuffer } from '../runtime/platform/detach-buffer.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { logicalTopic, messageKey, topicName } from '../runtime/platform/topics.ts'
 import type { TopicName } from '../topology.ts'

@@ -1,5 +1,5 @@
 import { receiversOf, type Subscriptions } from '../webhooks/endpoints.ts'
-import type { Emitter } from '../runtime/engine/emit.ts'
+import type { Emitter } from '../runtime/engine/stage.ts'
 import {
   DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY, type DeliveryHistory,
 } from '../webhooks/deliveries.ts'

@@ -8,7 +8,7 @@ import {
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import { topicName } from '../runtime/platform/topics.ts'
 import { type CopiedKey, createJobKeyCopy } from '../jobs/wrapped-keys.ts'
-import type { Clock } from '../runtime/platform/clock.ts'
+import type { Clock } from '../runtime/platform/retry.ts'
 import { type ReadsOf, topology, type Lane } from '../topology.ts'
 import type { EventType } from '../../schemas/api/event.ts'
 import { lowBalanceOf } from '../jobs/job.ts'

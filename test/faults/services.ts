@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openPortBook } from '../../deploy/local/ports.ts'
 import { answersOk, nextDelayMs, startChild, stopChild, type Child, type ProcessSpec }
   from '../../deploy/local/process.ts'
-import type { Failpoint } from '../../services/runtime/platform/failpoint-list.ts'
+import type { Failpoint } from '../../services/runtime/platform/failpoint.ts'
 import { withoutForeignRootKeys } from '../support/keys/organization-keys.ts'
 import { STAGES } from '../../services/topology.ts'
 

@@ -9,7 +9,7 @@ import { createBacklog, Owners, Takeover } from '../../services/ledger/takeover.
 import { createAdminClient } from '../../services/runtime/kafka/client.ts'
 import { lagsOf, TOPOLOGY_GROUPS } from '../../services/runtime/kafka/admin.ts'
 import { createRepositories } from '../../services/jobs/results/finish-job.ts'
-import { createEmitter } from '../../services/runtime/engine/emit.ts'
+import { createEmitter } from '../../services/runtime/engine/stage.ts'
 import { createJobMessageCodec } from '../../services/jobs/message-codec.ts'
 import { LostResultsError } from '../../services/jobs/results/results.ts'
 import { rootKeysIn } from '../support/keys/organization-keys.ts'

@@ -1,6 +1,5 @@
 import type { RunningService } from '../../deploy/local/launcher/services.ts'
-import { fetchSamples } from '../../services/runtime/platform/metrics-reader.ts'
-import type { Metrics } from '../../services/runtime/platform/metrics.ts'
+import { fetchSamples, type Metrics } from '../../services/runtime/platform/metrics.ts'
 
 /** A busy process may take this long to answer; one that has stopped refuses at once. */
 const TIMEOUT_MS = 60_000

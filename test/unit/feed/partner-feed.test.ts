@@ -3,7 +3,7 @@ import type { FetchedBatch, RawMessage } from '../../../services/runtime/kafka/b
 import { createCapacity } from '../../../services/runtime/platform/limits.ts'
 import { createPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/partner-feeds.ts'
 import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
-import { systemClock } from '../../../services/runtime/platform/clock.ts'
+import { systemClock } from '../../../services/runtime/platform/retry.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../../support/kafka/local-schemas.ts'
 import { eventually } from '../../support/eventually.ts'
