@@ -11,7 +11,7 @@ import {
 } from '../services/topology.ts'
 import { pageDefinitions } from '../services/page/app.ts'
 import { renderPicture } from '../services/page/pipeline/page.ts'
-import { roleTable } from '../services/page/roles.ts'
+import { roleTable } from '../services/page/context.ts'
 import { writeGenerated } from './generated.ts'
 
 const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)

@@ -12,10 +12,12 @@ import {
   createHttpsRule, PROTECTIVE_HEADERS, type PublicLimit, sendRawResponse,
 } from '../runtime/platform/http-server.ts'
 import { clientAddress, networksOf } from '../runtime/platform/networks.ts'
-import { choicesIn, field, isRecent, may, type PageDeps, roleOf, type Visitor } from './context.ts'
+import {
+  type Access, choicesIn, field, isPermission, isRecent, may, needsRecent, type PageDeps, roleOf,
+  rolesWith, type Visitor,
+} from './context.ts'
 import { stepUpPath } from './layout.ts'
 import { PageError } from './page-error.ts'
-import { type Access, isPermission, needsRecent, rolesWith } from './roles.ts'
 
 type Rules = { readonly trustedProxies: readonly string[], readonly limit: PublicLimit }
 

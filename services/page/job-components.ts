@@ -1,11 +1,10 @@
 import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import type { ROW_COUNTERS, VerdictsBody } from '../../schemas/api/job.ts'
+import { PREFLIGHT_REASONS, ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
 import { ApiError, type Client, hasEnded, type JobStatusResource } from '../client/client.ts'
-import { shareBar, swatch, type Segment, VERDICTS } from './charts.ts'
 import { may, type Visit } from './context.ts'
 import { count, html, type Html, money, share, time } from './html.ts'
 import { badge, type TableColumn, table } from './layout.ts'
-import { PREFLIGHT_REASONS, ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
 
 type Status = JobStatusResource['status']
 
@@ -360,4 +359,56 @@ function nameOf (group: Group, value: string): string {
   if (value === '') return 'Not known'
   if (value === OTHERS) return 'All others'
   return group === 'country' ? countries.of(value) ?? value : value.replaceAll('_', ' ')
+}
+
+/** A part of a whole of rows; the tone names its color. */
+type Segment = { readonly name: string, readonly rows: number, readonly tone: string }
+
+/** The verdicts in the order and the colors of all charts and tables. */
+export const VERDICTS: Readonly<Record<RowStatus, readonly [name: string, tone: string]>> = {
+  valid: ['Valid', 'one'],
+  risky: ['Risky', 'three'],
+  invalid: ['Invalid', 'four'],
+  unknown: ['Unknown', 'six'],
+}
+
+const BAR_WIDTH = 1_000
+const BAR_HEIGHT = 28
+/** The minimum width of a segment, so that every segment is visible. */
+const MIN_SEGMENT_WIDTH = 4
+
+/** The parts of a whole as one bar, drawn by the server: it changes while a job runs. */
+export function shareBar (
+  label: string, segments: readonly Segment[], totalRows: number
+): Html {
+  const widths = scaleToBar(segments.map(({ rows }) => rows))
+  const shares = segments.filter(({ rows }) => rows > 0)
+    .map(({ name, rows }) => `${name} ${share(rows, totalRows)}`)
+  let x = 0
+  const rects = segments.map(({ name, rows, tone }, index) => {
+    const width = widths[index] ?? 0
+    const rect = width > 0 && html`<rect class="tone-${tone}" x="${x.toFixed(2)}" y="0"
+      width="${width.toFixed(2)}" height="${BAR_HEIGHT}"><title>${name}: ${
+        count(rows)}</title></rect>`
+    x += width
+    return rect
+  })
+  return html`<svg class="bar" viewBox="0 0 ${BAR_WIDTH} ${BAR_HEIGHT}" preserveAspectRatio="none"
+    role="img" aria-label="${label}: ${shares.join(', ')}.">${rects}</svg>`
+}
+
+/** The widths of numbers of rows, which add up to the width of the bar. */
+function scaleToBar (numbers: readonly number[]): readonly number[] {
+  const whole = numbers.reduce((sum, rows) => sum + rows, 0)
+  if (whole === 0) return numbers.map(() => 0)
+  const minimal = numbers.map(rows =>
+    rows === 0 ? 0 : Math.max(MIN_SEGMENT_WIDTH, BAR_WIDTH * rows / whole))
+  const sum = minimal.reduce((all, width) => all + width, 0)
+  return minimal.map(width => width * BAR_WIDTH / sum)
+}
+
+/** The color of a segment, beside its name in a table. */
+export function swatch (tone: string): Html {
+  return html`<svg class="swatch" viewBox="0 0 10 10" width="10" height="10" aria-hidden="true"
+    focusable="false"><rect class="tone-${tone}" width="10" height="10" rx="2"/></svg>`
 }

@@ -13,19 +13,19 @@ import { resultDisposition } from '../jobs/results/result-csv.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { SERVICE_SLUGS } from '../topology.ts'
-import { VERDICTS } from './charts.ts'
-import { customerRoutes, type Exchange, field, may, type PageDeps, type Visit } from './context.ts'
+import {
+  customerRoutes, type Exchange, field, may, type PageDeps, type Permission, type Visit,
+} from './context.ts'
 import { isStillSignedIn, requesterOf } from './guard.ts'
 import { count, html, type Html, time } from './html.ts'
 import {
   attemptTable, breakdown, jobName, jobState, jobTable, MAX_LIVE_JOBS, moneyTable,
-  stateText, uploadLink, waitingRows, type JobSummary, quality, summarize, summaryTables,
+  stateText, uploadLink, VERDICTS, waitingRows, type JobSummary, quality, summarize, summaryTables,
 } from './job-components.ts'
 import {
   badge, customerPage, emptyState, findNotice, postForm, redirect, select, sendHtml, table,
 } from './layout.ts'
 import { PageError } from './page-error.ts'
-import type { Permission } from './roles.ts'
 
 const JOBS_PER_PAGE = 20
 /** The maximum page size of the REST interface. */

@@ -5,10 +5,9 @@ import { dirname } from 'node:path'
 import type { FastifyReply } from 'fastify'
 import type { Session } from '../accounts/sessions.ts'
 import { MODES } from '../accounts/tenant.ts'
-import { type Exchange, isRecent, may, type Visit } from './context.ts'
+import { type Exchange, isRecent, may, needsRecent, type Visit } from './context.ts'
 import { html, type Html, type HtmlValue } from './html.ts'
 import type { ErrorContent } from './page-error.ts'
-import { needsRecent } from './roles.ts'
 
 const require = createRequire(import.meta.url)
 

@@ -11,9 +11,9 @@ import type { Client, FileOptions, JobStatusResource } from '../client/client.ts
 import { BodyGuard, type MinimumThroughput } from '../runtime/platform/peer-guards.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { FairPool } from '../runtime/platform/limits.ts'
-import { shareBar, swatch, VERDICTS } from './charts.ts'
 import { customerRoutes, type PageDeps, type Visit } from './context.ts'
 import { count, html, money, share, type Html } from './html.ts'
+import { shareBar, swatch, VERDICTS } from './job-components.ts'
 import { customerPage, emptyState, select, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 

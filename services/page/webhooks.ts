@@ -9,7 +9,7 @@ import {
 } from './context.ts'
 import { count, html, type Html, money, time } from './html.ts'
 import { attemptTable } from './job-components.ts'
-import { secretView } from './keys.ts'
+import { secretView } from './settings.ts'
 import {
   badge, customerPage, emptyState, findNotice, postForm, redirect, sendHtml, table,
 } from './layout.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import { pageDefinitions } from '../../../services/page/app.ts'
-import { type Access, mayDo, needsRecent } from '../../../services/page/roles.ts'
+import { type Access, needsRecent, rolesWith } from '../../../services/page/context.ts'
 import {
   ended, jobLike, openPage, ORGANIZATION, recordingClient, type Visitor,
 } from '../../support/page/page-doubles.ts'
@@ -18,7 +18,7 @@ function reachedBy (who: Sender, access: Access): '+' | '!' | '-' {
   if (access === 'signed-in') return '+'
   if (access === 'operator' || who === 'operator') return access === who ? '+' : '-'
   if (access === 'person') return who === 'link' ? '-' : '+'
-  if (!mayDo(who === 'link' ? 'owner' : who, access)) return '-'
+  if (!rolesWith(access).split(' or ').includes(who === 'link' ? 'owner' : who)) return '-'
   return needsRecent(access) ? '!' : '+'
 }
 
