@@ -149,12 +149,7 @@ function isMostlyControls (sample: Uint8Array): boolean {
     if (byte < SPACE && (byte < TAB || byte > CR) && byte !== 0x1a && byte !== 0x1b) controls += 1
   }
   if (controls <= MAX_CONTROLS_SHARE * sample.length) return false
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(sample, { stream: true })
-    return false
-  } catch {
-    return true
-  }
+  return !decodesAsUtf8(sample, false)
 }
 
 /** How a file is read, from its sample. */
@@ -246,6 +241,89 @@ function scoreDelimiter (sample: Uint8Array, delimiter: string) {
     splitsAll: width > 1 && rows.every(cells => cells.length > 1),
     /** As commas in text are. */
     isSpaced: rows.every(cells => cells.slice(1).every(cell => cell.startsWith(' '))),
+  }
+}
+
+/** `ß` in Windows-1252; in UTF-8 the first byte of N'Ko letters alone: `Spaß…` is no UTF-8. */
+const SHARP_S = 0xdf
+
+/**
+ * Whether a cell of a file that is not UTF-8 as a whole is UTF-8 nevertheless: a file that was
+ * joined of several, or cut within a character, must not have all its other cells read wrong.
+ */
+export function isUtf8Cell (bytes: Uint8Array): boolean {
+  let at = 0
+  while (at < bytes.length) {
+    const first = bytes[at] ?? 0
+    const second = bytes[at + 1] ?? 0
+    // The well-formed sequences (Unicode, table 3-7).
+    const length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4
+    const least = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80
+    const most = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf
+    if (length === 0 || first > 0xf4 || first === SHARP_S) return false
+    if (length > 1 && (second < least || second > most)) return false
+    for (let next = at + 2; next < at + length; next++) {
+      if (((bytes[next] ?? 0) & 0xc0) !== 0x80) return false
+    }
+    at += length
+  }
+  return true
+}
+
+/** The beginning of a file as the service reads it, for people who choose its column. */
+export type FileHead = {
+  readonly delimiter: string
+  /** Index of the first byte of its first line. */
+  readonly start: number
+  readonly rows: readonly (readonly string[])[]
+  /** Index after the last whole row that is not behind `maxBytes`. */
+  readonly end: number
+}
+
+/**
+ * Reads the first rows of a file. @throws UnreadableFile for a cell without its last quote.
+ */
+export function readHead (file: Uint8Array, maxBytes: number): FileHead {
+  const head = file.subarray(0, maxBytes)
+  const { delimiter, start, sepLine } = detectFormat(head.subarray(0, SAMPLE_BYTES))
+  const isUtf8 = decodesAsUtf8(file)
+  const [utf8, windows] = [
+    new TextDecoder('utf-8', { ignoreBOM: true }), new TextDecoder('windows-1252'),
+  ]
+  const scanner = new CsvScanner(head, {
+    delimiter,
+    start,
+    line: sepLine === '' ? 0 : 1,
+    decode: (from, to) => {
+      const cell = head.subarray(from, to)
+      return (isUtf8 || isUtf8Cell(cell) ? utf8 : windows).decode(cell)
+    },
+    maxRecordBytes: head.length,
+    maxBlankLines: head.length,
+  })
+  const isCut = file.length > head.length
+  const rows: (readonly string[])[] = []
+  let end = head.length
+  for (let next = scanner.next(); next !== undefined; next = scanner.next()) {
+    // The last row of a large file is cut.
+    if (isCut && scanner.position >= head.length) break
+    if (isCut) end = scanner.position
+    if (next.kind === 'unclosed') {
+      throw new UnreadableFile('invalid_file', `Line ${next.line} of the file has a cell that ` +
+        'begins with a double quote, and no quote that ends it. Close it.')
+    }
+    if (next.kind === 'cells' && next.cells.some(cell => cell !== '')) rows.push(next.cells)
+  }
+  return { delimiter, start, rows, end }
+}
+
+/** Whether all bytes are UTF-8. */
+function decodesAsUtf8 (bytes: Uint8Array, isWhole = true): boolean {
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: !isWhole })
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -1,7 +1,6 @@
 import {
-  checkReadable, CsvScanner, detectFormat, SAMPLE_BYTES, UnreadableFile,
+  checkReadable, CsvScanner, detectFormat, isUtf8Cell, SAMPLE_BYTES, UnreadableFile,
 } from '../../schemas/files/csv-format.ts'
-import { isUtf8Cell } from '../../schemas/files/utf8-cell.ts'
 import type { InputFile } from './files.ts'
 import { CommandError } from './terminal.ts'
 

@@ -5,9 +5,9 @@ import {
 import { MAX_BODY_BYTES, MAX_INPUTS } from '../../../schemas/api/create-job.ts'
 import {
   checkReadable, csvCell, type CsvFormat, type CsvRecord, CsvScanner, detectFormat, foldedName,
-  MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES, positionsOf, SAMPLE_BYTES, UnreadableFile,
+  isUtf8Cell, MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES, positionsOf, SAMPLE_BYTES,
+  UnreadableFile,
 } from '../../../schemas/files/csv-format.ts'
-import { isUtf8Cell } from '../../../schemas/files/utf8-cell.ts'
 import { readWorkbook, type SheetFacts, type SheetRow } from '../../../schemas/files/workbook.ts'
 import type { ListChange } from '../../accounts/contact-lists.ts'
 import { type ApiError, ApiException, SHOWN_CHARACTERS } from '../errors.ts'

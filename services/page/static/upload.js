@@ -1,5 +1,5 @@
 import {
-  checkReadable, CsvScanner, detectFormat, detectUtf16, isArchive, SAMPLE_BYTES,
+  checkReadable, CsvScanner, detectUtf16, isArchive, readHead, SAMPLE_BYTES,
 } from './csv-format.js'
 
 const MIB = 1_024 * 1_024
@@ -9,7 +9,7 @@ const MAX_BYTES = 200 * MIB
 const MAX_PART_BYTES = 32 * MIB
 const MAX_ROWS = 100_000
 /** The part of a file that is read here and sent to find its contacts. */
-const HEAD_CHARACTERS = 262_144
+const HEAD_BYTES = 262_144
 const SAMPLE_ROWS = 4
 const find = id => document.getElementById(id)
 const form = find('upload')
@@ -117,36 +117,12 @@ function showFound ({ reason, country }) {
   showOptions()
 }
 
-/** The file as it is sent, in UTF-8, and its first rows, by the rules of the service. */
+/** The file as it is sent, and its first rows, by the rules of the service. */
 async function headOf (given, wanted) {
-  const { text, content, sheet = '', sheets = [] } = await decoded(given, wanted)
-  const head = new TextEncoder().encode(text.slice(0, HEAD_CHARACTERS))
-  const { delimiter, start, sepLine } = detectFormat(head.subarray(0, SAMPLE_BYTES))
-  const decoder = new TextDecoder()
-  const scanner = new CsvScanner(head, {
-    delimiter,
-    start,
-    line: sepLine === '' ? 0 : 1,
-    decode: (from, to) => decoder.decode(head.subarray(from, to)),
-    maxRecordBytes: head.length,
-    maxBlankLines: head.length,
-  })
-  const isCut = text.length > HEAD_CHARACTERS
-  const rows = []
-  let end = head.length
-  for (let next = scanner.next(); next !== undefined; next = scanner.next()) {
-    // The last row of a large file is cut.
-    if (isCut && scanner.position >= head.length) break
-    if (isCut) end = scanner.position
-    if (next.kind === 'unclosed') {
-      throw new Error(`Line ${next.line} of the file has a cell that begins with a double quote, ` +
-        'and no quote that ends it. Close it.')
-    }
-    if (next.kind === 'cells' && next.cells.some(cell => cell !== '')) rows.push(next.cells)
-  }
-  const name = given.name
-  const whole = new Blob([head.subarray(0, end)])
-  return { name, content, head: whole, delimiter, start, rows, sheet, sheets }
+  const { content, sheet = '', sheets = [] } = await toCsv(given, wanted)
+  const bytes = new Uint8Array(await content.arrayBuffer())
+  const { end, ...read } = readHead(bytes, HEAD_BYTES)
+  return { name: given.name, content, head: content.slice(0, end), ...read, sheet, sheets }
 }
 
 /** A sheet of a workbook as CSV, which the service reads; the first one without a name. */
@@ -155,29 +131,26 @@ async function sheetOf (given, wanted) {
     const { csv, sheet, sheets } = await send('sheet', given, {
       text: `Reading ${given.name}`, query: { sheet: wanted },
     })
-    const text = csv.replace(/^\ufeff/, '')
-    return { text, content: new Blob([text]), sheet, sheets }
+    return { content: new Blob([csv]), sheet, sheets }
   } finally {
     working.hidden = true
   }
 }
 
-/** Files that are not UTF-8 usually come from spreadsheets on Windows. */
-async function decoded (given, wanted) {
-  const bytes = new Uint8Array(await given.arrayBuffer())
-  if (isArchive(bytes)) return await sheetOf(given, wanted)
-  const sample = bytes.subarray(0, SAMPLE_BYTES)
+/** A workbook or text in UTF-16 as CSV in UTF-8; any other file as it is. */
+async function toCsv (given, wanted) {
+  const sample = new Uint8Array(await given.slice(0, SAMPLE_BYTES).arrayBuffer())
+  if (isArchive(sample)) return await sheetOf(given, wanted)
   const utf16 = detectUtf16(sample)
-  if (utf16 === undefined) checkReadable(sample)
+  if (utf16 === undefined) {
+    checkReadable(sample)
+    return { content: given }
+  }
+  const decoder = new TextDecoder(utf16, { fatal: true })
   try {
-    const encoding = utf16 ?? 'utf-8'
-    const text = new TextDecoder(encoding, { fatal: true }).decode(bytes)
-    return { text, content: utf16 === undefined ? given : new Blob([text]) }
+    return { content: new Blob([decoder.decode(await given.arrayBuffer())]) }
   } catch {
-    if (utf16 !== undefined) throw new Error('The file is damaged text in UTF-16. Save it again.')
-    const text = new TextDecoder('windows-1252').decode(bytes)
-    // For the first rows. The service gets the bytes, and reads a cell as UTF-8 where it is.
-    return { text, content: given }
+    throw new Error('The file is damaged text in UTF-16. Save it again.')
   }
 }
 

@@ -1,9 +1,11 @@
+import { isUtf8 } from 'node:buffer'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  checkReadable, CsvScanner, detectFormat, positionsOf, uniqueNames, UnreadableFile, type CsvRecord,
+  checkReadable, CsvScanner, detectFormat, isUtf8Cell, positionsOf, readHead, uniqueNames,
+  UnreadableFile, type CsvRecord,
 } from '../../../schemas/files/csv-format.ts'
 import { zipOf } from '../../support/zip.ts'
 
@@ -145,5 +147,52 @@ describe('the name of a column', () => {
     expect(positionsOf(['Telefon\u00a0 privat'], 'telefon privat')).toEqual([0])
     expect(positionsOf(['Telefonprivat'], 'telefon privat')).toEqual([])
     expect(positionsOf(['Telefon', 'Telefon\u00a0'], 'Telefon\u00a0')).toEqual([1])
+  })
+})
+
+describe('a cell of a file that is not UTF-8', () => {
+  it('is UTF-8 if its bytes are, and none is ß in Windows-1252', () => {
+    // The first and last byte of each kind that UTF-8 has, and their neighbors.
+    const kinds = [
+      0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xde, 0xdf, 0xe0, 0xe1,
+      0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff,
+    ]
+    const wrong: string[] = []
+    const check = (bytes: readonly number[]) => {
+      const cell = Uint8Array.from(bytes)
+      if (isUtf8Cell(cell) !== (isUtf8(cell) && !bytes.includes(0xdf))) wrong.push(bytes.join(' '))
+      if (bytes.length < 4) for (const kind of kinds) check([...bytes, kind])
+    }
+    check([])
+    expect(wrong).toEqual([])
+    expect([isUtf8Cell(Buffer.from('Zoë 中 😀 a')), isUtf8Cell(Buffer.from('aé\xff', 'latin1'))])
+      .toEqual([true, false])
+  })
+})
+
+describe('the head of a file', () => {
+  it('has each cell in its own encoding, as the service reads it', () => {
+    const mixed = Buffer.concat([
+      Buffer.from('name;phone\nZoë 😀;1\n'), Buffer.from('Andr\xe9 Stra\xdfe \x80;2\n', 'latin1'),
+    ])
+    expect(readHead(mixed, 1_000).rows)
+      .toEqual([['name', 'phone'], ['Zoë 😀', '1'], ['André Straße €', '2']])
+    expect(readHead(Buffer.from('ߊ;1\n'), 1_000).rows).toEqual([['ߊ', '1']])
+  })
+
+  it('begins after the mark and the line sep= of the file, whose bytes are counted', () => {
+    const file = Buffer.from('\ufeffsep=;\n+12127365000;a\n+12127365001;b\n')
+    const { start, rows, delimiter } = readHead(file, 1_000)
+    expect(file.toString('utf8', start)).toMatch(/^\+12127365000;a/)
+    expect([delimiter, rows[0]]).toEqual([';', ['+12127365000', 'a']])
+  })
+
+  it('ends with its last whole row', () => {
+    const file = Buffer.from('a,b\n1,2\n\n"3",4\n5,6')
+    expect(readHead(file, 14))
+      .toEqual({ delimiter: ',', start: 0, end: 9, rows: [['a', 'b'], ['1', '2']] })
+    expect(readHead(file, 100)).toMatchObject({ end: file.length, rows: { length: 4 } })
+    expect(() => readHead(Buffer.from('a\n"b\n'), 100)).toThrow(
+      'Line 2 of the file has a cell that begins with a double quote, and no quote that ends it.')
   })
 })
