@@ -124,11 +124,17 @@ export function takesBody ({ routeOptions: { schema, config } }: FastifyRequest)
 /** Whether the headers of a request exclude its body before it is read. */
 export function bodyHeaderError (request: FastifyRequest): ApiException | undefined {
   const { 'content-encoding': encoding, 'content-type': type } = request.headers
-  if (parseCoding(encoding) === undefined) {
+  const coding = parseCoding(encoding)
+  // Without a reservation of memory nothing is decompressed.
+  const isSmall = request.routeOptions.bodyLimit <= SMALL_BODY_BYTES
+  if (coding === undefined || (isSmall && coding !== 'identity')) {
+    const accepted = isSmall ? 'identity' : ACCEPTED_CODINGS
     return new ApiException({
       code: 'unsupported_media_type',
-      message: `This Content-Encoding is not supported. Use one of: ${ACCEPTED_CODINGS}.`,
-      headers: { 'accept-encoding': ACCEPTED_CODINGS },
+      message: isSmall
+        ? 'The body of this request cannot have a Content-Encoding. Send it without one.'
+        : `This Content-Encoding is not supported. Use one of: ${accepted}.`,
+      headers: { 'accept-encoding': accepted },
     })
   }
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(type ?? '')?.[1]

@@ -134,6 +134,21 @@ describe('a compressed body', () => {
       expect(errorOf(answer)).toEqual([415, 'unsupported_media_type', undefined])
       expect(answer.headers['accept-encoding']).toBe('gzip, zstd, identity')
     })
+
+  it('is 415 where bodies are small', async () => {
+    const { app } = application()
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/api/v1/verifications',
+      headers: {
+        authorization: 'Bearer live', 'content-type': 'application/json',
+        'content-encoding': 'gzip',
+      },
+      payload: gzipSync(text),
+    })
+    expect(errorOf(answer)).toEqual([415, 'unsupported_media_type', undefined])
+    expect(answer.headers['accept-encoding']).toBe('identity')
+  })
 })
 
 const post = (body: string, ...headers: readonly string[]) => [
