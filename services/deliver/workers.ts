@@ -1,4 +1,5 @@
 import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
+import { RefusedRowsError } from '../runtime/platform/clickhouse.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Log } from '../runtime/platform/log.ts'
@@ -201,8 +202,17 @@ async function attempt (deps: WorkersDeps, claim: DeliveryClaim): Promise<void> 
  */
 async function shipAttempts ({ deliveries, history }: WorkersDeps): Promise<number> {
   const attempts = await deliveries.unshipped(MAX_ATTEMPTS_PER_INSERT)
-  await history.append([...attempts.values()])
+  const names = [...attempts.keys()]
+  try {
+    await history.append([...attempts.values()])
+  } catch (error) {
+    // The history has the others: a record that it refuses must not hold them back.
+    if (error instanceof RefusedRowsError) {
+      await deliveries.forget(names.filter((_, at) => !error.rows.has(at)))
+    }
+    throw error
+  }
   if (attempts.size > 0) failpoint('deliver.shipped')
-  await deliveries.forget([...attempts.keys()])
+  await deliveries.forget(names)
   return attempts.size
 }

@@ -2,6 +2,7 @@ import type { Completed } from '../../schemas/types.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Tallied, Job } from '../jobs/job.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
+import { RefusedRowsError } from '../runtime/platform/clickhouse.ts'
 import { boundedCache } from '../runtime/platform/limits.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
@@ -66,8 +67,14 @@ type Counted = {
   readonly mayWait: boolean
 }
 
-/** They are stored; what is left to do for the jobs that ended with them. */
-type Stored = Counted & { readonly steps: readonly RemainingSteps[] }
+/**
+ * They are stored, but for refused ones, with the reason; what is left to do for the jobs that
+ * ended with them.
+ */
+type Stored = Counted & {
+  readonly steps: readonly RemainingSteps[]
+  readonly refused: ReadonlyMap<Message, string>
+}
 
 /**
  * Counts the rows of blocks, then stores the blocks and the final records of jobs that end with
@@ -111,7 +118,7 @@ export class SettleStage implements Stage<'settle'> {
     const stored = isDeferred ? [] : await this.#store([batch])
     if (isDeferred) this.#buffer.defer(batch)
     this.#buffer.release(ready.map(({ raw }) => raw))
-    return isDeferred ? [] : [decisionOf(stored, this.#progress)]
+    return isDeferred ? [] : decisionsOf(stored, this.#progress)
   }
 
   async flushHeld (partition: Partition): Promise<readonly Decision<'settle'>[]> {
@@ -124,7 +131,7 @@ export class SettleStage implements Stage<'settle'> {
       if (uncounted !== undefined && this.#buffer.hasUnstored(partition)) throw uncounted
     }
     const stored = this.#buffer.takeStored(partition)
-    return stored.length === 0 ? [] : [decisionOf(stored, this.#progress)]
+    return stored.length === 0 ? [] : decisionsOf(stored, this.#progress)
   }
 
   async resolveDead (
@@ -260,11 +267,18 @@ async function tally (
 /** They stay in the append-only file until its rewrite: only for jobs of a few dozen rows. */
 const MAX_KEPT_CHARACTERS = 4_096
 
-/** Stores counted messages in one insert. Returns what is left to do for each batch. */
+const REFUSED_BLOCK = 'result block refused by ClickHouse'
+const REFUSED_RECORD = 'final record refused by ClickHouse'
+
+/**
+ * Stores counted messages in one insert. Returns what is left to do for each batch. What ClickHouse
+ * refuses keeps only its own job open: a block is given up, and of a job whose record is refused
+ * the last message, so that its replay closes the job.
+ */
 async function storeAll (
   deps: SettleDeps, batches: readonly Counted[]
 ): Promise<readonly Stored[]> {
-  const blocks = batches.flatMap(({ messages }) => messages.map(({ value }) => ({ block: value })))
+  const messages = batches.flatMap(batch => batch.messages)
   const ended = await Promise.all(batches.map(async batch => {
     const jobs = await Promise.all(endedJobs(batch.tallied).map(async job =>
       ({ ...job, archived: await readEndRecord(deps, job) })))
@@ -279,35 +293,74 @@ async function storeAll (
       isNew || archived.manifest.every(({ digest }) => digests.has(digest)) ? 'records' : 'earlier')
     return { batch, records, earlier }
   }))
-  const archived = ended.flatMap(({ records }) => records.map(({ archived }) => ({ archived })))
-  await deps.saveBlocksAndRecords([...blocks, ...archived])
+  const archived = ended.flatMap(({ records }) => records.map(record => record.archived))
+  const rows = [
+    ...messages.map(({ value }) => ({ block: value })), ...archived.map(archived => ({ archived })),
+  ]
+  const refusedRows = await refusedBy(() => deps.saveBlocksAndRecords(rows))
   failpoint('settle.stored')
+  const refusedBlocks = new Set(messages.filter((_, at) => refusedRows.has(at)))
+  const refusedRecords = new Set(archived
+    .filter((_, at) => refusedRows.has(messages.length + at)).map(({ job }) => job.id))
   return await Promise.all(ended.map(async ({ batch, records, earlier }) => {
+    const refused = new Map(batch.messages.filter(message => refusedBlocks.has(message))
+      .map(message => [message, REFUSED_BLOCK]))
+    const lacking = new Set([...refused.keys()].map(({ value }) => value.job))
+    const giveUpRecord = (id: string) => {
+      const last = batch.messages.findLast(({ value }) => value.job === id)
+      if (last !== undefined && !lacking.has(id)) refused.set(last, REFUSED_RECORD)
+    }
     // A job that ended earlier may have counted blocks that a crash kept from being stored.
-    const archivedNow = await Promise.all(earlier.map(async ({ job, entry }) =>
-      await archiveEnded(deps, { job, entry })))
+    const archivedNow = await Promise.all(earlier.map(async ({ job, entry }) => {
+      let remaining: RemainingSteps | undefined
+      const { size } = await refusedBy(async () => {
+        remaining = await archiveEnded(deps, { job, entry })
+      })
+      if (size > 0) giveUpRecord(job.id)
+      return remaining
+    }))
+    const archivedHere = records.filter(({ job }) => !lacking.has(job.id))
+    for (const { job } of archivedHere) if (refusedRecords.has(job.id)) giveUpRecord(job.id)
     const steps = [
       ...archivedNow.filter(remaining => remaining !== undefined),
-      ...records.map(record => remainingSteps(deps, record)),
+      ...archivedHere.filter(({ job }) => !refusedRecords.has(job.id))
+        .map(record => remainingSteps(deps, record)),
     ]
-    return { ...batch, steps }
+    return { ...batch, steps, refused }
   }))
 }
 
+/** The positions of the rows that ClickHouse refuses of an insert. */
+async function refusedBy (insert: () => Promise<void>): Promise<ReadonlySet<number>> {
+  try {
+    await insert()
+    return new Set()
+  } catch (error) {
+    if (error instanceof RefusedRowsError) return error.rows
+    throw error
+  }
+}
+
 /** Emits the end of the jobs that ended with stored messages, then closes them. */
-function decisionOf (
+function decisionsOf (
   stored: readonly Stored[], progress: JobProgress
-): Decision<'settle'> {
+): readonly Decision<'settle'>[] {
   const advanced = progress.advance(stored.flatMap(({ tallied }) => tallied))
   const steps = stored.flatMap(batch => batch.steps)
-  return {
-    completes: stored.flatMap(({ messages }) => messages),
-    emits: [...steps.flatMap(({ emits }) => emits), ...advanced.emits],
-    afterProduced: async () => {
-      advanced.remember()
-      await Promise.all(steps.map(({ close }) => close()))
+  const refused = stored.flatMap(batch => [...batch.refused])
+  const dead = new Set(refused.map(([message]) => message))
+  return [
+    {
+      completes: stored.flatMap(({ messages }) => messages)
+        .filter(message => !dead.has(message)),
+      emits: [...steps.flatMap(({ emits }) => emits), ...advanced.emits],
+      afterProduced: async () => {
+        advanced.remember()
+        await Promise.all(steps.map(({ close }) => close()))
+      },
     },
-  }
+    ...refused.map(([message, reason]) => ({ completes: [message], emits: [], dead: reason })),
+  ]
 }
 
 /**
@@ -451,7 +504,7 @@ class SettleBuffer {
   dropExpired (partition: Partition): void {
     this.#counted = this.#counted.map(batch => {
       if (!isStored(batch) || !isIn(partition)(batch) || !this.isExpired(batch)) return batch
-      const { steps: _, ...counted } = batch
+      const { steps: _steps, refused: _refused, ...counted } = batch
       return counted
     })
   }

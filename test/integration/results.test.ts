@@ -104,6 +104,24 @@ describe('a job from its blocks to its end', () => {
     expect((await archive.find(tenant, value.job))?.job.id).toBe(value.job)
   })
 
+  it('is stored beside a record that ClickHouse refuses, which is named', async () => {
+    const { saveBlocksAndRecords } = createRepositories(connected)
+    const { job: found, manifest } = (await archive.find(tenant, job))!
+    const [bad, good] = [`job_z${randomUUID()}`, `job_z${randomUUID()}`]
+    // The table takes no record that is too large to be read.
+    const verdicts = { ['x'.repeat(16_000_000)]: 1 }
+    const saving = saveBlocksAndRecords([
+      { block: { ...messages[0]!.value, job: good } },
+      { archived: { job: { ...found, id: bad, verdicts }, manifest } },
+      { archived: { job: { ...found, id: good }, manifest } },
+    ])
+    await expect(saving).rejects.toMatchObject({ rows: new Set([1]) })
+    expect((await archive.find(tenant, good))?.job.id).toBe(good)
+    expect(await archive.find(tenant, bad)).toBeUndefined()
+    const wanted = [blockDigest(messages[0]!.value)]
+    expect(await blocks.digests(tenant, good, wanted)).toEqual(new Set(wanted))
+  })
+
   it('changes nothing when its blocks come again', async () => {
     const before = await csvOf(tenant, job)
     const balance = await wallet.balance(tenant)

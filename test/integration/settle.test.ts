@@ -4,6 +4,7 @@ import type { EventType } from '../../schemas/api/event.ts'
 import { createBlock } from '../../services/jobs/results/block.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createOutbox } from '../../services/money/wallet.ts'
+import { RefusedRowsError } from '../../services/runtime/platform/clickhouse.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import { SettleStage, FLUSH_EVERY_MS } from '../../services/settle/stage.ts'
@@ -315,6 +316,33 @@ describe('settle, while small jobs end in close succession', () => {
       .toMatchObject({ ended: true, counts: { freshRecords: 3, unknownRecords: 1 } })
     expect(offsetsIn(await stage.flushHeld(PARTITION))).toEqual([['', 1n, 3n]])
     expect(blocks.stored).toHaveLength(3)
+  })
+
+  it('gives up the block that ClickHouse refuses, and stores and closes all others', async () => {
+    const { stage, failures, saved, blocks } = startStage()
+    const [a, b, c] = await wholeJobs(3)
+    failures.insert = new RefusedRowsError('settled', { rows: new Set([1]), of: 6 })
+    const at = (block: Block, offset: bigint) => ({ ...block, raw: { ...block.raw, offset } })
+    const messages = [a!, b!, c!].map(({ block }, index) => at(block, BigInt(index)))
+    const decisions = await stage.decide(messages)
+    expect(offsetsIn(decisions)).toEqual([['', 0n, 2n], ['result block refused by ClickHouse', 1n]])
+    expect(jobsIn(decisions)).toEqual([a!.job, c!.job])
+    await decisions[0]?.afterProduced?.()
+    expect((await store.read(TENANT, b!.job))).toMatchObject({ ended: true, closed: false })
+    // Its replay, once ClickHouse takes it.
+    const replayed = await stage.decide([messages[1]!])
+    expect([jobsIn(replayed), saved.at(-1)]).toEqual([[b!.job], b!.job])
+    expect(blocks.stored).toHaveLength(1)
+  })
+
+  it('gives up the last block of a job whose final record ClickHouse refuses', async () => {
+    const { stage, failures } = startStage()
+    const [a, b] = await wholeJobs(2)
+    failures.insert = new RefusedRowsError('settled', { rows: new Set([2]), of: 4 })
+    const other = { ...b!.block, raw: { ...b!.block.raw, offset: 2n } }
+    const decisions = await stage.decide([a!.block, other])
+    expect(offsetsIn(decisions)).toEqual([['', 2n], ['final record refused by ClickHouse', 1n]])
+    expect(jobsIn(decisions)).toEqual([b!.job])
   })
 
   it('does not hold a job that was counted in an earlier generation', async () => {

@@ -1,7 +1,9 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
 import { PasswordFile } from './config.ts'
-import { InfrastructureError, isUntrusted, failedAt, storeText } from './errors.ts'
+import {
+  FatalError, failedAt, InfrastructureError, isInfrastructure, isUntrusted, storeText,
+} from './errors.ts'
 import { retry } from './retry.ts'
 
 const REQUEST_TIMEOUT_MS = 30_000
@@ -104,8 +106,77 @@ const ONE_THREAD = {
   deduplicate_blocks_in_dependent_materialized_views: 1,
 } as const
 
-/** Inserts rows in one statement; they are stored when this resolves. */
+type RefusedRows = {
+  /** Their positions in the insert, from 0. */
+  readonly rows: ReadonlySet<number>
+  /** The number of all rows of the insert. */
+  readonly of: number
+}
+
+/** ClickHouse refuses these rows of an insert, and would again; all others of it are stored. */
+export class RefusedRowsError extends Error {
+  override readonly name = 'RefusedRowsError'
+  readonly rows: RefusedRows['rows']
+
+  constructor (table: string, { rows, of }: RefusedRows, options?: ErrorOptions) {
+    super(`ClickHouse refused ${rows.size} of ${of} rows of table ${table}`, options)
+    this.rows = rows
+  }
+}
+
+/**
+ * Inserts rows in one statement; they are stored when this resolves. Rows that are refused together
+ * are divided until those that are refused alone are found: at most twice as many statements as
+ * there are rows.
+ * @throws RefusedRowsError when some rows are refused, once all others are stored.
+ * @throws InfrastructureError when the table lacks a column, which is no fault of a row.
+ */
 export async function insertRows (
+  clickhouse: Pick<ClickHouseClient, 'insert'>, insert: Insert
+): Promise<void> {
+  const { table, values, token } = insert
+  const refused = new Map<number, unknown>()
+  const insertRange = async (from: number, to: number): Promise<void> => {
+    const isWhole = to - from === values.length
+    try {
+      await insertOnce(clickhouse, {
+        ...insert,
+        values: values.slice(from, to),
+        ...token !== undefined && !isWhole && { token: insertToken([token, `${from}-${to}`]) },
+      })
+    } catch (error) {
+      throwUnlessOfRows(error, table)
+      if (to - from === 1) {
+        refused.set(from, error)
+        return
+      }
+      const middle = Math.ceil((from + to) / 2)
+      await insertRange(from, middle)
+      await insertRange(middle, to)
+    }
+  }
+  if (values.length === 0) return
+  await insertRange(0, values.length)
+  if (refused.size === 0) return
+  const [cause] = refused.values()
+  throw new RefusedRowsError(
+    table, { rows: new Set(refused.keys()), of: values.length }, { cause })
+}
+
+/**
+ * Codes of ClickHouse for a column that a table, or a view of it, lacks. Columns are named by the
+ * code and not by the rows, so the table has those of another release.
+ */
+const COLUMN_CODES: ReadonlySet<unknown> = new Set(['8', '10', '16', '47'])
+
+function throwUnlessOfRows (error: unknown, table: string): void {
+  if (isInfrastructure(error) || error instanceof FatalError) throw error
+  if (!(error instanceof Error && 'code' in error && COLUMN_CODES.has(error.code))) return
+  throw new InfrastructureError(`table ${table} of ClickHouse lacks a column of this release: run ` +
+    '"npm run provision" of this release', { cause: error })
+}
+
+async function insertOnce (
   clickhouse: Pick<ClickHouseClient, 'insert'>, { table, columns, values, token }: Insert
 ): Promise<void> {
   await clickhouse.insert({

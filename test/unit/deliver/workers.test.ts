@@ -4,6 +4,7 @@ import { Workers, type WorkersDeps } from '../../../services/deliver/workers.ts'
 import type {
   Attempt, AttemptRecord, Deliveries, DeliveryClaim, PriorityClass,
 } from '../../../services/webhooks/deliveries.ts'
+import { RefusedRowsError } from '../../../services/runtime/platform/clickhouse.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -194,6 +195,27 @@ it('workers keep records until the history has them, not ready meanwhile, and sh
     await workers.stop()
     expect(written).toHaveLength(3)
   })
+
+it('workers ship all records but the one that the history refuses', async () => {
+  const records = new Map([1, 2, 3].map(attempt => [`e:${attempt}`, { attempt } as Attempt]))
+  const { workers, warned } = scene({
+    deliveries: {
+      unshipped: async () => new Map(records),
+      forget: async names => { for (const name of names) records.delete(name) },
+    },
+    history: {
+      append: async attempts => {
+        const rows = new Set(attempts.flatMap(({ attempt }, at) => attempt === 2 ? [at] : []))
+        if (rows.size > 0) {
+          throw new RefusedRowsError('deliveries', { rows, of: attempts.length })
+        }
+      },
+    },
+  })
+  await eventually(() => expect([...records.keys()]).toEqual(['e:2']))
+  expect([workers.isReady, warned.length > 0]).toEqual([false, true])
+  await workers.stop()
+})
 
 it('the gauge webhook_queue_depth follows the queue, and keeps its value while Redis is away',
   async () => {

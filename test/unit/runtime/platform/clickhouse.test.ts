@@ -4,7 +4,9 @@ import { writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { connectClickhouse, streamRows } from '../../../../services/runtime/platform/clickhouse.ts'
+import {
+  connectClickhouse, insertRows, streamRows,
+} from '../../../../services/runtime/platform/clickhouse.ts'
 import {
   InfrastructureError, isInfrastructure, failedStoreOf,
 } from '../../../../services/runtime/platform/errors.ts'
@@ -173,5 +175,58 @@ describe('the ClickHouse client', () => {
     const failure = await client.insert({ table: 't', values: [{ n: 1n }], format: 'JSONEachRow' })
       .catch((error: unknown) => error)
     expect([failure instanceof TypeError, isInfrastructure(failure)]).toEqual([true, false])
+  })
+})
+
+describe('an insert', () => {
+  /** A table that refuses bad rows, whose statement fails as a whole; it keeps what it stores. */
+  function startTable (code = '53', isRefused = (row: number) => row < 0) {
+    const stored: number[] = []
+    const tokens: unknown[] = []
+    const insert = async (
+      { values, clickhouse_settings: settings }: {
+        readonly values: readonly { readonly row: number }[]
+        readonly clickhouse_settings: Readonly<Record<string, unknown>>
+      }
+    ) => {
+      tokens.push(settings['insert_deduplication_token'])
+      const rows = values.map(({ row }) => row)
+      if (rows.some(isRefused)) throw Object.assign(new Error('refused'), { type: 'X', code })
+      stored.push(...rows)
+    }
+    const clickhouse = { insert } as unknown as ClickHouseClient
+    const insertAll = (...rows: readonly number[]) => insertRows(clickhouse, {
+      table: 't', columns: ['row'], values: rows.map(row => ({ row })), token: 'a',
+    })
+    return { insertAll, stored, tokens }
+  }
+
+  it('stores all rows but those that are refused alone, and names these', async () => {
+    const { insertAll, stored, tokens } = startTable()
+    await expect(insertAll(1, -2, 3, 4, -5, 6, 7, 8)).rejects
+      .toMatchObject({ message: 'ClickHouse refused 2 of 8 rows of table t', rows: new Set([1, 4]) })
+    expect(stored).toEqual([1, 3, 4, 6, 7, 8])
+    expect(new Set(tokens).size).toBe(tokens.length)
+    expect(tokens.length).toBeLessThan(16)
+  })
+
+  it('of refused rows alone is divided no further than into single rows', async () => {
+    const { insertAll, tokens } = startTable()
+    await expect(insertAll(-1, -2, -3, -4, -5)).rejects.toMatchObject({ rows: { size: 5 } })
+    expect(tokens).toHaveLength(9)
+  })
+
+  it('into a table without a column of this release waits for its provisioning', async () => {
+    const { insertAll, tokens } = startTable('16')
+    const error = await insertAll(1, -2).catch((thrown: unknown) => thrown)
+    expect([isInfrastructure(error), String(error)])
+      .toEqual([true, expect.stringContaining('npm run provision')])
+    expect(tokens).toHaveLength(1)
+  })
+
+  it('is not divided while the store is away', async () => {
+    const { insertAll, tokens } = startTable('241')
+    await expect(insertAll(1, -2)).rejects.toThrow('refused')
+    expect(tokens).toEqual(['a'])
   })
 })
