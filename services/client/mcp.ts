@@ -2,7 +2,7 @@ import {
   type CallToolResult, fromJsonSchema, type JsonSchemaType, McpServer, type ServerContext,
 } from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
@@ -327,7 +327,10 @@ type Progress = {
 /** The real path of the folder, and paths below it. */
 type RunFiles = { readonly folder: string, readonly input: string, readonly output: string }
 
-/** What a file may cost, and the maximum price of each job that this session created for it. */
+/**
+ * What a file may cost, and the maximum price of each job that this session created for it, by its
+ * id, or by its idempotency key as long as its request has no answer.
+ */
 type FileMoney = { readonly reservation: Reservation, readonly prices: Map<string, number> }
 
 const sumOf = (prices: FileMoney['prices']): number =>
@@ -465,18 +468,42 @@ async function toSettings (
   }
 }
 
-/** A client that cancels a job whose price has risen above what the session may spend. */
+/**
+ * A client for the jobs of a file. A request counts with its quote before it is sent, and as long as
+ * it has no answer: there may be a job. A job whose price has risen above what the session may spend
+ * is cancelled.
+ */
 function guardedClient (client: Client, { reservation, prices }: FileMoney): Client {
+  const quotes = new Map<string, number>()
+  const quote: Client['quote'] = async body => {
+    const quoted = await client.quote(body)
+    quotes.set(digestOf(body), quoted.preflight.maxQuoteMicros)
+    return quoted
+  }
+  const coverRequest = async (body: JobRequest, key: string) => {
+    const micros = quotes.get(digestOf(body)) ?? (await quote(body)).preflight.maxQuoteMicros
+    reservation.cover(sumOf(prices) + micros)
+    prices.set(key, micros)
+  }
   return {
     ...client,
-    createJob: async (body, key) => {
-      const created = await client.createJob(body, key)
+    quote,
+    createJob: async (body, key = randomUUID()) => {
+      if (!prices.has(key)) await coverRequest(body, key)
+      const created = await client.createJob(body, key).catch((error: unknown) => {
+        if (createdNoJob(error)) prices.delete(key)
+        throw error
+      })
+      prices.delete(key)
       prices.set(created.id, created.preflight.maxQuoteMicros)
       await coverOrCancel({ client, reservation }, created.id, sumOf(prices))
       return created
     },
   }
 }
+
+const digestOf = (body: JobRequest): string =>
+  createHash('sha256').update(JSON.stringify(body)).digest('base64')
 
 /** Undefined if the run takes longer. Reports its progress meanwhile. */
 async function summaryWithin (

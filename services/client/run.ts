@@ -162,6 +162,10 @@ function readEarlier (
     if (running.length > 0) {
       say(`Jobs of the earlier run continue and will be charged: ${running.join(', ')}`)
     }
+    if (dropped.jobs.some(({ id, sentAtMs }) => id === undefined && sentAtMs !== undefined)) {
+      say('A request of the earlier run has no response: if the service created its job, which ' +
+        'GET /api/v1/jobs lists, that continues and will be charged.')
+    }
   }
   folder.remove(names.state)
   folder.remove(names.unfinished)

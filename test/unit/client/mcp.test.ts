@@ -297,6 +297,24 @@ describe('a file of a session', () => {
       .toMatchObject({ ended: true, chargedMicros: 10, spending: { spentMicros: 20 } })
   })
 
+  it('that is replaced after a request without a response pays for both, if both exist', async () => {
+    // A fault that is not retried.
+    const cause = Object.assign(new Error('expired'), { code: 'CERT_HAS_EXPIRED' })
+    const lost = (moment: string, times: number) => moment === 'after POST' && times === 1
+      ? new TypeError('fetch failed', { cause })
+      : undefined
+    const [short, enough] = [await connect(15, { at: lost }), await connect(25, { at: lost })]
+    const args = { file: 'in.csv', replace: true }
+    for (const session of [short, enough]) {
+      expect(await session.call('verify_file', args)).toMatchObject({ isError: true })
+      expect(await spendingOf(session)).toMatchObject({ reservedMicros: 10 })
+    }
+    expect((await short.call('verify_file', args)).text).toContain('spending_limit')
+    expect((await enough.call('verify_file', args)).output)
+      .toMatchObject({ ended: true, chargedMicros: 10, spending: { spentMicros: 20 } })
+    expect([short, enough].map(({ service }) => service.jobs.length)).toEqual([1, 2])
+  })
+
   it('is replaced only on demand', async () => {
     writeFileSync(output, 'precious')
     const { call } = await connect(100)

@@ -379,6 +379,13 @@ describe('an interrupted submit run', () => {
     expect(done.messages).toContain('Jobs of the earlier run continue and will be charged: job_1')
   })
 
+  it('says with --restart that a request without a response may have created a job', async () => {
+    const done = submit(await interrupted('after POST'), { restart: true })
+    await done
+    expect(done.messages).toContain('A request of the earlier run has no response: if the ' +
+      'service created its job, which GET /api/v1/jobs lists, that continues and will be charged.')
+  })
+
   it.each(['{"version":2}', '{"ver'])('does not resume from the state %s', async text => {
     writeFileSync(stateFile, text)
     const service = createFakeService()
