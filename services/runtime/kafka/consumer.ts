@@ -169,7 +169,7 @@ class GroupConsumer implements Consumption {
     try {
       await retryForever(join, { signal, onRetry, when, maxMs: 2_000 })
     } catch (error) {
-      return this.#fail(error)
+      if (!signal.aborted) return this.#fail(error)
     }
     // kafkajs connects although it was disconnected meanwhile, and nobody could end the member.
     if (signal.aborted) return await consumer.disconnect()

@@ -185,7 +185,7 @@ describe('a consumer', () => {
     expect(reported.fatal).toEqual([new Error('for good')])
   })
 
-  it('does not join when it is stopped while it connects', async () => {
+  it.each([true, false])('does not join when it is stopped while it connects: %s', async works => {
     const connecting = Promise.withResolvers<void>()
     const connected = Promise.withResolvers<void>()
     let connections = 0
@@ -200,7 +200,8 @@ describe('a consumer', () => {
     crash(Object.assign(new Error('no'), { name: 'KafkaJSGroupCoordinatorNotFound' }))
     await connecting.promise
     await consumption.stop()
-    connected.resolve()
+    if (works) connected.resolve()
+    else connected.reject(new Error('no broker'))
     await turn()
     expect([calls.run, reported.disconnected]).toEqual([undefined, 2])
   })
