@@ -66,8 +66,18 @@ const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u
 const OTHER_SPACE = /[\p{Z}--[ ]]/v
 /** RFC 6068; its header fields follow a question mark. */
 const MAILTO = /^mailto:([^?]*)/i
+/** How directories name the kind of an address: the colon is never part of one without quotes. */
+const SMTP = /^smtp:\s*/i
+/** How Outlook writes an address behind a display name. */
+const BRACKETED = /^([^<>[\]]*)\[((?:mailto|smtp):[^<>[\]]+)\]$/i
 /** Only display names, comments and quoted local parts have these characters. */
 const NEEDS_GRAMMAR = /[\s"()<>]/
+/**
+ * Until 2009 they gave out addresses with dots that RFC 5322 allows in quotes only, which people
+ * write without them: `jane..doe.@docomo.ne.jp`.
+ */
+const WITH_ANY_DOTS: ReadonlySet<string> = new Set(['docomo.ne.jp', 'ezweb.ne.jp'])
+const ANY_DOTS = /^[a-z\d][\w.+-]*$/i
 /** RFC 5322 `dot-atom-text`: nearly every local part, matched without the full parser. */
 const DOT_ATOM = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
 /**
@@ -94,7 +104,7 @@ const DOMAIN_LITERAL = /^\[(?:(\d[\d.]+)|IPv6:([\da-f:.]+))\]$/i
  */
 export function canonicalEmail (input: string): Canonical {
   const trimmed = inAscii(input.trim())
-  const text = withoutScheme(withoutEnclosure(trimmed))
+  const text = withoutScheme(withoutEnclosure(trimmed).replace(BRACKETED, '$1<$2>'))
   const inputReason = inputFault(trimmed) ?? inputFault(text)
   if (inputReason !== undefined) return invalid(inputReason)
   const address = NEEDS_GRAMMAR.test(text) ? bareAddress(text) : text
@@ -104,8 +114,9 @@ export function canonicalEmail (input: string): Canonical {
     if (OTHER_SPACE.test(address)) return invalid('not_an_email')
   }
   const at = address.lastIndexOf('@')
-  const local = canonicalLocal(address.slice(0, at).trim().normalize('NFC'))
-  return local.ok ? joinAddress(local.canonical, address.slice(at + 1).trim()) : local
+  const domain = address.slice(at + 1).trim()
+  const local = canonicalLocal(address.slice(0, at).trim().normalize('NFC'), domain)
+  return local.ok ? joinAddress(local.canonical, domain) : local
 }
 
 const FULL_WIDTH = /[\uff01-\uff5e]/g
@@ -136,7 +147,7 @@ function withoutEnclosure (text: string): string {
 
 function withoutScheme (text: string): string {
   const encoded = MAILTO.exec(text)?.[1]
-  if (encoded === undefined) return text
+  if (encoded === undefined) return text.replace(SMTP, '')
   try {
     return decodeURIComponent(encoded).trim()
   } catch {
@@ -180,8 +191,11 @@ function inBrackets (plain: string): string | undefined {
 }
 
 /** Parses a quoted local part by the full RFC 5322 grammar, without its obsolete syntax. */
-function canonicalLocal (local: string): Canonical {
+function canonicalLocal (local: string, domain: string): Canonical {
   if (DOT_ATOM.test(local)) return { ok: true, canonical: local }
+  if (ANY_DOTS.test(local) && WITH_ANY_DOTS.has(domain.toLowerCase())) {
+    return { ok: true, canonical: `"${local}"` }
+  }
   if (Buffer.byteLength(local) > MAX_LOCAL_BYTES) return invalid('local_part_too_long')
   const mailbox = emailAddresses.parseOneAddress({
     input: `${local}@example.org`, startAt: 'mailbox', rfc6532: true, strict: true,

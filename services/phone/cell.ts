@@ -1,3 +1,5 @@
+import { isIP } from 'node:net'
+import { isPublicAddress } from '../runtime/platform/networks.ts'
 import {
   type Dialed, hasLostPrefix, isAssigned, type NumberFault, onlyAssigned, readDigits,
   readInternational, type SplitNumber, withoutInnerPrefix,
@@ -52,7 +54,7 @@ type Written = {
 
 /**
  * The digits of a cell. Undefined for other characters, and for what may be no separator: a short
- * or zero group after a dot, a short one in brackets, a list number, a date.
+ * or zero group after a dot, a short one in brackets, a list number, a date, an IP address.
  */
 function scan (input: string): Written | undefined {
   if (input.length > MAX_CHARACTERS) return undefined
@@ -84,7 +86,8 @@ function scan (input: string): Written | undefined {
   }
   const mayBeFraction = dots === 1 || (dots > 0 && SHORT.test(last))
   const mayBeDate = groups === 3 && digits.length <= DATE_DIGITS && digits[0] !== '+'
-  return mayBeFraction || mayBeDate ? undefined : counted({ digits, firstGroup })
+  const mayBeAddress = groups === 4 && dots === 3 && addressIn(input) !== undefined
+  return mayBeFraction || mayBeDate || mayBeAddress ? undefined : counted({ digits, firstGroup })
 }
 
 function counted (written: Written): Written | undefined {
@@ -218,7 +221,7 @@ const TIME = '[0-2]?\\d:[0-5]\\d(?::[0-5]\\d)?'
 const DATE = new RegExp(`^(?:${DAY}(?:[ T]${TIME})?|${TIME})$`)
 
 function readMain (cell: string, plan: Plan | undefined): Reading {
-  if (cell === '' || DATE.test(cell)) return NO_NUMBER
+  if (cell === '' || DATE.test(cell) || isAddress(cell, plan)) return NO_NUMBER
   const main = trimEnd(cell.replaceAll(OR, '|').replace(ALWAYS, ''))
   const end = endOfDigits(main)
   const number = main.slice(0, end)
@@ -231,6 +234,25 @@ function readMain (cell: string, plan: Plan | undefined): Reading {
   const dialed = SEPARATED.test(number) ? readBeforeWords(number, rest, plan) : undefined
   if (dialed !== undefined) return dialed
   return readWithHours(main, plan) ?? readLetters(main, plan) ?? NO_NUMBER
+}
+
+/** IPv4, with a port or the length of its prefix; a number may begin with a zero of its own. */
+const ADDRESS = /^[[(]?([1-9]\d{0,2}(?:\.\d{1,3}){3})[\])]?(?::\d{1,5}|\/\d{1,2})?$/
+/** How numbers of eight digits are written. */
+const PAIRS_OF_DIGITS = /^\d\d(?:\.\d\d){3}$/
+/** No number has such a group, except at its begin. */
+const SINGLE_DIGIT = /\.\d(?:\.|$)/
+
+/** Whether a cell is an IP address, and can be no phone number with dots: `91.123.45.67`. */
+function isAddress (cell: string, plan: Plan | undefined): boolean {
+  const address = addressIn(cell)
+  return address !== undefined && (!isPublicAddress(address) ||
+    (SINGLE_DIGIT.test(address) && !isAssigned(readNumeric(address, plan))))
+}
+
+function addressIn (cell: string): string | undefined {
+  const address = ADDRESS.exec(cell)?.[1] ?? ''
+  return isIP(address) === 4 && !PAIRS_OF_DIGITS.test(address) ? address : undefined
 }
 
 /** Words or a mark after a number: they are cut if the rest is an assigned number. */

@@ -65,7 +65,17 @@ export function onlyAssigned (readings: readonly Dialed[]): Dialed {
   return only
 }
 
-function readDialed (digits: string, plan: Plan): Dialed {
+/**
+ * Prefixes of calls within a country that it has given up, where digits with them are no number of
+ * their own: Mexico until 2019, Ukraine until 2009.
+ */
+const FORMER_PREFIXES: ReadonlyMap<string | undefined, RegExp> = new Map([
+  ['MX', /^0(?:1|4[45])(?=[2-9]\d{9}$)/], ['UA', /^8(?=0[3-9]\d{8}$)/],
+])
+
+function readDialed (typed: string, plan: Plan): Dialed {
+  const former = FORMER_PREFIXES.get(plan.country)
+  const digits = former === undefined ? typed : typed.replace(former, '')
   const matched = plan.internationalPrefix?.exec(digits)?.[0] ?? ''
   const isInternational = matched !== '' && matched.length < digits.length &&
     digits[matched.length] !== '0'
@@ -86,8 +96,8 @@ function afterPrefix (digits: string, prefix: string): SplitNumber | undefined {
   return digits.startsWith(prefix) ? readFromAbroad(digits, prefix.length) : undefined
 }
 
-/** Before national numbers in Mexico, of mobile numbers also in calls from abroad until 2019. */
-const MEXICO = { code: '52', prefix: '1' }
+/** Before national numbers in Mexico until 2019; people write them behind its calling code, too. */
+const MEXICO = { code: '52', prefix: /^(?:1|01|04[45])(?=[2-9]\d{9}$)/ }
 
 /**
  * The assigned number behind a zero, or a former prefix, that its country does not have: people
@@ -96,10 +106,10 @@ const MEXICO = { code: '52', prefix: '1' }
  */
 export function withoutInnerPrefix (number: SplitNumber): SplitNumber | undefined {
   const { callingCode, national } = number
-  const isOfMexico = callingCode.digits === MEXICO.code && national[0] === MEXICO.prefix
-  if (national[0] !== '0' && !isOfMexico) return undefined
+  const prefix = callingCode.digits === MEXICO.code ? MEXICO.prefix.exec(national)?.[0] : undefined
+  if (national[0] !== '0' && prefix === undefined) return undefined
   if (typeOfNumber(number) !== undefined) return undefined
-  const rest = { callingCode, national: national.slice(1) }
+  const rest = { callingCode, national: national.slice(prefix?.length ?? 1) }
   return typeOfNumber(rest) === undefined ? undefined : rest
 }
 
