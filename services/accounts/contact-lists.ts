@@ -165,9 +165,12 @@ function asciiDomain (text: string): string | undefined {
 
 const labelsIn = (domain: string) => domain.split('.').length
 
-/** Rows keep the case of the local part, which names one mailbox. */
+/**
+ * Rows keep the case of the local part, which names one mailbox, and the quotes around one that
+ * needs them; entries have none.
+ */
 const addressOf = (local: string, domain: string) =>
-  `${local.normalize('NFC').toLowerCase()}@${domain}`
+  `${local.normalize('NFC').toLowerCase().replace(/^"(.*)"$/, '$1')}@${domain}`
 
 /** The names of the entries that decide about one, the most specific first. */
 function namesFor ({ shape, value }: Entry, { shapes, lengths }: Lists): readonly string[] {

@@ -97,6 +97,12 @@ it('entries can be counted and repeated, and belong to one organization', async 
     .toEqual(['allow', undefined, 'block', undefined])
 })
 
+it('an entry with dots that need quotes is about the contact with the quotes', async () => {
+  await change(['Jane..doe.@docomo.ne.jp'], 'suppress')
+  expect(await lists().find(ORG, ['"jane..doe."@docomo.ne.jp', '"jane.doe."@docomo.ne.jp']))
+    .toEqual(['suppress', undefined])
+})
+
 it('entries about mail servers are about them and those below, and no contact', async () => {
   expect(await lists().hasMailServers(ORG)).toBe(false)
   await change(['b.example'], 'block')
