@@ -136,6 +136,13 @@ local function slots_of(fields)
   return fields.quotedFresh == '0' and 0 or 1
 end
 
+-- Only live verdicts are charged, up to the reserved maximum. There are more of them only if a job was
+-- decided twice, and the lists of its organization changed in between.
+local function charge_of(fields)
+  local live = tonumber(fields.freshRecords) * tonumber(fields.unitPriceMicros)
+  return math.min(live, tonumber(fields.maxQuoteMicros))
+end
+
 -- Settles or voids the reservation of a job. The journal of a rebuilt job may have that entry
 -- already; money never moves twice. Returns seq, charge and the new entry or nil.
 local function end_money(keys, ending)

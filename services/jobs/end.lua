@@ -14,7 +14,7 @@ if fields.ended == '1' or guard.frozen or not is_complete(fields) then
   return tallied('known', keys, fields)
 end
 local maximum = tonumber(fields.maxQuoteMicros)
-local charge = tonumber(fields.freshRecords) * tonumber(fields.unitPriceMicros)
+local charge = charge_of(fields)
 if not fields.journaledSettleSeq then
   check_settle(keys, maximum, charge)
 end

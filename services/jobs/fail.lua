@@ -33,8 +33,7 @@ if #bitmap ~= math.ceil(total / 8) then
 end
 local is_lost = digest == ''
 local maximum = tonumber(fields.maxQuoteMicros)
-local charge = is_lost and 0
-  or tonumber(fields.freshRecords) * tonumber(fields.unitPriceMicros)
+local charge = is_lost and 0 or charge_of(fields)
 if not fields.journaledSettleSeq then
   check_settle(keys, maximum, charge)
 end

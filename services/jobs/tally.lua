@@ -234,8 +234,7 @@ if tonumber(fields.finishedRows) > total then
   error('job ' .. job .. ' would have ' .. fields.finishedRows .. ' finished rows of ' .. total)
 end
 local maximum = tonumber(fields.maxQuoteMicros)
--- Only live verdicts are charged.
-local charge = tonumber(fields.freshRecords) * tonumber(fields.unitPriceMicros)
+local charge = charge_of(fields)
 local ends = is_complete(fields)
 if ends then
   local guard = guard_of(keys.wallet)

@@ -138,6 +138,35 @@ it('the verdicts of a job are not known if a block of an older release counted',
   }), { numRuns: 100 })
 })
 
+describe('a job with more live rows than are reserved for', () => {
+  // Two decisions, between which the lists of the organization changed, refused different rows.
+  const request = (invalidRows: number) => acceptRequest('job_1', { freshChecks: 1, invalidRows })
+  const block = (chunkRows: number) =>
+    blockOf({ job: 'job_1', chunkRows, inputs: true }, { live: [0, 1] })
+
+  it('ends, charged its maximum', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, request(1))
+    expect(await store.tally(tenant, block(2))).toMatchObject({
+      kind: 'counted', ended: true, entry: { chargeMicros: 2_000, amountMicros: 2_000 },
+    })
+    expect(await store.read(tenant, 'job_1')).toMatchObject({
+      status: 'completed', chargedMicros: 2_000, releasedMicros: 0, counts: { freshRecords: 2 },
+    })
+    expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 0, chargedMicros: 2_000 })
+  })
+
+  it('ends so if it stalls as well', async () => {
+    const tenant = await fundedTenant()
+    await accepted(store, tenant, request(2))
+    await store.tally(tenant, block(3))
+    const finished = await store.unfinishedRows(tenant, 'job_1')
+    await store.fail(tenant, 'job_1', { digest: 'f'.repeat(64), finished: finished! })
+    expect(await store.read(tenant, 'job_1'))
+      .toMatchObject({ status: 'failed', ended: true, chargedMicros: 2_000, releasedMicros: 0 })
+  })
+})
+
 describe('a job whose rows are unreadable', () => {
   it('ends free, its whole reserve released, whatever was charged before', async () => {
     const tenant = await fundedTenant()

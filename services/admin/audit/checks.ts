@@ -314,7 +314,8 @@ function checkJobEntries (job: Job, entries: readonly Journal[]): TenantBreaches
 export function checkResults (job: Job, results: ResultCounts): TenantBreaches {
   const { totalRows } = job.preflight
   const { counts, counts: { successRecords, failedRecords } } = job
-  const charge = results.billable * job.unitPriceMicros
+  // As `charge_of` in jobs/common.lua.
+  const charge = Math.min(results.billable * job.unitPriceMicros, job.preflight.maxQuoteMicros)
   const of = { job: job.id }
   const counters = [
     ['cache', 'cacheHits', counts.cacheHits],

@@ -209,8 +209,11 @@ it.each<readonly [string, breaches: TenantBreaches, ...found: Found[]]>([
     ['charge within the quote, the rest released', JOB,
       'the entry charges 10 of 10, the job 9 of 10'],
     ['charged + released = reserved', JOB, '9 + 0 is not 10']],
-  ['a charge for other rows', checkResults(counted, { ...results, billable: 2 }),
-    ['charge = billable rows x unit price', JOB, '2 x 10 is 20, charged 10']],
+  ['a charge for other rows', checkResults(counted, { ...results, billable: 0 }),
+    ['charge = billable rows x unit price', JOB, '0 x 10 is 0, charged 10']],
+  ['nothing wrong with the maximum for more rows', checkResults(counted, {
+    ...results, billable: 2,
+  })],
   ['rows that are too many, or out of order',
     checkResults(counted, { ...results, rows: 2, outOfOrder: 2 }),
     ['every row once, in order', JOB, '2 of 1 rows, first row out of order: 2']],
