@@ -196,22 +196,30 @@ function requireScopes (caller: Caller, scopes: readonly Scope[]): void {
 }
 
 const WINDOW_MS = 60_000
-/** A client above this limit guesses keys. */
+/** A client with more unknown keys guesses them. */
 const MAX_UNKNOWN = 60
 /** Maximum numbers of tracked clients and keys; the least recently used are forgotten. */
 const REMEMBERED = { clients: 50_000, keys: 10_000 } as const
+/** Tells the unknown keys of a client apart. */
+const DIGEST_CHARACTERS = 12
 
 /** Reads the clock at each use, without a timer. */
 const CLOCK = { perf: { now: () => performance.now() }, ttlResolution: 0 }
 
+/** The unknown keys that a client has sent, and how often it sent one of them. */
+type UnknownKeys = { readonly digests: readonly number[], readonly requests: number }
+
+const NONE: UnknownKeys = { digests: [], requests: 0 }
+
 /**
- * Looks up keys and limits each client to 60 unknown well-formed keys per minute, because each
- * costs a read of Redis. Above the limit only keys that this process has found valid are looked up,
- * so that other users of the same address are not affected.
+ * Looks up keys and limits the unknown well-formed ones of each client per minute, because each
+ * lookup costs a read of Redis: 60 different keys, and 60 requests with keys that it repeats. A
+ * program with a wrong key so affects no other user of its address. Above 60 different keys only
+ * those that this process has found valid are looked up.
  */
 class KeyGuard {
   readonly #findKey: IngestDeps['findKey']
-  readonly #unknown = new LRUCache<string, number>({
+  readonly #unknown = new LRUCache<string, UnknownKeys>({
     max: REMEMBERED.clients, ttl: WINDOW_MS, noUpdateTTL: true, ...CLOCK,
   })
 
@@ -229,17 +237,28 @@ class KeyGuard {
     if (!isWellFormed(secret)) return await this.#findKey(secret, address)
     const client = clientNetwork(address)
     const hash = hashOf(secret)
-    if ((this.#unknown.get(client) ?? 0) >= MAX_UNKNOWN && !this.#valid.has(hash)) {
+    const digest = Number.parseInt(hash.slice(0, DIGEST_CHARACTERS), 16)
+    if (this.#isThrottled(client, digest) && !this.#valid.has(hash)) {
       const leftMs = this.#unknown.getRemainingTTL(client)
       return { kind: 'throttled', retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1_000)) }
     }
     const lookup = await this.#findKey(secret, address)
     if (lookup.kind === 'ok') this.#valid.set(hash, true)
     else if (lookup.kind !== 'foreign_address') this.#valid.delete(hash)
-    if (lookup.kind === 'invalid') {
-      this.#unknown.set(client, (this.#unknown.get(client) ?? 0) + 1)
-    }
+    if (lookup.kind === 'invalid') this.#count(client, digest)
     return lookup
+  }
+
+  #isThrottled (client: string, digest: number): boolean {
+    const { digests, requests } = this.#unknown.get(client) ?? NONE
+    return digests.length >= MAX_UNKNOWN || (requests >= MAX_UNKNOWN && digests.includes(digest))
+  }
+
+  #count (client: string, digest: number): void {
+    const { digests, requests } = this.#unknown.get(client) ?? NONE
+    this.#unknown.set(client, {
+      digests: digests.includes(digest) ? digests : [...digests, digest], requests: requests + 1,
+    })
   }
 }
 

@@ -126,6 +126,16 @@ describe('a client that guesses keys', () => {
     expect(await status('192.0.2.1', fresh)).toBe(429)
   })
 
+  it('repeats one unknown key sixty times, which affects no new key of its address', async () => {
+    const { status, calls } = guarded()
+    const wrong = newApiKey('live')
+    for (let sent = 0; sent < 60; sent += 1) expect(await status('192.0.2.1', wrong)).toBe(401)
+    expect(await status('192.0.2.1', wrong)).toBe(429)
+    expect(calls).toHaveLength(60)
+    expect(await status('192.0.2.1', fresh)).toBe(200)
+    expect(await status('192.0.2.1')).toBe(401)
+  })
+
   it('may send malformed or expired keys without this limit', async () => {
     const { status } = guarded()
     for (const secret of ['malformed', expired]) {
