@@ -270,9 +270,13 @@ export function choicesIn ({ body }: FastifyRequest, name: string): readonly str
   return body instanceof URLSearchParams ? body.getAll(name) : []
 }
 
-/** Whether a form was sent before, so that it must not take effect; the access log says so. */
+/**
+ * Whether a form was sent before as it is, so that it must not take effect; the access log says so.
+ * One that was refused, and is corrected, has other fields.
+ */
 export async function isRepeated ({ nonces }: PageDeps, request: FastifyRequest): Promise<boolean> {
-  if (await nonces.use(field(request, 'nonce'))) return false
+  const nonce = field(request, 'nonce')
+  if (nonce !== '' && await nonces.use(`${nonce} ${String(request.body)}`)) return false
   describeAccess(request, { outcome: 'refused' })
   return true
 }

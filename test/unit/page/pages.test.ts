@@ -63,6 +63,16 @@ describe('the page of API keys', () => {
     expect(await deps.apiKeys.list(orgId)).toEqual([])
   })
 
+  it('creates the key of a form that was refused, and is sent again corrected', async () => {
+    const { deps, get, send } = await open()
+    const form = { nonce: nonceIn(await get('/live/keys')), scope: 'jobs:read' }
+    expect((await send('/live/keys', { ...form, networks: 'mars' })).statusCode).toBe(400)
+    const corrected = { ...form, networks: '192.0.2.1' }
+    expect((await send('/live/keys', corrected)).body).toMatch(/vj_live_\w{36}/)
+    expect((await send('/live/keys', corrected)).headers.location).toContain('key-once')
+    expect(await deps.apiKeys.list(orgId)).toHaveLength(1)
+  })
+
   it('rolls and revokes active keys of its mode only, after a confirmation', async () => {
     const { deps, get, read, send } = await open()
     const create = async (mode: 'live' | 'test') => await deps.apiKeys.create({
