@@ -469,9 +469,9 @@ async function toSettings (
 }
 
 /**
- * A client for the jobs of a file. A request counts with its quote before it is sent, and as long as
- * it has no answer: there may be a job. A job whose price has risen above what the session may spend
- * is cancelled.
+ * A client for the jobs of a file. A request counts with its quote before it is sent, and as long
+ * as it has no answer: there may be a job. A job whose price has risen above what the session may
+ * spend is cancelled.
  */
 function guardedClient (client: Client, { reservation, prices }: FileMoney): Client {
   const quotes = new Map<string, number>()

@@ -172,8 +172,8 @@ const COLUMN_CODES: ReadonlySet<unknown> = new Set(['8', '10', '16', '47'])
 function throwUnlessOfRows (error: unknown, table: string): void {
   if (isInfrastructure(error) || error instanceof FatalError) throw error
   if (!(error instanceof Error && 'code' in error && COLUMN_CODES.has(error.code))) return
-  throw new InfrastructureError(`table ${table} of ClickHouse lacks a column of this release: run ` +
-    '"npm run provision" of this release', { cause: error })
+  throw new InfrastructureError(`table ${table} of ClickHouse lacks a column of this release: ` +
+    'run "npm run provision" of this release', { cause: error })
 }
 
 async function insertOnce (

@@ -297,7 +297,7 @@ describe('a file of a session', () => {
       .toMatchObject({ ended: true, chargedMicros: 10, spending: { spentMicros: 20 } })
   })
 
-  it('that is replaced after a request without a response pays for both, if both exist', async () => {
+  it('that is replaced after a request without a response counts both jobs', async () => {
     // A fault that is not retried.
     const cause = Object.assign(new Error('expired'), { code: 'CERT_HAS_EXPIRED' })
     const lost = (moment: string, times: number) => moment === 'after POST' && times === 1

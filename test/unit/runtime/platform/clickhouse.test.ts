@@ -203,8 +203,9 @@ describe('an insert', () => {
 
   it('stores all rows but those that are refused alone, and names these', async () => {
     const { insertAll, stored, tokens } = startTable()
-    await expect(insertAll(1, -2, 3, 4, -5, 6, 7, 8)).rejects
-      .toMatchObject({ message: 'ClickHouse refused 2 of 8 rows of table t', rows: new Set([1, 4]) })
+    await expect(insertAll(1, -2, 3, 4, -5, 6, 7, 8)).rejects.toMatchObject({
+      message: 'ClickHouse refused 2 of 8 rows of table t', rows: new Set([1, 4]),
+    })
     expect(stored).toEqual([1, 3, 4, 6, 7, 8])
     expect(new Set(tokens).size).toBe(tokens.length)
     expect(tokens.length).toBeLessThan(16)
