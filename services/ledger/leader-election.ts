@@ -8,9 +8,7 @@ import {
   type AccountsDeps, restoreAccounts, restoreLostKeys, shipAccounts,
 } from '../accounts/account-topics.ts'
 import type { RecoveryStore } from './recovery-store.ts'
-import {
-  recordDeliveries, restoreDeliveries, type RestoreDeliveriesDeps,
-} from './restore-deliveries.ts'
+import { LostDeliveries, type RestoreDeliveriesDeps } from './restore-deliveries.ts'
 import { recordErased } from './restore-keys.ts'
 import { recover, reportFrozen, type RecoveryDeps } from './recovery.ts'
 import { recountLostJobs, restoreMarks, type RecountDeps } from './rebuild-jobs.ts'
@@ -62,6 +60,7 @@ const RETRY_SILENT_MS = 30_000
  */
 export class Leader {
   readonly #deps: LeaderDeps
+  readonly #lostDeliveries: LostDeliveries
   readonly #stopping = new AbortController()
   readonly #requests: ReturnType<typeof listen>
   readonly #loops: readonly Promise<void>[]
@@ -87,6 +86,7 @@ export class Leader {
   /** Starts the election. */
   constructor (deps: LeaderDeps) {
     this.#deps = deps
+    this.#lostDeliveries = new LostDeliveries(deps)
     const { log, metrics, pollMs, snapshotEveryMs } = deps
     const { signal } = this.#stopping
     this.#requests = listen(deps, signal)
@@ -139,6 +139,7 @@ export class Leader {
     const { run, fence, runs } = await recoveryStore.lead(name, leaseMs)
     this.#term = fence === undefined ? undefined : { run, fence, runs }
     if (fence !== undefined) return
+    this.#lostDeliveries.forget()
     this.#compared = undefined
     this.#isHealthy = true
     this.#frozen = 0
@@ -170,7 +171,7 @@ export class Leader {
     }
     await this.#runEach({
       recount: () => this.#recountIfDue(signal),
-      deliveries: () => restoreDeliveries(deps, signal),
+      deliveries: () => this.#lostDeliveries.restore(signal),
       check: () => this.#checkIfDue(signal),
     })
     this.#isHealthy = true
@@ -244,7 +245,7 @@ export class Leader {
     this.#frozen = await this.#checkAll(signal)
     this.#withoutKeys = await restoreLostKeys(this.#deps, signal)
     await recordErased(this.#deps)
-    await recordDeliveries(this.#deps)
+    await this.#lostDeliveries.record()
   }
 
   /**

@@ -51,8 +51,9 @@ async function startLedger (
   const connected = await connect(config, context)
   const { clock } = connected
   watchSystem(config, connected)
-  const takeover = new Takeover(takeoverDeps(config, connected))
-  const leader = new Leader(leaderDeps(config, connected))
+  const readOffsets = openOffsets(config, connected)
+  const takeover = new Takeover(takeoverDeps(config, connected, readOffsets))
+  const leader = new Leader(leaderDeps(config, connected, readOffsets))
   context.onStop(() => leader.stop())
   const isLeader = () => leader.isLeader()
   context.onStop(connectErasing(config, connected, isLeader).stop)
@@ -121,28 +122,39 @@ function watchSystem (config: LedgerConfig, connected: Connected): void {
 /** A coordinator that has just moved answers late. */
 const OFFSET_TRIES = 10
 
-function takeoverDeps (config: LedgerConfig, connected: Connected): TakeoverDeps {
+/** Reads the committed offsets and lags of consumer groups by their names. */
+function openOffsets (config: LedgerConfig, { onStop }: Connected) {
+  const admin = createAdminClient(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.owners`)
+  onStop(admin.close)
+  return (groups: readonly string[]) => retry(OFFSET_TRIES, () => admin.use(client =>
+    lagsOf(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group)))),
+  { when: isInfrastructure, maxMs: 1_000 })
+}
+
+type ReadOffsets = ReturnType<typeof openOffsets>
+
+function takeoverDeps (
+  config: LedgerConfig, connected: Connected, readOffsets: ReadOffsets
+): TakeoverDeps {
   const connection = kafkaConnectionOf(config)
-  const admin = createAdminClient(connection, `ledger.${config.INSTANCE}.owners`)
-  connected.onStop(admin.close)
   return {
     ...connected,
     redis: connected.state,
     backlog: createBacklog({
       connection, clientId: `ledger.${config.INSTANCE}`, clock: connected.clock,
     }),
-    owners: new Owners({
-      readOffsets: groups => retry(OFFSET_TRIES, () => admin.use(client =>
-        lagsOf(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group)))),
-      { when: isInfrastructure, maxMs: 1_000 }),
-      now: () => performance.now(),
-    }),
+    owners: new Owners({ readOffsets, now: () => performance.now() }),
     orphanAgeMs: config.ORPHAN_AGE_MS,
     stalledAfterMs: config.STALLED_AFTER_MS,
   }
 }
 
-function leaderDeps (config: LedgerConfig, connected: Connected): LeaderDeps {
+const DELIVER_GROUPS =
+  TOPOLOGY_GROUPS.filter(({ stage }) => stage === 'deliver').map(({ group }) => group)
+
+function leaderDeps (
+  config: LedgerConfig, connected: Connected, readOffsets: ReadOffsets
+): LeaderDeps {
   const { bus, state: redis, clickhouse, recordMac } = connected
   const name = `ledger.${config.INSTANCE}`
   const recoveryStore = createRecoveryStore(redis)
@@ -160,6 +172,7 @@ function leaderDeps (config: LedgerConfig, connected: Connected): LeaderDeps {
     }),
     history: createDeliveryHistory(clickhouse, recordMac),
     subscriptions: createSubscriptions(redis),
+    deliverLags: () => readOffsets(DELIVER_GROUPS),
     // Unique per process, as two processes may be configured with the same name.
     name: `${name}.${randomUUID()}`,
     graceMs: config.LEADER_GRACE_MS,

@@ -10,6 +10,8 @@ import type { Log } from '../runtime/platform/log.ts'
 import { type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
 import type { Archive } from '../jobs/results/archive.ts'
 import { settledOf } from '../jobs/results/finish-job.ts'
+import type { GroupLag } from '../runtime/kafka/admin.ts'
+import { orIfUnavailable } from '../runtime/platform/errors.ts'
 
 export type RepublishDeps = {
   readonly subscriptions: Subscriptions
@@ -20,6 +22,8 @@ export type RepublishDeps = {
 export type RestoreDeliveriesDeps = RepublishDeps & {
   readonly redis: RedisClient
   readonly archive: Pick<Archive, 'endedSince'>
+  /** The committed offsets and lags of the consumer group of `deliver`. */
+  readonly deliverLags: () => Promise<readonly GroupLag[]>
   /** Redis time. */
   readonly clock: Clock
   readonly log: Pick<Log, 'warn'>
@@ -27,7 +31,7 @@ export type RestoreDeliveriesDeps = RepublishDeps & {
 
 /** Longer than a delivery waits for its last attempt. */
 const LONGEST_WAIT_MS = 4 * 86_400_000
-/** How far `deliver` may be behind the end of a job. */
+/** How long after the end of a job its message is in the topic. */
 const MAX_LAG_MS = 600_000
 const JOBS_PER_BATCH = 1_000
 
@@ -41,40 +45,83 @@ if run == ${RUN_ID_LUA} then
   redis.call('SET', KEYS[2], ARGV[2])
 end`
 
+/** The ends of the partitions of the topics of `deliver` at a Redis time. */
+type TopicEnds = { readonly atMs: number, readonly ends: ReadonlyMap<string, number> }
+
 /**
- * Restores the deliveries that Redis may have lost, once per run of the server that has them: the
- * wallets may be on other servers and have lost nothing. Publishes the end events of jobs again
- * that ended since the queue was last known to be complete; `deliver` ignores those it still has.
- * Returns the number of jobs that were read.
- * @throws InfrastructureError when Redis, the archive or the brokers do not respond.
+ * The deliveries that Redis may have lost, and up to when it has all of them: of each job that
+ * ended before, the message was in the topics by then, and `deliver` has committed it, which it
+ * does once the deliveries are in Redis. So it does not matter how far `deliver` is behind.
  */
-export async function restoreDeliveries (
-  deps: RestoreDeliveriesDeps, signal: AbortSignal
-): Promise<number> {
-  const { redis, archive, clock, log } = deps
-  const read = script(redis, { name: 'read-deliveries', source: READ, numberOfKeys: 2 })
-  const [run = '', restoredIn, until] =
-    await read(KEYS, []) as readonly [string?, (string | null)?, (string | null)?]
-  if (restoredIn === run) return 0
-  const nowMs = clock.now()
-  const sinceMs = until ? Number(until) - MAX_LAG_MS : nowMs - LONGEST_WAIT_MS
-  let jobs = 0
-  let batch: Job[] = []
-  const publish = async () => {
-    signal.throwIfAborted()
-    await republishEnds(deps, batch)
-    jobs += batch.length
-    batch = []
+export class LostDeliveries {
+  readonly #deps: RestoreDeliveriesDeps
+  /** What `deliver` must commit before the time of the last record can be moved there. */
+  #next: TopicEnds | undefined
+
+  constructor (deps: RestoreDeliveriesDeps) {
+    this.#deps = deps
   }
-  for await (const job of archive.endedSince(sinceMs)) {
-    batch.push(job)
-    if (batch.length === JOBS_PER_BATCH) await publish()
+
+  /**
+   * Restores them, once per run of the server that has them: the wallets may be on other servers
+   * and have lost nothing. Publishes the end events of jobs again that ended since the queue was
+   * last known to be complete; `deliver` ignores those it still has. It is complete again once
+   * `deliver` has committed these messages. Returns the number of jobs that were read.
+   * @throws InfrastructureError when Redis, the archive or the brokers do not respond.
+   */
+  async restore (signal: AbortSignal): Promise<number> {
+    const { redis, archive, clock, log } = this.#deps
+    const read = script(redis, { name: 'read-deliveries', source: READ, numberOfKeys: 2 })
+    const [run = '', restoredIn, until] =
+      await read(KEYS, []) as readonly [string?, (string | null)?, (string | null)?]
+    if (restoredIn === run) return 0
+    this.forget()
+    const oldestMs = clock.now() - LONGEST_WAIT_MS
+    const sinceMs = until ? Math.max(Number(until) - MAX_LAG_MS, oldestMs) : oldestMs
+    let jobs = 0
+    let batch: Job[] = []
+    const publish = async () => {
+      signal.throwIfAborted()
+      await republishEnds(this.#deps, batch)
+      jobs += batch.length
+      batch = []
+    }
+    for await (const job of archive.endedSince(sinceMs)) {
+      batch.push(job)
+      if (batch.length === JOBS_PER_BATCH) await publish()
+    }
+    await publish()
+    await mark(redis, run, sinceMs + MAX_LAG_MS)
+    if (jobs > 0) log.warn({ jobs, sinceMs }, 'deliveries of ended jobs restored')
+    return jobs
   }
-  await publish()
-  await mark(redis, run, nowMs)
-  if (jobs > 0) log.warn({ jobs, sinceMs }, 'deliveries of ended jobs restored')
-  return jobs
+
+  /** Records up to when Redis has all deliveries, unless a restore of them is due. */
+  async record (): Promise<void> {
+    const { redis, clock, deliverLags } = this.#deps
+    const atMs = clock.now()
+    const lags = await deliverLags().catch(orIfUnavailable(undefined))
+    if (lags === undefined) return
+    const { ends, atMs: untilMs } = this.#next ?? { ends: endsOf(lags), atMs }
+    if (lags.every(lag => lag.lag === 0)) {
+      this.forget()
+      await mark(redis, '', atMs)
+    } else if (lags.every(lag => lag.offset >= (ends.get(nameOf(lag)) ?? 0))) {
+      this.#next = { ends: endsOf(lags), atMs }
+      await mark(redis, '', untilMs)
+    } else this.#next = { ends, atMs: untilMs }
+  }
+
+  /** Another ledger may restore deliveries from here on. */
+  forget (): void {
+    this.#next = undefined
+  }
 }
+
+const nameOf = ({ topic, partition }: GroupLag) => `${topic}:${partition}`
+
+const endsOf = (lags: readonly GroupLag[]): TopicEnds['ends'] =>
+  new Map(lags.map(lag => [nameOf(lag), lag.offset + lag.lag]))
 
 /**
  * The ends of jobs of feeds go to webhook endpoints alone: `publish` has not lost anything, and
@@ -93,13 +140,6 @@ async function republishEnds (deps: RepublishDeps, jobs: readonly Job[]): Promis
       : [{ topic: 'jobs.events' as const, lane, value, rows: undefined }]
   })
   if (events.length > 0) await deps.emitter.emit(events)
-}
-
-/** Records that Redis has all deliveries up to now, unless a restore of them is due. */
-export async function recordDeliveries (
-  { redis, clock }: Pick<RestoreDeliveriesDeps, 'redis' | 'clock'>
-): Promise<void> {
-  await mark(redis, '', clock.now())
 }
 
 const KEYS = [DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY]

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { subscribeToJobs } from '../../services/jobs/job-waiter.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
-import { recordDeliveries, restoreDeliveries } from '../../services/ledger/restore-deliveries.ts'
+import { LostDeliveries } from '../../services/ledger/restore-deliveries.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { homeOf, mastersOf, redisClock, serversOf } from '../../services/runtime/platform/redis.ts'
@@ -77,16 +77,18 @@ describe('the recovery of a state in a cluster', () => {
         subscriptions: async () => [],
         history: { listAll: async () => [] },
         emitter: { emit: async () => {} },
+        deliverLags: async () => [],
       }
       const { signal } = new AbortController()
-      await recordDeliveries(deps)
-      await restoreDeliveries(deps, signal)
-      await restoreDeliveries(deps, signal)
-      await recordDeliveries(deps)
+      const deliveries = new LostDeliveries(deps)
+      await deliveries.record()
+      await deliveries.restore(signal)
+      await deliveries.restore(signal)
+      await deliveries.record()
       // An older file, of a run that is over.
       await cluster.set('run:{deliveries}', 'another run')
-      await recordDeliveries({ ...deps, clock: { now: () => nowMs + 60_000 } })
-      await restoreDeliveries(deps, signal)
+      await new LostDeliveries({ ...deps, clock: { now: () => nowMs + 60_000 } }).record()
+      await deliveries.restore(signal)
       expect(asked).toEqual([4 * 86_400_000, 600_000])
     })
 

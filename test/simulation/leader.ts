@@ -140,6 +140,7 @@ function leaderDeps (options: LeaderOptions, redis: Redis, name: string) {
     reader: topicReader({ bus, codec, chaos }),
     history: { listAll: async () => [] },
     subscriptions: async () => [],
+    deliverLags: async () => [],
     backlog: { mayContain: async () => true },
     tenants: createTenants(redis),
     metrics: metricsOf(onUnlock),

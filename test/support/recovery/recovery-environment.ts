@@ -78,6 +78,7 @@ export function createRecoveryEnvironment (redis: Redis, seed = 1) {
     snapshotBehindMs: -1_000,
     archive: archiveOf(archived),
     subscriptions: async () => [],
+    deliverLags: async () => [],
     history: {
       listAll: async (tenants, jobs) =>
         attempts.filter(one => tenants.includes(one.tenant) && jobs.includes(one.job)),

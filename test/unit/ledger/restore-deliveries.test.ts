@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import {
-  recordDeliveries, restoreDeliveries, republish,
-} from '../../../services/ledger/restore-deliveries.ts'
+import { LostDeliveries, republish } from '../../../services/ledger/restore-deliveries.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { endedJob, DELIVERED_JOB } from '../../support/webhooks/deliveries.ts'
 import { endpointIdAt } from '../../support/webhooks/endpoints.ts'
 import type { Attempt, AttemptOutcome } from '../../../services/webhooks/deliveries.ts'
@@ -23,6 +22,8 @@ function setUp (
   const marks: unknown[][] = []
   const asked: number[] = []
   const emitted: Emission[] = []
+  /** Of the partitions of `deliver`, and the time of Redis. */
+  const state = { nowMs: NOW_MS, lags: [] as readonly (readonly [offset: number, lag: number])[] }
   const deps = {
     redis: {
       call: async (...[, text, keys, ...given]: Call) => {
@@ -37,43 +38,50 @@ function setUp (
         yield * jobs
       },
     },
-    clock: { now: () => NOW_MS },
+    deliverLags: async () => state.lags.map(([offset, lag], partition) => ({
+      stage: 'deliver' as const, group: 'g', topic: 'jobs.settled', partition, offset, lag,
+    })),
+    clock: { now: () => state.nowMs },
     log: { warn: () => {} },
     history: { listAll: async () => [] },
     subscriptions: async () =>
       [{ endpoint: endpointIdAt(1, 'one'), events: ['job.completed'] as const }],
     emitter: { emit: async (all: readonly Emission[]) => { emitted.push(...all) } },
   }
-  return { deps, marks, asked, emitted }
+  return { deps, marks, asked, emitted, state, deliveries: new LostDeliveries(deps) }
 }
 
 describe('deliveries', () => {
   it('are not restored twice in one run of their server', async () => {
-    const { deps, asked, marks } = setUp({ restoredIn: 'r2', untilMs: '1' })
-    expect(await restoreDeliveries(deps, signal)).toBe(0)
+    const { deliveries, asked, marks } = setUp({ restoredIn: 'r2', untilMs: '1' })
+    expect(await deliveries.restore(signal)).toBe(0)
     expect([asked, marks]).toEqual([[], []])
   })
 
   it('are restored of jobs that ended since Redis had all of them, and before for a while',
     async () => {
-      const { deps, asked, marks } = setUp({ restoredIn: 'r1', untilMs: String(NOW_MS - 1) })
-      await restoreDeliveries(deps, signal)
+      const { deliveries, asked, marks } =
+        setUp({ restoredIn: 'r1', untilMs: String(NOW_MS - 1) })
+      await deliveries.restore(signal)
       expect(asked).toEqual([NOW_MS - 1 - 10 * MINUTE_MS])
-      expect(marks).toEqual([['r2', NOW_MS]])
+      // Those that were published again may be lost again.
+      expect(marks).toEqual([['r2', NOW_MS - 1]])
     })
 
-  it('are restored of the last four days after a loss of everything', async () => {
-    const { deps, asked } = setUp({})
-    await restoreDeliveries(deps, signal)
-    expect(asked).toEqual([NOW_MS - 4 * 24 * 60 * MINUTE_MS])
+  it('are restored of the last four days at most, as after a loss of everything', async () => {
+    for (const untilMs of ['', '1']) {
+      const { deliveries, asked } = setUp({ untilMs })
+      await deliveries.restore(signal)
+      expect(asked).toEqual([NOW_MS - 4 * 24 * 60 * MINUTE_MS])
+    }
   })
 
   it('of a feed go to webhook endpoints, and its results not to the partner again', async () => {
     const feed = { partner: 'acme', partition: 0 } as NonNullable<Job['feed']>
-    const { deps, emitted } = setUp({}, [
+    const { deliveries, emitted } = setUp({}, [
       endedJob({ id: 'job_1', header: Buffer.from('h') }), endedJob({ id: 'job_2', feed }),
     ])
-    expect(await restoreDeliveries(deps, signal)).toBe(2)
+    expect(await deliveries.restore(signal)).toBe(2)
     expect(emitted.map(({ topic, value }) => [topic, value])).toEqual([
       ['jobs.settled', expect.objectContaining({ job: 'job_1' })],
       ['jobs.events', {
@@ -87,9 +95,35 @@ describe('deliveries', () => {
   })
 
   it('are recorded as complete by a mark that a run without a restore does not get', async () => {
-    const { deps, marks } = setUp({})
-    await recordDeliveries(deps)
+    const { deliveries, marks } = setUp({})
+    await deliveries.record()
     expect(marks).toEqual([['', NOW_MS]])
+  })
+
+  it('are recorded as complete only as far as deliver has come, however far it is behind',
+    async () => {
+      const { deliveries, marks, state } = setUp({})
+      const recordAt = async (minutes: number, ...lags: typeof state.lags) => {
+        Object.assign(state, { nowMs: NOW_MS + minutes * MINUTE_MS, lags })
+        await deliveries.record()
+        return marks.splice(0).map(([, ms]) => (Number(ms) - NOW_MS) / MINUTE_MS)
+      }
+      expect(await recordAt(0, [5, 0], [2, 3])).toEqual([])
+      expect(await recordAt(60, [9, 0], [4, 9])).toEqual([])
+      expect(await recordAt(70, [9, 1], [5, 9])).toEqual([0])
+      expect(await recordAt(80, [10, 0], [13, 5])).toEqual([])
+      expect(await recordAt(90, [10, 0], [18, 0])).toEqual([90])
+      // A restore of another leader is not known yet.
+      await recordAt(91, [10, 0], [18, 1])
+      deliveries.forget()
+      expect(await recordAt(92, [10, 0], [19, 5])).toEqual([])
+    })
+
+  it('are recorded later while the brokers are away', async () => {
+    const { deps, marks } = setUp({})
+    const away = async () => { throw new InfrastructureError('away') }
+    await new LostDeliveries({ ...deps, deliverLags: away }).record()
+    expect(marks).toEqual([])
   })
 })
 
