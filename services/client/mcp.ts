@@ -181,14 +181,19 @@ const toJob = (job: JobStatusResource) => pickFields(TOOLS.getJob.output.propert
 const withoutBlanks = (row: ResultRow): ResultRow =>
   Object.fromEntries(Object.entries(row).filter(([, cell]) => cell !== null))
 
-type Attempt = { readonly key: string, readonly reservation: Reservation }
+/** A request for a job: its body as JSON, and its idempotency key. */
+type Attempt = {
+  readonly text: string
+  readonly key: string
+  readonly reservation: Reservation
+}
 
 /** The jobs that `verify_contacts` created, with the money that each may cost. */
 class ContactJobs {
   readonly #deps: SessionDeps
   readonly #open = new Map<string, Reservation>()
-  /** Requests whose outcome is unknown: the same request, sent again, is the same job. */
-  readonly #unanswered = new Map<string, Attempt>()
+  /** Requests without a response: the same request, sent again with its key, is the same job. */
+  readonly #unanswered: Attempt[] = []
 
   constructor (deps: SessionDeps) {
     this.#deps = deps
@@ -196,34 +201,28 @@ class ContactJobs {
 
   /** Quotes and creates a job within the spending limit; resolves with its id. */
   async create (body: JobRequest): Promise<string> {
-    const { client } = this.#deps
+    const { client, spending } = this.#deps
     const text = JSON.stringify(body)
-    const attempt = await this.#approve(body, this.#unanswered.get(text))
+    const at = this.#unanswered.findIndex(attempt => attempt.text === text)
+    // Taken out, so that the same request beside this one is another job.
+    const [earlier] = at < 0 ? [] : this.#unanswered.splice(at, 1)
+    const attempt = earlier ?? { text, key: randomUUID(), reservation: spending.reserve() }
     const { key, reservation } = attempt
-    this.#unanswered.set(text, attempt)
+    try {
+      reservation.cover((await client.quote(body)).preflight.maxQuoteMicros)
+    } catch (error) {
+      if (earlier === undefined) reservation.settle(0)
+      else this.#unanswered.push(earlier)
+      throw error
+    }
     const created = await client.createJob(body, key).catch((error: unknown) => {
-      if (createdNoJob(error)) {
-        this.#unanswered.delete(text)
-        reservation.settle(0)
-      }
+      if (createdNoJob(error)) reservation.settle(0)
+      else this.#unanswered.push(attempt)
       throw error
     })
-    this.#unanswered.delete(text)
     this.#open.set(created.id, reservation)
     await coverOrCancel({ client, reservation }, created.id, created.preflight.maxQuoteMicros)
     return created.id
-  }
-
-  async #approve (body: JobRequest, earlier: Attempt | undefined): Promise<Attempt> {
-    const { client, spending } = this.#deps
-    const attempt = earlier ?? { key: randomUUID(), reservation: spending.reserve() }
-    try {
-      attempt.reservation.cover((await client.quote(body)).preflight.maxQuoteMicros)
-      return attempt
-    } catch (error) {
-      if (earlier === undefined) attempt.reservation.settle(0)
-      throw error
-    }
   }
 
   /** Reads a job, and settles it if it has ended. */

@@ -164,6 +164,18 @@ describe('the spending limit of a session', () => {
     expect(session.service.jobs).toHaveLength(1)
   })
 
+  it('repeats a request without a response as one job beside the same request', async () => {
+    const session = await connect(30, {
+      at: (moment, times) =>
+        moment === 'after POST' && times === 1 ? new TypeError('fetch failed') : undefined,
+    })
+    const both = await Promise.all([1, 2].map(() => session.call('verify_contacts', PHONES)))
+    expect(both.map(({ isError }) => isError).toSorted()).toEqual([false, true])
+    expect((await session.call('verify_contacts', PHONES)).output)
+      .toMatchObject({ job: { id: 'job_1' }, spending: { spentMicros: 20, reservedMicros: 0 } })
+    expect(session.service.jobs).toHaveLength(2)
+  })
+
   it('keeps the money of a job that cannot be read, until its end', async () => {
     const away = refusal(500, { code: 'internal', message: 'm' })
     const session = await connect(100, { at: moment => moment === 'wait' ? away : undefined })
