@@ -73,7 +73,7 @@ async function start (scenario: Scenario) {
   await store.claim(tenant, jobClaim(JOB))
   const startedMs = Date.now()
   const clock = createManualClock(startedMs)
-  const state = { isDown: scenario.isDownAtFirst, checks: 0 }
+  const state = { isDown: scenario.isDownAtFirst, checks: 0, blocked: new Set<string>() }
   const check = async (rows: readonly ProviderRow[]): Promise<CheckResult> => {
     if (state.isDown) return downFor(rows)
     state.checks += rows.length
@@ -91,6 +91,11 @@ async function start (scenario: Scenario) {
     clock,
     unitPriceMicros: () => PRICE_MICROS,
     policy: async () => ({ freshnessMs: 24 * HOUR_MS, maxActiveJobs: 10 }),
+    lists: {
+      find: async (_org, contacts) =>
+        contacts.map(contact => state.blocked.has(contact) ? 'block' : undefined),
+      hasMailServers: async () => false,
+    },
     batchRows: () => 2,
     batch: 25,
   })
@@ -148,15 +153,28 @@ async function checkUntilDone (started: Started, missed: Emission<'rows.to-verif
   return blocks
 }
 
-async function runScenario (scenario: Scenario) {
+/** `blocked`: the contacts that the lists refuse at the first delivery and at the second. */
+async function runScenario (
+  scenario: Scenario, blocked: readonly (readonly number[])[] = [[], []]
+) {
   const started = await start(scenario)
+  const [first = [], second = []] = blocked.map(contacts => new Set(contacts.map(phone)))
+  started.state.blocked = new Set(first)
   await started.remember(scenario.cachedBefore)
   const blocks = await deliver(started, scenario)
   const checksOnce = started.state.checks
   await started.forget(scenario.forgottenBetween)
   await started.remember(scenario.cachedBetween)
+  started.state.blocked = new Set(second)
   blocks.push(...await deliver(started, scenario))
   return { tenant: started.tenant, blocks, checksOnce }
+}
+
+/** Blocks in the order in which they come to the tally. */
+function inOrder<T> (blocks: readonly T[], { order }: Scenario): readonly T[] {
+  return blocks.map((block, index) => ({ block, place: order[index % order.length] ?? 0 }))
+    .sort((a, b) => a.place - b.place)
+    .map(({ block }) => block)
 }
 
 /** The job after each of its blocks was counted, in this order. */
@@ -175,11 +193,7 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
   it('are each finished exactly once, and never cost more than the quote', async () => {
     await fc.assert(fc.asyncProperty(scenarios, async (scenario) => {
       const { tenant, blocks } = await runScenario(scenario)
-      const placeOf = (index: number) => scenario.order[index % scenario.order.length] ?? 0
-      const shuffled = blocks.map((block, index) => ({ block, place: placeOf(index) }))
-        .sort((a, b) => a.place - b.place)
-        .map(({ block }) => block)
-      const job = await countAll(tenant, shuffled)
+      const job = await countAll(tenant, inOrder(blocks, scenario))
       const { counts, preflight: { invalidRows, duplicateRows, maxQuoteMicros } } = job
       const total = scenario.contacts.length
       expect([job.ended, counts.finishedRows]).toEqual([true, total])
@@ -197,6 +211,22 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
       expect(await countAll(tenant, blocks)).toEqual(job)
       expect(await wallet.balance(tenant)).toEqual(money)
     }), { numRuns: 200 })
+  })
+
+  it('never cost more than the quote if the lists refuse others the second time', async () => {
+    let capped = 0
+    await fc.assert(fc.asyncProperty(scenarios, some, some, async (scenario, first, second) => {
+      const run = { ...scenario, isCancelled: false, unanswered: [] }
+      const { tenant, blocks } = await runScenario(run, [first, second])
+      const job = await countAll(tenant, inOrder(blocks, scenario))
+      const { counts, preflight: { maxQuoteMicros } } = job
+      expect([job.ended, counts.finishedRows]).toEqual([true, scenario.contacts.length])
+      const liveMicros = counts.freshRecords * PRICE_MICROS
+      expect(job.chargedMicros).toBe(Math.min(liveMicros, maxQuoteMicros))
+      expect(job.chargedMicros + job.releasedMicros).toBe(maxQuoteMicros)
+      if (liveMicros > maxQuoteMicros) capped += 1
+    }), { numRuns: 200 })
+    expect(capped).toBeGreaterThan(5)
   })
 
   it('are in bitmaps that agree', async () => {
