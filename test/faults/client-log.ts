@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   ApiError, createClient, type Client, type JobRequest, type ResultRow,
 } from '../../services/client/client.ts'
+import { poll } from './poll.ts'
 
 /** One answer, or that there was none: status 0. */
 export type Answer = {
@@ -135,14 +136,9 @@ export function createClientLog (
       return false
     }
   }
-  const nextAccepted: ClientLog['nextAccepted'] = async (afterMs, withinMs) => {
-    for (const giveUpAt = Date.now() + withinMs; Date.now() < giveUpAt; await sleep(20)) {
-      const found = answers.find(({ status, method, atMs }) =>
-        (status === 202 || (status === 200 && method === 'POST')) && atMs > afterMs)
-      if (found !== undefined) return found.atMs
-    }
-    return undefined
-  }
+  const nextAccepted: ClientLog['nextAccepted'] = (afterMs, withinMs) => poll(() =>
+    answers.find(({ status, method, atMs }) =>
+      (status === 202 || (status === 200 && method === 'POST')) && atMs > afterMs)?.atMs, withinMs)
   return { answers, promised, lost, doubles, client, readRows, readOn, post, nextAccepted }
 }
 

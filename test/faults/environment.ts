@@ -1,10 +1,16 @@
-import { rmSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { openPortBook } from '../../deploy/local/ports.ts'
+import {
+  answersOk, type Child, nextDelayMs, type ProcessSpec, startChild, stopChild,
+} from '../../deploy/local/process.ts'
 import type { Addresses } from '../../deploy/local/source.ts'
+import type { Failpoint } from '../../services/runtime/platform/failpoint.ts'
 import { STAGES } from '../../services/topology.ts'
-import { createServices, type Services } from './services.ts'
 import type { FaultStack } from './stack.ts'
 import { newFolder } from '../support/folder.ts'
+import { withoutForeignRootKeys } from '../support/keys/organization-keys.ts'
+import { poll } from './poll.ts'
 
 type Env = Readonly<Record<string, string>>
 
@@ -96,9 +102,220 @@ export async function openEnvironment (
 async function untilWorking (
   services: Services, name: string, { atMs, withinMs }: { atMs: number, withinMs: number }
 ): Promise<number | undefined> {
-  while (Date.now() < atMs + withinMs) {
-    if ((await services.metric(name, 'stage_chunks_total') ?? 0) > 0) return Date.now() - atMs
-    await sleep(50)
+  return await poll(async () =>
+    (await services.metric(name, 'stage_chunks_total') ?? 0) > 0 ? Date.now() - atMs : undefined,
+  atMs + withinMs - Date.now(), 50)
+}
+
+/** How a service process came to its end. */
+export type End = {
+  readonly name: string
+  readonly how: string
+  readonly atMs: number
+  /** Stopped or killed by the suite rather than by itself. */
+  readonly isExpected: boolean
+}
+
+type Fired = { readonly name: string, readonly pid: number, readonly atMs: number }
+
+type Instance = {
+  readonly name: string
+  readonly spec: ProcessSpec
+  readonly metricsUrl: string
+  /** Of `ingest` alone. */
+  readonly baseUrl: string | undefined
+  readonly failpoints: string
+  /** Resolves once it has stopped and will not be restarted; SIGTERM by default. */
+  readonly stop: (signal?: 'SIGKILL') => Promise<void>
+  readonly child: () => Child | undefined
+  readonly expect: () => void
+}
+
+type Services = ReturnType<typeof createServices>
+
+type ServicesOptions = {
+  readonly env: Env
+  /** Beyond `env`, by stage. */
+  readonly envOf: Readonly<Record<string, Env>>
+  readonly dataDir: string
+}
+
+const root = `${import.meta.dirname}/../..`
+const HEAP_LIMIT = '--max-old-space-size=768'
+const READY_WITHIN_MS = 480_000
+
+function killInstance ({ expect, child }: Instance, signal: NodeJS.Signals): void {
+  if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') expect()
+  child()?.kill(signal)
+}
+
+/**
+ * Service processes, started again by themselves whenever they end, as in production; every end is
+ * noted with its reason. A failpoint of any of them can be armed while it runs.
+ */
+function createServices (options: ServicesOptions) {
+  const instances = new Map<string, Instance>()
+  const ends: End[] = []
+  const ports = openPortBook(options.dataDir)
+  const find = (name: string): Instance => {
+    const found = instances.get(name)
+    if (found === undefined) throw new Error(`${name} does not run`)
+    return found
   }
-  return undefined
+  const setScale = async (scale: Readonly<Record<string, number>>) => {
+    await Promise.all(STAGES.map(async stage => {
+      const wanted = scale[stage] ?? 1
+      for (let number = 1; number <= wanted; number++) {
+        const name = `${stage}-${number}`
+        if (instances.has(name)) continue
+        const spec = await specOf({ stage, name, ports, options })
+        instances.set(name, keepRunning(spec, ends))
+      }
+      const surplus = [...instances.keys()].filter(name =>
+        name.startsWith(`${stage}-`) && Number(name.slice(stage.length + 1)) > wanted)
+      await Promise.all(surplus.map(async name => {
+        await find(name).stop()
+        instances.delete(name)
+      }))
+    }))
+  }
+  return {
+    /** The interface: an address for each instance, whether it just runs or is started again. */
+    baseUrls: () => [...instances.values()].flatMap(({ baseUrl }) => baseUrl ?? []),
+    names: () => [...instances.keys()],
+    /** Since the start, in order. */
+    ends: (): readonly End[] => ends,
+    pid: (name: string) => find(name).child()?.pid,
+    /** It is started again when it ends. */
+    kill: (name: string, signal: NodeJS.Signals) => killInstance(find(name), signal),
+    setScale,
+    untilReady: () => Promise.all([...instances.values()].map(untilReady)),
+    isReady: (name: string) => find(name).spec.ready(),
+    ...failpointsOf(find),
+    metric: (name: string, metric: string) => readMetric(find(name).metricsUrl, metric),
+    /** They drain, which takes seconds; with SIGKILL what they do is lost with them. */
+    stop: async (signal?: 'SIGKILL') => {
+      await Promise.all([...instances.values()].map(({ stop }) => stop(signal)))
+      instances.clear()
+    },
+  }
+}
+
+/** Arms failpoints, and reports which have fired. */
+function failpointsOf (find: (name: string) => Instance) {
+  const firedOf = (name: string): readonly Fired[] => {
+    try {
+      return readFileSync(`${find(name).failpoints}.fired`, 'utf8').split('\n')
+        .filter(line => line !== '').map(line => JSON.parse(line) as Fired)
+    } catch {
+      return []
+    }
+  }
+  return {
+    /** A plan such as `kill@1` at the next passings; '' for none. */
+    arm: (name: string, point: Failpoint, plan: string) => {
+      writeFileSync(`${find(name).failpoints}.fired`, '')
+      writeFileSync(find(name).failpoints, plan === '' ? '' : `${point}:${plan}`)
+      if (plan.startsWith('kill')) find(name).expect()
+    },
+    /** When the point that was armed last fired; undefined when it has not within the time. */
+    untilFired: (name: string, withinMs: number) => poll(() => firedOf(name)[0], withinMs),
+  }
+}
+
+async function specOf (
+  { stage, name, ports, options }: {
+    readonly stage: string
+    readonly name: string
+    readonly ports: ReturnType<typeof openPortBook>
+    readonly options: ServicesOptions
+  }
+): Promise<ProcessSpec & Pick<Instance, 'metricsUrl' | 'baseUrl' | 'failpoints'>> {
+  const { dataDir } = options
+  const port = await ports.port(`${name}.metrics`)
+  const httpPort = stage === 'ingest' ? await ports.port(`${name}.http`) : undefined
+  const http: Env = httpPort === undefined ? {} : { PORT_HTTP: String(httpPort) }
+  mkdirSync(`${dataDir}/failpoints`, { recursive: true })
+  const failpoints = `${dataDir}/failpoints/${name}`
+  const own = {
+    INSTANCE: name,
+    PORT_METRICS: String(port),
+    FAILPOINTS: `@${failpoints}`,
+    ALLOW_FAILPOINTS: 'true',
+    // Read by ledger: a fault does not wait minutes for its round.
+    ERASE_EVERY_MS: '2000',
+  }
+  return {
+    name,
+    command: process.execPath,
+    args: [HEAP_LIMIT, `services/${stage}/main.ts`],
+    cwd: root,
+    env: {
+      ...options.env,
+      ...options.envOf[stage],
+      ...withoutForeignRootKeys([stage]),
+      ...http,
+      ...own,
+    },
+    dataDir,
+    ready: () => answersOk(`http://127.0.0.1:${port}/readyz`),
+    graceMs: 30_000,
+    metricsUrl: `http://127.0.0.1:${port}/metrics`,
+    baseUrl: httpPort === undefined ? undefined : `http://127.0.0.1:${httpPort}/api/v1`,
+    failpoints,
+  }
+}
+
+function keepRunning (spec: Awaited<ReturnType<typeof specOf>>, ends: End[]): Instance {
+  const over = new AbortController()
+  let child: Child | undefined
+  let isExpected = false
+  const run = async () => {
+    let delayMs = 0
+    while (!over.signal.aborted) {
+      const startedAt = performance.now()
+      child = startChild(spec)
+      const how = await child.exited
+      child = undefined
+      ends.push({
+        name: spec.name, how, atMs: Date.now(), isExpected: isExpected || over.signal.aborted,
+      })
+      isExpected = false
+      delayMs = nextDelayMs(delayMs, performance.now() - startedAt)
+      await sleep(delayMs, undefined, { signal: over.signal }).catch(() => {})
+    }
+  }
+  const running = run()
+  return {
+    name: spec.name,
+    spec,
+    metricsUrl: spec.metricsUrl,
+    baseUrl: spec.baseUrl,
+    failpoints: spec.failpoints,
+    child: () => child,
+    expect: () => { isExpected = true },
+    stop: async signal => {
+      over.abort()
+      child?.kill(signal ?? 'SIGCONT')
+      if (child !== undefined) await stopChild(child, spec.graceMs)
+      await running
+    },
+  }
+}
+
+async function untilReady ({ spec, name }: Instance): Promise<void> {
+  const isReady = await poll(async () => await spec.ready() || undefined, READY_WITHIN_MS, 100)
+  if (!isReady) throw new Error(`${name} was not ready within ${READY_WITHIN_MS} ms`)
+}
+
+/** The sum of a metric over its labels; undefined while the process does not answer. */
+async function readMetric (url: string, metric: string): Promise<number | undefined> {
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) })
+    return (await answer.text()).split('\n')
+      .filter(line => line.startsWith(`${metric}{`) || line.startsWith(`${metric} `))
+      .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+  } catch {
+    return undefined
+  }
 }

@@ -56,7 +56,7 @@ export type Fault = {
   /** One line for `--list`. */
   readonly about: string
   /** Part of the quick run of CI too. */
-  readonly quick: boolean
+  readonly quick?: true
   /** The limit of each recovery; unlimited by default. */
   readonly recoverWithinMs?: number
   readonly load?: Partial<LoadPlan>

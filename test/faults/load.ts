@@ -3,6 +3,7 @@ import type { JobRequest } from '../../services/client/client.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import type { ClientLog, Promised } from './client-log.ts'
 import type { Manner, Receiver } from './receiver.ts'
+import { poll } from './poll.ts'
 
 /** What the clients send; shares are from 0 to 1. */
 export type LoadPlan = {
@@ -143,28 +144,17 @@ function createWaits (
   return {
     untilEnded: async (more, withinMs = 60_000) => {
       const wanted = ends.length + more
-      for (const giveUpAt = Date.now() + withinMs; ends.length < wanted; await sleep(30)) {
-        if (Date.now() > giveUpAt) return false
-      }
-      return true
+      return await poll(() => ends.length >= wanted || undefined, withinMs) ?? false
     },
-    nextEnd: async (afterMs, withinMs) => {
-      for (const giveUpAt = Date.now() + withinMs; Date.now() < giveUpAt; await sleep(20)) {
-        const found = ends.find(({ acceptedAtMs }) => acceptedAtMs > afterMs)
-        if (found !== undefined) return found.atMs
-      }
-      return undefined
-    },
-    allEnded: async (fromMs, toMs, withinMs) => {
-      for (const giveUpAt = Date.now() + withinMs; Date.now() < giveUpAt; await sleep(20)) {
-        const wanted = followed.filter(({ acceptedAtMs }) =>
-          acceptedAtMs >= fromMs && acceptedAtMs < toMs)
-        const times = new Map(ends.map(({ id, atMs }) => [id, atMs]))
-        if (Date.now() < toMs || wanted.some(({ id }) => !times.has(id))) continue
-        return Math.max(fromMs, ...wanted.map(({ id }) => times.get(id) ?? 0))
-      }
-      return undefined
-    },
+    nextEnd: (afterMs, withinMs) =>
+      poll(() => ends.find(({ acceptedAtMs }) => acceptedAtMs > afterMs)?.atMs, withinMs),
+    allEnded: (fromMs, toMs, withinMs) => poll(() => {
+      const wanted = followed.filter(({ acceptedAtMs }) =>
+        acceptedAtMs >= fromMs && acceptedAtMs < toMs)
+      const times = new Map(ends.map(({ id, atMs }) => [id, atMs]))
+      if (Date.now() < toMs || wanted.some(({ id }) => !times.has(id))) return undefined
+      return Math.max(fromMs, ...wanted.map(({ id }) => times.get(id) ?? 0))
+    }, withinMs),
   }
 }
 

@@ -16,7 +16,7 @@ import { runAudit } from '../../services/admin/audit/command.ts'
 import type { Answer, ClientLog, Promised } from './client-log.ts'
 import type { Allowances } from './fault.ts'
 import type { Receiver } from './receiver.ts'
-import type { End } from './services.ts'
+import type { End } from './environment.ts'
 import type { FaultStack } from './stack.ts'
 
 export type OracleDeps = {

@@ -9,7 +9,7 @@ import { LIGHT, startLoad, USUAL } from './load.ts'
 import { countDead, verify } from './oracle.ts'
 import { startReceiver } from './receiver.ts'
 import { openStack, type FaultStack } from './stack.ts'
-import { openEnvironment, type Environment } from './environment.ts'
+import { type Environment, openEnvironment } from './environment.ts'
 
 type RunOptions = {
   readonly seed: number

@@ -1,5 +1,4 @@
 import { mkdirSync, rmSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Kafka, logLevel } from 'kafkajs'
 import { provision } from '../../../deploy/provision.ts'
 import {
@@ -11,6 +10,7 @@ import { withBrokers } from '../../../services/admin/deps.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import type { Environment } from '../environment.ts'
 import type { Item } from './state.ts'
+import { poll } from '../poll.ts'
 
 /** One store that loses everything, and how it comes back. */
 export type Loss = {
@@ -30,10 +30,9 @@ const WITHIN_MS = 60_000
 const WRITERS = { lookup: 0, settle: 0, ledger: 0 }
 
 async function until (what: string, isReached: () => Promise<boolean>): Promise<void> {
-  for (const giveUpAt = Date.now() + WITHIN_MS; Date.now() < giveUpAt; await sleep(100)) {
-    if (await isReached().catch(() => false)) return
-  }
-  throw new Error(`timed out after ${WITHIN_MS} ms: ${what}`)
+  const reached = await poll(
+    async () => await isReached().catch(() => false) || undefined, WITHIN_MS, 100)
+  if (!reached) throw new Error(`timed out after ${WITHIN_MS} ms: ${what}`)
 }
 
 /** Takes a part down, removes its files, and starts it without them. */

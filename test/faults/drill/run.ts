@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openStack } from '../stack.ts'
-import { openEnvironment, type Environment } from '../environment.ts'
+import { type Environment, openEnvironment } from '../environment.ts'
 import { LOSSES, type Loss } from './losses.ts'
 import { createCustomer, ITEMS, type Customer, type Item, type State } from './state.ts'
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { batchDescription, startVendor } from '../../support/vendors/vendor.ts'
 import type { Fault, Preparation, Scene } from '../fault.ts'
+import { poll } from '../poll.ts'
 
 const RECOVER_BROKER_MS = 20_000
 const KILLS = 20
@@ -44,12 +45,11 @@ async function killBroker (scene: Scene, id: string): Promise<number> {
   await sleep(1_000)
   const before = await rowsEnded(scene, id)
   await starting
-  for (const giveUpAt = atMs + 60_000; Date.now() < giveUpAt; await sleep(50)) {
+  return await poll(async () => {
     if (await rowsEnded(scene, id) > before) return Date.now() - atMs
     const job = await scene.log.client.job(id).catch(() => undefined)
-    if (job?.status === 'completed') return Date.now() - atMs
-  }
-  return Infinity
+    return job?.status === 'completed' ? Date.now() - atMs : undefined
+  }, 60_000, 50) ?? Infinity
 }
 
 let vendor: Awaited<ReturnType<typeof startVendor>> | undefined
@@ -58,7 +58,6 @@ const twentyTimes: Fault = {
   name: 'broker-killed',
   kind: 'broker',
   about: `the broker is killed ${KILLS} times in a job of ${ROWS.toLocaleString('en-US')} rows`,
-  quick: false,
   recoverWithinMs: RECOVER_BROKER_MS,
   load: { clients: 1, bulkShare: 0 },
   prepare: async () => {
@@ -118,7 +117,6 @@ const frozen: Fault = {
   name: 'broker-frozen',
   kind: 'broker',
   about: `the broker is suspended for ${FROZEN_MS / 1_000} s, again and again (SIGSTOP)`,
-  quick: false,
   recoverWithinMs: RECOVER_BROKER_MS,
   inject: async ({ environment, load, full, say }) => {
     const part = environment.stack.part('kafka')

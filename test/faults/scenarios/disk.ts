@@ -62,7 +62,6 @@ const diskFull: Fault = {
   name: 'disk-full',
   kind: 'disk',
   about: 'the disks of the state Redis, of ClickHouse and of Kafka are full for 8 s',
-  quick: false,
   recoverWithinMs: 30_000,
   missing,
   stack: () => openStack({ disks: DISKS }),

@@ -1,16 +1,20 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Failpoint, FAILPOINTS } from '../../../services/runtime/platform/failpoint.ts'
-import { createClient } from '../../../services/client/client.ts'
-import { createDemo } from '../../../services/admin/demo.ts'
-import { withWorkspace } from '../../../services/admin/deps.ts'
-import type { Fault, Injected, Scene } from '../fault.ts'
-import { OF_BATCHES } from './batch-vendor.ts'
-import { RECOVER_SERVICE_MS, recoveryOf } from './kills.ts'
-import { commandOn } from '../../support/admin.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { runAudit } from '../../../services/admin/audit/command.ts'
+import { createDemo } from '../../../services/admin/demo.ts'
+import { withWorkspace } from '../../../services/admin/deps.ts'
+import {
+  type Client, createClient, hasEnded, type JobStatusResource,
+} from '../../../services/client/client.ts'
+import { type Failpoint, FAILPOINTS } from '../../../services/runtime/platform/failpoint.ts'
 import { mixedPhones } from '../../bench/jobs.ts'
+import { COMMON } from '../environment.ts'
+import type { Fault, Injected, Scene } from '../fault.ts'
+import { RECOVER_SERVICE_MS, recoveryOf } from './processes.ts'
+import { commandOn } from '../../support/admin.ts'
 import { createTestPartner, feedContacts } from '../../support/feeds/partner.ts'
+import { type FakeVendors, presetAt, startFakeVendors } from '../../support/vendors/fake-vendors.ts'
 
 const topUp = commandOn('topup')
 
@@ -19,6 +23,11 @@ const QUICK: readonly Failpoint[] = [
   'settle.stored', 'ledger.appended', 'submit.claimed', 'normalize.produce', 'lookup.accepted',
   'verify.kept', 'deliver.sent', 'feed.taken', 'publish.sent', 'submit.sent', 'settle.tallied',
   'outbox.shipped', 'verification.answering', 'lists.shipped',
+]
+
+/** Reached only with a vendor that takes batches. */
+const OF_BATCHES: readonly Failpoint[] = [
+  'verify.intended', 'verify.submitted', 'verify.recorded',
 ]
 
 /** More at a time would be another fault: a machine that is too small. */
@@ -124,7 +133,7 @@ async function provokeTakeover ({ environment, orgId }: Scene): Promise<void> {
 }
 
 /** Takes points in turn, never two of one process at a time. */
-export async function hitAll (scene: Scene, points: readonly Failpoint[]): Promise<readonly Hit[]> {
+async function hitAll (scene: Scene, points: readonly Failpoint[]): Promise<readonly Hit[]> {
   const left = [...points]
   const busy = new Set<string>()
   const hits: Hit[] = []
@@ -159,7 +168,7 @@ async function inject (scene: Scene): Promise<Injected> {
 }
 
 /** What the hits were, with what else was seen to break. */
-export function injectedBy (hits: readonly Hit[], breaches: readonly string[]): Injected {
+function injectedBy (hits: readonly Hit[], breaches: readonly string[]): Injected {
   const injected = hits.filter(({ kind }) => kind === 'hit').length
   return {
     injected,
@@ -187,7 +196,6 @@ const blocked: Fault = {
   name: 'blocked',
   kind: 'process',
   about: 'the event loop of each stage is blocked for 8 s, longer than its session timeout',
-  quick: false,
   inject: async ({ environment: { services }, load, say }) => {
     const points = [
       'normalize.seal', 'lookup.produce', 'verify.after', 'settle.tallied', 'ledger.commit',
@@ -202,8 +210,6 @@ const blocked: Fault = {
     return { injected: points.length }
   },
 }
-
-export const failpoints: readonly Fault[] = [atFailpoints, blocked]
 
 type FeedLoad = {
   /** No further contacts; resolves with what broke: a contact without one result, or money. */
@@ -245,4 +251,151 @@ async function startFeedLoad (
       return [...breaches, ...found.map(breach => `feed: ${JSON.stringify(breach)}`)]
     },
   }
+}
+
+/** What a synchronous request passes, by the first part of the failpoints. */
+const PASSED = [
+  'submit', 'verification', 'normalize', 'lookup', 'verify', 'settle', 'finish', 'ledger',
+]
+const SYNCHRONOUS = FAILPOINTS.filter(point =>
+  PASSED.includes(point.split('.', 1)[0] ?? '') && !OF_BATCHES.includes(point))
+
+/** What the demonstration organization has at first. */
+const CREDIT_MICROS = 1_000_000_000
+
+/** A request that is not repeated, and the job of its answer, if it had one. */
+type Sent = { readonly label: string, readonly job: string | undefined }
+
+/**
+ * A client of an organization of its own that sends synchronous requests and never repeats one.
+ * The clients of the load repeat theirs.
+ */
+async function startHasty ({ environment: { stack, services }, seed, load }: Scene) {
+  const { orgId, keys } = await createDemo(stack.env)
+  const [baseUrl = ''] = services.baseUrls()
+  const client = createClient({ baseUrl, apiKey: keys.live, retries: 0 })
+  const stopping = new AbortController()
+  const sent: Sent[] = []
+  const run = async () => {
+    while (!stopping.signal.aborted) {
+      const label = randomUUID()
+      const body = { ...load.request(1), forceFresh: true, metadata: { label } }
+      const job = await client.verify(body, { wait: 5 }).then(({ id }) => id, () => undefined)
+      sent.push({ label, job })
+      if (job === undefined) await sleep(100)
+    }
+  }
+  const running = run()
+  return {
+    /** Resolves with what was charged wrongly. */
+    stop: async (): Promise<readonly string[]> => {
+      stopping.abort()
+      await running
+      // By then every request is decided: it has a job, or it never will.
+      await sleep(Number(COMMON['ACCEPT_WITHIN_MS']))
+      const only = [tenantOf(orgId, 'live')]
+      const audit = await runAudit(stack.env, { only, waitMs: REACHED_WITHIN_MS })
+      return [
+        ...audit.breaches.map(breach => JSON.stringify(breach)),
+        ...await chargesOf(createClient({ baseUrl, apiKey: keys.live, retries: 20 }), sent),
+      ]
+    },
+  }
+}
+
+/** Each request must have one job or none, and the wallet must have lost what those jobs cost. */
+async function chargesOf (client: Client, sent: readonly Sent[]): Promise<readonly string[]> {
+  const jobs: JobStatusResource[] = []
+  for await (const job of client.jobs()) jobs.push(job)
+  const byLabel = Map.groupBy(jobs, ({ metadata }) => metadata['label'])
+  const charged = jobs.reduce((sum, { chargedMicros }) => sum + chargedMicros, 0)
+  const { balanceMicros, reservedMicros } = await client.balance()
+  const spent = CREDIT_MICROS - balanceMicros
+  return [
+    ...sent.flatMap(({ label, job }) => {
+      const ids = (byLabel.get(label) ?? []).map(({ id }) => id)
+      const isRight = job === undefined ? ids.length <= 1 : ids.join() === job
+      return isRight ? [] : [`a request was answered with ${job} and has the jobs ${ids.join()}`]
+    }),
+    ...jobs.filter(job => !hasEnded(job)).map(({ id, status }) => `${id} is still ${status}`),
+    ...spent === charged && reservedMicros === 0
+      ? []
+      : [`${charged} micros are charged for jobs, the wallet lost ${spent} and has ` +
+        `${reservedMicros} reserved`],
+  ]
+}
+
+const synchronous: Fault = {
+  name: 'synchronous',
+  kind: 'process',
+  about: 'SIGKILL at each failpoint that a synchronous request passes: charged once or not at all',
+  recoverWithinMs: RECOVER_SERVICE_MS,
+  load: { waitShare: 1, smallRows: 10, bulkShare: 0 },
+  inject: async scene => {
+    const hasty = await startHasty(scene)
+    const hits = await hitAll(scene, SYNCHRONOUS)
+    const breaches = (await hasty.stop()).map(text => `not repeated: ${text}`)
+    return injectedBy(hits, breaches)
+  },
+}
+
+export const failpoints: readonly Fault[] = [atFailpoints, blocked, synchronous]
+
+/** Between the first step of a batch and the last of its answers. */
+const BATCH_POINTS: readonly Failpoint[] = [
+  'verify.begun', 'verify.claimed', ...OF_BATCHES, 'verify.checked', 'verify.kept',
+  'verify.produce', 'verify.after', 'verify.commit',
+]
+const PASSES = 3
+/** Between two kills: a message at which a process ends five times in a row is taken for poison. */
+const COMMITS = 5
+
+/** The vendors of the environment under test; a scenario runs alone. */
+let vendors: FakeVendors | undefined
+
+export const batchVendor: Fault = {
+  name: 'batch-vendor',
+  kind: 'process',
+  about: 'SIGKILL of verify at each failpoint between rows given to a vendor as a batch and its ' +
+    'answers: no batch is bought twice',
+  load: { service: 'whatsapp', emailShare: 0, smallRows: 60, bulkRows: 1_200 },
+  prepare: async () => {
+    const started = await startFakeVendors()
+    vendors = started
+    const preset = presetAt(started.url, 'http:checknumber', { id: 1 }) as { batch: object }
+    return {
+      close: async () => started.stop(),
+      env: {
+        HTTP_PROVIDERS: JSON.stringify([{ ...preset, batch: { ...preset.batch, pollMs: 1_000 } }]),
+        PROVIDERS: JSON.stringify({
+          whatsapp: ['http:1'],
+          'phone-validation': ['numbering-plan'],
+          'email-validation': ['email-domain'],
+        }),
+      },
+    }
+  },
+  inject: async ({ environment: { services }, load, random, say }) => {
+    const missed: string[] = []
+    for (const point of BATCH_POINTS) {
+      services.arm('verify-1', point, `kill@${1 + Math.floor(random() * PASSES)}`)
+      const fired = await services.untilFired('verify-1', REACHED_WITHIN_MS)
+      if (fired === undefined) {
+        missed.push(`${point} was not reached`)
+        continue
+      }
+      say(`${point}: killed, ${vendors?.files.length ?? 0} batches bought so far`)
+      while ([undefined, fired.pid].includes(services.pid('verify-1'))) await sleep(20)
+      services.arm('verify-1', 'verify.commit', `block=0@${COMMITS}`)
+      await services.untilFired('verify-1', REACHED_WITHIN_MS)
+    }
+    await load.untilEnded(5)
+    const files = vendors?.files ?? []
+    const twice = files.filter((file, at) => files.indexOf(file) !== at)
+    return {
+      injected: BATCH_POINTS.length - missed.length,
+      note: `${files.length} batches bought`,
+      breaches: [...missed, ...twice.map((file) => `${file} was bought twice`)],
+    }
+  },
 }

@@ -56,7 +56,6 @@ function lossyKafka (
     name,
     kind: 'link',
     about,
-    quick: false,
     prepare: async ({ addresses }) => {
       const opened = await startKafkaProxy({ brokers: addresses.KAFKA_BROKERS.split(',') })
       proxy = opened

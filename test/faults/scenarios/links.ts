@@ -159,7 +159,6 @@ function disturbLinks ({ name, about, parts, forMs, disturb, meanwhile }: Plan):
     name,
     kind: 'link',
     about,
-    quick: false,
     prepare: async stack => {
       links = await openLinks(stack)
       return links

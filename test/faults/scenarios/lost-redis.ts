@@ -9,10 +9,10 @@ import { withWorkspace } from '../../../services/admin/deps.ts'
 import { startWatchedRedis, type WatchedRedis } from '../../support/redis/sentinel.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
 import { openStack, type FaultStack } from '../stack.ts'
+import { poll } from '../poll.ts'
 
 const RECOVER_MS = 15_000
 const WITHIN_MS = 60_000
-const LEADER_POLL_MS = 20
 
 const tenantOfScene = ({ orgId }: Scene) => tenantOf(orgId, 'live')
 const filesOf = ({ environment }: Scene) => `${environment.stack.dataDir}/redis-state`
@@ -26,12 +26,7 @@ async function untilRedis<T> (
 ): Promise<T | undefined> {
   const redis = await connectRedis(environment.stack.env['REDIS_STATE_URL'] ?? '')
   try {
-    for (const giveUpAt = Date.now() + WITHIN_MS; Date.now() < giveUpAt;) {
-      const found = await read(redis).catch(() => undefined)
-      if (found !== undefined) return found
-      await sleep(LEADER_POLL_MS)
-    }
-    return undefined
+    return await poll(() => read(redis).catch(() => undefined), WITHIN_MS)
   } finally {
     redis.disconnect()
   }
@@ -119,7 +114,6 @@ const oldFile: Fault = {
   name: 'redis-old-file',
   kind: 'store',
   about: 'the state Redis comes back with a file from before the last jobs and a top-up',
-  quick: false,
   recoverWithinMs: RECOVER_MS,
   inject: async scene => {
     const { environment: { stack }, load, full } = scene
@@ -151,7 +145,6 @@ const lostTail: Fault = {
   name: 'redis-lost-tail',
   kind: 'store',
   about: 'the state Redis is killed and its file has lost all that was written in the last second',
-  quick: false,
   recoverWithinMs: RECOVER_MS,
   inject: async scene => {
     const { load, full } = scene
@@ -173,7 +166,6 @@ const allLost: Fault = {
   name: 'redis-emptied',
   kind: 'store',
   about: 'the state Redis has lost all of its files',
-  quick: false,
   recoverWithinMs: 2 * RECOVER_MS,
   inject: async scene => {
     await scene.load.untilEnded(scene.full ? 8 : 2)
@@ -208,7 +200,6 @@ const promoted: Fault = {
   name: 'redis-promoted',
   kind: 'store',
   about: 'Sentinel promotes a replica of the state Redis that lacks the last jobs and a top-up',
-  quick: false,
   recoverWithinMs: 2 * RECOVER_MS,
   stack: openWatchedStack,
   inject: async scene => {

@@ -11,6 +11,7 @@ import type { Promised } from '../client-log.ts'
 import type { Fault, Scene } from '../fault.ts'
 import { messageMacOf } from '../../support/keys/signed.ts'
 import { forgetOffsets, untilConsumed } from '../../support/kafka/offsets.ts'
+import { poll } from '../poll.ts'
 
 const brokersOf = ({ environment }: Scene) =>
   (environment.stack.env['KAFKA_BROKERS'] ?? '').split(',')
@@ -26,7 +27,6 @@ const replay: Fault = {
   name: 'replay',
   kind: 'message',
   about: 'every topic is read again from its first message: no charge, no row, no webhook more',
-  quick: false,
   inject: async scene => {
     const { environment, load, log, receiver, orgId } = scene
     await load.untilEnded(12)
@@ -128,7 +128,6 @@ const poison: Fault = {
   kind: 'message',
   about: 'spoiled copies of messages, cut, flipped, of no schema, beside the good ones, half of ' +
     'them unsigned',
-  quick: false,
   allows: { deadLetters: true },
   inject: async scene => {
     const { load, random } = scene
@@ -153,7 +152,6 @@ const corrupted: Fault = {
   kind: 'message',
   about: 'the only copy of a message of a running job is spoiled, at each stage in turn: the job ' +
     'ends all the same, its rows free',
-  quick: false,
   allows: { deadLetters: true, unanswered: true },
   load: { clients: 1, bulkShare: 0 },
   inject: async scene => {
@@ -196,12 +194,11 @@ async function spoilNewest (
 ): Promise<number> {
   const group = subscriptionsOf(stage as 'verify').find(({ topics }) => topics.includes(topic))
   if (group === undefined) throw new Error(`no group reads ${topic}`)
-  const giveUpAt = Date.now() + 20_000
-  while ((await unread(scene, group.group, topic)).length === 0) {
-    if (Date.now() > giveUpAt) return 0
-    await sleep(200)
-  }
-  const ranges = await unread(scene, group.group, topic)
+  const ranges = await poll(async () => {
+    const some = await unread(scene, group.group, topic)
+    return some.length === 0 ? undefined : some
+  }, 20_000, 200)
+  if (ranges === undefined) return 0
   const all = await messagesOf(scene, topic)
   const newest = all.filter(message => ranges.some(({ partition, from, to }) =>
     message.partition === partition && message.offset >= from && message.offset < to))

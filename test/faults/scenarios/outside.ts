@@ -19,7 +19,6 @@ const vendors: Fault = {
   kind: 'outside',
   about: 'the vendor of checks hangs, drips, lies, redirects, refuses, answers too much or too ' +
     'little: a mode each 2 s',
-  quick: false,
   load: { service: 'whatsapp', emailShare: 0.1, smallRows: 60, bulkRows: 1_200 },
   prepare: async () => {
     const prepared = await prepareVendor()
@@ -45,7 +44,6 @@ const receivers: Fault = {
   name: 'receivers',
   kind: 'outside',
   about: 'receivers of webhooks hang, drip, lie about their answer, redirect, reset, refuse',
-  quick: false,
   load: {
     webhookShare: 1,
     bulkShare: 0.02,
@@ -73,7 +71,6 @@ const clocks: Fault = {
   name: 'clocks',
   kind: 'clock',
   about: 'every service has another time: ten minutes to an hour off, some of them jumping',
-  quick: false,
   prepare: async () => ({
     envOf: {
       ingest: skew(600_000),

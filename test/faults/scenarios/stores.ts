@@ -21,7 +21,6 @@ const stateKilled: Fault = {
   name: 'state-redis-killed',
   kind: 'store',
   about: 'the state Redis is killed and comes back with its file',
-  quick: false,
   recoverWithinMs: RECOVER_REDIS_MS,
   inject: async scene => {
     const { environment, load, full, say } = scene
@@ -45,7 +44,6 @@ const stateAway: Fault = {
   name: 'state-redis-away',
   kind: 'store',
   about: 'the state Redis is away for 8 s: requests are answered with 503',
-  quick: false,
   recoverWithinMs: RECOVER_REDIS_MS,
   inject: async scene => {
     const { environment, load, log } = scene
@@ -66,7 +64,6 @@ const cacheAway: Fault = {
   name: 'cache-redis-away',
   kind: 'store',
   about: 'the cache Redis is away for 15 s: nothing is found there, requests and jobs go on',
-  quick: false,
   inject: async ({ environment, load, log, say }) => {
     await load.untilEnded(2)
     const part = environment.stack.part('redis-cache')
@@ -90,7 +87,6 @@ const clickhouseAway: Fault = {
   name: 'clickhouse-away',
   kind: 'store',
   about: 'ClickHouse is killed and away for 10 s: requests are accepted, results wait in Kafka',
-  quick: false,
   recoverWithinMs: 15_000,
   inject: async ({ environment, load, log }) => {
     await load.untilEnded(2)
@@ -123,7 +119,6 @@ const slowed = (name: string): Fault => ({
   name: `${name}-slow`,
   kind: 'store',
   about: `${name} is suspended for nine tenths of the time, for 20 s`,
-  quick: false,
   inject: async ({ environment, load }) => {
     await load.untilEnded(2)
     const injected = await slow(environment.stack.part(name), 20_000)
@@ -136,7 +131,6 @@ const registryAway: Fault = {
   name: 'registry-away',
   kind: 'store',
   about: 'the schema registry is away for 10 s while a service starts that needs it',
-  quick: false,
   inject: async ({ environment, load }) => {
     await load.untilEnded(2)
     const part = environment.stack.part('registry')
