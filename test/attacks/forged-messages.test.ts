@@ -8,8 +8,8 @@ import { mixedPhones } from '../bench/jobs.ts'
 import { eventually } from '../support/eventually.ts'
 import { untilConsumed } from '../support/kafka/offsets.ts'
 import { sumOf } from '../support/metrics.ts'
-import { emptied, RECOVERING_STAGES, startRecovering }
-  from '../support/recovery/recovering.ts'
+import { emptyFolder } from '../support/folder.ts'
+import { RECOVERING_STAGES, startRecovering } from '../support/recovery/recovering.ts'
 import { createAdversary, signedByAdversary } from './adversary.ts'
 
 const environment = closeAfterAll(await startRecovering(RECOVERING_STAGES, {}, RECOVERING_STAGES))
@@ -95,7 +95,7 @@ describe('a snapshot of a wallet that no service wrote', () => {
     const known = await forged('wallet.snapshots')
     await adversary.send([snapshot, signedByAdversary(snapshot)])
     await environment.services.setScale({ lookup: 0, settle: 0 })
-    await environment.restart(emptied)
+    await environment.restart(emptyFolder)
     await environment.services.setScale({})
     await environment.unlocked()
     expect(await balance()).toEqual(before)
@@ -117,7 +117,7 @@ describe('in the topic of data keys', () => {
     ])
     await environment.shipped()
     await environment.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
-    await environment.restart(emptied)
+    await environment.restart(emptyFolder)
     await environment.services.setScale({})
     await environment.unlocked()
     expect(await environment.client().results(id)).toBe(results)
@@ -145,7 +145,7 @@ describe('in the topic of accounts', () => {
     await adversary.send([newer, signedByAdversary(newer), working])
     await environment.shipped()
     await environment.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
-    await environment.restart(emptied)
+    await environment.restart(emptyFolder)
     await environment.services.setScale({})
     await environment.unlocked()
     await expect(environment.client({ apiKey: secret, retries: 0 }).balance()).rejects

@@ -67,6 +67,15 @@ export async function timeSequentialJobs (
   return percentilesOf(times)
 }
 
+/** Calls `work` so many times, by so many callers that each have one call at a time. */
+export async function repeat (
+  count: number, callers: number, work: () => Promise<unknown>
+): Promise<void> {
+  let left = count
+  const call = async () => { while (left-- > 0) await work() }
+  await Promise.all(Array.from({ length: callers }, call))
+}
+
 /** Throughput of the download of a result file in MB/s. */
 export function downloadRate ({ csvBytes, csvMs, wallMs }: JobTimes): number {
   return csvBytes / 1_000 / (csvMs - wallMs)

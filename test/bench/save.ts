@@ -22,10 +22,14 @@ export function saveResults (checked: CheckedReport): readonly string[] {
   const name = join(folder, 'newest')
   const about = { day, commit, uncommitted: git('status', '--porcelain') !== '', ...machine() }
   mkdirSync(folder, { recursive: true })
-  writeFileSync(`${name}.json`, `${JSON.stringify({ about, ...checked }, null, 2)}\n`)
+  writeFileSync(`${name}.json`, `${inLines({ about, ...checked })}\n`)
   writeFileSync(`${name}.svg`, plotPage(report, limitChecks))
   return [`${name}.json`, `${name}.svg`].map(file => relative(root, file))
 }
+
+/** JSON with a line for each object or list of figures. */
+const inLines = (report: object) => JSON.stringify(report, null, 2)
+  .replaceAll(/[{[]\n[^{}[\]]*[}\]]/g, figures => figures.replaceAll(/\n\s*/g, ' '))
 
 /** What absolute times depend on, without anything that identifies the machine. */
 function machine () {

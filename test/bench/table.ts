@@ -2,7 +2,7 @@ import type { LimitCheck, Unit } from './limits.ts'
 import { percentilesOf, type Percentiles } from './jobs.ts'
 import type { Scenario } from './options.ts'
 import type { Report } from './run.ts'
-import type { ListsFigures } from './scenarios/lists.ts'
+import type { ListsTimes } from './scenarios/lists.ts'
 import type { HopFigures } from './scenarios/peers.ts'
 import type { RecoveryStep } from './scenarios/recovery.ts'
 import type { PostFigures } from './scenarios/scaling.ts'
@@ -211,7 +211,7 @@ const WRITERS: {
     return [...ours, ...peerLines]
   },
   lists: ({ entries, uploadMs, bytesPerEntry, without, with: after, ratio }) => {
-    const times = ({ preflightMs, wallMs }: ListsFigures['with']) =>
+    const times = ({ preflightMs, wallMs }: ListsTimes) =>
       `${fixed(preflightMs)} ms to 202, ${fixed(wallMs)} ms to completed`
     return [
       [`lists: ${entries} entries`,

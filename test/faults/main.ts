@@ -29,7 +29,8 @@ function chosen (): readonly Fault[] {
     console.error(`faults: there is no ${unknown.join(', ')}; --list shows what there is`)
     process.exit(2)
   }
-  return CATALOGUE.filter(fault => names?.includes(fault.name) ?? (quick !== true || fault.quick === true))
+  return CATALOGUE.filter(fault =>
+    names?.includes(fault.name) ?? (quick !== true || fault.quick === true))
 }
 
 function showList (): void {

@@ -8,7 +8,8 @@ import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts
 import { runAudit } from '../../services/admin/audit/command.ts'
 import { exportAccessLog } from '../../services/admin/access-log.ts'
 import { eventually } from '../support/eventually.ts'
-import { emptied, startRecovering, type Recovering } from '../support/recovery/recovering.ts'
+import { emptyFolder } from '../support/folder.ts'
+import { startRecovering, type Recovering } from '../support/recovery/recovering.ts'
 import { recordMacOf } from '../support/keys/signed.ts'
 
 let environment: Recovering
@@ -61,7 +62,7 @@ describe('the access log', () => {
   })
 
   it('goes on behind its last entry after Redis has lost everything', async () => {
-    await environment.restart(emptied)
+    await environment.restart(emptyFolder)
     await eventually(async () => expect(await environment.redis.ping()).toBe('PONG'))
     await append('job_3')
     const entries = await copied('job_3')

@@ -10,9 +10,8 @@ import { runAudit } from '../support/audit.ts'
 import { withStores, withWorkspace, type WorkspaceDeps } from '../../services/admin/deps.ts'
 import { eraseJobs } from '../../services/admin/erasure.ts'
 import { mixedPhones } from '../bench/jobs.ts'
-import {
-  emptied, kill, startRecovering, until, type Recovering,
-} from '../support/recovery/recovering.ts'
+import { emptyFolder } from '../support/folder.ts'
+import { kill, startRecovering, until, type Recovering } from '../support/recovery/recovering.ts'
 import { parseCsv } from '../support/stacks/environment.ts'
 import { commandOn } from '../support/admin.ts'
 
@@ -103,7 +102,7 @@ describe('the state Redis', () => {
     // No money moves from here on, so that the state before is known.
     await environment.services.setScale({ lookup: 0, settle: 0, ledger: 0 })
     const before = await balance()
-    await environment.restart(emptied)
+    await environment.restart(emptyFolder)
     // What is there says that a process lives, and which root keys it has.
     const isState = (key: string) => !/^(alive|processes):/.test(key)
     expect((await environment.redis.keys('*')).filter(isState)).toEqual([])
@@ -139,7 +138,7 @@ describe('the state Redis', () => {
     expect(await hasDataKey(erased)).toBe(false)
     const before = await checkAll()
     await environment.restart(files => {
-      emptied(files)
+      emptyFolder(files)
       cpSync(old, files, { recursive: true })
     })
     await environment.unlocked()
@@ -159,7 +158,7 @@ describe('a ledger that crashes in the middle of a recovery', () => {
   it('is replaced by one that completes it', async () => {
     const id = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a05')
     await environment.shipped()
-    await environment.restart(emptied)
+    await environment.restart(emptyFolder)
     let fence: string | null = null
     for (let kills = 0; kills < 3; kills += 1) {
       // It compares as soon as it leads, and again after a second, before it unlocks a tenant.

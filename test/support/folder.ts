@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -16,6 +16,12 @@ const PREFIX = 'verification-jobs-test-'
  */
 export const newFolder = (prefix: string): string =>
   mkdtempSync(join(process.env[OF_RUN] ?? roomy(), prefix))
+
+/** Removes all files of a folder. */
+export function emptyFolder (folder: string): void {
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder)
+}
 
 function roomy (): string {
   try {

@@ -1,6 +1,5 @@
 import { Kafka, logLevel } from 'kafkajs'
-import { peerArguments, reportReady } from './arguments.ts'
-import { verifyChunk } from './plain-chunk.ts'
+import { peerArguments, reportReady, verifyChunk } from './plain-chunk.ts'
 
 /** A plain hop as in the documentation of kafkajs: `eachBatch`, `acks=all`. */
 const { brokers, from, to } = peerArguments()

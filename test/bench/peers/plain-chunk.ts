@@ -1,5 +1,5 @@
-import { createHmac, createSecretKey } from 'node:crypto'
 import { parsePhoneNumberFromString } from 'libphonenumber-js/max'
+import { createHmac, createSecretKey } from 'node:crypto'
 
 type PlainResult = {
   readonly input: string
@@ -27,4 +27,16 @@ function resultOf (input: string): PlainResult {
     type: number.getType() ?? '',
     token: createHmac('sha256', key).update(number.number).digest('hex'),
   }
+}
+
+/** Brokers, input and output topic of this peer, which exits when its parent disconnects. */
+export function peerArguments () {
+  process.on('disconnect', () => process.exit())
+  const [, , brokers = '', from = '', to = ''] = process.argv
+  return { brokers: brokers.split(','), from, to }
+}
+
+/** Reports to the parent that this peer has joined its consumer group. */
+export function reportReady (): void {
+  process.send?.('ready')
 }

@@ -1,6 +1,5 @@
 import { Consumer, Producer } from '@platformatic/kafka'
-import { peerArguments, reportReady } from './arguments.ts'
-import { verifyChunk } from './plain-chunk.ts'
+import { peerArguments, reportReady, verifyChunk } from './plain-chunk.ts'
 
 /** A plain hop as in the documentation of @platformatic/kafka: a stream of messages, `acks=all`. */
 const { brokers, from, to } = peerArguments()

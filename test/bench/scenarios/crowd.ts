@@ -7,25 +7,6 @@ import {
 import type { ApiAccess, BenchContext } from '../run.ts'
 import { resetPeaks, usagesOf } from '../usage.ts'
 
-export type CrowdFigures = {
-  /** Concurrent large jobs, and rows of each. */
-  readonly jobs: number
-  readonly rowsEach: number
-  /** From the first POST to the end of the last job of all waves. */
-  readonly wallMs: number
-  readonly rowsPerSecond: number
-  /** All-cached 100-row jobs of another organization: before the crowd, and during it. */
-  readonly idle: Percentiles
-  readonly underLoad: Percentiles
-  /** Number of jobs during the crowd. */
-  readonly samples: number
-  /** The p95 under load divided by the idle p95. */
-  readonly ratio: number
-  readonly processes: readonly { readonly name: string, readonly peakMb: number }[]
-  /** The highest peak of these processes. */
-  readonly peakMb: number
-}
-
 /** What the worker thread of the crowd sends. */
 export type CrowdPlan = {
   readonly access: ApiAccess
@@ -47,7 +28,7 @@ const IDLE_JOBS = 40
 const SMALL_JOB_EVERY_MS = 1_000
 
 /** Runs waves of concurrent large jobs, and each second a small job of another organization. */
-export async function measureCrowd (context: BenchContext): Promise<CrowdFigures> {
+export async function measureCrowd (context: BenchContext) {
   const { access, otherClient, rows, log } = context
   log(`crowd: ${WAVES} waves of ${CONCURRENT_JOBS} concurrent jobs of ${rows} rows, with small ` +
     'jobs of another organization')
@@ -58,6 +39,7 @@ export async function measureCrowd (context: BenchContext): Promise<CrowdFigures
     Array.from({ length: CONCURRENT_JOBS }, () => reserveSerials(rows)))
   const crowd = await startCrowd({ access, rows, waves })
   try {
+    /** `idle`: all-cached 100-row jobs of another organization before the crowd. */
     return { idle, ...await measureUnderLoad(context, { crowd, hundred, idle }) }
   } finally {
     await crowd.stop()
@@ -89,7 +71,7 @@ type Load = {
 
 async function measureUnderLoad (
   { otherClient, services, rows }: BenchContext, { crowd, hundred, idle }: Load
-): Promise<Omit<CrowdFigures, 'idle'>> {
+) {
   resetPeaks(services.list())
   const running = crowd.run()
   const times = await atConstantRate(SMALL_JOB_EVERY_MS, {
@@ -99,14 +81,18 @@ async function measureUnderLoad (
   const processes = usagesOf(services.list()).map(({ name, peakMb }) => ({ name, peakMb }))
   const underLoad = percentilesOf(times)
   return {
+    /** Concurrent large jobs, and rows of each. */
     jobs: CONCURRENT_JOBS,
     rowsEach: rows,
+    /** From the first POST to the end of the last job of all waves. */
     wallMs,
     rowsPerSecond: rows * CONCURRENT_JOBS * WAVES / wallMs * 1_000,
+    /** The same small jobs during it, and their number. */
     underLoad,
     samples: times.length,
     ratio: underLoad.p95Ms / idle.p95Ms,
     processes,
+    /** The highest peak of these processes. */
     peakMb: Math.max(...processes.map(({ peakMb }) => peakMb)),
   }
 }

@@ -3,14 +3,6 @@ import type { BenchContext } from '../run.ts'
 import { timeJob, median } from '../jobs.ts'
 import { seededRandom } from '../../support/random.ts'
 
-export type EmailFigures = {
-  readonly rows: number
-  readonly domains: number
-  /** POST to `completed` of a fresh job whose domains are all known. */
-  readonly wallMs: number
-  readonly rowsPerSecond: number
-}
-
 const COMPANIES = 1_000
 const JOBS = 3
 const PROVIDERS = ['gmail.com', 'yahoo.com', 'outlook.com', 'gmx.de', 'proton.me', 'gmial.com']
@@ -58,9 +50,7 @@ export function mixedEmails (rows: number, firstSerial: number): readonly string
  * Runs jobs of e-mail addresses through the whole service, with a DNS resolver on this machine. The
  * first job warms up: it looks up every domain, so the measured jobs find all in memory.
  */
-export async function measureEmail (
-  { client, rows, log }: BenchContext
-): Promise<EmailFigures> {
+export async function measureEmail ({ client, rows, log }: BenchContext) {
   const count = Math.ceil(rows / 2)
   log(`e-mail: ${JOBS} fresh jobs of ${count} addresses, after one that looks up all domains`)
   const times: number[] = []

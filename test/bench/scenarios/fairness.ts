@@ -4,23 +4,6 @@ import type { BenchContext } from '../run.ts'
 import { freshPhones, timeJob, median } from '../jobs.ts'
 import { createFundedKey, type RunningContext } from '../services.ts'
 
-export type FairnessFigures = {
-  /** A job with a fifth of the rows: alone, and beside ten large jobs of another organization. */
-  readonly baselineMs: number
-  readonly underLoadMs: readonly number[]
-  /** The large jobs, from the first POST to the last end. */
-  readonly largeJobsMs: number
-  /** Median under load divided by the baseline. */
-  readonly ratio: number
-  /** Responses 5xx to the jobs under load. */
-  readonly unavailable: number
-  /**
-   * Jain's fairness index of the rows that organizations with equal load have completed when half
-   * of all rows are.
-   */
-  readonly jainIndex: number
-}
-
 type FairnessContext = RunningContext & Pick<BenchContext, 'rows' | 'log'> & {
   readonly env: Readonly<Record<string, string>>
 }
@@ -34,7 +17,7 @@ const POLL_EVERY_MS = 200
 const OVERLOAD_RETRIES = 20
 
 /** Measures the slowdown by another organization, and the shares of ten with equal load. */
-export async function measureFairness (context: FairnessContext): Promise<FairnessFigures> {
+export async function measureFairness (context: FairnessContext) {
   const { rows, log } = context
   const smallRows = Math.max(1, Math.round(rows / 5))
   log(`fairness: a job of ${smallRows} rows, alone and beside ${CONCURRENT_JOBS} jobs of ` +
@@ -63,10 +46,11 @@ async function createFundedClient (
   return createClient({ baseUrl, apiKey: await createFundedKey(env), retries })
 }
 
+/** The small jobs beside the large ones, how long these take, and 5xx to the small ones. */
 async function measureUnderLoad (
   { largeClient, smallClient }: { readonly largeClient: Client, readonly smallClient: Client },
   { rows, smallRows }: { readonly rows: number, readonly smallRows: number }
-): Promise<Pick<FairnessFigures, 'underLoadMs' | 'largeJobsMs' | 'unavailable'>> {
+) {
   const inputs = Array.from({ length: CONCURRENT_JOBS }, () => freshPhones(rows))
   const ended = new AbortController()
   const startedAt = performance.now()
@@ -89,7 +73,10 @@ async function measureUnderLoad (
   return { underLoadMs, largeJobsMs: performance.now() - startedAt, unavailable }
 }
 
-/** Jain's index is 1 when all shares are equal, and 1/n when one organization has everything. */
+/**
+ * Jain's fairness index of the rows that organizations with equal load have completed when half of
+ * all rows are: 1 when all shares are equal, and 1/n when one organization has everything.
+ */
 async function measureShares (clients: readonly Client[], rows: number): Promise<number> {
   const load = clients.map(client => Promise.all(
     Array.from({ length: CONCURRENT_JOBS }, () => freshPhones(rows))

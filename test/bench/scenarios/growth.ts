@@ -29,9 +29,7 @@ export function growthRatio (steps: readonly GrowthStep[]): number {
  * Measures the wall time of fresh jobs by size, as the median of several rounds. Each round
  * includes all sizes, so that a slow period of the machine affects all of them.
  */
-export async function measureGrowth (
-  { client, rows, log }: BenchContext
-): Promise<GrowthFigures> {
+export async function measureGrowth ({ client, rows, log }: BenchContext): Promise<GrowthFigures> {
   const sizes = stepsOf(rows)
   log(`growth: ${ROUNDS} rounds of fresh jobs of ${sizes.join(', ')} rows`)
   const times = sizes.map((): number[] => [])

@@ -3,19 +3,7 @@ import { createClient } from '../../../services/client/client.ts'
 import { freshPhones, median, timeJob } from '../jobs.ts'
 import type { BenchContext } from '../run.ts'
 
-export type ListsFigures = {
-  readonly entries: number
-  /** The upload of all entries, in files of 100,000. */
-  readonly uploadMs: number
-  /** What they add to the memory of the state Redis. */
-  readonly bytesPerEntry: number
-  readonly without: ListsTimes
-  readonly with: ListsTimes
-  /** POST to 202 of a large job with the lists, to that without. */
-  readonly ratio: number
-}
-
-type ListsTimes = { readonly preflightMs: number, readonly wallMs: number }
+export type ListsTimes = { readonly preflightMs: number, readonly wallMs: number }
 
 type Options = { readonly apiKey: string, readonly redisUrl: string }
 
@@ -30,7 +18,7 @@ const OTHERS = ['+4479*', '+447*', '+555012*', '+55501*', '+99*']
  */
 export async function measureLists (
   { access: { baseUrl }, rows, log }: BenchContext, { apiKey, redisUrl }: Options
-): Promise<ListsFigures> {
+) {
   const client = createClient({ baseUrl, apiKey })
   const { entries: before, maxEntries } = await client.contactLists()
   if (before > 0) throw new Error(`the organization has ${before} entries already`)
@@ -63,7 +51,9 @@ export async function measureLists (
   const after = await timeJobs()
   return {
     entries,
+    /** The upload of all entries, in files of 100,000. */
     uploadMs,
+    /** What they add to the memory of the state Redis. */
     bytesPerEntry,
     without,
     with: after,

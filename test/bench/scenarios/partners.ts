@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
 import { createPartner } from '../../../services/admin/partners.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
+import { socketsOf } from '../../support/stacks/processes.ts'
 import { startAll } from '../../support/stacks/services.ts'
 import { idlePercentOf, residentMbOf } from '../usage.ts'
 import { median } from '../jobs.ts'
@@ -12,27 +12,6 @@ import type { BenchStack } from '../services.ts'
 import { commandOn } from '../../support/admin.ts'
 
 const createOrganization = commandOn('org create')
-
-/** One number of partners, none of which sends anything. */
-type PartnersStep = {
-  readonly partners: number
-  readonly topics: number
-  readonly partitions: number
-  /** Of `feed` to the brokers. */
-  readonly connections: number
-  /** From the start of the process of `feed` until it reads all partners. */
-  readonly readyMs: number
-  readonly feedMb: number
-  /** Idle CPU, in percent of a core. */
-  readonly feedPercent: number
-  readonly kafkaPercent: number
-  readonly redisPercent: number
-  /** One partner: the work alone, and the whole command. */
-  readonly createMs: number
-  readonly commandMs: number
-}
-
-export type PartnersFigures = { readonly steps: readonly PartnersStep[] }
 
 type Options = {
   /** Ascending. */
@@ -46,11 +25,11 @@ const COMMANDS = 3
 /** Measures what registered partners cost while they send nothing. */
 export async function measurePartners (
   stack: BenchStack, { counts, overrides, log }: Options
-): Promise<PartnersFigures> {
+) {
   const { env } = stack
   const org = await withWorkspace(env, async deps =>
     (await createOrganization(deps, { name: 'bench' }) as { readonly id: string }).id)
-  const steps: PartnersStep[] = []
+  const steps = []
   let made = 0
   // It unlocks the names of partners.
   const ledger = await startAll({ env, stages: ['ledger'], processes: 9 })
@@ -60,6 +39,7 @@ export async function measurePartners (
       const createMs = await createPartners(env, org, { from: made, to: partners - COMMANDS })
       const commandMs = await runCommands(env, org, partners)
       made = partners
+      // One partner: the work alone, and the whole command.
       steps.push({ partners, createMs, commandMs, ...await measureFeed(stack, overrides) })
     }
   } finally {
@@ -105,7 +85,7 @@ async function runCommands (
 
 async function measureFeed (
   { env, infrastructure }: BenchStack, overrides: Options['overrides']
-): Promise<Omit<PartnersStep, 'partners' | 'createMs' | 'commandMs'>> {
+) {
   const brokers = (env['KAFKA_BROKERS'] ?? '').split(',')
   const startedAt = performance.now()
   const services = await startAll({ env, overrides, stages: ['feed'], processes: 9 })
@@ -121,9 +101,13 @@ async function measureFeed (
     return {
       topics: topics.length,
       partitions: topics.reduce((sum, { partitions }) => sum + partitions.length, 0),
-      connections: connectionsOf(pid, brokers.map(address => Number(address.split(':').at(-1)))),
+      /** Of `feed` to the brokers. */
+      connections: socketsOf(pid).filter(({ isEstablished, remotePort }) =>
+        isEstablished && brokers.some(address => address.endsWith(`:${remotePort}`))).length,
+      /** From the start of the process of `feed` until it reads all partners. */
       readyMs,
       feedMb: residentMbOf(pid),
+      /** Idle CPU, in percent of a core. */
       feedPercent,
       kafkaPercent,
       redisPercent,
@@ -131,25 +115,4 @@ async function measureFeed (
   } finally {
     await services.stop()
   }
-}
-
-const ESTABLISHED = '01'
-
-/** Open connections of a process to ports (Linux: from /proc). */
-function connectionsOf (pid: number, ports: readonly number[]): number {
-  const folder = `/proc/${pid}/fd`
-  const links = readdirSync(folder).map(fd => {
-    try {
-      return readlinkSync(join(folder, fd))
-    } catch {
-      return ''
-    }
-  })
-  const inodes = new Set(links.map(link => /^socket:\[(\d+)\]$/.exec(link)?.[1]))
-  const sockets = ['tcp', 'tcp6'].flatMap(name =>
-    readFileSync(`/proc/${pid}/net/${name}`, 'utf8').trim().split('\n').slice(1)
-      .map(line => line.trim().split(/\s+/)))
-  return sockets.filter(([, , remote = '', state, , , , , , inode]) =>
-    state === ESTABLISHED && inodes.has(inode) &&
-    ports.includes(parseInt(remote.split(':').at(-1) ?? '', 16))).length
 }

@@ -3,26 +3,16 @@ import { collectGarbage } from '../core.ts'
 import { freshPhones, median } from '../jobs.ts'
 import type { BenchContext } from '../run.ts'
 
-/** What it costs a large job that its rows are read while it runs. */
-export type ProvisionalFigures = {
-  readonly rows: number
-  /** POST to `completed`, without a reader and with one. */
-  readonly aloneMs: number
-  readonly readMs: number
-  readonly ratio: number
-  /** POST to the last row at the reader. */
-  readonly lastRowMs: number
-}
-
 const PAIRS = 5
 
 /**
  * Runs fresh large jobs, in turns without a reader and with one that gets every row as soon as it
- * is complete. The reader runs on the same cores as the services.
+ * is complete: the times from POST to `completed`, and to the last row at the reader. The reader
+ * runs on the same cores as the services.
  */
 export async function measureProvisional (
   { client, rows, log }: Pick<BenchContext, 'client' | 'rows' | 'log'>
-): Promise<ProvisionalFigures> {
+) {
   log(`${PAIRS} pairs of jobs of ${rows} rows, one without and one with a reader`)
   const alone: number[] = []
   const read: number[] = []

@@ -1,17 +1,18 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { openPortBook } from '../../../deploy/local/ports.ts'
 import { redisPart } from '../../../deploy/local/redis.ts'
+import { emptyFolder } from '../../support/folder.ts'
 import { openRedis } from '../../support/redis/open-redis.ts'
 import { moneyKeys, LEADER_KEY } from '../../../services/money/redis-keys.ts'
 import { createPart, type Part } from '../../support/stacks/processes.ts'
 import { sumOf } from '../../support/metrics.ts'
 import { startAll, type RunningServices } from '../../support/stacks/services.ts'
 import { measureIdleCpu, resetPeaks, usagesOf } from '../usage.ts'
-import { freshPhones, withDeadline } from '../jobs.ts'
+import { freshPhones, repeat, withDeadline } from '../jobs.ts'
 import { RAISED_LIMITS, type BenchStack, TOP_UP } from '../services.ts'
 import { createJournalGenerator, type JournalGenerator } from './journal-generator.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
@@ -81,7 +82,7 @@ type Environment = {
   readonly redisProcess: Part
   readonly redisFolder: string
   readonly redis: ReturnType<typeof openRedis>
-  readonly jobs: RealJobs
+  readonly jobs: Awaited<ReturnType<typeof createRealJobs>>
   readonly journals: JournalGenerator
 }
 type Running = Environment & { readonly services: RunningServices }
@@ -137,7 +138,7 @@ async function measureKills (
     log(`recovery: journals of ${tenants} tenants with ${entries} entries, ` +
       `${realEntries} of them by real jobs`)
     await growJournals(running, entries - realEntries)
-    if (count > 0) bytesPerJob = await measureBytesPerJob({ ...running, count })
+    if (count > 0) bytesPerJob = await measureBytesPerJob(running, count)
     steps.push({ entries, realEntries, tenants, ...await restartRedis(running) })
   }
   return { steps, bytesPerJob }
@@ -152,7 +153,7 @@ async function measureDataLoss (
   log(`recovery: ${OPEN_JOBS} open jobs, without the files of the state Redis`)
   await services.setScale({ verify: 0 })
   await jobs.create(services.baseUrl, OPEN_JOBS)
-  const dataLoss = await restartRedis(running, deleteFiles)
+  const dataLoss = await restartRedis(running, emptyFolder)
   await services.setScale({})
   await withDeadline('the end of the open jobs', jobs.untilClosed())
   log(`recovery: ${2 * tenants.length} idle tenants`)
@@ -275,11 +276,6 @@ async function growJournals (
   }
 }
 
-function deleteFiles (folder: string): void {
-  rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder)
-}
-
 /** Kills the state Redis, changes its files while it is down, starts it and times the recovery. */
 async function restartRedis (
   { redisProcess, redisFolder, redis, services, jobs: { apiKey }, journals }: Running,
@@ -330,40 +326,23 @@ async function waitUntilAccepted (baseUrl: string, apiKey: string): Promise<void
   }
 }
 
-type Env = Readonly<Record<string, string>>
-
-/** One-row jobs of an organization, through the whole service. */
-type RealJobs = {
-  readonly apiKey: string
-  /** Creates jobs from concurrent clients of this address; resolves with the last 202. */
-  readonly create: (baseUrl: string, count: number) => Promise<void>
-  /** Resolves when no job is open any more. */
-  readonly untilClosed: () => Promise<void>
-}
-
 const CLIENTS = 32
 const OPEN_JOBS_POLL_MS = 100
 
-/** Creates an organization with enough balance for all its jobs. */
-async function createRealJobs (
-  { env, redis }: { readonly env: Env, readonly redis: Redis }
-): Promise<RealJobs> {
+/** One-row jobs of an organization with enough balance for all, through the whole service. */
+async function createRealJobs ({ env, redis }: Pick<Environment, 'env' | 'redis'>) {
   const { orgId, keys: { live: apiKey } } = await createDemo(env)
   const tenant = tenantOf(orgId, 'live')
   await withWorkspace(env, ({ wallet }) => wallet.topUp(tenant, TOP_UP))
   return {
     apiKey,
-    create: async (baseUrl, count) => {
+    /** Creates jobs from concurrent clients of this address; resolves with the last 202. */
+    create: async (baseUrl: string, count: number) => {
       const client = createClient({ baseUrl, apiKey })
-      let left = count
-      const work = async () => {
-        while (left-- > 0) {
-          const inputs = freshPhones(1)
-          await client.createJob({ service: 'phone-validation', inputs, countryCode: 'US' })
-        }
-      }
-      await Promise.all(Array.from({ length: CLIENTS }, work))
+      await repeat(count, CLIENTS, () => client.createJob(
+        { service: 'phone-validation', inputs: freshPhones(1), countryCode: 'US' }))
     },
+    /** Resolves when no job is open any more. */
     untilClosed: async () => {
       const isOpen = async () => (await redis.hkeys(moneyKeys(tenant).wallet))
         .some(field => openJobIn(field) !== undefined)
@@ -382,12 +361,7 @@ const KEYS_PER_SCAN = 1_000
  * is not measured: it grows the table of all keys, which the jobs of the last minutes need.
  */
 async function measureBytesPerJob (
-  { redis, jobs, services: { baseUrl }, count }: {
-    readonly redis: Redis
-    readonly jobs: RealJobs
-    readonly services: { readonly baseUrl: string }
-    readonly count: number
-  }
+  { redis, jobs, services: { baseUrl } }: Running, count: number
 ): Promise<number> {
   const run = async (some: number) => {
     await jobs.create(baseUrl, some)

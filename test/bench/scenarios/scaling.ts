@@ -4,30 +4,7 @@ import { ApiError } from '../../../services/client/client.ts'
 import { atConstantRate, freshPhones, timeJob, quantile } from '../jobs.ts'
 import type { BenchContext } from '../run.ts'
 
-type ScaleStep = {
-  readonly normalize: number
-  readonly verify: number
-  readonly rowsPerSecond: number
-}
-
-export type ScalingFigures = {
-  /** Throughput of concurrent large jobs with one and two instances. */
-  readonly steps: readonly ScaleStep[]
-  /** POST of 100-row jobs at a constant rate, with stable consumer groups. */
-  readonly steady: PostFigures
-  /** The same load while consumer groups are scaled out and in. */
-  readonly rebalancing: PostFigures
-}
-
-export type PostFigures = {
-  readonly posts: number
-  readonly p50Ms: number
-  readonly p99Ms: number
-  /** Responses 503. */
-  readonly unavailable: number
-  /** Other responses than 202 and 503, and requests without a response. */
-  readonly otherRefusals: number
-}
+export type PostFigures = ReturnType<typeof postFigures>
 
 const STEPS = [
   { normalize: 1, verify: 1 }, { normalize: 2, verify: 1 },
@@ -40,9 +17,9 @@ const STEADY_MS = 20_000
 const SETTLE_MS = 3_000
 
 /** Measures throughput by instances, and the latency of POST while consumer groups rebalance. */
-export async function measureScaling (context: BenchContext): Promise<ScalingFigures> {
+export async function measureScaling (context: BenchContext) {
   const { services, scale, rows, log } = context
-  const steps: ScaleStep[] = []
+  const steps = []
   for (const step of STEPS) {
     log(`scaling: normalize ${step.normalize}, verify ${step.verify}, ` +
       `${CONCURRENT_JOBS} concurrent jobs of ${rows} rows`)
@@ -103,7 +80,7 @@ function statusOf (error: unknown): number {
 }
 
 /** Percentiles of all latencies, refusals included, and the number of refusals. */
-export function postFigures (posts: readonly Post[]): PostFigures {
+export function postFigures (posts: readonly Post[]) {
   const times = posts.map(({ ms }) => ms)
   const unavailable = posts.filter(({ status }) => status === 503).length
   const accepted = posts.filter(({ status }) => status === 202).length
@@ -111,7 +88,9 @@ export function postFigures (posts: readonly Post[]): PostFigures {
     posts: posts.length,
     p50Ms: quantile(times, 0.5),
     p99Ms: quantile(times, 0.99),
+    /** Responses 503. */
     unavailable,
+    /** Other responses than 202 and 503, and requests without a response. */
     otherRefusals: posts.length - accepted - unavailable,
   }
 }

@@ -18,9 +18,7 @@ const SMALL_JOB_EVERY_MS = 1_000
 const LARGE_JOB_EVERY_MS = 5_000
 
 /** Samples the memory of every service under a steady load. */
-export async function measureSoak (
-  context: BenchContext, minutes: number
-): Promise<SoakFigures> {
+export async function measureSoak (context: BenchContext, minutes: number): Promise<SoakFigures> {
   const { rows, log } = context
   const largeRows = Math.max(1, Math.round(rows / 10))
   log(`soak: ${minutes} minutes with a ${largeRows}-row job every ` +

@@ -9,17 +9,6 @@ import { keepUnlockedAt } from '../../support/redis/unlock.ts'
 import { TOP_UP, type BenchStack } from '../services.ts'
 import { usageOf } from '../usage.ts'
 
-export type StateFigures = {
-  readonly jobs: number
-  readonly jobsPerSecond: number
-  /** CPU of the state Redis per job. */
-  readonly cpuMsPerJob: number
-  /** The same in percent of a core; the rest are waits, for the disk or the client. */
-  readonly corePercent: number
-  /** CPU of the client in percent of a core: near 100, the state Redis takes more than this. */
-  readonly clientPercent: number
-}
-
 const TENANTS = 20
 const CLIENTS = 96
 const WARM_UP_MS = 3_000
@@ -35,7 +24,7 @@ const ATTACHED_BYTES = 700
  */
 export async function measureState (
   { env, infrastructure }: BenchStack, log: (line: string) => void
-): Promise<StateFigures> {
+) {
   const pid = infrastructure.find(({ name }) => name === 'redis-state')?.pid
   const url = env['REDIS_STATE_URL'] ?? ''
   if (pid === undefined) throw new Error('the state Redis is not a process of this machine')
@@ -58,8 +47,11 @@ export async function measureState (
     return {
       jobs,
       jobsPerSecond: jobs / seconds,
+      /** CPU of the state Redis per job. */
       cpuMsPerJob: cpuSeconds * 1_000 / jobs,
+      /** The same in percent of a core; the rest are waits, for the disk or the client. */
       corePercent: cpuSeconds / seconds * 100,
+      /** CPU of the client in percent of a core: near 100, the state Redis takes more. */
       clientPercent: (client.user + client.system) / 1e6 / seconds * 100,
     }
   } finally {

@@ -3,27 +3,18 @@ import type { Client } from '../../../services/client/client.ts'
 import type { BenchContext } from '../run.ts'
 import { freshPhones, percentilesOf, type Percentiles } from '../jobs.ts'
 
-/** Latencies of POST /api/v1/verifications, from the request to the last byte of the rows. */
-export type VerificationFigures = {
-  /** One contact that is in the cache. */
-  readonly cached: Percentiles
-  /** One contact that is checked by its numbering plan. */
-  readonly fresh: Percentiles
-  /** A hundred contacts that are in the cache. */
-  readonly cached100: Percentiles
-  /** One contact that is in the cache, each request right after the answer to the one before. */
-  readonly backToBack: Percentiles
-}
-
 const WARM_UP = 20
 const REQUESTS = 100
 /** After an answer its rows and final record are still being stored, for some 30 ms. */
 const PAUSE_MS = 100
 
-/** Verifies a contact at a time on otherwise idle services, which rest between the requests. */
+/**
+ * Verifies a contact at a time on otherwise idle services, which rest between the requests, but for
+ * those back to back; times are from the request to the last byte of the rows.
+ */
 export async function measureVerifications (
   { client, log }: Pick<BenchContext, 'client' | 'log'>
-): Promise<VerificationFigures> {
+) {
   log(`${REQUESTS} verifications of one contact, fresh and then cached, and of a hundred`)
   await timeVerifications(client, () => freshPhones(1), { count: WARM_UP })
   const fresh = await timeVerifications(client, () => freshPhones(1))

@@ -1,17 +1,7 @@
 import { createServer } from 'node:http'
-import type { Client } from '../../../services/client/client.ts'
 import type { BenchContext } from '../run.ts'
-import { freshPhones, timeJob, withDeadline } from '../jobs.ts'
+import { freshPhones, repeat, timeJob, withDeadline } from '../jobs.ts'
 import { listen } from '../../support/listen.ts'
-
-export type WebhookFigures = {
-  readonly deliveries: number
-  /** Between the first and the last delivery. */
-  readonly wallMs: number
-  readonly deliveriesPerSecond: number
-  /** All-cached one-row jobs, from the first POST to the last 202. */
-  readonly jobsPerSecond: number
-}
 
 /** Allows services to deliver to a receiver on this machine, at any rate. */
 export const LOCAL_RECEIVERS = {
@@ -25,7 +15,7 @@ const ROWS_PER_DELIVERY = 50
  * Measures the throughput of `deliver`: many small jobs end while it is stopped, so all events are
  * there when it starts, and the speed of the jobs has no influence.
  */
-export async function measureWebhooks (context: BenchContext): Promise<WebhookFigures> {
+export async function measureWebhooks (context: BenchContext) {
   const { client, services, scale, rows, log } = context
   const deliveries = Math.ceil(rows / ROWS_PER_DELIVERY)
   log(`webhooks: ${deliveries} one-row jobs, then their events to a receiver on this machine`)
@@ -35,38 +25,24 @@ export async function measureWebhooks (context: BenchContext): Promise<WebhookFi
     await timeJob(client, inputs)
     await services.setScale({ ...scale, deliver: 0 })
     const startedAt = performance.now()
-    await createJobs(client, { count: deliveries, inputs, url: receiver.url })
+    await repeat(deliveries, CLIENTS, () => client.createJob({
+      service: 'phone-validation', inputs, countryCode: 'US', webhook_url: receiver.url,
+    }))
     const jobsMs = performance.now() - startedAt
     await services.setScale(scale)
     const wallMs = await withDeadline('the last delivery', receiver.done)
     const rate = (count: number, ms: number) => count / ms * 1_000
     return {
       deliveries,
+      /** Between the first and the last delivery. */
       wallMs,
       deliveriesPerSecond: rate(deliveries - 1, wallMs),
+      /** All-cached one-row jobs, from the first POST to the last 202. */
       jobsPerSecond: rate(deliveries, jobsMs),
     }
   } finally {
     receiver.close()
   }
-}
-
-/** Creates jobs from concurrent clients, each with one request at a time. */
-async function createJobs (
-  client: Client,
-  { count, inputs, url }: {
-    readonly count: number, readonly inputs: readonly string[], readonly url: string,
-  }
-): Promise<void> {
-  let left = count
-  const work = async () => {
-    while (left-- > 0) {
-      await client.createJob({
-        service: 'phone-validation', inputs, countryCode: 'US', webhook_url: url,
-      })
-    }
-  }
-  await Promise.all(Array.from({ length: CLIENTS }, work))
 }
 
 /** Responds 200 at once; `done` resolves with the time between the first and the last request. */

@@ -3,49 +3,27 @@ import { rowOf, workbookOf } from '../../support/workbooks.ts'
 import { freshPhones } from '../jobs.ts'
 import { usageOf } from '../usage.ts'
 
-/** A job and its results as files of a kind. */
-type FileFigures = {
-  /** Of the file that is sent. */
-  readonly megabytes: number
-  /** From the request to the 202. */
-  readonly acceptMs: number
-  /** CPU of ingest for that. */
-  readonly acceptCpuMs: number
-  readonly downloadMs: number
-  readonly downloadCpuMs: number
-  /** The highest resident memory of ingest so far. */
-  readonly peakMb: number
-}
-
-/** Files in and out; CSV is measured first, so that its peak is its own. */
-export type WorkbookFigures = {
-  readonly rows: number
-  readonly csv: FileFigures
-  readonly xlsx: FileFigures
-  /** CPU of a workbook in and out, in that of CSV. */
-  readonly ratioIn: number
-  readonly ratioOut: number
-}
-
 const KINDS = ['csv', 'xlsx'] as const
 const MIB = 1_024 * 1_024
 
 /** The same rows as CSV and as a workbook: a job, and its results in the same form. */
 export async function measureWorkbooks (
   context: Pick<BenchContext, 'client' | 'log' | 'rows' | 'services'>
-): Promise<WorkbookFigures> {
+) {
   const { log, rows } = context
   log(`${rows} rows as CSV and as a workbook, in and out`)
   const pid = context.services.list().find(({ name }) => name.startsWith('ingest'))?.pid
   if (pid === undefined) throw new Error('no process of the services takes requests')
   // Loads the code of both.
   for (const kind of KINDS) await measureFile(context, { kind, pid, rows: 100 })
+  // CSV first, so that its peak of memory is its own.
   const csv = await measureFile(context, { kind: 'csv', pid, rows })
   const xlsx = await measureFile(context, { kind: 'xlsx', pid, rows })
   return {
     rows,
     csv,
     xlsx,
+    /** CPU of a workbook in and out, in that of CSV. */
     ratioIn: xlsx.acceptCpuMs / csv.acceptCpuMs,
     ratioOut: xlsx.downloadCpuMs / csv.downloadCpuMs,
   }
@@ -53,9 +31,10 @@ export async function measureWorkbooks (
 
 type Measured = { readonly kind: typeof KINDS[number], readonly pid: number, readonly rows: number }
 
+/** A job and its results as files of a kind. */
 async function measureFile (
   { client }: Pick<BenchContext, 'client'>, { kind, pid, rows }: Measured
-): Promise<FileFigures> {
+) {
   const table = [['id', 'phone', 'note'], ...freshPhones(rows).map((phone, row) =>
     [String(row), phone, `customer ${row}`])]
   const file = kind === 'csv'
@@ -76,11 +55,14 @@ async function measureFile (
   const downloaded = asked()
   if (bytes === 0) throw new Error(`${id} has no results`)
   return {
+    /** Of the file that is sent. */
     megabytes: file.length / MIB,
+    /** From the request to the 202, and the CPU of ingest for that. */
     acceptMs: accepted.wallMs,
     acceptCpuMs: accepted.cpuMs,
     downloadMs: downloaded.wallMs,
     downloadCpuMs: downloaded.cpuMs,
+    /** The highest resident memory of ingest so far. */
     peakMb: usageOf(pid).peakMb,
   }
 }

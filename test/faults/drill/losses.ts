@@ -1,9 +1,9 @@
-import { mkdirSync, rmSync } from 'node:fs'
 import { Kafka, logLevel } from 'kafkajs'
 import { provision } from '../../../deploy/provision.ts'
 import {
   COMMAND_TIMEOUT_MS, connectClickhouse,
 } from '../../../services/runtime/platform/clickhouse.ts'
+import { emptyFolder } from '../../support/folder.ts'
 import { openRedis } from '../../support/redis/open-redis.ts'
 import { createOutbox } from '../../../services/money/wallet.ts'
 import { withBrokers } from '../../../services/admin/deps.ts'
@@ -39,8 +39,7 @@ async function until (what: string, isReached: () => Promise<boolean>): Promise<
 async function emptyPart ({ stack }: Environment, name: string): Promise<void> {
   const part = stack.part(name)
   await part.down()
-  rmSync(`${stack.dataDir}/${name}`, { recursive: true, force: true })
-  mkdirSync(`${stack.dataDir}/${name}`)
+  emptyFolder(`${stack.dataDir}/${name}`)
   await part.up()
 }
 

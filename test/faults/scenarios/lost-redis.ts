@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { cpSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
@@ -6,6 +6,7 @@ import { createOutbox } from '../../../services/money/wallet.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { connectRedis, type RedisClient } from '../../../services/runtime/platform/redis.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
+import { emptyFolder } from '../../support/folder.ts'
 import { startWatchedRedis, type WatchedRedis } from '../../support/redis/sentinel.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
 import { openStack, type FaultStack } from '../stack.ts'
@@ -105,11 +106,6 @@ async function topUpAgain (scene: Scene): Promise<readonly string[]> {
   return kind === 'known' ? [] : [`a top-up that was posted was ${kind} again`]
 }
 
-const emptied = (files: string): void => {
-  rmSync(files, { recursive: true, force: true })
-  mkdirSync(files)
-}
-
 const oldFile: Fault = {
   name: 'redis-old-file',
   kind: 'store',
@@ -124,7 +120,7 @@ const oldFile: Fault = {
     await load.untilEnded(full ? 12 : 3)
     await untilShipped(scene)
     const recoveryMs = await lose(scene, () => restart(scene, files => {
-      emptied(files)
+      emptyFolder(files)
       cpSync(old, files, { recursive: true })
     }))
     rmSync(old, { recursive: true })
@@ -163,14 +159,14 @@ const lostTail: Fault = {
 }
 
 const allLost: Fault = {
-  name: 'redis-emptied',
+  name: 'redis-emptyFolder',
   kind: 'store',
   about: 'the state Redis has lost all of its files',
   recoverWithinMs: 2 * RECOVER_MS,
   inject: async scene => {
     await scene.load.untilEnded(scene.full ? 8 : 2)
     await untilShipped(scene)
-    return await outputOf(scene, [await lose(scene, () => restart(scene, emptied))])
+    return await outputOf(scene, [await lose(scene, () => restart(scene, emptyFolder))])
   },
 }
 

@@ -21,14 +21,14 @@ const HOSTS: readonly MailHost[] = [
   { exchange: 'mx.stranger.net', address: '127.1.0.4', domains: 0 },
 ]
 /** The exchange with most rows. */
-export const LARGE = 'mx.large-host.net'
-export const STRANGER = 'mx.stranger.net'
+const LARGE = 'mx.large-host.net'
+const STRANGER = 'mx.stranger.net'
 
 /** Who asks which host. */
 type Visit = { readonly exchange: string, readonly egress: string }
 
 /** A reply in place of the usual one; undefined for that. */
-export type Manner = (visit: Visit, command: string) => string | undefined
+type Manner = (visit: Visit, command: string) => string | undefined
 
 const MINUTE_MS = 60_000
 
@@ -43,7 +43,7 @@ function exists (address: string): boolean {
  * Mail servers with known mailboxes, and the resolver that names them. They note what is asked of
  * them by each source address.
  */
-export class MailHosts {
+class MailHosts {
   readonly dns: DnsServer
   readonly port: number
   /** Commands that no check may send. */
@@ -201,7 +201,7 @@ function zones (): Readonly<Record<string, Zone>> {
 type Truth = { readonly right: number, readonly unknown: number, readonly false: readonly string[] }
 
 /** Compares the results of all jobs of a load with the mailboxes that there are. */
-export async function judgeVerdicts ({ client, promised }: ClientLog): Promise<Truth> {
+async function judgeVerdicts ({ client, promised }: ClientLog): Promise<Truth> {
   const wrong: string[] = []
   let [right, unknown] = [0, 0]
   for (const { id } of promised) {

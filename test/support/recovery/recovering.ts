@@ -161,9 +161,3 @@ export function kill (pid: number): void {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
-
-/** Removes all files. */
-export function emptied (files: string): void {
-  rmSync(files, { recursive: true, force: true })
-  mkdirSync(files)
-}

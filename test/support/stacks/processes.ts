@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
@@ -109,6 +109,29 @@ export function startProgram (
 /** The pid of a part of the stack or of a service, by the folder that it was started in. */
 export function pidOf (dataDir: string, name: string): number {
   return Number(readFileSync(`${dataDir}/pids/${name}`, 'utf8').split(' ')[0])
+}
+
+/** TCP sockets of a process, as the kernel knows them (Linux: from /proc). */
+export function socketsOf (pid: number) {
+  const folder = `/proc/${pid}/fd`
+  const inodes = new Set(readdirSync(folder).map(fd => {
+    try {
+      return /^socket:\[(\d+)\]$/.exec(readlinkSync(`${folder}/${fd}`))?.[1]
+    } catch {
+      return undefined
+    }
+  }))
+  const portIn = (address = '') => Number.parseInt(address.split(':').at(-1) ?? '', 16)
+  return ['tcp', 'tcp6'].flatMap(table =>
+    readFileSync(`/proc/${pid}/net/${table}`, 'utf8').trim().split('\n').slice(1))
+    .map(line => line.trim().split(/\s+/))
+    .filter(([, , , , , , , , , inode]) => inodes.has(inode))
+    .map(([, local, remote, state]) => ({
+      localPort: portIn(local),
+      remotePort: portIn(remote),
+      isListening: state === '0A',
+      isEstablished: state === '01',
+    }))
 }
 
 /** Lets a process stand still, as one that hangs or a machine that is gone, while work is done. */

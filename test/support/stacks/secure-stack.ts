@@ -1,10 +1,11 @@
-import { readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { makeSecure } from '../../../deploy/local/access.ts'
 import { loadSecrets } from '../../../deploy/local/launcher/secrets.ts'
 import { startStack, type Stack } from '../../../deploy/local/stack.ts'
 import { provision } from '../../../deploy/provision.ts'
 import { createDemo, type Demo } from '../../../services/admin/demo.ts'
+import { socketsOf } from './processes.ts'
 import { startAll, type RunningServices } from './services.ts'
 import { closeAfterAll } from '../close-after-all.ts'
 import { newFolder } from '../folder.ts'
@@ -37,25 +38,9 @@ export async function startSecureEnvironment (
   return { env, stack, services, demo, dataDir }
 }
 
-/** Every TCP port at which a process listens, as the kernel knows them. */
-export function listeningPorts (pid: number): readonly number[] {
-  const folder = `/proc/${pid}/fd`
-  const sockets = new Set(readdirSync(folder).map(fd => {
-    try {
-      return /^socket:\[(\d+)\]$/.exec(readlinkSync(`${folder}/${fd}`))?.[1]
-    } catch {
-      return undefined
-    }
-  }))
-  const lines = ['tcp', 'tcp6'].flatMap(table =>
-    readFileSync(`/proc/${pid}/net/${table}`, 'utf8').trim().split('\n').slice(1))
-  const rows = lines.map(line => line.trim().split(/\s+/))
-  return rows.filter(row => row[3] === LISTENS && sockets.has(row[9]))
-    .map(row => Number.parseInt(row[1]?.split(':').at(-1) ?? '', 16))
-}
-
-/** The state of a socket that listens, in the kernel's table. */
-const LISTENS = '0A'
+/** Every TCP port at which a process listens. */
+export const listeningPorts = (pid: number): readonly number[] =>
+  socketsOf(pid).filter(({ isListening }) => isListening).map(({ localPort }) => localPort)
 
 /** What a port answers to words without TLS: it may only break off, with an alert of TLS or not. */
 export function plainAnswer (port: number, words: string): Promise<string> {
