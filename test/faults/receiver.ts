@@ -7,17 +7,7 @@ import { listen } from '../support/listen.ts'
 export type Manner =
   'well' | 'hang' | 'drip' | 'lie' | 'redirect' | 'gone' | 'later' | 'reset' | 'fail' | 'flaky'
 
-export type Receiver = {
-  /** An address of that manner. */
-  readonly url: (manner: Manner) => string
-  /** Ids of the events that came, by the job they speak of. */
-  readonly events: ReadonlyMap<string, ReadonlySet<string>>
-  /** Requests that came for events. */
-  readonly requests: () => number
-  /** Requests that a redirect led here; none must come. */
-  readonly strays: () => number
-  readonly close: () => Promise<void>
-}
+export type Receiver = Awaited<ReturnType<typeof startReceiver>>
 
 const MANNERS: Readonly<Record<Manner, (response: ServerResponse, count: number) => void>> = {
   well: response => response.end(),
@@ -41,7 +31,8 @@ const MANNERS: Readonly<Record<Manner, (response: ServerResponse, count: number)
 }
 
 /** A server of webhooks of every manner, which notes what comes. */
-export async function startReceiver (): Promise<Receiver> {
+export async function startReceiver () {
+  /** Ids of the events that came, by the job they speak of. */
   const events = new Map<string, Set<string>>()
   const counts = new Map<string, number>()
   let strays = 0
@@ -64,9 +55,12 @@ export async function startReceiver (): Promise<Receiver> {
   })
   const port = await listen(server)
   return {
-    url: manner => `http://127.0.0.1:${port}/${manner}/`,
+    /** An address of that manner. */
+    url: (manner: Manner) => `http://127.0.0.1:${port}/${manner}/`,
     events,
+    /** Requests that came for events. */
     requests: () => requests,
+    /** Requests that a redirect led here; none must come. */
     strays: () => strays,
     close: async () => {
       server.closeAllConnections()

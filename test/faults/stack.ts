@@ -9,27 +9,14 @@ import { redisPart } from '../../deploy/local/redis.ts'
 import { registryPart } from '../../deploy/local/registry.ts'
 import type { Addresses } from '../../deploy/local/source.ts'
 import { provision } from '../../deploy/provision.ts'
-import { startRedisCluster, type RedisCluster } from '../support/redis/cluster.ts'
+import { startRedisCluster } from '../support/redis/cluster.ts'
 import {
   oauthListener, startTokenProvider, type TokenProvider,
 } from '../support/stacks/token-provider.ts'
-import { createPart, type Part } from '../support/stacks/processes.ts'
+import { createPart } from '../support/stacks/processes.ts'
 import { newFolder } from '../support/folder.ts'
 
-/** Infrastructure of its own, so that faults affect no other test. */
-export type FaultStack = {
-  readonly addresses: Addresses
-  /** Addresses and secrets under the names services read them by, around all proxies. */
-  readonly env: Readonly<Record<string, string>>
-  /** Credentials of the services of each stage; undefined where the stores need none. */
-  readonly envOf: EnvOfStages
-  readonly dataDir: string
-  /** The servers of the state Redis, if they are several. */
-  readonly cells: RedisCluster | undefined
-  /** By name: kafka, registry, redis-state, redis-cache, clickhouse. */
-  readonly part: (name: string) => Part
-  readonly close: () => Promise<void>
-}
+export type FaultStack = Awaited<ReturnType<typeof openStack>>
 
 /** Describes the parts in a folder; nothing runs yet. `stateUrl` is that of a state that runs. */
 async function describe (
@@ -67,7 +54,7 @@ async function describe (
   const fronts = registry.front === undefined ? [] : [registry.front]
   const trust: Readonly<Record<string, string>> =
     access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
-  const envOf = access === undefined ? {} : signInOf(access, addresses)
+  const envOf: EnvOfStages = access === undefined ? {} : signInOf(access, addresses)
   const managed: Readonly<Record<string, string>> = tokens === undefined
     ? {}
     : {
@@ -119,19 +106,23 @@ export type StackOptions = {
 /** Each write is on disk before its answer, as in production. */
 const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always']
 
-/** A running stack with topics, schemas and tables, in a folder that is removed at its end. */
+/**
+ * Infrastructure of its own, so that faults affect no other test: a running stack with topics,
+ * schemas and tables, in a folder that is removed at its end.
+ */
 export async function openStack (
   {
     disks = {}, brokers = 1, secure = false, cells: hasCells = false, managed = false,
     envOfParts = {},
   }: StackOptions = {}
-): Promise<FaultStack> {
+) {
   const dataDir = newFolder('verification-jobs-faults-')
   for (const [folder, megabytes] of Object.entries(disks)) {
     mkdirSync(`${dataDir}/${folder}`)
     mountDisk(`${dataDir}/${folder}`, megabytes)
   }
   if (secure) makeSecure(dataDir)
+  /** The servers of the state Redis, if they are several. */
   const cells = hasCells || managed
     ? await startRedisCluster(managed ? [] : DURABLE, 1)
     : undefined
@@ -146,7 +137,8 @@ export async function openStack (
     for (const folder of Object.keys(disks)) execFileSync('umount', ['-l', `${dataDir}/${folder}`])
     rmSync(dataDir, { recursive: true, force: true })
   }
-  const env = { ...settings, ...loadSecrets(dataDir) }
+  /** Addresses and secrets under the names services read them by, around all proxies. */
+  const env: Readonly<Record<string, string>> = { ...settings, ...loadSecrets(dataDir) }
   try {
     await Promise.all(parts.map(part => part.up()))
     await provision(env)
@@ -154,6 +146,7 @@ export async function openStack (
     await close()
     throw error
   }
+  /** By name: kafka, registry, redis-state, redis-cache, clickhouse. */
   const part = (name: string) => {
     const found = parts.find(one => one.name === name)
     if (found === undefined) throw new Error(`the stack has no part ${name}`)

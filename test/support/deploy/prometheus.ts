@@ -22,17 +22,7 @@ type Rule = {
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-export type Prometheus = {
-  /** The current samples; rejects with the error of Prometheus for an invalid query. */
-  readonly query: (expr: string) => Promise<readonly Sample[]>
-  readonly targets: () => Promise<readonly Target[]>
-  readonly rules: () => Promise<readonly Rule[]>
-  /** Names of the alerts that fire, each once, in order. */
-  readonly firing: () => Promise<readonly string[]>
-  readonly stop: () => Promise<void>
-}
-
-export type PrometheusOptions = {
+type PrometheusOptions = {
   readonly services: readonly Pick<RunningService, 'name' | 'metricsUrl'>[]
   /** Interval of scrapes and of rule evaluations. */
   readonly everyMs?: number
@@ -43,7 +33,7 @@ export type PrometheusOptions = {
 const RULES = `${import.meta.dirname}/../../../deploy/prometheus`
 
 /** A Prometheus with the rules as they are deployed, in a folder that ends with it. */
-export async function startPrometheus (options: PrometheusOptions): Promise<Prometheus> {
+export async function startPrometheus (options: PrometheusOptions) {
   await installPrometheus(console.log)
   const dataDir = newFolder('verification-jobs-prometheus-')
   const configFile = `${dataDir}/prometheus.yml`
@@ -120,7 +110,7 @@ function hurriedOf (rules: string): string {
 
 type Found = { readonly metric: Sample['labels'], readonly value: readonly [number, string] }
 
-function clientOf (baseUrl: string): Omit<Prometheus, 'stop'> {
+function clientOf (baseUrl: string) {
   const ask = async (path: string): Promise<unknown> => {
     const response = await fetch(baseUrl + path, { signal: AbortSignal.timeout(10_000) })
     const { status, data, error } = await response.json() as {
@@ -129,7 +119,8 @@ function clientOf (baseUrl: string): Omit<Prometheus, 'stop'> {
     if (status !== 'success') throw new Error(error)
     return data
   }
-  const query = async (expr: string) => {
+  /** The current samples; rejects with the error of Prometheus for an invalid query. */
+  const query = async (expr: string): Promise<readonly Sample[]> => {
     const { result } = await ask(`/query?query=${encodeURIComponent(expr)}`) as {
       readonly result: readonly Found[]
     }
@@ -145,6 +136,7 @@ function clientOf (baseUrl: string): Omit<Prometheus, 'stop'> {
       }
       return groups.flatMap(({ rules }) => rules)
     },
+    /** Names of the alerts that fire, each once, in order. */
     firing: async () => {
       const found = await query('count by (alertname) (ALERTS{alertstate="firing"})')
       return found.map(({ labels }) => labels.alertname ?? '').sort()

@@ -13,16 +13,7 @@ import { addressesIn } from '../workspace.ts'
 
 type Ran = { readonly status: number, readonly out: string, readonly errors: string }
 
-export type GuideEnvironment = {
-  readonly environment: Environment
-  /** A job that has ended. */
-  readonly job: string
-  /** The folder in which commands are run: a clone to the one who types. */
-  readonly folder: string
-  /** Runs a script of the shell there; `env` is added to what every shell has. */
-  readonly shell: (script: string, env?: Readonly<Record<string, string>>) => Promise<Ran>
-  readonly stop: () => Promise<void>
-}
+export type GuideEnvironment = Awaited<ReturnType<typeof startGuideEnvironment>>
 
 /** What a clone has at its top that commands need. */
 const PARTS = [
@@ -39,7 +30,7 @@ const CONTACTS = '\ufeffFirma;phone;Bemerkung\r\n' +
  * All services with an organization that has money, and a folder like a clone in which
  * `npm start` runs: its `.local` describes these services.
  */
-export async function startGuideEnvironment (): Promise<GuideEnvironment> {
+export async function startGuideEnvironment () {
   const folder = newFolder('verification-jobs-guides-')
   for (const part of PARTS) symlinkSync(join(root, part), join(folder, part))
   const environment = await startEnvironment()
@@ -51,7 +42,15 @@ export async function startGuideEnvironment (): Promise<GuideEnvironment> {
     service: 'phone-validation', inputs: ['+12127365000'], webhook_url: 'https://hooks.example/',
   })
   await environment.live.waitForEnd(job)
-  return { environment, job, folder, shell: shellIn(folder), stop: environment.stop }
+  return {
+    environment,
+    /** A job that has ended. */
+    job,
+    /** The folder in which commands are run: a clone to the one who types. */
+    folder,
+    shell: shellIn(folder),
+    stop: environment.stop,
+  }
 }
 
 function writeStack (
@@ -72,8 +71,13 @@ function writeStack (
   writeFileSync(join(folder, 'entries.csv'), 'entry,list\njane@example.com,suppress\n')
 }
 
-/** Only what every shell has is given: commands find all else in the folder, as for a person. */
-const shellIn = (folder: string): GuideEnvironment['shell'] => async (script, env = {}) => {
+/**
+ * Runs a script of the shell there. Only what every shell has is given, and `env`: commands find
+ * all else in the folder, as for a person.
+ */
+const shellIn = (folder: string) => async (
+  script: string, env: Readonly<Record<string, string>> = {}
+): Promise<Ran> => {
   const child = spawn('sh', ['-c', script], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -4,44 +4,20 @@ import { once } from 'node:events'
 import type { Admin } from 'kafkajs'
 import { Kafka, logLevel } from 'kafkajs'
 import { afterAll, describe } from 'vitest'
-import type { Bus, RawMessage } from '../../../services/runtime/kafka/bus.ts'
+import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { createTopics } from '../../../services/runtime/kafka/admin.ts'
 import { createKafkaBus, type KafkaBusOptions } from '../../../services/runtime/kafka/kafka-bus.ts'
 import { createTopicReader } from '../../../services/runtime/kafka/topic-reader.ts'
 import { endChild } from '../stacks/processes.ts'
 import { stackEnv } from '../stacks/stack.ts'
-import { type KafkaProxy, startKafkaProxy } from './proxy.ts'
+import { startKafkaProxy } from './proxy.ts'
 
-/** A bus of an adapter behind a proxy of its own, and direct access for the cases. */
-export type FaultLink = {
-  readonly bus: Bus
-  readonly proxy: KafkaProxy
-  /** What the adapter gave to its `onFatal`. */
-  readonly fatal: readonly unknown[]
-  readonly createTopic: (partitions: number) => Promise<string>
-  /** All messages of a topic, in the order of each partition. */
-  readonly contents: (topic: string) => Promise<readonly RawMessage[]>
-  /** What a group has committed of a topic by partition, -1 for nothing. */
-  readonly committed: (group: string, topic: string) => Promise<readonly number[]>
-  /** A consumer of the same adapter in a process of its own, not behind the proxy. */
-  readonly startMember: (group: string, topic: string) => Member
-  readonly close: () => Promise<void>
-}
+export type FaultLink = Awaited<ReturnType<typeof openLink>>
 
 /** What a member in another process reports. */
 export type MemberNews =
   | { readonly kind: 'delivered', readonly offsets: readonly number[] }
   | { readonly kind: 'aborted' }
-
-/** Holds its deliveries, and commits only on `commit`. */
-type Member = {
-  readonly freeze: () => void
-  readonly thaw: () => void
-  readonly commit: (offset: number) => void
-  /** Resolves with the first news of a kind, also with such as came before. */
-  readonly heard: (kind: MemberNews['kind']) => Promise<MemberNews>
-  readonly stop: () => Promise<void>
-}
 
 /** Times of one case, where it needs others than the usual ones. */
 type LinkTimes = NonNullable<KafkaBusOptions['settings']> &
@@ -92,9 +68,8 @@ type Place = {
   readonly topics: string[]
 }
 
-async function openLink (
-  { brokers, admin, topics }: Place, times: LinkTimes = {}
-): Promise<FaultLink> {
+/** A bus of an adapter behind a proxy of its own, and direct access for the cases. */
+async function openLink ({ brokers, admin, topics }: Place, times: LinkTimes = {}) {
   const { requestTimeoutMs, ...settings } = { ...QUICK, ...times }
   const proxy = await startKafkaProxy({ brokers })
   const fatal: unknown[] = []
@@ -109,25 +84,29 @@ async function openLink (
   return {
     bus,
     proxy,
-    fatal,
-    createTopic: async numPartitions => {
+    /** What the adapter gave to its `onFatal`. */
+    fatal: fatal as readonly unknown[],
+    createTopic: async (numPartitions: number) => {
       const topic = `bus-fault-${randomUUID()}`
       topics.push(topic)
       const settings = { keepHours: 1, compact: false }
       await createTopics(admin, [{ name: topic, partitions: numPartitions, ...settings }], {})
       return topic
     },
-    contents: async topic => {
+    /** All messages of a topic, in the order of each partition. */
+    contents: async (topic: string): Promise<readonly RawMessage[]> => {
       const found: RawMessage[] = []
       await reader.read(topic, messages => { found.push(...messages) })
       return found
     },
-    committed: async (groupId, topic) => {
+    /** What a group has committed of a topic by partition, -1 for nothing. */
+    committed: async (groupId: string, topic: string) => {
       const [offsets] = await admin.fetchOffsets({ groupId, topics: [topic] })
       return (offsets?.partitions ?? [])
         .toSorted((a, b) => a.partition - b.partition).map(({ offset }) => Number(offset))
     },
-    startMember: (group, topic) => startMember({ brokers, group, topic }),
+    /** A consumer of the same adapter in a process of its own, not behind the proxy. */
+    startMember: (group: string, topic: string) => startMember({ brokers, group, topic }),
     close: async () => {
       await bus.close()
       await proxy.close()
@@ -135,17 +114,15 @@ async function openLink (
   }
 }
 
-type MemberPlace = {
-  readonly brokers: readonly string[]
-  readonly group: string
-  readonly topic: string
-}
-
-function startMember (place: MemberPlace): Member {
+/** Holds its deliveries, and commits only on `commit`. */
+function startMember (
+  place: Pick<Place, 'brokers'> & { readonly group: string, readonly topic: string }
+) {
   const child = fork(`${import.meta.dirname}/bus-fault-member.ts`, [JSON.stringify(place)])
   const news: MemberNews[] = []
   child.on('message', message => { news.push(message as MemberNews) })
-  const heard: Member['heard'] = async kind => {
+  /** Resolves with the first news of a kind, also with such as came before. */
+  const heard = async (kind: MemberNews['kind']) => {
     for (;;) {
       const found = news.find(one => one.kind === kind)
       if (found !== undefined) return found
@@ -156,7 +133,7 @@ function startMember (place: MemberPlace): Member {
   return {
     freeze: () => { child.kill('SIGSTOP') },
     thaw: () => { child.kill('SIGCONT') },
-    commit: offset => { child.send(offset) },
+    commit: (offset: number) => { child.send(offset) },
     heard,
     stop: () => endChild(child),
   }

@@ -6,12 +6,7 @@ import type { ProcessSpec } from '../../../deploy/local/process.ts'
 import { newFolder } from '../folder.ts'
 import { createPart } from '../stacks/processes.ts'
 
-export type OwnBroker = {
-  readonly brokers: readonly string[]
-  /** Ends the broker as a failing machine does, and starts it again on the same data. */
-  readonly crash: () => Promise<void>
-  readonly close: () => Promise<void>
-}
+export type OwnBroker = Awaited<ReturnType<typeof startOwnBroker>>
 
 /** A node of Kafka that is a cluster by itself. */
 export async function kafkaPart (
@@ -22,7 +17,7 @@ export async function kafkaPart (
 }
 
 /** A broker that a test may kill, because no other test uses it. */
-export async function startOwnBroker (): Promise<OwnBroker> {
+export async function startOwnBroker () {
   const dataDir = newFolder('verification-jobs-broker-')
   const ports = openPortBook(dataDir)
   const { spec, brokers } = await kafkaPart({ dataDir, ports, say: () => {} })
@@ -30,6 +25,7 @@ export async function startOwnBroker (): Promise<OwnBroker> {
   await part.up()
   return {
     brokers: [brokers],
+    /** Ends the broker as a failing machine does, and starts it again on the same data. */
     crash: part.crash,
     close: async () => {
       await part.down()

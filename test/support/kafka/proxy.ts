@@ -92,18 +92,7 @@ type Traffic = {
   readonly answerBytes: number
 }
 
-export type KafkaProxy = {
-  /** Where clients connect, one address a broker; the answers of the brokers name these too. */
-  readonly addresses: readonly string[]
-  /** Injects a fault into later requests; of several that fit, the oldest acts. */
-  readonly inject: (fault: ProxyFault) => Injected
-  /** Resets every connection there is. */
-  readonly cutAll: () => void
-  readonly traffic: (api: KafkaApi) => Traffic
-  /** How often each kind of fault happened, as `lose answer Produce`. */
-  readonly injected: () => Readonly<Record<string, number>>
-  readonly close: () => Promise<void>
-}
+export type KafkaProxy = Awaited<ReturnType<typeof startKafkaProxy>>
 
 export type ProxyOptions = {
   /** `host:port` of each broker. */
@@ -123,7 +112,7 @@ type Tap = {
  * A proxy before one or several Kafka brokers that understands their frames: everything passes
  * unchanged, but for the ports in answers that name brokers, until a fault is injected.
  */
-export async function startKafkaProxy (options: ProxyOptions): Promise<KafkaProxy> {
+export async function startKafkaProxy (options: ProxyOptions) {
   const { brokers, namePort = port => port } = options
   const traps: Trap[] = []
   const links = new Set<Link>()
@@ -151,11 +140,15 @@ export async function startKafkaProxy (options: ProxyOptions): Promise<KafkaProx
   }))
   const cutAll = () => { for (const link of [...links]) link.cut() }
   return {
+    /** Where clients connect, one address a broker; the answers of the brokers name these too. */
     addresses: servers.map(server => `127.0.0.1:${(server.address() as AddressInfo).port}`),
+    /** Resets every connection there is. */
     cutAll,
-    traffic: api => ({ ...tap.trafficOf(api) }),
+    traffic: (api: KafkaApi): Traffic => ({ ...tap.trafficOf(api) }),
+    /** How often each kind of fault happened, as `lose answer Produce`. */
     injected: () => ({ ...injected }),
-    inject: fault => {
+    /** Injects a fault into later requests; of several that fit, the oldest acts. */
+    inject: (fault: ProxyFault): Injected => {
       const name = `${fault.what} ${fault.api}`
       const trap = createTrap(fault, () => { injected[name] = (injected[name] ?? 0) + 1 })
       traps.push(trap)

@@ -5,15 +5,15 @@ import { openPortBook } from '../../../deploy/local/ports.ts'
 import { redisPart } from '../../../deploy/local/redis.ts'
 import { provision } from '../../../deploy/provision.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
-import { createClient, type Client, type ClientOptions } from '../../../services/client/client.ts'
+import { createClient, type ClientOptions } from '../../../services/client/client.ts'
 import { openRedis } from '../redis/open-redis.ts'
 import { createOutbox } from '../../../services/money/wallet.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
-import { createDemo, type Demo } from '../../../services/admin/demo.ts'
+import { createDemo } from '../../../services/admin/demo.ts'
 import { createPart, type Part } from '../stacks/processes.ts'
 import { createDatabase } from '../clickhouse/database.ts'
 import { eventually } from '../eventually.ts'
-import { startAlone, type RunningServices } from '../stacks/services.ts'
+import { startAlone } from '../stacks/services.ts'
 import { testStack } from '../stacks/stack.ts'
 import { newFolder } from '../folder.ts'
 
@@ -31,35 +31,15 @@ const OVERRIDES = {
 
 type Env = Readonly<Record<string, string>>
 
+export type Recovering = Awaited<ReturnType<typeof startRecovering>>
+
 /**
  * A journal and a Redis of its own, which tests may damage, services on them, the other parts of
- * the stack of this worker, and an organization.
+ * the stack of this worker, and an organization. `settings` are further ones of the services.
  */
-export type Recovering = {
-  readonly env: Env
-  readonly services: RunningServices
-  readonly demo: Demo
-  /** A further organization. */
-  readonly anotherDemo: () => Promise<Demo>
-  readonly redis: ReturnType<typeof openRedis>
-  readonly client: (options?: Partial<ClientOptions>) => Client
-  readonly tenant: string
-  /** An empty folder that is removed at the end. */
-  readonly folder: string
-  /** Takes Redis down, does something to its files, and starts it on what is left of them. */
-  readonly restart: (change?: (files: string) => void) => Promise<void>
-  /** Resolves when everything moved is in the journal, so Redis has nothing that Kafka lacks. */
-  readonly shipped: () => Promise<unknown>
-  /** Resolves when the tenant is unlocked for the running Redis. */
-  readonly unlocked: () => Promise<unknown>
-  /** Ends all of it and removes its folders. */
-  readonly close: () => Promise<void>
-}
-
-/** Starts all of it; `settings` are further ones of the services. */
 export async function startRecovering (
   stages: readonly string[] = RECOVERING_STAGES, settings: Env = {}, apart: readonly string[] = []
-): Promise<Recovering> {
+) {
   const dataDir = newFolder('verification-jobs-recovering-')
   const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
   const close = async () => { for (const end of closing.reverse()) await end() }
@@ -79,16 +59,20 @@ export async function startRecovering (
     mkdirSync(folder)
     return {
       env,
+      /** Ends all of it and removes its folders. */
       close,
       services,
       demo,
+      /** A further organization. */
       anotherDemo: () => createDemo(env),
       redis,
-      client: options =>
+      client: (options?: Partial<ClientOptions>) =>
         createClient({ baseUrl: services.baseUrl, apiKey: demo.keys.live, ...options }),
       tenant,
+      /** An empty folder that is removed at the end. */
       folder,
-      restart: async change => {
+      /** Takes Redis down, does something to its files, and starts it on what is left of them. */
+      restart: async (change?: (files: string) => void) => {
         await part.down()
         change?.(join(dataDir, 'redis-state'))
         await part.up()
@@ -101,13 +85,11 @@ export async function startRecovering (
   }
 }
 
-type Deps = { readonly env: Env, readonly redisPart: Part, readonly end: () => Promise<void> }
-
 /**
  * Other files of this worker have written to its journal, and use another Redis. Numbers of the
  * access log are positions in a topic, so another broker needs another table.
  */
-async function openDeps (dataDir: string): Promise<Deps> {
+async function openDeps (dataDir: string) {
   const common = { dataDir, ports: openPortBook(dataDir), say: () => {} }
   const kafka = await kafkaPart(common)
   const redis = await redisPart({ ...common, role: 'state' })
@@ -127,14 +109,14 @@ async function openDeps (dataDir: string): Promise<Deps> {
   }
 }
 
-function waitsOf (
-  redis: Recovering['redis'], tenant: string
-): Pick<Recovering, 'shipped' | 'unlocked'> {
+function waitsOf (redis: ReturnType<typeof openRedis>, tenant: string) {
   const { wallet } = moneyKeys(tenant)
   const outbox = createOutbox(redis)
   return {
+    /** Resolves when everything moved is in the journal, so Redis has nothing that Kafka lacks. */
     shipped: () =>
       until('an empty outbox', async () => (await outbox.pending(tenant)).length === 0),
+    /** Resolves when the tenant is unlocked for the running Redis. */
     unlocked: () => until('an unlocked tenant', async () => {
       const [run, info] = await Promise.all([redis.hget(wallet, 'run'), redis.info('server')])
       return run !== null && info.includes(`run_id:${run}`)

@@ -10,28 +10,7 @@ import { retry } from '../../../services/runtime/platform/retry.ts'
 import { startRedisServer, type RedisServer } from './server.ts'
 import { newFolder } from '../folder.ts'
 
-export type RedisCluster = {
-  /** The address of two of the three nodes, as services get it. */
-  readonly url: string
-  /** Where the first node listens with TLS, if it does. */
-  readonly securePort: number
-  /**
-   * A connection as services make it; closed by `stop`. `account` is user and password as in an
-   * address, the default user's when left out.
-   */
-  readonly connect: (account?: string) => Promise<Cluster>
-  readonly ports: readonly number[]
-  /** Ends one of the nodes for good. */
-  readonly loseNode: () => Promise<void>
-  /** Kills a node, does something to its folder, and starts it on what is left of it. */
-  readonly restartNode: (port: number, change?: (folder: string) => void) => Promise<void>
-  /** Kills a node; the returned function starts it on its files. */
-  readonly killNode: (port: number) => Promise<(change?: (folder: string) => void) => Promise<void>>
-  /** Moves the slot of a key to another master, as deploy/docs/scaling.md says. */
-  readonly moveSlot: (key: string, ports: { readonly from: number, readonly to: number }) =>
-  Promise<void>
-  readonly stop: () => Promise<void>
-}
+export type RedisCluster = Awaited<ReturnType<typeof startRedisCluster>>
 
 const MASTERS = 3
 const AGREEMENT_TRIES = 600
@@ -45,7 +24,7 @@ const ACCOUNT = `:${encodeURIComponent(PASSWORD)}`
  */
 export async function startRedisCluster (
   settings: readonly string[] = [], replicas = 0
-): Promise<RedisCluster> {
+) {
   const count = MASTERS * (1 + replicas)
   const isSecure = settings.includes('--tls-cert-file')
   const all = await freePorts((isSecure ? 3 : 2) * count)
@@ -84,24 +63,34 @@ export async function startRedisCluster (
   }
   const addressFor = (account = ACCOUNT) => `redis-cluster://${account}@` +
     ports.slice(0, 2).map(port => `127.0.0.1:${port}`).join(',')
-  const killNode: RedisCluster['killNode'] = async port => {
+  /** Kills a node; the returned function starts it on its files. */
+  const killNode = async (port: number) => {
     await nodes.get(port)?.stop()
     nodes.delete(port)
-    return async change => {
+    return async (change?: (folder: string) => void) => {
       change?.(folderOf(port))
       await start(port)
     }
   }
   return {
+    /** The address of two of the three nodes, as services get it. */
     url: addressFor(),
+    /** Where the first node listens with TLS, if it does. */
     securePort: all[2 * count] ?? 0,
     ports,
     stop,
     killNode,
     moveSlot,
+    /** Ends one of the nodes for good. */
     loseNode: async () => { await killNode(ports.at(-1) ?? 0) },
-    restartNode: async (port, change) => (await killNode(port))(change),
-    connect: async account => {
+    /** Kills a node, does something to its folder, and starts it on what is left of it. */
+    restartNode: async (port: number, change?: (folder: string) => void) =>
+      await (await killNode(port))(change),
+    /**
+     * A connection as services make it; closed by `stop`. `account` is user and password as in an
+     * address, the default user's when left out.
+     */
+    connect: async (account?: string) => {
       const connected = await connectRedis(addressFor(account))
       if (!(connected instanceof Cluster)) throw new Error('the connection is to no cluster')
       opened.push(connected)
@@ -116,6 +105,7 @@ export function scatteredTenants (count: number): readonly string[] {
     `org_${createHash('sha256').update(String(number)).digest('hex').slice(0, 26)}.live`)
 }
 
+/** Moves the slot of a key to another master, as deploy/docs/scaling.md says. */
 async function moveSlot (
   key: string, { from, to }: { readonly from: number, readonly to: number }
 ): Promise<void> {

@@ -6,17 +6,7 @@ import { retry } from '../../../services/runtime/platform/retry.ts'
 import { startRedis, startRedisServer, type RedisServer } from './server.ts'
 import { newFolder } from '../folder.ts'
 
-export type WatchedRedis = {
-  /** What services are given as the address of their state. */
-  readonly url: string
-  /** From now on the replica gets nothing more of what the master acknowledges. */
-  readonly cutReplica: () => void
-  /** Whether the replica has a key. */
-  readonly isReplicated: (key: string) => boolean
-  /** Kills the master; resolves when the replica is the master. */
-  readonly loseMaster: () => Promise<void>
-  readonly stop: () => Promise<void>
-}
+export type WatchedRedis = Awaited<ReturnType<typeof startWatchedRedis>>
 
 const GROUP = 'state'
 /** Minutes: what is not so by then never will be. */
@@ -26,7 +16,7 @@ const UNTIL_PAUSE_MS = 250
 const PASSWORD = 'a+b@c:d/e'
 
 /** A master, its replica and the sentinel that watches them. The caller stops them. */
-export async function startWatchedRedis (): Promise<WatchedRedis> {
+export async function startWatchedRedis () {
   const taken = new Set<number>()
   const port = async () => {
     const free = await freePort(taken)
@@ -51,12 +41,16 @@ export async function startWatchedRedis (): Promise<WatchedRedis> {
     opened.push(await startSentinel(sentinelPort, masterPort))
     await untilSays(sentinelPort, ['SENTINEL', 'replicas', GROUP], String(replicaPort))
     return {
+      /** What services are given as the address of their state. */
       url: `redis-sentinel://:${encodeURIComponent(PASSWORD)}@127.0.0.1:${sentinelPort}/${GROUP}`,
+      /** From now on the replica gets nothing more of what the master acknowledges. */
       cutReplica: () => {
         cli(replicaPort, ['CONFIG', 'SET', 'masterauth', 'wrong'])
         cli(masterPort, ['CLIENT', 'KILL', 'TYPE', 'replica'])
       },
-      isReplicated: key => cli(replicaPort, ['EXISTS', key]).startsWith('1'),
+      /** Whether the replica has a key. */
+      isReplicated: (key: string) => cli(replicaPort, ['EXISTS', key]).startsWith('1'),
+      /** Kills the master; resolves when the replica is the master. */
       loseMaster: async () => {
         await master.stop()
         await untilSays(replicaPort, ['INFO', 'replication'], 'role:master')

@@ -15,23 +15,7 @@ import kafkajs, { type AclEntry } from 'kafkajs'
 type Account = { readonly username: string, readonly password: string }
 type Certificate = { readonly cert: string, readonly key: string }
 
-export type SecureBroker = {
-  /**
-   * Where it listens with TLS, for those only who sign in: by PLAIN, SCRAM-SHA-512, or a token of
-   * the OpenID provider.
-   */
-  readonly address: string
-  /** Where it listens with TLS for those only who have the certificate. */
-  readonly addressOfCertificates: string
-  /** Takes the right to read in any group from a user, and gives it back. */
-  readonly deny: (account: Account) => Promise<unknown>
-  readonly permit: (account: Account) => Promise<unknown>
-  /** Lets a user sign in by SCRAM no more; who is signed in has to do so again within seconds. */
-  readonly revoke: (account: Account) => Promise<void>
-  /** Lets a user sign in by SCRAM again, with the same password. */
-  readonly restore: (account: Account) => Promise<void>
-  readonly close: () => Promise<void>
-}
+export type SecureBroker = Awaited<ReturnType<typeof startSecureBroker>>
 
 /**
  * How long the brokers accept an authentication. The client authenticates again ten seconds
@@ -42,7 +26,7 @@ const SESSION_MS = 11_000
 /** A broker as in production: its open listener is only for those who set it up. */
 export async function startSecureBroker (
   accounts: readonly Account[], certificate: Certificate, jwksUrl: string
-): Promise<SecureBroker> {
+) {
   const dataDir = newFolder('verification-jobs-secure-')
   const ports = openPortBook(dataDir)
   const { spec, brokers } = await kafkaPart({ dataDir, ports, say: () => {} })
@@ -60,12 +44,20 @@ export async function startSecureBroker (
   for (const account of accounts) await users.add(account)
   const open = { brokers: [brokers] }
   return {
+    /**
+     * Where it listens with TLS, for those only who sign in: by PLAIN, SCRAM-SHA-512, or a token of
+     * the OpenID provider.
+     */
     address,
+    /** Where it listens with TLS for those only who have the certificate. */
     addressOfCertificates,
-    deny: account => withAdmin(open, admin => admin.createAcls({ acl: [denialOf(account)] })),
-    permit: account =>
+    /** Takes the right to read in any group from a user; `permit` gives it back. */
+    deny: (account: Account) => withAdmin(open, admin => admin.createAcls({ acl: [denialOf(account)] })),
+    permit: (account: Account) =>
       withAdmin(open, admin => admin.deleteAcls({ filters: [denialOf(account)] })),
+    /** Lets a user sign in by SCRAM no more; who is signed in has to do so again in seconds. */
     revoke: users.remove,
+    /** Lets a user sign in by SCRAM again, with the same password. */
     restore: users.add,
     close: async () => {
       await part.down()
@@ -86,11 +78,9 @@ const denialOf = ({ username }: Account): AclEntry => ({
   resourcePatternType: ResourcePatternTypes.LITERAL,
 })
 
-type Places = Pick<SecureBroker, 'address' | 'addressOfCertificates'> & {
-  readonly brokers: string
-  readonly controller: number
-  readonly jwksUrl: string
-}
+type Places =
+  Readonly<Record<'brokers' | 'address' | 'addressOfCertificates' | 'jwksUrl', string>> &
+  { readonly controller: number }
 
 /** Of a setting that is there twice the last one counts. */
 function listeners (
@@ -133,12 +123,6 @@ function listeners (
   return Object.entries(settings).map(([name, value]) => `${name}=${value}\n`).join('')
 }
 
-/** Users whom a broker lets sign in by SCRAM-SHA-512: what no client for Node can change. */
-type ScramUsers = {
-  readonly add: (account: Account) => Promise<void>
-  readonly remove: (account: Account) => Promise<void>
-}
-
 const API_KEY = 51
 const SHA_512 = 2
 const ITERATIONS = 4_096
@@ -146,10 +130,13 @@ const ITERATIONS = 4_096
 const NO_TAGS = Buffer.of(0)
 const NONE = Buffer.of(1)
 
-/** Changes users over an open listener. What Kafka's own tool does takes a Java for each change. */
-function scramUsersOf (broker: string): ScramUsers {
+/**
+ * Changes whom a broker lets sign in by SCRAM-SHA-512, over an open listener: no client for Node
+ * can, and Kafka's own tool takes a Java for each change.
+ */
+function scramUsersOf (broker: string) {
   return {
-    add: async ({ username, password }) => {
+    add: async ({ username, password }: Account) => {
       const salt = randomBytes(16)
       const salted = pbkdf2Sync(password, salt, ITERATIONS, 64, 'sha512')
       const insertion = [
@@ -158,7 +145,7 @@ function scramUsersOf (broker: string): ScramUsers {
       ]
       await alter(broker, [NONE, listOfOne(insertion)])
     },
-    remove: async ({ username }) => {
+    remove: async ({ username }: Account) => {
       const deletion = [compact(Buffer.from(username)), Buffer.of(SHA_512), NO_TAGS]
       await alter(broker, [listOfOne(deletion), NONE])
     },

@@ -7,13 +7,7 @@ import { listen } from '../listen.ts'
 /** The audience of its tokens, which brokers expect. */
 export const TOKEN_AUDIENCE = 'urn:kafka'
 
-export type TokenProvider = {
-  readonly tokenUrl: string
-  readonly jwksUrl: string
-  /** How many tokens it has issued. */
-  readonly issued: () => number
-  readonly close: () => void
-}
+export type TokenProvider = Awaited<ReturnType<typeof startTokenProvider>>
 
 /**
  * Settings of a broker that make it listen at one more address, where clients show a token of the
@@ -44,7 +38,7 @@ export function oauthListener (
 /** An OpenID provider on this machine that issues signed tokens to one client. */
 export async function startTokenProvider (
   client: { readonly id: string, readonly secret: string }
-): Promise<TokenProvider> {
+) {
   const server = createServer((request, response) => { provider.callback()(request, response) })
   const issuer = `http://127.0.0.1:${await listen(server)}`
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 })
@@ -77,6 +71,7 @@ export async function startTokenProvider (
   return {
     tokenUrl: `${issuer}/token`,
     jwksUrl: `${issuer}/jwks`,
+    /** How many tokens it has issued. */
     issued: () => issued,
     close: () => {
       server.closeAllConnections()

@@ -7,17 +7,7 @@ import type { Asked, FakeMode, FakeVendor, Shared } from './fake-vendor.ts'
 import { listen } from '../listen.ts'
 
 /** Running vendors. */
-export type FakeVendors = {
-  readonly url: string
-  readonly behave: (mode: FakeMode) => void
-  /** The contacts of each call that a vendor would have charged for. */
-  readonly purchases: (readonly string[])[]
-  /** The names of the files of these calls, if they had one. */
-  readonly files: string[]
-  /** Method and path of every call. */
-  readonly calls: string[]
-  readonly stop: () => void
-}
+export type FakeVendors = Awaited<ReturnType<typeof startFakeVendors>>
 
 /** The fakes of all vendors, by the setting with their key. */
 export const FAKE_VENDORS: Readonly<Record<VendorKey, FakeVendor>> =
@@ -51,10 +41,13 @@ export function presetAt (url: string, name: string, more: object = {}): object 
 const ROUTES = Object.values(FAKE_VENDORS).flatMap(({ routes }) => Object.entries(routes))
 
 /** The vendors of all presets at one address, in the forms that they document. */
-export async function startFakeVendors (): Promise<FakeVendors> {
+export async function startFakeVendors () {
   let mode: FakeMode = 'well'
+  /** The contacts of each call that a vendor would have charged for. */
   const purchases: (readonly string[])[] = []
+  /** The names of the files of these calls, if they had one. */
   const files: string[] = []
+  /** Method and path of every call. */
   const calls: string[] = []
   const shared: Shared = {
     mode: () => mode,
@@ -99,7 +92,7 @@ export async function startFakeVendors (): Promise<FakeVendors> {
     purchases,
     files,
     calls,
-    behave: (next) => { mode = next },
+    behave: (next: FakeMode) => { mode = next },
     stop: () => { server.close() },
   }
 }

@@ -3,21 +3,16 @@ import { once } from 'node:events'
 import { endChild } from '../stacks/processes.ts'
 import { VENDOR_KEY, VENDOR_NAME, type VendorMode, type VendorState } from './vendor-words.ts'
 
-export type Vendor = {
-  readonly url: string
-  readonly behave: (mode: VendorMode) => Promise<void>
-  readonly state: () => Promise<VendorState>
-  readonly stop: () => Promise<void>
-}
+export type Vendor = Awaited<ReturnType<typeof startVendor>>
 
 /** A vendor of checks as a process of its own, well-behaved by default. */
-export async function startVendor (): Promise<Vendor> {
+export async function startVendor () {
   const child = fork(new URL('./vendor-process.ts', import.meta.url), { execArgv: [] })
   const [port] = await once(child, 'message') as [number]
   const url = `http://127.0.0.1:${port}`
   return {
     url,
-    behave: async (mode) => {
+    behave: async (mode: VendorMode) => {
       await fetch(`${url}/control`, { method: 'POST', body: JSON.stringify({ mode }) })
     },
     state: async () => await (await fetch(`${url}/control`)).json() as VendorState,

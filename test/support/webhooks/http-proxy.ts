@@ -18,19 +18,12 @@ type ProxyOptions = {
   readonly certificate?: Certificate
 }
 
-export type HttpProxy = {
-  readonly port: number
-  /** Destination and `Proxy-Authorization` of every request, in their order. */
-  readonly requests: readonly { readonly to: string, readonly authorization: string }[]
-  /** Connections of clients that are open now. */
-  readonly open: () => number
-}
-
 /** A real HTTP proxy on this machine that only knows CONNECT; it ends with the test file. */
 export async function startHttpProxy (
   { behave = () => 'open', only, certificate }: ProxyOptions = {}
-): Promise<HttpProxy> {
-  const requests: { to: string, authorization: string }[] = []
+) {
+  /** Destination and `Proxy-Authorization` of every request, in their order. */
+  const requests: { readonly to: string, readonly authorization: string }[] = []
   const sockets = new Set<Duplex>()
   const server = certificate === undefined ? createServer() : createTlsServer(certificate)
   server.on('connection', (socket: Socket) => {
@@ -52,7 +45,9 @@ export async function startHttpProxy (
     for (const socket of sockets) socket.destroy()
     server.close()
   })
-  return { port, requests, open: () => sockets.size }
+  /** Connections of clients that are open now. */
+  const open = () => sockets.size
+  return { port, requests, open }
 }
 
 function openTunnel (to: string, socket: Duplex): void {

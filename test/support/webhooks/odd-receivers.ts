@@ -33,12 +33,6 @@ function drip (socket: Socket, text: string): void {
   socket.on('close', () => clearInterval(timer))
 }
 
-export type OddReceivers = {
-  readonly ports: Readonly<Record<string, number>>
-  /** Of the body of a gigabyte, over all connections. */
-  readonly pouredBytes: () => number
-}
-
 type Behaviours = Readonly<Record<string, (socket: Socket) => void>>
 
 /** What each does once something was sent to it; `count` receives the bytes it writes. */
@@ -78,7 +72,7 @@ function behavioursOf (count: (bytes: number) => void): Behaviours {
 }
 
 /** Receivers that answer as no receiver should, by what they do; they end with the test file. */
-export async function startOddReceivers (): Promise<OddReceivers> {
+export async function startOddReceivers () {
   let poured = 0
   const behaviours = behavioursOf(bytes => { poured += bytes })
   const servers: Server[] = []
@@ -104,5 +98,7 @@ export async function startOddReceivers (): Promise<OddReceivers> {
     for (const socket of sockets) socket.destroy()
     for (const server of servers) server.close()
   })
-  return { ports, pouredBytes: () => poured }
+  /** Of the body of a gigabyte, over all connections. */
+  const pouredBytes = () => poured
+  return { ports, pouredBytes }
 }

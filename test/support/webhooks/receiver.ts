@@ -14,19 +14,12 @@ export type Received = {
 
 type Behave = (response: ServerResponse, received: Received, count: number) => void
 
-export type Receiver = {
-  readonly port: number
-  readonly received: readonly Received[]
-  /** Connections that were made, whether a request came over them or not. */
-  readonly connections: () => number
-  /** Resolves when this many requests with this path have come. */
-  readonly until: (count: number, path?: string) => Promise<readonly Received[]>
-}
+export type Receiver = Awaited<ReturnType<typeof startReceiver>>
 
 /** A real HTTP server on this machine; it ends with the test file. */
 export async function startReceiver (
   behave: Behave = response => response.end(), host = '127.0.0.1', atPort = 0
-): Promise<Receiver> {
+) {
   const received: Received[] = []
   const heard = new EventTarget()
   let connections = 0
@@ -47,7 +40,8 @@ export async function startReceiver (
     server.closeAllConnections()
     server.close()
   })
-  const until = async (count: number, path?: string) => {
+  /** Resolves when this many requests with this path have come. */
+  const until = async (count: number, path?: string): Promise<readonly Received[]> => {
     for (;;) {
       const found = received.filter(one => path === undefined || one.path === path)
       if (found.length >= count) return found
@@ -55,5 +49,11 @@ export async function startReceiver (
     }
   }
   const { port } = server.address() as AddressInfo
-  return { port, received, connections: () => connections, until }
+  return {
+    port,
+    received: received as readonly Received[],
+    /** Connections that were made, whether a request came over them or not. */
+    connections: () => connections,
+    until,
+  }
 }
