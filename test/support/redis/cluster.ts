@@ -18,6 +18,13 @@ const AGREEMENT_TRIES = 600
 const PASSWORD = 'a+b@c:d/e'
 const ACCOUNT = `:${encodeURIComponent(PASSWORD)}`
 
+const EVERY_NODE = [
+  '--bind', '127.0.0.1', '--requirepass', PASSWORD, '--masterauth', PASSWORD,
+  // One that is gone takes away what it had and nothing else.
+  '--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no',
+  '--cluster-node-timeout', '1000',
+]
+
 /**
  * Three masters that share the slots of one cluster, each with this many replicas; the caller stops
  * it. `settings` are further ones of each server, those of a certificate for TLS among them.
@@ -36,14 +43,9 @@ export async function startRedisCluster (
     mkdirSync(folderOf(port), { recursive: true })
     const index = ports.indexOf(port)
     nodes.set(port, await startRedisServer([
-      ...isSecure
-        ? ['--tls-port', String(all[2 * count + index]), '--tls-cluster', 'yes']
-        : [],
-      '--port', String(port), '--bind', '127.0.0.1', '--requirepass', PASSWORD,
-      '--masterauth', PASSWORD, '--dir', folderOf(port),
-      '--cluster-enabled', 'yes', '--cluster-port', String(all[count + index]),
-      // One that is gone takes away what it had and nothing else.
-      '--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '1000', ...settings,
+      ...isSecure ? ['--tls-port', String(all[2 * count + index]), '--tls-cluster', 'yes'] : [],
+      '--port', String(port), '--dir', folderOf(port),
+      '--cluster-port', String(all[count + index]), ...EVERY_NODE, ...settings,
     ]))
   }
   const opened: Cluster[] = []

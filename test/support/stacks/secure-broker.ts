@@ -52,7 +52,8 @@ export async function startSecureBroker (
     /** Where it listens with TLS for those only who have the certificate. */
     addressOfCertificates,
     /** Takes the right to read in any group from a user; `permit` gives it back. */
-    deny: (account: Account) => withAdmin(open, admin => admin.createAcls({ acl: [denialOf(account)] })),
+    deny: (account: Account) =>
+      withAdmin(open, admin => admin.createAcls({ acl: [denialOf(account)] })),
     permit: (account: Account) =>
       withAdmin(open, admin => admin.deleteAcls({ filters: [denialOf(account)] })),
     /** Lets a user sign in by SCRAM no more; who is signed in has to do so again in seconds. */
