@@ -88,10 +88,7 @@ export async function startRedisCluster (
     /** Kills a node, does something to its folder, and starts it on what is left of it. */
     restartNode: async (port: number, change?: (folder: string) => void) =>
       await (await killNode(port))(change),
-    /**
-     * A connection as services make it; closed by `stop`. `account` is user and password as in an
-     * address, the default user's when left out.
-     */
+    /** A connection as services make it, by default as the default user; closed by `stop`. */
     connect: async (account?: string) => {
       const connected = await connectRedis(addressFor(account))
       if (!(connected instanceof Cluster)) throw new Error('the connection is to no cluster')
