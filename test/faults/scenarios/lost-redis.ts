@@ -159,7 +159,7 @@ const lostTail: Fault = {
 }
 
 const allLost: Fault = {
-  name: 'redis-emptyFolder',
+  name: 'redis-emptied',
   kind: 'store',
   about: 'the state Redis has lost all of its files',
   recoverWithinMs: 2 * RECOVER_MS,
