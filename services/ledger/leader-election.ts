@@ -290,7 +290,7 @@ function hasGlobalKeysOf (compared: ComparedTerm | undefined, { run, fence }: Te
 
 /** Unlocks new tenants; returns those with a history, which must be compared first. */
 async function unlockNew (
-  deps: LeaderDeps, { known, fence }: ComparedTerm, requested: readonly string[]
+  deps: LeaderDeps, { known, fence, runs }: ComparedTerm, requested: readonly string[]
 ): Promise<readonly string[]> {
   const toRecover: string[] = []
   for (const tenant of requested) {
@@ -298,7 +298,9 @@ async function unlockNew (
     // A request of a tenant that is not reached is repeated.
     if (wallet === undefined || typeof wallet === 'string') continue
     const { run, seq, outbox, openJobs } = wallet
-    const isNew = !known.has(tenant) && seq === 0 && outbox.length + openJobs.length === 0
+    // A server that has restarted since the comparison may have lost all of a tenant.
+    const isNew = runs.has(run) && !known.has(tenant) && seq === 0 &&
+      outbox.length + openJobs.length === 0
     if (!isNew) {
       toRecover.push(tenant)
       continue

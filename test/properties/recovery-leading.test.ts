@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Leader } from '../../services/ledger/leader-election.ts'
-import { FENCE_KEY, LEADER_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
+import {
+  FENCE_KEY, LEADER_KEY, LOCKED_TENANTS_CHANNEL, moneyKeys,
+} from '../../services/money/redis-keys.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { createWallet, createRecoveryGuards } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
@@ -78,6 +80,33 @@ describe('the ledger that leads', () => {
     expect(await scenario.wallet.balance(TENANT)).toEqual({
       availableMicros: 3_000, reservedMicros: 0, chargedMicros: 0, fundedMicros: 3_000, seq: 5,
     })
+  })
+
+  it('compares a tenant whose server loses it while the leader looks at it', async () => {
+    const store = createRecoveryStore(redis)
+    let loses = false
+    const recoveryStore = {
+      ...store,
+      snapshotWallet: async (...given: Parameters<typeof store.snapshotWallet>) => {
+        if (loses) {
+          loses = false
+          await redis.flushall()
+          await restart()
+        }
+        return await store.snapshotWallet(...given)
+      },
+    }
+    const leading = lead('one', { recoveryStore })
+    await eventually(() => expect(leading.ready()).toBe(true))
+    const wallet = createWallet(redis)
+    await wallet.unlockNew(NEW)
+    await wallet.topUp(NEW, { id: 'a', amountMicros: 5, reason: '' })
+    await createScenario(redis, environment, NEW).ship(false)
+    loses = true
+    await redis.publish(LOCKED_TENANTS_CHANNEL, NEW)
+    await eventually(() => expect(loses).toBe(false))
+    await wallet.topUp(NEW, { id: 'b', amountMicros: 5, reason: '' })
+    expect(await wallet.balance(NEW)).toMatchObject({ availableMicros: 10, seq: 2 })
   })
 
   it('is a single process, and another one succeeds it', async () => {
