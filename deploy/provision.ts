@@ -49,10 +49,13 @@ type Say = (line: string) => void
 
 /**
  * Creates or updates topics, ACLs, schemas and tables for this release. Idempotent, and safe at any
- * time: it deletes nothing except ACLs of stages that are not in the topology.
+ * time: it deletes nothing except ACLs of stages that are not in the topology, unless `keepsRules`
+ * leaves them to the release before while its processes run.
  * @throws Error with the reason and what to do, if this release cannot use the infrastructure.
  */
-export async function provision (env: Env, say: Say = () => {}): Promise<void> {
+export async function provision (
+  env: Env, say: Say = () => {}, { keepsRules = false }: { readonly keepsRules?: boolean } = {}
+): Promise<void> {
   const config = loadConfig(provisionConfig, env)
   const { CLICKHOUSE_KIND: kind, CLICKHOUSE_CLUSTER: cluster } = config
   if (cluster !== undefined && kind !== 'replicated') {
@@ -64,7 +67,7 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
   await Promise.all([
     createTopics({ ...config, connection, partitions, say }),
     withAdmin(connection, admin =>
-      alignAccess(admin, config.KAFKA_ACCESS_RULES, say, config.TOPIC_PREFIX)),
+      alignAccess(admin, config.KAFKA_ACCESS_RULES, say, config.TOPIC_PREFIX, keepsRules)),
     registerSchemas(config, say),
     applyMigrations({
       url: config.CLICKHOUSE_URL,
@@ -150,6 +153,8 @@ if (import.meta.main) {
     .description('Makes topics, rules of access, schemas and tables ready for the services. ' +
       'Safe to run again.')
     .option('--check', 'only compare topics, ACLs and schemas; exits with 1 if any differ')
+    .option('--keep-rules', 'delete no rules of access, which an earlier release may still use: ' +
+      'for an upgrade, before its processes are replaced')
     .addHelpText('after', ['\nEnvironment:', ...keys].join('\n'))
     .parse()
   const say = (line: string) => console.log(line)
@@ -157,7 +162,7 @@ if (import.meta.main) {
     if (command.opts()['check'] === true) {
       if (await checkProvisioned(process.env, say) > 0) process.exitCode = 1
     } else {
-      await provision(process.env, say)
+      await provision(process.env, say, { keepsRules: command.opts()['keepRules'] === true })
       say('provisioned')
     }
   } catch (error) {

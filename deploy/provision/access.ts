@@ -7,17 +7,22 @@ import { isDenial } from '../../services/runtime/platform/errors.ts'
 
 /**
  * Sets the ACLs of all stages to those of the topology, or compares them. Creates new ACLs before
- * it deletes others, so that running services keep their access. Says what to do where brokers do
- * not let it: many managed ones have rules that only their operator sets.
+ * it deletes others, so that running services keep their access; `keepsOthers` leaves these to a
+ * later run, as processes of the release before may still need some. Says what to do where brokers
+ * do not let it: many managed ones have rules that only their operator sets.
  */
 export async function alignAccess (
-  admin: KafkaAdmin, mode: 'manage' | 'check' | 'off', say: (line: string) => void, prefix = ''
+  admin: KafkaAdmin, mode: 'manage' | 'check' | 'off', say: (line: string) => void, prefix = '',
+  keepsOthers = false
 ): Promise<void> {
   if (mode === 'off') return say('ACLs: left as they are, KAFKA_ACCESS_RULES is off')
   const rules = stageRules(prefix)
   try {
     if (mode === 'check') return sayDifferences(await compareAccessRules(admin, rules), say)
     if (!await createAccessRules(admin, rules)) return say(WITHOUT_AUTHORIZER)
+    if (keepsOthers) {
+      return say(`ACLs: ${rules.length} in place for the stages, others are left as they are`)
+    }
     const removed = await deleteOtherAccessRules(admin, rules)
     say(`ACLs: ${rules.length} in place for the stages, ${removed} others deleted`)
   } catch (error) {

@@ -149,7 +149,12 @@ describe('a secret from a store', () => {
       expect(secretsOf('Deployment')).toEqual(new Set(['mine']))
       expect(secretsOf('Job')).toEqual(new Set(['mine-provision']))
       expect(secret?.metadata.annotations).toBeUndefined()
-      const provision = named(manifests, 'Job', 'provision')?.metadata.annotations
-      expect(copy?.metadata.annotations).toEqual({ ...provision, 'helm.sh/hook-weight': '-10' })
+      const hooks = ['provision', 'provision-rules'].map(name =>
+        named(manifests, 'Job', name)?.metadata.annotations)
+      expect(copy?.metadata.annotations).toEqual({
+        ...hooks[0],
+        'helm.sh/hook': hooks.map(annotations => annotations?.['helm.sh/hook']).join(),
+        'helm.sh/hook-weight': '-10',
+      })
     })
 })

@@ -3,7 +3,7 @@ import { STAGES } from '../../services/topology.ts'
 import {
   containerOf, faultsOf, helm, isOfKubernetes, isProgram, minimal, podOf, render, type Manifest,
 } from '../support/deploy/chart.ts'
-import { configFaults, readChartPrograms } from '../support/deploy/deployed.ts'
+import { configFaults, programOf, readChartPrograms } from '../support/deploy/deployed.ts'
 
 const PROVISION = 'deploy/provision.ts'
 const AUDIT = 'services/admin/main.ts audit --full'
@@ -33,7 +33,6 @@ const SHARED = {
 
 const json = (name: string, value: unknown) => ['--set-json', `${name}=${JSON.stringify(value)}`]
 const podsOf = (manifests: readonly Manifest[]) => manifests.filter(isProgram)
-const programOf = (pod: Manifest) => containerOf(pod).args.join(' ')
 const envOf = (pod: Manifest) => Object.fromEntries(containerOf(pod).env
   .map(({ name, value, valueFrom }) => [name, value ?? valueFrom?.secretKeyRef?.key ?? '']))
 const named = (manifests: readonly Manifest[], name: string) =>
@@ -112,7 +111,7 @@ describe('sign-in of pods at the brokers', () => {
     .filter(([, env]) => 'KAFKA_BROKERS' in env)
     .map(([program, env]) => [program, env['KAFKA_SASL_USERNAME'], env['KAFKA_SASL_PASSWORD']])
   const programs = [
-    ...STAGES.map(stage => `services/${stage}/main.ts`), PROVISION, AUDIT, ADMIN,
+    ...STAGES.map(stage => `services/${stage}/main.ts`), PROVISION, PROVISION, AUDIT, ADMIN,
   ]
 
   it('is by a user of each stage, and admin for tasks', async () => {
@@ -151,7 +150,8 @@ describe('sign-in of pods at the brokers', () => {
     expect(signIn(manifests).toSorted())
       .toEqual(programs.map(program => [program, undefined, undefined]).toSorted())
     const accounts = manifests.filter(({ kind }) => kind === 'ServiceAccount')
-    expect(accounts).toHaveLength(podsOf(manifests).length)
+    const used = new Set(podsOf(manifests).map(pod => podOf(pod).spec.serviceAccountName))
+    expect(new Set(accounts.map(({ metadata: { name } }) => name))).toEqual(used)
     for (const { metadata: { annotations } } of accounts) {
       expect(annotations).toMatchObject({ 'eks.amazonaws.com/role-arn': 'arn:a' })
     }

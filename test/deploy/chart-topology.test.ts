@@ -6,7 +6,8 @@ import {
   containerOf, everyProgram, isProgram, minimal, podOf, production, render, type Manifest,
 } from '../support/deploy/chart.ts'
 import {
-  consumersOf, readChartPrograms, servedBy, settingFaults, wantedByTopology, type Deployed,
+  consumersOf, programOf, readChartPrograms, servedBy, settingFaults, wantedByTopology,
+  type Deployed,
 } from '../support/deploy/deployed.ts'
 
 const RELEASE = 'vj-verification-jobs'
@@ -25,8 +26,8 @@ const STORES = {
 function deployed (manifests: readonly Manifest[], ...kinds: readonly string[]): Deployed[] {
   return manifests.filter(({ kind }) => kinds.includes(kind)).map(manifest => {
     const { metadata } = manifest
-    const { args, env } = containerOf(manifest)
-    const program = args.join(' ')
+    const { env } = containerOf(manifest)
+    const program = programOf(manifest)
     const entries = env.map(({ name, value, valueFrom }) =>
       [name, value ?? valueFrom?.secretKeyRef?.key ?? ''] as const)
     return { name: metadata.name, program, env: Object.fromEntries(entries) }
@@ -47,12 +48,13 @@ describe.each([
     expect(servedBy(running)).toEqual(wantedByTopology())
   })
 
-  it('provisions what the stages need, before they start', () => {
-    const [job, ...others] = deployed(manifests, 'Job')
-    expect(others).toEqual([])
-    expect(job?.program).toBe('deploy/provision.ts')
-    const { annotations } = manifests.find(({ kind }) => kind === 'Job')?.metadata ?? {}
-    expect(annotations?.['helm.sh/hook']).toBe('pre-install,pre-upgrade,pre-rollback')
+  it('provisions what the stages need before they start, and takes rights once they run', () => {
+    const jobs = manifests.filter(({ kind }) => kind === 'Job')
+    expect(jobs.map(job =>
+      [job.metadata.annotations?.['helm.sh/hook'], ...containerOf(job).args])).toEqual([
+      ['pre-install,pre-upgrade,pre-rollback', 'deploy/provision.ts', '--keep-rules'],
+      ['post-install,post-upgrade,post-rollback', 'deploy/provision.ts'],
+    ])
   })
 
   it('gives every program settings it reads, and all that it requires', async () => {

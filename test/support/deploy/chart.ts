@@ -47,7 +47,11 @@ type Container = {
 
 type PodTemplate = {
   readonly metadata: { readonly labels: Readonly<Record<string, string>> }
-  readonly spec: { readonly containers: readonly [Container], readonly volumes: unknown }
+  readonly spec: {
+    readonly containers: readonly [Container]
+    readonly volumes: unknown
+    readonly serviceAccountName: string
+  }
 }
 
 /** The fields that tests read; schemas check the others. */

@@ -38,6 +38,10 @@ export type Deployed = {
   readonly env: Readonly<Record<string, string>>
 }
 
+/** The program of a pod as `readChartPrograms` names it, without what one of its jobs adds. */
+export const programOf = (pod: Manifest): string =>
+  containerOf(pod).args.join(' ').replace(/ --keep-rules$/, '')
+
 /** Names of stages, consumer groups and topics, sorted. */
 export type Served = {
   readonly stages: readonly string[]
@@ -108,8 +112,8 @@ export async function configFaults (
   pods: readonly Manifest[], hasKey: (key: string) => boolean = () => false
 ): Promise<readonly string[]> {
   const faults = await Promise.all(pods.map(async pod => {
-    const { args, env } = containerOf(pod)
-    const schema = await configOf(args.join(' '))
+    const { env } = containerOf(pod)
+    const schema = await configOf(programOf(pod))
     const settings = Object.fromEntries(env.map(({ name, value, valueFrom }) => {
       const { key = '', optional = false } = valueFrom?.secretKeyRef ?? {}
       const isThere = key !== '' && (!optional || hasKey(key))

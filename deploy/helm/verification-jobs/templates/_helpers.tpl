@@ -38,6 +38,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
 {{- end -}}
 
+{{/* What the jobs need that provision before and after the release, each time again. */}}
+{{- define "verification-jobs.provisionHooks" -}}
+pre-install,pre-upgrade,pre-rollback,post-install,post-upgrade,post-rollback
+{{- end -}}
+
 {{- define "verification-jobs.secretName" -}}
 {{- .Values.secrets.existingSecret | default (include "verification-jobs.fullname" .) -}}
 {{- end -}}
