@@ -4,10 +4,12 @@ import {
   type AccessAttempt, type AccessLog, createAccessLog, recordAttempt, type AccessAction,
   type AccessDescription, type AccessEvent, type AccessResult, INSTALLATION,
 } from '../accounts/access-log/access-log.ts'
+import { OrganizationErasedError } from '../accounts/organization-keys.ts'
 import type { Organization } from '../accounts/organizations.ts'
 import type { AccountRecords } from '../accounts/records.ts'
 import { isMode, isTenant, type Mode, MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
 import type { Streams } from '../client/terminal.ts'
+import { FrozenError } from '../money/wallet.ts'
 import {
   commandEnvironment, type Environment, operatorName, refuseMissingStack,
 } from '../runtime/platform/command-environment.ts'
@@ -222,6 +224,19 @@ export type CommandOutcome = {
 
 type Action = (...words: readonly unknown[]) => Promise<void>
 
+/** Throws what another command or a frozen balance prevents with what to do, and all else as is. */
+function throwExplained (error: unknown): never {
+  if (error instanceof FrozenError) {
+    throw new UsageError(`${error.message}. No money was moved. See "A frozen tenant" in ` +
+      'deploy/docs/recovery.md.', { cause: error })
+  }
+  if (error instanceof OrganizationErasedError) {
+    throw new CommandFailure(`${error.message}. Another command erased it meanwhile, so nothing ` +
+      'of this one is left.', { cause: error })
+  }
+  throw error
+}
+
 /** The action of a command that prints what it has done. */
 export function runAndPrint<O = object> (
   { print, terminal }: Context,
@@ -230,7 +245,8 @@ export function runAndPrint<O = object> (
   return async (...words) => {
     const command = words.at(-1) as AdminCommand
     const call = readCall<O>(command)
-    const { data, text, described, isUndone } = await work(call, paintFor(terminal))
+    const { data, text, described, isUndone } =
+      await work(call, paintFor(terminal)).catch(throwExplained)
     command.result = described
     print(call.json ? JSON.stringify(data) : text ?? Object.entries(data).map(fieldText).join('\n'))
     if (isUndone === true) process.exitCode = 1

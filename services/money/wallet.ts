@@ -144,7 +144,7 @@ class ReplayingError extends InfrastructureError {
 }
 
 /** The wallet contradicts the journal: no money moves until an operator thaws it. */
-class FrozenError extends Error {
+export class FrozenError extends Error {
   override readonly name = 'FrozenError'
 }
 

@@ -2,6 +2,9 @@ import { PassThrough } from 'node:stream'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Options } from '../../../services/admin/command-line.ts'
 import { openOn, runCommand } from '../../support/admin.ts'
+import { OrganizationErasedError } from '../../../services/accounts/organization-keys.ts'
+import { FrozenError } from '../../../services/money/wallet.ts'
+import { CommandFailure, UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { openWorkspace, type Workspace } from './workspace.ts'
 
 const BALANCE = {
@@ -79,4 +82,26 @@ describe('a top-up', () => {
     await expect(topUp(options)).rejects.toThrow(/\.$/)
     expect(movements).toEqual([])
   })
+})
+
+it('a movement of a frozen balance is refused with what to do', async () => {
+  const frozen = new FrozenError('the wallet of org_1.live is frozen: balances do not add up')
+  const { org, run } = await openWorkspace({
+    wallet: { balance, topUp: async () => { throw frozen } },
+  })
+  const refused = run('topup', { org, mode: 'live', usd: '1' })
+  await expect(refused).rejects.toThrow(UsageError)
+  await expect(refused).rejects.toThrow('is frozen: balances do not add up. No money was moved. ' +
+    'See "A frozen tenant" in deploy/docs/recovery.md.')
+})
+
+it('a command on an organization that another one erases meanwhile says so', async () => {
+  const { org, run } = await openWorkspace({
+    readKeysInTopic: async () => [],
+    organizationKeys: { rotate: async (id: string) => { throw new OrganizationErasedError(id) } },
+  })
+  const failed = run('keys rotate', { org })
+  await expect(failed).rejects.toThrow(CommandFailure)
+  await expect(failed).rejects.toThrow(`organization ${org} was erased: its keys no longer ` +
+    'exist. Another command erased it meanwhile, so nothing of this one is left.')
 })
