@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Journal } from '../../schemas/types.ts'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
@@ -24,6 +25,12 @@ const file = `${folder}/heads.ndjson`
 
 let services: RunningServices
 let tenant: string
+/** The entries of the tenant but the first one. */
+let end: readonly Journal[]
+const deleteEnd = () => clickhouse.command({
+  query: `ALTER TABLE journal DELETE WHERE tenant = '${tenant}' AND seq > 1
+    SETTINGS mutations_sync = 1`,
+})
 /** What was exported of the tenant, an export each. */
 const exported = () => readFileSync(file, 'utf8').trimEnd().split('\n')
   .map(line => codec.decode(line)?.tenants.find(head => head.tenant === tenant)?.seq)
@@ -43,6 +50,7 @@ beforeAll(async () => {
   await wallet.topUp(tenant, { id: 'second', amountMicros: 5, reason: '' })
   await wallet.topUp(tenant, { id: 'third', amountMicros: 5, reason: '' })
   await eventually(() => expect(exported()).toContain(3))
+  end = (await journal.read(tenant)).entries.slice(1)
 })
 afterAll(async () => {
   await services?.stop()
@@ -60,10 +68,7 @@ describe('the head of the journal in a file', () => {
   })
 
   it('is missed when the end of the journal was deleted, and later exports keep it', async () => {
-    await clickhouse.command({
-      query: `ALTER TABLE journal DELETE WHERE tenant = '${tenant}' AND seq > 1
-        SETTINGS mutations_sync = 1`,
-    })
+    await deleteEnd()
     const before = exported().length
     await eventually(() => expect(exported().slice(before)).toContain(3))
     expect(exported().slice(before)).not.toContain(1)
@@ -74,6 +79,16 @@ describe('the head of the journal in a file', () => {
       detail: expect.stringMatching(
         /^entry 3 with hash \w{64} was exported at .+; the journal in ClickHouse lacks entry 2$/),
     }])
+  })
+
+  it('is in the journal again once its entries are copied again, however often', async () => {
+    for (const time of [1, 2]) {
+      for (const entry of end) await journal.append([entry])
+      const { entries } = await journal.read(tenant)
+      expect([time, ...entries.map(({ seq }) => seq)]).toEqual([time, 1, 2, 3])
+      if (time === 1) await deleteEnd()
+    }
+    expect(await breaches(file)).toEqual([])
   })
 })
 

@@ -239,15 +239,4 @@ describe('the copy of the journal in ClickHouse', () => {
     await copy.readNewest(TENANT, { limit: 3, type: 'topup' })
     expect(queries[1]?.query_params).toMatchObject({ type: 'topup' })
   })
-
-  it('makes insert tokens that need the MAC keys', async () => {
-    const [own, other] = [copyOn(), createClickhouseDouble()]
-    const keys = { MESSAGE_KEYS: { 1: Buffer.alloc(32, 2).toString('base64') } }
-    const mac = createRecordMac({ ...keys, MESSAGE_KEY_ACTIVE: '1' })
-    await own.copy.append(entries)
-    await own.copy.append(entries)
-    await createJournalCopy(other.clickhouse, mac).append(entries)
-    expect(own.tokens[1]).toBe(own.tokens[0])
-    expect(other.tokens[0]).not.toBe(own.tokens[0])
-  })
 })
