@@ -1,10 +1,7 @@
 -- Shared by the scripts of jobs: the record, outcomes, refusals, and the end of a job. Joined
 -- behind money/recovery-guard.lua, money/wallet.lua, retention.lua and idempotency.lua.
 
-local OUTCOMES, MAX_PUBLISHED_BYTES = 'outcomes', 4096
-local REFUSAL_TTL_MS = 60000
--- The field of the inline results, as in redis-keys.ts.
-local INLINE_RESULTS = 'attached'
+local MAX_PUBLISHED_BYTES = 4096
 
 -- Reads the fields of a record by name, and in a second table other named fields of its hash.
 -- Scripts are atomic, so each reads the record once.
@@ -192,9 +189,8 @@ local function tallied(kind, keys, fields)
   return reply(kind, { fields.ended, entry_at(keys.wallet, fields.settleSeq) }, fields)
 end
 
--- Prefixes of manifest fields; the digest of the block follows. job-record.ts reads them. ORDER has
--- the number of the block, from 1 in the order in which they were counted, COUNTED the last one.
-local BLOCK, ORDER, COUNTED = 'block:', 'order:', 'countedBlocks'
+-- The number of the block that was counted last, from 1 in the order in which they were.
+local COUNTED = 'countedBlocks'
 
 local function packed(chunk, first_row, inputs, won)
   return struct.pack('>I4I4B', chunk, first_row, inputs) .. won

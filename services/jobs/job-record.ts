@@ -206,8 +206,14 @@ function noticesOf ({ events, ...fields }: JobFields): Pick<Job, 'events' | 'low
   }
 }
 
-/** Prefixes of manifest fields in the hash of a job; the same as in common.lua. */
-const [BLOCK, ORDER] = ['block:', 'order:']
+/** How long refusals and quotes are kept. */
+export const REFUSAL_TTL_MS = 60_000
+
+/**
+ * Prefixes of manifest fields in the hash of a job, before the digest of a block: the rows that it
+ * won, and its number in the order in which blocks were counted.
+ */
+export const [BLOCK, ORDER] = ['block:', 'order:'] as const
 
 /** The manifest in the hash of a job: the blocks that count, by chunk. */
 export function manifestOf (fields: Readonly<Record<string, Buffer>>): ManifestEntry[] {

@@ -6,11 +6,11 @@ import type {
   WaitingBatch, WaitingRows,
 } from './job.ts'
 import {
-  fieldsOf, jobOf, outcomeIn, RECORD_FIELDS, recordFields, manifestOf, unfinishedRowsOf, refusalOf,
-  manifestIn, deadlineIn, waitingRowsIn,
+  BLOCK, deadlineIn, fieldsOf, jobOf, manifestIn, manifestOf, ORDER, outcomeIn, RECORD_FIELDS,
+  recordFields, REFUSAL_TTL_MS, refusalOf, unfinishedRowsOf, waitingRowsIn,
 } from './job-record.ts'
 import {
-  jobKeys, openJobIn, cursorsKeyOf, idempotencyKeysOf, INLINE_RESULTS_FIELD,
+  jobKeys, openJobIn, cursorsKeyOf, idempotencyKeysOf, INLINE_RESULTS_FIELD, OUTCOMES_CHANNEL,
 } from './redis-keys.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { siblingOf } from '../accounts/tenant.ts'
@@ -281,18 +281,23 @@ export const STATE_LUA = ['retention', 'idempotency']
 
 const COMMON_LUA = new URL('./common.lua', import.meta.url)
 const WAITING_LUA = new URL('./waiting.lua', import.meta.url)
-const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
+/** What scripts and this code both know of a record. */
+const CONSTANTS_LUA = `
+local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }
+local BLOCK, ORDER, INLINE_RESULTS = '${BLOCK}', '${ORDER}', '${INLINE_RESULTS_FIELD}'
+local OUTCOMES, REFUSAL_TTL_MS = '${OUTCOMES_CHANNEL}', ${REFUSAL_TTL_MS}
+`
 
 /**
  * Loads a script of jobs. Its first key is the wallet of the tenant.
  *
  * The source is one text, joined in this order, so that each file may call what is before it:
- * `RECORD_FIELDS`, a Lua table generated from the list in job-record.ts; money/recovery-guard.lua;
- * money/wallet.lua; retention.lua; idempotency.lua; common.lua; and the script itself.
+ * `CONSTANTS_LUA`; money/recovery-guard.lua; money/wallet.lua; retention.lua; idempotency.lua;
+ * common.lua; and the script itself.
  */
 function jobScript (redis: RedisClient, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)
-  const source = FIELDS_LUA + joinLua(GUARD_LUA, WALLET_LUA, ...STATE_LUA, COMMON_LUA, file)
+  const source = CONSTANTS_LUA + joinLua(GUARD_LUA, WALLET_LUA, ...STATE_LUA, COMMON_LUA, file)
   const call = guardedScript(redis, { name, source, numberOfKeys: 1 + numberOfKeys })
   return async (
     tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[]

@@ -17,6 +17,7 @@ import { failpoint } from '../runtime/platform/failpoint.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
+import { REFUSAL_TTL_MS } from './job-record.ts'
 
 export type Submitter = {
   /**
@@ -355,9 +356,6 @@ function splitInputs (
   if (firstRow < inputs.length) chunks.push({ firstRow, inputs: inputs.slice(firstRow) })
   return chunks
 }
-
-/** How long refusals and quotes are kept; the same as REFUSAL_TTL_MS in common.lua. */
-const REFUSAL_TTL_MS = 60_000
 
 async function quote (options: SubmitterOptions, submission: Submission): Promise<Quoted> {
   const { store, clock, acceptWithinMs = ACCEPT_WITHIN_MS } = options

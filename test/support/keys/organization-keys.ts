@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import type { OrganizationKeys } from '../../../services/accounts/organization-keys.ts'
 import {
-  createJobKeys, createNewJobKeys, type JobKeys, type JobKeysOptions,
+  createJobKeys, createNewJobKeys, type JobKeys, type JobKeysOptions, KEY_CACHE_MS,
   type NewJobKeys,
 } from '../../../services/jobs/job-keys.ts'
 import { createKeyRing } from '../../../services/runtime/crypto/key-ring.ts'
@@ -30,7 +30,9 @@ export function jobKeysOf (
   { keys = organizationKeysOf(1), ...options }:
   Omit<JobKeysOptions, 'part' | 'keys'> & { readonly keys?: OrganizationKeys }
 ): JobKeys & NewJobKeys {
-  const cache = options.cache ?? new LRUCache<string, Buffer>({ max: 5_000 })
+  const cache = options.cache ?? new LRUCache<string, Buffer>({
+    max: 5_000, ttl: KEY_CACHE_MS, ttlAutopurge: true,
+  })
   return {
     ...createNewJobKeys({ results: keys, webhooks: keys }, cache),
     ...createJobKeys({ ...options, cache, part: 'results', keys }),
