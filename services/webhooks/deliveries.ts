@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { EventType } from '../../schemas/api/event.ts'
 import { fieldsOf } from '../jobs/job-record.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
-import { insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
+import { insertDivided, streamRows } from '../runtime/platform/clickhouse.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { topology } from '../topology.ts'
 import { deliveryIdOf, eventIdOf } from './event.ts'
@@ -314,7 +314,7 @@ export function createDeliveryHistory (
     append: async attempts => {
       if (attempts.length === 0) return
       const values = attempts.map(attempt => rowOf(attempt, mac))
-      await insertRows(clickhouse, { table: 'deliveries', columns: COLUMNS, values })
+      await insertDivided(clickhouse, { table: 'deliveries', columns: COLUMNS, values })
     },
     list: (tenant, job) => listAll([tenant], [job]),
     listAll,

@@ -7,7 +7,7 @@ import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { verdictsBody } from '../job-view.ts'
 import type { Job, ManifestEntry } from '../job.ts'
 import type { RecordMac, SignedRecord } from '../../runtime/crypto/mac.ts'
-import { insertRows, streamRows } from '../../runtime/platform/clickhouse.ts'
+import { insertDivided, streamRows } from '../../runtime/platform/clickhouse.ts'
 import { InfrastructureError } from '../../runtime/platform/errors.ts'
 import { eventLoop } from '../../runtime/platform/event-loop.ts'
 
@@ -65,7 +65,7 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     const values = jobs.map(job => archiveRow(mac, job))
     // Made of MACs: with a predictable token an attacker could make ClickHouse drop the insert.
     const token = hash('sha256', values.map(row => row.mac).join())
-    await insertRows(clickhouse, { table: 'jobs', columns: ARCHIVE_COLUMNS, values, token })
+    await insertDivided(clickhouse, { table: 'jobs', columns: ARCHIVE_COLUMNS, values, token })
   }
   const isAuthentic = (row: StoredJob) =>
     mac.isAuthentic(row.mac, signedOf(row)) && hasSignedManifest(row)

@@ -6,7 +6,7 @@ import type { Connections } from '../../runtime/engine/connections.ts'
 import type { Emission, MessageCodec } from '../../runtime/engine/stage.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import { batchWrites } from '../../runtime/platform/batch-writes.ts'
-import { insertRows, insertToken } from '../../runtime/platform/clickhouse.ts'
+import { insertDivided, insertToken } from '../../runtime/platform/clickhouse.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { laneOf } from '../../runtime/platform/topics.ts'
 import type { Lane } from '../../topology.ts'
@@ -207,7 +207,7 @@ function createBlocksAndRecords (
     const values = rows.map(row =>
       'block' in row ? blockRow(row.block) : archiveRow(mac, row.archived))
     const names = values.map(value => 'digest' in value ? value.digest : value.mac)
-    await insertRows(clickhouse, {
+    await insertDivided(clickhouse, {
       table: 'settled', columns: COLUMNS, values, token: insertToken(names),
     })
   }

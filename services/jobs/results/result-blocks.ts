@@ -4,7 +4,7 @@ import type { Completed } from '../../../schemas/types.ts'
 import { boundOf } from '../message-codec.ts'
 import { countBits } from '../../runtime/platform/bitmap.ts'
 import { batchReads } from '../../runtime/platform/batch-writes.ts'
-import { insertRows, insertToken, streamRows } from '../../runtime/platform/clickhouse.ts'
+import { insertDivided, insertToken, streamRows } from '../../runtime/platform/clickhouse.ts'
 
 /** A stored block with everything its seal is bound to, except tenant and job. */
 export type StoredBlock = {
@@ -61,7 +61,9 @@ export function createResultBlocks (clickhouse: ClickHouseClient) {
   const insertAll = async (values: readonly ReturnType<typeof blockRow>[]) => {
     if (values.length === 0) return
     const token = insertToken(values.map(({ digest }) => digest))
-    await insertRows(clickhouse, { table: 'result_blocks', columns: BLOCK_COLUMNS, values, token })
+    await insertDivided(clickhouse, {
+      table: 'result_blocks', columns: BLOCK_COLUMNS, values, token,
+    })
   }
   const select = async <T>(query: string, parameters: Record<string, unknown>, settings = {}) => {
     const answer = await clickhouse.query({

@@ -125,13 +125,26 @@ export class RefusedRowsError extends Error {
 }
 
 /**
- * Inserts rows in one statement; they are stored when this resolves. Rows that are refused together
- * are divided until those that are refused alone are found: at most twice as many statements as
- * there are rows.
- * @throws RefusedRowsError when some rows are refused, once all others are stored.
+ * Inserts rows in one statement; they are stored when this resolves, and none if it is refused.
  * @throws InfrastructureError when the table lacks a column, which is no fault of a row.
  */
 export async function insertRows (
+  clickhouse: Pick<ClickHouseClient, 'insert'>, insert: Insert
+): Promise<void> {
+  try {
+    await insertOnce(clickhouse, insert)
+  } catch (error) {
+    throwUnlessOfRows(error, insert.table)
+    throw error
+  }
+}
+
+/**
+ * The same for rows that need not be stored together. Those that are refused together are divided
+ * until those that are refused alone are found: at most twice as many statements as there are rows.
+ * @throws RefusedRowsError when some rows are refused, once all others are stored.
+ */
+export async function insertDivided (
   clickhouse: Pick<ClickHouseClient, 'insert'>, insert: Insert
 ): Promise<void> {
   const { table, values, token } = insert

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
-  connectClickhouse, insertRows, streamRows,
+  connectClickhouse, insertDivided, streamRows,
 } from '../../../../services/runtime/platform/clickhouse.ts'
 import {
   InfrastructureError, isInfrastructure, failedStoreOf,
@@ -195,7 +195,7 @@ describe('an insert', () => {
       stored.push(...rows)
     }
     const clickhouse = { insert } as unknown as ClickHouseClient
-    const insertAll = (...rows: readonly number[]) => insertRows(clickhouse, {
+    const insertAll = (...rows: readonly number[]) => insertDivided(clickhouse, {
       table: 't', columns: ['row'], values: rows.map(row => ({ row })), token: 'a',
     })
     return { insertAll, stored, tokens }
