@@ -200,7 +200,7 @@ const WINDOW_MS = 60_000
 const MAX_UNKNOWN = 60
 /** Maximum numbers of tracked clients and keys; the least recently used are forgotten. */
 const REMEMBERED = { clients: 50_000, keys: 10_000 } as const
-/** Tells the unknown keys of a client apart. */
+/** Distinguishes the unknown keys of a client. */
 const DIGEST_CHARACTERS = 12
 
 /** Reads the clock at each use, without a timer. */
