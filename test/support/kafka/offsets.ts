@@ -8,22 +8,26 @@ type Env = Readonly<Record<string, string>>
 
 const brokersOf = (env: Env) => ({ brokers: (env.KAFKA_BROKERS ?? '').split(',') })
 
-/**
- * Deletes the committed offsets of every consumer group as soon as its members have left: the
- * broker counts one that was killed until its session has ended.
- */
+/** Deletes the committed offsets of every consumer group as soon as its members have left. */
 export async function forgetOffsets (env: Env): Promise<void> {
-  await withAdmin(brokersOf(env), async admin => {
-    const { groups } = await admin.listGroups()
-    const groupIds = groups.map(({ groupId }) => groupId)
-    while (await haveMembers(admin, groupIds)) await sleep(100)
-    await admin.deleteGroups(groupIds)
-  })
+  await withAdmin(brokersOf(env), async admin => admin.deleteGroups(await untilEmpty(admin)))
 }
 
-async function haveMembers (admin: KafkaAdmin, groupIds: readonly string[]): Promise<boolean> {
-  const { groups } = await admin.describeGroups([...groupIds])
-  return groups.some(({ state }) => state !== 'Empty' && state !== 'Dead')
+/** Longer than any session of a consumer. */
+const LEFT_AFTER_MS = 60_000
+
+/** Resolves once no group has members: one that was killed is a member until its session ends. */
+export async function untilGroupsEmpty (env: Env): Promise<void> {
+  await withAdmin(brokersOf(env), admin => untilEmpty(admin, Date.now() + LEFT_AFTER_MS))
+}
+
+async function untilEmpty (admin: KafkaAdmin, giveUpAtMs = Infinity): Promise<string[]> {
+  const groupIds = (await admin.listGroups()).groups.map(({ groupId }) => groupId)
+  const haveMembers = async () => groupIds.length > 0 &&
+    (await admin.describeGroups(groupIds)).groups
+      .some(({ state }) => state !== 'Empty' && state !== 'Dead')
+  while (await haveMembers() && Date.now() < giveUpAtMs) await sleep(100)
+  return groupIds
 }
 
 /** How many messages were ever sent to a topic. */

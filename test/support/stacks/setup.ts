@@ -12,6 +12,7 @@ import { sleep } from '../../../services/runtime/platform/retry.ts'
 import { newFolder } from '../folder.ts'
 import { messageMacOf } from '../keys/signed.ts'
 import { listen } from '../listen.ts'
+import { untilGroupsEmpty } from '../kafka/offsets.ts'
 import { openRedis } from '../redis/open-redis.ts'
 import { keepUnlockedAt } from '../redis/unlock.ts'
 import type { TestStack } from './stack.ts'
@@ -23,7 +24,12 @@ declare module 'vitest' {
   }
 }
 
-type Started = { readonly stack: TestStack, readonly end: () => Promise<void> }
+type Started = {
+  readonly stack: TestStack
+  /** For the next worker of the slot, when one has ended. */
+  readonly clear: () => Promise<void>
+  readonly end: () => Promise<void>
+}
 type Stacks = { readonly url: string, readonly end: () => Promise<void> }
 
 /** Projects of one run share its stacks; the last one to finish ends them. */
@@ -52,9 +58,13 @@ async function serveStacks (): Promise<Stacks> {
   const slots = new Map<string, Promise<Started>>()
   const server = createServer((request, response) => {
     const slot = request.url ?? ''
-    const started = slots.get(slot) ?? start(`${folder}${slot}`)
+    const used = slots.get(slot)
+    const started = used ?? start(`${folder}${slot}`)
     slots.set(slot, started)
-    started.then(
+    started.then(async running => {
+      if (used !== undefined) await running.clear()
+      return running
+    }).then(
       ({ stack }) => response.end(JSON.stringify(stack)),
       error => response.writeHead(500).end(String(error instanceof Error ? error.stack : error)))
   })
@@ -77,11 +87,14 @@ async function start (dataDir: string): Promise<Started> {
   })
   let stopUnlocking = () => {}
   let stopShipping = async () => {}
+  // Services that a worker kept for its files end with it; without setpriv they are ended here.
+  const endServices = () => {
+    for (const name of readdirSync(servicesDir)) endLeftovers(`${servicesDir}/${name}`)
+  }
   const end = async () => {
     stopUnlocking()
     await stopShipping()
-    // Services that a worker kept for its files end with it; without setpriv they are ended here.
-    for (const name of readdirSync(servicesDir)) endLeftovers(`${servicesDir}/${name}`)
+    endServices()
     await running.stop()
   }
   try {
@@ -90,7 +103,14 @@ async function start (dataDir: string): Promise<Started> {
     // Not every test runs a ledger, which unlocks the wallets of tenants.
     stopUnlocking = await keepUnlockedAt(running.addresses.REDIS_STATE_URL)
     stopShipping = keepShippingKeys(env)
-    return { stack: { env, dataDir: stackDir, servicesDir }, end }
+    // They were killed: groups have them as members and Redis lists their root keys for a while.
+    const clear = async () => {
+      endServices()
+      const redis = openRedis(running.addresses.REDIS_STATE_URL)
+      await redis.del('processes:root-keys').finally(() => redis.disconnect())
+      await untilGroupsEmpty(env)
+    }
+    return { stack: { env, dataDir: stackDir, servicesDir }, clear, end }
   } catch (error) {
     await end()
     throw error
