@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { API_VERSION } from '../schemas/api/root.ts'
+import { API_VERSION } from '../schemas/api/parts.ts'
 import type { OpenApiDocument } from '../services/ingest/openapi.ts'
 import { openapiSource } from '../services/ingest/routes.ts'
 import { writeGenerated } from './generated.ts'

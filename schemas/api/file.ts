@@ -1,7 +1,8 @@
-import { Type, type Static } from 'typebox'
-import { DELIMITERS } from '../files/csv-format.ts'
+import { type Static, Type } from 'typebox'
 import { CreateJobSchema } from './create-job.ts'
+import { Count } from './parts.ts'
 import { CreateQuoteSchema } from './quote.ts'
+import { DELIMITERS } from '../files/csv-format.ts'
 
 const {
   service, countryCode, forceFresh, options, deadline, webhook_url: webhookUrl, metadata,
@@ -51,3 +52,93 @@ export const JobOptionsSchema = Type.Object(jobOptions, { additionalProperties: 
 export const QuoteOptionsSchema = Type.Object({ ...jobOptions, sample }, {
   additionalProperties: false,
 })
+
+/** The most lines of a file that its preview reads below the header. */
+export const PREVIEW_ROWS = 1_000
+
+const { column, header, delimiter, sheet } = FileOptionsSchema.properties
+
+/** What is known of a file before its preview: the options of a job that say how it is read. */
+export const PreviewOptionsSchema = Type.Object({
+  service: Type.Optional(service), column, header, delimiter, sheet,
+}, { additionalProperties: false })
+
+const CandidateSchema = Type.Object({
+  column: Type.Integer({ minimum: 1, description: 'Its number from 1.' }),
+  service: Type.String({ description: 'A service that takes its contacts.' }),
+  kind: Type.Enum(['phone', 'email']),
+  filled: Count('Cells that are not blank.'),
+  matching: Count('Cells that look like contacts.'),
+}, { title: 'ContactColumn' })
+
+/** The answer to POST /api/v1/file-previews. */
+export const FilePreviewSchema = Type.Object({
+  column: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
+    description: 'The number of the column with the contacts, from 1, as a job takes it. null if ' +
+      'there is none, or several may be meant: then send `column` or `service`.',
+  }),
+  service: Type.Union([Type.String(), Type.Null()], {
+    description: 'The service that takes these contacts; null without a column.',
+  }),
+  reason: Type.String({ description: 'Why, in a sentence.' }),
+  header: Type.Boolean({ description: 'Whether the first line names the columns.' }),
+  columns: Type.Array(Type.String(), {
+    description: 'The names of the columns, `column_1` and so on without a header.',
+  }),
+  rows: Type.Integer({
+    minimum: 0, maximum: PREVIEW_ROWS, description: 'Lines that were read below the header.',
+  }),
+  delimiter: Type.Union([
+    Type.Enum(Object.keys(DELIMITERS) as (keyof typeof DELIMITERS)[]), Type.Null(),
+  ], { description: 'null for a workbook.' }),
+  sheet: Type.Union([Type.String(), Type.Null()], {
+    description: 'The sheet of a workbook that was read; null for text.',
+  }),
+  sheets: Type.Array(Type.String(), { description: 'The names of all its sheets.' }),
+  candidates: Type.Array(CandidateSchema, {
+    description: 'Columns that may have the contacts, the best first; at most twenty.',
+  }),
+  country: Type.Union([
+    Type.Object({
+      numbers: Type.Integer({
+        minimum: 1, description: 'Numbers without a country code, invalid without countryCode.',
+      }),
+      guess: Type.Union([Type.String(), Type.Null()], {
+        description: 'The country (ISO 3166) whose numbering plan has most of them; null if none ' +
+          'has 60 % of them.',
+      }),
+      matching: Type.Number({
+        minimum: 0, maximum: 1, description: 'The share of them that is assigned there.',
+      }),
+      reason: Type.String({ description: 'The same as text.' }),
+    }, { title: 'NationalNumbers' }),
+    Type.Null(),
+  ], {
+    description: 'What is known of the country that a job needs; null if all numbers of the ' +
+      'column have their country code, or its contacts are no numbers.',
+  }),
+}, {
+  title: 'FilePreview',
+  examples: [{
+    column: 2,
+    service: 'phone-validation',
+    reason: 'Column "phone": 998 of 1,000 cells look like phone numbers, and it is named so.',
+    header: true,
+    columns: ['name', 'phone'],
+    rows: 1_000,
+    delimiter: 'semicolon',
+    sheet: null,
+    sheets: [],
+    candidates: [
+      { column: 2, service: 'phone-validation', kind: 'phone', filled: 1_000, matching: 998 },
+    ],
+    country: {
+      numbers: 130,
+      guess: 'DE',
+      matching: 0.98,
+      reason: '130 of 998 numbers have no country code. 98 % of them fit the numbering plan of ' +
+        'Germany.',
+    },
+  }],
+})
+export type FilePreviewBody = Static<typeof FilePreviewSchema>

@@ -1,6 +1,9 @@
 // Parts that several schemas have in common.
 import { type Static, type TSchema, Type } from 'typebox'
 
+/** The version date of the interface, sent with every response and event. */
+export const API_VERSION = '2026-08-11'
+
 /** Every service of the interface, by its slug. */
 export const API_SERVICES = [
   'phone-validation', 'whatsapp', 'telegram', 'carrier-single', 'carrier-lookup',

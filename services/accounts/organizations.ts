@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
+import { EVENT_TYPES, type EventType } from '../../schemas/api/webhooks.ts'
 import { ERASED_FIELD } from './organization-keys.ts'
 import {
   accountKey, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords,

@@ -1,4 +1,4 @@
-import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
+import { EVENT_TYPES, type EventType } from '../../schemas/api/webhooks.ts'
 import { OrganizationErasedError } from '../accounts/organization-keys.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 import { activeOrFirst, publicKeyText } from '../webhooks/secrets.ts'

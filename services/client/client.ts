@@ -1,13 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { BalanceBody } from '../../schemas/api/balance.ts'
+import type {
+  BalanceBody, TransactionBody, TransactionList, TransactionsQuery, UsageBody, UsageQuery,
+} from '../../schemas/api/account.ts'
 import type { AcceptedBody, CreateJobBody, JobInput } from '../../schemas/api/create-job.ts'
 import type {
   ChangeListsBody, ContactListsBody, ListFileQuery, LookedUpBody, LookUpBody,
 } from '../../schemas/api/contact-lists.ts'
-import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
-import type { FilePreviewBody } from '../../schemas/api/file-preview.ts'
-import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
+import type {
+  AttemptBody, CreateEndpointBody, EndpointBody, EndpointDeliveriesBody, EndpointWithSecretBody,
+  ResentBody, UpdateEndpointBody,
+} from '../../schemas/api/webhooks.ts'
+import type { FileOptions as FileQuery, FilePreviewBody } from '../../schemas/api/file.ts'
 import type {
   EraseJobQuery, JobBody, JobListBody, ListJobsQuery, ProgressBody,
 } from '../../schemas/api/job.ts'
@@ -16,15 +20,7 @@ import type {
   LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery,
 } from '../../schemas/api/results.ts'
 import type { ServicesBody } from '../../schemas/api/services.ts'
-import type {
-  TransactionBody, TransactionList, TransactionsQuery,
-} from '../../schemas/api/transactions.ts'
-import type { UsageBody, UsageQuery } from '../../schemas/api/usage.ts'
 import type { CreateVerificationBody, VerificationBody } from '../../schemas/api/verifications.ts'
-import type {
-  CreateEndpointBody, EndpointBody, EndpointDeliveriesBody, EndpointWithSecretBody,
-  UpdateEndpointBody,
-} from '../../schemas/api/webhook-endpoints.ts'
 import {
   createTransport, isLostConnection, readJson, type Transport, type TransportOptions,
 } from './transport.ts'

@@ -3,7 +3,7 @@ import { COMMON_COLUMNS, STANDARD_COLUMNS } from '../../schemas/api/columns.ts'
 import {
   ID_PATTERN, type JobInput, MAX_ID_CHARACTERS, MAX_INPUT_CHARACTERS, MAX_INPUTS,
 } from '../../schemas/api/create-job.ts'
-import { type FilePreviewBody, PREVIEW_ROWS } from '../../schemas/api/file-preview.ts'
+import { type FilePreviewBody, PREVIEW_ROWS } from '../../schemas/api/file.ts'
 import {
   csvCell, MAX_COLUMNS, positionsOf, SAMPLE_BYTES,
 } from '../../schemas/files/csv-format.ts'

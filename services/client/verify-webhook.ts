@@ -1,5 +1,5 @@
 import { createHmac, createPublicKey, timingSafeEqual, verify } from 'node:crypto'
-import type { BalanceEventBody, EventType } from '../../schemas/api/event.ts'
+import type { BalanceEventBody, EventType } from '../../schemas/api/webhooks.ts'
 import type { JobStatusResource } from './client.ts'
 
 type EventOf<Type extends EventType, Data> = {

@@ -6,7 +6,7 @@ import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import type {
   AttemptOutcome, AttemptReason, AttemptRecord, Deliveries, DeliveryClaim,
 } from '../webhooks/deliveries.ts'
-import { END_EVENT_TYPES } from '../../schemas/api/event.ts'
+import { END_EVENT_TYPES } from '../../schemas/api/webhooks.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { activeSecrets, type WebhookEndpoints } from '../webhooks/endpoints.ts'
 import { activeOrFirst, type WebhookSecrets } from '../webhooks/secrets.ts'

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import { API_VERSION } from '../../schemas/api/root.ts'
+import { API_VERSION } from '../../schemas/api/parts.ts'
 import {
   type Caller, type KeyLookup, hashOf, hasScope, isWellFormed, scopesThatAllow, type Scope,
 } from '../accounts/api-keys.ts'

@@ -5,7 +5,7 @@ import { constants, createGzip, createZstdCompress, gzip, zstdCompress } from 'n
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AcceptedBody } from '../../schemas/api/create-job.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
-import { API_VERSION } from '../../schemas/api/root.ts'
+import { API_VERSION } from '../../schemas/api/parts.ts'
 import { jobPath } from '../jobs/job-view.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { Submitted } from '../jobs/submit.ts'

@@ -1,6 +1,6 @@
 import { integer } from '../money/wallet.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
-import type { EventType } from '../../schemas/api/event.ts'
+import type { EventType } from '../../schemas/api/webhooks.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import {
   lowBalanceOf, type Job, type JobCounts, type JobStatus, type Preflight, type Refusal,

@@ -1,4 +1,4 @@
-import type { EventType } from '../../schemas/api/event.ts'
+import type { EventType } from '../../schemas/api/webhooks.ts'
 import type { JOB_STATES } from '../../schemas/api/job.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import { newId, timeOfId } from '../runtime/platform/ids.ts'

@@ -1,4 +1,4 @@
-import type { AttemptBody } from '../../schemas/api/deliveries.ts'
+import type { AttemptBody } from '../../schemas/api/webhooks.ts'
 import type { ROW_COUNTERS, VerdictsBody } from '../../schemas/api/job.ts'
 import { PREFLIGHT_REASONS, ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
 import { ApiError, type Client, hasEnded, type JobStatusResource } from '../client/client.ts'

@@ -3,7 +3,7 @@ import type {
   FastifyBaseLogger, FastifyReply, FastifyRequest, RouteOptions,
 } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import type { AttemptBody } from '../../schemas/api/deliveries.ts'
+import type { AttemptBody } from '../../schemas/api/webhooks.ts'
 import { WORKBOOK_TYPE } from '../../schemas/api/file.ts'
 import { JOB_STATES, type JobListBody } from '../../schemas/api/job.ts'
 import type { ResultRow, ResultsPage } from '../../schemas/api/results.ts'

@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
-import type { AttemptBody } from '../../schemas/api/deliveries.ts'
-import type { UsageBody, UsageGroup } from '../../schemas/api/usage.ts'
+import type { AttemptBody } from '../../schemas/api/webhooks.ts'
+import type { UsageBody, UsageGroup } from '../../schemas/api/account.ts'
 import { ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
 import type { Journal } from '../../schemas/types.ts'
 import { tenantOf } from '../accounts/tenant.ts'

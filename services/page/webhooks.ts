@@ -1,7 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import type { AttemptBody } from '../../schemas/api/deliveries.ts'
-import { EVENT_TYPES } from '../../schemas/api/event.ts'
-import type { EndpointBody } from '../../schemas/api/webhook-endpoints.ts'
+import { type AttemptBody, type EndpointBody, EVENT_TYPES } from '../../schemas/api/webhooks.ts'
 import { describeAccess } from '../accounts/access-log/requests.ts'
 import { usdOf, usdToMicros } from '../money/prices.ts'
 import {

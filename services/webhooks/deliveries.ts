@@ -1,6 +1,6 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import { createHash, randomUUID } from 'node:crypto'
-import type { EventType } from '../../schemas/api/event.ts'
+import type { EventType } from '../../schemas/api/webhooks.ts'
 import { fieldsOf } from '../jobs/job-record.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
 import { insertDivided, streamRows } from '../runtime/platform/clickhouse.ts'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
+import { EVENT_TYPES, type EventType } from '../../schemas/api/webhooks.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import {
   type Wrapped, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,

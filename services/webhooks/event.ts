@@ -1,6 +1,6 @@
 import { createHmac, createHash } from 'node:crypto'
-import type { EventBody, EventType } from '../../schemas/api/event.ts'
-import { API_VERSION } from '../../schemas/api/root.ts'
+import type { EventBody, EventType } from '../../schemas/api/webhooks.ts'
+import { API_VERSION } from '../../schemas/api/parts.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { secretBytes, signText } from './secrets.ts'
 import type { Job, JobStatus } from '../jobs/job.ts'

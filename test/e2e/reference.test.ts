@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { EVENT_TYPES } from '../../schemas/api/event.ts'
+import { EVENT_TYPES } from '../../schemas/api/webhooks.ts'
 import { eventIdOf } from '../../services/webhooks/event.ts'
 import type { OpenApiDocument, Operation } from '../../services/ingest/openapi.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Redis } from 'ioredis'
-import type { EventBody, EventType } from '../../schemas/api/event.ts'
+import type { AttemptBody, EventBody, EventType } from '../../schemas/api/webhooks.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import {
   createWebhookSecrets, createWebhookSigningKeys, publicKeyText,
@@ -19,7 +19,6 @@ import { webhookKeysIn } from '../support/keys/organization-keys.ts'
 import { startReceiver, type Received } from '../support/webhooks/receiver.ts'
 import { startAlone, type RunningServices } from '../support/stacks/services.ts'
 import { testStack } from '../support/stacks/stack.ts'
-import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { runAudit } from '../support/audit.ts'
 import { createOrganizationWith } from '../support/organizations.ts'

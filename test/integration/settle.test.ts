@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import type { EventType } from '../../schemas/api/event.ts'
+import type { EventType } from '../../schemas/api/webhooks.ts'
 import { createBlock } from '../../services/jobs/results/block.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createOutbox } from '../../services/money/wallet.ts'

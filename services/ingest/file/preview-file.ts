@@ -1,5 +1,5 @@
 import { COUNTRY_CODES } from '../../../schemas/api/country.ts'
-import { type FilePreviewBody, PREVIEW_ROWS } from '../../../schemas/api/file-preview.ts'
+import { type FilePreviewBody, PREVIEW_ROWS } from '../../../schemas/api/file.ts'
 import {
   DELIMITERS, foldedName, isArchive, MAX_COLUMNS,
 } from '../../../schemas/files/csv-format.ts'

@@ -8,8 +8,9 @@ import { SMALL_BODY_BYTES } from '../../runtime/platform/peer-guards.ts'
 import {
   type CsvFile, type CsvReadOptions, readCsv, readListFile, readSheet, type WorkbookReading,
 } from './read-file.ts'
-import { FileOptionsSchema, WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
-import { PreviewOptionsSchema } from '../../../schemas/api/file-preview.ts'
+import {
+  FileOptionsSchema, PreviewOptionsSchema, WORKBOOK_TYPE,
+} from '../../../schemas/api/file.ts'
 import { DELIMITERS, isArchive } from '../../../schemas/files/csv-format.ts'
 
 type FileForm = { readonly file: Buffer, readonly entries: OptionEntries }

@@ -1,13 +1,13 @@
 import type { RouteOptions, FastifyRequest } from 'fastify'
-import { BalanceSchema } from '../../../schemas/api/balance.ts'
+import {
+  BalanceSchema, DEFAULT_TRANSACTIONS, DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS,
+  type TransactionBody, TransactionListSchema, type TransactionsQuery, TransactionsQuerySchema,
+  USAGE_COUNTERS, type UsageBody, UsageCsvSchema, type UsageQuery, UsageQuerySchema, UsageSchema,
+} from '../../../schemas/api/account.ts'
 import { OPTION_COLUMNS } from '../../../schemas/api/columns.ts'
 import {
   type ChecksBody, type ServicesBody, ServicesSchema,
 } from '../../../schemas/api/services.ts'
-import {
-  DEFAULT_TRANSACTIONS, type TransactionBody, TransactionListSchema, type TransactionsQuery,
-  TransactionsQuerySchema,
-} from '../../../schemas/api/transactions.ts'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Mode } from '../../accounts/tenant.ts'
 import { type Checks, limitationsOf } from '../../jobs/checks.ts'
@@ -21,10 +21,6 @@ import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../deps.ts'
 import { invalidTime, timeRange } from '../request.ts'
 import type { Settings } from '../config.ts'
-import {
-  DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS, USAGE_COUNTERS, type UsageBody,
-  type UsageQuery, UsageCsvSchema, UsageQuerySchema, UsageSchema,
-} from '../../../schemas/api/usage.ts'
 import { ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { csvLine } from '../../jobs/results/csv.ts'
 import type { UsageOptions } from '../../jobs/results/archive.ts'

@@ -2,8 +2,9 @@ import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
   AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema,
 } from '../../../schemas/api/create-job.ts'
-import { FilePreviewSchema } from '../../../schemas/api/file-preview.ts'
-import { JobOptionsSchema, QuoteOptionsSchema } from '../../../schemas/api/file.ts'
+import {
+  FilePreviewSchema, JobOptionsSchema, QuoteOptionsSchema,
+} from '../../../schemas/api/file.ts'
 import {
   type CreateQuoteBody, CreateQuoteSchema, type EstimateBody, MAX_SAMPLE_ROWS, QuoteSchema,
 } from '../../../schemas/api/quote.ts'

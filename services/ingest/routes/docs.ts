@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { RouteOptions } from 'fastify'
-import { ROOT, RootSchema } from '../../../schemas/api/root.ts'
+import { Type } from 'typebox'
+import { API_VERSION } from '../../../schemas/api/parts.ts'
 import {
   type ConstantDocument, createDocument, sendDocument,
 } from '../../runtime/platform/http-server.ts'
@@ -14,6 +15,28 @@ import { preferred } from '../response.ts'
 const CHANGELOG = new URL('../../../schemas/api/CHANGELOG.md', import.meta.url)
 
 const TYPES = ['application/json', 'text/html'] as const
+
+const PathFromHost = Type.String({ description: 'Relative to the host.' })
+
+/** The answer to GET /. */
+const ROOT = {
+  name: 'Verification Jobs',
+  version: API_VERSION,
+  api: '/api/v1',
+  documentation: '/docs',
+  openapi: '/openapi.json',
+  changelog: '/changelog',
+}
+
+/** Its schema. */
+const RootSchema = Type.Object({
+  name: Type.String(),
+  version: Type.String({ description: 'The date of the version of the interface.' }),
+  api: PathFromHost,
+  documentation: PathFromHost,
+  openapi: PathFromHost,
+  changelog: PathFromHost,
+}, { title: 'Root', examples: [ROOT] })
 
 /** GET /: links to the API and its documents; redirects browsers to /docs. Needs no key. */
 export function rootRoute (): RouteOptions {

@@ -1,16 +1,14 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
-  type AttemptBody, DeliveryListSchema, type DeliveryPath, DeliveryPathSchema, ResentSchema,
-} from '../../../schemas/api/deliveries.ts'
-import { type JobPath, JobPathSchema } from '../../../schemas/api/job.ts'
-import { withExample } from '../../../schemas/api/parts.ts'
-import {
-  type CreateEndpointBody, CreateEndpointSchema, DEFAULT_ATTEMPTS, DeletedEndpointSchema,
+  type AttemptBody, type CreateEndpointBody, CreateEndpointSchema, DEFAULT_ATTEMPTS,
+  DeletedEndpointSchema, DeliveryListSchema, type DeliveryPath, DeliveryPathSchema,
   type EndpointBody, EndpointDeliveriesSchema, EndpointListSchema, type EndpointPath,
   EndpointPathSchema, EndpointSchema, type EndpointWithSecretBody, EndpointWithSecretSchema,
   EXAMPLE_ENDPOINT, type ListEndpointDeliveriesQuery, ListEndpointDeliveriesQuerySchema,
-  type UpdateEndpointBody, UpdateEndpointSchema, WebhookKeysSchema,
-} from '../../../schemas/api/webhook-endpoints.ts'
+  ResentSchema, type UpdateEndpointBody, UpdateEndpointSchema, WebhookKeysSchema,
+} from '../../../schemas/api/webhooks.ts'
+import { type JobPath, JobPathSchema } from '../../../schemas/api/job.ts'
+import { withExample } from '../../../schemas/api/parts.ts'
 import { describeAccess } from '../../accounts/access-log/requests.ts'
 import { partsOf } from '../../accounts/tenant.ts'
 import type { Job } from '../../jobs/job.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { Settled } from '../../../schemas/types.ts'
-import { EVENT_TYPES } from '../../../schemas/api/event.ts'
+import { EVENT_TYPES } from '../../../schemas/api/webhooks.ts'
 import type { EventSubscription } from '../../../services/accounts/organizations.ts'
 import { createDeliverStage } from '../../../services/deliver/stage.ts'
 import type { WebhookDelivery } from '../../../services/webhooks/deliveries.ts'

@@ -141,7 +141,8 @@ describe('a compressed body', () => {
       method: 'POST',
       url: '/api/v1/verifications',
       headers: {
-        authorization: 'Bearer live', 'content-type': 'application/json',
+        authorization: 'Bearer live',
+        'content-type': 'application/json',
         'content-encoding': 'gzip',
       },
       payload: gzipSync(text),

@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { Check } from 'typebox/value'
 import { describe, expect, it } from 'vitest'
 import { ListJobsQuerySchema } from '../../../schemas/api/job.ts'
-import { UsageQuerySchema } from '../../../schemas/api/usage.ts'
+import { UsageQuerySchema } from '../../../schemas/api/account.ts'
 import { ingestConfig, settingsOf } from '../../../services/ingest/config.ts'
 import {
   readKeyedSubmission, readQueryFields, readSubmission, timeRange,

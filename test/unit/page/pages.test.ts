@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { EVENT_TYPES } from '../../../schemas/api/event.ts'
-import type { UsageGroup } from '../../../schemas/api/usage.ts'
+import { EVENT_TYPES } from '../../../schemas/api/webhooks.ts'
+import type { UsageGroup } from '../../../schemas/api/account.ts'
 import type { Journal } from '../../../schemas/types.ts'
 import {
   attemptLike, jobLike, nonceIn, openPage, ORGANIZATION, recordingClient, textOf,

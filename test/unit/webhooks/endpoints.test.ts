@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { EVENT_TYPES } from '../../../schemas/api/event.ts'
+import { EVENT_TYPES } from '../../../schemas/api/webhooks.ts'
 import { createOrganizations, subscriptionsIn } from '../../../services/accounts/organizations.ts'
 import {
   activeSecrets, createSubscriptions, createWebhookEndpoints, type EndpointSettings,

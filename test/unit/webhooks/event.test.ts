@@ -1,6 +1,6 @@
 import { createPublicKey, verify } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { API_VERSION } from '../../../schemas/api/root.ts'
+import { API_VERSION } from '../../../schemas/api/parts.ts'
 import { publicKeyText, secretBytes } from '../../../services/webhooks/secrets.ts'
 import {
   eventOf, signatureHeaders, eventIdOf, deliveryIdOf, eventTypeOf, finishedTenths, partsOfDelivery,
@@ -8,7 +8,7 @@ import {
 } from '../../../services/webhooks/event.ts'
 import { jobBody } from '../../../services/jobs/job-view.ts'
 import { DELIVERED_JOB, endedJob } from '../../support/webhooks/deliveries.ts'
-import { END_EVENT_TYPES, EVENT_TYPES } from '../../../schemas/api/event.ts'
+import { END_EVENT_TYPES, EVENT_TYPES } from '../../../schemas/api/webhooks.ts'
 import { JOB_STATES } from '../../../schemas/api/job.ts'
 
 const header = { metadata: { a: '1' }, webhookUrl: 'https://hidden.example/path?token=1' }

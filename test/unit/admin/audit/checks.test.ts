@@ -10,7 +10,7 @@ import {
   auditTable, invariantsText, type TenantBreaches,
 } from '../../../../services/admin/audit/report.ts'
 import { deliveryIdOf, eventIdOf } from '../../../../services/webhooks/event.ts'
-import type { EventType } from '../../../../schemas/api/event.ts'
+import type { EventType } from '../../../../schemas/api/webhooks.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { canonicalText } from '../../../../services/money/journal.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'

@@ -1,8 +1,50 @@
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { WEB_ADDRESS_PATTERN } from './create-job.ts'
-import { AttemptSchema, EXAMPLE_ATTEMPT } from './deliveries.ts'
-import { EVENT_TYPES, type EventType } from './event.ts'
-import { limitParameter, pageOf, Time, withExample } from './parts.ts'
+import { EXAMPLE_JOB_ID, JobSchema } from './job.ts'
+import {
+  API_VERSION, Count, limitParameter, Micros, pageOf, TextOrNull, Time, withExample,
+} from './parts.ts'
+
+/** The events of a job's end, which its webhook_url receives. */
+export const END_EVENT_TYPES = ['job.completed', 'job.failed', 'job.cancelled'] as const
+
+/** All events, which webhook endpoints can subscribe to. */
+export const EVENT_TYPES = [
+  ...END_EVENT_TYPES, 'job.accepted', 'job.progress', 'balance.low',
+] as const
+
+export type EventType = typeof EVENT_TYPES[number]
+
+const COMMON = {
+  id: Type.String({ description: 'evt_..., the same in every try to deliver the event.' }),
+  api_version: Type.Literal(API_VERSION),
+  livemode: Type.Boolean({ description: 'false for the job of a test key.' }),
+  timestamp: Time,
+}
+
+/** What `balance.low` reports: the reservation that took the balance below the threshold. */
+const LowBalanceSchema = Type.Object({
+  thresholdMicros: Micros,
+  availableMicros: Count('Available balance after the reservation, USD micros.'),
+  currency: Type.Literal('USD'),
+  jobId: Type.String({ description: 'The job whose reservation took it below the threshold.' }),
+})
+
+/** The event of a job: what happened, and the job as its status resource shows it. No rows. */
+export const JobEventSchema = Type.Object({
+  ...COMMON,
+  type: Type.Enum(EVENT_TYPES.filter(type => type !== 'balance.low')),
+  data: JobSchema,
+})
+
+/** The event of a balance. */
+export const BalanceEventSchema = Type.Object({
+  ...COMMON, type: Type.Literal('balance.low'), data: LowBalanceSchema,
+})
+export type BalanceEventBody = Static<typeof BalanceEventSchema>
+
+/** The body of a webhook. */
+export type EventBody = Static<typeof JobEventSchema> | BalanceEventBody
 
 const EXAMPLE_ENDPOINT_ID = 'we_01jd3v8zj7m5n2k4q6r8s0t1w3'
 const EXAMPLE_SUBSCRIPTION = {
@@ -116,6 +158,78 @@ export const DeletedEndpointSchema = Type.Object({
   id: Type.String({ description: 'The id of the endpoint.', examples: [EXAMPLE_ENDPOINT_ID] }),
   deleted: Type.Unsafe<true>({ type: 'boolean', description: 'Always true.', examples: [true] }),
 }, { title: 'DeletedWebhookEndpoint' })
+
+/** The event `job.completed` of the job of the examples. */
+const EXAMPLE_EVENT_ID = 'evt_bf2032ba99d566caa831f6ece5ccb6ab'
+
+/** The path of one delivery. The handler rejects an unknown id. */
+export const DeliveryPathSchema = Type.Object({
+  id: Type.String({ examples: [EXAMPLE_JOB_ID] }),
+  deliveryId: Type.String({
+    description: 'The id of the delivery: evt_... or evt_....we_...',
+    examples: [EXAMPLE_EVENT_ID],
+  }),
+})
+export type DeliveryPath = Static<typeof DeliveryPathSchema>
+
+const ATTEMPT_OUTCOMES = ['delivered', 'failed', 'gone', 'exhausted', 'discarded'] as const
+
+/** A try, for examples. */
+const EXAMPLE_ATTEMPT = {
+  deliveryId: EXAMPLE_EVENT_ID,
+  type: 'job.completed',
+  jobId: EXAMPLE_JOB_ID,
+  endpointId: null,
+  attempt: 1,
+  attemptedAt: '2026-08-11T10:00:02.500Z',
+  outcome: 'delivered',
+  statusCode: 204,
+  reason: null,
+  durationMs: 48,
+} as const
+
+/** One try to deliver an event: what came of it, never what was sent or to which address. */
+const AttemptSchema = Type.Object({
+  deliveryId: Type.String({
+    description: 'Of the webhook_url of the job: the id of the event. Of a webhook endpoint: the ' +
+      'id of the event, a dot and the id of the endpoint. The same in every try.',
+  }),
+  type: Type.Enum([...EVENT_TYPES], { description: 'Type of the event.' }),
+  jobId: Type.String({ description: 'The job that the event is about.' }),
+  endpointId: TextOrNull('The webhook endpoint; null for the webhook_url of the job.'),
+  attempt: Type.Integer({ minimum: 1, description: 'Number of the try, from 1.' }),
+  attemptedAt: Time,
+  outcome: Type.Enum([...ATTEMPT_OUTCOMES], {
+    description: 'Only failed is followed by another try by itself.',
+  }),
+  statusCode: Type.Unsafe<number | null>({
+    type: ['integer', 'null'], description: 'Of the answer; null when there was none.',
+  }),
+  reason: TextOrNull('A code of a closed list that may grow; null for what was delivered.'),
+  durationMs: Count('How long the try took.'),
+}, {
+  title: 'DeliveryAttempt',
+  examples: [EXAMPLE_ATTEMPT],
+})
+export type AttemptBody = Static<typeof AttemptSchema>
+
+/** The tries of a job's deliveries, newest first. */
+export const DeliveryListSchema = Type.Object({ data: Type.Array(AttemptSchema) }, {
+  title: 'DeliveryList',
+})
+
+/** The answer to a request to send once more. */
+export const ResentSchema = Type.Object({
+  deliveryId: Type.String({ description: 'The id of the delivery.' }),
+  status: Type.Enum(['queued', 'trying'], {
+    description: 'queued: it is sent at once. trying: a try was under way already, and this ' +
+      'request added none.',
+  }),
+}, {
+  title: 'ResentDelivery',
+  examples: [{ deliveryId: EXAMPLE_EVENT_ID, status: 'queued' }],
+})
+export type ResentBody = Static<typeof ResentSchema>
 
 /** Deliveries on a page. */
 export const DEFAULT_ATTEMPTS = 20
