@@ -133,8 +133,8 @@ local function slots_of(fields)
   return fields.quotedFresh == '0' and 0 or 1
 end
 
--- Only live verdicts are charged, up to the reserved maximum. There are more of them only if a job was
--- decided twice, and the lists of its organization changed in between.
+-- Only live verdicts are charged, up to the reserved maximum. There are more of them only if a job
+-- was decided twice, and the lists of its organization changed in between.
 local function charge_of(fields)
   local live = tonumber(fields.freshRecords) * tonumber(fields.unitPriceMicros)
   return math.min(live, tonumber(fields.maxQuoteMicros))

@@ -198,7 +198,7 @@ describe('old root keys', () => {
     await further?.stop()
     await environment.services.stop()
     await endSharedServices()
-    // Services of files before were killed with their worker; they are listed for half a minute.
+    // A process that was killed is listed for half a minute.
     await eventually(async () =>
       expect(processesWithout(await readRootKeyHolders(redis), 'results', '2')).toEqual([]))
     const done = await workspace<RewrapReport>(after, 'keys', 'rewrap')
