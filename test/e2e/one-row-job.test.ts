@@ -44,9 +44,14 @@ it('a fresh job of one row is nine messages, five scripts and two reads of Redis
   })
   // Such as: 1795953056.55 [0 127.0.0.1:53354] "hexists" "ops:paused" "verify"
   const commands: string[] = []
+  const watching = Promise.withResolvers<void>()
   createInterface({ input: monitor.stdout }).on('line', line => {
-    if (!line.includes('[0 lua]')) commands.push(line.slice(line.indexOf('] "') + 3))
-  })
+    if (line === 'OK') watching.resolve()
+    else if (!line.includes('[0 lua]')) commands.push(line.slice(line.indexOf('] "') + 3))
+  }).on('close', () => watching.reject(new Error('redis-cli does not monitor the server')))
+  await watching.promise
+  // What files before have left is no part of this job.
+  await untilConsumed(env)
   // `ledger` repeats what is late on a busy machine; the first job makes what is needed once.
   await eventually(async () => {
     const before = await countMessages()

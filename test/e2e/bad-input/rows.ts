@@ -40,7 +40,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
   20: here('an input that is no text is 400 and named: nothing is converted'),
   21: {
     says: '100,001 inputs are 400 too_many_inputs',
-    where: 'test/unit/ingest/bad-request.test.ts: 100,001 inputs',
+    where: 'test/unit/ingest/app.test.ts: 100,001 inputs',
   },
   22: here('100,000 inputs of 320 characters are accepted, and others are answered meanwhile'),
   23: here('an input over 320 characters is an invalid row, however long'),
