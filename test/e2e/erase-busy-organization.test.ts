@@ -89,14 +89,16 @@ async function createCustomer () {
 }
 
 /** The last attempt was not made, and the receiver has seen those that it answered before. */
-async function expectDiscarded (tenant: string, job: string, sent: () => number): Promise<void> {
+async function expectDiscarded (
+  tenant: string, job: string, { sent, least }: { sent: () => number, least: number }
+): Promise<void> {
   await eventually(async () => {
     const attempts = await history.list(tenant, job)
     expect(attempts.at(-1)).toMatchObject({ outcome: 'discarded', reason: 'erased' })
     // One that was not answered in time may not have reached the receiver.
     const answered = attempts.filter(({ httpStatus }) => httpStatus > 0)
     expect(answered.length).toBeLessThanOrEqual(sent())
-    expect(answered).not.toEqual([])
+    expect(answered.length).toBeGreaterThanOrEqual(least)
   })
 }
 
@@ -119,8 +121,9 @@ it('an erasure ends jobs, a feed and a delivery that are under way, and settles 
     expect([reservedMicros, rest.availableMicros + rest.chargedMicros])
       .toEqual([0, rest.fundedMicros])
   }
-  await expectDiscarded(`${orgId}.live`, ended.id, () => sentTo('/ended'))
-  await expectDiscarded(`${orgId}.test`, running.id, () => sentTo('/cancelled'))
+  await expectDiscarded(`${orgId}.live`, ended.id, { sent: () => sentTo('/ended'), least: 1 })
+  // The erasure may come before the first attempt of the job that it cancels.
+  await expectDiscarded(`${orgId}.test`, running.id, { sent: () => sentTo('/cancelled'), least: 0 })
   expect(await breachesOf(env, orgId)).toEqual([])
 
   // What meets it later says so.

@@ -13,6 +13,7 @@ import { createDemo } from '../../services/admin/demo.ts'
 import { withBrokers } from '../../services/admin/deps.ts'
 import { createClient } from '../../services/client/client.ts'
 import { lagsOf } from '../../services/runtime/kafka/admin.ts'
+import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
 import { runAudit } from '../support/audit.ts'
 import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
 import { newFolder } from '../support/folder.ts'
@@ -88,6 +89,17 @@ async function onBrokers () {
   }
 }
 
+/** The jobs that have a data key in the topic of keys. */
+async function jobsWithKeys (prefix?: string): Promise<readonly string[]> {
+  const brokers = secondEnv['KAFKA_BROKERS']!.split(',')
+  const jobs: string[] = []
+  const reader = createTopicReader({ brokers, prefix, clientId: 'topic-prefix' })
+  await reader.read('job.keys', messages => {
+    jobs.push(...messages.map(({ key }) => String(key)))
+  })
+  return jobs
+}
+
 const REQUEST = {
   service: 'phone-validation', inputs: ['+12127365000', '+14155552671', 'no number'],
 } as const
@@ -114,9 +126,12 @@ it('deployments with different prefixes share brokers and see nothing of each ot
     'rows.submitted.small', 'rows.completed.small', 'wallet.journal', 'job.keys', 'jobs.settled',
     `feeds.${partner.name}.submitted`, `feeds.${partner.name}.finished`,
   ].map(name => PREFIX + name)))
-  // The leader of the first deployment takes snapshots by the clock.
+  // The first deployment takes snapshots by the clock, and removes keys of jobs that ended before.
   const foreign = grown.filter(name => !name.startsWith(PREFIX))
-  expect(foreign.filter(name => name !== 'wallet.snapshots')).toEqual([])
+  expect(foreign.filter(name => name !== 'wallet.snapshots' && name !== 'job.keys')).toEqual([])
+  const ofSecond = await jobsWithKeys(PREFIX)
+  expect(ofSecond).toContain(job.id)
+  expect((await jobsWithKeys()).filter(id => ofSecond.includes(id))).toEqual([])
   // Each group exists twice, under the name of either deployment.
   expect(after.groups).toEqual(expect.arrayContaining(['settle.small', `${PREFIX}settle.small`]))
   const other = await runJob(first.live, REQUEST)
