@@ -126,9 +126,8 @@ const OFFSET_TRIES = 10
 function openOffsets (config: LedgerConfig, { onStop }: Connected) {
   const admin = createAdminClient(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.owners`)
   onStop(admin.close)
-  return (groups: readonly string[]) => retry(OFFSET_TRIES, () => admin.use(client =>
-    lagsOf(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group)))),
-  { when: isInfrastructure, maxMs: 1_000 })
+  return (groups: readonly string[]) => admin.use(client =>
+    lagsOf(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group))))
 }
 
 type ReadOffsets = ReturnType<typeof openOffsets>
@@ -143,7 +142,11 @@ function takeoverDeps (
     backlog: createBacklog({
       connection, clientId: `ledger.${config.INSTANCE}`, clock: connected.clock,
     }),
-    owners: new Owners({ readOffsets, now: () => performance.now() }),
+    owners: new Owners({
+      readOffsets: groups => retry(OFFSET_TRIES, () => readOffsets(groups),
+        { when: isInfrastructure, maxMs: 1_000 }),
+      now: () => performance.now(),
+    }),
     orphanAgeMs: config.ORPHAN_AGE_MS,
     stalledAfterMs: config.STALLED_AFTER_MS,
   }
@@ -172,6 +175,7 @@ function leaderDeps (
     }),
     history: createDeliveryHistory(clickhouse, recordMac),
     subscriptions: createSubscriptions(redis),
+    // Without retries: the leader asks again at its next check.
     deliverLags: () => readOffsets(DELIVER_GROUPS),
     // Unique per process, as two processes may be configured with the same name.
     name: `${name}.${randomUUID()}`,
