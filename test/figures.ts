@@ -13,7 +13,7 @@ const PROGRAM_ENTRY = /\/(main|config)\.ts$/
 type Row = readonly [figure: string, value: number | string]
 
 /** Figures of the sources: of the product and its tests, then of the files of `services/`. */
-export function figuresOf (all: readonly Source[]): readonly Row[] {
+function figuresOf (all: readonly Source[]): readonly Row[] {
   const tests = all.filter(({ path }) => path.startsWith('test/'))
   const files = all.filter(({ path }) => path.startsWith('services/'))
   const sizes = files.map(({ lines }) => lines.length).sort((a, b) => a - b)
@@ -50,7 +50,7 @@ function importersOf (files: readonly Source[]): ReadonlyMap<string, readonly st
 }
 
 /** Figures of the code that runs for a job of one row. */
-export function rowFiguresOf (stages: readonly StagePath[]): readonly Row[] {
+function rowFiguresOf (stages: readonly StagePath[]): readonly Row[] {
   const files = stages.flatMap(stage => stage.files)
   const lines = files.flatMap(file => [...file.lines].map(line => `${file.path}:${line}`))
   return [

@@ -28,7 +28,7 @@ const ADVICE: Readonly<Record<Problem, (users: string) => string>> = {
  * The issues of a report of `knip --reporter json`: for each `path: name`, what is wrong. A file
  * that nothing imports has the name `(file)`.
  */
-export function readIssues (output: string): ReadonlyMap<string, Problem> {
+function readIssues (output: string): ReadonlyMap<string, Problem> {
   const { issues } = JSON.parse(output) as Report
   return new Map(issues.flatMap(({ file, ...types }) => Object.entries(types).flatMap(
     ([type, items]) => items.map(item => {
@@ -39,7 +39,7 @@ export function readIssues (output: string): ReadonlyMap<string, Problem> {
 }
 
 /** A sentence for each issue of everything, and of the product without its tests. */
-export function describeIssues (
+function describeIssues (
   everywhere: ReadonlyMap<string, Problem>, product: ReadonlyMap<string, Problem>
 ): readonly string[] {
   return [...new Map([...product, ...everywhere])].map(([issue, problem]) =>

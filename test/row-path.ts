@@ -108,7 +108,7 @@ async function runRow (client: Client, input: string): Promise<void> {
  * The files below `services/` with functions that are called in `job` and not in `idle`, each
  * function in the first stage that calls it. Node blanks types, so offsets are those of the source.
  */
-export function rowPathOf (
+function rowPathOf (
   profiles: readonly StageProfile[], textOf: (path: string) => string
 ): readonly StagePath[] {
   const listed = new Set<string>()

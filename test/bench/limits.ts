@@ -5,7 +5,7 @@ export type Unit =
   'ratio' | 'ms' | 'CPU ms' | 'MB' | 'bytes' | '% of a core' | 'rows/s' | 'jobs/s'
 
 /** The limit of a figure, and optionally a stricter target. */
-export type Limit = {
+type Limit = {
   readonly figure: string
   readonly unit: Unit
   /** `lower` where more is better. */
@@ -116,7 +116,7 @@ export type LimitCheck = Omit<Limit, 'valueOf'> & {
 }
 
 /** Compares a value with its limit and its target. A value equal to a bound meets it. */
-export function checkLimit (
+function checkLimit (
   limit: Omit<Limit, 'valueOf'>, value: number | undefined
 ): LimitCheck {
   const { bound, target } = limit

@@ -29,7 +29,7 @@ export function mailZones (): Readonly<Record<string, Zone>> {
  * misspelled one; the rest at 1,000 companies, including missing domains; 5 % role addresses, 3 %
  * not addresses, 3 % duplicates.
  */
-export function mixedEmails (rows: number, firstSerial: number): readonly string[] {
+function mixedEmails (rows: number, firstSerial: number): readonly string[] {
   const random = seededRandom(20_261_122 + firstSerial)
   const pick = (list: readonly string[]) => list[Math.floor(random() * list.length)] ?? ''
   const inputs: string[] = []

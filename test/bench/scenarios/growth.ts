@@ -1,7 +1,7 @@
 import type { BenchContext } from '../run.ts'
 import { freshPhones, timeJob, median } from '../jobs.ts'
 
-export type GrowthStep = { readonly rows: number, readonly wallMs: number }
+type GrowthStep = { readonly rows: number, readonly wallMs: number }
 
 export type GrowthFigures = {
   readonly steps: readonly GrowthStep[]
@@ -13,12 +13,12 @@ const SHARES = [0.01, 0.03, 0.1, 0.3, 1]
 const ROUNDS = 5
 
 /** Job sizes of 1 %, 3 %, 10 %, 30 % and 100 % of the rows. */
-export function stepsOf (rows: number): readonly number[] {
+function stepsOf (rows: number): readonly number[] {
   return SHARES.map(share => Math.max(1, Math.round(rows * share)))
 }
 
 /** Wall time of the largest step divided by that of the step with a tenth of its rows. */
-export function growthRatio (steps: readonly GrowthStep[]): number {
+function growthRatio (steps: readonly GrowthStep[]): number {
   const largest = steps.toSorted((a, b) => a.rows - b.rows).at(-1)
   if (largest === undefined) return NaN
   const tenth = steps.find(({ rows }) => rows === Math.max(1, Math.round(largest.rows / 10)))

@@ -21,7 +21,7 @@ import { openJobIn } from '../../../services/jobs/redis-keys.ts'
 import { createDemo } from '../../../services/admin/demo.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
 
-export type RecoveryStep = {
+type RecoveryStep = {
   /** Total length of the journals, and their tenants. */
   readonly entries: number
   /** How many of these entries are of jobs that went through the whole service. */

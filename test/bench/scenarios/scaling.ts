@@ -80,7 +80,7 @@ function statusOf (error: unknown): number {
 }
 
 /** Percentiles of all latencies, refusals included, and the number of refusals. */
-export function postFigures (posts: readonly Post[]) {
+function postFigures (posts: readonly Post[]) {
   const times = posts.map(({ ms }) => ms)
   const unavailable = posts.filter(({ status }) => status === 503).length
   const accepted = posts.filter(({ status }) => status === 202).length

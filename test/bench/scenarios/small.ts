@@ -10,7 +10,7 @@ import { memoryOf, usageSince, usagesOf } from '../usage.ts'
 import type { SmallLoad, SmallLoadResult } from './small-load.ts'
 
 /** One-row jobs of one organization, each of a contact that is not in its cache. */
-export type SmallJobsFigures = {
+type SmallJobsFigures = {
   readonly jobs: number
   /** Accepted jobs, until the money of the last one is settled. */
   readonly jobsPerSecond: number
@@ -41,9 +41,9 @@ type Probe = Pick<SmallJobsFigures, 'jobsPerSecond' | 'post' | 'refused'> &
   { readonly clients: number }
 
 /** The p95 of POST to 202 up to which a rate counts as sustained. */
-export const MAX_P95_MS = 250
+const MAX_P95_MS = 250
 /** Two cores sustain this rate with time to rest, so CPU per job hardly depends on the machine. */
-export const STEADY_JOBS_PER_SECOND = 50
+const STEADY_JOBS_PER_SECOND = 50
 const CLIENTS = [4, 8, 16, 32, 64]
 const IDLE_JOBS = 40
 const POLL_EVERY_MS = 50
@@ -150,6 +150,6 @@ function isSustained ({ post, refused }: Probe): boolean {
 }
 
 /** The probes whose p95 is below the limit and that refused no job, by descending rate. */
-export function bestFirst (probes: readonly Probe[]): readonly Probe[] {
+function bestFirst (probes: readonly Probe[]): readonly Probe[] {
   return probes.filter(isSustained).toSorted((a, b) => b.jobsPerSecond - a.jobsPerSecond)
 }
