@@ -106,14 +106,4 @@ describe('rules of access', () => {
       `ACLs: ${stageRules().length} in place for the stages, 1 others deleted`,
     ])
   })
-
-  it('are said to be none where the brokers have no authorizer', async () => {
-    const output: string[] = []
-    const createAcls = () =>
-      Promise.reject(Object.assign(new Error('disabled'), { type: 'SECURITY_DISABLED' }))
-    await alignAccess({ createAcls } as unknown as Admin, 'manage', line => output.push(line))
-    expect(output).toEqual([
-      'ACLs: none, the brokers have no authorizer, so every client has full access',
-    ])
-  })
 })

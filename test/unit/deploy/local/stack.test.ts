@@ -1,12 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { describe, expect, it, vi } from 'vitest'
-import { kafkaProperties } from '../../../../deploy/local/kafka-settings.ts'
 import { installOnce } from '../../../../deploy/local/install.ts'
-import { versionOf } from '../../../../deploy/local/parts.ts'
 import { openPortBook } from '../../../../deploy/local/ports.ts'
 import { chooseSource } from '../../../../deploy/local/source.ts'
-import { nextDelayMs, tailOf } from '../../../../deploy/local/process.ts'
+import { tailOf } from '../../../../deploy/local/process.ts'
 import { supervise } from '../../../../deploy/local/supervise.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { newFolder } from '../../../support/folder.ts'
@@ -59,24 +57,6 @@ describe('parts', () => {
     expect(readFileSync(`${folder}/cache/verification-jobs/part/text`, 'utf8')).toBe('a')
     vi.unstubAllEnvs()
   })
-
-  it('have their versions in the pom', () => {
-    expect(versionOf('kafka', '<kafka.version>1.2.3</kafka.version>')).toBe('1.2.3')
-    expect(() => versionOf('zoo', '<kafka.version>1</kafka.version>')).toThrow('no zoo.version')
-  })
-
-  it('listen at 127.0.0.1 only', () => {
-    expect(kafkaProperties({ broker: 1, controller: 2 }, '/d').split('\n'))
-      .toContain('listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2')
-  })
-
-  it('are brokers with three copies of which two acknowledge, if there are three', () => {
-    const cluster = [1, 2, 3].map((id) => ({ broker: id, controller: 10 + id }))
-    const lines = kafkaProperties(cluster[1]!, '/d', { id: 2, cluster }).split('\n')
-    for (const line of ['default.replication.factor=3', 'min.insync.replicas=2']) {
-      expect(lines).toContain(line)
-    }
-  })
 })
 
 describe('ports', () => {
@@ -107,13 +87,6 @@ describe('supervision', () => {
     dataDir: folder,
     ready: () => Promise.resolve(ready),
     graceMs: 200,
-  })
-
-  it('backs off from restart to restart, and resets after a stable run', () => {
-    const delays = [0, 1, 2, 3, 4, 5, 6].reduce<number[]>((all) =>
-      [...all, nextDelayMs(all.at(-1) ?? 0, 50)], [])
-    expect(delays).toEqual([100, 200, 400, 800, 1600, 3200, 5000])
-    expect(nextDelayMs(5_000, 10_000)).toBe(100)
   })
 
   it('starts a killed program again and stops it for good', async () => {
