@@ -30,7 +30,8 @@ type SendFlags = {
 const HELP = `
 The first line of a CSV file contains column names. The default field of the contacts is input,
 phone, email or contact. The fields reference (or id) and countryCode are used if they exist;
-without references the command numbers the rows. Each result is written once, as it arrives.
+without references the command numbers the rows. Each result is written once, as it arrives. With
+--output the topics have numbers of the command in place of the references, which the file gets.
 
 The command shows the number of contacts and their price, and asks for confirmation before it sends
 anything; --yes confirms it, and is required without a terminal. The price of a contact comes from
@@ -119,6 +120,7 @@ async function sendFile (
       countryCode: flags.country,
       forceFresh: flags.forceFresh === true,
       silenceMs,
+      sendsReferences: flags.output === undefined,
       onProgress: line.show,
     })
   } finally {

@@ -24,7 +24,7 @@ export type FeedOptions = Readonly<Pick<KafkaConfig, 'ssl' | 'sasl'>> & {
   readonly keys: readonly [sealing: Buffer, ...others: Buffer[]]
 }
 
-export type ContactToSend = {
+type ContactToSend = {
   readonly reference: string
   readonly service: string
   readonly countryCode: string

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { CommandError } from './terminal.ts'
-import type { ContactResult, ContactToSend, FeedConnection } from './feed-connection.ts'
+import type { ContactResult, FeedConnection } from './feed-connection.ts'
 import {
   type ContactFile, emptyReference, type FileContact, type ResultFile, textIn,
 } from './feed-files.ts'
@@ -12,6 +12,8 @@ export type SendOptions = {
   readonly forceFresh: boolean
   /** Fails after this time without any result while results are missing. */
   readonly silenceMs: number
+  /** Sends the references of the file, for others who read the results, instead of its own. */
+  readonly sendsReferences?: boolean
   readonly onProgress?: (progress: Progress) => void
 }
 
@@ -49,25 +51,27 @@ const BATCH_BYTES = 400 * 1_024
 export async function sendContacts (
   { feed, source, output }: SendDeps, options: SendOptions
 ): Promise<Summary> {
-  const tally = new Tally(options.silenceMs)
-  const run = randomBytes(4).toString('hex')
+  const tally = new Tally(options)
   const byStatus: Record<string, number> = {}
   await feed.listen(result => {
-    if (!tally.answer(result)) return
+    const reference = tally.answer(result)
+    if (reference === undefined) return
     const status = textIn(result.cells, 'status')
     byStatus[status] = (byStatus[status] ?? 0) + 1
-    const { reference } = result
-    output.write({
-      ...result,
-      reference: reference.startsWith(`${run}:`) ? reference.slice(run.length + 1) : reference,
-    })
+    output.write({ ...result, reference })
     report()
   }, error => { tally.fail(error) })
   const report = () => options.onProgress?.({ ...tally.counts, fileRead: source.read() })
-  for await (const batch of batchContacts(source.contacts, options, run)) {
+  const { service, countryCode, forceFresh } = options
+  for await (const batch of batchContacts(source.contacts)) {
     await tally.untilMissing(MAX_UNANSWERED)
-    tally.expect(batch)
-    await feed.send(batch)
+    await feed.send(batch.map(contact => ({
+      reference: tally.expect(contact.reference),
+      service,
+      forceFresh,
+      countryCode: contact.countryCode ?? countryCode,
+      input: contact.input,
+    })))
     report()
   }
   await feed.end()
@@ -79,22 +83,17 @@ export async function sendContacts (
   return { ...tally.counts, repeated: tally.repeated, byStatus }
 }
 
-/** Rows without a reference get their number, with a prefix that is unique to this run. */
 async function * batchContacts (
-  contacts: AsyncIterable<FileContact>,
-  { service, countryCode, forceFresh }: SendOptions, run: string
-): AsyncIterable<readonly ContactToSend[]> {
-  let batch: ContactToSend[] = []
+  contacts: AsyncIterable<FileContact>
+): AsyncIterable<readonly FileContact[]> {
+  let batch: FileContact[] = []
   let bytes = 0
   let row = 0
   for await (const contact of contacts) {
     row++
-    const { input, reference = `${run}:${row}` } = contact
-    if (reference === '') throw emptyReference(row)
-    batch.push({
-      reference, service, forceFresh, countryCode: contact.countryCode ?? countryCode, input,
-    })
-    bytes += input.length + reference.length + 100
+    if (contact.reference === '') throw emptyReference(row)
+    batch.push(contact)
+    bytes += contact.input.length + (contact.reference?.length ?? 0) + 100
     if (batch.length < BATCH_CONTACTS && bytes < BATCH_BYTES) continue
     yield batch
     batch = []
@@ -110,15 +109,16 @@ type Wait = {
 }
 
 /**
- * Matches results to contacts by reference. A reference that was sent several times expects as many
- * results with different ids.
+ * Matches results to contacts. Each contact is sent with a reference that no other one has, in this
+ * run or another: the references of a file may repeat, and results of an earlier run, or the same
+ * result once more, may arrive at any time.
  */
 class Tally {
   readonly #silenceMs: number
-  /** The missing results by reference. */
-  readonly #missing = new Map<string, number>()
-  /** The ids of results, only for references with several results. */
-  readonly #seenIds = new Map<string, Set<string>>()
+  readonly #sendsReferences: boolean
+  readonly #run = randomBytes(4).toString('hex')
+  /** Contacts without a result: the reference in the file, or the row, by that which was sent. */
+  readonly #missing = new Map<string, string>()
   #wait: Wait | undefined
   #sent = 0
   #results = 0
@@ -126,8 +126,9 @@ class Tally {
   #failure: unknown
 
   /** A wait fails after `silenceMs` without a result. */
-  constructor (silenceMs: number) {
+  constructor ({ silenceMs, sendsReferences = false }: SendOptions) {
     this.#silenceMs = silenceMs
+    this.#sendsReferences = sendsReferences
   }
 
   get counts (): { readonly sent: number, readonly results: number } {
@@ -138,30 +139,29 @@ class Tally {
     return this.#repeated
   }
 
-  /** Registers contacts before they are sent. */
-  expect (contacts: readonly ContactToSend[]): void {
-    for (const { reference } of contacts) {
-      this.#missing.set(reference, (this.#missing.get(reference) ?? 0) + 1)
-    }
-    this.#sent += contacts.length
+  /** Registers the contact of the next row before it is sent; returns the reference to send. */
+  expect (reference: string | undefined): string {
+    const row = String(++this.#sent)
+    const isSent = this.#sendsReferences && reference !== undefined && !this.#missing.has(reference)
+    const sent = isSent ? reference : `${this.#run}:${row}`
+    this.#missing.set(sent, reference ?? row)
+    return sent
   }
 
-  /** Returns false for a duplicate result and for one of another sender. */
-  answer ({ reference, resultId }: ContactResult): boolean {
-    const left = this.#missing.get(reference) ?? 0
-    const ids = this.#seenIds.get(reference)
-    if (left === 0 || ids?.has(resultId) === true) {
+  /**
+   * The reference of the contact in its file, or its row; undefined for a duplicate result and for
+   * one of another sender.
+   */
+  answer (result: ContactResult): string | undefined {
+    const reference = this.#missing.get(result.reference)
+    if (reference === undefined) {
       this.#repeated++
-      return false
+      return undefined
     }
-    if (left > 1 || ids !== undefined) {
-      this.#seenIds.set(reference, (ids ?? new Set()).add(resultId))
-    }
-    if (left > 1) this.#missing.set(reference, left - 1)
-    else this.#missing.delete(reference)
+    this.#missing.delete(result.reference)
     this.#results++
     this.#settle()
-    return true
+    return reference
   }
 
   /** Resolves when at most so many contacts have no result. */

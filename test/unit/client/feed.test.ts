@@ -3,9 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { textOfPartnerKey } from '../../../schemas/feeds/seal.ts'
 import { createFeedProgram, type Terminal } from '../../../services/client/feed-command.ts'
-import {
-  type ContactToSend, type FeedConnection, kafkaSecurity,
-} from '../../../services/client/feed-connection.ts'
+import { type FeedConnection, kafkaSecurity } from '../../../services/client/feed-connection.ts'
 import {
   type FileContact, openContactFile, openResultFile, type ResultFile,
 } from '../../../services/client/feed-files.ts'
@@ -22,21 +20,36 @@ const contact = (input: string, reference?: string): FileContact =>
 
 type Result = Parameters<ResultFile['write']>[0]
 
-/** Sends contacts to a feed that answers all of them `times` times when it is flushed. */
+type Answering = {
+  /** How often each contact is answered, once the feed is flushed. */
+  readonly times?: number
+  readonly silenceMs?: number
+  readonly sendsReferences?: boolean
+  /** What arrives before the answers to some contacts, after these others. */
+  readonly before?: (answered: readonly Result[]) => readonly Result[]
+}
+
+/** Sends contacts to a feed that answers them whenever it got some, and again at its end. */
 async function send (
-  contacts: readonly FileContact[], { times = 1, silenceMs = 1_000, foreign = [] as Result[] } = {}
+  contacts: readonly FileContact[],
+  { times = 1, silenceMs = 1_000, before = () => [], sendsReferences = false }: Answering = {}
 ) {
-  const sent: ContactToSend[] = []
+  const sent: string[] = []
   const written: Result[] = []
+  const answered: Result[] = []
   let emit: Parameters<FeedConnection['listen']>[0] = () => {}
   const feed: FeedConnection = {
-    send: async batch => { sent.push(...batch) },
-    end: async () => {
-      for (const result of foreign) emit(result)
-      for (const [offset, { reference, input }] of sent.entries()) {
-        const result = { resultId: `r${offset}`, reference, cells: { status: 'valid', input } }
-        for (let time = 0; time < times; time++) emit(result)
+    send: async batch => {
+      for (const result of before(answered)) emit(result)
+      for (const { reference, input } of batch) {
+        const resultId = `r${sent.push(reference)}`
+        const result = { resultId, reference, cells: { status: 'valid', input } }
+        answered.push(result)
+        if (times > 0) emit(result)
       }
+    },
+    end: async () => {
+      for (let time = 1; time < times; time++) answered.forEach(emit)
     },
     listen: async onResult => { emit = onResult },
     close: async () => {},
@@ -45,31 +58,42 @@ async function send (
     feed,
     source: { contacts: streamOf(contacts), read: () => 1 },
     output: { write: result => { written.push(result) }, finish: async () => {} },
-  }, { service: 'whatsapp', countryCode: 'US', forceFresh: false, silenceMs })
-  return { summary, written, sent }
+  }, { service: 'whatsapp', countryCode: 'US', forceFresh: false, silenceMs, sendsReferences })
+  const named = written.map(({ reference, cells }) => [reference, cells['input']])
+  return { summary, named, sent }
 }
 
 describe('the contacts of a file sent to a feed', () => {
-  it('get one result each; duplicates and results of other senders are ignored', async () => {
-    const foreign = [{ reference: 'C', resultId: 'r9', cells: {} }]
-    const { summary, written } =
-      await send([contact('1', 'A'), contact('2', 'B')], { times: 3, foreign })
-    expect(written.map(({ reference, cells }) => [reference, cells['input']]))
-      .toEqual([['A', '1'], ['B', '2']])
-    expect(summary).toEqual({ sent: 2, results: 2, repeated: 5, byStatus: { valid: 2 } })
+  it('get one result each; duplicates are ignored', async () => {
+    const { summary, named } = await send([contact('1', 'A'), contact('2', 'B')], { times: 3 })
+    expect(named).toEqual([['A', '1'], ['B', '2']])
+    expect(summary).toEqual({ sent: 2, results: 2, repeated: 4, byStatus: { valid: 2 } })
   })
 
-  it('are numbered without a reference, with a prefix of the run', async () => {
-    const first = await send([contact('1'), contact('2')])
-    const second = await send([contact('1')])
-    expect(first.written.map(({ reference }) => reference)).toEqual(['1', '2'])
-    expect(first.sent[0]?.reference).not.toBe(second.sent[0]?.reference)
+  it('are numbered without a reference', async () => {
+    expect((await send([contact('1'), contact('2')])).named).toEqual([['1', '1'], ['2', '2']])
   })
 
-  it('get as many results as share a reference', async () => {
-    const { summary, written } = await send([contact('1', 'A'), contact('2', 'A')], { times: 2 })
-    expect(written.map(({ resultId }) => resultId)).toEqual(['r0', 'r1'])
-    expect(summary.repeated).toBe(2)
+  it('get the results of their own, whatever arrives under their references', async () => {
+    const ofEarlierRun = { resultId: 'r0', reference: 'A', cells: { input: '0' } }
+    const { named, summary } = await send([contact('1', 'A')], { before: () => [ofEarlierRun] })
+    expect([named, summary.repeated]).toEqual([[['A', '1']], 1])
+  })
+
+  it('that share a reference have their own results, however far apart they are', async () => {
+    const others = Array.from({ length: 1_999 }, (_, row) => contact(`${row}`, `B${row}`))
+    const { named, summary } = await send([contact('1', 'A'), ...others, contact('2', 'A')], {
+      // The first result is published once more when the second contact is on its way.
+      before: ([first]) => first === undefined ? [] : [first],
+    })
+    expect(named.filter(([reference]) => reference === 'A')).toEqual([['A', '1'], ['A', '2']])
+    expect(summary).toMatchObject({ results: 2_001, repeated: 1 })
+  })
+
+  it('keep their references for other readers where no results are collected', async () => {
+    const { sent, summary } =
+      await send([contact('1', 'A'), contact('2', 'B')], { sendsReferences: true })
+    expect([sent, summary.results]).toEqual([['A', 'B'], 2])
   })
 
   it('are missed when no result arrives', async () => {
