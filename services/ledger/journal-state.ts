@@ -107,8 +107,9 @@ export function takeEnded (journal: JournalState): JournalState['ended'] {
   return ended
 }
 
+/** Once, though entries are read repeatedly. */
 const addFault = (journal: JournalState, fault: string) => {
-  journal.faults = [...journal.faults, fault]
+  if (!journal.faults.includes(fault)) journal.faults = [...journal.faults, fault]
 }
 
 /**

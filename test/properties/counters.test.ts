@@ -6,7 +6,7 @@ import { jobBody } from '../../services/jobs/job-view.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { indexes } from '../../services/runtime/platform/bitmap.ts'
+import { countBits, indexes } from '../../services/runtime/platform/bitmap.ts'
 import { accepted } from '../support/jobs.ts'
 import {
   countsOf, deadOf, layOut, randomJob, requestOf, type Row, verdictOf,
@@ -177,6 +177,11 @@ it('the counters of a job add up to its rows in every state, and equal its file'
     if (!story.isUnreadable) checkVerdicts(story, bodies)
     for (const { status } of bodies) statuses.add(status)
     known.add(`${story.hasLostRows} ${bodies.at(-1)!.verdicts !== null}`)
+    const { job, manifest } = (await store.readWithManifest(tenant, 'job_1'))!
+    expect(job.chargedMicros)
+      .toBe(story.isUnreadable ? 0 : job.counts.freshRecords * job.unitPriceMicros)
+    const won = manifest.reduce((sum, block) => sum + countBits(block.won), 0)
+    if (!story.isUnreadable) expect(won).toBe(rows.length)
     await store.close(tenant, 'job_1')
     await check(story)
   }), { numRuns: 300 })

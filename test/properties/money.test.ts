@@ -5,6 +5,9 @@ import { siblingOf } from '../../services/accounts/tenant.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet, createOutbox } from '../../services/money/wallet.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { eventsCausedBy } from '../support/recovery/ledger-events.ts'
+import { createRecoveryEnvironment, entriesOf } from '../support/recovery/recovery-environment.ts'
+import { action, createScenario, FUNDS } from '../support/recovery/recovery-scenario.ts'
 import { startRedis } from '../support/redis/redis.ts'
 
 const { redis, connect } = await startRedis()
@@ -15,74 +18,6 @@ let tenants = 0
 const newTenant = () => {
   tenants += 1
   return `org_${tenants}.live`
-}
-
-/**
- * Each job has 10 rows; an action names one of few jobs, so that it often meets one already there.
- */
-const job = fc.integer({ min: 0, max: 4 }).map(number => `job_${number}`)
-const rows = fc.uniqueArray(fc.integer({ min: 0, max: 9 }), { maxLength: 10 })
-const action = fc.oneof(
-  fc.record({
-    do: fc.constant('topUp' as const),
-    id: fc.integer({ max: 9 }),
-    micros: fc.integer({ min: 1, max: 9_000 })
-  }),
-  fc.record({
-    do: fc.constant('adjust' as const),
-    id: fc.integer({ max: 9 }),
-    micros: fc.integer({ min: -900, max: 900 })
-  }),
-  fc.record({ do: fc.constant('accept' as const), job, price: fc.integer({ min: 0, max: 300 }) }),
-  fc.record({
-    do: fc.constant('tally' as const), job, live: rows, inputs: fc.boolean(), twice: fc.boolean(),
-  }),
-  fc.record({ do: fc.constant('finish' as const), job }),
-  fc.record({ do: fc.constant('fail' as const), job }),
-  fc.record({ do: fc.constant('close' as const), job })
-)
-type Action = typeof action extends fc.Arbitrary<infer A> ? A : never
-
-async function act (tenant: string, step: Action): Promise<void> {
-  switch (step.do) {
-    case 'topUp':
-      await wallet.topUp(tenant, { id: String(step.id), amountMicros: step.micros, reason: 'any' })
-      return
-    case 'adjust':
-      if (step.micros === 0) return
-      await wallet.adjust(tenant, { id: String(step.id), amountMicros: step.micros, reason: 'any' })
-      return
-    case 'accept':
-      await acceptClaimed(store, tenant, acceptRequest(step.job, { unitPriceMicros: step.price }))
-      return
-    case 'tally': {
-      const block = blockOf(
-        { job: step.job, chunkRows: 10, inputs: step.inputs }, { live: step.live }
-      )
-      const first = await store.tally(tenant, block)
-      if (step.twice && first.kind !== 'skip') {
-        const second = await store.tally(tenant, block)
-        // Only the reply that counts all blocks of a job has its manifest.
-        const { manifest: _, ...repeated } = first
-        expect({ ...second, kind: first.kind }).toEqual(repeated)
-      }
-      return
-    }
-    case 'finish':
-      await store.tally(
-        tenant, blockOf({ job: step.job, chunkRows: 10, inputs: true }, { unknown: upTo(10) })
-      )
-      return
-    case 'fail': {
-      const finished = await store.unfinishedRows(tenant, step.job)
-      if (finished !== undefined) {
-        await store.fail(tenant, step.job, { digest: 'f'.repeat(64), finished })
-      }
-      return
-    }
-    case 'close':
-      await store.close(tenant, step.job)
-  }
 }
 
 async function checkSums (tenant: string): Promise<void> {
@@ -109,8 +44,7 @@ function fold (before: Balances, { type, amountMicros, chargeMicros }: Journal):
 }
 type Balances = readonly [number, number, number, number]
 
-async function checkJournal (tenant: string): Promise<void> {
-  const entries = await outbox.pending(tenant)
+async function checkJournal (tenant: string, entries: readonly Journal[]): Promise<void> {
   expect(entries.map(entry => entry.seq)).toEqual(upTo(entries.length).map(index => index + 1))
   expect(new Set(entries.map(entry => entry.entryId)).size).toBe(entries.length)
   let balances: Balances = [0, 0, 0, 0]
@@ -141,16 +75,55 @@ async function checkJobs (tenant: string, entries: readonly Journal[]): Promise<
   }
 }
 
+const THRESHOLD_MICROS = 8_000
+
+/** The jobs whose reservation took the balance below the threshold. */
+const fallsIn = (entries: readonly Journal[]) => entries.filter(({ type, ...entry }) =>
+  type === 'reserve' && entry.availableMicros < THRESHOLD_MICROS &&
+  entry.availableMicros + entry.amountMicros >= THRESHOLD_MICROS).map(({ job }) => job)
+
 describe('after any operations in any order', () => {
+  const steps = fc.array(action, { maxLength: 40 })
+  const start = () => {
+    const environment = createRecoveryEnvironment(redis)
+    const scenario = createScenario(
+      redis, environment, newTenant(), { lowBalanceMicros: THRESHOLD_MICROS })
+    const entries = async () => await entriesOf(
+      environment, scenario.tenant, await outbox.pending(scenario.tenant))
+    return { ...scenario, entries }
+  }
+
   it('the balances add up to what was funded, and the journal explains them', async () => {
-    await fc.assert(fc.asyncProperty(fc.array(action, { maxLength: 40 }), async steps => {
-      const tenant = newTenant()
-      for (const step of steps) {
-        await act(tenant, step)
+    await fc.assert(fc.asyncProperty(steps, async all => {
+      const { tenant, act, entries } = start()
+      for (const step of all) {
+        await act(step)
         await checkSums(tenant)
       }
-      await checkJournal(tenant)
+      await checkJournal(tenant, await entries())
     }), { numRuns: 300 })
+  })
+
+  it('balance.low was caused once for each fall of the balance below the threshold', async () => {
+    let falls = 0
+    await fc.assert(fc.asyncProperty(steps, async all => {
+      const { tenant, act, entries } = start()
+      for (const step of [FUNDS, ...all]) await act(step)
+      const journal = await entries()
+      const fallen = fallsIn(journal)
+      const caused = await Promise.all(journal.map(entry => eventsCausedBy(entry, entry.at)))
+      expect(caused.flat().map(({ value }) => [value.type, value.job]))
+        .toEqual(fallen.map(job => ['balance.low', job]))
+      // The event follows from the job alone, too, whenever it is sent.
+      for (const { type, job, availableMicros } of journal) {
+        if (type !== 'reserve') continue
+        expect((await store.read(tenant, job))?.lowBalance).toEqual(fallen.includes(job)
+          ? { thresholdMicros: THRESHOLD_MICROS, availableMicros }
+          : undefined)
+      }
+      falls += fallen.length
+    }), { numRuns: 80 })
+    expect(falls).toBeGreaterThan(10)
   })
 })
 
@@ -173,7 +146,7 @@ describe('amounts near the limits of doubles', () => {
       availableMicros: 0, reservedMicros: 0, chargedMicros: amount, fundedMicros: amount, seq: 3,
     })
     await checkSums(tenant)
-    await checkJournal(tenant)
+    await checkJournal(tenant, await outbox.pending(tenant))
   })
 
   it.each(

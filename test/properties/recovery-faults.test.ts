@@ -80,6 +80,20 @@ const contradictions: readonly (readonly [string, () => Promise<unknown>, string
     'entries 7 to 7 are missing before entry 8'],
   ['two entries with one number', () => writeEntry(() => ({ reason: 'another' })),
     'there are two entries with the number 6'],
+  ['two entries with one number behind a gap', async () => {
+    await writeEntry(({ seq }) => ({ seq: seq + 2 }))
+    await writeEntry(() => ({ entryId: 'another' }))
+  }, 'there are two entries with the number 8; entries 7 to 7 are missing before entry 8'],
+  ['the end of a job with another amount', () => writeEntry(last => ({
+    seq: last.seq + 1,
+    type: 'settle',
+    job: 'job_1',
+    amountMicros: 500,
+    chargeMicros: 0,
+    availableMicros: last.availableMicros + 500,
+    reservedMicros: last.reservedMicros - 500,
+  })), 'entry 7 ends a job that did not reserve the same amount; 1500 are reserved, open jobs ' +
+    'reserved 0; job job_1 runs without a reservation'],
   ['balances that do not follow',
     () => writeEntry(({ seq }) => ({ seq: seq + 1, type: 'adjust', job: '', amountMicros: 9 })),
     `entry 7 has balances ${text(7_400)}, expected availableMicros 7409, reservedMicros 2000, ` +
@@ -178,11 +192,15 @@ describe('a contradiction', () => {
   }
   const topUp = (id: number, micros: number) => damaged.act({ do: 'topUp', id, micros })
 
-  it.each([
-    ['money that was added', () => topUp(2, 500)],
-    ['money that was taken', () => damaged.act({ do: 'adjust', id: 2, micros: -500 })],
-    ['the end of a job', () => damaged.finish('job_1')],
-  ])('by %s before an entry that is there ends as well, permanently', async (_, lost) => {
+  it.each<readonly [string, () => Promise<unknown>, Partial<Journal>]>([
+    ['money that was added', () => topUp(2, 500),
+      { entryId: 'missing:7', type: 'adjust', job: '', amountMicros: 500, fundedMicros: 10_500 }],
+    ['money that was taken', () => damaged.act({ do: 'adjust', id: 2, micros: -500 }),
+      { entryId: 'missing:7', type: 'adjust', job: '', amountMicros: -500, fundedMicros: 9_500 }],
+    ['the end of a job', () => damaged.finish('job_1'), {
+      entryId: 'job_1:settle', type: 'settle', job: 'job_1', amountMicros: 2_000, chargeMicros: 600,
+    }],
+  ])('by %s before an entry that is there ends as well, permanently', async (_, lost, made) => {
     const balance = await loseAllButLast(async () => {
       await lost()
       await topUp(3, 1)
@@ -191,8 +209,11 @@ describe('a contradiction', () => {
     await trust()
     expect(await isFrozen(DAMAGED)).toBe(null)
     expect(await damaged.wallet.balance(DAMAGED)).toEqual(balance)
-    expect((await entriesOf(environment, DAMAGED)).map(({ seq }) => seq))
-      .toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+    const entries = await entriesOf(environment, DAMAGED)
+    expect(entries.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+    expect(entries[6]).toMatchObject({
+      ...made, at: entries[7]?.at, reason: 'reconstructed from entry 8: the entry itself is lost',
+    })
     await damaged.endAll()
     await damaged.ship(false)
     const before = await contentOf(redis)
@@ -205,15 +226,22 @@ describe('a contradiction', () => {
   it.each([
     ['two entries', async () => { for (const id of [2, 3]) await topUp(id, 5) }, '7 to 8'],
     ['a reservation', () => damaged.accept('job_9', 5), '7 to 7'],
-  ])('by a gap of %s stays frozen even then, and its journal as it is', async (_, lost, seqs) => {
+    ['a reservation of nothing, as the end of a job would look', () => damaged.accept('job_9', 0),
+      '8 to 8', () => damaged.accept('job_4', 0)],
+    ['the end of one of two jobs that reserved the same', () => damaged.finish('job_1'), '8 to 8',
+      () => damaged.accept('job_4', 200)],
+  ])('by a gap of %s stays frozen even then, and its journal as it is', async (...given) => {
+    const [, lost, seqs, before] = given
+    await before?.()
+    await damaged.ship(false)
     await loseAllButLast(async () => {
       await lost()
       await topUp(4, 1)
     })
-    const before = await damaged.wallet.balance(DAMAGED)
+    const balance = await damaged.wallet.balance(DAMAGED)
     await trust()
     expect(await isFrozen(DAMAGED)).toContain(`entries ${seqs} are missing`)
-    expect(await damaged.wallet.balance(DAMAGED)).toEqual(before)
+    expect(await damaged.wallet.balance(DAMAGED)).toEqual(balance)
   })
 
   it('by a gap drops no rows: the jobs before and after it continue', async () => {
@@ -247,6 +275,24 @@ describe('a contradiction', () => {
     await endRun(redis)
     expect(await check(OTHER)).toEqual({ kind: 'waiting', reason: '' })
   })
+})
+
+it('a ledger that another one has succeeded changes nothing more', async () => {
+  await redis.flushall()
+  let content: unknown
+  const reader: LedgerDeps['reader'] = {
+    read: async (topic, ...more) => {
+      const ends = await environment.deps.reader.read(topic, ...more)
+      if (topic !== 'wallet.journal' || content !== undefined) return ends
+      await runLedger(environment.deps)
+      await damaged.act({ do: 'topUp', id: 2, micros: 5 })
+      await damaged.finish('job_1')
+      content = await contentOf(redis)
+      return ends
+    },
+  }
+  await runLedger({ ...environment.deps, reader })
+  expect(await contentOf(redis)).toEqual(content)
 })
 
 class Killed extends Error {}

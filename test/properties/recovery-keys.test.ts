@@ -2,12 +2,16 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Keys } from '../../schemas/types.ts'
 import { createCursors } from '../../services/feed/replay-guard.ts'
 import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { createErasures } from '../../services/jobs/erasures.ts'
+import { ERASED_IN, ERASURES_KEYS, jobKeys } from '../../services/jobs/redis-keys.ts'
+import { globalKey } from '../../services/runtime/platform/redis.ts'
 import { startLockedRedis } from '../support/redis/redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis/content.ts'
 import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
-import { createRecoveryEnvironment, runLedger } from '../support/recovery/recovery-environment.ts'
+import {
+  createRecoveryEnvironment, type LedgerDeps, runLedger,
+} from '../support/recovery/recovery-environment.ts'
 import { codec } from '../support/clickhouse/results.ts'
 
 const { redis } = await startLockedRedis()
@@ -21,6 +25,12 @@ beforeEach(async () => {
   scenario = createScenario(redis, environment, TENANT)
   await unlockAll(redis, [TENANT])
   await scenario.act({ do: 'topUp', id: 1, micros: 9_000 })
+})
+
+/** The Redis of this file, but for these commands. */
+const changing = (commands: object) => new Proxy(redis, {
+  get: (target, name) =>
+    Reflect.get(name in commands ? commands : target, name, target) as unknown,
 })
 
 describe('the cursors of feeds', () => {
@@ -93,6 +103,26 @@ describe('the data keys of jobs', () => {
     expect(left).toBeLessThanOrEqual(ACCEPTED_KEY_MS)
   })
 
+  it('that expired, or of a job that is erased meanwhile, are not restored', async () => {
+    await scenario.accept('job_1', 1)
+    await scenario.ship(false)
+    await put('job_1', wrapped('one'))
+    const run = async (deps: Partial<LedgerDeps>) => {
+      await redis.flushall()
+      await runLedger({ ...environment.deps, ...deps })
+      return await redis.get(dataKey('job_1'))
+    }
+    expect(await run({ clock: { now: () => Date.now() + ACCEPTED_KEY_MS } })).toBeNull()
+    expect(await run({ clock: { now: () => Date.now() + ACCEPTED_KEY_MS - 60_000 } })).toBe('one')
+    const erasing = changing({
+      pexpire: async (key: string, ...more: [number, 'GT']) => {
+        await redis.set(jobKeys(TENANT, 'job_1').erased, '1')
+        return await redis.pexpire(key, ...more)
+      },
+    })
+    expect(await run({ redis: erasing })).toBeNull()
+  })
+
   it.each([
     ['runs', 'as long as its results', ACCEPTED_KEY_MS], ['is closed', '10 minutes', 600_000],
   ])('that an old file has for an hour are kept, of one that %s, %s', async (state, _, keptMs) => {
@@ -116,8 +146,8 @@ describe('the data keys of jobs', () => {
 
 describe('jobs that were erased on demand', () => {
   const { dataKey, erased } = jobKeys(TENANT, 'job_1')
-  const write = async (job: string, value: Buffer | null) => {
-    const headers = { tenant: TENANT, job }
+  const write = async (job: string, value: Buffer | null, more = {}) => {
+    const headers = { tenant: TENANT, job, ...more }
     await environment.bus.producer('any').send([{ topic: 'job.keys', key: job, value, headers }])
   }
   const bytes = (job: string) =>
@@ -169,35 +199,58 @@ describe('jobs that were erased on demand', () => {
     const old = await withOldFile()
     await eraseFirst()
     await putBack(redis, old)
-    let broken = true
-    const del = async (key: string) => {
-      if (broken) throw new Error('cut short')
-      return await redis.del(key)
-    }
-    const cut = new Proxy(redis, {
-      get: (target, name) => name === 'del' ? del : Reflect.get(target, name, target) as unknown,
-    })
-    const deps = { ...environment.deps, redis: cut as never }
-    await expect(runLedger(deps)).rejects.toThrow('cut short')
+    const cut = changing({ del: async () => { throw new Error('cut short') } })
+    await expect(runLedger({ ...environment.deps, redis: cut })).rejects.toThrow('cut short')
     await expect(scenario.accept('job_3', 1)).rejects.toThrow('is locked until ledger')
-    broken = false
-    await runLedger(deps)
+    await runLedger(environment.deps)
     expect(await existing()).toEqual([0, 1, 1, 0])
   })
 
-  it('are searched for once in a run of the server', async () => {
+  it('are queued with the time and the cache of their first tombstone', async () => {
+    const erasures = createErasures(redis)
+    const atMs = Date.now() - 1_000
+    await write('job_1', null, { erased_at: String(atMs), erase_cache: '1' })
+    await write('job_1', null)
+    await write('job_1', await bytes('job_1'))
+    await write('job_2', null)
+    await write('job_3', null, { tenant: undefined })
+    await redis.set(jobKeys(TENANT, 'job_2').erased, 'done:1')
+    await runLedger(environment.deps)
+    expect(await erasures.requested(10)).toEqual([{ tenant: TENANT, job: 'job_1', cache: true }])
+    expect(await redis.zscore(ERASURES_KEYS.requested, `${TENANT} job_1 cache`)).toBe(String(atMs))
+    expect(await redis.pexpiretime(erased)).toBe(atMs + ACCEPTED_KEY_MS)
+  })
+
+  it('get no mark once their results have expired', async () => {
+    const old = await withOldFile()
+    await write('job_1', null)
+    await putBack(redis, old)
+    await runLedger({
+      ...environment.deps, clock: { now: () => Date.now() + ACCEPTED_KEY_MS + 1_000 },
+    })
+    expect(await existing()).toEqual([0, 0, 1, 0])
+    expect(await createErasures(redis).requested(10)).toEqual([])
+  })
+
+  it('are searched for once in a run of the server, from where it had them all', async () => {
     await withOldFile()
-    const topics: string[] = []
+    const searches: (number | undefined)[] = []
     const reader: typeof environment.deps.reader = {
-      read: async (topic, ...more) => {
-        topics.push(topic)
-        return await environment.deps.reader.read(topic, ...more)
+      read: async (topic, onMessages, limits) => {
+        if (topic === 'job.keys') searches.push(limits?.sinceMs)
+        return await environment.deps.reader.read(topic, onMessages, limits)
       },
     }
-    for (let time = 0; time < 2; time += 1) {
+    const clock = { now: () => 70_000 }
+    const start = async () => {
       await endRun(redis)
-      await runLedger({ ...environment.deps, reader })
+      await runLedger({ ...environment.deps, reader, clock })
     }
-    expect(topics.filter(topic => topic === 'job.keys')).toEqual(['job.keys'])
+    await start()
+    await start()
+    expect(searches).toEqual([undefined])
+    await redis.set(globalKey(ERASED_IN), 'another')
+    await start()
+    expect(searches).toEqual([undefined, 70_000])
   })
 })

@@ -4,6 +4,7 @@ import { recover } from '../../services/ledger/recovery.ts'
 import {
   NO_BASE, readSnapshots, snapshotIn, takeSnapshots,
 } from '../../services/ledger/journal-state.ts'
+import type { ReadLimits } from '../../services/runtime/kafka/topic-reader.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { IDLE_AFTER_MS } from '../../services/money/tenants.ts'
@@ -69,6 +70,10 @@ describe('a recovery from snapshots', () => {
   })
 
   it('of a Redis that lost nothing reads no entry before them', async () => {
+    // An ended job that is not closed is in no snapshot.
+    await busy.accept('job_ended', 5)
+    await busy.finish('job_ended')
+    await busy.ship(false)
     await snapshotAll(environment.deps)
     const before = await balances()
     await endRun(redis)
@@ -76,6 +81,28 @@ describe('a recovery from snapshots', () => {
     await compareAll(deps)
     expect(await balances()).toEqual(before)
     expect(read.journal).toBe(0)
+    expect(await redis.hget(moneyKeys(BUSY).wallet, 'frozen')).toBe(null)
+  })
+
+  const lose = async () => { await redis.flushall() }
+  it.each([
+    ['a day ago', lose, 0, (nowMs: number) => nowMs - 25 * 3_600_000],
+    ['the oldest open job', lose, 2, (_nowMs: number, openedMs: number) => openedMs],
+    ['the snapshots alone if the wallets are there', () => endRun(redis), 0, () => undefined],
+  ])('reads the entries from %s', async (_from, restart, days, sinceMs) => {
+    const nowMs = Date.now() + days * DAY_MS
+    const limits: ReadLimits[] = []
+    const reader: LedgerDeps['reader'] = {
+      read: (topic, onMessages, limit = {}) => {
+        if (topic === 'wallet.journal') limits.push(limit)
+        return environment.deps.reader.read(topic, onMessages, limit)
+      },
+    }
+    const opened = (await entriesOf(environment, BUSY)).find(({ job }) => job === 'job_1_open')!
+    await restart()
+    await compareAll({ ...environment.deps, reader, clock: { now: () => nowMs } })
+    expect(limits.slice(0, 2).map(limit => [limit.sinceMs, limit.from?.size]))
+      .toEqual([[sinceMs(nowMs, opened.at), 2], [undefined, 2]])
   })
 
   it('a Redis that lost nothing is unlocked by the entries after them', async () => {
@@ -219,6 +246,57 @@ describe('a snapshot that another process restores', () => {
     await compareAll(
       withoutMessages(later, 'wallet.snapshots', ({ key }) => String(key) !== IDLE))
     expect(await balances()).toEqual(before)
+  })
+})
+
+describe('a recovery of a Redis that lost everything', () => {
+  const write = (entries: readonly Journal[]) => environment.emitter.emit(entries.map(value =>
+    ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+
+  it('unlocks those with most open jobs first, then those whose money moved last', async () => {
+    // So many are unlocked concurrently.
+    const names = Array.from({ length: 32 }, (_, index) => `org_${index}.live`)
+    const [topUp] = await entriesOf(environment, IDLE)
+    await write(names.map((tenant, index) => ({ ...topUp!, tenant, at: Date.now() + index })))
+    const unlocked: string[] = []
+    const { recoveryStore } = environment.deps
+    const unlock: typeof recoveryStore.unlock = async (tenant, ...more) => {
+      unlocked.push(tenant)
+      return await recoveryStore.unlock(tenant, ...more)
+    }
+    await redis.flushall()
+    await compareAll({ ...environment.deps, recoveryStore: { ...recoveryStore, unlock } })
+    expect(unlocked.slice(0, 32).toSorted()).toEqual([BUSY, IDLE, ...names.slice(2)].toSorted())
+    expect(unlocked.slice(32).toSorted()).toEqual(names.slice(0, 2))
+  })
+
+  it('writes ended jobs to Redis while it reads the journal', async () => {
+    const last = (await entriesOf(environment, IDLE)).at(-1)!
+    await write(Array.from({ length: 2_500 }, (_, index) => {
+      const [job, type] = [`job_n${index >> 1}`, index % 2 === 0 ? 'reserve' : 'settle']
+      const seq = last.seq + 1 + index
+      return { ...last, seq, job, type, entryId: `${job}:${type}`, amountMicros: 0 }
+    }))
+    const { recoveryStore, reader } = environment.deps
+    let rebuilt = 0
+    const rebuild: typeof recoveryStore.rebuild = async (...given) => {
+      rebuilt += 1
+      return await recoveryStore.rebuild(...given)
+    }
+    const rebuiltAfter: number[] = []
+    const read: typeof reader.read = async (...given) => {
+      const end = await reader.read(...given)
+      rebuiltAfter.push(rebuilt)
+      return end
+    }
+    await redis.flushall()
+    await compareAll({
+      ...environment.deps, recoveryStore: { ...recoveryStore, rebuild }, reader: { read },
+    })
+    // Those of snapshots and of the journal.
+    expect(rebuiltAfter.slice(0, 2)).toEqual([0, expect.toSatisfy(jobs => jobs >= 1_000)])
+    // None is archived.
+    expect(await redis.hlen(moneyKeys(IDLE).recounts)).toBeGreaterThanOrEqual(1_250)
   })
 })
 

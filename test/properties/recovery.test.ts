@@ -10,7 +10,7 @@ import { startLockedRedis } from '../support/redis/redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
 import { contentOf, endRun, putBack, snapshotOf, type Snapshot } from '../support/redis/content.ts'
 import {
-  action, chargesOf, createScenario, type Action, type Scenario,
+  action, chargesOf, createScenario, FUNDS, type Scenario,
 } from '../support/recovery/recovery-scenario.ts'
 import {
   compareAll, countMarked, createRecoveryEnvironment, entriesOf, runLedger,
@@ -24,14 +24,13 @@ const NOTHING = { availableMicros: 0, reservedMicros: 0, chargedMicros: 0, funde
 const plan = fc.record({ seed: fc.nat(), steps: fc.array(action, { minLength: 5, maxLength: 40 }) })
 /** How much of it happens before the moment that an old file knows, in a hundred. */
 const share = fc.integer({ min: 0, max: 100 })
-const funds: Action = { do: 'topUp', id: 10, micros: 9_000 }
 
 async function begin (seed: number) {
   await redis.flushall()
   const environment = createRecoveryEnvironment(redis, seed)
   const scenario = createScenario(redis, environment, TENANT)
   await unlockAll(redis, [TENANT])
-  await scenario.act(funds)
+  await scenario.act(FUNDS)
   return { environment, scenario }
 }
 

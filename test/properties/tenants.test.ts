@@ -1,6 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { ACTIVE_KEY, TENANTS_KEY } from '../../services/money/redis-keys.ts'
-import { createMarkActive, createTenants } from '../../services/money/tenants.ts'
+import {
+  createMarkActive, createTenants, IDLE_AFTER_MS, MARK_LASTS_MS,
+} from '../../services/money/tenants.ts'
 import { createWallet, createOutbox } from '../../services/money/wallet.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
@@ -37,13 +39,37 @@ describe('an active tenant', () => {
   })
 
   it('is marked once a minute by each process, and by every other process', async () => {
-    const activate = createMarkActive(redis)
+    let nowMs = 0
+    const activate = createMarkActive(redis, () => nowMs)
     await activate('a.live')
-    await redis.del(ACTIVE_KEY, TENANTS_KEY)
-    await activate('a.live')
-    expect(await names()).toEqual([])
+    const marksAt = async (ms: number) => {
+      nowMs = ms
+      await redis.del(ACTIVE_KEY, TENANTS_KEY)
+      await activate('a.live')
+      return await names()
+    }
+    expect(await marksAt(59_999)).toEqual([])
     await createMarkActive(connect())('a.live')
     expect(await names()).toEqual(['a.live'])
+    expect(await marksAt(60_000)).toEqual(['a.live'])
+  })
+
+  it('keeps a mark that cannot be repeated while it lasts in Redis', async () => {
+    let [isDown, nowMs] = [false, 0]
+    const call = async (...command: [string, ...string[]]) => {
+      if (isDown) throw new Error('Connection is closed.')
+      return await redis.call(...command)
+    }
+    const activate = createMarkActive(
+      { sadd: redis.sadd.bind(redis), call } as never, () => nowMs)
+    await activate('a.live')
+    isDown = true
+    await expect(activate('b.live')).rejects.toThrow('Connection is closed.')
+    nowMs = MARK_LASTS_MS - 1
+    await activate('a.live')
+    nowMs = MARK_LASTS_MS
+    await expect(activate('a.live')).rejects.toThrow('Connection is closed.')
+    expect(MARK_LASTS_MS).toBeLessThan(IDLE_AFTER_MS)
   })
 
   it('is marked before money moves or a job is accepted, and idle once both are done', async () => {

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import fc from 'fast-check'
 import type { Completed, Journal } from '../../../schemas/types.ts'
 import { indexes } from '../../../services/runtime/platform/bitmap.ts'
-import type { Feed } from '../../../services/jobs/job.ts'
+import type { AcceptRequest, Feed } from '../../../services/jobs/job.ts'
 import { createWallet, createOutbox } from '../../../services/money/wallet.ts'
 import { remainingSteps, readEndRecord } from '../../../services/jobs/results/finish-job.ts'
 import { tallyBlockOf } from '../../../services/jobs/results/block.ts'
@@ -51,8 +51,16 @@ export type Action =
     readonly unknown: readonly number[]
   }
 
-/** A tenant on which actions run by the real scripts, as the stages call them. */
-export function createScenario (redis: Redis, environment: RecoveryEnvironment, tenant: string) {
+/** Enough for most jobs of these actions. */
+export const FUNDS: Action = { do: 'topUp', id: 10, micros: 9_000 }
+
+/**
+ * A tenant on which actions run by the real scripts, as the stages call them; `more` are further
+ * terms of its jobs.
+ */
+export function createScenario (
+  redis: Redis, environment: RecoveryEnvironment, tenant: string, more: Partial<AcceptRequest> = {}
+) {
   const wallet = createWallet(redis)
   const outbox = createOutbox(redis)
   const { store } = environment
@@ -64,7 +72,7 @@ export function createScenario (redis: Redis, environment: RecoveryEnvironment, 
     if (!keep) await outbox.remove(tenant, entries)
   }
   const accept = (id: string, price: number, feed?: Feed) => {
-    const terms = { unitPriceMicros: price, header: Buffer.from(id) }
+    const terms = { ...more, unitPriceMicros: price, header: Buffer.from(id) }
     return acceptClaimed(
       store, tenant, acceptRequest(id, feed === undefined ? terms : { ...terms, feed }))
   }

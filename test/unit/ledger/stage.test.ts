@@ -7,7 +7,6 @@ import { createLedgerStage, openCopies } from '../../../services/ledger/stage.ts
 import type { CopiedKey } from '../../../services/jobs/wrapped-keys.ts'
 import { accessEntry } from '../../support/access.ts'
 import { acceptedJob, DEAD, entryOf, incoming, TENANT } from '../../support/stage-messages.ts'
-import { eventsCausedBy } from '../../support/recovery/ledger-events.ts'
 import { createAccessCopy } from '../../../services/accounts/access-log/copy.ts'
 import { recordMacOf } from '../../support/keys/signed.ts'
 import { createClickhouseDouble } from '../../support/clickhouse/stored.ts'
@@ -80,19 +79,20 @@ describe('ledger', () => {
     expect(inserts).toHaveLength(1)
   })
 
-  it('emits the events of an entry before it is copied', async () => {
+  it('emits the events of a reservation before it is copied, and not after a week', async () => {
     const { stage, inserts } = createWorld()
-    const followed = incoming('wallet.journal', {
+    const reserve = (at: number) => incoming('wallet.journal', {
       ...entryOf(TENANT, acceptedJob()),
       type: 'reserve',
-      at: 0,
+      at,
       reason: JSON.stringify({ lane: 'small', events: 'job.accepted' }),
     }, { rows: () => undefined, offset: 1 })
-    const [decision] = await stage.decide([followed], signal)
+    const [decision] = await stage.decide([reserve(0)], signal)
     expect(decision).toMatchObject({
       completes: [], emits: [{ topic: 'jobs.events', value: { type: 'job.accepted' } }],
     })
     expect(inserts).toEqual([])
+    expect(await stage.decide([reserve(-8 * 86_400_000)], signal)).toMatchObject([{ emits: [] }])
   })
 
   it('fails fatally on an unreadable entry, and names its position', async () => {
@@ -120,46 +120,6 @@ describe('ledger', () => {
     expect([inserts, actions]).toEqual([[], [{ ...value, seq }]])
     await expect(stage.resolveDead({}, { ...DEAD, topic: 'access.log' })).rejects
       .toThrow(FatalError)
-  })
-})
-
-const NOW_MS = Date.parse('2026-08-11T10:00:00.000Z')
-const DAY_MS = 86_400_000
-const both = { lane: 'small', events: 'job.accepted job.progress', lowBalanceMicros: '5000' }
-
-function reserveOf (terms: object, more: Partial<Journal> = {}): Journal {
-  return {
-    tenant: 'org_1.live',
-    seq: 3,
-    entryId: 'job_1:reserve',
-    type: 'reserve',
-    job: 'job_1',
-    amountMicros: 2_000,
-    chargeMicros: 0,
-    availableMicros: 4_000,
-    reservedMicros: 2_000,
-    chargedMicros: 0,
-    fundedMicros: 6_000,
-    at: NOW_MS,
-    reason: JSON.stringify({ lane: 'small', ...terms }),
-    header: null,
-    ...more,
-  }
-}
-
-const typesOf = async (entry: Journal, nowMs = NOW_MS) =>
-  (await eventsCausedBy(entry, nowMs)).map(({ value }) => value.type)
-
-describe('a reserve entry', () => {
-  it('that is read again after a week causes nothing', async () => {
-    expect(await typesOf(reserveOf(both), NOW_MS + 6 * DAY_MS)).toHaveLength(2)
-    expect(await typesOf(reserveOf(both), NOW_MS + 8 * DAY_MS)).toEqual([])
-  })
-})
-
-describe('another entry', () => {
-  it.each(['settle', 'void', 'topup', 'adjust'])('of type %s causes no event', async type => {
-    expect(await typesOf(reserveOf(both, { type }))).toEqual([])
   })
 })
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   maxQuoteMicros, microsOf, readNote, readPrices, unitPriceMicros, usdOf, usdToMicros, writeTexts,
 } from '../../../services/money/prices.ts'
+import { integer } from '../../../services/money/wallet.ts'
 
 describe('prices', () => {
   it('are the defaults, with those of the configuration in their place', () => {
@@ -107,3 +108,8 @@ it('a reason without a note is in the journal as it was written', () => {
 it('the terms of a job are no note', () => {
   expect(readNote({ type: 'reserve', reason: writeTexts({ reason: '', note: 'a' }) })).toBe('')
 })
+
+it.each(['1e+14', '1.5', '', ' 1', '9007199254740992', undefined])(
+  'an entry of the outbox takes %s for no number', text => {
+    expect(() => integer(text)).toThrow('not a safe integer')
+  })
