@@ -111,14 +111,15 @@ type Wait = {
 /**
  * Matches results to contacts. Each contact is sent with a reference that no other one has, in this
  * run or another: the references of a file may repeat, and results of an earlier run, or the same
- * result once more, may arrive at any time.
+ * result once more, may arrive at any time. References that are sent as they are may repeat too:
+ * their results are only counted.
  */
 class Tally {
   readonly #silenceMs: number
   readonly #sendsReferences: boolean
   readonly #run = randomBytes(4).toString('hex')
-  /** Contacts without a result: the reference in the file, or the row, by that which was sent. */
-  readonly #missing = new Map<string, string>()
+  /** Contacts without a result, and their reference in the file, or row, by that which was sent. */
+  readonly #missing = new Map<string, { readonly reference: string, readonly contacts: number }>()
   #wait: Wait | undefined
   #sent = 0
   #results = 0
@@ -142,9 +143,11 @@ class Tally {
   /** Registers the contact of the next row before it is sent; returns the reference to send. */
   expect (reference: string | undefined): string {
     const row = String(++this.#sent)
-    const isSent = this.#sendsReferences && reference !== undefined && !this.#missing.has(reference)
-    const sent = isSent ? reference : `${this.#run}:${row}`
-    this.#missing.set(sent, reference ?? row)
+    const sent = this.#sendsReferences && reference !== undefined
+      ? reference
+      : `${this.#run}:${row}`
+    const contacts = (this.#missing.get(sent)?.contacts ?? 0) + 1
+    this.#missing.set(sent, { reference: reference ?? row, contacts })
     return sent
   }
 
@@ -153,12 +156,14 @@ class Tally {
    * one of another sender.
    */
   answer (result: ContactResult): string | undefined {
-    const reference = this.#missing.get(result.reference)
-    if (reference === undefined) {
+    const missing = this.#missing.get(result.reference)
+    if (missing === undefined) {
       this.#repeated++
       return undefined
     }
-    this.#missing.delete(result.reference)
+    const { reference, contacts } = missing
+    if (contacts === 1) this.#missing.delete(result.reference)
+    else this.#missing.set(result.reference, { reference, contacts: contacts - 1 })
     this.#results++
     this.#settle()
     return reference
