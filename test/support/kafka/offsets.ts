@@ -1,7 +1,6 @@
 import type { KafkaAdmin } from '../../../services/runtime/kafka/client.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { withAdmin, lagsOf, TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/admin.ts'
-import { logicalTopic } from '../../../services/runtime/platform/topics.ts'
 import type { StageName } from '../../../services/topology.ts'
 
 type Env = Readonly<Record<string, string>>
@@ -40,8 +39,6 @@ export const messagesIn = (env: Env, topic: string): Promise<number> =>
 /** What a group has not committed: partitions with the committed offset and the end. */
 async function openPartitions (admin: KafkaAdmin, groupId: string): Promise<readonly string[]> {
   const found = (await admin.fetchOffsets({ groupId })).map(async ({ topic, partitions }) => {
-    // A group of feeds has topics of revoked partners too, whose last messages are never read.
-    if (logicalTopic(topic)?.partner !== undefined) return []
     const committed = new Map(partitions.map(({ partition, offset }) => [partition, offset]))
     return (await admin.fetchTopicOffsets(topic)).flatMap(({ partition, low, high }) => {
       // What was removed needs no reading.
@@ -52,7 +49,9 @@ async function openPartitions (admin: KafkaAdmin, groupId: string): Promise<read
   return (await Promise.all(found)).flat()
 }
 
-/** What groups have not committed; undefined if there are no groups. */
+const GROUPS: ReadonlySet<string> = new Set(TOPOLOGY_GROUPS.map(({ group }) => group))
+
+/** What groups of stages have not committed; undefined if there are none. */
 async function openOf (
   admin: KafkaAdmin, stage: StageName | undefined
 ): Promise<readonly string[] | undefined> {
@@ -60,17 +59,18 @@ async function openOf (
     const lags = await lagsOf(admin, TOPOLOGY_GROUPS.filter(group => group.stage === stage))
     return lags.filter(({ lag }) => lag !== 0).map(({ group, lag }) => `${group}: lag ${lag}`)
   }
-  const { groups } = await admin.listGroups()
+  // Any other group may never commit again: that of a reader that was killed, or of another prefix.
+  const groups = (await admin.listGroups()).groups.filter(({ groupId }) => GROUPS.has(groupId))
   if (groups.length === 0) return undefined
   return (await Promise.all(groups.map(({ groupId }) => openPartitions(admin, groupId)))).flat()
 }
 
-/** Far beyond what a single message takes on a busy machine. */
-const STALLED_AFTER_MS = 240_000
+/** Far beyond what a single message takes on a busy machine, and less than `eventually` waits. */
+const STALLED_AFTER_MS = 120_000
 
 /**
- * Resolves once every group, or those of one stage, have committed the end of everything they
- * read, except topics of partners; polls every 200 ms. Fails if for minutes none commits anything.
+ * Resolves once every group of a stage, or those of one stage, have committed the end of everything
+ * they read; polls every 200 ms. Fails if for minutes none commits anything.
  */
 export async function untilConsumed (
   env: Env, { stage }: { readonly stage?: StageName } = {}
