@@ -45,8 +45,6 @@ export type Allowances = {
   readonly deadLetters?: boolean
   /** The API was unavailable for so long that a careful client may have stopped retrying. */
   readonly unanswered?: boolean
-  /** Services may end by themselves: what they need was made impossible. */
-  readonly ends?: boolean
 }
 
 /** One kind of failure, and how to inject it. */

@@ -83,7 +83,7 @@ async function restored (customer: Customer, before: State, loss: Loss): Promise
 }
 
 /** What was kept, and what was lost with and without being announced. */
-export function evaluate (
+function evaluate (
   { gone }: Pick<Loss, 'gone'>, before: State, after: State
 ): Pick<Drilled, 'kept' | 'announced' | 'lost'> {
   const kept = ITEMS.filter(item => before[item] === after[item])

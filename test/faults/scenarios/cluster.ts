@@ -15,7 +15,6 @@ import type { RedisCluster } from '../../support/redis/cluster.ts'
 import { poll } from '../poll.ts'
 
 const BROKERS = 3
-const RECOVER_WITHIN_MS = 20_000
 const SETTLED_WITHIN_MS = 90_000
 /** How long the cluster works with one broker less. */
 const LOST_FOR_MS = 4_000
@@ -124,15 +123,6 @@ async function loseBrokers (scene: Scene) {
   return { injected: moved + 2, recoveryMs, note }
 }
 
-const oneByOne: Fault = {
-  name: 'cluster',
-  kind: 'cluster',
-  about: 'of three brokers leaders move, one is killed and comes back, then another',
-  recoverWithinMs: RECOVER_WITHIN_MS,
-  stack: () => openCluster(),
-  inject: loseBrokers,
-}
-
 const BEFORE = 4
 const AFTER = 8
 const TOPICS = ['rows.submitted.small', 'rows.normalized.small', 'rows.completed.small'] as const
@@ -168,17 +158,6 @@ async function growPartitions ({ environment: { stack }, load, log, say }: Scene
     ...rejected() === before ? [] : [`${rejected() - before} requests were answered with 503`],
   ]
   return { injected: AFTER - BEFORE, breaches, note: `from ${BEFORE} to ${AFTER} partitions` }
-}
-
-const partitions: Fault = {
-  name: 'partitions',
-  kind: 'cluster',
-  about: 'three brokers get more partitions of every topic that may grow',
-  stack: () => openCluster(),
-  prepare: async () => ({
-    env: { METADATA_MAX_AGE_MS: '2000' }, scale: { normalize: 2, lookup: 2, settle: 2 },
-  }),
-  inject: growPartitions,
 }
 
 const NEXT_END_WITHIN_MS = 120_000
@@ -273,7 +252,7 @@ async function failOver (scene: Scene): Promise<Injected> {
 }
 
 /** What a fleet meets in a year, within minutes. */
-export const clusters: readonly Fault[] = [oneByOne, partitions, {
+export const clusters: readonly Fault[] = [{
   name: 'cluster-fleet',
   kind: 'cluster',
   about: 'three brokers, three cells with a replica each, two of every service: a broker and a ' +

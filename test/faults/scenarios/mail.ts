@@ -93,15 +93,6 @@ class MailHosts {
     this.#manner = manner
   }
 
-  /** Sessions that began, and recipients asked, of an exchange from a source address. */
-  countOf (visit: Visit): { readonly sessions: number, readonly recipients: number } {
-    const key = keyOf(visit)
-    return {
-      sessions: this.#sessions.get(key)?.length ?? 0,
-      recipients: this.#recipients.get(key)?.length ?? 0,
-    }
-  }
-
   /** What any exchange met from one source address: at once, and within any minute. */
   peaks () {
     return {
@@ -274,63 +265,6 @@ async function judge (
 }
 
 const EMAILS = { emailShare: 1, bulkShare: 0, webhookShare: 0, clients: 2, smallRows: 30 } as const
-const MOST = 10
-
-const scaled: Fault = {
-  name: 'mail-scaled',
-  kind: 'process',
-  about: `verify is scaled from 1 to ${MOST} processes and back while it checks mailboxes: no ` +
-    'owner of mail servers is asked more than from one',
-  load: EMAILS,
-  prepare: prepareHosts,
-  inject: async scene => {
-    const { environment: { services }, load, say } = scene
-    const used = hosts as MailHosts
-    for (const verify of [MOST, 1]) {
-      await load.untilEnded(5)
-      await services.setScale({ verify })
-      await services.untilReady()
-      say(`${verify} processes: ${JSON.stringify(used.peaks())}`)
-    }
-    await load.untilEnded(5)
-    return { injected: 2, ...await judge(scene, used) }
-  },
-}
-
-const blocked: Fault = {
-  name: 'mail-egress-blocked',
-  kind: 'outside',
-  about: 'a large owner of mail servers blocks one of two egresses: it rests there alone, and ' +
-    'its rows are asked from the other',
-  load: EMAILS,
-  prepare: prepareHosts,
-  inject: async scene => {
-    const { load, say } = scene
-    const used = hosts as MailHosts
-    await load.untilEnded(5)
-    used.behave(({ exchange, egress }, command) =>
-      exchange === LARGE && egress === EGRESSES.a && /^(RCPT|$)/.test(command)
-        ? '554 5.7.1 Service unavailable; client host blocked using our list'
-        : undefined)
-    const before = used.countOf({ exchange: LARGE, egress: EGRESSES.a })
-    await load.untilEnded(10, 120_000)
-    const after = used.countOf({ exchange: LARGE, egress: EGRESSES.a })
-    const tries = after.sessions - before.sessions
-    say(`${tries} sessions from the blocked egress while it was blocked`)
-    used.behave()
-    const { breaches = [], ...judged } = await judge(scene, used)
-    return {
-      injected: 1,
-      ...judged,
-      breaches: [
-        ...breaches,
-        // Those that were open, and the one that is blocked in each process.
-        ...tries > SESSIONS ? [`${tries} sessions from an egress that is blocked`] : [],
-      ],
-    }
-  },
-}
-
 const LYING_MS = 60_000
 
 /** What the resolver says of a zone instead; undefined if it denies that the name exists. */
@@ -432,4 +366,4 @@ const jumping: Fault = {
 }
 
 /** What goes wrong around checks of mailboxes. */
-export const mail: readonly Fault[] = [scaled, blocked, lying, jumping]
+export const mail: readonly Fault[] = [lying, jumping]

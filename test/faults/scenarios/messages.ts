@@ -1,68 +1,15 @@
 import { Kafka, logLevel, type Message } from 'kafkajs'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { tenantOf } from '../../../services/accounts/tenant.ts'
 import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
 import { createTopicReader } from '../../../services/runtime/kafka/topic-reader.ts'
 import { subscriptionsOf, topicName } from '../../../services/runtime/platform/topics.ts'
-import { runAudit } from '../../support/audit.ts'
-import { STAGES } from '../../../services/topology.ts'
 import type { Promised } from '../client-log.ts'
 import type { Fault, Scene } from '../fault.ts'
 import { messageMacOf } from '../../support/keys/signed.ts'
-import { forgetOffsets, untilConsumed } from '../../support/kafka/offsets.ts'
 import { poll } from '../poll.ts'
 
 const brokersOf = ({ environment }: Scene) =>
   (environment.stack.env['KAFKA_BROKERS'] ?? '').split(',')
-const scaleAll = (count: number) => Object.fromEntries(STAGES.map(stage => [stage, count]))
-
-async function resultsOf ({ log }: Scene): Promise<Readonly<Record<string, string>>> {
-  const found = await Promise.all(log.promised.map(async ({ id }) =>
-    [id, await log.client.results(id)] as const))
-  return Object.fromEntries(found)
-}
-
-const replay: Fault = {
-  name: 'replay',
-  kind: 'message',
-  about: 'every topic is read again from its first message: no charge, no row, no webhook more',
-  inject: async scene => {
-    const { environment, load, log, receiver, orgId } = scene
-    await load.untilEnded(12)
-    await load.stop()
-    for (const { id } of log.promised) await log.client.waitForEnd(id)
-    const env = { ...environment.stack.env }
-    const only = [tenantOf(orgId, 'live')]
-    const before = await runAudit(env, { only })
-    const files = await resultsOf(scene)
-    await waitForWebhooks(scene)
-    const requests = receiver.requests()
-    await environment.services.setScale(scaleAll(0))
-    await forgetOffsets(env)
-    await environment.services.setScale({})
-    await environment.services.untilReady()
-    await untilConsumed(env)
-    const after = await runAudit(env, { only })
-    const again = await resultsOf(scene)
-    const more = receiver.requests() - requests
-    const breaches = [
-      ...JSON.stringify(before) === JSON.stringify(after) ? [] : ['replay: the audit differs'],
-      ...JSON.stringify(files) === JSON.stringify(again) ? [] : ['replay: result files differ'],
-      ...more === 0 ? [] : [`replay: ${more} more webhooks`],
-    ]
-    return { injected: 1, breaches, note: `${log.promised.length} jobs read again` }
-  },
-}
-
-async function waitForWebhooks ({ log }: Scene): Promise<void> {
-  const wanted = log.promised.filter(({ request }) => request.webhook_url !== undefined)
-  for (const { id } of wanted) {
-    while (['failed', undefined].includes((await log.client.deliveries(id))[0]?.outcome)) {
-      await sleep(100)
-    }
-  }
-}
 
 type Spoil = (message: RawMessage) => Pick<RawMessage, 'key' | 'headers' | 'value'>
 
@@ -214,4 +161,4 @@ async function spoilNewest (
   return newest.length
 }
 
-export const messages: readonly Fault[] = [replay, poison, corrupted]
+export const messages: readonly Fault[] = [poison, corrupted]

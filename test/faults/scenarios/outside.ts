@@ -40,25 +40,6 @@ const vendors: Fault = {
   },
 }
 
-const receivers: Fault = {
-  name: 'receivers',
-  kind: 'outside',
-  about: 'receivers of webhooks hang, drip, lie about their answer, redirect, reset, refuse',
-  load: {
-    webhookShare: 1,
-    bulkShare: 0.02,
-    manners: [
-      'hang', 'drip', 'lie', 'redirect', 'gone', 'later', 'reset', 'fail', 'flaky', 'well',
-    ],
-  },
-  inject: async ({ load, receiver, environment: { services } }) => {
-    await load.untilEnded(30)
-    services.kill('deliver-1', 'SIGKILL')
-    await load.untilEnded(30)
-    return { injected: receiver.requests(), note: 'counted in requests, SIGKILL in between' }
-  },
-}
-
 const preload = new URL('../skewed-clock.ts', import.meta.url).pathname
 const HOUR_MS = 3_600_000
 const skew = (offsetMs: number, jumpMs = 0) => ({
@@ -93,4 +74,4 @@ const clocks: Fault = {
   },
 }
 
-export const outside: readonly Fault[] = [receivers, vendors, clocks]
+export const outside: readonly Fault[] = [vendors, clocks]

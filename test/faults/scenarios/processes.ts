@@ -43,15 +43,6 @@ async function killEach (scene: Scene): Promise<Injected> {
   return { injected: recoveryMs.length, recoveryMs }
 }
 
-/** SIGKILL at any moment. */
-const sigkill: Fault = {
-  name: 'sigkill',
-  kind: 'process',
-  about: 'SIGKILL of each service, at any moment of the load',
-  recoverWithinMs: RECOVER_SERVICE_MS,
-  inject: killEach,
-}
-
 /** The Redis that comes back has everything compared with the journal, by its own user too. */
 const secure: Fault = {
   name: 'secure',
@@ -131,29 +122,6 @@ const storm: Fault = {
     await load.untilEnded(3)
     const breaches = during === 0 ? ['no job ended during the storm'] : []
     return { injected: joined + left, breaches, note: `${during} jobs ended meanwhile` }
-  },
-}
-
-const drains: Fault = {
-  name: 'sigterm',
-  kind: 'process',
-  about: 'SIGTERM of each service under load: it drains and exits with 0 within 25 s',
-  inject: async scene => {
-    const { environment: { services }, load, say } = scene
-    const recoveryMs: number[] = []
-    const breaches: string[] = []
-    for (const stage of STAGES) {
-      const name = `${stage}-1`
-      await load.untilEnded(1)
-      const atMs = Date.now()
-      services.kill(name, 'SIGTERM')
-      const end = await untilEnd(scene, name, atMs)
-      say(`${name}: ${end?.how ?? 'did not end'} after ${(end?.atMs ?? Infinity) - atMs} ms`)
-      if (end?.how !== 'exit code 0') breaches.push(`${name}: ${end?.how ?? 'did not end'}`)
-      if (['feed', 'publish'].includes(stage)) await services.untilReady()
-      else recoveryMs.push(await recoveryOf(scene, name, end?.atMs ?? atMs))
-    }
-    return { injected: STAGES.length, recoveryMs, breaches }
   },
 }
 
@@ -278,4 +246,4 @@ export const rolling: Fault = {
   inject,
 }
 
-export const processes: readonly Fault[] = [sigkill, secure, zombies, storm, drains, rolling]
+export const processes: readonly Fault[] = [secure, zombies, storm, rolling]

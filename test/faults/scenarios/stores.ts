@@ -17,29 +17,6 @@ async function outage (part: Part, forMs: number): Promise<void> {
   await part.up()
 }
 
-const stateKilled: Fault = {
-  name: 'state-redis-killed',
-  kind: 'store',
-  about: 'the state Redis is killed and comes back with its file',
-  recoverWithinMs: RECOVER_REDIS_MS,
-  inject: async scene => {
-    const { environment, load, full, say } = scene
-    const recoveryMs: number[] = []
-    for (let round = 0; round < (full ? 5 : 1); round++) {
-      await load.untilEnded(full ? 3 : 1)
-      const part = environment.stack.part('redis-state')
-      const atMs = Date.now()
-      await part.down()
-      const downMs = Date.now()
-      await part.up()
-      recoveryMs.push(await acceptedAgain(scene, downMs) + downMs - atMs)
-      say(`accepted again after ${recoveryMs.at(-1)} ms`)
-    }
-    await load.untilEnded(3)
-    return { injected: recoveryMs.length, recoveryMs }
-  },
-}
-
 const stateAway: Fault = {
   name: 'state-redis-away',
   kind: 'store',
@@ -146,6 +123,6 @@ const registryAway: Fault = {
 }
 
 export const stores: readonly Fault[] = [
-  stateKilled, stateAway, cacheAway, clickhouseAway, slowed('clickhouse'), slowed('redis-state'),
+  stateAway, cacheAway, clickhouseAway, slowed('clickhouse'), slowed('redis-state'),
   registryAway, ...lostRedis,
 ]
