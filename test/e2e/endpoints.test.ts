@@ -150,19 +150,6 @@ describe('the list of jobs', () => {
     expect((await list('status=verifying')).data).toEqual([])
   })
 
-  it('shows running jobs to their organization only', async () => {
-    const id = await whileHalted(async () => {
-      const { id } = await environment.test.createJob({ service, inputs: ['+12127360008'] })
-      const { json } = await ask('/jobs?limit=1')
-      expect(json.data).toMatchObject([{ id, completedAt: null }])
-      return id
-    })
-    const other = await createOrganizationWith(environment.env, { availableMicros: 0 })
-    expect((await ask('/jobs', { key: other.keys.live })).json)
-      .toEqual({ data: [], has_more: false, next_cursor: null })
-    await environment.test.waitForEnd(id)
-  })
-
   it.each([
     ['limit=0'], ['limit=101'], ['limit=ten'], ['limit=1&limit=2'], ['after=job_1'],
     ['status=done'], ['state=completed'], ['created_from=today'], ['metadata=x'],
@@ -240,21 +227,6 @@ describe('a job that is cancelled', () => {
       [sent[2], 'unknown', 'duplicate', 'id 2'],
     ])
     expect(job).toMatchObject(verdictsOf(rows))
-  })
-
-  it('must be there, one\'s own, and running', async () => {
-    const { created } = await runJob(environment.test, { service, inputs: ['+12127365000'] })
-    const cancel = (id: string, more: Sent = {}) =>
-      codeOf(`/jobs/${id}/cancel`, { method: 'POST', ...more })
-    expect(await cancel(created.id)).toEqual([409, 'job_not_cancellable'])
-    expect(await cancel(nobodys)).toEqual([404, 'job_not_found'])
-    expect(await cancel(created.id, { key: environment.keys.live })).toEqual([404, 'job_not_found'])
-    const headers = { 'content-type': 'application/json' }
-    expect(await cancel(nobodys, { headers })).toEqual([404, 'job_not_found'])
-    const reader = await createOrganizationWith(environment.env, {
-      availableMicros: 0, scopes: ['jobs:read'],
-    })
-    expect(await cancel(nobodys, { key: reader.keys.live })).toEqual([403, 'insufficient_scope'])
   })
 })
 
@@ -339,13 +311,6 @@ describe('results', () => {
 })
 
 describe('money and services', () => {
-  it('shows the balance, and what is reserved of it', async () => {
-    const poor = await createOrganizationWith(environment.env, { availableMicros: 5_000 })
-    expect((await ask('/balance', { key: poor.keys.live })).json).toEqual({
-      balanceMicros: 5_000, reservedMicros: 0, availableMicros: 5_000, currency: 'USD',
-    })
-  })
-
   it('lists the services at the price of the key', async () => {
     const live = (await ask('/services', { key: environment.keys.live })).json.data
     const test = (await ask('/services')).json.data
@@ -365,22 +330,5 @@ describe('money and services', () => {
     expect(new Set(test.map((it: { priceMicros: number }) => it.priceMicros))).toEqual(new Set([0]))
     expect(test.every((it: { configured: boolean }) => it.configured)).toBe(true)
     expect(test[5]).toMatchObject({ checks: [], limitations: [] })
-  })
-
-  it('quotes what a job would be quoted, and makes none', async () => {
-    const body = { service, inputs: ['+12127365000', '+1 212 736 5000', '+493090182055', 'no'] }
-    const poor = await createOrganizationWith(environment.env, { availableMicros: 1_000_000 })
-    const key = poor.keys.live
-    const quoted = await ask('/quotes', { method: 'POST', key, body })
-    expect([quoted.status, quoted.json.service]).toEqual([200, service])
-    expect(await poor.balance()).toMatchObject({ availableMicros: 1_000_000, reservedMicros: 0 })
-    expect((await ask('/jobs', { key })).json.data).toEqual([])
-    const { quoteId, ...counts } = quoted.json.preflight
-    expect(await codeOf(`/jobs/job_${quoteId.slice(5)}`, { key })).toEqual([404, 'job_not_found'])
-    const { json } = await ask('/jobs', { method: 'POST', key, body })
-    expect(json.preflight).toMatchObject(counts)
-    expect(counts).toMatchObject({ totalRows: 4, invalidRows: 1, maxQuoteMicros: 4_000 })
-    const refused = { method: 'POST', key, body: { service: 'fax', inputs: ['1'] } }
-    expect(await codeOf('/quotes', refused)).toEqual([400, 'unknown_service'])
   })
 })

@@ -72,20 +72,6 @@ describe('a bulk feed', () => {
     expect(await breachesOf(environment.env, partner.org)).toEqual([])
   })
 
-  it('is independent of another partner without balance', async () => {
-    const poor = await createTestPartner(environment.env)
-    const rich = await createTestPartner(environment.env, { usd: '1000' })
-    const waiting = feedContacts(poor, named(mixedPhones(600, 6_000_000)))
-    const { summary } = await feedContacts(rich, named(mixedPhones(2_000, 7_000_000)))
-    expect(summary.results).toBe(2_000)
-    // All of it came while the other one still waits for its first result.
-    const early = await Promise.race([waiting, Promise.resolve('waiting')])
-    expect(early).toBe('waiting')
-    await poor.topUp('1000')
-    expect((await waiting).summary.results).toBe(600)
-    expect(await breachesOf(environment.env, poor.org, rich.org)).toEqual([])
-  })
-
   it('publishes results while the result topic of another partner is missing', async () => {
     const { env } = environment
     const brokers = env['KAFKA_BROKERS']?.split(',') ?? []

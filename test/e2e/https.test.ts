@@ -100,17 +100,3 @@ describe('the listener of TLS', () => {
     }
   })
 })
-
-describe('the sandbox inputs that refuse a job', () => {
-  it.each([
-    ['phone-validation', '+1 500 555 0402'],
-    ['email-validation', 'insufficient_balance@a.example'],
-  ])('%s: %s is 402 with a test key', async (service, input) => {
-    const body = { service, inputs: [input] }
-    const answer = await ask('/api/v1/jobs', { method: 'POST', key: keys.test, body })
-    expect([answer.status, answer.json.error]).toMatchObject([402, {
-      code: 'insufficient_balance', type: 'payment', requiredMicros: 2_000, availableMicros: 0,
-    }])
-    expect((await ask('/api/v1/jobs', { key: keys.test })).json.data).toEqual([])
-  })
-})

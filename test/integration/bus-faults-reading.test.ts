@@ -83,7 +83,7 @@ function describeReadingFaults (onLink: OnLink): void {
 const HELD = {
   maxWaitMs: 3_600_000, requestTimeoutMs: 3_600_000, sessionTimeoutMs: 300_000,
 }
-const LONE = 30
+const LONE = 10
 
 function describeSlowReads (onLink: OnLink): void {
   it('is handed a lone message by a fetch that waits for it, each by a send of its own',

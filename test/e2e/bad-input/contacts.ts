@@ -94,15 +94,6 @@ describe('contacts that are none', () => {
 })
 
 describe('contacts that are free', () => {
-  it(row(30), async () => {
-    const { preflight, rows } = await rowsOf(
-      ['+12127365000', '+1 212 736 5000', '(212) 736-5000', '+1.212.736.5000', '12127365000 '],
-      service, 'US')
-    expect(preflight.duplicateRows).toBe(4)
-    expect(preflight.freshChecks + preflight.cacheHits).toBe(1)
-    expect(rows.map(it => it.duplicate_of)).toEqual(['', '1', '1', '1', '1'])
-  })
-
   it(row(31), async () => {
     const { client, balance } = await newCustomer()
     const { created, job } = await runJob(client, { service, inputs: ['x', 'x', '', 'y@z.com'] })
@@ -116,13 +107,5 @@ describe('contacts that are free', () => {
     expect(await balance()).toMatchObject({
       availableMicros: before.availableMicros, reservedMicros: 0,
     })
-  })
-
-  it(row(32), async () => {
-    const { client } = await newCustomer()
-    const mails = ['jane@example.com', 'mailto:jane@example.com', '+1212@example.com']
-    const { created, rows } = await runJob(client, { service, inputs: mails })
-    expect(created.preflight).toMatchObject({ invalidRows: 3, maxQuoteMicros: 0 })
-    expect(rows.map(isInvalid)).toEqual([true, true, true])
   })
 })

@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { partsOf } from '../../../services/accounts/tenant.ts'
 import { eventually } from '../../support/eventually.ts'
 import { row } from './rows.ts'
-import {
-  ask, free, MAX_PRICE_MICROS, newCustomer, newNumbers, service, shared,
-} from './support.ts'
+import { ask, free, MAX_PRICE_MICROS, newCustomer, newNumbers, service } from './support.ts'
 
 /** Sends it again for as long as others of the same organization have all places. */
 const post = (key: string, body: unknown) => eventually(async () => {
@@ -48,26 +45,5 @@ describe.concurrent('the last of the money', () => {
     expect(text).toContain(`"requiredMicros":${100_000 * MAX_PRICE_MICROS}`)
     expect(text).toContain('"availableMicros":1000')
     expect((await client.jobsPage({ limit: 1 })).data).toEqual([])
-  })
-})
-
-describe('limits', () => {
-  it(`${row(45)}: a clock that went back grants nothing and delays nothing`, async () => {
-    const { key, tenant } = await newCustomer()
-    const { cache } = shared()
-    const bucket = `limit:{${partsOf(tenant).orgId}}:post`
-    const code = async () => (await ask('/jobs', { key, body: '{' })).code
-    /** As if the buckets were emptied so many seconds later than it is now. */
-    const emptied = async (aheadSeconds: number) => {
-      const [seconds] = await cache.time()
-      const at = String((Number(seconds) + aheadSeconds) * 1e6)
-      await cache.hset(bucket, 'at', at, '1', '0', '2', '0')
-    }
-    expect(await code()).toBe('invalid_json')
-    await emptied(30)
-    await expect.poll(code).toBe('rate_limited')
-    expect(await cache.pttl(bucket)).toBeGreaterThan(60_000)
-    await emptied(86_400)
-    await expect.poll(code).toBe('invalid_json')
   })
 })

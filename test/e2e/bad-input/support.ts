@@ -1,6 +1,5 @@
 import { connect } from 'node:net'
 import { createClient, type Client } from '../../../services/client/client.ts'
-import { openRedis } from '../../support/redis/open-redis.ts'
 import { startReceiver, type Receiver } from '../../support/webhooks/receiver.ts'
 import { startDnsServer, type DnsServer } from '../../support/mail/dns-server.ts'
 import { createOrganizationWith } from '../../support/organizations.ts'
@@ -14,8 +13,6 @@ type Running = {
   readonly strict: RunningServices
   readonly dns: DnsServer
   readonly canary: Receiver
-  readonly redis: ReturnType<typeof openRedis>
-  readonly cache: ReturnType<typeof openRedis>
 }
 
 const STRICT = {
@@ -64,14 +61,10 @@ export async function start (): Promise<void> {
       BODY_GRACE_MS: String(STRICT.bodyGraceMs),
     },
   })
-  const redis = openRedis(environment.env.REDIS_STATE_URL ?? '')
-  const cache = openRedis(environment.env.REDIS_CACHE_URL ?? '')
-  running = { environment, strict, dns, canary, redis, cache }
+  running = { environment, strict, dns, canary }
 }
 
 export async function stop (): Promise<void> {
-  running?.redis.disconnect()
-  running?.cache.disconnect()
   await running?.strict.stop()
   await running?.environment.stop()
   await running?.dns.stop()

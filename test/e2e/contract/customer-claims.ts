@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
-import { randomUUID } from 'node:crypto'
 import { expect, it as oneByOne } from 'vitest'
 import { eventually } from '../../support/eventually.ts'
 import { sumOf } from '../../support/metrics.ts'
 import { customerOf, type Customer, type Row } from './customer.ts'
-import { newCustomer, PROXY, receiver, shared, workspace } from './support.ts'
+import { newCustomer, PROXY, shared, workspace } from './support.ts'
 
 /*
  * What a customer finds who has read the interface text and the guides. All it takes from outside
@@ -216,27 +215,6 @@ it('a customer may name every country, whatever it verifies', async () => {
   }
 })
 
-it('a customer is never refused a job for what one row holds', async () => {
-  const { live } = await aCustomer(2 * PRICE)
-  const bad = ['1'.repeat(321), 'x'.repeat(100_000), '', ' \t', 'a\u0000b', '\u0007\u001b[2J',
-    '\ud800', '\u202e', 'jane@@', '=1+1', '"a", "b"\r\n']
-  const reasons = ['too_long_input', 'too_long_input', 'empty', 'empty', 'control_character']
-  for (const [service, good] of [[phones, '+12127360008'], [emails, 'jane@mailinator.com']]) {
-    const { created, job, rows } = await live.run({ service, inputs: [...bad, good] })
-    expect(created.preflight).toMatchObject({
-      totalRows: bad.length + 1, invalidRows: bad.length, maxQuoteMicros: PRICE,
-    })
-    expect(rows.slice(0, -1).map(row => [row.status, row.source]))
-      .toEqual(bad.map(() => ['invalid', 'preflight']))
-    expect(rows.slice(0, 5).map(row => row.reason)).toEqual(reasons)
-    expect([rows.at(-1)?.source, job.chargedMicros]).toEqual(['live', PRICE])
-  }
-  for (const wrong of [1, null, true, {}, ['x']]) {
-    const { status, code } = await live.post('/jobs', { service: phones, inputs: ['x', wrong] })
-    expect([wrong, status, code]).toEqual([wrong, 400, 'invalid_request'])
-  }
-})
-
 it('a customer may send e-mail addresses as people write them', async () => {
   const { test } = await aCustomer()
   const same = ['John@foo.com', 'John Smith <john@foo.com>', '"Smith, John" <john@foo.com>',
@@ -253,15 +231,6 @@ it('a customer may send e-mail addresses as people write them', async () => {
     'John@foo.com', ...all(6, 'john@foo.com'), 'JOHN@foo.com', ...others])
   const later = await test.run({ service: emails, inputs: ['<jOHN@Foo.com>'] })
   expect(later.job.cacheHits).toBe(1)
-})
-
-it('a customer that leaves after its last byte has its job', async () => {
-  const { live } = await aCustomer()
-  const job = { service: phones, inputs: ['+12127360008'], metadata: { left: 'yes' } }
-  const socket = await live.sendOnly(JSON.stringify(job))
-  socket.destroy()
-  await eventually(async () => expect((await live.ask('/jobs')).body.data)
-    .toMatchObject([{ metadata: { left: 'yes' }, status: 'completed', chargedMicros: PRICE }]))
 })
 
 it('a customer that closes its side of the connection gets its answer', async () => {
@@ -314,20 +283,6 @@ it('a customer may have events sent to any public address, and reads why not', a
   ] as const) {
     expect({ url, ...await send(url) }).toEqual({
       url, status: 400, code: 'invalid_webhook_url', message: expect.stringMatching(why),
-    })
-  }
-})
-
-it('a customer sees in an event which of its keys the job was for', async () => {
-  const customer = await aCustomer()
-  for (const mode of ['live', 'test'] as const) {
-    const path = `/200/${randomUUID()}`
-    const { job } = await customer[mode].run({
-      service: phones, inputs: ['call me'], webhook_url: `http://127.0.0.1:${receiver.port}${path}`,
-    })
-    const [event] = await receiver.until(1, path)
-    expect(JSON.parse(event?.body ?? '')).toMatchObject({
-      type: 'job.completed', livemode: mode === 'live', data: { id: job.id },
     })
   }
 })

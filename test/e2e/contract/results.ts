@@ -36,6 +36,13 @@ const ODD = [
   ' +1 212-736-5000\t', '"quoted", twice', 'a line\r\nand another\n', '=HYPERLINK("x")', '+1-2',
   '@me', '\t+1', '-x', '', 'é e\u0301 \u{1F600}', '\u202e5000', 'a\u0000b', "'quoted'",
 ]
+/** What a file has to quote, or may take for the end of a row or a cell. */
+const QUOTED = ['"', '""', ',', '","', '\n', '\r\n', '\r', 'a\r\nb', '"a"', 'a,b', ' "a" ', ';',
+  '\u2028', '\u0085', "'", '\\"', '\\', 'a""b,\r\n"c"', 'row,input']
+const FORMULAS = ['=cmd()', '=1+1', "+cmd|'/c calc'!A0", '-2+3+cmd', '@SUM(1)', '\t=1', '\r=1',
+  '=HYPERLINK("http://x")', '+1;x', '＝1']
+/** They begin like formulas, and are none. */
+const NUMBERS = ['-2+3', '+1 (212) 736-5000', '-', '+', '+12127365000']
 
 async function all (rows: AsyncIterable<ResultRow>): Promise<ResultRow[]> {
   const list: ResultRow[] = []
@@ -71,11 +78,12 @@ describe.concurrent('the result file', () => {
 
   it(proves('has every row once, in order, its input byte for byte as submitted'), async () => {
     const { test } = await newCustomer()
-    const { job, rows } = await ended(test, { service, inputs: ODD })
-    expect(rows.map(row => row.input)).toEqual(ODD)
-    expect(rows.map(row => row.row)).toEqual(ODD.map((_, index) => String(index + 1)))
-    expect((await all(test.client.resultLines(job.id))).map(row => row.input)).toEqual(ODD)
-    expect((await all(test.client.resultRows(job.id))).map(row => row.input)).toEqual(ODD)
+    const inputs = [...ODD, ...QUOTED, ...FORMULAS, ...NUMBERS]
+    const { job, rows } = await ended(test, { service, inputs })
+    expect(rows.map(row => row.input)).toEqual(inputs)
+    expect(rows.map(row => row.row)).toEqual(inputs.map((_, index) => String(index + 1)))
+    expect((await all(test.client.resultLines(job.id))).map(row => row.input)).toEqual(inputs)
+    expect((await all(test.client.resultRows(job.id))).map(row => row.input)).toEqual(inputs)
   })
 
   it(proves('writes numbers as people do in phone and without spaces in e164'), async () => {
@@ -228,7 +236,8 @@ describe.concurrent('results', () => {
   it(proves('with safe=spreadsheet guard cells that begin like formulas and are no numbers'),
     async () => {
       const { test } = await newCustomer()
-      const { job, rows } = await ended(test, { service, inputs: [...ODD, '+12127365000'] })
+      const inputs = [...ODD, ...FORMULAS, ...NUMBERS]
+      const { job, rows } = await ended(test, { service, inputs })
       const guarded = parseCsv(await test.client.results(job.id, { safe: 'spreadsheet' }))
       const guardedCell = (cell: string) => {
         if (!/[^0-9 ()+./-]/.test(cell)) return cell
@@ -241,6 +250,8 @@ describe.concurrent('results', () => {
       expect(guarded).toEqual(expected)
       expect(guarded.map(row => row.input).filter(cell => cell?.startsWith("'"))).toEqual([
         '\'=HYPERLINK("x")', "'@me", "'\t'+1", "'-x", "'quoted'",
+        // A tab or a line break may be taken for the end of a cell.
+        ...FORMULAS.map(it => `'${it.replace(/^[\t\r](?==)/, "$&'")}`),
       ])
     })
 

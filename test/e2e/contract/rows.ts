@@ -62,7 +62,7 @@ export const ROWS = {
   'reserves nothing, makes no job, and its data key is deleted at once': HERE,
   'are listed with kind of contact, price and further columns': HERE,
   'the balance is shown, and what is reserved of it':
-    'test/e2e/endpoints.test.ts: shows the balance, and what is reserved of it',
+    'test/e2e/contract/money.ts: is the unit price for fresh checks',
 
   'a reservation is atomic, however many race for the balance':
     'test/properties/money.test.ts: a balance of %d accepts exactly %d jobs of 20,000 micros',
@@ -143,14 +143,14 @@ export const ROWS = {
 
   // Limits
   'admit POST requests by two buckets, GET requests by one':
-    'test/e2e/limits.test.ts: admit POST requests by two buckets',
+    'test/properties/limits.test.ts: holds over a minute too, however wide the burst is',
   'count live and test traffic of an organization together':
     'test/e2e/contract/customer-claims.ts: a customer has one rate limit for its live and its',
   'are in every authenticated response, in whole seconds from now':
-    'test/e2e/limits.test.ts: are on a 202 and on errors, and a 429 has Retry-After',
+    'test/e2e/contract/customer-claims.ts: a customer finds its limits in every answer',
   'count quotes, cancels and resends among the POST requests, cached rows as well': HERE,
   'of one organization are not touched by one that has used up its own':
-    'test/e2e/limits.test.ts: admit GET requests by one bucket, independent of other organizations',
+    'test/properties/limits.test.ts: is not touched by another organization',
 
   // Keys
   'is vj_live_ or vj_test_, 30 characters and a checksum, and shown once': HERE,
@@ -213,7 +213,7 @@ export const ROWS = {
   'gives each contact of a partner one result under its reference':
     'test/e2e/feeds.test.ts: yields one result per contact, though feed, settle and publish',
   'of a partner without balance pauses that partner alone':
-    'test/e2e/feeds.test.ts: is independent of another partner without balance',
+    'test/integration/shared-feeds.test.ts: continue while one has no balance',
 
   // The client
   'the client waits a random part of a backoff that doubles':
@@ -224,7 +224,7 @@ export const ROWS = {
   // The whole
   'leaves rows and money that add up': HERE,
   'the documents are open to all':
-    'test/e2e/documents.test.ts: are open to all and describe what is served',
+    'test/e2e/contract/errors.ts: are the documents over HTTPS',
   'answers only as it is described':
     'test/e2e/schemathesis.test.ts: answers only as described, breaks nowhere',
 

@@ -37,8 +37,11 @@ export const messagesIn = (env: Env, topic: string): Promise<number> =>
   })
 
 /** What a group has not committed: partitions with the committed offset and the end. */
-async function openPartitions (admin: KafkaAdmin, groupId: string): Promise<readonly string[]> {
+async function openPartitions (
+  admin: KafkaAdmin, groupId: string, retries: boolean
+): Promise<readonly string[]> {
   const found = (await admin.fetchOffsets({ groupId })).map(async ({ topic, partitions }) => {
+    if (!retries && topic.startsWith('rows.retry.')) return []
     const committed = new Map(partitions.map(({ partition, offset }) => [partition, offset]))
     return (await admin.fetchTopicOffsets(topic)).flatMap(({ partition, low, high }) => {
       // What was removed needs no reading.
@@ -49,11 +52,18 @@ async function openPartitions (admin: KafkaAdmin, groupId: string): Promise<read
   return (await Promise.all(found)).flat()
 }
 
+type Consumed = {
+  /** All that are there by default. */
+  readonly stage?: StageName
+  /** Whether to wait for rows that are due later, of jobs whose checks are unavailable. */
+  readonly retries?: boolean
+}
+
 const GROUPS: ReadonlySet<string> = new Set(TOPOLOGY_GROUPS.map(({ group }) => group))
 
 /** What groups of stages have not committed; undefined if there are none. */
 async function openOf (
-  admin: KafkaAdmin, stage: StageName | undefined
+  admin: KafkaAdmin, { stage, retries = true }: Consumed
 ): Promise<readonly string[] | undefined> {
   if (stage !== undefined) {
     const lags = await lagsOf(admin, TOPOLOGY_GROUPS.filter(group => group.stage === stage))
@@ -62,7 +72,8 @@ async function openOf (
   // Any other group may never commit again: that of a reader that was killed, or of another prefix.
   const groups = (await admin.listGroups()).groups.filter(({ groupId }) => GROUPS.has(groupId))
   if (groups.length === 0) return undefined
-  return (await Promise.all(groups.map(({ groupId }) => openPartitions(admin, groupId)))).flat()
+  return (await Promise.all(groups.map(({ groupId }) =>
+    openPartitions(admin, groupId, retries)))).flat()
 }
 
 /** Far beyond what a single message takes on a busy machine, and less than `eventually` waits. */
@@ -72,13 +83,11 @@ const STALLED_AFTER_MS = 120_000
  * Resolves once every group of a stage, or those of one stage, have committed the end of everything
  * they read; polls every 200 ms. Fails if for minutes none commits anything.
  */
-export async function untilConsumed (
-  env: Env, { stage }: { readonly stage?: StageName } = {}
-): Promise<void> {
+export async function untilConsumed (env: Env, consumed: Consumed = {}): Promise<void> {
   await withAdmin(brokersOf(env), async admin => {
     let last = { text: '', atMs: Date.now() }
     for (;;) {
-      const open = await openOf(admin, stage)
+      const open = await openOf(admin, consumed)
       if (open?.length === 0) return
       const text = open?.join('\n') ?? 'there are no groups'
       if (text !== last.text) last = { text, atMs: Date.now() }
