@@ -10,7 +10,7 @@ import type { FeedCells } from '../../schemas/feeds/seal.ts'
 import type { ContactResult } from './feed-connection.ts'
 import { OutputFolder } from './files.ts'
 import { CommandError } from './terminal.ts'
-import { detectDialect, type Dialect } from './csv.ts'
+import { decodeCell, detectDialect, type Dialect } from './csv.ts'
 
 export type FileOptions = {
   readonly file: string
@@ -157,6 +157,9 @@ async function * csvRecords (
 ): AsyncIterable<Fields> {
   const options = {
     columns: true,
+    // Each byte is a character until the cells are decoded, some of which may not be UTF-8.
+    encoding: 'latin1' as const,
+    cast: (cell: string) => decodeCell(cell, 'windows-1252'),
     skip_empty_lines: true,
     delimiter,
     record_delimiter: ['\r\r\n', '\r\n', '\n', '\r'],

@@ -199,7 +199,7 @@ describe('feed send', () => {
 describe('a file of contacts', () => {
   type Options = Omit<Parameters<typeof openContactFile>[0], 'file'>
 
-  async function read (name: string, text: string, options: Options = {}) {
+  async function read (name: string, text: string | Buffer, options: Options = {}) {
     const file = join(folder, name)
     writeFileSync(file, text)
     const opened = openContactFile({ file, ...options })
@@ -219,6 +219,15 @@ describe('a file of contacts', () => {
     ['e.csv', 'a,b\n1,2\n', { column: 'b', referenceColumn: 'a' }, [contact('2', '1')]],
   ])('%s with the text %j is read', async (name, text, options, contacts) => {
     expect(await read(name, text, options)).toEqual({ contacts, read: 1 })
+  })
+
+  it('is read in its own encoding, as a file of submit is', async () => {
+    const text = 'Größe;phone\r\nMüller €;1\r\n'
+    const windows = Buffer.from(text.replace('€', '\u0080'), 'latin1')
+    for (const bytes of [Buffer.from(text), Buffer.from(`\ufeff${text}`), windows]) {
+      const { contacts } = await read('w.csv', bytes, { referenceColumn: 'größe' })
+      expect(contacts).toEqual([contact('1', 'Müller €')])
+    }
   })
 
   it.each<[string, string, Options, string]>([
