@@ -258,7 +258,12 @@ async function coverOrCancel (
   try {
     reservation.cover(micros)
   } catch (error) {
-    await client.cancel(id)
+    // It exists, and costs what it costs.
+    reservation.raise(micros)
+    await client.cancel(id).catch((failure: unknown) => {
+      const hasEnded = failure instanceof ApiError && failure.status === 409
+      if (!hasEnded) throw failure
+    })
     throw error
   }
 }
@@ -532,6 +537,8 @@ type SpendingFigures = {
 type Reservation = {
   /** Raises the reservation to this price. Throws SpendingLimitError if the limit forbids it. */
   readonly cover: (micros: number) => void
+  /** Raises it whatever the limit says: for a job that exists. */
+  readonly raise: (micros: number) => void
   /** Replaces the reservation with the charge. Does nothing the second time. */
   readonly settle: (chargedMicros: number) => void
 }
@@ -557,14 +564,15 @@ class SpendingLimitError extends CommandError {
 
 /**
  * Counts what a session spends: the maximum price of everything that runs, and the charge of
- * everything that has ended. Their sum never exceeds the limit.
+ * everything that has ended. Their sum exceeds the limit only by a job whose price rose after its
+ * quote, which is cancelled.
  */
 export function createSpending (limitMicros: number): Spending {
   const reserved = new Map<symbol, number>()
   let spentMicros = 0
   const figures = (): SpendingFigures => {
     const reservedMicros = [...reserved.values()].reduce((sum, micros) => sum + micros, 0)
-    const remainingMicros = limitMicros - spentMicros - reservedMicros
+    const remainingMicros = Math.max(0, limitMicros - spentMicros - reservedMicros)
     return { limitMicros, spentMicros, reservedMicros, remainingMicros }
   }
   const reserve = (): Reservation => {
@@ -578,6 +586,7 @@ export function createSpending (limitMicros: number): Spending {
         if (micros - covered > now.remainingMicros) throw new SpendingLimitError(micros, now)
         reserved.set(id, micros)
       },
+      raise: micros => { reserved.set(id, micros) },
       settle: chargedMicros => {
         // A resumed file also reports the charges of earlier sessions.
         spentMicros += Math.min(chargedMicros, reserved.get(id) ?? 0)

@@ -17,7 +17,7 @@ type FakeJob = {
 }
 
 /** Where a test can end the command; `after POST` is before the response. */
-export type Moment = 'POST' | 'after POST' | 'wait' | 'download' | 'quote'
+export type Moment = 'POST' | 'after POST' | 'wait' | 'download' | 'quote' | 'cancel'
 
 export type FakeOptions = {
   /** Thrown or returned at the n-th occurrence of a moment, from 1. */
@@ -111,7 +111,9 @@ export class FakeService {
       }
       return this.#moment('quote') ?? quote
     }
-    if (!['POST /jobs', 'POST /verifications'].includes(line)) return this.#read(line)
+    if (!['POST /jobs', 'POST /verifications'].includes(line)) {
+      return this.#moment('cancel') ?? this.#read(line)
+    }
     const rejection = this.#moment('POST')
     if (rejection !== undefined) return rejection
     const repeated = this.jobs.find(job => job.key === key)

@@ -108,6 +108,24 @@ describe('the spending limit of a session', () => {
     expect(session.service.requests).toContain('POST /jobs/job_1/cancel')
   })
 
+  it.each([
+    ['verify_contacts', PHONES, { spentMicros: 18, reservedMicros: 0 }],
+    // A file may be resumed.
+    ['verify_file', { file: 'in.csv' }, { spentMicros: 0, reservedMicros: 18 }],
+  ] as const)('counts all that a job of %s costs whose price rose and which ended at once',
+    async (tool, args, figures) => {
+      const ended = refusal(409, { code: 'job_not_cancellable', message: 'm' })
+      const at: FakeOptions['at'] = moment => {
+        if (moment === 'quote') session.service.change({ priceMicros: 9, at })
+        return moment === 'cancel' ? ended : undefined
+      }
+      const session = await connect(12, { at })
+      expect((await session.call(tool, args)).text).toMatch(/^spending_limit: /)
+      await session.call('get_job', { job_id: 'job_1' })
+      expect(await spendingOf(session))
+        .toEqual({ limitMicros: 12, remainingMicros: 0, ...figures })
+    })
+
   it('keeps the money of a request without a response, and repeats it as one job', async () => {
     const session = await connect(15, {
       at: (moment, times) =>
