@@ -121,36 +121,10 @@ describe('a round of erasures', () => {
   })
 })
 
-describe('the loop of erasures', () => {
-  it('runs while its ledger leads, and continues after a failure', async () => {
-    const rounds: string[] = []
-    const { deps } = setUp({})
-    const failed = Promise.withResolvers<void>()
-    const done = Promise.withResolvers<void>()
-    const states = [false, true, true, true]
-    let leads = false
-    const loop = startErasing({
-      ...deps,
-      everyMs: 1,
-      isLeader: () => {
-        leads = states.shift() ?? false
-        return leads
-      },
-      erasures: {
-        ...deps.erasures,
-        requested: async () => {
-          rounds.push(leads ? 'as leader' : 'beside another leader')
-          if (rounds.length === 1) throw new Error('down')
-          if (rounds.length === 3) done.resolve()
-          return []
-        },
-      },
-      log: { ...deps.log, warn: () => failed.resolve() },
-    })
-    await Promise.all([failed.promise, done.promise])
-    await loop.stop()
-    expect(rounds).toEqual(['as leader', 'as leader', 'as leader'])
-  })
+it('a ledger that does not lead erases nothing', async () => {
+  const { deps, steps } = setUp({ requested: [request(ONE)] })
+  await startErasing({ ...deps, isLeader: () => false }).stop()
+  expect(steps).toEqual([])
 })
 
 const secrets = new Map(['1', '2'].map((version, at) => [version, Buffer.alloc(32, at)] as const))

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { MissingKeyError } from '../../../services/runtime/crypto/key-ring.ts'
 import { SealError } from '../../../services/runtime/crypto/seal.ts'
-import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import type { Job, FailBlock } from '../../../services/jobs/job.ts'
 import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
@@ -201,10 +200,9 @@ describe('a takeover', () => {
     expect(done).toEqual(['save', 'close'])
   })
 
-  it.each([
-    ['nowhere', new JobKeyLostError('gone')], ['inconsistent', new SealError('changed')],
-  ])('ends a stalled job without a block if its key is %s', async (_, error) => {
+  it('ends a stalled job without a block if its key is inconsistent', async () => {
     const { run, blocks, fails, done, logged } = setUp({ idleMs: 60_000 })
+    const error = new SealError('changed')
     const lacking = createMessageCodec({ codec, keys: { get: async () => { throw error } } })
     await run({
       storeBlock: emission => storeBlock({ messageCodec: lacking, codec, blocks }, emission),
