@@ -62,8 +62,6 @@ export type SubmitDeps = RetryOptions & {
   readonly pollEveryMs?: number
   /** Receives the run when it is open, so that an interruption can report its jobs. */
   readonly onRun?: (store: RunStore) => void
-  /** Called instead of the rename of the complete output, which it receives. For tests. */
-  readonly rename?: (rename: () => void) => void
 }
 
 type RunFiles = {

@@ -53,9 +53,7 @@ export async function submitFile (
       await confirmPrice(run)
       await runJobs(run)
       await joinResults(run)
-      const rename = () => { folder.rename(names.unfinished, names.output) }
-      if (deps.rename === undefined) rename()
-      else deps.rename(rename)
+      folder.rename(names.unfinished, names.output)
     }
     store.remove()
     return summarize(run)

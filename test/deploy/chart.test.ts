@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   definitions, faultsOf, foreignFaultsOf, helm, isOfKubernetes, minimal, PLACES, production,
-  render, type Manifest,
+  render,
 } from '../support/deploy/chart.ts'
 
 const everything = [
@@ -80,30 +80,6 @@ describe.each(SETS)('the chart with %s', async (_, values, foreignKinds) => {
   it('gives no two objects the same name', () => {
     const names = manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
     expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
-  })
-})
-
-describe('the judges', () => {
-  it('find a field that does not exist, and one of the wrong kind', async () => {
-    const manifests = await render()
-    const broken = (kind: string, spec: object): Manifest => {
-      const found = manifests.find(manifest => manifest.kind === kind)
-      return { ...found, spec: { ...found?.spec, ...spec } } as unknown as Manifest
-    }
-    expect(await faultsOf([broken('Deployment', { replica: 2 })])).not.toEqual([])
-    expect(await faultsOf([broken('PodDisruptionBudget', { selector: 'x' })])).not.toEqual([])
-    const known = await definitions()
-    expect(foreignFaultsOf(broken('ScaledObject', { replicas: 2 }), known)).not.toEqual([])
-    expect(foreignFaultsOf(broken('PodMonitor', { selector: 'x' }), known)).not.toEqual([])
-    const group = { name: 'late', rules: [{ alert: 'Late', expr: 'x', when: '5m' }] }
-    const rules = broken('PrometheusRule', { groups: [group] })
-    expect(foreignFaultsOf(rules, known)).not.toEqual([])
-    const others = await render(rented)
-    for (const kind of ['CiliumNetworkPolicy', 'ExternalSecret', 'HTTPRoute']) {
-      const manifest = others.find(found => found.kind === kind)
-      const wrong = { ...manifest, spec: { ...manifest?.spec, egres: [] } } as unknown as Manifest
-      expect([kind, foreignFaultsOf(wrong, known)]).not.toEqual([kind, []])
-    }
   })
 })
 

@@ -121,30 +121,6 @@ describe('compose.yaml', () => {
     }
   })
 
-  it('watches the health of everything that keeps running', () => {
-    const unwatched = Object.entries(model.services)
-      .filter(([, { healthcheck }]) => healthcheck?.test === undefined || healthcheck.disable)
-      .map(([name]) => name)
-    expect(unwatched.toSorted()).toEqual(['admin', 'provision'])
-  })
-
-  it('builds its image once', () => {
-    const built = Object.entries(model.services).filter(([, { build }]) => build !== undefined)
-    expect(built.map(([name]) => name)).toEqual(['provision'])
-    expect(ours().length).toBe(STAGES.length + 3)
-  })
-
-  it('has no contents that Compose writes into a container that it cannot write to', () => {
-    const text = readFileSync(join(root, 'deploy/compose.yaml'), 'utf8')
-    const [file] = yamlOf(text) as readonly [{ readonly configs?: unknown }]
-    expect(file.configs).toBe(undefined)
-  })
-
-  it('lets ClickHouse change its user and end its first server', () => {
-    expect(model.services.clickhouse?.cap_add)
-      .toEqual(['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'SETGID', 'SETUID'])
-  })
-
   it('watches the gateway through the sites of its own configuration', () => {
     const { healthcheck, command, volumes } = model.services.gateway as Service
     const sites = readFileSync(join(root, 'deploy/gateway/Caddyfile'), 'utf8')
