@@ -1,8 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { batchDescription, startVendor } from '../../support/vendors/vendor.ts'
-import type { Fault, Preparation } from '../fault.ts'
+import type { Fault, Preparation, Scene } from '../fault.ts'
+import { poll } from '../poll.ts'
 
 const RECOVER_BROKER_MS = 20_000
+const KILLS = 20
+const ROWS = 60_000
 
 /** A vendor whose calls take a while, so that a big job lasts; and its description. */
 export async function prepareVendor (env: Record<string, string> = {}): Promise<
@@ -24,6 +27,68 @@ export async function prepareVendor (env: Record<string, string> = {}): Promise<
       ...env,
     },
   }
+}
+
+/** Rows of a job that have come to their end. */
+async function rowsEnded ({ log }: Scene, id: string): Promise<number> {
+  const job = await log.client.job(id).catch(() => undefined)
+  return job === undefined ? 0 : job.successRecords + job.failedRecords
+}
+
+/** Kills the broker and waits until rows of the job end again; the time that took in all. */
+async function killBroker (scene: Scene, id: string): Promise<number> {
+  const part = scene.environment.stack.part('kafka')
+  const atMs = Date.now()
+  await part.down()
+  const starting = part.up()
+  // What the services had fetched before is counted without any broker.
+  await sleep(1_000)
+  const before = await rowsEnded(scene, id)
+  await starting
+  return await poll(async () => {
+    if (await rowsEnded(scene, id) > before) return Date.now() - atMs
+    const job = await scene.log.client.job(id).catch(() => undefined)
+    return job?.status === 'completed' ? Date.now() - atMs : undefined
+  }, 60_000, 50) ?? Infinity
+}
+
+let vendor: Awaited<ReturnType<typeof startVendor>> | undefined
+
+const twentyTimes: Fault = {
+  name: 'broker-killed',
+  kind: 'broker',
+  about: `the broker is killed ${KILLS} times in a job of ${ROWS.toLocaleString('en-US')} rows`,
+  recoverWithinMs: RECOVER_BROKER_MS,
+  load: { clients: 1, bulkShare: 0 },
+  prepare: async () => {
+    // Rows end as their batch of parts does: small ones show when the work goes on.
+    const prepared = await prepareVendor({
+      PROVIDER_CONCURRENCY: '2', VERIFY_BATCH_ROWS_BULK: '50',
+    })
+    vendor = prepared.vendor
+    await vendor.behave('slow')
+    return prepared
+  },
+  inject: async scene => {
+    const { log, load, say } = scene
+    const job = await log.post(load.request(ROWS, 'whatsapp'))
+    if (job === undefined) return { injected: 0 }
+    const recoveryMs: number[] = []
+    while (recoveryMs.length < KILLS) {
+      const { status } = await log.client.job(job.id)
+      if (status === 'completed') break
+      recoveryMs.push(await killBroker(scene, job.id))
+      say(`kill ${recoveryMs.length}: goes on after ${recoveryMs.at(-1)} ms, ` +
+        `${await rowsEnded(scene, job.id)} rows ended`)
+      await sleep(500)
+    }
+    // What is left of the job need not last.
+    await vendor?.behave('well')
+    const breaches = recoveryMs.length < KILLS
+      ? [`the job ended after ${recoveryMs.length} of ${KILLS} kills`]
+      : []
+    return { injected: recoveryMs.length, recoveryMs, breaches }
+  },
 }
 
 const once: Fault = {
@@ -71,4 +136,4 @@ const frozen: Fault = {
   },
 }
 
-export const broker: readonly Fault[] = [once, frozen]
+export const broker: readonly Fault[] = [once, twentyTimes, frozen]
