@@ -4,17 +4,14 @@ import { type JobBody, ROW_COUNTERS } from '../../schemas/api/job.ts'
 import type { TallyBlock } from '../../services/jobs/job.ts'
 import { jobBody } from '../../services/jobs/job-view.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { createJobStore } from '../../services/jobs/store.ts'
-import { createWallet } from '../../services/money/wallet.ts'
 import { countBits, indexes } from '../../services/runtime/platform/bitmap.ts'
 import { accepted } from '../support/jobs.ts'
 import {
   countsOf, deadOf, layOut, randomJob, requestOf, type Row, verdictOf,
 } from '../support/recovery/random-jobs.ts'
-import { startRedis } from '../support/redis/redis.ts'
+import { startJobStore } from '../support/redis/redis.ts'
 
-const { redis } = await startRedis()
-const store = createJobStore(redis)
+const { redis, store, fundedTenant } = await startJobStore()
 const header = { metadata: {}, webhookUrl: '' }
 
 /** What happens between the deliveries of blocks: position, and step. */
@@ -155,10 +152,8 @@ async function check ({ tenant }: Story): Promise<JobBody> {
 it('the counters of a job add up to its rows in every state, and equal its file', async () => {
   const statuses = new Set<string>()
   const known = new Set<string>()
-  let tenants = 0
   await fc.assert(fc.asyncProperty(stories, async ({ given, steps, dead }) => {
-    const tenant = `org_${tenants += 1}.live`
-    await createWallet(redis).topUp(tenant, { id: 'a', amountMicros: 1_000_000_000, reason: '' })
+    const tenant = await fundedTenant(1_000_000_000)
     const { rows, deliveries } = layOut(given)
     const story = new Story(tenant, rows)
     await story.accept()

@@ -5,22 +5,17 @@ import { OPTION_NAMES, optionsPriceMicros } from '../../services/jobs/options.ts
 import {
   createBlock, rowOutcomeOf, tallyBlockOf, withoutVerdict,
 } from '../../services/jobs/results/block.ts'
-import { createJobStore } from '../../services/jobs/store.ts'
-import { createWallet } from '../../services/money/wallet.ts'
 import { createChecker } from '../../services/verify/checker.ts'
 import { createSandboxProvider } from '../../services/verify/providers/sandbox.ts'
 import { arrived } from '../support/clickhouse/results.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
-import { startRedis } from '../support/redis/redis.ts'
+import { startJobStore } from '../support/redis/redis.ts'
 import { chunksOf, QUOTED_AT_MS } from '../support/stage-messages.ts'
 
-const { redis } = await startRedis()
-const store = createJobStore(redis)
-const wallet = createWallet(redis)
+const { store, wallet, fundedTenant } = await startJobStore()
 const JOB = 'job_1'
 const FUNDED_MICROS = 1_000_000
 const FRESHNESS_MS = 1_000_000
-let tenants = 0
 
 const name = fc.constantFrom(...OPTION_NAMES)
 const date = fc.constantFrom('2026-01-31', '2026-06-30')
@@ -126,8 +121,7 @@ describe('a job with options', () => {
       const unitPriceMicros = wanted.priceMicros + optionsPriceMicros(prices, options, 'live')
       const wholeMicros = wanted.priceMicros +
         wanted.names.reduce((sum, option) => sum + prices[option]!, 0)
-      const tenant = `org_${tenants += 1}.live`
-      await wallet.topUp(tenant, { id: 'a', amountMicros: FUNDED_MICROS, reason: '' })
+      const tenant = await fundedTenant(FUNDED_MICROS)
       await accepted(store, tenant, acceptRequest(JOB, {
         freshChecks: rows.length - hits, cacheHits: hits, unitPriceMicros,
       }))

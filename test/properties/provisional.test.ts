@@ -11,17 +11,12 @@ import {
 import { createResults } from '../../services/jobs/results/results.ts'
 import { blockDigest } from '../../services/jobs/results/result-blocks.ts'
 import type { Emission } from '../../services/runtime/engine/stage.ts'
-import { createJobStore } from '../../services/jobs/store.ts'
-import { createWallet } from '../../services/money/wallet.ts'
 import { arrived, codec, createBlocksDouble, keys, live } from '../support/clickhouse/results.ts'
 import { accepted, acceptRequest, upTo } from '../support/jobs.ts'
-import { startRedis } from '../support/redis/redis.ts'
+import { startJobStore } from '../support/redis/redis.ts'
 
-const { redis } = await startRedis()
-const store = createJobStore(redis)
-const wallet = createWallet(redis)
+const { store, fundedTenant } = await startJobStore()
 const JOB = 'job_1'
-let tenants = 0
 
 /** Rows of a job: a number is how far back the original of a duplicate is. */
 const row = fc.oneof(
@@ -107,8 +102,7 @@ async function blocksOf (tenant: string, given: RandomJob) {
 }
 
 async function startJob (given: RandomJob) {
-  const tenant = `org_${tenants += 1}.live`
-  await wallet.topUp(tenant, { id: 'a', amountMicros: 1_000_000_000, reason: '' })
+  const tenant = await fundedTenant(1_000_000_000)
   const rows = given.chunks.flat()
   const originals = originalsOf(rows)
   const duplicateRows = originals.filter((of, index) => of !== index).length

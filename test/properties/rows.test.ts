@@ -4,32 +4,26 @@ import type { Emission } from '../../services/runtime/engine/stage.ts'
 import { redisRecordCache } from '../../services/cache/cache.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import { tallyBlockOf } from '../../services/jobs/results/block.ts'
-import { createJobStore } from '../../services/jobs/store.ts'
 import { ChunkLoader } from '../../services/lookup/read.ts'
 import { LookupStage } from '../../services/lookup/stage.ts'
-import { createWallet } from '../../services/money/wallet.ts'
 import type { CheckResult } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
 import { cellsIn } from '../support/clickhouse/results.ts'
 import { jobClaim } from '../support/jobs.ts'
-import { startRedis } from '../support/redis/redis.ts'
+import { startJobStore } from '../support/redis/redis.ts'
 import {
   both, cachedRecord, chunksOf, createManualClock, delivered, downFor, emitted, JOB, rowsOf,
   tokenFor, VERIFY_SETTINGS,
 } from '../support/stage-messages.ts'
 
-const { redis } = await startRedis()
-const wallet = createWallet(redis)
-const store = createJobStore(redis)
+const { redis, store, wallet, fundedTenant } = await startJobStore()
 const cache = redisRecordCache(redis, { onFault: error => { throw error } })
-let tenants = 0
 
 const signal = new AbortController().signal
 const PRICE_MICROS = 10
 const CHUNK_ROWS = 5
 const HOUR_MS = 3_600_000
-const FUNDED = { id: 'a', amountMicros: 1_000_000, reason: '' }
 const phone = (last: number) => `+1212736${5_000 + last}`
 const tokensOf = (contacts: readonly number[]) =>
   Buffer.concat(contacts.map(contact => tokenFor(phone(contact))))
@@ -68,8 +62,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
 
 /** A claimed job of a tenant of its own, and the stages that handle it on a real Redis. */
 async function start (scenario: Scenario) {
-  const tenant = `org_${tenants += 1}.live`
-  await wallet.topUp(tenant, FUNDED)
+  const tenant = await fundedTenant()
   await store.claim(tenant, jobClaim(JOB))
   const startedMs = Date.now()
   const clock = createManualClock(startedMs)

@@ -8,21 +8,13 @@ import { createJobStore } from '../../services/jobs/store.ts'
 import { jobBody } from '../../services/jobs/job-view.ts'
 import type { Outcome } from '../../services/jobs/job.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
-import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
 import { acceptClaimed, accepted, acceptRequest, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { layOut, randomJob, requestOf, type End } from '../support/recovery/random-jobs.ts'
-import { startRedis } from '../support/redis/redis.ts'
+import { startJobStore } from '../support/redis/redis.ts'
 
-const { redis, connect } = await startRedis()
-const wallet = createWallet(redis)
-const store = createJobStore(redis)
-let tenants = 0
-async function fundedTenant (): Promise<string> {
-  const tenant = `org_${tenants += 1}.live`
-  await wallet.topUp(tenant, { id: 'a', amountMicros: 1_000_000_000, reason: '' })
-  return tenant
-}
+const { redis, connect, store, wallet, fundedTenant: withMoney } = await startJobStore()
+const fundedTenant = () => withMoney(1_000_000_000)
 
 /** How many commands Redis carries out meanwhile, those inside of scripts as well. */
 async function commandsOf (work: () => Promise<unknown>): Promise<number> {
