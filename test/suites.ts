@@ -48,7 +48,7 @@ const THOROUGH = [
   'test/e2e/mailbox-waiting.test.ts', 'test/e2e/empty-state.test.ts',
   'test/e2e/access-log.test.ts', 'test/e2e/erasure.test.ts', 'test/e2e/credentials.test.ts',
   'test/e2e/bad-input/full-size.test.ts', 'test/integration/access-log.test.ts',
-  'test/integration/topic-prefix.test.ts', 'test/integration/lost-key.test.ts',
+  'test/integration/topic-prefix.test.ts',
   'test/integration/missing-organization-keys.test.ts',
 ]
 /** Tests of what hardly any change can break alone, each of which takes very long. */

@@ -8,7 +8,6 @@ import { connectRedis, watchRedis } from '../../services/runtime/platform/redis.
 import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
 import { startRedisServer } from '../support/redis/server.ts'
-import { startRedisCluster } from '../support/redis/cluster.ts'
 
 const { clickhouse, state, brokers, env } = connectAll()
 const log = { warn: vi.fn() }
@@ -76,26 +75,6 @@ it.each([
     redis.disconnect()
   } finally {
     await Promise.all([master.stop(), replica.stop()])
-  }
-})
-
-it('metrics show each master of a cluster', async () => {
-  const servers = await startRedisCluster()
-  try {
-    const cluster = await servers.connect()
-    const metrics = createMetrics()
-    watchRedis({ store: 'state', redis: cluster, metrics, log })
-    const found = await valuesOf(metrics)
-    const masters = cluster.nodes('master').map(({ options }) => `${options.host}:${options.port}`)
-    expect(masters).toHaveLength(3)
-    for (const master of masters) {
-      const labels = `{store="state",server="${master}"}`
-      expect(found.get(`redis_memory_bytes${labels}`)).toBeGreaterThan(0)
-      // None of them has an append-only file.
-      expect(found.get(`redis_persistence_failed${labels}`)).toBe(1)
-    }
-  } finally {
-    await servers.stop()
   }
 })
 
