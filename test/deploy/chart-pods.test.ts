@@ -70,31 +70,6 @@ describe('pods of the chart', () => {
     expect(specOf('settle').metadata.labels).not.toHaveProperty('own')
   })
 
-  it('spread over zones and machines, counted by deployment and revision', async () => {
-    const services = (await render()).filter(({ kind }) => kind === 'Deployment')
-    expect(services.length).toBe(STAGES.length + 1)
-    for (const { metadata, spec: { template: { spec } } } of services) {
-      const constraint = (topologyKey: string) => ({
-        topologyKey,
-        maxSkew: 1,
-        whenUnsatisfiable: 'ScheduleAnyway',
-        matchLabelKeys: ['pod-template-hash'],
-        labelSelector: {
-          matchLabels: {
-            'app.kubernetes.io/name': 'verification-jobs',
-            'app.kubernetes.io/instance': 'vj',
-            'app.kubernetes.io/component': metadata.name.replace('vj-verification-jobs-', ''),
-          },
-        },
-      })
-      expect(spec).toMatchObject({
-        topologySpreadConstraints: [
-          constraint('topology.kubernetes.io/zone'), constraint('kubernetes.io/hostname'),
-        ],
-      })
-    }
-  })
-
   it('take no setting of a program as a further variable', async () => {
     const { code, output } = await helm('template',
       [...minimal, ...json('stages.verify.env', [{ name: 'LANES', value: 'bulk' }])])

@@ -34,24 +34,6 @@ type RecoveryStep = {
   readonly peakMb: number
 }
 
-export type RecoveryFigures = {
-  /** After kills without data loss, with increasing lengths of the journals. */
-  readonly afterKill: readonly RecoveryStep[]
-  /**
-   * After the deletion of all files of the state Redis, with journals of up to a million entries
-   * and `openJobs` running jobs.
-   */
-  readonly afterDataLoss: RecoveryStep
-  readonly openJobs: number
-  /** The highest peak memory of `ledger` of all steps. */
-  readonly peakMb: number
-  /** CPU of `ledger` with this many tenants without any load, in percent of one core. */
-  readonly idlePercent: number
-  readonly idleTenants: number
-  /** Bytes that the state Redis needs for a job an hour after its end. */
-  readonly bytesPerJob: number
-}
-
 export type RecoveryOptions = {
   readonly overrides: Readonly<Record<string, string>>
   /** Total length of the longest journals. */
@@ -93,9 +75,7 @@ type Timing = Pick<RecoveryStep, 'firstAcceptedMs' | 'allUnlockedMs' | 'peakMb'>
  * restarts it on its files, each time with ten times as many journal entries; restarts it without
  * its files when the journals have a million entries, or all of them.
  */
-export async function measureRecovery (
-  stack: BenchStack, options: RecoveryOptions
-): Promise<RecoveryFigures> {
+export async function measureRecovery (stack: BenchStack, options: RecoveryOptions) {
   return await withEnvironment(stack, options, async environment => {
     const tenants = environment.journals.tenants.length
     const sizes = stepsTo(options.entries)
@@ -112,12 +92,17 @@ export async function measureRecovery (
       afterKill.push({ ...last, entries, ...timing })
     }
     return {
+      /** After kills without data loss, with increasing lengths of the journals. */
       afterKill,
+      /** After the deletion of all files of the state Redis, beside `openJobs` running jobs. */
       afterDataLoss: { ...last, ...dataLoss },
       openJobs: OPEN_JOBS,
+      /** Of `ledger`, the highest of all steps. */
       peakMb: Math.max(...[...afterKill, dataLoss].map(step => step.peakMb)),
+      /** CPU of `ledger` with this many tenants without any load, in percent of one core. */
       idlePercent,
       idleTenants: 2 * tenants,
+      /** Bytes that the state Redis needs for a job an hour after its end. */
       bytesPerJob,
     }
   })
