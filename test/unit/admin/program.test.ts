@@ -96,14 +96,6 @@ postSustained: default\ngets: 50\nlowBalanceMicros: default\nkeyDays: default`)
   }
 })
 
-it('commands warn about a change that is only in Redis, but not when they only read', async () => {
-  const org = await newOrganization()
-  const accounts = { areShipped: async () => false }
-  expect(await outputOf(`key create --org ${org}`, { accounts }))
-    .toContain('warning: The change is stored in Redis but not yet in Kafka')
-  expect(await outputOf(`key list --org ${org}`, { accounts })).not.toContain('warning')
-})
-
 it('commands use the stack in the folder of --data', async () => {
   const folder = newFolder('workspace-')
   writeFileSync(`${folder}/stack.json`, JSON.stringify({ clickhouseUrl: 'http://there:1' }))

@@ -95,12 +95,4 @@ mailbox_rows_waiting{owner="google"} 234\n`)
     expect(text).toContain('No mail server was asked today')
     expect((await read()).text).toContain('set METRICS_TARGETS')
   })
-
-  it('is in the navigation of operators, and for nobody else', async () => {
-    const { signIn } = openPage()
-    const { body } = await (await signIn('operator')).get('/pipeline')
-    expect(body).toContain('<a href="/pipeline" aria-current="page">Pipeline</a>')
-    expect(body).toContain('<a href="/mail-servers">Mail servers</a>')
-    expect((await (await signIn('owner')).get('/mail-servers')).statusCode).toBe(404)
-  })
 })

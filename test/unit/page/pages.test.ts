@@ -3,7 +3,7 @@ import { EVENT_TYPES } from '../../../schemas/api/webhooks.ts'
 import type { UsageGroup } from '../../../schemas/api/account.ts'
 import type { Journal } from '../../../schemas/types.ts'
 import {
-  attemptLike, jobLike, nonceIn, openPage, ORGANIZATION, recordingClient, textOf,
+  attemptLike, nonceIn, openPage, ORGANIZATION, recordingClient, textOf,
 } from '../../support/page/page-doubles.ts'
 import { writeTexts } from '../../../services/money/prices.ts'
 import { acceptedJob, entryOf } from '../../support/stage-messages.ts'
@@ -22,18 +22,14 @@ describe('the page of API keys', () => {
 
   it('creates one key per form, with the chosen values, and shows its secret once', async () => {
     const { deps, get, send, actor } = await open()
-    const page = await get('/live/keys')
-    expect(textOf(page.body)).toContain('No live key yet.')
     const form = {
-      nonce: nonceIn(page),
+      nonce: nonceIn(await get('/live/keys')),
       scope: ['jobs:read', 'results:read', 'constructor'],
       days: '30',
       name: 'Nightly <import>',
       networks: '192.0.2.0/24 2001:db8::/32',
     }
-    const made = await send('/live/keys', form)
-    const [secret = ''] = /vj_live_\w{36}/.exec(made.body) ?? []
-    expect([made.statusCode, secret]).toEqual([200, expect.stringMatching(/./)])
+    const [secret = ''] = /vj_live_\w{36}/.exec((await send('/live/keys', form)).body) ?? []
     expect((await send('/live/keys', form)).headers.location).toBe('/live/keys?notice=key-once')
     const [key, ...more] = await deps.apiKeys.list(orgId)
     expect([more, key]).toMatchObject([[], {
@@ -45,9 +41,8 @@ describe('the page of API keys', () => {
     }])
     expect((key?.expiresAtMs ?? 0) - (key?.createdAtMs ?? 0)).toBe(30 * 86_400_000)
     const { body } = await get('/live/keys')
-    expect(body).not.toContain(secret)
+    expect([secret.length, body.includes(secret)]).toEqual([44, false])
     expect(body).toContain('Nightly &lt;import&gt;')
-    expect(textOf(body)).toMatch(/from 192\.0\.2\.0\/24.+owner@example\.com Never/)
     expect((await get('/test/keys')).body).not.toContain('Nightly')
   })
 
@@ -63,33 +58,19 @@ describe('the page of API keys', () => {
     expect(await deps.apiKeys.list(orgId)).toEqual([])
   })
 
-  it('creates the key of a form that was refused, and is sent again corrected', async () => {
+  it('rolls and revokes active keys of its mode only', async () => {
     const { deps, get, send } = await open()
-    const form = { nonce: nonceIn(await get('/live/keys')), scope: 'jobs:read' }
-    expect((await send('/live/keys', { ...form, networks: 'mars' })).statusCode).toBe(400)
-    const corrected = { ...form, networks: '192.0.2.1' }
-    expect((await send('/live/keys', corrected)).body).toMatch(/vj_live_\w{36}/)
-    expect((await send('/live/keys', corrected)).headers.location).toContain('key-once')
-    expect(await deps.apiKeys.list(orgId)).toHaveLength(1)
-  })
-
-  it('rolls and revokes active keys of its mode only, after a confirmation', async () => {
-    const { deps, get, read, send } = await open()
     const create = async (mode: 'live' | 'test') => await deps.apiKeys.create({
       orgId, mode, scopes: ['jobs:read'], name: '', createdBy: '',
     })
     const key = await create('live')
-    expect(await read(`/live/keys/${key.id}/revoke`)).toMatch(/ends in …\w{4} . [^]*be undone/)
-    const confirmation = await get(`/live/keys/${key.id}/roll`)
-    const form = { nonce: nonceIn(confirmation), hours: '24' }
-    const rolled = await send(`/live/keys/${key.id}/roll`, form)
-    expect(rolled.body).toMatch(/vj_live_\w{36}/)
+    const form = { nonce: nonceIn(await get(`/live/keys/${key.id}/roll`)), hours: '24' }
+    expect((await send(`/live/keys/${key.id}/roll`, form)).body).toMatch(/vj_live_\w{36}/)
     expect((await send(`/live/keys/${key.id}/roll`, form)).headers.location)
       .toBe('/live/keys?notice=key-once')
     const [old] = await deps.apiKeys.list(orgId)
     expect((old?.expiresAtMs ?? 0) - Date.now()).toBe(24 * 3_600_000)
     await send(`/live/keys/${key.id}/revoke`)
-    expect(await read('/live/keys')).toMatch(/Active.*Revoked/)
     for (const id of [key.id, (await create('test')).id, 'key_none']) {
       for (const action of ['roll', 'revoke']) {
         expect((await get(`/live/keys/${id}/${action}`)).statusCode).toBe(404)
@@ -141,11 +122,10 @@ describe('the page of webhooks', () => {
     return { calls, ...page, ...await page.signIn() }
   }
 
-  it('lists endpoints, and creates one per form, with its secret', async () => {
+  it('creates an endpoint per form, with its secret', async () => {
     const { get, send, calls } = await browse()
     const page = await get('/live/webhooks')
     expect(page.body).toContain('hooks.example.com/&lt;in&gt;')
-    expect(page.body).toContain('mine &amp; yours')
     for (const type of EVENT_TYPES) expect(page.body).toContain(`value="${type}"`)
     const form = {
       nonce: nonceIn(page),
@@ -153,8 +133,7 @@ describe('the page of webhooks', () => {
       description: 'mine',
       event: ['job.failed', 'constructor'],
     }
-    const made = await send('/live/webhooks', form)
-    expect([made.statusCode, made.body]).toEqual([200, expect.stringContaining('whsec_new')])
+    expect((await send('/live/webhooks', form)).body).toContain('whsec_new')
     expect((await send('/live/webhooks', form)).headers.location)
       .toBe('/live/webhooks?notice=endpoint-once')
     expect(calls).toEqual([['createWebhookEndpoint', {
@@ -176,7 +155,6 @@ describe('the page of webhooks', () => {
     const { get, send, calls } = await browse()
     const page = await get('/live/webhooks/we_1')
     expect(page.body.match(/href="\/live\/jobs\/job_1"/g)).toHaveLength(50)
-    expect(textOf(page.body)).toContain('Retries exhausted 500 status')
     const rotated = await send('/live/webhooks/we_1/secret', { nonce: nonceIn(page) })
     expect(rotated.body).toContain('whsec_next')
     await send('/live/webhooks/we_1/enabled', { enabled: 'false' })
@@ -269,13 +247,6 @@ describe('the page of usage', () => {
       'Unknown 1 4 0 0 4 0 2 1 $0.0040',
     ]) expect(text).toContain(line)
   })
-
-  it('says that there is nothing, instead of an empty chart', async () => {
-    const { signIn } = openPage({ client: { usage: async () => ({ ...usage, data: [] }) } })
-    const { body } = await (await signIn()).get('/live/usage')
-    expect(body).not.toContain('data-chart')
-    expect(body).toContain('No job was created in this time.')
-  })
 })
 
 describe('the pages of money', () => {
@@ -294,15 +265,10 @@ describe('the pages of money', () => {
     reason: 'secret',
     ...more,
   })
-  const open = async (log: readonly Journal[] = [], jobs = [jobLike()]) => {
+  const open = async (log: readonly Journal[]) => {
     const reads: unknown[] = []
     const page = openPage({
-      client: {
-        balance: async () => balance,
-        jobsPage: async () => ({ data: jobs }),
-        usage: async () => ({ data: [], total: NO_USAGE }),
-        webhookEndpoints: async () => [],
-      },
+      client: { balance: async () => balance },
       deps: {
         journal: {
           readNewest: async (tenant, range) => {
@@ -314,14 +280,6 @@ describe('the pages of money', () => {
     })
     return { ...page, ...await page.signIn(), reads }
   }
-
-  it('explain what to do while there are no jobs and no movements', async () => {
-    const { read } = await open([], [])
-    expect(await read('/live/overview')).toMatch(/\$0\.0020.+No job yet\. Verify a file/)
-    expect(await read('/live/balance')).toContain('No movements yet.')
-    expect(await read('/test/balance')).toContain('test jobs are free')
-    expect(await (await open()).read('/live/overview')).toMatch(/All jobs.+job_1/)
-  })
 
   it('list every movement, and jobs by links for those who may see them', async () => {
     const types = ['topup', 'adjust', 'reserve', 'void', 'else'].map(type => movement({ type }))
@@ -355,31 +313,20 @@ describe('the pages of money', () => {
 })
 
 describe('the page of people', () => {
-  it('lists them with their roles and whether they have signed in, escaped', async () => {
+  it('lists them with whether they have signed in, escaped', async () => {
     const { deps, signIn } = openPage()
-    const link = await signIn()
-    const empty = (await link.get('/live/people')).body
-    expect(empty).toMatch(/value="owner" selected/)
-    expect(textOf(empty)).toMatch(/No sign-in provider is set up.+Add the first owner below/)
-    const { read, get } = await signIn('owner')
+    const { read } = await signIn('owner')
     await deps.people.add(orgId, { email: "o'<b>@example.com", role: 'finance', createdBy: 'me' })
     expect(await read('/live/people')).toMatch(
       /owner@example\.com \(you\) owner Has not signed in .+ o&#39;&lt;b&gt;@example\.com finance/)
     await deps.people.membershipsOf({ issuer: 'i', subject: 's', email: 'owner@example.com' })
-    const { body } = await get('/live/people')
-    expect(body).toContain('Has signed in')
-    expect(body).toMatch(/value="read-only" selected/)
+    expect(await read('/live/people')).toContain('Has signed in')
   })
 
   it('ends the sessions of one person, and changes nothing of strangers', async () => {
     const { deps, signIn } = openPage()
     const { get, send } = await signIn('owner')
     const { actor: { id } } = await signIn('finance')
-    const { body } = await get(`/live/people/${id}`)
-    expect(body).toMatch(/value="finance" selected/)
-    for (const action of ['role', 'sign-out', 'remove']) {
-      expect(body).toContain(`action="/live/people/${id}/${action}"`)
-    }
     expect((await send(`/live/people/${id}/sign-out`)).headers.location)
       .toBe('/live/people?notice=person-signed-out')
     expect(await deps.people.find(orgId, id)).toMatchObject({ role: 'finance', generation: 1 })

@@ -46,30 +46,25 @@ describe('the API keys of the page server', () => {
     expect(deleted).toEqual([written.at(-1)?.key])
   })
 
-  it('are replaced once the REST interface does not know them', async () => {
-    const answers = [Response.json({}), Response.json({ error: {} }, { status: 401 })]
-    vi.stubGlobal('fetch', async () => answers.shift())
-    const { clients, written } = at()
-    const client = await clients.of(live)
-    await client.balance()
-    expect(await clients.of(live)).toBe(client)
-    await expect(client.balance()).rejects.toThrow()
-    expect(await clients.of(live)).not.toBe(client)
-    expect(written).toHaveLength(2)
-  })
-
-  it('are sent with a header that states HTTPS', async () => {
-    const headers: unknown[] = []
-    vi.stubGlobal('fetch', async (_url: string, init: RequestInit) => {
-      headers.push(init.headers)
-      return Response.json({})
+  it('are replaced once the REST interface does not know them, which is asked over HTTPS',
+    async () => {
+      const answers = [Response.json({}), Response.json({ error: {} }, { status: 401 })]
+      const headers: unknown[] = []
+      vi.stubGlobal('fetch', async (_url: string, init: RequestInit) => {
+        headers.push(init.headers)
+        return answers.shift()
+      })
+      const { clients, written } = at()
+      const client = await clients.of(live)
+      await client.balance()
+      expect(await clients.of(live)).toBe(client)
+      await expect(client.balance()).rejects.toThrow()
+      expect(await clients.of(live)).not.toBe(client)
+      expect(written).toHaveLength(2)
+      expect(headers[0]).toEqual({
+        authorization: expect.stringMatching(/^Bearer vj_live_/), 'x-forwarded-proto': 'https',
+      })
     })
-    const { clients } = at()
-    await (await clients.of(live)).balance()
-    expect(headers).toEqual([{
-      authorization: expect.stringMatching(/^Bearer vj_live_/), 'x-forwarded-proto': 'https',
-    }])
-  })
 })
 
 afterEach(() => { vi.unstubAllGlobals() })

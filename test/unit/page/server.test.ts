@@ -201,14 +201,12 @@ describe('a form of the page', () => {
   })
 })
 
-describe('a notice on a page', () => {
-  it('is a known message, never text from the URL', async () => {
-    const { ask } = openPage()
-    const notice = async (name: string) =>
-      /class="notice" role="status">([^<]+)/.exec((await ask(`/sign-in?notice=${name}`)).body)?.[1]
-    expect([await notice('left'), await notice('%3Cb%3E'), await notice('constructor')])
-      .toEqual(['You have signed out.', undefined, undefined])
-  })
+it('a notice on a page is a known message, never text from the URL', async () => {
+  const { ask } = openPage()
+  const notice = async (name: string) =>
+    /class="notice" role="status">([^<]+)/.exec((await ask(`/sign-in?notice=${name}`)).body)?.[1]
+  expect([await notice('left'), await notice('%3Cb%3E'), await notice('constructor')])
+    .toEqual(['You have signed out.', undefined, undefined])
 })
 
 describe('an error page', () => {

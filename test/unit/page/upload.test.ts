@@ -3,7 +3,6 @@ import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import { ApiError } from '../../../services/client/client.ts'
 import { openPage, recordingClient, textOf } from '../../support/page/page-doubles.ts'
 import { rowOf, workbookOf } from '../../support/workbooks.ts'
-import { zipOf } from '../../support/zip.ts'
 
 const FILE = 'name;phone\nAnn;1\n'
 
@@ -11,7 +10,7 @@ const FILE = 'name;phone\nAnn;1\n'
 async function browse (answers: Readonly<Record<string, unknown>>) {
   const { calls, client } = recordingClient(answers)
   const { ask, signIn } = openPage({ client })
-  const { cookie, session, read, get } = await signIn()
+  const { cookie, session, get } = await signIn()
   const send = (path: string, payload: string | Buffer = FILE) => ask(`/live/upload/${path}`, {
     method: 'POST',
     payload,
@@ -20,7 +19,7 @@ async function browse (answers: Readonly<Record<string, unknown>>) {
     },
   })
   const form = async (query: string) => (await get(`/live/upload${query}`)).body
-  return { calls, read, send, form }
+  return { calls, send, form }
 }
 
 describe('an uploaded file', () => {
@@ -84,18 +83,6 @@ describe('the form of a file', () => {
   })
 })
 
-describe('the contacts of a file', () => {
-  it('are found by the REST interface, with the values that are chosen only', async () => {
-    const found = { column: 2, service: 's' }
-    const { send, calls } = await browse({ previewFile: found })
-    expect((await send('preview?delimiter=%3B')).json()).toEqual(found)
-    await send('preview?delimiter=%3B&header=false&column=2&service=s')
-    expect(calls).toEqual([
-      { delimiter: ';' }, { delimiter: ';', header: false, column: '2', service: 's' },
-    ].map(options => ['previewFile', Buffer.from(FILE), options]))
-  })
-})
-
 describe('an uploaded workbook', () => {
   it('is the CSV of the chosen sheet for the browser, with the names of all', async () => {
     const { send } = await browse({})
@@ -109,14 +96,6 @@ describe('an uploaded workbook', () => {
     }
     expect((await send('sheet?sheet=Notes', workbook)).json())
       .toEqual({ csv: '\ufeff', sheet: 'Notes', sheets })
-  })
-
-  it('is refused with what it is and what to do', async () => {
-    const { send } = await browse({})
-    const { statusCode, json } = await send('sheet', zipOf({ 'xl/workbook.bin': 'x' }))
-    expect([statusCode, json().error.message]).toEqual([400, 'The file seems to be a workbook in ' +
-      'Excel\'s binary form (.xlsb). Open it in a spreadsheet, and save it as a workbook (.xlsx) ' +
-      'or "CSV UTF-8".'])
   })
 })
 
@@ -199,10 +178,5 @@ describe('the quote of a file', () => {
     expect(text).toContain('At most $0.0200')
     expect(text).toContain('The file becomes 2 jobs.')
     expect((await send('quote?service=s&parts=x&earlier=%7B')).json().preflight.totalRows).toBe(5)
-  })
-
-  it('is not offered where no service is set up', async () => {
-    const { read } = await browse({ services: [{ slug: 's', configured: false }] })
-    expect(await read('/live/upload')).toContain('No service is set up')
   })
 })

@@ -60,8 +60,6 @@ const claimed = (name: string, claimedAt: number, idempotencyKey: string) => num
   entryId: `${name}:reserve`,
   reason: JSON.stringify({ idempotencyKey, claimedAt: String(claimedAt) }),
 })
-const topupWith = (seq: number, entryId: string) =>
-  numbered(seq, { type: 'topup', job: '', reason: 'no JSON', entryId })
 
 const counted = endedJob({
   chargedMicros: 10,
@@ -86,29 +84,25 @@ const to = (endpoint: string, change: Partial<Attempt> = {}) =>
   attempt({ event: deliveryIdOf(event, endpoint), ...change })
 const progress = deliveryIdOf(eventIdOf(JOB, 'job.progress', 3), 'we_1')
 
+// What the audit-proof property breaks itself is not repeated here.
 it.each<readonly [string, TenantBreaches]>([
-  ['money that adds up', [...checkWallet(balance, []), ...checkBalances(journal, [], balance)]],
   ['entries that are in the outbox as well',
     checkBalances([topup, reserve], [reserve, settle], balance)],
   ['a gap in the copy, as others report it', checkBalances([topup, settle], [], balance)],
   ['a gap that the outbox fills', checkBalances([topup, settle], [reserve], balance)],
-  ['a copy that is signed', checkForged([])],
-  ['a copy that is numbered', checkNumbers({ seq: 3, outbox: [], copy: copyOf(1, 2, 3) })],
   ['movements in the copy or the outbox', checkMovements(
     { seq: 4, copy: copyOf(1, 2), outbox: copyOf(2, 3, 4) }, kafkaOf(1, 2))],
   ['a journal without movements', checkMovements({ seq: 0, copy: [], outbox: [] })],
   ['a Kafka that has more than the copy', checkKafka(copyOf(1, 2), kafkaOf(1, 2, 3))],
-  ['entries with ids of their own', checkIds([topupWith(1, 'a'), topupWith(2, 'b')])],
   ['a key that comes again after a day',
     checkIds([claimed('job_a', 5, 'k'), claimed('job_b', 5 + DAY_MS, 'k')])],
   ['jobs without a key', checkIds([
     claimed('job_a', 5, ''), claimed('job_b', 5, ''),
     ...['job_c', 'job_d'].map(name => numbered(1, { job: name, entryId: name, reason: '' })),
   ])],
-  ['a job with its entries', checkEntries([job], journal)],
   ['a running job that is reserved', checkEntries([running], [topup, reserve])],
   ['a reservation whose job may have expired', checkEntries([], journal, reserve.at + 1)],
-  ['results as the job counts them', checkResults(counted, results)],
+  ['results with their verdicts', checkResults(counted, results)],
   ['results of a job that does not know its verdicts',
     checkResults({ ...counted, verdicts: {} }, results)],
   ['results of which some rows failed', checkResults(endedJob({
@@ -118,11 +112,14 @@ it.each<readonly [string, TenantBreaches]>([
       ...job.counts, freshRecords: 1, successRecords: 1, failedRecords: 2, unknownRecords: 2,
     },
   }), { ...results, rows: 3, bySource: { live: 1, none: 2 } })],
+  ['results with lost rows, whose duplicates nobody knows',
+    checkResults(counted, { ...results, succeeded: 2, internal: 1 })],
+  ['a job that is charged its maximum for more rows',
+    checkResults(counted, { ...results, billable: 2 })],
   ['slots of running jobs', [...checkSlots([running, job], 1), ...checkSlots([job], 0)]],
   ['a job that is open for less than a day after its deadline',
     checkAges([{ ...running, deadlineMs: 2_000 }], 1_999 + DAY_MS)],
   ['a job that may wait for two days', checkAges([running], 999 + 3 * DAY_MS)],
-  ['a job without deliveries', checkDeliveries(job, [], 0)],
   ['deliveries of the job',
     checkDeliveries(job, [attempt(), attempt({ outcome: 'delivered' })], 0)],
   ['a delivery that failed four days ago', checkDeliveries(job, [attempt()], 1_000 + 4 * DAY_MS)],
@@ -134,132 +131,90 @@ it.each<readonly [string, TenantBreaches]>([
   expect(breaches).toEqual([])
 })
 
-const MOVEMENTS = 'every movement is in the journal'
-const LOST = 'lost from the journal before they were copied: neither the outbox nor Kafka nor ' +
-  'the copy has them'
-const SLOTS = 'exactly the running jobs with fresh rows hold a slot'
-const late = (attempts: number, delivery: string) => `the last of ${attempts} attempts to ` +
-  `deliver ${delivery} failed more than 4 days ago, and no other followed`
-
-type Found = readonly [rule: string, job: string, detail: string]
-
-it.each<readonly [string, breaches: TenantBreaches, ...found: Found[]]>([
+const broken: readonly (readonly [what: string, TenantBreaches, ...rules: string[]])[] = [
   ['an amount below zero, and one that belongs to no job',
     checkWallet({ ...balance, availableMicros: -1, reservedMicros: 91 }, [running]),
-    ['no amount is below zero', '', 'availableMicros is -1'],
-    ['reserved = maximum quotes of jobs that have not ended', '',
-      '91 is reserved, the maximum quotes add up to 10']],
+    'no amount is below zero', 'reserved = maximum quotes of jobs that have not ended'],
   ['amounts that do not add up', checkWallet({ ...balance, fundedMicros: 101 }, []),
-    ['available + reserved + charged = funded', '', '90 + 0 + 10 is not 101']],
-  ['a journal whose end is gone', checkBalances([topup, reserve], [], balance),
-    ['the journal adds up to the balances', '',
-      'reservedMicros is 0, but the journal adds up to 10'],
-    ['the journal adds up to the balances', '',
-      'chargedMicros is 10, but the journal adds up to 0']],
-  ['an entry that does not add up',
-    checkBalances([topup, reserve, entry(3, 'settle', [10, 91, 0, 10])], [], balance),
-    ['each entry adds up to the balances it states', JOB,
-      'after entry 3 availableMicros should be 90, not 91']],
-  ['rows that no service signed', checkForged([7, 8, 9, 10, 11, 12]),
-    ['every row of the copy is signed by a service', '', '6 rows of the journal in ClickHouse ' +
-      'have no authentic MAC and are ignored: seq 7, 8, 9, 10, 11, ...']],
-  ['numbers that are taken twice or do not exist', checkNumbers({
-    seq: 3, outbox: [], copy: [...copyOf(1, 2), numbered(2, { reason: 'x' }), ...copyOf(3, 4)],
-  }),
-  ['the journal is numbered 1 to n', JOB, 'two entries have the number 2'],
-  ['the journal is numbered 1 to n', JOB, 'entry 4 exists, but Redis has only 3 movements']],
-  ['movements that are lost, by range',
-    checkMovements({ seq: 8, copy: copyOf(3, 4, 6, 9), outbox: [] }, kafkaOf(3, 6)),
-    [MOVEMENTS, '', `entries 1 to 2 were ${LOST}`],
-    [MOVEMENTS, '', `entry 5 was ${LOST}`],
-    [MOVEMENTS, '', `entries 7 to 8 were ${LOST}`]],
-  ['movements that only Kafka has',
-    checkMovements({ seq: 4, copy: copyOf(1), outbox: [] }, kafkaOf(1, 2, 4)),
-    [MOVEMENTS, '', `entry 3 was ${LOST}`],
-    [MOVEMENTS, '', 'entry 2 was not copied from Kafka to ClickHouse'],
-    [MOVEMENTS, '', 'entry 4 was not copied from Kafka to ClickHouse']],
-  ['entries that Kafka lacks or has otherwise', checkKafka(
-    copyOf(1, 2), new Map([[1, canonicalText(numbered(1, { amountMicros: 999 }))]])),
-  ['Kafka and the copy have the same entries', JOB, 'entry 1 is different in Kafka'],
-  ['Kafka and the copy have the same entries', JOB, 'entry 2 is missing in Kafka']],
-  ['an id that is taken twice',
-    checkIds([topupWith(1, 'topup:a'), topupWith(2, 'topup:b'), topupWith(5, 'topup:a')]),
-    ['every entry has a unique id', '', 'the entries 1 and 5 have the id topup:a']],
+    'available + reserved + charged = funded'],
   ['a key that made two jobs in a day', checkIds([
     claimed('job_a', 5, 'k'), claimed('job_b', 4 + DAY_MS, 'k'),
     claimed('job_c', 4 + 2 * DAY_MS, 'k'),
-  ]),
-  ['one job per Idempotency-Key in 24 hours', 'job_b',
-    'its key created job_a less than 24 hours earlier']],
+  ]), 'one job per Idempotency-Key in 24 hours'],
   ['a reservation without a job', checkEntries([], journal, reserve.at),
-    ['every reservation has a job', JOB,
-      'the job is neither open in Redis nor archived in ClickHouse']],
+    'every reservation has a job'],
   ['a job that has ended without an entry', checkEntries([job], [topup, reserve]),
-    ['one settle or void per ended job, none before', JOB,
-      '0 settle or void entries for a job that has ended']],
+    'one settle or void per ended job, none before'],
   ['a running job with the entry of an end', checkEntries([running], journal),
-    ['one settle or void per ended job, none before', JOB,
-      '1 settle or void entries for a job that is running'],
-    ['charge within the quote, the rest released', JOB,
-      `the entry charges 10 of 10, the job ${running.chargedMicros} of 10`]],
+    'one settle or void per ended job, none before',
+    'charge within the quote, the rest released'],
   ['a job that is reserved twice', checkEntries([job], [...journal, reserve]),
-    ['one reserve of the maximum quote per job', JOB,
-      '2 reserve entries of 10, 10, the quote is 10']],
+    'one reserve of the maximum quote per job'],
   ['a job with another charge', checkEntries([{ ...job, chargedMicros: 9 }], journal),
-    ['charge within the quote, the rest released', JOB,
-      'the entry charges 10 of 10, the job 9 of 10'],
-    ['charged + released = reserved', JOB, '9 + 0 is not 10']],
+    'charge within the quote, the rest released', 'charged + released = reserved'],
   ['a charge for other rows', checkResults(counted, { ...results, billable: 0 }),
-    ['charge = billable rows x unit price', JOB, '0 x 10 is 0, charged 10']],
-  ['nothing wrong with the maximum for more rows', checkResults(counted, {
-    ...results, billable: 2,
-  })],
-  ['rows that are too many, or out of order',
-    checkResults(counted, { ...results, rows: 2, outOfOrder: 2 }),
-    ['every row once, in order', JOB, '2 of 1 rows, first row out of order: 2']],
+    'charge = billable rows x unit price'],
+  ['rows that are too many', checkResults(counted, { ...results, rows: 2 }),
+    'every row once, in order'],
+  ['rows out of order', checkResults(counted, { ...results, outOfOrder: 1 }),
+    'every row once, in order'],
   ['counts of other results', checkResults(job, results),
-    ['successRecords = rows with a verdict', JOB, '0 in the job, 1 in the results'],
-    ['successRecords + failedRecords = totalRows', JOB, '0 + 0 is not 1'],
-    ['each counter = its rows by source', JOB,
-      'freshRecords is 0, 1 rows in the results are of the source live']],
+    'successRecords = rows with a verdict', 'successRecords + failedRecords = totalRows',
+    'each counter = its rows by source'],
   ['a counter of another source', checkResults(endedJob({
     chargedMicros: 10,
     counts: { ...job.counts, successRecords: 1, unknownRecords: 1, cancelledRecords: 2 },
-  }), { ...results, bySource: { none: 3, live: 1 } }),
-  ['each counter = its rows by source', JOB,
-    'freshRecords is 0, 1 rows in the results are of the source live']],
+  }), { ...results, bySource: { none: 3, live: 1 } }), 'each counter = its rows by source'],
   ['verdicts of other rows', checkResults(
     { ...counted, verdicts: { 'risky catch_all': 1 } }, results),
-  ['verdicts and reasons = rows of each', JOB,
-    '1 rows are counted as risky catch_all, 0 in the results are'],
-  ['verdicts and reasons = rows of each', JOB,
-    '0 rows are counted as valid assigned_range, 1 in the results are']],
-  ['slots that are missing or too many',
-    [[running], [running], [job]].flatMap((jobs, index) => checkSlots(jobs, [0, 2, 1][index]!)),
-    [SLOTS, '', '0 slots are held, 1 such jobs run'],
-    [SLOTS, '', '2 slots are held, 1 such jobs run'],
-    [SLOTS, '', '1 slots are held, 0 such jobs run']],
-  ['a job that is open a day after its deadline',
-    [...checkAges([running], 1_000 + 3 * DAY_MS),
-      ...checkAges([{ ...running, deadlineMs: 2_000 }], 2_000 + DAY_MS)],
-    ...[1, 2].map(() => ['every job ends within a day of its deadline', JOB,
-      'it was created at 1970-01-01T00:00:01.000Z and is still open'] as const)],
+  'verdicts and reasons = rows of each', 'verdicts and reasons = rows of each'],
+  ...[[[running], 0], [[running], 2], [[job], 1]].map(([jobs, slots]) =>
+    ['slots that are missing or too many', checkSlots(jobs as readonly Job[], slots as number),
+      'exactly the running jobs with fresh rows hold a slot'] as const),
+  ['a job that is open a day after its latest deadline',
+    checkAges([running], 1_000 + 3 * DAY_MS), 'every job ends within a day of its deadline'],
+  ['a job that is open a day after its own deadline',
+    checkAges([{ ...running, deadlineMs: 2_000 }], 2_000 + DAY_MS),
+    'every job ends within a day of its deadline'],
   ['a delivery of another event',
     checkDeliveries(job, [attempt(), attempt({ event: 'evt_x', outcome: 'delivered' })], 0),
-    ['deliveries are of events of their job', JOB,
-      'an attempt delivered evt_x as job.completed, which is not an event of the job']],
+    'deliveries are of events of their job'],
   ['the end of a job that runs', checkDeliveries(running, [attempt()], 0),
-    ['deliveries are of events of their job', JOB,
-      `an attempt delivered ${event} as job.completed, which is not an event of the job`]],
+    'deliveries are of events of their job'],
   ['the one delivery of several that does not end', checkDeliveries(
     job, [to('we_1'), to('we_2'), to('we_1', { outcome: 'delivered' })], 9 * DAY_MS),
-  ['every delivery ends', JOB, late(1, `${event}.we_2`)]],
+  'every delivery ends'],
   ['a delivery that failed more than four days ago',
-    checkDeliveries(job, [attempt(), attempt()], 1_001 + 4 * DAY_MS),
-    ['every delivery ends', JOB, late(2, event)]],
-])('the audit finds %s', (_, breaches, ...found) => {
-  expect(breaches).toEqual(found.map(([rule, job, detail]) => ({ rule, job, detail })))
-})
+    checkDeliveries(job, [attempt(), attempt()], 1_001 + 4 * DAY_MS), 'every delivery ends'],
+]
+it.each(broken.map(([what, breaches, ...rules]) => ({ what, breaches, rules })))(
+  'the audit finds $what', ({ breaches, rules }) => {
+    expect(breaches.map(({ rule }) => rule)).toEqual(rules)
+  })
+
+const LOST = 'lost from the journal before they were copied: neither the outbox nor Kafka nor ' +
+  'the copy has them'
+const named: readonly (readonly [what: string, TenantBreaches, ...details: string[]])[] = [
+  ['rows that no service signed', checkForged([7, 8, 9, 10, 11, 12]), '6 rows of the journal in ' +
+    'ClickHouse have no authentic MAC and are ignored: seq 7, 8, 9, 10, 11, ...'],
+  ['numbers that are taken twice or do not exist', checkNumbers({
+    seq: 3, outbox: [], copy: [...copyOf(1, 2), numbered(2, { reason: 'x' }), ...copyOf(3, 4)],
+  }), 'two entries have the number 2', 'entry 4 exists, but Redis has only 3 movements'],
+  ['movements that are lost',
+    checkMovements({ seq: 8, copy: copyOf(3, 4, 6, 9), outbox: [] }, kafkaOf(3, 6)),
+    `entries 1 to 2 were ${LOST}`, `entry 5 was ${LOST}`, `entries 7 to 8 were ${LOST}`],
+  ['movements that only Kafka has',
+    checkMovements({ seq: 4, copy: copyOf(1), outbox: [] }, kafkaOf(1, 2, 4)),
+    `entry 3 was ${LOST}`, 'entry 2 was not copied from Kafka to ClickHouse',
+    'entry 4 was not copied from Kafka to ClickHouse'],
+  ['entries that Kafka lacks or has otherwise', checkKafka(
+    copyOf(1, 2), new Map([[1, canonicalText(numbered(1, { amountMicros: 999 }))]])),
+  'entry 1 is different in Kafka', 'entry 2 is missing in Kafka'],
+]
+it.each(named.map(([what, breaches, ...details]) => ({ what, breaches, details })))(
+  'the audit names $what', ({ breaches, details }) => {
+    expect(breaches.map(({ detail }) => detail)).toEqual(details)
+  })
 
 const lowBalance = { thresholdMicros: 1, availableMicros: 0 }
 it.each<{ type: EventType, tenth?: number, change?: Partial<Job>, known: boolean[] }>([
@@ -294,7 +249,6 @@ it('the audit counts the rows of a result file', async () => {
       'valid ': 2, 'unknown internal': 1, 'invalid ': 1, 'risky ': 1, 'invalid suppressed': 2,
     },
   })
-  expect(checkResults(counted, { ...results, succeeded: 2, internal: 1 })).toEqual([])
 })
 
 it('the audit explains each movement in a line, in order, with the rows of a charge', () => {
