@@ -106,14 +106,19 @@ export function createSessions ({ redis, limits, now = Date.now }: {
 export type Nonces = ReturnType<typeof createNonces>
 
 /** Nonces of forms that create a secret: submitting such a form again creates no second secret. */
-export function createNonces (redis: Pick<Redis, 'set'>) {
+export function createNonces (redis: Pick<Redis, 'set' | 'del'>) {
+  const keyOf = (nonce: string) => `page:once:${secretDigest(nonce)}`
   return {
     create: newSessionSecret,
 
     /** True the first time a nonce is used. */
     async use (nonce: string): Promise<boolean> {
-      const key = `page:once:${secretDigest(nonce)}`
-      return nonce !== '' && await redis.set(key, '1', 'PX', NONCE_MS, 'NX') !== null
+      return nonce !== '' && await redis.set(keyOf(nonce), '1', 'PX', NONCE_MS, 'NX') !== null
+    },
+
+    /** Lets a nonce be used once more, because its form was refused. */
+    async free (nonce: string): Promise<void> {
+      await redis.del(keyOf(nonce))
     },
   }
 }

@@ -7,7 +7,7 @@ import type { Organization, Organizations } from '../accounts/organizations.ts'
 import { type People, type Person, type Role, ROLES } from '../accounts/people.ts'
 import type { Nonces, Session, Sessions, SignInCodes } from '../accounts/sessions.ts'
 import { isMode } from '../accounts/tenant.ts'
-import type { Client } from '../client/client.ts'
+import { ApiError, type Client } from '../client/client.ts'
 import type { JournalCopy } from '../money/journal.ts'
 import { parseZone } from './html.ts'
 import type { IdentityProvider } from './identity-provider.ts'
@@ -271,15 +271,30 @@ export function choicesIn ({ body }: FastifyRequest, name: string): readonly str
 }
 
 /**
- * Whether a form was sent before as it is, so that it must not take effect; the access log says so.
- * One that was refused, and is corrected, has other fields.
+ * Does what a form asks for, unless it was sent before as it is: undefined then, and the access log
+ * says so. A form that is refused has done nothing, so it may be sent again as it is.
  */
-export async function isRepeated ({ nonces }: PageDeps, request: FastifyRequest): Promise<boolean> {
+export async function doOnce<T> (
+  { nonces }: PageDeps, request: FastifyRequest, action: () => Promise<T>
+): Promise<T | undefined> {
   const nonce = field(request, 'nonce')
-  if (nonce !== '' && await nonces.use(`${nonce} ${String(request.body)}`)) return false
-  describeAccess(request, { outcome: 'refused' })
-  return true
+  const form = `${nonce} ${String(request.body)}`
+  if (nonce === '' || !await nonces.use(form)) {
+    describeAccess(request, { outcome: 'refused' })
+    return undefined
+  }
+  try {
+    return await action()
+  } catch (error) {
+    if (isRefusal(error)) await nonces.free(form)
+    throw error
+  }
 }
+
+/** Nothing was done; of other errors nobody knows. */
+const isRefusal = (error: unknown) => error instanceof PageError
+  ? error.content.status < 500
+  : error instanceof ApiError && error.status < 500
 
 const ENTRIES_PER_PAGE = 50
 

@@ -3,7 +3,7 @@ import { describeAccess } from '../accounts/access-log/requests.ts'
 import { DEFAULT_SCOPES, type KeySummary, NewKeyError, SCOPES } from '../accounts/api-keys.ts'
 import { MAX_FRESHNESS_DAYS } from '../accounts/organizations.ts'
 import {
-  choicesIn, customerRoutes, type Exchange, field, isRepeated, may, type PageDeps, type Visit,
+  choicesIn, customerRoutes, doOnce, type Exchange, field, may, type PageDeps, type Visit,
 } from './context.ts'
 import { html, type Html, time } from './html.ts'
 import {
@@ -57,8 +57,7 @@ async function createKey (deps: PageDeps, exchange: Exchange): Promise<FastifyRe
     throw new PageError('bad_form', 'The new key has no scope. Go back and choose at least one.')
   }
   const days = parseWholeNumber(field(request, 'days'))
-  if (await isRepeated(deps, request)) return redirect(exchange, 'keys', 'key-once')
-  const { id, secret } = await deps.apiKeys.create({
+  const created = await doOnce(deps, request, () => deps.apiKeys.create({
     orgId,
     mode,
     scopes,
@@ -69,10 +68,11 @@ async function createKey (deps: PageDeps, exchange: Exchange): Promise<FastifyRe
   }).catch((error: unknown) => {
     if (!(error instanceof NewKeyError)) throw error
     throw new PageError('bad_form', `${error.message} Go back and change it.`)
-  })
-  describeAccess(request, { target: id })
+  }))
+  if (created === undefined) return redirect(exchange, 'keys', 'key-once')
+  describeAccess(request, { target: created.id })
   return sendHtml(reply, secretView(visit, {
-    title: `Your new ${mode} key`, secret, hint: KEY_HINT,
+    title: `Your new ${mode} key`, secret: created.secret, hint: KEY_HINT,
   }))
 }
 
@@ -83,11 +83,14 @@ async function rollKey (deps: PageDeps, exchange: Exchange): Promise<FastifyRepl
   const { visit, request, reply } = exchange
   const key = await activeKey(deps, visit, request)
   const hours = parseWholeNumber(field(request, 'hours'))
-  if (await isRepeated(deps, request)) return redirect(exchange, 'keys', 'key-once')
-  const created = await deps.apiKeys.roll(visit.tenant.orgId, key.id, {
-    graceMs: hours * HOUR_MS, createdBy: creatorName(visit),
+  const created = await doOnce(deps, request, async () => {
+    const rolled = await deps.apiKeys.roll(visit.tenant.orgId, key.id, {
+      graceMs: hours * HOUR_MS, createdBy: creatorName(visit),
+    })
+    if (rolled === undefined) throw new PageError('not_found')
+    return rolled
   })
-  if (created === undefined) throw new PageError('not_found')
+  if (created === undefined) return redirect(exchange, 'keys', 'key-once')
   describeAccess(request, { details: { newKey: created.id } })
   return sendHtml(reply, secretView(visit, {
     title: `The key that replaces …${key.last4}`, secret: created.secret, hint: KEY_HINT,
@@ -284,10 +287,12 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
       access: 'secrets.change', records: 'webhook_secret.rotated',
     }, async exchange => {
       const { visit, request, reply } = exchange
-      if (await isRepeated(deps, request)) return redirect(exchange, 'settings', 'secret-once')
+      const secret = await doOnce(deps, request, () =>
+        deps.webhookSecrets.rotate(visit.tenant.orgId))
+      if (secret === undefined) return redirect(exchange, 'settings', 'secret-once')
       return sendHtml(reply, secretView(visit, {
         title: 'Your new webhook secret',
-        secret: await deps.webhookSecrets.rotate(visit.tenant.orgId),
+        secret,
         hint: 'Configure it at your receivers within 24 hours; until then events are also signed ' +
           'with the previous secret, if there was one.',
       }))

@@ -3,7 +3,7 @@ import { type AttemptBody, type EndpointBody, EVENT_TYPES } from '../../schemas/
 import { describeAccess } from '../accounts/access-log/requests.ts'
 import { usdOf, usdToMicros } from '../money/prices.ts'
 import {
-  choicesIn, customerRoutes, type Exchange, field, isRepeated, type PageDeps, type Visit,
+  choicesIn, customerRoutes, doOnce, type Exchange, field, type PageDeps, type Visit,
 } from './context.ts'
 import { count, html, type Html, money, time } from './html.ts'
 import { attemptTable } from './job-components.ts'
@@ -82,24 +82,25 @@ async function createEndpoint (deps: PageDeps, exchange: Exchange): Promise<Fast
   if (events.length === 0) {
     throw new PageError('bad_form', 'The endpoint has no events. Go back and choose at least one.')
   }
-  if (await isRepeated(deps, request)) return redirect(exchange, 'webhooks', 'endpoint-once')
-  const { id, secret } = await visit.client.createWebhookEndpoint({
+  const created = await doOnce(deps, request, () => visit.client.createWebhookEndpoint({
     url: field(request, 'url').trim(), events, description: field(request, 'description').trim(),
-  })
-  describeAccess(request, { target: id })
+  }))
+  if (created === undefined) return redirect(exchange, 'webhooks', 'endpoint-once')
+  describeAccess(request, { target: created.id })
   return sendHtml(reply, secretView(visit, {
-    title: 'The secret of your new endpoint', secret, hint: HINT,
+    title: 'The secret of your new endpoint', secret: created.secret, hint: HINT,
   }))
 }
 
 async function rotateSecret (deps: PageDeps, exchange: Exchange): Promise<FastifyReply> {
   const { visit, request, reply } = exchange
   const id = endpointId(request)
-  if (await isRepeated(deps, request)) return redirect(exchange, 'webhooks', 'endpoint-once')
-  const { secret } = await visit.client.rotateWebhookEndpointSecret(id)
+  const rotated = await doOnce(deps, request, () =>
+    visit.client.rotateWebhookEndpointSecret(id))
+  if (rotated === undefined) return redirect(exchange, 'webhooks', 'endpoint-once')
   return sendHtml(reply, secretView(visit, {
     title: 'The new secret of your endpoint',
-    secret,
+    secret: rotated.secret,
     hint: `${HINT} For 24 hours events are also signed with the previous secret.`,
   }))
 }

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { EVENT_TYPES } from '../../../schemas/api/webhooks.ts'
 import type { UsageGroup } from '../../../schemas/api/account.ts'
 import type { Journal } from '../../../schemas/types.ts'
+import { ApiError } from '../../../services/client/client.ts'
 import {
   attemptLike, nonceIn, openPage, ORGANIZATION, recordingClient, textOf,
 } from '../../support/page/page-doubles.ts'
@@ -56,6 +57,18 @@ describe('the page of API keys', () => {
     expect([statusCode, textOf(body).replaceAll('&quot;', '"')])
       .toEqual([400, expect.stringContaining(text)])
     expect(await deps.apiKeys.list(orgId)).toEqual([])
+  })
+
+  it('creates the key of a form that was refused, and is sent again corrected', async () => {
+    const { deps, get, send } = await open()
+    const form = { nonce: nonceIn(await get('/live/keys')), scope: 'jobs:read', networks: 'mars' }
+    for (const time of ['first', 'second']) {
+      expect([time, (await send('/live/keys', form)).statusCode]).toEqual([time, 400])
+    }
+    const corrected = { ...form, networks: '192.0.2.1' }
+    expect((await send('/live/keys', corrected)).body).toMatch(/vj_live_\w{36}/)
+    expect((await send('/live/keys', corrected)).headers.location).toContain('key-once')
+    expect(await deps.apiKeys.list(orgId)).toHaveLength(1)
   })
 
   it('rolls and revokes active keys of its mode only', async () => {
@@ -139,6 +152,20 @@ describe('the page of webhooks', () => {
     expect(calls).toEqual([['createWebhookEndpoint', {
       url: 'https://hooks.example.com/in', events: ['job.failed'], description: 'mine',
     }]])
+  })
+
+  it('creates the endpoint of a form that was refused, but not twice if nobody knows', async () => {
+    const statuses = [409, 503]
+    const refusal = () => {
+      const status = statuses.shift()
+      if (status === undefined) return { ...endpoint, secret: 'whsec_new' }
+      throw new ApiError(new Response(null, { status }), '{"error":{"code":"x","message":"y"}}')
+    }
+    const { send } = await openPage({ client: { createWebhookEndpoint: refusal } }).signIn()
+    const form = { nonce: 'n', url: 'https://a.example/', event: 'job.failed' }
+    expect((await send('/live/webhooks', form)).statusCode).toBe(409)
+    expect((await send('/live/webhooks', form)).statusCode).toBe(503)
+    expect((await send('/live/webhooks', form)).headers.location).toContain('endpoint-once')
   })
 
   it('needs an event, and a known form of id', async () => {
