@@ -217,11 +217,11 @@ async function visitorIn (
 }
 
 /** Whether a visitor is still signed in with the same role. Does not restart the idle time. */
-export async function isStillSignedIn (
-  deps: PageDeps, { id, session, person }: Visitor
-): Promise<boolean> {
+export async function isStillSignedIn (deps: PageDeps, visitor: Visitor): Promise<boolean> {
+  const { id, session } = visitor
   if (!await deps.sessions.exists(id)) return false
-  return (await visitorIn(deps, id, session))?.person?.role === person?.role
+  const current = await visitorIn(deps, id, session)
+  return current !== undefined && roleOf(current) === roleOf(visitor)
 }
 
 /** Rejects a request from another site, by the headers that browsers add. */

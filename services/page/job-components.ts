@@ -98,7 +98,8 @@ export const MAX_LIVE_JOBS = 20
 
 /** The name of a job for people: its file, its label `name`, or its id. */
 export function jobName ({ id, metadata }: JobStatusResource): string {
-  return metadata.file ?? metadata.name ?? id
+  // A blank label would be a link that nobody sees.
+  return metadata.file?.trim() || metadata.name?.trim() || id
 }
 
 type Counter = typeof ROW_COUNTERS[number]

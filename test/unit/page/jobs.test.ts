@@ -40,11 +40,12 @@ describe('the list of jobs', () => {
     const running = Array.from({ length: 22 }, (_, at) => jobLike({ id: `job_${at}` }))
     const { get } = await browse({
       jobsPage: jobsPage(
-        jobLike({ id: 'job_end', ...ended, metadata: { file: '<b>.csv' } }), ...running),
+        jobLike({ id: 'job_end', ...ended, metadata: { file: '<b>.csv' } }),
+        jobLike({ id: 'job_blank', ...ended, metadata: { name: ' ' } }), ...running),
     })
     const { body } = await get(`${ALL}?status=verifying&label=team+%22a%22`)
     for (const part of [
-      'Ann &amp; Sons &lt;Ltd&gt;', '&lt;b&gt;.csv', '<option value="verifying" selected>',
+      'Ann &amp; Sons &lt;Ltd&gt;', '&lt;b&gt;.csv', '>job_blank<', '<option value="verifying" selected>',
       '<input type="text" name="label" value="team &quot;a&quot;">',
     ]) expect(body).toContain(part)
     expect(body).toMatch(/href="[^"]*status=verifying&amp;[^"]*label=team\+%22a%22[^"]*after=job_0"/)
@@ -332,10 +333,14 @@ describe('the progress of jobs', () => {
   })
 
   it.each([
-    ['is signed out', async (deps: PageDeps, id: string) => deps.sessions.end(id)],
-    ['has another role', async (deps: PageDeps, _id: string, person: string) =>
+    ['is signed out', 'developer', async (deps: PageDeps, id: string) => deps.sessions.end(id)],
+    ['has another role', 'developer', async (deps: PageDeps, _id: string, person: string) =>
       deps.people.changeRole('org_1', person, 'read-only')],
-  ])('of a list is read with one request, and ends when the visitor %s', async (_what, end) => {
+    ['has the link of an erased organization', 'link', async (deps: PageDeps) =>
+      deps.organizations.markErased('org_1')],
+  ] as const)('of a list is read with one request, and ends when the visitor %s', async (
+    _what, who, end
+  ) => {
     const calls: string[] = []
     const pausesMs: number[] = []
     const client = {
@@ -350,11 +355,12 @@ describe('the progress of jobs', () => {
       deps: {
         sleep: async ms => {
           if (pausesMs.push(ms) === 2) await end(deps, visitor.id, visitor.actor.id)
+          if (pausesMs.length > 4) throw new Error('the stream goes on')
         },
       },
     })
     await signIn('owner')
-    const visitor = await signIn('developer')
+    const visitor = await signIn(who)
     const { body } = await visitor.get('/live/live?view=list&job=job_1&job=job_2&job=job_3')
     const [update, ...more] = updatesIn(body)
     expect(Object.keys(update?.elements ?? {}))
