@@ -500,16 +500,21 @@ const MAX_SUMMARIES = 200
 /** The counts of an ended job by country, line type, mail provider and domain, for the script. */
 function summaryRoute (deps: PageDeps): RouteOptions {
   // The results of an ended job do not change.
-  const summaries = new LRUCache<string, JobSummary>({ max: MAX_SUMMARIES })
+  const summaries = new LRUCache<string, Promise<JobSummary | undefined>>({ max: MAX_SUMMARIES })
   return customerRoutes(deps)('GET', '/:mode/jobs/:id/summary', {
     access: 'results.view', forScript: true,
   }, async ({ visit, request, reply }) => {
     const job = await visit.client.job(pathIds(request.params).id)
     if (!isErasable(job)) throw new PageError('not_found')
-    const summary = summaries.get(job.id) ?? await summarize(visit.client, job)
-    if (summary === undefined) return reply.send({ html: '' })
-    summaries.set(job.id, summary)
-    return reply.send({ html: summaryTables(summary).html })
+    let counting = summaries.get(job.id)
+    if (counting === undefined) {
+      // Shared from its start: however often a page asks, the rows are read once.
+      counting = summarize(visit.client, job)
+      summaries.set(job.id, counting)
+      counting.catch(() => summaries.delete(job.id))
+    }
+    const summary = await counting
+    return reply.send({ html: summary === undefined ? '' : summaryTables(summary).html })
   })
 }
 

@@ -15,7 +15,8 @@ type Options = {
   readonly apiUrl: string
   readonly now?: () => number
 }
-type CachedClient = { readonly hash: string, readonly client: Client, readonly renewAtMs: number }
+type Connected = { readonly hash: string, readonly client: Client }
+type CachedClient = { readonly connected: Promise<Connected>, readonly renewAtMs: number }
 
 const keyOf = (hash: string) => accountKey(`key:${hash}`)
 const KEY_MS = 600_000
@@ -28,9 +29,9 @@ const TIMEOUT_MS = 45_000
  * ten minutes, is not in the organization's list of keys, and never leaves this process.
  */
 export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
-  const clients = new Map<string, Promise<CachedClient>>()
+  const clients = new Map<string, CachedClient>()
 
-  async function create (tenant: Tenant): Promise<CachedClient> {
+  async function create (tenant: Tenant): Promise<Connected> {
     const secret = newApiKey(tenant.mode)
     const hash = hashOf(secret)
     await redis.hset(keyOf(hash), fieldsOf(tenant, secret, now()))
@@ -47,27 +48,24 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
         return response
       },
     })
-    return { hash, client, renewAtMs: now() + KEY_MS - RENEW_BEFORE_MS }
-  }
-
-  function renew (name: string, tenant: Tenant): Promise<CachedClient> {
-    const created = create(tenant)
-    clients.set(name, created)
-    created.catch(() => clients.delete(name))
-    return created
+    return { hash, client }
   }
 
   return {
     async of (tenant: Tenant): Promise<Client> {
       const name = tenantOf(tenant.orgId, tenant.mode)
-      const connected = await clients.get(name)
-      if (connected !== undefined && connected.renewAtMs > now()) return connected.client
-      return (await renew(name, tenant)).client
+      const cached = clients.get(name)
+      if (cached !== undefined && cached.renewAtMs > now()) return (await cached.connected).client
+      // Cached from its start, so that requests meanwhile wait for the same key.
+      const connected = create(tenant)
+      clients.set(name, { connected, renewAtMs: now() + KEY_MS - RENEW_BEFORE_MS })
+      connected.catch(() => clients.delete(name))
+      return (await connected).client
     },
 
     /** Deletes all keys. */
     async close (): Promise<void> {
-      const all = await Promise.allSettled(clients.values())
+      const all = await Promise.allSettled([...clients.values()].map(({ connected }) => connected))
       const hashes = all.flatMap(result => result.status === 'fulfilled' ? [result.value.hash] : [])
       await Promise.all(hashes.map(hash => redis.del(keyOf(hash))))
     },

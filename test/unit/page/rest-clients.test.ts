@@ -24,7 +24,7 @@ describe('the API keys of the page server', () => {
     const { clients, written, lives } = at()
     const [one, same] = await Promise.all([clients.of(live), clients.of(live)])
     expect(await clients.of(live)).toBe(same)
-    expect(one).toBeDefined()
+    expect([one === same, written.length]).toEqual([true, 1])
     expect(written[0]?.key).toMatch(/^\{global\}:key:[0-9a-f]{64}$/)
     expect(written[0]?.fields).toMatchObject({
       org: 'org_1', mode: 'live', scopes: 'jobs:write jobs:read', expiresAt: '600000',
