@@ -1,4 +1,5 @@
-import { finished as whenFinished, type Readable } from 'node:stream'
+import { finished as whenFinished, Readable } from 'node:stream'
+import { StringDecoder } from 'node:string_decoder'
 import type { FastifyRequest, RouteOptions, FastifyReply } from 'fastify'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
@@ -65,8 +66,9 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
     takeFile('sheet', async ({ visit, request, reply }) => {
       if (!Buffer.isBuffer(request.body)) throw new PageError('bad_form')
       const { sheet } = request.query as UploadQuery
-      return reply.send(await readSheet(request.body, visit.tenant.orgId,
-        typeof sheet === 'string' && sheet !== '' ? sheet : undefined))
+      const content = await readSheet(request.body, visit.tenant.orgId,
+        typeof sheet === 'string' && sheet !== '' ? sheet : undefined)
+      return reply.type('application/json; charset=utf-8').send(Readable.from(sheetJson(content)))
     }),
     takeFile('preview', async ({ visit, request, reply }) => {
       const { file, options } = readUpload(request)
@@ -98,22 +100,36 @@ function countParts ({ query }: FastifyRequest): number {
 const MAX_INFLATED_BYTES = 256 * 1_024 * 1_024
 const MAX_CSV_BYTES = 64 * 1_024 * 1_024
 
+type Sheet = SheetFacts & { readonly csv: Buffer }
+
 /** A sheet of a workbook as CSV, and the names of all; a PageError says why it cannot be read. */
 async function readSheet (
   workbook: Buffer, tenant: string, wanted: string | undefined
-): Promise<SheetFacts & { readonly csv: string }> {
+): Promise<Sheet> {
   try {
-    const { csv, ...facts } = await sheetAsCsv(workbook, {
+    return await sheetAsCsv(workbook, {
       sheet: wanted,
       maxInflatedBytes: MAX_INFLATED_BYTES,
       maxBytes: MAX_CSV_BYTES,
       pause: () => eventLoop.yield('bulk', tenant),
     })
-    return { ...facts, csv: csv.toString() }
   } catch (error) {
     if (!(error instanceof UnreadableFile)) throw error
     throw new PageError('bad_form', error.message)
   }
+}
+
+const PIECE_BYTES = 65_536
+
+/** A sheet as JSON, in pieces: as one text it would fill the memory of the process several times. */
+function * sheetJson ({ csv, ...facts }: Sheet): Generator<string> {
+  const decoder = new StringDecoder('utf8')
+  const escaped = (text: string) => JSON.stringify(text).slice(1, -1)
+  yield `${JSON.stringify(facts).slice(0, -1)},"csv":"`
+  for (let at = 0; at < csv.length; at += PIECE_BYTES) {
+    yield escaped(decoder.write(csv.subarray(at, at + PIECE_BYTES)))
+  }
+  yield `${escaped(decoder.end())}"}`
 }
 
 /** The price of a row with the chosen options. */
