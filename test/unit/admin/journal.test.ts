@@ -126,29 +126,23 @@ function createRestore (seqs: readonly number[], { before = 0, doubled = 0 } = {
   return { sent, restore }
 }
 
-it('the access log is written in the order of its numbers', async () => {
-  const { sent, restore } = createRestore([1, 2, 3, 4])
-  expect(await restore()).toBe(4)
-  expect(sent.map(({ seq }) => seq)).toEqual([1, 2, 3, 4])
-})
-
-it('a topic of the access log that is not new stays as it is', async () => {
-  const { sent, restore } = createRestore([1, 2], { before: 3 })
-  expect([await restore(), sent]).toEqual([0, []])
-})
-
-it('a topic that an interrupted restore left with some entries is refused', async () => {
-  const { sent, restore } = createRestore([1, 2, 3, 4], { before: 2 })
-  await expect(restore()).rejects
-    .toThrow('has 2 messages, but its copy has entries up to number 4')
-  expect(sent).toEqual([])
+it.each([
+  ['is written in the order of its numbers', [1, 2, 3, 4], {}, 4, 4],
+  ['stays as it is in a topic that is not new', [1, 2], { before: 3 }, 0, 0],
+])('the access log %s', async (_, seqs, topic, restored, written) => {
+  const { sent, restore } = createRestore(seqs, topic)
+  expect(await restore()).toBe(restored)
+  expect(sent.map(({ seq }) => seq)).toEqual(seqs.slice(0, written))
 })
 
 it.each([
-  [[1, 3], 'no entry 2 behind entry 1'], [[2], 'no entry 1 behind entry 0'],
-  [[1, 1], 'two entries with the number 1'],
-])('the access log is not written from a copy with the numbers %j', async (seqs, problem) => {
-  const { sent, restore } = createRestore(seqs)
+  ['to a topic with some of its entries', [1, 2, 3, 4], { before: 2 },
+    'has 2 messages, but its copy has entries up to number 4'],
+  ['from a copy with a gap', [1, 3], {}, 'no entry 2 behind entry 1'],
+  ['from a copy without its beginning', [2], {}, 'no entry 1 behind entry 0'],
+  ['from a copy with a number twice', [1, 1], {}, 'two entries with the number 1'],
+])('the access log is not written %s', async (_, seqs, topic, problem) => {
+  const { sent, restore } = createRestore(seqs, topic)
   await expect(restore()).rejects.toThrow(problem)
   expect(sent).toEqual([])
 })
