@@ -121,7 +121,7 @@ async function readSheet (
 
 const PIECE_BYTES = 65_536
 
-/** A sheet as JSON, in pieces: as one text it would fill the memory of the process several times. */
+/** A sheet as JSON, in pieces: one text of it would take several times the memory of the sheet. */
 function * sheetJson ({ csv, ...facts }: Sheet): Generator<string> {
   const decoder = new StringDecoder('utf8')
   const escaped = (text: string) => JSON.stringify(text).slice(1, -1)

@@ -104,7 +104,7 @@ it.each<readonly [command: string, options: Options, message: string]>([
   expect(await everything()).toEqual(before)
 })
 
-it('a change that is only in Redis comes with a warning, which commands that read lack', async () => {
+it('a change that is only in Redis comes with a warning, unlike a look', async () => {
   const open = openOn({ ...deps, accounts: { areShipped: async () => false } })
   const ann = '--email ann@example.com'
   for (const [words, warns] of [
@@ -113,6 +113,6 @@ it('a change that is only in Redis comes with a warning, which commands that rea
     ['key create', true], ['key list', false],
   ] as const) {
     const printed = await runCommand(`${words} --org ${org}`, { open })
-    expect([words, printed.includes('stored in Redis but not yet in Kafka')]).toEqual([words, warns])
+    expect([words, printed.includes('in Redis but not yet in Kafka')]).toEqual([words, warns])
   }
 })

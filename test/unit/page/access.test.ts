@@ -146,7 +146,8 @@ describe('pages that roles share', () => {
       const { signIn } = openWithJob()
       const [late, fresh] = [await signIn(who, HOUR_MS), await signIn()]
       const { body } = await late.get(url)
-      expect(/sign in with a new link|confirm(?= that it is you)/.exec(body)?.[0] ?? '').toBe(advice)
+      const [said = ''] = /sign in with a new link|confirm(?= that it is you)/.exec(body) ?? []
+      expect(said).toBe(advice)
       expect((await fresh.get(url)).body).not.toContain('aria-label="Confirmation"')
     })
 })

@@ -45,10 +45,12 @@ describe('the list of jobs', () => {
     })
     const { body } = await get(`${ALL}?status=verifying&label=team+%22a%22`)
     for (const part of [
-      'Ann &amp; Sons &lt;Ltd&gt;', '&lt;b&gt;.csv', '>job_blank<', '<option value="verifying" selected>',
+      'Ann &amp; Sons &lt;Ltd&gt;', '&lt;b&gt;.csv', '>job_blank<',
+      '<option value="verifying" selected>',
       '<input type="text" name="label" value="team &quot;a&quot;">',
     ]) expect(body).toContain(part)
-    expect(body).toMatch(/href="[^"]*status=verifying&amp;[^"]*label=team\+%22a%22[^"]*after=job_0"/)
+    expect(body)
+      .toMatch(/href="[^"]*status=verifying&amp;[^"]*label=team\+%22a%22[^"]*after=job_0"/)
     const [, query = ''] = /data-live="\/live\/live\?view=list&amp;([^"]+)"/.exec(body) ?? []
     expect(query.split('&amp;').filter(part => part.startsWith('job='))).toHaveLength(20)
     expect(query).not.toContain('job_end')
