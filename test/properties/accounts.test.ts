@@ -17,7 +17,7 @@ import {
 } from '../../services/accounts/account-topics.ts'
 import { eventually } from '../support/eventually.ts'
 import { organizationKeysOf } from '../support/keys/organization-keys.ts'
-import { contentOf } from '../support/redis/content.ts'
+import { contentOf, putBack, type Snapshot, snapshotOf } from '../support/redis/content.ts'
 import {
   createRecoveryEnvironment, type RecoveryEnvironment,
 } from '../support/recovery/recovery-environment.ts'
@@ -66,16 +66,9 @@ async function createAll () {
   return { orgId, good, revoked, secret: await webhookSecrets.show(orgId) }
 }
 
-/** All that Redis has, as a file of it would. */
-async function copyOf () {
-  const dumps = new Map<string, Buffer>()
-  for (const key of await redis.keys('*')) dumps.set(key, await redis.dumpBuffer(key))
-  return dumps
-}
-
-async function putBack (dumps: ReadonlyMap<string, Buffer>) {
-  await redis.flushall()
-  for (const [key, dump] of dumps) await redis.restore(key, 0, dump)
+/** Redis starts again from an old file. */
+async function startFrom (old: Snapshot) {
+  await putBack(redis, old)
   await restart()
 }
 
@@ -132,12 +125,12 @@ describe('accounts in a Redis that lost everything', () => {
       await people.membershipsOf(identityOf(name))
     }
     await ship()
-    const old = await copyOf()
+    const old = await snapshotOf(redis)
     const [ann, bob] = await people.list(orgId)
     await people.remove(orgId, bob!.id)
     await people.endSessions(orgId, ann!.id)
     await ship()
-    for (const lose of [() => redis.flushall(), () => putBack(old)]) {
+    for (const lose of [() => redis.flushall(), () => startFrom(old)]) {
       await lose()
       await expect(accounts().people.membershipsOf(identityOf('ann')))
         .rejects.toThrow('locked until the leader')
@@ -164,10 +157,10 @@ describe('accounts in a Redis that comes back with an old file', () => {
   it('keep a key revoked that was revoked after the file', async () => {
     const { orgId, good } = await createAll()
     await ship()
-    const old = await copyOf()
+    const old = await snapshotOf(redis)
     await accounts().apiKeys.revoke(orgId, good.id)
     await ship()
-    await putBack(old)
+    await startFrom(old)
     await expect(kindOf(good.secret)).rejects.toThrow('locked until the leader')
     await restore()
     expect(await kindOf(good.secret)).toBe('revoked')
@@ -176,10 +169,10 @@ describe('accounts in a Redis that comes back with an old file', () => {
   it('are changed only once they were compared, so that no later change is hidden', async () => {
     const { orgId, good } = await createAll()
     await ship()
-    const old = await copyOf()
+    const old = await snapshotOf(redis)
     await accounts().apiKeys.revoke(orgId, good.id)
     await ship()
-    await putBack(old)
+    await startFrom(old)
     // The old file has the revision before the revocation, and this one would be the same.
     const changed = accounts().records.change({
       name: `key:${hashOf(good.secret)}`, fields: { expiresAt: String(Date.now() + 60_000) },
