@@ -188,7 +188,10 @@ async function startRun (
     throw new UsageError(`This key may not use the service ${settings.service}. ` +
       '"verification-jobs services" lists the services that it may use.')
   }
-  parseOnly(settings.only, service.columns)
+  // An option may have a value: `reassigned_number:2026-01-31`.
+  const chosen = settings.options?.map(option => option.split(':')[0]) ?? []
+  const ofOptions = service.options.filter(({ name }) => chosen.includes(name))
+  parseOnly(settings.only, [...service.columns, ...ofOptions.flatMap(({ columns }) => columns)])
   if (settings.onePerMailbox === true && !service.columns.includes('normalized')) {
     throw new UsageError(`--one-per-mailbox is for e-mail addresses, and ${service.slug} checks ` +
       'something else. Leave it out.')

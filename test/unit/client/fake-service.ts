@@ -40,7 +40,12 @@ const AT = '2026-08-11T10:00:00.000Z'
 const TRANSACTION = {
   createdAt: AT, type: 'settle', amountMicros: 4_000, availableMicros: 96_000, jobId: 'job_7',
 }
-const common = { priceMicros: 5, columns: [], configured: true }
+const common = {
+  priceMicros: 5,
+  columns: [],
+  options: [{ name: 'reassigned_number', columns: ['reassigned_number'] }],
+  configured: true,
+}
 const SERVICES = [
   { slug: 'phone-validation', inputKind: 'phone', ...common },
   { slug: 'email-validation', inputKind: 'email', ...common, columns: ['normalized'] },
@@ -222,14 +227,17 @@ function firstsOfMailboxes ({ inputs }: FakeJob, line: string): Response {
 
 /** The result file in three pieces; the download is interrupted before the last one. */
 function resultFile (
-  { inputs }: FakeJob, { reason, download }: { readonly reason: string, download: () => unknown }
+  { inputs, body: { options = [] } }: FakeJob, { reason, download }: { readonly reason: string, download: () => unknown }
 ): Response {
   const quote = (text: string) => `"${text.replaceAll('"', '""')}"`
+  const added = (options as readonly string[]).map(option => option.split(':')[0])
   const lines = inputs.map((input, index) => [
     index + 1, quote(input), verdictOf(input), 'valid', quote(reason), index > 0 ? 1 : '',
+    ...added.map(() => 'true'),
   ].join())
   const half = Math.ceil(lines.length / 2)
-  const pieces = [['row,input,e164,status,reason,duplicate_of'], lines.slice(0, half),
+  const header = ['row', 'input', 'e164', 'status', 'reason', 'duplicate_of', ...added]
+  const pieces = [[header.join()], lines.slice(0, half),
     lines.slice(half)].map(piece => piece.map(line => `${line}\r\n`).join(''))
   let next = 0
   return new Response(new ReadableStream({

@@ -154,6 +154,14 @@ describe('a submitted file', () => {
     expect(service.jobs[0]?.body).toMatchObject({ countryCode: 'US' })
   })
 
+  it('has the columns of the options of its jobs, where they are wanted', async () => {
+    const one = { rowsPerJob: 100, only: 'status,reassigned_number' }
+    await expect(submit(createFakeService(), one)).rejects.toThrow('there is no reassigned_number')
+    await submit(createFakeService(), { ...one, options: ['reassigned_number:2026-01-31'] })
+    expect(readOutput()).toContain(`${HEADER};verified_status;reassigned_number\r\n`)
+    expect(readOutput()).toContain(`${LINES[0]};valid;true\r\n`)
+  })
+
   it('has the wanted lines only, and is resumed with the same filters', async () => {
     const clean = { rowsPerJob: 100, status: ['valid'], dropDuplicates: true, only: 'status' }
     const service = await interrupted('wait', 1, clean)
