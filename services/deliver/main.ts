@@ -45,7 +45,7 @@ type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'clock
   Pick<WorkersDeps, 'keys' | 'log' | 'metrics' | 'gate'>
 
 /** The dependencies of the workers, from the configuration and open connections. */
-export function workersDeps (config: DeliverConfig, connected: Connected): WorkersDeps {
+function workersDeps (config: DeliverConfig, connected: Connected): WorkersDeps {
   const { state, clickhouse, recordMac, clock, log, metrics, keys, gate } = connected
   const store = createJobStore(state)
   const archive = createArchive(clickhouse, recordMac)

@@ -33,9 +33,4 @@ describe('the rate of a webhook host', () => {
     ]
     expect(others.map(other => takeAll(1, other)[0])).toEqual([1_000, 0, 0])
   })
-
-  it('does not fail for a text that is no URL', () => {
-    const { takeAll } = scene(1)
-    expect(takeAll(2, 'nonsense')).toEqual([0, 1_000])
-  })
 })

@@ -87,20 +87,6 @@ describe('deliver', () => {
       .rejects.toThrow('decryption failed')
   })
 
-  it('queues one delivery for the job and one for each endpoint that is subscribed', async () => {
-    const cancelled = { status: 'cancelled' }
-    const sealed = sealHeader(key, owner, header)
-    const { decided, put } = run([message(sealed), message(Buffer.alloc(0), cancelled)], key,
-      ENDPOINTS)
-    await decided
-    expect(put).toEqual([
-      { ...owner, type: 'job.completed', to: { webhookUrl: 'https://a.example/hook' } },
-      { ...owner, type: 'job.completed', to: { endpoint: ALL } },
-      { ...owner, type: 'job.completed', to: { endpoint: END } },
-      { ...owner, type: 'job.cancelled', to: { endpoint: ALL } },
-    ])
-  })
-
   const { endedAtMs } = endedJob()
   it.each<readonly [what: string, Message]>([
     ['the end of a job', message(Buffer.alloc(0))],

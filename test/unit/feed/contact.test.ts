@@ -45,17 +45,6 @@ describe('a contact of a feed', () => {
       .toEqual({ kind: 'rejected', reason: 'unreadable_contact', endsBatch: false })
   })
 
-  it('opens with any key of its partner that has not expired', () => {
-    const keys = [Buffer.alloc(32, 2), key]
-    expect(readContact(sealed(), { ...options, keys })).toMatchObject({ kind: 'contact' })
-    expect(readContact(sealed(), { ...options, keys: keys.slice(0, 1) }))
-      .toMatchObject({ reason: 'unreadable_contact' })
-  })
-
-  it('has the kind wrong_partition in another partition than the sealed one', () => {
-    expect(readContact(sealed(), { ...options, partition: 1 })).toEqual({ kind: 'wrong_partition' })
-  })
-
   it.each<Partial<FeedContact>>([
     { sentAt: nowMs - 7 * DAY_MS }, { sentAt: nowMs + DAY_MS }, { reference: 'x'.repeat(200) },
   ])('with %j is accepted', change => {
@@ -71,11 +60,6 @@ describe('a contact of a feed', () => {
     expect(readContact(sealed({}, 'x'.repeat(1_024)), options)).toMatchObject({ kind: 'contact' })
     expect(readContact(sealed({}, 'x'.repeat(1_025)), options))
       .toMatchObject({ reason: 'too_long_input' })
-  })
-
-  it('can be an end marker without contents', () => {
-    const end = { ...sealed(), reference: '', sealed: null, end: true }
-    expect(readContact(end, options)).toEqual({ kind: 'end_marker' })
   })
 })
 

@@ -52,15 +52,6 @@ function createScenario (
 }
 
 describe('a feed cursor', () => {
-  it('requests one job after another, each from the end of the previous one', async () => {
-    const { cursor, requests, pass } = createScenario([], { limit: 2 })
-    expect(await pass([0, 2, 3])).toEqual([[-1, 2], [2, 3]])
-    expect(requests[0]).toMatchObject({
-      cursor: 'whatsapp||', terms, inputs: ['i0', 'i2'], references: ['c0', 'c2'], offsets: [0, 2],
-    })
-    expect([cursor.add(contact(3)), cursor.add(contact(4))]).toEqual([false, true])
-  })
-
   it('closes a batch at its maximum number or age of contacts, and on close', async () => {
     const waits: number[] = []
     let nowMs = 0
@@ -89,11 +80,6 @@ describe('a feed cursor', () => {
     nowMs = 180
     wake()
     expect(await add(180)).toEqual([[], [[8]]])
-  })
-
-  it.each(['moved', 'lost'] as const)('continues from the stored cursor after %s', async kind => {
-    const { pass } = createScenario([kind], { storedAt: 1 })
-    expect(await pass([0, 1, 2])).toEqual([[-1, 2], [1, 2]])
   })
 
   it('isolates a contact that no job can be created for, and fails only that one', async () => {

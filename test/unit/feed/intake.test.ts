@@ -138,23 +138,13 @@ function createScenario ({
 }
 
 describe('the intake of a feed', () => {
-  it('commits contacts only after a job has them', async () => {
-    const { deliver, requests, commits, buffered, take } = createScenario(finishedTo(3))
-    await deliver([await raw(4), await raw(5)])
-    expect([requests, commits, buffered.used()]).toEqual([[], [], 2])
-    await deliver([await raw(7)])
-    expect(requests.map(({ from, to }) => [from, to])).toEqual([[-1, 7]])
-    expect(commits).toEqual([])
-    await take()
-    expect([commits, buffered.used()]).toEqual([[8n], 0])
-  })
-
   it('submits contacts at once before an end marker', async () => {
-    const { deliver, requests, commits, take } = createScenario()
+    const { deliver, requests, sent, commits, buffered, take } = createScenario()
     await deliver([await raw(0), await raw(1, { reference: '', sealed: null, end: true })])
-    expect(requests.map(({ offsets }) => offsets)).toEqual([[0]])
+    expect(requests).toMatchObject([{ offsets: [0], inputs: ['input 0'], references: ['c0'] }])
+    expect([commits, buffered.used()]).toEqual([[], 1])
     await take()
-    expect(commits).toEqual([2n])
+    expect([commits, buffered.used(), sent]).toEqual([[2n], 0, []])
   })
 
   it('answers invalid contacts, also after an outage', async () => {
@@ -213,25 +203,6 @@ describe('a replayed contact of a feed', () => {
 })
 
 describe('the sender marks of a feed', () => {
-  it('are stored before the commit, as of its offset', async () => {
-    const { deliver, saved, commits, take } = createScenario()
-    await deliver([await raw(0), await raw(1)])
-    await deliver([await raw(2)])
-    expect([saved, commits]).toEqual([[], []])
-    await take()
-    const changed = new Map([[SENDER, { sequence: 2, sentAt: NOW_MS }]])
-    expect(saved).toEqual([{ since: -1, offset: 2, changed, forgotten: [] }])
-    expect(commits).toEqual([3n])
-  })
-
-  it('that Redis has lost stop the feed without a commit', async () => {
-    const { deliver, commits, failures } = createScenario({ ...finishedTo(5), keepsMarks: false })
-    await deliver([await raw(6, { service: 'fortune-telling' })])
-    expect(commits).toEqual([])
-    const failure = 'lost the replay-guard state of feeds.acme.submitted[1]'
-    expect(failures).toEqual([expect.stringContaining(failure)])
-  })
-
   it('suppress a second answer to a rejected contact that its cursor has passed', async () => {
     const { deliver, sent, commits } = createScenario({ positions: new Map([['whatsapp||', 4]]) })
     await deliver([await raw(0, { sentAt: 1 }), await raw(1, { sealed: Buffer.alloc(60) })])

@@ -145,22 +145,6 @@ describe('the partner feeds', () => {
     await feeds.stop()
   })
 
-  it('get what arrives in their topics', async () => {
-    const { events, delivered, consumers, feeds, register } = environment()
-    register(first, second)
-    await eventually(() => expect(consumers).toHaveLength(1))
-    const [consumer] = consumers
-    consumer?.onAssigned()
-    await consumer?.onDelivery({ topic: topicOf(second) } as FetchedBatch)
-    consumer?.onUndecodable?.(new Error('Snappy'), {
-      topic: topicOf(first), partition: 0, retry: () => {},
-    })
-    expect(delivered).toEqual([second])
-    expect(events.slice(1)).toEqual(
-      [`assigned ${first}`, `assigned ${second}`, `undecodable ${first}`])
-    await feeds.stop()
-  })
-
   it('are not ready while Redis is unavailable, and recover', async () => {
     const { state, events, feeds } = environment()
     state.fails = new InfrastructureError('away')

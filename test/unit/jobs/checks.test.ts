@@ -69,15 +69,6 @@ describe('PROVIDERS', () => {
     expect(readProviders(lists)).toEqual(lists)
   })
 
-  it('names the providers of four services by default', () => {
-    expect(readProviders()).toEqual({
-      'phone-validation': ['numbering-plan'],
-      'carrier-single': ['numbering-plan'],
-      'carrier-lookup': ['numbering-plan'],
-      'email-validation': ['email-domain'],
-    })
-  })
-
   it.each(['http', 'http:', 'http:0', 'http:01', 'http:1234567', 'https:1', 'acme', ''])(
     'names no provider "%s"', (name) => {
       expect(() => readProviders({ whatsapp: [name] })).toThrow(

@@ -1,11 +1,10 @@
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import { describe, expect, it } from 'vitest'
 import { newJobId } from '../../../services/jobs/job.ts'
 import {
-  connectJobKeys, createNewJobKeys, JobKeyLostError, keysInTopic, openJobKey,
+  createNewJobKeys, JobKeyLostError, keysInTopic, openJobKey,
 } from '../../../services/jobs/job-keys.ts'
-import { createJobMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../../support/kafka/local-schemas.ts'
@@ -156,25 +155,4 @@ it('no data key is made before the topic has the keys that wrap it', async () =>
   const unshipped = { ...webhooks, whenShipped: async () => { throw new Error('not shipped') } }
   const keys = createNewJobKeys({ results, webhooks: unshipped }, new LRUCache({ max: 1 }))
   await expect(keys.create('org_1.live', 'job_1')).rejects.toThrow('not shipped')
-})
-
-const connected = () => ({
-  bus: createMemoryBus(),
-  codec: createCodec(localSource()),
-  state: new Redis({ lazyConnect: true, retryStrategy: () => null, port: 1 }),
-})
-const roots = (active: string) => ({
-  RESULTS_ROOT_KEYS: { 1: Buffer.alloc(32).toString('base64') }, RESULTS_ROOT_KEY_ACTIVE: active,
-})
-
-describe('the message codec of a stage', () => {
-  it('needs the active root key', () => {
-    expect(createJobMessageCodec(connected(), roots('1'))).toHaveProperty('decode')
-    expect(() => createJobMessageCodec(connected(), roots('2'))).toThrow('RESULTS_ROOT_KEYS')
-  })
-})
-
-it('the keys of jobs need a state Redis', async () => {
-  const keys = connectJobKeys(connected(), roots('1'), { part: 'results' })
-  await expect(keys.get('org_a.live', 'job_1')).rejects.toThrow()
 })

@@ -7,25 +7,12 @@ import { DELIVERED_JOB, endedJob } from '../../support/webhooks/deliveries.ts'
 const header = { metadata: { campaign: 'spring' }, webhookUrl: 'https://a.example/' }
 
 describe('the status resource', () => {
-  it('shows counts, money and labels, and nothing of the address', () => {
-    expect(jobBody(endedJob(), header)).toEqual({
-      id: DELIVERED_JOB,
-      status: 'completed',
-      totalRows: 10,
-      cacheHits: 1,
-      freshRecords: 4,
-      successRecords: 8,
-      failedRecords: 2,
-      createdAt: '2026-08-11T10:00:00.000Z',
-      updatedAt: '2026-08-11T10:00:02.000Z',
+  it('adds up rows and money, and has labels but no address', () => {
+    const body = jobBody(endedJob(), header)
+    expect(body).toMatchObject({
       resultUrl: `${jobPath(DELIVERED_JOB)}/results`,
-      service: 'phone-validation',
       invalidRows: 2,
       duplicateRows: 3,
-      invalidRecords: 2,
-      duplicateRecords: 3,
-      unknownRecords: 0,
-      cancelledRecords: 0,
       pendingRecords: 0,
       verdicts: { valid: 5, invalid: 5, risky: 0, unknown: 0 },
       reasons: { assigned_range: 5, too_short: 2, unassigned_range: 3 },
@@ -35,12 +22,8 @@ describe('the status resource', () => {
       releasedMicros: 2_000,
       metadata: { campaign: 'spring' },
       completedAt: '2026-08-11T10:00:02.500Z',
-      hasOriginalColumns: false,
-      erasedAt: null,
-      erasureCompletedAt: null,
-      deadline: null,
-      waiting: null,
     })
+    expect(JSON.stringify(body)).not.toContain('a.example')
   })
 
   it('has verdicts only if they account for all rows that succeeded or failed', () => {

@@ -41,12 +41,6 @@ describe('the heartbeat of a process', () => {
     other.stop()
   })
 
-  it('is missing for an unknown process', async () => {
-    const liveness = await startLiveness(redisDouble().redis)
-    expect(await liveness.isGone('unknown')).toBe(true)
-    liveness.stop()
-  })
-
   it('continues after an outage of Redis, at the start too', async () => {
     const { redis, failures } = redisDouble()
     const outage = () => Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })

@@ -1,10 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { headerKeyOf } from '../../../services/jobs/job-keys.ts'
-import { decodeTime } from 'ulid'
 import { describe, expect, it } from 'vitest'
-import {
-  newJobId, type Job, type IdempotencyClaim, type Outcome,
-} from '../../../services/jobs/job.ts'
+import type { Job, IdempotencyClaim, Outcome } from '../../../services/jobs/job.ts'
 import { openHeader } from '../../../services/jobs/message-codec.ts'
 import {
   CHUNK_ROWS, createSubmitter, NotSubmittedError, type Submission, type SubmitterOptions,
@@ -162,12 +159,6 @@ describe('a submission', () => {
     })
   })
 
-  it('with the key of another request is a conflict', async () => {
-    const { submitter, emitted } = setUp({ claim: { kind: 'reused' } })
-    expect(await submitter.submit(submission)).toEqual({ kind: 'reused' })
-    expect(emitted).toEqual([])
-  })
-
   it('that is refused stops what is still being sent, without waiting for it', async () => {
     const { submitter, signals } = setUp(
       { outcome: async () => expired, emit: () => new Promise(() => {}) }
@@ -239,14 +230,6 @@ describe('a submission', () => {
       refuse: () => Promise.reject(new Error('still no Redis')),
     })
     await expect(submitter.submit(submission)).rejects.toThrow('still no Redis')
-  })
-})
-
-describe('an id', () => {
-  it('returns the time of Redis', () => {
-    const id = newJobId(1_700_000_000_123)
-    expect(id).toMatch(/^job_[0-9a-hjkmnp-tv-z]{26}$/)
-    expect(decodeTime(id.slice(4).toUpperCase())).toBe(1_700_000_000_123)
   })
 })
 
@@ -326,10 +309,5 @@ describe('a quote', () => {
     expect(emitted.map(({ topic }) => topic)).toEqual(['rows.submitted'])
     expect(emitted[0]?.value).toMatchObject({ idempotencyKey: '' })
     expect(refused).toEqual([])
-  })
-
-  it('that is refused is answered with the refusal', async () => {
-    const { submitter } = setUp({ outcome: async () => expired })
-    expect(await submitter.quote(submission)).toEqual(expired)
   })
 })

@@ -1,39 +1,14 @@
 import { createPublicKey, verify } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { API_VERSION } from '../../../schemas/api/parts.ts'
 import { publicKeyText, secretBytes } from '../../../services/webhooks/secrets.ts'
 import {
-  eventOf, signatureHeaders, eventIdOf, deliveryIdOf, eventTypeOf, finishedTenths, partsOfDelivery,
-  tenthOf,
+  eventOf, signatureHeaders, eventIdOf, eventTypeOf, finishedTenths, tenthOf,
 } from '../../../services/webhooks/event.ts'
-import { jobBody } from '../../../services/jobs/job-view.ts'
 import { DELIVERED_JOB, endedJob } from '../../support/webhooks/deliveries.ts'
 import { END_EVENT_TYPES, EVENT_TYPES } from '../../../schemas/api/webhooks.ts'
 import { JOB_STATES } from '../../../schemas/api/job.ts'
 
 const header = { metadata: { a: '1' }, webhookUrl: 'https://hidden.example/path?token=1' }
-
-const completed = { id: eventIdOf(DELIVERED_JOB, 'job.completed'), type: 'job.completed' } as const
-
-describe('a webhook event', () => {
-  it('has the job resource, the API version and the end time of the job', () => {
-    expect(eventOf(endedJob(), completed, header)).toEqual({
-      id: eventIdOf(DELIVERED_JOB, 'job.completed'),
-      type: 'job.completed',
-      api_version: API_VERSION,
-      livemode: true,
-      timestamp: '2026-08-11T10:00:02.500Z',
-      data: jobBody(endedJob(), header),
-    })
-  })
-
-  it('is small, always the same, and shows neither the address nor the price of a row', () => {
-    const text = JSON.stringify(eventOf(endedJob(), completed, header))
-    expect(JSON.stringify(eventOf(endedJob(), completed, header))).toBe(text)
-    expect(text.length).toBeLessThan(1_000)
-    expect(text).not.toMatch(/hidden|unitPrice/)
-  })
-})
 
 describe('an event before the end', () => {
   const job = endedJob({ lowBalance: { thresholdMicros: 5_000, availableMicros: 4_000 } })
@@ -152,14 +127,5 @@ describe('progress', () => {
     expect(new Set(ids).size).toBe(9)
     expect(ids.map(id => tenthOf('job_1', id))).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9])
     for (const type of EVENT_TYPES) expect(tenthOf('job_1', eventIdOf('job_1', type))).toBe(0)
-  })
-})
-
-describe('the id of a delivery', () => {
-  it('is that of the event, and of an endpoint has its id', () => {
-    expect(deliveryIdOf('evt_1')).toBe('evt_1')
-    expect(deliveryIdOf('evt_1', 'we_1')).toBe('evt_1.we_1')
-    expect(partsOfDelivery('evt_1')).toEqual({ event: 'evt_1', endpoint: '' })
-    expect(partsOfDelivery('evt_1.we_1')).toEqual({ event: 'evt_1', endpoint: 'we_1' })
   })
 })

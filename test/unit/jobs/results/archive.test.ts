@@ -1,7 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { archiveRow, createArchive } from '../../../../services/jobs/results/archive.ts'
+import { createArchive } from '../../../../services/jobs/results/archive.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
 import { recordMacOf, storedJob } from '../../../support/keys/signed.ts'
@@ -45,18 +45,6 @@ describe('the archive', () => {
       const { archive } = archiveOn([storedJob(first, manifest)])
       expect(await archive.find(TENANT, 'job_1')).toEqual({ job: first, manifest })
     }))
-  })
-
-  it('stores a small manifest of a job of 100,000 rows in 600 blocks', () => {
-    const manifest = Array.from({ length: 600 }, (_, index) => ({
-      chunk: Math.floor(index / 6),
-      digest: randomBytes(32).toString('hex'),
-      won: Buffer.alloc(125, index % 6 === 0 ? 0x11 : 0x22),
-      firstRow: Math.floor(index / 6) * 1_000,
-      inputs: index % 6 === 0,
-    }))
-    expect(archiveRow(recordMacOf(), { job: first, manifest }).manifest_base64.length)
-      .toBeLessThan(54_000)
   })
 
   it('finds the true record behind any number of forged ones, and says if all are', async () => {

@@ -12,20 +12,6 @@ const subject = { service: 'phone-validation', canonical: '+12127365000', copies
 const terms = { source: 'cache', freshnessMs: 50 } as const
 
 describe('the outcome of a record', () => {
-  it('combines the stored fields with those derived from the contact', () => {
-    const record = cachedRecord({ checkedAtMs: 100, fields: { carrier: 'Acme', e164: 'stale' } })
-    const outcome = rowOutcomeOf(record, subject, terms)
-    expect(outcome).toMatchObject({
-      status: 'valid',
-      source: 'cache',
-      confidence: 90,
-      checkedAtMs: 100,
-      expiresAtMs: 150,
-      copies: 2,
-    })
-    expect(outcome.fields).toBe(record.fields)
-  })
-
   it.each([
     ['+12127365000', ['+1 212 736 5000', 'US', '(212) 736-5000']],
     ['+442079460958', ['+44 20 7946 0958', 'GB', '020 7946 0958']],
@@ -68,11 +54,6 @@ describe('the outcome of a record', () => {
     expect(contactOf('J.Doe+a@gmail.com', {})).toEqual({
       email: 'J.Doe+a@gmail.com', domain: 'gmail.com', normalized: 'jdoe@gmail.com',
     })
-  })
-
-  it('does not take anything but a canonical form', () => {
-    expect(() => rowOutcomeOf(cachedRecord(), { ...subject, canonical: 'call me' }, terms))
-      .toThrow('needs a canonical E.164 number')
   })
 
   it('expires at once and has no source when there is no verdict', () => {
@@ -251,14 +232,6 @@ describe('a block', () => {
         [...expected].map(([reason, rows]) => ['valid', reason, rows]))
       for (const { rows } of value.verdicts ?? []) expect(rows.length).toBeLessThan(10)
     }))
-  })
-
-  it('has no column for duplicates when it holds none', () => {
-    const block = createBlock({ coordinates, batch: 0, inputs: [] })
-    block.add(0, outcome({}))
-    expect(block.emission('bulk')).toMatchObject({
-      lane: 'bulk', value: { inputs: true }, rows: { inputs: [], duplicateOf: [] },
-    })
   })
 
   it('takes each row of its chunk once and in order', () => {

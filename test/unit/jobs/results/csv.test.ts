@@ -50,12 +50,6 @@ describe('CSV', () => {
       expect(writer.bytes().equals(Buffer.from(expected))).toBe(true)
     }))
   })
-
-  it('takes cells that were encoded before as they are', () => {
-    const writer = new CsvWriter({ safe: true, sizeBytes: 0 })
-    for (let times = 0; times < 3; times++) writer.cells(Buffer.from('"a,b",=c'))
-    expect(String(writer.bytes())).toBe('"a,b",=c"a,b",=c"a,b",=c')
-  })
 })
 
 it.each([

@@ -18,13 +18,6 @@ const entry = (chunk: number, firstRow: number, change: Partial<ManifestEntry> =
   ({ chunk, firstRow, digest: `d${chunk}`, won: bitmapOf(8, [0]), inputs: false, ...change })
 
 describe('planJob', () => {
-  it('lets a chunk end where the next begins, and the last with the job', () => {
-    const plan = planJob([entry(1, 3), entry(0, 0)], { id: 'job_1', chunks: 2, totalRows: 5 })
-    expect(plan.chunks.map(({ chunk, firstRow, rows }) => [chunk, firstRow, rows]))
-      .toEqual([[0, 0, 3], [1, 3, 2]])
-    expect(plan.jobWide).toEqual([])
-  })
-
   it('leaves out blocks that won nothing, but for inputs', () => {
     const nothing = bitmapOf(8, [])
     const withInputs = entry(0, 0, { digest: 'in', won: nothing, inputs: true })

@@ -80,18 +80,6 @@ async function readAll (rows: AsyncIterable<Rows>): Promise<readonly string[][]>
 }
 
 describe('results', () => {
-  it('give each row once in order; a duplicate repeats its original', async () => {
-    const duplicates = new Map([[2, 0], [5, 0]])
-    const { results, manifest, job } = await storedResults({ chunks: 2, duplicates })
-    const rows = await readAll(results.rows(job, manifest))
-    const names = ['row', 'input', 'carrier', 'source', 'duplicate_of', 'status', 'checked_at']
-    const verdict = ['valid', '2026-08-11T00:00:00.000Z']
-    expect(rows.map(cells => names.map(name => at(cells, name)))).toEqual(
-      [...Array(8).keys()].map(row => duplicates.has(row)
-        ? [`${row + 1}`, `in"${row}, ü`, 'carrier 0', 'duplicate', '1', ...verdict]
-        : [`${row + 1}`, `in"${row}, ü`, `carrier ${row}`, 'live', '', ...verdict]))
-  })
-
   it('are the same with and without marked originals, read whole or in pages', async () => {
     const map = fc.uniqueArray(fc.integer({ min: 1, max: 47 }), { maxLength: 30 })
     const limits = fc.integer({ min: 1, max: 9 })
