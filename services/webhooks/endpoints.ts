@@ -12,6 +12,7 @@ import { isSampleTenant, type Mode, MODES, partsOf, tenantOf } from '../accounts
 import { newId, timeOfId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { type Sleep, sleep as realSleep } from '../runtime/platform/retry.ts'
+import { type FormerSecret, ROTATION_MS, stillActive } from './secrets.ts'
 
 /** An address of an organization that receives the events of one mode. */
 export type WebhookEndpoint = {
@@ -29,6 +30,8 @@ export type WebhookEndpoint = {
   /** The secret before the last rotation, and until when it signs too; '' and 0 without one. */
   readonly secretBefore: string
   readonly secretBeforeUntilMs: number
+  /** Those before it that still sign, newest first; absent without one. */
+  readonly earlierSecrets?: readonly FormerSecret[]
 }
 
 /** What a customer sets. */
@@ -48,8 +51,6 @@ type Options = {
 type List = readonly WebhookEndpoint[]
 
 const SECRET_BYTES = 32
-/** Receivers have a day to adopt a new secret; until then deliveries carry both signatures. */
-const ROTATION_MS = 86_400_000
 const CACHED_TENANTS = 1_000
 
 const keyOf = (orgId: string) => `org:${orgId}`
@@ -106,9 +107,12 @@ export function createWebhookEndpoints (
     update: (tenant: string, id: string, change: Partial<EndpointSettings>) =>
       replace(tenant, id, () => change),
 
-    /** Creates a new secret; the previous one signs beside it for a day. */
-    rotate: (tenant: string, id: string) => replace(tenant, id, ({ secret }) => ({
-      secret: newSecret(), secretBefore: secret, secretBeforeUntilMs: now() + ROTATION_MS,
+    /** Creates a new secret; each one before it signs beside it until a day after its rotation. */
+    rotate: (tenant: string, id: string) => replace(tenant, id, old => ({
+      secret: newSecret(),
+      secretBefore: old.secret,
+      secretBeforeUntilMs: now() + ROTATION_MS,
+      earlierSecrets: stillActive(formerSecrets(old), now()),
     })),
 
     /** Deletes an endpoint and returns it; undefined if there is none. */
@@ -129,10 +133,17 @@ export function createWebhookEndpoints (
 
 /** The secrets to sign with at this time, current one first. */
 export function activeSecrets (
-  { secret, secretBefore, secretBeforeUntilMs }: WebhookEndpoint, nowMs: number
+  endpoint: WebhookEndpoint, nowMs: number
 ): readonly string[] {
-  return secretBeforeUntilMs > nowMs ? [secret, secretBefore] : [secret]
+  const former = stillActive(formerSecrets(endpoint), nowMs)
+  return [endpoint.secret, ...former.map(({ secret }) => secret)]
 }
+
+/** The secrets before the current one; one that never was is over since 1970. */
+const formerSecrets = (
+  { secretBefore, secretBeforeUntilMs, earlierSecrets = [] }: WebhookEndpoint
+): readonly FormerSecret[] =>
+  [{ secret: secretBefore, untilMs: secretBeforeUntilMs }, ...earlierSecrets]
 
 /** The same reads; a result is used for as long as an account may be, from before its read on. */
 function cachedReads<T> (

@@ -15,7 +15,10 @@ type Options = {
 
 /** A kind of secret of an organization. */
 type Kind = {
-  /** Of its hash; `<field>Before` and `<field>BeforeUntil` are those of the previous secret. */
+  /**
+   * Of its hash; `<field>Before` and `<field>BeforeUntil` are those of the previous secret, and
+   * `<field>Earlier` are the secrets before it that still sign, as JSON.
+   */
   readonly field: string
   readonly binding: string
   readonly prefix: string
@@ -32,46 +35,107 @@ export type WebhookSecrets = ReturnType<typeof createWebhookSecrets>
 
 const SECRET_BYTES = 32
 /** Receivers have a day to adopt a new secret; until then deliveries carry both signatures. */
-const ROTATION_MS = 86_400_000
+export const ROTATION_MS = 86_400_000
+/** Former secrets that sign beside the current one: each makes the headers of an event longer. */
+const MAX_FORMER = 10
+
+/** A secret that was replaced, and until when it signs too. */
+export type FormerSecret = { readonly secret: string, readonly untilMs: number }
+
+/** The former secrets that still sign, newest first. */
+export const stillActive = (
+  former: readonly FormerSecret[], nowMs: number
+): readonly FormerSecret[] =>
+  former.filter(({ untilMs }) => untilMs > nowMs).slice(0, MAX_FORMER)
 
 const keyOf = (orgId: string) => `org:${orgId}`
 
-/** The secrets that sign webhooks, wrapped by the key of the organization, in its hash. */
-export function createWebhookSecrets ({ redis, keys, now = Date.now }: Options, kind = SECRET) {
+/** A record as it is stored: texts that the key of the organization wraps, '' for none. */
+type StoredSecrets = {
+  readonly revision: number
+  readonly current: string
+  readonly before: string
+  readonly beforeUntilMs: number
+  readonly earlier: string
+}
+
+/** The secrets of one kind, wrapped by the key of the organization, in its hash. */
+function createStoredSecrets ({ redis, keys, now = Date.now }: Options, kind: Kind) {
   const { field, prefix } = kind
   const records = createAccountRecords(redis)
   const textOf = (secret: Buffer) => `${prefix}${secret.toString('base64')}`
   const aadOf = (orgId: string) => [kind.binding, orgId]
-  async function open (orgId: string, sealed: string): Promise<string> {
-    return textOf(await keys.unwrap(orgId, Buffer.from(sealed, 'base64'), aadOf(orgId)))
-  }
+  const earlierAadOf = (orgId: string) => [earlierBinding(kind), orgId]
+  const wrap = async (orgId: string, bytes: Buffer, aad: readonly string[]) =>
+    (await keys.wrap(orgId, bytes, aad)).toString('base64')
+  return {
+    open: async (orgId: string, wrapped: string): Promise<string> =>
+      textOf(await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), aadOf(orgId))),
 
-  /** Writes a new secret; undefined if another process changed the record since it was read. */
-  async function write (
-    orgId: string, { revision, previous }: { readonly revision: number, readonly previous: string }
-  ): Promise<string | undefined> {
-    const secret = randomBytes(SECRET_BYTES)
-    const fields = {
-      [field]: (await keys.wrap(orgId, secret, aadOf(orgId))).toString('base64'),
-      [`${field}Before`]: previous,
-      [`${field}BeforeUntil`]: String(previous === '' ? 0 : now() + ROTATION_MS),
-    }
-    const isWritten = await records.change({ name: keyOf(orgId), from: revision, fields })
-    return isWritten ? textOf(secret) : undefined
-  }
+    openEarlier: async (orgId: string, wrapped: string): Promise<readonly FormerSecret[]> => {
+      if (wrapped === '') return []
+      const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), earlierAadOf(orgId))
+      return JSON.parse(text.toString()) as readonly FormerSecret[]
+    },
 
-  /** The current secret as stored, '' for none, with the revision of its record. */
-  async function read (orgId: string) {
-    const { revision = 0, fields = {} } = await records.read(keyOf(orgId)) ?? {}
-    return { revision, stored: fields[field] ?? '' }
+    read: async (orgId: string): Promise<StoredSecrets> => {
+      const { revision = 0, fields = {} } = await records.read(keyOf(orgId)) ?? {}
+      return {
+        revision,
+        current: fields[field] ?? '',
+        before: fields[`${field}Before`] ?? '',
+        beforeUntilMs: Number(fields[`${field}BeforeUntil`] ?? 0),
+        earlier: fields[`${field}Earlier`] ?? '',
+      }
+    },
+
+    /** Writes a new secret; undefined if another process changed the record since it was read. */
+    write: async (
+      orgId: string, { revision, previous, earlier }: {
+        readonly revision: number,
+        readonly previous: string,
+        readonly earlier: readonly FormerSecret[],
+      }
+    ): Promise<string | undefined> => {
+      const secret = randomBytes(SECRET_BYTES)
+      const fields = {
+        [field]: await wrap(orgId, secret, aadOf(orgId)),
+        [`${field}Before`]: previous,
+        [`${field}BeforeUntil`]: String(previous === '' ? 0 : now() + ROTATION_MS),
+        [`${field}Earlier`]: earlier.length === 0
+          ? ''
+          : await wrap(orgId, Buffer.from(JSON.stringify(earlier)), earlierAadOf(orgId)),
+      }
+      const isWritten = await records.change({ name: keyOf(orgId), from: revision, fields })
+      return isWritten ? textOf(secret) : undefined
+    },
   }
+}
+
+/** The secrets that sign webhooks. */
+export function createWebhookSecrets (options: Options, kind = SECRET) {
+  const { redis, now = Date.now } = options
+  const { field } = kind
+  const { open, openEarlier, read, write } = createStoredSecrets(options, kind)
 
   /** The secrets to sign with, current one first; empty if there is none yet. */
   async function active (orgId: string): Promise<string[]> {
-    const [current, before, until] = await redis.hmget(
-      accountKey(keyOf(orgId)), field, `${field}Before`, `${field}BeforeUntil`)
-    const sealed = [current, Number(until ?? 0) > now() ? before : undefined]
-    return await Promise.all(sealed.flatMap(text => text ? [open(orgId, text)] : []))
+    const [current, before, until, earlier] = await redis.hmget(accountKey(keyOf(orgId)),
+      field, `${field}Before`, `${field}BeforeUntil`, `${field}Earlier`)
+    const wrapped = [current, Number(until ?? 0) > now() ? before : undefined]
+    const newest = await Promise.all(wrapped.flatMap(text => text ? [open(orgId, text)] : []))
+    const others = stillActive(await openEarlier(orgId, earlier ?? ''), now())
+    return [...newest, ...others.map(({ secret }) => secret)].slice(0, 1 + MAX_FORMER)
+  }
+
+  /** The secrets before the current one that still sign, without those that are damaged. */
+  async function formerSecrets (
+    orgId: string, { before, beforeUntilMs: untilMs, earlier }: StoredSecrets
+  ): Promise<readonly FormerSecret[]> {
+    const isOver = before === '' || untilMs <= now()
+    const secret = isOver ? undefined : await unlessDamaged(() => open(orgId, before))
+    const others = await unlessDamaged(() => openEarlier(orgId, earlier)) ?? []
+    return stillActive([...secret === undefined ? [] : [{ secret, untilMs }], ...others], now())
   }
 
   return {
@@ -80,23 +144,26 @@ export function createWebhookSecrets ({ redis, keys, now = Date.now }: Options, 
     /** The current secret; creates the first one if there is none yet. */
     async show (orgId: string): Promise<string> {
       for (;;) {
-        const { revision, stored } = await read(orgId)
-        if (stored !== '') return await open(orgId, stored)
-        const secret = await write(orgId, { revision, previous: '' })
+        const { revision, current } = await read(orgId)
+        if (current !== '') return await open(orgId, current)
+        const secret = await write(orgId, { revision, previous: '', earlier: [] })
         if (secret !== undefined) return secret
       }
     },
 
     /**
-     * Creates a new secret and returns it. The previous one stays active for a day, unless it is
-     * damaged: it cannot sign, and would block every webhook for that day.
+     * Creates a new secret and returns it. Each one before it stays active until a day after it
+     * was replaced, unless it is damaged: it cannot sign, and would block every webhook until then.
      * @throws FatalError when the key of the previous one is missing.
      */
     async rotate (orgId: string): Promise<string> {
       for (;;) {
-        const { revision, stored } = await read(orgId)
-        const isLost = stored !== '' && await isDamaged(() => open(orgId, stored))
-        const secret = await write(orgId, { revision, previous: isLost ? '' : stored })
+        const stored = await read(orgId)
+        const { revision, current } = stored
+        const isSound = current !== '' &&
+          await unlessDamaged(() => open(orgId, current)) !== undefined
+        const earlier = await formerSecrets(orgId, stored)
+        const secret = await write(orgId, { revision, previous: isSound ? current : '', earlier })
         if (secret !== undefined) return secret
       }
     },
@@ -112,9 +179,7 @@ export async function activeOrFirst (
   secrets: Pick<WebhookSecrets, 'active' | 'show'>, orgId: string
 ): Promise<readonly string[]> {
   const active = await secrets.active(orgId)
-  if (active.length > 0) return active
-  await secrets.show(orgId)
-  return await secrets.active(orgId)
+  return active.length > 0 ? active : [await secrets.show(orgId)]
 }
 
 /** The bytes of a secret or signing key, of which the text is `<prefix>_<base64>`. */
@@ -146,22 +211,28 @@ function privateKeyOf (signingKey: string): KeyObject {
   return key
 }
 
-/** Rethrows if a key is missing: the secret is readable again once the key is restored. */
-async function isDamaged (open: () => Promise<string>): Promise<boolean> {
+/**
+ * Undefined for damaged bytes. Rethrows if a key is missing: they are readable again once the key
+ * is restored.
+ */
+async function unlessDamaged<T> (open: () => Promise<T>): Promise<T | undefined> {
   try {
-    await open()
-    return false
+    return await open()
   } catch (error) {
-    if (error instanceof SealError) return true
+    if (error instanceof SealError) return undefined
     throw error
   }
 }
+
+const earlierBinding = ({ binding }: Kind) => `${binding}-earlier`
 
 /** The wrapped secrets and signing keys of an organization. */
 export async function wrappedSecrets (
   redis: RedisClient, orgId: string
 ): Promise<readonly Wrapped[]> {
-  return await wrappedFields(createAccountRecords(redis), `org:${orgId}`, KINDS.flatMap(kind =>
-    [kind.field, `${kind.field}Before`].map(field =>
-      ({ field, binding: [kind.binding, orgId], class: 'webhooks' as const }))))
+  return await wrappedFields(createAccountRecords(redis), `org:${orgId}`, KINDS.flatMap(kind => [
+    { field: kind.field, name: kind.binding },
+    { field: `${kind.field}Before`, name: kind.binding },
+    { field: `${kind.field}Earlier`, name: earlierBinding(kind) },
+  ].map(({ field, name }) => ({ field, binding: [name, orgId], class: 'webhooks' as const }))))
 }

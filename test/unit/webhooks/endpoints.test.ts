@@ -79,6 +79,10 @@ describe('the webhook endpoints of an organization', () => {
     expect(fresh).not.toBe(made?.secret)
     expect(activeSecrets(rotated!, nowMs + DAY_MS - 1)).toEqual([fresh, made?.secret])
     expect(activeSecrets(rotated!, nowMs + DAY_MS)).toEqual([fresh])
+    nowMs += DAY_MS - 1
+    const last = await endpoints.rotate(LIVE, made?.id ?? '')
+    expect(activeSecrets(last!, nowMs)).toEqual([last?.secret, fresh, made?.secret])
+    expect(activeSecrets(last!, nowMs + 1)).toEqual([last?.secret, fresh])
   })
 
   it('are read again after a second for an attempt', async () => {

@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import {
-  createWebhookSecrets, publicKeyText, signText, type WebhookSecrets,
+  createWebhookSecrets, publicKeyText, signText, type WebhookSecrets, wrappedSecrets,
 } from '../../../services/webhooks/secrets.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const keys = organizationKeysOf(1)
+const DAY_MS = 86_400_000
 
 let memory: ReturnType<typeof memoryRedis>
 let secrets: WebhookSecrets
@@ -16,22 +17,20 @@ beforeEach(() => {
   secrets = createWebhookSecrets({ redis: memory.redis, keys, now: () => nowMs })
 })
 
-describe('the webhook secret of an organization', () => {
-  it('is made when first shown and stays the same', async () => {
-    expect(await secrets.active('org_1')).toEqual([])
-    const secret = await secrets.show('org_1')
-    expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
-    expect(await secrets.show('org_1')).toBe(secret)
-    expect(await secrets.active('org_1')).toEqual([secret])
-    expect(await secrets.show('org_2')).not.toBe(secret)
-  })
+/** The same text of sealed bytes with the last one changed. */
+function broken (text = ''): string {
+  const bytes = Buffer.from(text, 'base64')
+  bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) ^ 1, bytes.length - 1)
+  return bytes.toString('base64')
+}
 
+describe('the webhook secret of an organization', () => {
   it('is one for processes that make or replace it at the same time', async () => {
     const other = createWebhookSecrets({ redis: memory.redis, keys, now: () => nowMs })
     const [first, same] = await Promise.all([secrets.show('org_1'), other.show('org_1')])
     expect(same).toBe(first)
     const rotated = await Promise.all([secrets.rotate('org_1'), other.rotate('org_1')])
-    expect((await secrets.active('org_1')).toSorted()).toEqual(rotated.toSorted())
+    expect((await secrets.active('org_1')).toSorted()).toEqual([first, ...rotated].toSorted())
   })
 
   it('is stored sealed, for its own organization only', async () => {
@@ -53,12 +52,59 @@ describe('the webhook secret of an organization', () => {
     expect(await secrets.active('org_1')).toEqual([fresh])
   })
 
+  it('stays active for its day, however often its successors are replaced meanwhile', async () => {
+    const first = await secrets.show('org_1')
+    const second = await secrets.rotate('org_1')
+    nowMs += 3_600_000
+    const third = await secrets.rotate('org_1')
+    expect(await secrets.active('org_1')).toEqual([third, second, first])
+    nowMs += DAY_MS - 3_600_000
+    expect(await secrets.active('org_1')).toEqual([third, second])
+    nowMs += 3_600_000
+    expect(await secrets.active('org_1')).toEqual([third])
+    for (let times = 0; times < 20; times++) await secrets.rotate('org_1')
+    expect(await secrets.active('org_1')).toHaveLength(11)
+  })
+
+  it('that is damaged does not end those before it, and is gone with the next one', async () => {
+    const first = await secrets.show('org_1')
+    await secrets.rotate('org_1')
+    await secrets.rotate('org_1')
+    const stored = memory.hashes.get('{global}:org:org_1') ?? {}
+    memory.hashes.set('{global}:org:org_1', {
+      ...stored,
+      webhookSecret: broken(stored.webhookSecret),
+      webhookSecretBefore: broken(stored.webhookSecretBefore),
+    })
+    const fresh = await secrets.rotate('org_1')
+    expect(await secrets.active('org_1')).toEqual([fresh, first])
+    const other = memory.hashes.get('{global}:org:org_1') ?? {}
+    memory.hashes.set('{global}:org:org_1', {
+      ...other, webhookSecretEarlier: broken(other.webhookSecretEarlier),
+    })
+    await expect(secrets.active('org_1')).rejects.toThrow('decryption failed')
+    expect([await secrets.rotate('org_1'), fresh]).toEqual(await secrets.active('org_1'))
+  })
+
+  it('is wrapped by the newest key of the organization after its rotation, with all', async () => {
+    await secrets.show('org_1')
+    for (let times = 0; times < 2; times++) await secrets.rotate('org_1')
+    const expected = await secrets.active('org_1')
+    const rotated = organizationKeysOf(1, 2)
+    for (const { pieces: [piece], replace } of await wrappedSecrets(memory.redis, 'org_1')) {
+      const { bytes, binding } = piece!
+      const opened = await rotated.unwrap('org_1', bytes, binding)
+      expect(await replace([await rotated.wrap('org_1', opened, binding)])).toBe(true)
+    }
+    const others = { redis: memory.redis, keys: organizationKeysOf(2), now: () => nowMs }
+    expect(await createWebhookSecrets(others).active('org_1')).toEqual(expected)
+  })
+
   it('that was damaged does not stay active along with its successor', async () => {
     await secrets.show('org_1')
     const stored = memory.hashes.get('{global}:org:org_1') ?? {}
-    const bytes = Buffer.from(stored.webhookSecret ?? '', 'base64')
-    bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) ^ 1, bytes.length - 1)
-    memory.hashes.set('{global}:org:org_1', { ...stored, webhookSecret: bytes.toString('base64') })
+    memory.hashes.set(
+      '{global}:org:org_1', { ...stored, webhookSecret: broken(stored.webhookSecret) })
     await expect(secrets.active('org_1')).rejects.toThrow()
     const fresh = await secrets.rotate('org_1')
     expect(await secrets.active('org_1')).toEqual([fresh])
