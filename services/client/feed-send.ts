@@ -46,7 +46,8 @@ const BATCH_BYTES = 400 * 1_024
 
 /**
  * Streams the contacts of a file into the feed and writes one result for each. Rejects with
- * CommandError when results are missing after `silenceMs`; the results so far are written.
+ * CommandError when results are missing after `silenceMs`. Whatever fails, the results so far are
+ * written.
  */
 export async function sendContacts (
   { feed, source, output }: SendDeps, options: SendOptions
@@ -63,23 +64,26 @@ export async function sendContacts (
   }, error => { tally.fail(error) })
   const report = () => options.onProgress?.({ ...tally.counts, fileRead: source.read() })
   const { service, countryCode, forceFresh } = options
-  for await (const batch of batchContacts(source.contacts)) {
-    await tally.untilMissing(MAX_UNANSWERED)
-    await feed.send(batch.map(contact => ({
-      reference: tally.expect(contact.reference),
-      service,
-      forceFresh,
-      countryCode: contact.countryCode ?? countryCode,
-      input: contact.input,
-    })))
-    report()
-  }
-  await feed.end()
   try {
+    for await (const batch of batchContacts(source.contacts)) {
+      await tally.untilMissing(MAX_UNANSWERED)
+      await feed.send(batch.map(contact => ({
+        reference: tally.expect(contact.reference),
+        service,
+        forceFresh,
+        countryCode: contact.countryCode ?? countryCode,
+        input: contact.input,
+      })))
+      report()
+    }
+    await feed.end()
     await tally.untilMissing(0)
-  } finally {
-    await output.finish()
+  } catch (error) {
+    // They were paid. Without any, the file of an earlier run stays.
+    if (tally.counts.results > 0) await output.finish()
+    throw error
   }
+  await output.finish()
   return { ...tally.counts, repeated: tally.repeated, byStatus }
 }
 

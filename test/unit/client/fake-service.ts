@@ -227,7 +227,8 @@ function firstsOfMailboxes ({ inputs }: FakeJob, line: string): Response {
 
 /** The result file in three pieces; the download is interrupted before the last one. */
 function resultFile (
-  { inputs, body: { options = [] } }: FakeJob, { reason, download }: { readonly reason: string, download: () => unknown }
+  { inputs, body: { options = [] } }: FakeJob,
+  { reason, download }: { readonly reason: string, download: () => unknown }
 ): Response {
   const quote = (text: string) => `"${text.replaceAll('"', '""')}"`
   const added = (options as readonly string[]).map(option => option.split(':')[0])

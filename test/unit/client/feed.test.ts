@@ -25,6 +25,7 @@ type Answering = {
   readonly times?: number
   readonly silenceMs?: number
   readonly sendsReferences?: boolean
+  readonly output?: ResultFile
   /** What arrives before the answers to some contacts, after these others. */
   readonly before?: (answered: readonly Result[]) => readonly Result[]
 }
@@ -32,7 +33,8 @@ type Answering = {
 /** Sends contacts to a feed that answers them whenever it got some, and again at its end. */
 async function send (
   contacts: readonly FileContact[],
-  { times = 1, silenceMs = 1_000, before = () => [], sendsReferences = false }: Answering = {}
+  { times = 1, silenceMs = 1_000, before = () => [], sendsReferences = false, output }:
+  Answering = {}
 ) {
   const sent: string[] = []
   const written: Result[] = []
@@ -57,7 +59,7 @@ async function send (
   const summary = await sendContacts({
     feed,
     source: { contacts: streamOf(contacts), read: () => 1 },
-    output: { write: result => { written.push(result) }, finish: async () => {} },
+    output: output ?? { write: result => { written.push(result) }, finish: async () => {} },
   }, { service: 'whatsapp', countryCode: 'US', forceFresh: false, silenceMs, sendsReferences })
   const named = written.map(({ reference, cells }) => [reference, cells['input']])
   return { summary, named, sent }
@@ -95,6 +97,22 @@ describe('the contacts of a file sent to a feed', () => {
       await send([contact('1', 'A'), contact('2', 'A')], { sendsReferences: true })
     expect([sent, summary.results]).toEqual([['A', 'A'], 2])
   })
+
+  it.each([[2_001, 'A,r1,valid,,1'], [1, 'earlier']])(
+    'of %i rows whose sending fails leave the results so far', async (rows, text) => {
+      const file = join(folder, 'results.csv')
+      writeFileSync(file, 'earlier')
+      const contacts = Array.from({ length: rows }, () => contact('1', 'A'))
+      const output = openResultFile(file)
+      await expect(send(contacts, {
+        output,
+        before: answered => {
+          if (answered.length === rows - 1) throw new Error('brokers are away')
+          return []
+        },
+      })).rejects.toThrow('brokers are away')
+      expect(readFileSync(file, 'utf8')).toContain(text)
+    })
 
   it('are missed when no result arrives', async () => {
     await expect(send([contact('1', 'A')], { times: 0, silenceMs: 20 }))
