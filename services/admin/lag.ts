@@ -115,7 +115,8 @@ async function metricsTargets (env: Environment, folder: string): Promise<readon
   }
   try {
     const file = env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`
-    return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
+    const targets: unknown = JSON.parse(await readFile(file, 'utf8'))
+    return Array.isArray(targets) ? targets.map(String) : []
   } catch {
     // Metrics are optional: the table shows what it has without them.
     return []

@@ -45,7 +45,6 @@ export function listRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
         await visit.client.changeContactLists({ action, entries })
       } catch (error) {
         const fault = faultIn(error)
-        describeAccess(request, { outcome: 'refused' })
         reply.code(400)
         return sendHtml(reply, listsView(visit, {
           counts: await visit.client.contactLists(), draft: { action, texts, fault },

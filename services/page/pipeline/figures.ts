@@ -80,7 +80,8 @@ export function createPipelineMonitor (options: Options): () => Promise<Pipeline
 async function readTargets (file: string): Promise<readonly string[]> {
   if (file === '') return []
   try {
-    return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
+    const targets: unknown = JSON.parse(await readFile(file, 'utf8'))
+    return Array.isArray(targets) ? targets.map(String) : []
   } catch {
     return []
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { INSTALLATION } from '../../../services/accounts/access-log/access-log.ts'
 import { secretDigest } from '../../../services/accounts/sessions.ts'
+import { ApiError } from '../../../services/client/client.ts'
 import { pageDefinitions } from '../../../services/page/app.ts'
 import type { PageDeps } from '../../../services/page/context.ts'
 import { accessEntry } from '../../support/access.ts'
@@ -164,6 +165,22 @@ describe('an action on the page', () => {
     expect([statusCode, headers.location]).toEqual([303, expect.stringMatching(/-once$/)])
     expect(deps.recorded.map(({ outcome }) => outcome))
       .toEqual(['attempted', 'done', 'attempted', 'refused'])
+  })
+
+  it('on lists that is refused says what it was', async () => {
+    const refusal = new ApiError(
+      new Response(null, { status: 400 }), '{"error":{"code":"x","message":"no entry"}}')
+    const { deps, signIn } = openPage({
+      client: {
+        contactLists: async () => ({ lists: {}, entries: 0, maxEntries: 1 }),
+        changeContactLists: async () => { throw refusal },
+      },
+    })
+    const { send } = await signIn()
+    expect((await send('/live/lists', { action: 'block', entries: 'x' })).statusCode).toBe(400)
+    expect(deps.recorded[1]).toMatchObject({
+      outcome: 'refused', details: { mode: 'live', action: 'block', entries: '1' },
+    })
   })
 
   it('of a forged form, and of one of another site, is recorded as refused', async () => {

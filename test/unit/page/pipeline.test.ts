@@ -94,6 +94,15 @@ describe('the figures of the pipeline', () => {
     })
   })
 
+  it('are those of no process where the file of their addresses has no list', async () => {
+    const targetsFile = `${newFolder('verification-jobs-pipeline-')}/targets.json`
+    writeFileSync(targetsFile, '{}')
+    const { signIn } = openPage({
+      deps: { pipelineStatus: createPipelineMonitor({ targets: [], targetsFile }) },
+    })
+    expect(await (await signIn('operator')).read('/pipeline')).toContain('set METRICS_TARGETS')
+  })
+
   it('count no work for a process whose counters restarted', async () => {
     const { after } = await watch({ a: metrics({ rows: 900 }) })
     expect((await after(2_000, { a: metrics({ rows: 3 }) })).texts)
