@@ -10,7 +10,7 @@ import type { ResultRow, ResultsPage } from '../../schemas/api/results.ts'
 import { ROW_STATUSES, type RowStatus } from '../../schemas/api/verdicts.ts'
 import { ApiError, type Client, hasEnded, type JobStatusResource } from '../client/client.ts'
 import { resultDisposition } from '../jobs/results/result-csv.ts'
-import { FairPool } from '../runtime/platform/limits.ts'
+import { createFairSlots, FairPool } from '../runtime/platform/limits.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { SERVICE_SLUGS } from '../topology.ts'
 import {
@@ -496,9 +496,12 @@ function eraseView (visit: Visit, job: JobStatusResource): Html {
 }
 
 const MAX_SUMMARIES = 200
+/** Summaries that are counted at a time, which organizations share fairly: each reads all rows. */
+const CONCURRENT_SUMMARIES = 8
 
 /** The counts of an ended job by country, line type, mail provider and domain, for the script. */
 function summaryRoute (deps: PageDeps): RouteOptions {
+  const slots = createFairSlots({ capacity: CONCURRENT_SUMMARIES, maxCredit: 0 })
   // The results of an ended job do not change.
   const summaries = new LRUCache<string, Promise<JobSummary | undefined>>({ max: MAX_SUMMARIES })
   return customerRoutes(deps)('GET', '/:mode/jobs/:id/summary', {
@@ -509,7 +512,8 @@ function summaryRoute (deps: PageDeps): RouteOptions {
     let counting = summaries.get(job.id)
     if (counting === undefined) {
       // Shared from its start: however often a page asks, the rows are read once.
-      counting = summarize(visit.client, job)
+      counting = slots.run({ name: visit.tenant.orgId, cost: 1 }, async () =>
+        await summarize(await deps.rest.of(visit.tenant), job))
       summaries.set(job.id, counting)
       counting.catch(() => summaries.delete(job.id))
     }

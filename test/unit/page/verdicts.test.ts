@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { ResultRow } from '../../../schemas/api/results.ts'
 import { ApiError, type JobStatusResource } from '../../../services/client/client.ts'
@@ -89,6 +90,22 @@ describe('the summary of a job', () => {
     expect(html).toContain('aria-label="Verdicts: Valid 7.7 %, Invalid 92.3 %."')
     await get(`${path}/summary`)
     expect(asked).toEqual([['job_1', { columns: ['status', 'country', 'line_type'] }]])
+  })
+
+  it('is counted for eight jobs at a time, others wait', async () => {
+    let [active, most] = [0, 0]
+    const resultLines = async function * () {
+      most = Math.max(most, ++active)
+      for (let turn = 0; turn < 20; turn++) await nextTurn()
+      active -= 1
+      yield { status: 'valid', country: 'DE', line_type: 'mobile' }
+    }
+    const job = async (id: string) => jobLike({ ...ended, id })
+    const { get } = await browse({}, { resultLines, job })
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, at) =>
+      get(`/live/jobs/job_${at}/summary`)))
+    expect(answers.filter(({ body }) => body.includes('Germany'))).toHaveLength(20)
+    expect(most).toBe(8)
   })
 
   it('counts e-mail addresses by provider and domain, escaped', async () => {
