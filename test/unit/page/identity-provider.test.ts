@@ -127,25 +127,24 @@ afterAll(() => odd.stop())
 
 /** Signs in with a provider that does something wrong. */
 async function signIn (
-  oddity: Oddity, { again = false, ...changed }: Partial<SignInFlow> = {}
+  oddity: Oddity, { again = false, ...changed }: Partial<SignInFlow> = {}, at = provider
 ) {
-  const { flow } = await provider.start({ back: '/live/keys', again })
+  const { flow } = await at.start({ back: '/live/keys', again })
   odd.answer(oddity, flow.nonce)
   const query = new URLSearchParams({ code: 'c', state: flow.state, iss: odd.issuer })
-  return await provider.complete(query, { ...flow, ...changed })
+  return await at.complete(query, { ...flow, ...changed })
 }
-const failure = async (...given: Parameters<typeof signIn>) =>
-  await signIn(...given).then(() => 'signed in', (error: unknown) =>
+const failure = async (oddity: Oddity, changed?: Partial<SignInFlow>) =>
+  await signIn(oddity, changed).then(() => 'signed in', (error: unknown) =>
     error instanceof SignInError ? `${error.kind}: ${error.message}` : String(error))
 
 describe('the request to the provider', () => {
   it('has state, nonce and the challenge of PKCE, which differ each time', async () => {
-    const [first, second] = [
-      await provider.start({ back: '/live/keys', again: false }),
-      await provider.start({ back: '/live/keys', again: false }),
-    ]
-    const query = Object.fromEntries(new URL(first.url).searchParams)
-    expect(query).toEqual({
+    const start = (again: boolean) => provider.start({ back: '/live/keys', again })
+    const [first, second] = [await start(false), await start(true)]
+    const queryOf = ({ url }: { readonly url: string }) =>
+      Object.fromEntries(new URL(url).searchParams)
+    expect(queryOf(first)).toEqual({
       client_id: 'page',
       response_type: 'code',
       redirect_uri: 'https://page.example/sign-in/callback',
@@ -160,12 +159,8 @@ describe('the request to the provider', () => {
     for (const name of ['state', 'nonce', 'verifier'] as const) {
       expect(first.flow[name]).not.toBe(second.flow[name])
     }
-  })
-
-  it('asks for another authentication when one is needed', async () => {
-    const { url } = await provider.start({ back: '/live/keys', again: true })
-    expect(Object.fromEntries(new URL(url).searchParams))
-      .toMatchObject({ prompt: 'login', max_age: '300' })
+    // When another authentication is needed.
+    expect(queryOf(second)).toMatchObject({ prompt: 'login', max_age: '300' })
   })
 
   it('sends the verifier, and the secret of the client in a header if there is one', async () => {
@@ -176,10 +171,7 @@ describe('the request to the provider', () => {
     const secret = createIdentityProvider({
       ...CLIENT, issuer: odd.issuer, clientSecret: 'its secret',
     })
-    const { flow } = await secret.start({ back: '/', again: false })
-    odd.answer({}, flow.nonce)
-    await secret.complete(
-      new URLSearchParams({ code: 'c', state: flow.state, iss: odd.issuer }), flow)
+    await signIn({}, {}, secret)
     const { authorization = '', form } = odd.requests.at(-1) ?? {}
     expect(Buffer.from(authorization.replace('Basic ', ''), 'base64').toString())
       .toBe('page:its+secret')
@@ -232,11 +224,9 @@ describe('a sign-in is rejected', () => {
       { again: true }],
   ]
 
-  for (const [what, oddity, changed] of cases) {
-    it(what, async () => {
-      expect(await failure(oddity, changed)).toMatch(/^rejected: /)
-    })
-  }
+  it.each(cases)('%s', async (_what, oddity, changed) => {
+    expect(await failure(oddity, changed)).toMatch(/^rejected: /)
+  })
 
   it('with a reason that has no data of the person', async () => {
     const claims = { email: 'ann@example.com', email_verified: true, exp: 1 }
