@@ -6,7 +6,7 @@ import { runCommand } from '../../support/admin.ts'
 const BULK = 'rows.completed.bulk'
 
 /** Brokers with two partitions of each topic, from offset 10 to 100; a group is at 90 and 80. */
-function createBrokers ({ members = 0, atTime = '50', committed = ['90', '80'] } = {}) {
+function createBrokers ({ atTime = '50', committed = ['90', '80'] } = {}) {
   const set: object[] = []
   const admin = {
     fetchOffsets: async ({ topics }: { readonly topics: readonly string[] }) => {
@@ -17,7 +17,7 @@ function createBrokers ({ members = 0, atTime = '50', committed = ['90', '80'] }
       ({ partition, offset: '100', low: '10', high: '100' })),
     fetchTopicOffsetsByTimestamp: async (_topic: string, atMs: number) =>
       [{ partition: 0, offset: atMs === 1_000 ? atTime : '-1' }],
-    describeGroups: async () => ({ groups: [{ members: Array.from({ length: members }) }] }),
+    describeGroups: async () => ({ groups: [{ members: [] }] }),
     setOffsets: async (offsets: object) => { set.push(offsets) },
   }
   const brokers: Context['brokers'] = async (_env, work) => await work(admin as never)
@@ -101,13 +101,4 @@ it('a replay shows its plan, and with --yes commits it by topic', async () => {
   expect(set).toEqual(['rows.to-verify.small.whatsapp', 'rows.retry.small.whatsapp'].map(topic =>
     ({ groupId: 'verify.small.whatsapp', topic, partitions })))
   expect(await createBrokers({ committed: ['10', '10'] }).run(words)).toContain('nothing to replay')
-})
-
-it('a replay of a running group says how to stop it, and changes nothing', async () => {
-  const { run, set } = createBrokers({ members: 2 })
-  const words = '--stage settle --group settle.bulk --from beginning'
-  const stop = /settle\.bulk has 2 members: stop every settle first .*docker compose stop settle;/
-  expect(await run(words)).toMatch(stop)
-  await expect(run(`${words} --yes`)).rejects.toThrow(stop)
-  expect(set).toEqual([])
 })

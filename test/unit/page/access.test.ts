@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { pageDefinitions } from '../../../services/page/app.ts'
 import { type Access, needsRecent, rolesWith } from '../../../services/page/context.ts'
 import {
-  ended, jobLike, openPage, ORGANIZATION, recordingClient, type Visitor,
+  ended, jobLike, openPage, recordingClient, type Visitor,
 } from '../../support/page/page-doubles.ts'
 import { NO_USAGE } from '../ingest/doubles.ts'
 
@@ -153,15 +153,6 @@ describe('pages that roles share', () => {
 })
 
 describe('a session', () => {
-  it.each(['remove', 'endSessions'] as const)('ends by %s of its person', async end => {
-    const { deps, signIn } = openPage()
-    await signIn('owner')
-    const { actor, get } = await signIn('developer')
-    expect((await get('/live/settings')).statusCode).toBe(200)
-    await deps.people[end](ORGANIZATION.id, actor.id)
-    expect((await get('/live/settings')).statusCode).toBe(303)
-  })
-
   it.each([['owner', 300_000], ['link', 600_000]] as const)(
     'of %s counts as recent for %d ms', async (who: Visitor, recentMs) => {
       vi.useFakeTimers({ toFake: ['Date'] })
