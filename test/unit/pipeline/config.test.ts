@@ -65,16 +65,6 @@ describe('the services of a process', () => {
     expect(different).toEqual(['PORT_HTTP'])
   })
 
-  it('read a shared setting once, and keep the names of their own', async () => {
-    const hosted = await Promise.all(
-      (['normalize', 'lookup', 'verify'] as const).map(name => HOSTED[name]()))
-    const { properties } = hostConfig(hosted)
-    expect(Object.keys(properties).filter(key => key === 'LANES')).toHaveLength(1)
-    expect(properties).toHaveProperty('NORMALIZE_BATCH_MESSAGES')
-    expect(properties).toHaveProperty('VERIFY_CONCURRENCY')
-    expect(properties).not.toHaveProperty('SETTLE_BATCH_MESSAGES')
-  })
-
   it.each(HOSTED_NAMES)('have one wiring: main.ts of %s starts what the host loads', async name => {
     const { start } = await HOSTED[name]()
     const main = readFileSync(new URL(`../../../services/${name}/main.ts`, import.meta.url), 'utf8')

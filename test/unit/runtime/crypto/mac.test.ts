@@ -1,6 +1,6 @@
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import {
-  createMac, createRecordMac, reportForgedRecords, type SignedRecord,
+  createMac, createRecordMac, type SignedRecord,
 } from '../../../../services/runtime/crypto/mac.ts'
 import { messageKeysOf } from '../../../support/keys/signed.ts'
 
@@ -48,19 +48,4 @@ it('a record MAC is authentic for its record only, and any other is reported', (
   expect(others.map(other => mac.isAuthentic(given, other))).toEqual(others.map(() => false))
   expect(mac.isAuthentic('', record)).toBe(false)
   expect(forged).toEqual([...others, record])
-})
-
-it('forged records are counted, and logged once per table and minute', () => {
-  const log = { error: vi.fn() }
-  const metrics = { count: vi.fn() }
-  let nowMs = 0
-  const report = reportForgedRecords({ log, metrics }, () => nowMs)
-  for (const table of ['jobs', 'jobs', 'journal'] as const) report({ ...record, table })
-  expect(metrics.count.mock.calls).toEqual(
-    ['jobs', 'jobs', 'journal'].map(table => ['records_forged_total', { table }]))
-  expect(log.error.mock.calls.map(([about]) => about)).toEqual(
-    ['jobs', 'journal'].map(table => ({ table, tenant: 'org_1.live', id: '7' })))
-  nowMs = 60_000
-  report({ ...record, table: 'jobs' })
-  expect(log.error).toHaveBeenCalledTimes(3)
 })

@@ -63,13 +63,6 @@ describe('held messages that need no further message', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('are flushed by no timer if the interval is 0', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-    const { state } = await holding({ flushHeldMs: 0 })
-    await vi.advanceTimersByTimeAsync(60_000)
-    expect([state.calls, vi.getTimerCount()]).toEqual([[], 0])
-  })
-
   it.each([[true, 0], [false, 8_000]])(
     'hold back the stop while a flush is running (it ends: %s), at most 8 s', async (ends, ms) => {
       vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] })

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
-  byJob, createEmitter, dueAtMs, type Emission, HeldMessages, idsOf, rowCountOf,
+  byJob, createEmitter, dueAtMs, type Emission, idsOf, rowCountOf,
 } from '../../../../services/runtime/engine/stage.ts'
-import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
 import { idOf, placeIn } from '../../../support/tracing.ts'
 import { plainCodec } from './engine-bench.ts'
 
@@ -73,22 +72,4 @@ it('the log fields of messages have the job, or the number of jobs', () => {
   expect(idsOf([a, b, a])).toEqual({ jobs: 2 })
   expect(idsOf([{ headers: {} }])).toEqual({})
   expect([...byJob([a, b, a])]).toEqual([['a', [a, a]], ['b', [b]]])
-})
-
-describe('held messages', () => {
-  const messageAt = (partition: number, offset: bigint) =>
-    ({ raw: { topic: 'rows', partition, offset } as RawMessage })
-
-  it('are held once by partition and offset, until they are removed', () => {
-    const held = new HeldMessages<ReturnType<typeof messageAt>>()
-    const [first, again, other] = [messageAt(0, 7n), messageAt(0, 7n), messageAt(1, 7n)]
-    held.add(first, 3)
-    held.add(other, 2)
-    held.add(again, 5)
-    expect([held.of(first.raw), held.of(other.raw), held.sinceMs()]).toEqual([[again], [other], 2])
-    held.remove([other.raw, { ...other.raw, partition: 9 }])
-    expect([held.of(other.raw), held.sinceMs()]).toEqual([[], 5])
-    held.clear()
-    expect(held.of(first.raw)).toEqual([])
-  })
 })

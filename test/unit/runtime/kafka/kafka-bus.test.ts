@@ -93,20 +93,9 @@ it.each([
   await bus.close()
 })
 
-type Codec = {
-  readonly compress: (encoder: { readonly buffer: Buffer }) => Promise<Buffer>
-  readonly decompress: (buffer: Buffer) => Promise<Buffer>
-}
+type Codec = { readonly decompress: (buffer: Buffer) => Promise<Buffer> }
 const library = createRequire(import.meta.url)
-const { lookupCodec, lookupCodecByAttributes } = library('kafkajs/src/protocol/message/compression')
-
-it('the client decompresses zstd', async () => {
-  const { decompress }: Codec = lookupCodecByAttributes(4)
-  expect(await decompress(zstdCompressSync('contacts'))).toEqual(Buffer.from('contacts'))
-  const codec: Codec = lookupCodec(4)
-  const packed = await codec.compress({ buffer: Buffer.from('back') })
-  expect(await codec.decompress(packed)).toEqual(Buffer.from('back'))
-})
+const { lookupCodecByAttributes } = library('kafkajs/src/protocol/message/compression')
 
 describe('a compressed batch', () => {
   /** A record: its length as a zigzag varint, then that many bytes. */
@@ -145,9 +134,9 @@ type Produced = {
 
 /**
  * The sending of kafkajs itself on two brokers that lead one partition each. The first one refuses
- * once if configured, and by the next try the second leads both.
+ * once, and by the next try the second leads both.
  */
-function setUp ({ moves }: { readonly moves: boolean }) {
+function setUp () {
   let moved = false
   const stored: number[] = []
   const store = async ({ topicData }: Produced) => {
@@ -162,7 +151,7 @@ function setUp ({ moves }: { readonly moves: boolean }) {
     })
   }
   const brokers: Record<number, object> = {
-    1: { nodeId: 1, produce: moves ? refuse : store }, 2: { nodeId: 2, produce: store },
+    1: { nodeId: 1, produce: refuse }, 2: { nodeId: 2, produce: store },
   }
   const nothing = async () => {}
   const leaderOf = (partition: number) => moved ? 2 : partition + 1
@@ -208,7 +197,7 @@ const batch: ProducerBatch = {
 
 describe('a batch to two brokers during a change of leader', () => {
   it('is acknowledged by kafkajs, which sends half of it', async () => {
-    const { plain, stored } = setUp({ moves: true })
+    const { plain, stored } = setUp()
     const half = ({ message: { key } }: { readonly message: { readonly key: string } }) =>
       key < 'c' ? 0 : 1
     await expect(plain(half)(batch)).resolves.toEqual(
@@ -217,15 +206,9 @@ describe('a batch to two brokers during a change of leader', () => {
   })
 
   it('is rejected by the verified producer', async () => {
-    const { verified, stored } = setUp({ moves: true })
+    const { verified, stored } = setUp()
     await expect(verified.sendBatch(batch)).rejects.toThrow('without sending rows|0')
     expect(stored).toEqual([1])
-  })
-
-  it('is acknowledged when both brokers have responded', async () => {
-    const { verified, stored } = setUp({ moves: false })
-    await expect(verified.sendBatch(batch)).resolves.toHaveLength(2)
-    expect(stored.toSorted()).toEqual([0, 1])
   })
 })
 

@@ -1,6 +1,6 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { OutgoingMessage, RawMessage } from '../../../../services/runtime/kafka/bus.ts'
-import { createMessageMac, reportForged } from '../../../../services/runtime/kafka/message-mac.ts'
+import { createMessageMac } from '../../../../services/runtime/kafka/message-mac.ts'
 
 const keyOf = (fill: number) => Buffer.alloc(32, fill).toString('base64')
 const mac = createMessageMac({ MESSAGE_KEYS: { 1: keyOf(1) }, MESSAGE_KEY_ACTIVE: '1' })
@@ -61,21 +61,6 @@ it('the message MAC needs the signing key', () => {
   const settings = { MESSAGE_KEYS: { 1: keyOf(1) }, MESSAGE_KEY_ACTIVE: '2' }
   expect(() => createMessageMac(settings)).toThrow(
     'MESSAGE_KEYS has no key "2", which MESSAGE_KEY_ACTIVE names')
-})
-
-it('forged messages are counted, and logged once per topic and minute', () => {
-  const log = { error: vi.fn() }
-  const metrics = { count: vi.fn() }
-  let nowMs = 0
-  const report = reportForged({ log, metrics }, () => nowMs)
-  for (const topic of ['a', 'a', 'b']) report({ ...signed, topic })
-  expect(metrics.count.mock.calls.map(([name, labels]) => [name, labels])).toEqual(
-    ['a', 'a', 'b'].map(topic => ['messages_forged_total', { topic }]))
-  expect(log.error.mock.calls.map(([about]) => about)).toEqual(
-    ['a', 'b'].map(topic => ({ topic, partition: 0, offset: '7' })))
-  nowMs = 60_000
-  report({ ...signed, topic: 'a' })
-  expect(log.error).toHaveBeenCalledTimes(3)
 })
 
 describe('a message of a partner', () => {

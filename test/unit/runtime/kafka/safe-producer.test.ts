@@ -47,20 +47,6 @@ const message = (value: string, topic = 'rows'): OutgoingMessage =>
 const rejected = (type: string) => Object.assign(new Error(type), { type })
 
 describe('the safe producer', () => {
-  it('sends a single message at once and batches those that wait', async () => {
-    const { producer, send, request, acknowledge, requests } = createClients()
-    const sends = [send('a')]
-    await request(0, 'rows:a')
-    sends.push(send('b'), send('c'), producer.send([message('d', 'later'), message('e')]))
-    await turn()
-    expect(requests).toHaveLength(1)
-    await acknowledge(0, 'rows:a')
-    await sends[0]
-    await acknowledge(1, 'rows:b', 'rows:c', 'rows:e', 'later:d')
-    await Promise.all(sends)
-    expect(requests).toHaveLength(2)
-  })
-
   it('resolves a send only when all its requests are acknowledged', async () => {
     const { producer, acknowledge } = createClients({ batchBytes: 200 })
     const texts = ['a'.repeat(100), 'b'.repeat(100)] as const

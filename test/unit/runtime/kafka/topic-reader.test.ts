@@ -1,15 +1,11 @@
 import type { EachBatchPayload, Kafka } from 'kafkajs'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { createLastValues } from '../../../../services/runtime/kafka/last-value.ts'
-import { createTopicReader, readToEnd } from '../../../../services/runtime/kafka/topic-reader.ts'
-import {
-  InfrastructureError, isInfrastructure,
-} from '../../../../services/runtime/platform/errors.ts'
+import { readToEnd } from '../../../../services/runtime/kafka/topic-reader.ts'
 
 type PartitionBatch = Parameters<Parameters<typeof readToEnd>[1]['onBatch']>[0]
 type Run = { readonly eachBatch: (payload: EachBatchPayload) => Promise<void> }
-type Message = { readonly offset: string, readonly key?: Buffer, readonly value?: Buffer | null }
-type Batch = readonly [partition: number, ...messages: readonly Message[]]
+type Batch = readonly [partition: number, ...messages: readonly { readonly offset: string }[]]
 
 const MINUTE_MS = 60_000
 const messages = (...offsets: readonly number[]) => offsets.map(offset => ({ offset: `${offset}` }))
@@ -21,9 +17,9 @@ const messages = (...offsets: readonly number[]) => offsets.map(offset => ({ off
 function brokers (
   batches: readonly Batch[] = [
     [0, ...messages(0)], [1, ...messages(1, 2, 3)], [0, ...messages(1, 2, 3)],
-  ],
-  bounds: readonly (readonly [low: number, high: number])[] = [[0, 4], [1, 4], [0, 0]]
+  ]
 ) {
+  const bounds = [[0, 4], [1, 4], [0, 0]]
   const groups: string[] = []
   const deleted: string[] = []
   const started: unknown[] = []
@@ -35,9 +31,6 @@ function brokers (
       ({ partition, low: String(low), high: String(high) })),
     fetchTopicOffsetsByTimestamp: async (_topic: string, ms: number) => [0, 1, 2].map(partition =>
       ({ partition, offset: String(partition < 2 ? Math.min(4, Math.ceil(ms / MINUTE_MS)) : 0) })),
-    fetchTopicMetadata: async () => ({
-      topics: [{ partitions: bounds.map((_, partitionId) => ({ partitionId, leader: 1 })) }],
-    }),
     setOffsets: async (offsets: unknown) => { started.push(offsets) },
     deleteGroups: async (ids: string[]) => { deleted.push(...ids) },
   }
@@ -52,7 +45,7 @@ function brokers (
     return { events: {}, on: () => {}, connect: idle, subscribe: idle, run, disconnect: idle }
   }
   const kafka = { admin: () => admin, consumer } as unknown as Kafka
-  return { groups, deleted, started, admin, kafka }
+  return { groups, deleted, started, kafka }
 }
 
 const reading = { topic: 't', groupId: 'g', signal: new AbortController().signal }
@@ -119,51 +112,11 @@ it('the topic reader throws the error of onMessages', async () => {
   expect(deleted).toEqual(['g'])
 })
 
-it('the topic reader throws an InfrastructureError if the topic is unavailable', async () => {
-  const reader = createTopicReader({ brokers: [], clientId: 'c' })
-  await expect(reader.read('t', () => {})).rejects.toThrow(InfrastructureError)
-})
-
-describe('the last value of a key', () => {
-  const entry = (offset: number, key: string, value: string) => ({
-    offset: `${offset}`, key: Buffer.from(key), value: value === '' ? null : Buffer.from(value),
-  })
-
-  /** By kafkajs' partitioner `a` and `d` are in partition 1 of two, `b` and `c` in partition 0. */
-  function search () {
-    const double = brokers([
-      [0, entry(0, 'b', 'b1'), entry(1, 'c', 'c1')],
-      [1, entry(0, 'a', 'a1'), entry(1, 'd', 'd1'), entry(2, 'a', 'a2')],
-      [1, entry(3, 'd', ''), entry(4, 'd', 'd2')],
-      [0, entry(2, 'b', 'b2')],
-    ], [[0, 3], [0, 5]])
-    return { ...double, values: createLastValues({ build: () => double.kafka, clientId: 'x' }) }
-  }
-
-  it('is found for concurrent callers by one search, which leaves no group', async () => {
-    const { values, groups, deleted } = search()
-    const keys = ['a', 'b', 'a', 'd', 'never']
-    const found = await Promise.all(keys.map(key => values.find('topic', key)))
-    expect(found.map(value => value?.toString())).toEqual(['a2', 'b2', 'a2', undefined, undefined])
-    expect(groups).toEqual([expect.stringMatching(/^x\.last-value\./)])
-    expect(deleted).toEqual(groups)
-    expect(String(await values.find('topic', 'c'))).toBe('c1')
-    expect(groups).toHaveLength(2)
-  })
-
-  it('throws an InfrastructureError if the topic cannot be read', async () => {
-    const { values, admin } = search()
-    admin.fetchTopicOffsets = async () => { throw new TypeError('whatever the client says') }
-    const error: unknown = await values.find('topic', 'a').catch((reason: unknown) => reason)
-    expect(error).toBeInstanceOf(InfrastructureError)
-    expect(isInfrastructure(error)).toBe(true)
-  })
-
-  it('is not searched for after the bus closes', async () => {
-    const { values, groups } = search()
-    await values.close()
-    await expect(values.find('topic', 'a'))
-      .rejects.toThrow('search of topic topic for 1 keys failed')
-    expect(groups).toEqual([])
-  })
+it('the last value of a key is not searched for after the bus closes', async () => {
+  const { kafka, groups } = brokers()
+  const values = createLastValues({ build: () => kafka, clientId: 'x' })
+  await values.close()
+  await expect(values.find('topic', 'a'))
+    .rejects.toThrow('search of topic topic for 1 keys failed')
+  expect(groups).toEqual([])
 })

@@ -48,17 +48,6 @@ describe('batched writes', () => {
     expect(writes).toEqual([['a', 'bad', 'c'], ['a'], ['bad'], ['c']])
   })
 
-  it('continue after a failure', async () => {
-    const { write, letGo } = store(['bad'])
-    const put = batchWrites(write)
-    const failed = expect(put(['bad'])).rejects.toThrow('bad is refused')
-    await letGo(1)
-    await failed
-    const later = put(['a'])
-    await letGo(2)
-    await later
-  })
-
   it('have at most maxItems items, unless one caller has more', async () => {
     const { write, writes, letGo } = store()
     const put = batchWrites(write, 2)
@@ -78,14 +67,5 @@ describe('batched reads', () => {
     })
     expect(await Promise.all([square(2), square(3), square(4)])).toEqual([4, 9, 16])
     expect(reads).toEqual([[2, 3, 4]])
-  })
-
-  it('reject only the callers whose question fails alone as well', async () => {
-    const half = batchReads(async (numbers: readonly number[]) => {
-      if (numbers.some(number => number % 2 === 1)) throw new Error('it is odd')
-      return numbers.map(number => number / 2)
-    })
-    const halves = await Promise.allSettled([half(2), half(3), half(4)])
-    expect(halves.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
   })
 })

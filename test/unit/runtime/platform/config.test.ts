@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import Type, { type TObject } from 'typebox'
 import {
-  commonConfig, ConfigError, defineConfig, describeConfig, kafkaKeys, loadConfig, pick,
+  commonConfig, ConfigError, defineConfig, kafkaKeys, loadConfig, pick,
 } from '../../../../services/runtime/platform/config.ts'
 
 const schema = defineConfig({
@@ -62,46 +62,6 @@ describe('a configuration', () => {
       'LANES at "0" must be one of small, bulk. Set LANES (Lanes).',
     ])
   })
-
-  it('never reports a value, which may be a secret', () => {
-    const faults = faultsOf({ ...required, CACHE_SECRETS: '{"a":"hunter2"}' })
-    expect(faults).toHaveLength(1)
-    expect(faults[0]).toMatch(/^CACHE_SECRETS at "entry 1" must match pattern/)
-    expect(faults[0]).not.toContain('hunter2')
-  })
-
-  it('rejects invalid numbers', () => {
-    expect(faultsOf({ ...required, PARTS: 'many' })).toEqual([
-      'PARTS must be integer. Set PARTS (Rows of a part).'])
-    expect(faultsOf({ ...required, PARTS: '1.5' })).toHaveLength(1)
-  })
-
-  it('describes itself', () => {
-    const rows = new Map(describeConfig(schema).map(row => [row.key, row]))
-    expect(rows.get('PARTS')).toEqual({
-      key: 'PARTS',
-      description: 'Rows of a part.',
-      fallback: '200',
-      required: false,
-      secret: false,
-    })
-    expect(rows.get('LANES')?.fallback).toBe('small,bulk')
-    expect(rows.get('CACHE_SECRETS'))
-      .toMatchObject({ fallback: undefined, required: true, secret: true })
-    expect(rows.get('NOTE')).toMatchObject({ fallback: undefined, required: false })
-  })
-
-  it('has no default for any secret', () => {
-    const secrets = describeConfig(defineConfig(commonConfig)).filter(({ secret }) => secret)
-    expect(secrets.map(({ key, fallback }) => [key, fallback]))
-      .toEqual([
-        ['OTEL_EXPORTER_OTLP_HEADERS', undefined],
-        ['KAFKA_SASL_PASSWORD', undefined], ['KAFKA_OAUTH_CLIENT_SECRET', undefined],
-        ['MESSAGE_KEYS', undefined],
-        ['RESULTS_ROOT_KEYS', undefined], ['WEBHOOKS_ROOT_KEYS', undefined],
-        ['PARTNERS_ROOT_KEYS', undefined], ['CACHE_SECRETS', undefined],
-      ])
-  })
 })
 
 describe('the Kafka connection', () => {
@@ -110,10 +70,6 @@ describe('the Kafka connection', () => {
   const account = {
     KAFKA_SASL_MECHANISM: 'plain', KAFKA_SASL_USERNAME: 'jobs', KAFKA_SASL_PASSWORD: 'hunter2',
   }
-
-  it('has no authentication by default', () => {
-    expect(loadConfig(ofKafka, brokers)).toEqual({ KAFKA_BROKERS: ['a:1'], KAFKA_TLS: false })
-  })
 
   it('needs mechanism, user and password together', () => {
     expect(loadConfig(ofKafka, { ...brokers, ...account, KAFKA_TLS: 'true' }))
@@ -130,18 +86,6 @@ describe('the Kafka connection', () => {
         expect.stringMatching(/^KAFKA_SASL_MECHANISM is missing, which KAFKA_SASL_PASSWORD needs/),
         expect.stringMatching(/^KAFKA_SASL_USERNAME is missing, which KAFKA_SASL_PASSWORD needs/),
       ])
-  })
-
-  it('may have the password in a file', () => {
-    const { KAFKA_SASL_PASSWORD: _, ...rest } = account
-    const inFile = { ...rest, KAFKA_SASL_PASSWORD_FILE: '/run/password' }
-    expect(loadConfig(ofKafka, { ...brokers, ...inFile })).toMatchObject(inFile)
-  })
-
-  it('accepts known mechanisms only', () => {
-    expect(faultsOf({ ...brokers, ...account, KAFKA_SASL_MECHANISM: 'gssapi' }, ofKafka))
-      .toEqual([expect.stringMatching(
-        /^KAFKA_SASL_MECHANISM must be one of plain, scram-sha-256, scram-sha-512, oauthbearer, /)])
   })
 
   it.each([

@@ -1,7 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import {
-  createCapacity, createFairShares, createFairSlots, createSerialQueues, createTokenBuckets,
-  FairPool,
+  createCapacity, createFairSlots, createSerialQueues, createTokenBuckets, FairPool,
 } from '../../../../services/runtime/platform/limits.ts'
 
 describe('a capacity', () => {
@@ -62,36 +61,6 @@ describe('serial queues', () => {
     await expect(first).rejects.toThrow()
     await second
     expect(done).toEqual(['b1', 'a1', 'a2'])
-  })
-})
-
-describe('fair shares', () => {
-  const take = (shares: ReturnType<typeof createFairShares>, costs: Record<string, number>) => {
-    const name = shares.next(Object.keys(costs)) ?? ''
-    shares.addUsage(name, costs[name] ?? 0)
-    return name
-  }
-
-  it.each<[string, { before?: number, credit?: number }, object, object, string]>([
-    ['are equal for all waiting names, whatever a slot costs', {}, { costly: 20 }, { usual: 10 },
-      'costly usual usual costly usual usual costly usual usual'],
-    ['give an idle name neither credit nor debt', { before: 10 }, { early: 10 }, { late: 10 },
-      'late early late early'],
-    ['give an idle name a limited credit, and no debt', { before: 20, credit: 30 }, { early: 10 },
-      { late: 10 }, 'late late late late early late early'],
-  ])('%s', (_, { before = 0, credit }, first, second, expected) => {
-    const shares = createFairShares(credit)
-    for (let turn = 0; turn < before; turn++) take(shares, { ...first })
-    const taken = expected.split(' ').map(() => take(shares, { ...first, ...second }))
-    expect(taken.join(' ')).toBe(expected)
-  })
-
-  it('name nothing if nothing waits, and start again after a clear', () => {
-    const shares = createFairShares()
-    expect(shares.next([])).toBe(undefined)
-    take(shares, { early: 10 })
-    shares.clear()
-    expect(take(shares, { early: 10, late: 10 })).toBe('early')
   })
 })
 

@@ -44,27 +44,6 @@ describe('metrics', () => {
     for (const { name, help } of METRICS) expect(text).toContain(`# HELP ${name} ${help}`)
   })
 
-  it('count and measure by their labels', async () => {
-    const metrics = createMetrics()
-    metrics.count('stage_expired_total', { stage: 'normalize' })
-    metrics.count('stage_expired_total', { stage: 'normalize' }, 4)
-    metrics.observe('http_request_seconds', { method: 'GET', route: '/x' }, 0.3)
-    const text = await metrics.text()
-    expect(text).toContain('stage_expired_total{stage="normalize"} 5')
-    expect(text).toContain('http_request_seconds_sum{method="GET",route="/x"} 0.3')
-  })
-
-  it('read watched values at each scrape', async () => {
-    const metrics = createMetrics()
-    let held = 1
-    metrics.watch('stage_held_messages', { stage: 'lookup', group: 'a' }, () => held)
-    metrics.watch('stage_held_messages', { stage: 'lookup', group: 'b' }, () => 7)
-    held = 2
-    const text = await metrics.text()
-    expect(text).toContain('stage_held_messages{stage="lookup",group="a"} 2')
-    expect(text).toContain('stage_held_messages{stage="lookup",group="b"} 7')
-  })
-
   it('report all series of a reading, and drop those it leaves out', async () => {
     const metrics = createMetrics()
     let partitions = ['0', '1']
@@ -144,17 +123,6 @@ describe('the sources of metrics', () => {
         }
       }
     }
-  })
-
-  it('have the lanes and services of a stage', () => {
-    const rows = METRICS.find(({ name }) => name === 'stage_rows_total')!
-    expect(initialSeriesOf(rows, 'normalize')).toEqual([
-      { stage: 'normalize', lane: 'small', service: '' },
-      { stage: 'normalize', lane: 'bulk', service: '' },
-    ])
-    expect(initialSeriesOf(rows, 'verify')).toHaveLength(12)
-    expect(initialSeriesOf(rows, 'ingest')).toEqual([])
-    expect(initialSeriesOf(rows, 'workspace')).toEqual([])
   })
 
   it('report initial series from the start, so that the first event counts', async () => {

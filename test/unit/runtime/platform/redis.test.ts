@@ -1,5 +1,4 @@
 import { Cluster, Redis } from 'ioredis'
-import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { failedStoreOf, isInfrastructure } from '../../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
@@ -59,57 +58,16 @@ it('state needs an append-only file, the cache does not', async () => {
   expect(await seriesOf('cache', without)).toMatchObject({ 'cache persistence_failed': 0 })
 })
 
-it('an unavailable Redis has no series', async () => {
-  const metrics = createMetrics()
-  const warned: string[] = []
-  watchRedis({
-    store: 'state',
-    redis: { info: async () => { throw new Error('away') } } as unknown as Redis,
-    metrics,
-    log: { warn: (_details: object, text: string) => { warned.push(text) } } as never,
-  })
-  expect(await metrics.text()).not.toMatch(/^redis_memory_bytes/m)
-  expect(warned).toEqual(['failed to read INFO of the state Redis for metrics'])
-})
-
-/** Just enough of Redis: scripts known by digest, and a TIME. */
-function fakeRedis (more: object = {}) {
-  const known = new Set<string>()
-  const calls: unknown[][] = []
-  const call = async (...args: unknown[]) => {
-    calls.push(args)
-    const [command, text] = args as [string, string]
-    if (command === 'EVAL') known.add(createHash('sha1').update(text).digest('hex'))
-    if (command === 'EVALSHA' && !known.has(text)) throw new Error('NOSCRIPT No matching script')
-    return 'answer'
+it('a script whose call fails is not sent again, unless Redis does not know its text', async () => {
+  const sent: unknown[] = []
+  const call = async (...args: readonly unknown[]) => {
+    sent.push(args[0])
+    throw new Error('Command timed out')
   }
-  return { calls, redis: { call, callBuffer: call, ...more } as unknown as Redis }
-}
-
-describe('a Lua script', () => {
-  const source = 'return 1'
-  it('is sent as text only if Redis does not know its digest', async () => {
-    const { calls, redis } = fakeRedis()
-    const run = script(redis, { name: 'one', source, numberOfKeys: 1 })
-    expect(await run(['k'], ['a', 2])).toBe('answer')
-    await run(['k'], [])
-    expect(calls.map(([command]) => command)).toEqual(['EVALSHA', 'EVAL', 'EVALSHA'])
-    expect(calls[1]).toEqual(['EVAL', source, 1, 'k', 'a', 2])
-  })
-
-  it('rejects a wrong number of keys, and passes on other errors', async () => {
-    const { redis } = fakeRedis({ call: async () => { throw new Error('ERR wrong') } })
-    const run = script(redis, { name: 'one', source, numberOfKeys: 1 })
-    await expect(run([], [])).rejects.toThrow('script one got 0 keys, expected 1')
-    await expect(run(['k'], [])).rejects.toThrow('ERR wrong')
-  })
-
-  it('accepts any number of keys if declared so', async () => {
-    const { calls, redis } = fakeRedis()
-    const run = script(redis, { name: 'each', source, numberOfKeys: 'any' })
-    await run(['k', 'l'], ['a'])
-    expect(calls[1]).toEqual(['EVAL', source, 2, 'k', 'l', 'a'])
-  })
+  const run = script({ call, callBuffer: call } as unknown as Redis,
+    { name: 'one', source: 'return 1', numberOfKeys: 1 })
+  await expect(run(['k'], [])).rejects.toThrow('Command timed out')
+  expect(sent).toEqual(['EVALSHA'])
 })
 
 describe('the clock of Redis', () => {
@@ -122,7 +80,7 @@ describe('the clock of Redis', () => {
       const nowMs = Date.now() + aheadMs
       return [String(Math.floor(nowMs / 1_000)), String((nowMs % 1_000) * 1_000)]
     }
-    const clock = await redisClock(fakeRedis({ time }).redis)
+    const clock = await redisClock({ time } as unknown as Redis)
     clock.stop()
     expect(clock.now()).toBe(Date.now() + aheadMs)
     vi.advanceTimersByTime(1_500)
@@ -131,7 +89,7 @@ describe('the clock of Redis', () => {
 
   it('ignores a jump of the clock of this machine', async () => {
     const time = async () => [String(Math.floor(Date.now() / 1_000)), '0']
-    const clock = await redisClock(fakeRedis({ time }).redis)
+    const clock = await redisClock({ time } as unknown as Redis)
     clock.stop()
     const before = clock.now()
     vi.setSystemTime(0)

@@ -32,18 +32,6 @@ describe('unlessAborted', () => {
 })
 
 describe('retryForever', () => {
-  it('retries until success, and reports each failure', async () => {
-    const reported: number[] = []
-    const onRetry = (_: unknown, attempt: number) => { reported.push(attempt) }
-    expect(await retryForever(failing(3), { ...noSleep, onRetry })).toBe(4)
-    expect(reported).toEqual([1, 2, 3])
-  })
-
-  it('throws non-retriable errors at once', async () => {
-    const trying = retryForever(failing(1), { ...noSleep, when: () => false })
-    await expect(trying).rejects.toThrow('failure 1')
-  })
-
   it('throws the reason of its signal, even during a pause', async () => {
     const life = new AbortController()
     const onRetry = () => setImmediate(() => life.abort(new Error('stopped')))

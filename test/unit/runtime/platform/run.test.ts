@@ -122,14 +122,6 @@ describe.each([
 })
 
 describe('a service', () => {
-  it('stops in reverse order at SIGTERM', async () => {
-    expect(await outcomeOf({}, [], { signal: 'SIGTERM' })).toEqual({
-      exitCode: 0,
-      output: ['up with a:1', 'stopped', 'closed last part', 'closed first part'],
-      errors: '',
-    })
-  })
-
   it('exits with 1 and closes everything if it cannot start', async () => {
     const { exitCode, output } = await outcomeOf({ FAULT: 'start' })
     expect([exitCode, output]).toEqual([1, ['closed last part', 'closed first part']])

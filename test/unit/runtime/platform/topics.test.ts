@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import {
-  FEED_GROUPS, feedGroupOf, allTopics, deadTopic, laneOf, logicalTopic, messageKey, partnerTopics,
-  subscriptionsOf, topicName, topicPattern, configuredPartitions, fewestPartitions,
-  parseTopicPartitions, topicsWithPartitions, whyFixed,
+  FEED_GROUPS, feedGroupOf, allTopics, deadTopic, logicalTopic, messageKey, partnerTopics,
+  topicName, topicPattern, configuredPartitions, fewestPartitions, parseTopicPartitions,
+  topicsWithPartitions, whyFixed,
 } from '../../../../services/runtime/platform/topics.ts'
 import { topology, type TopicName } from '../../../../services/topology.ts'
 
@@ -54,51 +54,11 @@ describe('topic names', () => {
     expect(allTopics().some(({ name }) => name.startsWith('feeds'))).toBe(false)
   })
 
-  it('are listed for the broker, with dead-letter topics', () => {
-    const topics = allTopics()
-    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 9 + 8)
-    expect(topics.find(({ name }) => name === 'job.keys'))
-      .toEqual({ name: 'job.keys', partitions: 2, keepHours: 2_184, compact: true })
-    expect(topics.find(({ name }) => name === 'ledger.dead'))
-      .toEqual({ name: 'ledger.dead', partitions: 1, keepHours: 720, compact: false })
-    expect(topics.some(({ name }) => name === 'ingest.dead')).toBe(false)
-  })
-
   it('have message keys of the declared fields', () => {
     const value = { tenant: 'o.live', job: 'job_1', chunk: 0, batch: 3 }
     expect(messageKey('rows.to-verify', value)).toBe('job_1:0:3')
     expect(messageKey('rows.submitted', value)).toBe('job_1:0')
     expect(messageKey('wallet.journal', value)).toBe('o.live')
-  })
-})
-
-describe('subscriptions', () => {
-  it('are one per lane', () => {
-    expect(subscriptionsOf('normalize')).toEqual([
-      { group: 'normalize.small', topics: ['rows.submitted.small'], lane: 'small' },
-      { group: 'normalize.bulk', topics: ['rows.submitted.bulk'], lane: 'bulk' },
-    ])
-  })
-
-  it('are one per lane and service, with all their topics', () => {
-    expect(subscriptionsOf('verify')).toHaveLength(12)
-    expect(subscriptionsOf('verify', { lanes: ['bulk'], services: ['telegram'] })).toEqual([{
-      group: 'verify.bulk.telegram',
-      topics: ['rows.to-verify.bulk.telegram', 'rows.retry.bulk.telegram'],
-      lane: 'bulk',
-      service: 'telegram',
-    }])
-  })
-
-  it('are one for topics without a split', () => {
-    expect(subscriptionsOf('ledger'))
-      .toEqual([{ group: 'ledger', topics: ['wallet.journal', 'job.keys', 'access.log'] }])
-  })
-})
-
-describe('lanes', () => {
-  it('are split at SMALL_LANE_ROWS', () => {
-    expect([laneOf(1), laneOf(1_000), laneOf(1_001)]).toEqual(['small', 'small', 'bulk'])
   })
 })
 

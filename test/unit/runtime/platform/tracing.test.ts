@@ -45,14 +45,6 @@ describe('tracing', () => {
     expect(JSON.stringify([span?.status, span?.events])).not.toContain('212')
   })
 
-  it('does not sample a trace that its parent has not sampled', async () => {
-    const of = (flags: string) => () => withTrace(placeIn(1, 2, flags), () =>
-      inSpan(plan, async () => traceHeaders()))
-    expect(await spansOf(of('00'))).toEqual([])
-    expect(await spansOf(of('01'))).toHaveLength(1)
-    expect(await spansOf(of('00'), { sampler: 'always_on' })).toHaveLength(1)
-  })
-
   it.each([
     ['always_off', 1, 0], ['traceidratio', 0, 0], ['parentbased_traceidratio', 1, 1],
     ['parentbased_always_off', 1, 0],
