@@ -168,15 +168,6 @@ describe('offsets', () => {
     }))
   })
 
-  it('do not commit an unchanged offset twice', () => {
-    const offsets = new Offsets()
-    offsets.add([rawMessage(5)])
-    offsets.complete(rawMessage(5))
-    expect(offsets.committable(source)).toBe(6n)
-    offsets.committed(source, 6n)
-    expect(offsets.committable(source)).toBeUndefined()
-  })
-
   it('stop below a redelivered message', () => {
     const offsets = new Offsets()
     offsets.add([rawMessage(5), rawMessage(6), rawMessage(7)])

@@ -1,8 +1,7 @@
 import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import {
-  createAccessRules, createTopics, deleteOtherAccessRules, lagsOf, rulesOf, stageRules,
-  topicSettingsOf, type AccessRule, type OffsetsAdmin,
+  createTopics, lagsOf, rulesOf, stageRules, topicSettingsOf, type AccessRule, type OffsetsAdmin,
 } from '../../../../services/runtime/kafka/admin.ts'
 import {
   allTopics, FEED_GROUPS, subscriptionsOf, topicName,
@@ -10,13 +9,10 @@ import {
 import { LANES, STAGES, topology, type StageName } from '../../../../services/topology.ts'
 
 const topic = (name: string) => ({ name, partitions: 2, keepHours: 168, compact: false })
-const rule: AccessRule = {
-  principal: 'User:acme', kind: 'topic', name: 'feeds.acme.', prefix: true, operation: 'write',
-}
 
 describe('createTopics', () => {
-  it('creates missing topics with their settings', async () => {
-    const created: unknown[] = []
+  it('creates missing topics, and waits until each of their partitions has a leader', async () => {
+    const created: string[] = []
     const answers = [
       Object.assign(new Error('not yet'), { type: 'UNKNOWN_TOPIC_OR_PARTITION' }),
       [{ leader: 1 }, { leader: -1 }],
@@ -24,36 +20,17 @@ describe('createTopics', () => {
     ]
     const admin = {
       listTopics: async () => ['a'],
-      createTopics: async (options: { topics: unknown[] }) => { created.push(...options.topics) },
+      createTopics: async ({ topics }: { topics: { topic: string }[] }) => {
+        created.push(...topics.map(({ topic }) => topic))
+      },
       fetchTopicMetadata: async () => {
         const answer = answers.shift()
         if (answer instanceof Error) throw answer
         return { topics: [{ name: 'b', partitions: answer }] }
       },
     } as unknown as Admin
-    await createTopics(admin, [topic('a'), topic('b')], { TOPIC_MIN_INSYNC: 2 })
-    expect(created).toEqual([{
-      topic: 'b',
-      numPartitions: 2,
-      replicationFactor: -1,
-      configEntries: [
-        { name: 'cleanup.policy', value: 'delete' },
-        { name: 'retention.ms', value: '604800000' },
-        { name: 'min.insync.replicas', value: '2' },
-      ],
-    }])
-    expect(answers).toEqual([])
-    await createTopics(admin, [topic('a')], {})
-    expect(created).toHaveLength(1)
-  })
-
-  it('stops waiting when the brokers reject the user', async () => {
-    const admin = {
-      listTopics: async () => [],
-      createTopics: async () => true,
-      fetchTopicMetadata: async () => { throw new Error('denied') },
-    } as unknown as Admin
-    await expect(createTopics(admin, [topic('b')], {})).rejects.toThrow('denied')
+    await createTopics(admin, [topic('a'), topic('b')], {})
+    expect([created, answers]).toEqual([['b'], []])
   })
 
   it('sets a compression that every consumer of a partner topic can read', () => {
@@ -73,72 +50,6 @@ describe('createTopics', () => {
       // Tombstones stay for a quarter.
       { name: 'delete.retention.ms', value: '7862400000' },
     ])
-  })
-})
-
-describe('ACLs', () => {
-  const adminThat = (createAcls: (options: unknown) => Promise<boolean>) =>
-    ({ createAcls }) as unknown as Admin
-
-  it('are created in the format of the brokers', async () => {
-    const created: unknown[] = []
-    const admin = adminThat(async options => {
-      created.push(options)
-      return true
-    })
-    const onGroup = { ...rule, kind: 'group', prefix: false, operation: 'read' } as const
-    expect(await createAccessRules(admin, [rule, onGroup])).toBe(true)
-    const common =
-      { principal: 'User:acme', host: '*', permissionType: 3, resourceName: 'feeds.acme.' }
-    expect(created).toEqual([{
-      acl: [
-        { ...common, operation: 4, resourceType: 2, resourcePatternType: 4 },
-        { ...common, operation: 3, resourceType: 3, resourcePatternType: 3 },
-      ],
-    }])
-  })
-
-  it('are not created on brokers without an authorizer', async () => {
-    const disabled = Object.assign(new Error(), { type: 'SECURITY_DISABLED' })
-    expect(await createAccessRules(adminThat(() => Promise.reject(disabled)), [rule])).toBe(false)
-    const other = Object.assign(new Error('away'), { type: 'OTHER' })
-    await expect(createAccessRules(adminThat(() => Promise.reject(other)), [rule]))
-      .rejects.toThrow('away')
-  })
-
-  it('that are not declared are deleted, and only those of the same principals', async () => {
-    const entry = (principal: string, resourceName: string, operation: number) => ({
-      resourceType: 2,
-      resourceName,
-      resourcePatternType: 4,
-      acls: [{ principal, host: '*', operation, permissionType: 3 }],
-    })
-    const deleted: unknown[] = []
-    const adminWith = (resources: readonly unknown[]) => ({
-      describeAcls: async (filter: unknown) => {
-        // Only what is allowed, of any kind, on anything.
-        expect(filter).toEqual({
-          resourceType: 1, resourcePatternType: 1, operation: 1, permissionType: 3,
-        })
-        return { resources }
-      },
-      deleteAcls: async ({ filters }: { filters: unknown[] }) => { deleted.push(...filters) },
-    }) as unknown as Admin
-    const wanted = entry('User:acme', 'feeds.acme.', 4)
-    const resources = [
-      wanted, entry('User:acme', 'feeds.acme.', 3), entry('User:acme', '', 4),
-      entry('User:other', 'feeds.', 4),
-    ]
-    expect(await deleteOtherAccessRules(adminWith(resources), [rule])).toBe(2)
-    const common = {
-      principal: 'User:acme', host: '*', permissionType: 3, resourceType: 2, resourcePatternType: 4,
-    }
-    expect(deleted).toEqual([
-      { ...common, resourceName: 'feeds.acme.', operation: 3 },
-      { ...common, resourceName: '', operation: 4 },
-    ])
-    expect(await deleteOtherAccessRules(adminWith([wanted]), [rule])).toBe(0)
-    expect(deleted).toHaveLength(2)
   })
 })
 
@@ -232,36 +143,16 @@ describe('the ACLs of stages', () => {
   })
 })
 
-const bound = (partition: number, low: string, high: string) =>
-  ({ partition, offset: high, low, high })
-
-/** Brokers on which only the topic of the journal has messages. */
-function offsets (committed: Readonly<Record<number, string>>): OffsetsAdmin {
-  return {
-    fetchTopicOffsets: async topic => topic === 'wallet.journal'
-      ? [bound(0, '5', '20'), bound(1, '5', '20')]
-      : [bound(0, '0', '0')],
+it('the consumer lag starts at the log start offset', async () => {
+  const brokers: OffsetsAdmin = {
+    fetchTopicOffsets: async () => [0, 1, 2].map(partition =>
+      ({ partition, offset: '20', low: '5', high: '20' })),
     fetchOffsets: async ({ topics = [] }) => (topics as string[]).map(topic => ({
       topic,
-      partitions: [0, 1].map(partition =>
-        ({ partition, offset: committed[partition] ?? '-1', metadata: null })),
+      partitions: ['-1', '2', '17'].map((offset, partition) =>
+        ({ partition, offset, metadata: null })),
     })),
   }
-}
-
-const journal = async (committed: Readonly<Record<number, string>>) =>
-  (await lagsOf(offsets(committed))).filter(({ topic }) => topic === 'wallet.journal')
-
-describe('the consumer lag', () => {
-  it('is the log end offset minus the committed offset, by partition', async () => {
-    const own = { stage: 'ledger', group: 'ledger', topic: 'wallet.journal' }
-    expect(await journal({ 0: '17', 1: '20' })).toEqual([
-      { ...own, partition: 0, offset: 17, lag: 3 },
-      { ...own, partition: 1, offset: 20, lag: 0 },
-    ])
-  })
-
-  it('starts at the log start offset', async () => {
-    expect((await journal({ 1: '2' })).map(({ lag }) => lag)).toEqual([15, 15])
-  })
+  const lags = (await lagsOf(brokers)).filter(({ topic }) => topic === 'wallet.journal')
+  expect(lags.map(({ lag }) => lag)).toEqual([15, 15, 3])
 })

@@ -136,24 +136,6 @@ async function setUp ({ connect, settings, commitFailures = [], ...consume }: Op
 const delivered = (noted: readonly string[]) => noted.filter(text => !text.startsWith('resolve'))
 
 describe('a consumer', () => {
-  it.each([
-    [undefined, { maxWaitTimeInMs: 100, minBytes: 1, maxBytesPerPartition: 524_288 }],
-    [{ bytes: 9_000, maxWaitMs: 50 }, { maxWaitTimeInMs: 50, minBytes: 9_000 }],
-  ])('configures the client by its settings, without automatic commits: %j', async (...given) => {
-    const [fetchBatching, expected] = given
-    const { calls } = await setUp({ settings: consumerDefaults, fetchBatching })
-    expect(calls.consumer).toMatchObject({
-      groupId: 'settle.small',
-      sessionTimeout: 6_000,
-      heartbeatInterval: 2_000,
-      rebalanceTimeout: 10_000,
-      allowAutoTopicCreation: false,
-      ...expected,
-    })
-    expect(calls.subscribe).toEqual({ topics: ['rows'], fromBeginning: true })
-    expect(calls.run).toMatchObject({ autoCommit: false, eachBatchAutoResolve: false })
-  })
-
   it('joins as soon as the brokers are available, and is ready while it is a member', async () => {
     const away = new Error('no broker')
     const answers = [Promise.reject(away), Promise.resolve()]

@@ -43,7 +43,7 @@ describe('an infrastructure error', () => {
     ['ClickHouse library', named('Error', 'full', { code: '1001', type: 'STD_EXCEPTION' })],
     ['ClickHouse cut file', named('Error', 'x', { code: '33', type: 'CANNOT_READ_ALL_DATA' })],
     ['ClickHouse to come', named('Error', 'x', { code: '1999', type: 'NEW_TROUBLE' })],
-    ...['159', '243', '252'].map(code =>
+    ...['40', '159', '243', '252'].map(code =>
       [`ClickHouse ${code}`, named('Error', 'x', { code, type: 'X' })] as const),
     ['ClickHouse timeout', new Error('Timeout error.')],
     ['as a cause', new Error('outer', { cause: named('Error', 'x', { code: 'EPIPE' }) })],

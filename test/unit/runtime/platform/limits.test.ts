@@ -64,71 +64,26 @@ describe('serial queues', () => {
   })
 })
 
-describe('fair slots', () => {
-  const setUp = (maxCredit = 0) => {
-    const slots = createFairSlots({ capacity: 10, maxCredit })
-    const started: string[] = []
-    const begin = (name: string, cost: number, label = name) => {
-      const { promise, resolve, reject } = Promise.withResolvers<void>()
-      const ended = slots.run({ name, cost }, async () => {
-        started.push(label)
-        await promise
-      })
-      const end = async () => {
-        resolve()
-        await ended
-      }
-      return { end, fail: () => reject(new Error('x')), ended }
-    }
-    return { begin, started }
-  }
-  const settle = () => new Promise(setImmediate)
-
-  it('run actions concurrently up to the capacity', async () => {
-    const { begin, started } = setUp()
-    const first = begin('a', 6, 'a1')
-    begin('a', 4, 'a2')
-    begin('a', 1, 'a3')
-    await settle()
-    expect(started).toEqual(['a1', 'a2'])
-    await first.end()
-    await settle()
-    expect(started).toEqual(['a1', 'a2', 'a3'])
-  })
-
-  it('run an action that costs more than the capacity alone', async () => {
-    const { begin, started } = setUp()
-    const large = begin('a', 50, 'large')
-    begin('a', 1, 'small')
-    await settle()
-    expect(started).toEqual(['large'])
-    await large.end()
-    await settle()
-    expect(started).toEqual(['large', 'small'])
-  })
-
-  it('go to the name with the least use', async () => {
-    const { begin, started } = setUp()
-    const running = begin('a', 10)
-    const waiting = [begin('a', 10), begin('a', 10), begin('b', 10)]
-    await running.end()
-    await settle()
-    expect(started).toEqual(['a', 'b'])
-    await waiting[2]?.end()
-    await settle()
-    expect(started).toEqual(['a', 'b', 'a'])
-  })
-
-  it('are released by an action that fails', async () => {
-    const { begin, started } = setUp()
-    const failing = begin('a', 10)
-    begin('b', 10)
-    await settle()
-    failing.fail()
-    await expect(failing.ended).rejects.toThrow('x')
-    await settle()
-    expect(started).toEqual(['a', 'b'])
-  })
+it.each<[string, [name: string, cost: number][], ended: 'ends' | 'fails', number[], number[]]>([
+  ['up to the capacity', [['a', 6], ['a', 4], ['a', 1]], 'ends', [0, 1], [0, 1, 2]],
+  ['to one alone that costs more', [['a', 50], ['a', 1]], 'ends', [0], [0, 1]],
+  ['next to the name with the least use', [['a', 10], ['a', 10], ['b', 10]], 'ends', [0], [0, 2]],
+  ['again after a failure', [['a', 10], ['b', 10]], 'fails', [0], [0, 1]],
+])('fair slots go %s', async (_, actions, ended, before, after) => {
+  const slots = createFairSlots({ capacity: 10, maxCredit: 0 })
+  const started: number[] = []
+  const first = Promise.withResolvers<void>()
+  const runs = actions.map(([name, cost], at) => slots.run({ name, cost }, () => {
+    started.push(at)
+    return at === 0 ? first.promise : new Promise(() => {})
+  }))
+  await new Promise(setImmediate)
+  expect(started).toEqual(before)
+  if (ended === 'ends') first.resolve()
+  else first.reject(new Error('failed'))
+  expect((await Promise.allSettled([runs[0]]))[0]?.status === 'rejected').toBe(ended === 'fails')
+  await new Promise(setImmediate)
+  expect(started).toEqual(after)
 })
 
 describe('a fair pool', () => {

@@ -38,12 +38,6 @@ describe('the resolution of URLs', () => {
 })
 
 describe('metrics', () => {
-  it('have unique names and help texts', async () => {
-    const text = await createMetrics().text()
-    expect(new Set(METRICS.map(({ name }) => name)).size).toBe(METRICS.length)
-    for (const { name, help } of METRICS) expect(text).toContain(`# HELP ${name} ${help}`)
-  })
-
   it('report all series of a reading, and drop those it leaves out', async () => {
     const metrics = createMetrics()
     let partitions = ['0', '1']

@@ -31,15 +31,6 @@ async function seriesOf (
     [`${of} ${name}`, Number(value)]))
 }
 
-it('INFO of a healthy state Redis becomes memory, its limit and the append-only file', async () => {
-  expect(await seriesOf('state')).toEqual({
-    'state memory_bytes': 100,
-    'state memory_limit_bytes': 400,
-    'state aof_bytes': 70,
-    'state persistence_failed': 0,
-  })
-})
-
 it('a Redis that evicts or has no maximum is limited by the memory of its machine', async () => {
   for (const change of [{ maxmemory_policy: 'allkeys-lru' }, { maxmemory: '0' }]) {
     expect(await seriesOf('cache', change)).toMatchObject({ 'cache memory_limit_bytes': 1_000 })
@@ -51,12 +42,6 @@ it.each(['aof_last_write_status', 'aof_last_bgrewrite_status', 'rdb_last_bgsave_
     expect(await seriesOf('cache', { [name]: 'err' }))
       .toMatchObject({ 'cache persistence_failed': 1 })
   })
-
-it('state needs an append-only file, the cache does not', async () => {
-  const without = { aof_enabled: '0' }
-  expect(await seriesOf('state', without)).toMatchObject({ 'state persistence_failed': 1 })
-  expect(await seriesOf('cache', without)).toMatchObject({ 'cache persistence_failed': 0 })
-})
 
 it('a script whose call fails is not sent again, unless Redis does not know its text', async () => {
   const sent: unknown[] = []

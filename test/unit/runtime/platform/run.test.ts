@@ -70,9 +70,9 @@ const host = `
   console.log('up with all')
 `
 
-/** A program that is up, and the port of its health server. */
-async function started (program: string, more: Record<string, string> = {}) {
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+/** The host, once it is up, and the port of its health server. */
+async function started (more: Record<string, string>) {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', host], {
     env: { ...env, LOG_LEVEL: 'info', ...more }, stdio: ['ignore', 'pipe', 'inherit'],
   })
   onTestFinished(() => { child.kill('SIGKILL') })
@@ -92,32 +92,20 @@ async function started (program: string, more: Record<string, string> = {}) {
   return { port, end }
 }
 
-/** Whether the health server of a program answers at an address of this machine. */
-async function answersAt (
-  addresses: readonly string[], program: string, more?: Record<string, string>
-): Promise<readonly boolean[]> {
-  const { port, end } = await started(program, more)
-  const answers = await Promise.all(addresses.map(address =>
-    fetch(`http://${address}:${port}/healthz`).then(({ status }) => status === 200, () => false)))
-  await end()
-  return answers
-}
-
-describe.each([
-  ['a service', service], ['a host of several', host],
-])('the health server of %s', (_program, program) => {
+describe('the health server', () => {
   // All of 127/8 is this machine, and only 127.0.0.1 is the default.
   const addresses = ['127.0.0.1', '127.0.0.2', ...Object.values(networkInterfaces()).flat()
     .flatMap(one => one?.family === 'IPv4' && !one.internal ? [one.address] : [])]
 
-  it('listens on loopback alone by default', async () => {
-    expect(await answersAt(addresses, program))
-      .toEqual(addresses.map(address => address === '127.0.0.1'))
-  })
-
-  it('listens on all addresses at 0.0.0.0', async () => {
-    expect(await answersAt(addresses, program, { HOST_METRICS: '0.0.0.0' }))
-      .toEqual(addresses.map(() => true))
+  it.each([
+    ['loopback alone by default', {}, (address: string) => address === '127.0.0.1'],
+    ['all addresses at 0.0.0.0', { HOST_METRICS: '0.0.0.0' }, () => true],
+  ])('listens on %s', async (_, more, isAnswered) => {
+    const { port, end } = await started(more)
+    const answers = await Promise.all(addresses.map(address =>
+      fetch(`http://${address}:${port}/healthz`).then(({ status }) => status === 200, () => false)))
+    await end()
+    expect(answers).toEqual(addresses.map(isAnswered))
   })
 })
 
@@ -206,7 +194,7 @@ describe('a host of several services', () => {
   })
 
   it('is ready when all services are, and reports each', async () => {
-    const { port, end } = await started(host, { UNREADY: 'reads' })
+    const { port, end } = await started({ UNREADY: 'reads' })
     const ask = async (path: string) => await fetch(`http://127.0.0.1:${port}${path}`)
     const statuses = ['/healthz', '/readyz?x', '/other'].map(async path => (await ask(path)).status)
     expect(await Promise.all(statuses)).toEqual([200, 503, 404])

@@ -1,22 +1,31 @@
 import { describe, expect, it } from 'vitest'
 import {
-  FEED_GROUPS, feedGroupOf, allTopics, deadTopic, logicalTopic, messageKey, partnerTopics,
-  topicName, topicPattern, configuredPartitions, fewestPartitions, parseTopicPartitions,
-  topicsWithPartitions, whyFixed,
+  FEED_GROUPS, feedGroupOf, allTopics, logicalTopic, messageKey, partnerTopics, topicName,
+  topicPattern, configuredPartitions, fewestPartitions, parseTopicPartitions, topicsWithPartitions,
+  whyFixed,
 } from '../../../../services/runtime/platform/topics.ts'
 import { topology, type TopicName } from '../../../../services/topology.ts'
 
 const TOPICS = Object.keys(topology.topics) as TopicName[]
 
 describe('topic names', () => {
-  it('contain the lane, service or partner of a split topic', () => {
-    expect(topicName('rows.submitted', { lane: 'small' })).toBe('rows.submitted.small')
-    expect(topicName('rows.to-verify', { lane: 'bulk', service: 'whatsapp' }))
-      .toBe('rows.to-verify.bulk.whatsapp')
-    expect(topicName('wallet.journal', { lane: 'bulk' })).toBe('wallet.journal')
-    expect(deadTopic('verify')).toBe('verify.dead')
+  it.each<[string, TopicName, Parameters<typeof topicName>[1]]>([
+    ['rows.submitted.small', 'rows.submitted', { lane: 'small' }],
+    ['rows.to-verify.bulk.whatsapp', 'rows.to-verify', { lane: 'bulk', service: 'whatsapp' }],
+    ['feeds.acme.submitted', 'feeds.submitted', { partner: 'acme' }],
+    ['job.keys', 'job.keys', {}],
+  ])('contain the lane, service or partner, and are parsed: %s', (name, topic, division) => {
+    expect(topicName(topic, { lane: 'bulk', ...division })).toBe(name)
+    expect(logicalTopic(name)).toEqual({ topic, ...division })
+  })
+
+  it('are none without what they are split by, or with more', () => {
     expect(() => topicName('rows.submitted')).toThrow('rows.submitted is split by lane')
     expect(() => topicName('rows.retry', { lane: 'bulk' })).toThrow('split by service')
+    expect(() => topicName('feeds.finished')).toThrow('feeds.finished is split by partner')
+    for (const name of ['rows.to-verify', 'verify.dead', 'feeds..finished', 'feeds.a.b.finished']) {
+      expect(logicalTopic(name)).toBeUndefined()
+    }
   })
 
   it('match the pattern of their topic and no other', () => {
@@ -31,21 +40,7 @@ describe('topic names', () => {
     }
   })
 
-  it('are parsed to topic and division', () => {
-    expect(logicalTopic('rows.to-verify.bulk.whatsapp'))
-      .toEqual({ topic: 'rows.to-verify', lane: 'bulk', service: 'whatsapp' })
-    expect(logicalTopic('job.keys')).toEqual({ topic: 'job.keys' })
-    expect(logicalTopic('rows.to-verify')).toBeUndefined()
-    expect(logicalTopic('verify.dead')).toBeUndefined()
-  })
-
-  it('have the partner in the middle, with the settings of the topology', () => {
-    expect(topicName('feeds.submitted', { partner: 'acme' })).toBe('feeds.acme.submitted')
-    expect(() => topicName('feeds.finished')).toThrow('feeds.finished is split by partner')
-    const named = { topic: 'feeds.finished', partner: 'acme' }
-    expect(logicalTopic('feeds.acme.finished')).toEqual(named)
-    expect(logicalTopic('feeds..finished')).toBeUndefined()
-    expect(logicalTopic('feeds.a.b.finished')).toBeUndefined()
+  it('of partners have the settings of the topology, and are made for each', () => {
     expect(partnerTopics('acme', 2)).toEqual([
       { name: 'feeds.acme.submitted', partitions: 2, keepHours: 168, compact: false },
       { name: 'feeds.acme.finished', partitions: 2, keepHours: 168, compact: false },
