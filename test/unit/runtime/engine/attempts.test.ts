@@ -1,8 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { createAttempts, type Attempts } from '../../../../services/runtime/engine/attempts.ts'
+import { createAttempts } from '../../../../services/runtime/engine/attempts.ts'
 
 const partition = { group: 'verify.bulk', topic: 'rows.live', partition: 3 }
-const other = { ...partition, partition: 4 }
 const texts = new Map<string, string>()
 const store = {
   read: async (name: string) => texts.get(name),
@@ -25,8 +24,7 @@ function startProcess (using: typeof store = store) {
   const owner = String(started++)
   const attempts = createAttempts({ store: using, process: owner, hasFailed: () => hasFailed, log })
   const controller = new AbortController()
-  const begin = (offset: bigint, where = partition) =>
-    attempts.begin(where, offset, controller.signal)
+  const begin = (offset: bigint) => attempts.begin(partition, offset, controller.signal)
   const stop = async () => {
     controller.abort()
     await attempts.settled()
@@ -34,26 +32,7 @@ function startProcess (using: typeof store = store) {
   return { begin, stop }
 }
 
-type PartitionAttempts = Awaited<ReturnType<Attempts['begin']>>
-
-/** Begins to decide a message, and never ends. */
-const die = (attempts: PartitionAttempts, offset: bigint) => new Promise<boolean>(resolve => {
-  attempts.decideAlone({ offset }, isPoison => {
-    resolve(isPoison)
-    return new Promise(() => {})
-  }).catch(() => {})
-})
-
 describe('the attempts at a partition', () => {
-  it('are careful from the third start at an offset whose processes died', async () => {
-    const careful: boolean[] = []
-    for (let start = 0; start < 4; start++) {
-      careful.push((await startProcess().begin(7n)).isCareful())
-    }
-    expect(careful).toEqual([false, false, true, true])
-    expect((await startProcess().begin(7n, other)).isCareful()).toBe(false)
-  })
-
   it('begin again after progress, and after a process that gave the partition up', async () => {
     for (const offset of [7n, 7n, 8n, 8n]) {
       expect((await startProcess().begin(offset)).isCareful()).toBe(false)
@@ -73,15 +52,6 @@ describe('the attempts at a partition', () => {
       await failed.stop()
     }
     expect((await startProcess().begin(7n)).isCareful()).toBe(true)
-  })
-
-  it('set a message aside again whose dead letter was not committed', async () => {
-    for (let start = 0; start < 2; start++) await startProcess().begin(9n)
-    for (let death = 0; death < 3; death++) await die(await startProcess().begin(9n), 9n)
-    for (let time = 0; time < 2; time++) {
-      const attempts = await startProcess().begin(9n)
-      expect(await attempts.decideAlone({ offset: 9n }, async isPoison => isPoison)).toBe(true)
-    }
   })
 
   it('end their care after 100 messages, and twice as many after each further start', async () => {

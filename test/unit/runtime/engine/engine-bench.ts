@@ -1,5 +1,5 @@
 import type {
-  Bus, ConsumeOptions, OutgoingMessage, RawMessage, Producer,
+  Bus, ConsumeOptions, OutgoingMessage, RawMessage,
 } from '../../../../services/runtime/kafka/bus.ts'
 import { runStage, type EngineDeps } from '../../../../services/runtime/engine/engine.ts'
 import { createLog } from '../../../../services/runtime/platform/log.ts'
@@ -82,12 +82,11 @@ export const deciding = (decide: NormalizeStage['decide'], deps?: Partial<Engine
   benchOf(echoStage({ decide }), deps)
 
 /** A bus that records every effect and fails on demand. */
-export function notingBus () {
+function notingBus () {
   const effects: string[] = []
   const letters: OutgoingMessage[] = []
   const faults: Error[] = []
   const consumed: ConsumeOptions[] = []
-  const producers = new Map<string, Producer>()
   const send = async (messages: readonly OutgoingMessage[]) => {
     const fault = faults.shift()
     if (fault !== undefined) throw fault
@@ -101,24 +100,13 @@ export function notingBus () {
       consumed.push(options)
       return { ready: () => true, stop: async () => { effects.push('stopped') } }
     },
-    producer: name => {
-      const closing = new AbortController()
-      const producer = producers.get(name) ?? {
-        send: async messages => {
-          closing.signal.throwIfAborted()
-          await send(messages)
-        },
-        close: async () => { closing.abort(new Error('the producer is closed')) },
-      } satisfies Producer
-      producers.set(name, producer)
-      return producer
-    },
+    producer: () => ({ send, close: async () => {} }),
     topicNames: async () => new Set(),
     lastValue: async () => undefined,
     watchPartitions: () => () => 1,
     close: async () => {},
   }
-  return { bus, effects, letters, faults, consumed, producers }
+  return { bus, effects, letters, faults, consumed }
 }
 
 type Given = {
@@ -128,11 +116,9 @@ type Given = {
   readonly later?: readonly (readonly RawMessage[])[]
 }
 
-/** A stage under the engine, on a bus that records every effect; several stages may share one. */
-export async function benchOf (
-  stage: NormalizeStage, more: Partial<EngineDeps> = {}, shared = notingBus()
-) {
-  const { bus, effects, letters, faults, consumed } = shared
+/** A stage under the engine, on a bus that records every effect. */
+export async function benchOf (stage: NormalizeStage, more: Partial<EngineDeps> = {}) {
+  const { bus, effects, letters, faults, consumed } = notingBus()
   const metrics = createMetrics()
   const running = await runStage(stage, {
     bus,

@@ -6,8 +6,7 @@ import { FatalError, InfrastructureError } from '../../../../services/runtime/pl
 import { subscriptionsOf } from '../../../../services/runtime/platform/topics.ts'
 import { ENGINE_STEPS, type EngineStep } from '../../../../services/topology.ts'
 import {
-  benchOf, deciding, decisionFor, done, echo, echoStage, notingBus, plainCodec, rawMessage, textOf,
-  type Read,
+  benchOf, deciding, decisionFor, done, echo, echoStage, plainCodec, rawMessage, textOf, type Read,
 } from './engine-bench.ts'
 
 const raws = (...offsets: number[]) => offsets.map(offset => rawMessage(offset))
@@ -203,7 +202,6 @@ describe('a postponement', () => {
   it.each([
     ['commits the messages below and redelivers the rest', postponing('m1', 65_000), raws(0, 1, 2),
       [1n, 60_000], ['m0', 'm2', 'commit 1']],
-    ['that is due is redelivered at once', postponing('m3', 1), raws(3), [3n, 0], []],
     ['redelivers from the first pending message of any tenant',
       postponing('b3', 5_500, { batch: 2, byTenant: ['rows.submitted'] }),
       [...ofTenant('a', 0, 1, 2), ...ofTenant('b', 3)], [1n, 500], ['a0', 'commit 1']],
@@ -217,25 +215,6 @@ describe('a postponement', () => {
     const bench = await benchOf(stage)
     expect(await bench.deliver(messages)).toEqual({ kind: 'redeliver', fromOffset, afterMs })
     expect(sent(bench.effects)).toEqual(effects)
-  })
-})
-
-describe('two stages of one process', () => {
-  it('share a producer per lane and one for dead letters, which outlive each of them', async () => {
-    const shared = notingBus()
-    const poisoned = { decide: async () => { throw new TypeError('cannot decide') } }
-    const first = await benchOf(echoStage(), {}, shared)
-    const second = await benchOf(echoStage(), {}, shared)
-    const failing = await benchOf(echoStage(poisoned), {}, shared)
-    await first.deliver(raws(0))
-    await failing.deliver(raws(1))
-    await first.running.stop()
-    await second.deliver(raws(2))
-    await failing.deliver(raws(3))
-    expect([...shared.producers.keys()].toSorted()).toEqual(['dead', 'small'])
-    expect(sent(shared.effects).filter(effect => !effect.includes('.dead')))
-      .toEqual(['m0', 'commit 1', 'commit 2', 'stopped', 'm2', 'commit 3', 'commit 4'])
-    expect(shared.letters).toHaveLength(2)
   })
 })
 
@@ -313,11 +292,6 @@ describe('the age of the oldest message', () => {
       await bench.deliver([{ ...old, headers: { notBefore } }])
     }
     expect(ages).toEqual([0.5, 0])
-  })
-
-  it('is that of a held message that is late', async () => {
-    const bench = await benchOf(echoStage({ heldSinceMs: () => 4_500 }))
-    expect(await bench.gauge(AGE)).toBe(0.5)
   })
 
   it('is that of a flush in progress, from its start', async () => {

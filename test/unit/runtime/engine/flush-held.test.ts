@@ -88,17 +88,6 @@ describe('held messages that need no further message', () => {
       expect(effects).toEqual(all)
     })
 
-  it('do not delay the stop without end', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    const bench = await benchOf(
-      echoStage({ decide: async () => [], flushHeld: () => new Promise(() => {}) }),
-      { flushOnStop: true })
-    await bench.deliver([rawMessage(0)])
-    const stopped = bench.running.stop()
-    await vi.advanceTimersByTimeAsync(1_000)
-    await stopped
-  })
-
   it('are dead letters if their decision always fails', async () => {
     const { state, bench, effects, flush } = await holding(
       { deadLimit: 3 }, { afterProduced: async () => { throw new Error('bug') } })

@@ -230,8 +230,6 @@ describe('the partitions of a job', () => {
     ], [headers, undefined]],
     ['are passed on from a dead letter',
       [{ ...rawMessage(0, 'dead'), headers: { job: 'a', ...headers } }], [headers]],
-    ['are those of the topology without such headers',
-      [{ ...rawMessage(0, 'a'), headers: { job: 'a' } }], [undefined]],
   ])('%s', async (_, messages, expected) => {
     const partitions: unknown[] = []
     const stage = echoStage({ resolveDead: async ({ job = '' }) => decisionFor([], job).emits })

@@ -11,10 +11,10 @@ const of = (tenant: string, offset: number, rows = 10): RawMessage => ({
 })
 const offsets = (messages: readonly RawMessage[]) => messages.map(({ offset }) => Number(offset))
 
-function setUp ({ isByTenant = true } = {}) {
+function setUp () {
   const ahead = { bytes: 0, maxBytes: 100 }
   const shares = createTenantShares(ahead, tenant => tenant === 'heavy' ? 2 : 1)
-  return { ahead, shares, queue: new TenantQueue(shares, isByTenant) }
+  return { ahead, shares, queue: new TenantQueue(shares, true) }
 }
 
 /** Spends the credit of tenants, who are then limited to what they may have in flight. */
@@ -32,7 +32,6 @@ describe('the messages of a partition', () => {
       6, [0, 2, 3, 1, 4, 5]],
     ['are taken up to the rows of two full chunks, so that other tenants wait little',
       [0, 1, 2, 3].map(at => of('a', at, 1_900)), 8, [0, 1, 2]],
-    ['are taken one by one if each has more rows', [of('a', 4, 9_000), of('a', 5)], 8, [4]],
   ])('%s', (_, messages, count, expected) => {
     const { queue } = setUp()
     queue.add(messages)
@@ -53,15 +52,6 @@ describe('the messages of a partition', () => {
     const taken = takeAll().map(offset => offset >= 100 ? 'b' : 'a').join('')
     expect(taken.indexOf('a')).toBe(14)
     expect(taken.slice(14, 24)).toBe('ababababab')
-  })
-
-  it('share with other partitions', () => {
-    const { queue, shares } = setUp()
-    queue.add([of('a', 0, 1_000)])
-    queue.take(1)
-    const other = new TenantQueue(shares, true)
-    other.add([of('a', 0), of('b', 1), of('b', 2)])
-    expect(offsets(other.take(3))).toEqual([1, 2, 0])
   })
 
   it('that are forged share one tenant and cost one row', () => {
@@ -98,16 +88,6 @@ describe('the messages of a partition', () => {
     expect([queue.take(1), queue.take(1)].map(offsets)).toEqual([[0], []])
     other.clear()
     expect([queue.take(1), queue.take(1)].map(offsets)).toEqual([[1], [2]])
-  })
-
-  it('neither wait nor change their order without fair scheduling', () => {
-    const { queue, shares } = setUp({ isByTenant: false })
-    new TenantQueue(shares, true).add([of('b', 0)])
-    queue.add([of('a', 0, 9_000), of('a', 1, 9_000), of('b', 2), of('a', 3, 9_000)])
-    const taken = queue.take(3)
-    queue.release(taken)
-    expect([taken, queue.take(2)].map(offsets)).toEqual([[0, 1, 2], [3]])
-    expect(queue.isEmpty()).toBe(true)
   })
 
   it('have an oldest time and a size', () => {
