@@ -1,6 +1,8 @@
 // What the partitions of a consumer group have in work: which messages are pending, and whose turn
 // it is.
-import type { MessagePosition, RawMessage, TopicPartition } from '../kafka/bus.ts'
+import {
+  memoryOf, type MessagePosition, type RawMessage, type TopicPartition,
+} from '../kafka/bus.ts'
 import {
   createFairQueue, createFairShares, type FairQueue, type FairShares,
 } from '../platform/limits.ts'
@@ -116,7 +118,7 @@ export class TenantQueue {
     for (const message of messages) {
       this.#queue.add(this.#isByTenant ? tenantOf(message) : '', message)
       if (this.#isByTenant) rowsInFlight.addWaiting(tenantOf(message), 1)
-      readAhead.bytes += bytesOf(message)
+      readAhead.bytes += memoryOf(message)
     }
   }
 
@@ -144,7 +146,7 @@ export class TenantQueue {
       const cost = costOf(next.item)
       shares.addUsage(next.name, cost / weightOf(next.name))
       if (this.#isByTenant) rowsInFlight.start(next.name, cost)
-      readAhead.bytes -= bytesOf(next.item)
+      readAhead.bytes -= memoryOf(next.item)
       taken.push(next.item)
       rows += cost
     }
@@ -184,7 +186,7 @@ export class TenantQueue {
     const { rowsInFlight, readAhead } = this.#tenants
     for (const message of this.#queue.clear()) {
       if (this.#isByTenant) rowsInFlight.addWaiting(tenantOf(message), -1)
-      readAhead.bytes -= bytesOf(message)
+      readAhead.bytes -= memoryOf(message)
     }
   }
 }
@@ -195,8 +197,6 @@ const tenantOf = ({ forged, headers }: RawMessage): string =>
 
 const costOf = ({ forged, headers }: RawMessage): number =>
   forged === true ? 1 : Math.max(1, rowCountOf(headers))
-
-const bytesOf = ({ key, value }: RawMessage): number => key.length + (value?.length ?? 0)
 
 /** The rows of two full chunks: some 20 ms of work, for which another tenant waits. */
 const MAX_ROWS = 4_000

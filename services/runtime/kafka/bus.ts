@@ -14,6 +14,15 @@ export type RawMessage = MessagePosition & {
   readonly forged?: true
 }
 
+/** What a message takes in memory besides its bytes, about. */
+const MESSAGE_BYTES = 256
+
+/** The memory of a message, in bytes: its sender chooses how many there are, and of what. */
+export function memoryOf ({ key, value, headers }: RawMessage): number {
+  return Object.entries(headers).reduce((sum, [name, text]) => sum + name.length + text.length,
+    MESSAGE_BYTES + key.length + (value?.length ?? 0))
+}
+
 export type OutgoingMessage = {
   readonly topic: string
   readonly key: string

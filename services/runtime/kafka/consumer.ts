@@ -1,7 +1,8 @@
 import type { EachBatchPayload, KafkaMessage, Offsets } from 'kafkajs'
 import { backoffMs, retryForever, sleep, type Sleep, withTimeout } from '../platform/retry.ts'
-import type {
-  ConsumeOptions, Consumption, FetchedBatch, MessagePosition, RawMessage, TopicPartition,
+import {
+  type ConsumeOptions, type Consumption, type FetchedBatch, memoryOf, type MessagePosition,
+  type RawMessage, type TopicPartition,
 } from './bus.ts'
 import type { KafkaClient, KafkaConsumer } from './client.ts'
 import { accessErrorOf, isTransient, kafkaTypeOf } from './connection.ts'
@@ -206,7 +207,7 @@ class GroupConsumer implements Consumption {
 type GenerationOptions = {
   readonly consume: ConsumeOptions
   readonly mac: MessageMac | undefined
-  /** Bytes fetched ahead of the handler of a partition; above, the partition is paused. */
+  /** Memory of what is fetched ahead of the handler of a partition; above, it is paused. */
   readonly maxBufferedBytes: number
   /** Called when a handler rejects while the partition is assigned: a redelivery cannot help. */
   readonly onFatal: (error: unknown) => void
@@ -314,8 +315,9 @@ class Partition {
     this.#position = BigInt(batch.lastOffset()) + 1n
     payload.resolveOffset(batch.lastOffset())
     for (const message of batch.messages) {
-      this.#waiting.push(rawMessage(batch, message, this.#generation.options.mac))
-      this.#waitingBytes += (message.value?.length ?? 0) + (message.key?.length ?? 0)
+      const raw = rawMessage(batch, message, this.#generation.options.mac)
+      this.#waiting.push(raw)
+      this.#waitingBytes += memoryOf(raw)
     }
     if (this.#waitingBytes >= this.#generation.options.maxBufferedBytes) this.#pause()
     this.#running ??= this.#run()

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { EachBatchPayload, Kafka, Offsets } from 'kafkajs'
+import type { EachBatchPayload, Kafka, KafkaMessage, Offsets } from 'kafkajs'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { ConsumeOptions } from '../../../../services/runtime/kafka/bus.ts'
 import {
@@ -30,6 +30,7 @@ type Fetch = {
   readonly partition?: number
   readonly fetchedOffset?: number
   readonly bytes?: number
+  readonly message?: Partial<KafkaMessage>
   readonly error?: unknown
 }
 
@@ -38,7 +39,7 @@ function payloads (noted: string[], commitFailures: readonly unknown[]) {
   const failures = [...commitFailures]
   return (
     offsets: readonly number[],
-    { partition = 0, fetchedOffset = offsets[0] ?? 0, bytes = 1, error }: Fetch = {}
+    { partition = 0, fetchedOffset = offsets[0] ?? 0, bytes = 1, message, error }: Fetch = {}
   ) => ({
     batch: {
       error,
@@ -47,7 +48,7 @@ function payloads (noted: string[], commitFailures: readonly unknown[]) {
       fetchedOffset: String(fetchedOffset),
       lastOffset: () => String(offsets.at(-1)),
       messages: offsets.map(offset => ({
-        offset: String(offset), key: null, value: Buffer.alloc(bytes), timestamp: '5',
+        offset: String(offset), key: null, value: Buffer.alloc(bytes), timestamp: '5', ...message,
       })),
     },
     resolveOffset: (offset: string) => { noted.push(`resolve ${offset}`) },
@@ -235,7 +236,7 @@ describe('a generation of a group', () => {
   async function setUpHeld () {
     const held = Promise.withResolvers<void>()
     const consumer = await setUp({
-      settings: { maxBufferedBytes: 10 },
+      settings: { maxBufferedBytes: 1_000 },
       onDelivery: async ({ partition, messages }) => {
         consumer.noted.push(`${partition}: ${messages.map(({ offset }) => offset).join()}`)
         await held.promise
@@ -271,7 +272,7 @@ describe('a generation of a group', () => {
 
   it('ends when its handlers have returned, and resumes its partitions', async () => {
     const { consumption, noted, fetch, free } = await setUpHeld()
-    await fetch([1], { bytes: 10 })
+    await fetch([1], { bytes: 1_000 })
     const stopped = consumption.stop().then(() => { noted.push('stopped') })
     await turn()
     expect(delivered(noted)).toEqual(['assigned', '0: 0', 'pause'])
@@ -363,6 +364,21 @@ describe('a partition', () => {
     await fetch([1])
     await turn()
     expect(noted.slice(4)).toEqual(['resume', 'resolve 1', '0: 1'])
+  })
+
+  it.each([
+    ['values', { value: Buffer.alloc(900) }, 1],
+    ['headers', { value: null, headers: { sender: 'x'.repeat(900) } }, 1],
+    ['many empty messages', { value: null }, 4],
+  ])('fetches no further while %s wait for a slow handler', async (_, message, count) => {
+    const { noted, join, fetch, take } = await setUp({
+      settings: { maxBufferedBytes: 1_000 }, onDelivery: () => new Promise(() => {}),
+    })
+    await join()
+    await take([0])
+    await turn()
+    await fetch(Array.from({ length: count }, (_value, at) => at + 1), { message })
+    expect(noted.at(-1)).toBe('pause')
   })
 
   it('fails at an undecodable batch that nobody handles', async () => {
