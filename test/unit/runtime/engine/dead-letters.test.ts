@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { expect, it } from 'vitest'
 import type { OutgoingMessage } from '../../../../services/runtime/kafka/bus.ts'
 import { createDeadLetters } from '../../../../services/runtime/engine/dead-letters.ts'
@@ -39,4 +41,24 @@ it('dead letters too large for the broker are sent without value, others unchang
     .toEqual([undefined, ...new Array(3).fill('left out, too large')])
   expect(sorted.map(({ headers }) => headers.dead_reason)).toEqual(new Array(4).fill('no way'))
   expect([sorted[1]?.headers.tenant, sorted[3]?.headers.own]).toEqual(['t', undefined])
+})
+
+it('nothing is kept of dead letters without a limit, whose headers partners choose', async () => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  const letters = createDeadLetters({
+    stage: 'feed',
+    producer: () => ({ send: async () => {}, close: async () => {} }),
+    metrics: createMetrics(),
+    limit: Infinity,
+    now: () => 0,
+  })
+  collectGarbage()
+  const before = process.memoryUsage().heapUsed
+  for (let offset = 0; offset < 60; offset++) {
+    const raw = { ...rawMessage(offset), headers: { job: String(offset).padEnd(1_000_000) } }
+    await letters.send([[{ raw, reason: 'undecodable', cause: 'unreadable' }]])
+  }
+  collectGarbage()
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(20_000_000)
 })
