@@ -146,14 +146,6 @@ describe('bodies of one organization', () => {
     }
   }
 
-  it('that are only announced take no memory of others', async () => {
-    const request = await listen(twoOrganizations())
-    const announced = Array.from({ length: 5 }, () => request(lengthOf(LARGE)))
-    await untilWatched(5)
-    await Promise.all(announced.map(({ send }) => send()))
-    expect(await request(ofOther(LARGE) + body.padEnd(LARGE)).status()).toBe(202)
-  })
-
   it('that still arrive lose their memory to an organization with less', async () => {
     const request = await listen(twoOrganizations())
     const first = request(lengthOf(LARGE) + body.padEnd(LARGE - 1))

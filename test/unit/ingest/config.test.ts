@@ -21,18 +21,4 @@ describe('the configuration of ingest', () => {
       retentionMs: 7_776_000_000,
     })
   })
-
-  it('counts a service without a named provider as not configured', () => {
-    const PROVIDERS = '{"whatsapp":["http:1"],"telegram":[]}'
-    const settings = settingsOf(loadConfig(ingestConfig, { ...least, PROVIDERS }))
-    expect([...settings.checks.keys()]).toEqual(['whatsapp'])
-  })
-
-  it('reads lists and switches', () => {
-    const settings = settingsOf(loadConfig(ingestConfig, {
-      ...least, TRUSTED_PROXIES: '10.0.0.0/8, ::1', WEBHOOK_ALLOW_LOOPBACK: 'true',
-    }))
-    expect(settings.trustedProxies).toEqual(['10.0.0.0/8', '::1'])
-    expect(settings.webhooks).toEqual({ allowHttp: false, allowLoopback: true, ports: [] })
-  })
 })

@@ -2,9 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { afterEach, describe, expect, it } from 'vitest'
-import {
-  CONNECTION_DEFAULTS, frameworkLimits, nodeLimits,
-} from '../../../services/runtime/platform/http-server.ts'
+import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { createTestApp, doubles, settings } from './doubles.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -33,18 +31,6 @@ function open (port: number): { readonly socket: Socket, readonly answer: () => 
 describe('connections', () => {
   const get = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n'
 
-  it('are kept between requests', async () => {
-    const { socket, answer } = open(await listen({}))
-    socket.write(get)
-    await once(socket, 'data')
-    socket.write(get)
-    await once(socket, 'data')
-    socket.end()
-    const text = await answer()
-    expect(text.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(2)
-    expect(text.match(/^keep-alive: /gim)).toHaveLength(2)
-  })
-
   it('are closed when idle after a request', async () => {
     const { socket, answer } = open(await listen({ KEEP_ALIVE_TIMEOUT_MS: 50 }))
     socket.write(get)
@@ -61,35 +47,6 @@ describe('connections', () => {
     await once(first.socket, 'connect')
     expect(await open(port).answer()).toBe('')
     first.socket.destroy()
-  })
-
-  it('above the number one address may have are closed, until others of it are', async () => {
-    const port = await listen({ MAX_CONNECTIONS_PER_ADDRESS: 1 })
-    const first = open(port)
-    await once(first.socket, 'connect')
-    expect(await open(port).answer()).toBe('')
-    first.socket.destroy()
-    await eventually(async () => {
-      const { socket, answer } = open(port)
-      socket.end(get)
-      expect(await answer()).toContain('HTTP/1.1 200 OK')
-    })
-  })
-
-  it('have the limits of the public interface, over TLS too', () => {
-    expect(nodeLimits(CONNECTION_DEFAULTS)).toEqual({
-      headersTimeout: 10_000,
-      requestTimeout: 60_000,
-      keepAliveTimeout: 72_000,
-      connectionsCheckingInterval: 500,
-      requireHostHeader: false,
-    })
-    expect(frameworkLimits(CONNECTION_DEFAULTS)).toEqual({
-      requestTimeout: 60_000,
-      keepAliveTimeout: 72_000,
-      connectionTimeout: 120_000,
-      http: { headersTimeout: 10_000, connectionsCheckingInterval: 500, requireHostHeader: false },
-    })
   })
 })
 

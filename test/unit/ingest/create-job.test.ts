@@ -8,21 +8,6 @@ describe('a job that is not accepted', () => {
     return post(good)
   }
 
-  it('for lack of money names the required and the available amount', async () => {
-    const answer = await refused({
-      code: 'insufficient_balance', requiredMicros: 10_000, availableMicros: 9_999,
-    })
-    expect(answer.statusCode).toBe(402)
-    expect(answer.json().error).toMatchObject({
-      type: 'payment',
-      code: 'insufficient_balance',
-      requiredMicros: 10_000,
-      availableMicros: 9_999,
-      request_id: answer.headers['x-request-id'],
-    })
-    expect(answer.headers['retry-after']).toBe('0')
-  })
-
   it.each([
     [429, 'concurrent_jobs_limit', 'concurrent_jobs_limit'],
     [503, 'wallet_unavailable', 'frozen'],

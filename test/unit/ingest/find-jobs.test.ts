@@ -35,13 +35,6 @@ describe('a job', () => {
     expect(await findJob(doubles({ readJob }), TENANT, JOB_ID)).toBeUndefined()
   })
 
-  it.each(['job_', 'JOB_01jd3v8zj7m5n2k4q6r8s0t1w3', 'job_81jd3v8zj7m5n2k4q6r8s0t1w3'])(
-    'is not looked up by %s, which is no id', async id => {
-      const deps = doubles({ findArchived: unexpected, findResults: unexpected })
-      expect(await findReadable(deps, { retentionMs: 1 }, { tenant: TENANT, id }))
-        .toEqual({ code: 'job_not_found' })
-    })
-
   it('is shown without its metadata once it is erased, if it is closed', async () => {
     const calls: (readonly string[])[] = []
     const deps = doubles({
@@ -98,22 +91,6 @@ describe('a job', () => {
 })
 
 describe('the results of a job', () => {
-  const find = (job: Job | undefined, manifest?: typeof MANIFEST) => findReadable(doubles({
-    readJob: async () => job,
-    findArchived: async () => job && manifest && { job, manifest },
-  }), { retentionMs: 10_000 }, wanted)
-
-  it('can be read from its end to the end of their retention', async () => {
-    expect(await find(closed, MANIFEST)).toEqual(archived)
-    expect(await find(undefined)).toEqual({ code: 'job_not_found' })
-    expect(await find(jobOf({ status: 'cancelling' }))).toEqual({
-      code: 'job_not_completed', retryAfterSeconds: 1, more: { status: 'cancelling' },
-    })
-    expect(await find(closedJob({ endedAtMs: NOW_MS - 10_000 })))
-      .toEqual({ code: 'results_expired' })
-    expect(await find(closed)).toEqual({ code: 'temporarily_unavailable' })
-  })
-
   it('are read once they are stored, or later', async () => {
     const deps = doubles({
       readJob: async () => ({ ...closed, closed: false }), findResults: async () => archived,
@@ -123,18 +100,6 @@ describe('the results of a job', () => {
       { retentionMs: 10_000 }, wanted)
     expect(await read(closed)).toEqual(archived)
     expect(await read({ ...closed, closed: false })).toEqual({ code: 'temporarily_unavailable' })
-  })
-
-  it('are gone once it is erased, whatever is still stored', async () => {
-    const deps = doubles({
-      readJob: async () => closed,
-      findArchived: async () => archived,
-      findErasures: async (tenant, [id = '']) => new Map(tenant === TENANT && id === JOB_ID
-        ? [[id, { erasedAtMs: NOW_MS, completedAtMs: undefined }]]
-        : []),
-    })
-    expect(await findReadable(deps, { retentionMs: 10_000 }, wanted))
-      .toEqual({ code: 'results_erased' })
   })
 
   it('are in its record while that has its whole manifest, else in the archive', async () => {
@@ -165,26 +130,6 @@ describe('a long poll', () => {
     return { get, waits }
   }
 
-  it('is answered when the visible status changes', async () => {
-    // An ended job still shows what it was before.
-    const ended = jobOf({ status: 'completed', ended: true })
-    const { get, waits } = showing(jobOf({ status: 'verifying' }), ended, closed)
-    const answer = await get(`/jobs/${JOB_ID}?wait=20`)
-    expect([answer.statusCode, answer.json().status]).toEqual([200, 'completed'])
-    expect(waits).toMatchObject([{ tenant: TENANT, job: JOB_ID, timeoutMs: 20_000 }])
-    const cancelling = await showing(preparing, jobOf({ status: 'cancelling' }))
-      .get(`/jobs/${JOB_ID}?wait=1`)
-    expect(cancelling.json().status).toBe('cancelling')
-    expect((await showing(closed, preparing).get(`/jobs/${JOB_ID}?wait=20`)).json().status)
-      .toBe('completed')
-  })
-
-  it('is answered with the latest counts at the end of the wait', async () => {
-    const more = jobOf({ status: 'preparing', counts: { ...jobOf().counts, finishedRows: 9 } })
-    const answer = await showing(preparing, more).get(`/jobs/${JOB_ID}?wait=1`)
-    expect(answer.json()).toMatchObject({ status: 'preparing', progressPercent: 90 })
-  })
-
   it('does not wait for a job that only the archive knows, or without a wait', async () => {
     const { get } = application({
       waitForJob: async () => undefined, findArchived: async () => archived,
@@ -194,13 +139,6 @@ describe('a long poll', () => {
     for (const query of ['', '?wait=0', '?other=1']) {
       expect((await getNow(`/jobs/${JOB_ID}${query}`)).statusCode).toBe(200)
     }
-    expect(waits).toEqual([])
-  })
-
-  it.each(['-1', '26', '1.5', 'x', '', '1&wait=2', '0x10'])('of %s s is refused', async wait => {
-    const { get, waits } = showing(preparing)
-    const answer = await get(`/jobs/${JOB_ID}?wait=${wait}`)
-    expect([answer.statusCode, answer.json().error.param]).toEqual([400, 'wait'])
     expect(waits).toEqual([])
   })
 })
@@ -220,13 +158,6 @@ describe('a waiting request', () => {
     expect((await wait.promise).aborted).toBe(false)
     socket.emit(event)
     expect(await done).toBe('over')
-  })
-
-  it('does not begin to wait on a closed connection', async () => {
-    for (const state of [{ readableEnded: true }, { destroyed: true }]) {
-      const request = requestOn(socketOf(state))
-      expect(await whileConnected(request, async signal => signal.aborted)).toBe(true)
-    }
   })
 
   it('leaves no listener on a connection that stays open', async () => {
@@ -285,23 +216,6 @@ describe('the jobs with labels', () => {
     expect(await list(second.next_cursor ?? ''))
       .toEqual({ data: [], has_more: false, next_cursor: null })
   })
-})
-
-it('filters of the list apply to the archive and to open jobs', async () => {
-  const calls: ListOptions[] = []
-  const { get } = application({
-    openJobs: async () => [jobOf()],
-    listArchived: async (_tenant, options) => { calls.push(options); return [] },
-  })
-  const from = '2026-08-11T09:59:55.000Z'
-  const count = async (query: string) => (await get(`/jobs?${query}`)).json().data.length as number
-  expect(await count(`created_from=${from}&created_to=2026-08-11`)).toBe(1)
-  expect(calls[0])
-    .toMatchObject({ fromMs: NOW_MS - 5_000, toMs: Date.parse('2026-08-12T00:00:00Z') })
-  expect(await count(`created_to=${from}`)).toBe(0)
-  expect(await count('metadata[team]=blue')).toBe(1)
-  expect(await count('metadata%5Bteam%5D=red')).toBe(0)
-  expect(await count('metadata[__proto__]=x')).toBe(0)
 })
 
 it('open jobs are read a hundred at a time, without those that ended in between', async () => {

@@ -128,17 +128,6 @@ describe('load shedding', () => {
     begin()
     expect(refuses('small')).toBe(false)
   })
-
-  it('reports ages and lanes as metrics', async () => {
-    const { metrics, begin, pass } = start()
-    begin(1_001)
-    pass(1_500)
-    const text = await metrics.text()
-    expect(text).toContain('preflight_oldest_age_seconds{lane="bulk"} 1.5')
-    expect(text).toContain('preflight_oldest_age_seconds{lane="small"} 0')
-    expect(text).toContain('preflight_overloaded{lane="bulk"} 1')
-    expect(text).toContain('preflight_overloaded{lane="small"} 0')
-  })
 })
 
 describe('a request while the stages before acceptance are overloaded', () => {
@@ -190,13 +179,5 @@ describe('a request while the stages before acceptance are overloaded', () => {
       await post(good, { 'idempotency-key': KEY }, 'quotes'),
     ].map(({ statusCode }) => statusCode)
     expect(statuses).toEqual([202, 503, 503])
-  })
-
-  it('gets errors of its key, path or schema first', async () => {
-    const { get, post } = application('small', 'bulk')
-    expect((await post(good, { authorization: 'Bearer unknown' })).statusCode).toBe(401)
-    expect((await post(good, {}, 'nothing')).statusCode).toBe(404)
-    expect((await get('/balance')).statusCode).toBe(200)
-    expect((await application('small').post({ ...good, inputs: [] })).statusCode).toBe(400)
   })
 })

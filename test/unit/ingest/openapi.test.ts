@@ -1,18 +1,11 @@
-import { readFileSync } from 'node:fs'
 import Schema from 'typebox/schema'
 import { describe, expect, it } from 'vitest'
 import { COUNTRY_CODES, COUNTRY_PATTERN } from '../../../schemas/api/country.ts'
-import { EVENT_TYPES } from '../../../schemas/api/webhooks.ts'
-import { WORKBOOK_TYPE } from '../../../schemas/api/file.ts'
-import { API_SERVICES } from '../../../schemas/api/parts.ts'
-import { EXAMPLE_ROW } from '../../../schemas/api/results.ts'
 import { type ErrorCode, ERRORS, statusOf } from '../../../services/ingest/errors.ts'
 import {
   type Content, describeRoutes, type OpenApiDocument, openapiText, type Operation,
 } from '../../../services/ingest/openapi.ts'
 import { openapiSource, routesOf } from '../../../services/ingest/routes.ts'
-import { columnsOf } from '../../../services/jobs/results/columns.ts'
-import { SERVICE_SLUGS } from '../../../services/topology.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../../../services/verify/providers/sandbox.ts'
 import { doubles, settings } from './doubles.ts'
 
@@ -22,12 +15,6 @@ const operations = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.entries(item).map(([method, operation]) => ({ path, method, operation })))
 
 describe('the description of the interface', () => {
-  it('equals the file in the folder of the schemas', async () => {
-    const file = new URL('../../../schemas/api/openapi.json', import.meta.url)
-    const isSame = readFileSync(file, 'utf8') === await openapiSource()
-    expect(isSame, 'out of date: run "npm run generate"').toBe(true)
-  })
-
   it('has every route, with an id, a summary and answers', () => {
     expect(operations.map(({ method, path }) => `${method} ${path}`).sort()).toEqual(
       routes.map(({ method, url }) =>
@@ -36,12 +23,6 @@ describe('the description of the interface', () => {
     expect(new Set(ids).size).toBe(operations.length)
     expect(ids).not.toContain(undefined)
     expect(operations.filter(({ operation }) => !operation.summary)).toEqual([])
-  })
-
-  it('has no schema whose title is the constructor of another one in Go', () => {
-    const titles = Object.keys(document.components['schemas'] as object)
-    expect(titles.filter(title => titles.includes(title.replace(/^New/, '')) &&
-      title.startsWith('New'))).toEqual([])
   })
 
   it('has every code of the one table, under its status', () => {
@@ -61,27 +42,6 @@ describe('the description of the interface', () => {
     }
   })
 
-  it('lists the schema of an error with its codes alone', () => {
-    const answer = document.paths['/api/v1/jobs/{id}/cancel']?.['post']?.responses[409]
-    expect(answer?.description).toMatch(/^`job_not_cancellable`: [^`]+$/)
-    expect(document.components['schemas']).toHaveProperty(
-      'JobNotCancellableError.properties.error.properties.code.enum', ['job_not_cancellable'])
-  })
-
-  it('has the headers of each answer', () => {
-    const answers = document.paths['/api/v1/jobs']?.['post']?.responses ?? {}
-    const common = ['X-Request-Id', 'API-Version', 'RateLimit-Limit', 'RateLimit-Remaining',
-      'RateLimit-Reset', 'RateLimit-Policy', 'Retry-After']
-    expect(Object.keys(answers[202]?.headers ?? {}))
-      .toEqual([...common, 'Location', 'Idempotent-Replayed'])
-    expect(Object.keys(answers[401]?.headers ?? {})).toEqual([...common, 'WWW-Authenticate'])
-    expect(answers[503]?.headers?.['Retry-After']).toMatchObject({
-      description: 'Seconds to wait, at least 1.',
-    })
-    const open = document.paths['/changelog']?.['get']?.responses[200]
-    expect(Object.keys(open?.headers ?? {})).toEqual(['X-Request-Id', 'API-Version'])
-  })
-
   it('marks what is to go', async () => {
     const since = new Date()
     const deprecation = { since, until: since, guide: '/changelog' }
@@ -93,32 +53,6 @@ describe('the description of the interface', () => {
     expect(Object.keys(paths['/api/v1/jobs']?.['get']?.responses[200]?.headers ?? {}))
       .toEqual(expect.arrayContaining(['Deprecation', 'Sunset', 'Link']))
     expect(paths['/api/v1/jobs']?.['post']?.deprecated).toBeUndefined()
-  })
-
-  it('has all events', () => {
-    expect(Object.keys(document.webhooks ?? {})).toEqual([...EVENT_TYPES])
-  })
-
-  it('has the forms of a file where one is taken, and nowhere else', () => {
-    const takingText = operations.filter(({ operation }) =>
-      operation.requestBody?.content['text/csv'] !== undefined)
-    expect(takingText.map(({ operation }) => operation.operationId))
-      .toEqual(['createJob', 'createQuote', 'previewFile', 'changeContactListsFromFile'])
-    const taking = takingText.filter(({ operation }) =>
-      operation.operationId !== 'changeContactListsFromFile')
-    const reading = ['service', 'column', 'header', 'delimiter', 'sheet']
-    const forms = ['text/csv', WORKBOOK_TYPE, 'multipart/form-data']
-    for (const { operation: { operationId, parameters = [], requestBody } } of taking) {
-      const isPreview = operationId === 'previewFile'
-      expect(Object.keys(requestBody?.content ?? {}))
-        .toEqual(isPreview ? forms : ['application/json', ...forms])
-      expect(parameters.filter(it => it.in === 'query').map(({ name }) => name))
-        .toEqual(isPreview
-          ? reading
-          : [...reading, 'countryCode', 'forceFresh', 'options',
-              'deadline', 'webhook_url', 'metadata',
-              ...operationId === 'createQuote' ? ['sample'] : []])
-    }
   })
 
   it('links an answer to the operations that take its ids', async () => {
@@ -144,22 +78,6 @@ describe('the description of the interface', () => {
     expect(withIds.filter(id => !linked.has(id ?? ''))).toEqual([])
   })
 
-  it('has examples that import the package of the client', async () => {
-    const text = openapiText(await describeRoutes(routes))
-    const imported = [...text.matchAll(/from '([^']+)'/g)].map(([, name]) => name)
-    expect(new Set(imported)).toEqual(new Set(['verification-jobs']))
-  })
-
-  it('writes a header that answers share once', () => {
-    const { responses = {} } = document.paths['/api/v1/jobs/{id}']?.['get'] ?? {}
-    const shared = { $ref: '#/components/headers/X-Request-Id' }
-    expect(Object.keys(responses)).toContain('404')
-    for (const { headers } of Object.values(responses)) {
-      expect(headers).toMatchObject({ 'X-Request-Id': shared })
-    }
-    expect(document.components['headers']).toMatchObject({ 'X-Request-Id': { schema: {} } })
-  })
-
   const withSchemas = (...schemas: readonly object[]) => JSON.parse(openapiText({
     openapi: '3.1.0',
     info: { title: '', version: '' },
@@ -174,20 +92,6 @@ describe('the description of the interface', () => {
       },
     },
   })) as OpenApiDocument
-
-  it('writes a schema with a title once, also inside others, and refers to it', () => {
-    const inner = { title: 'B', type: 'object', properties: { title: { type: 'string' } } }
-    const outer = { title: 'A', type: 'object', properties: { all: { items: inner } } }
-    const { paths, components } = withSchemas(outer, inner, { type: 'string' })
-    const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` })
-    expect(components).toEqual({
-      headers: {},
-      schemas: { A: { ...outer, properties: { all: { items: ref('B') } } }, B: inner },
-    })
-    const answers = Object.values(paths['/']?.['get']?.responses ?? {})
-    expect(answers.map(({ content }) => content?.['application/json'])).toEqual(
-      [ref('A'), ref('B'), { type: 'string' }].map(schema => ({ schema, example: { title: 'A' } })))
-  })
 
   it('refuses two schemas with the same title', () => {
     expect(() => withSchemas({ title: 'A', type: 'string' }, { title: 'A', type: 'object' }))
@@ -243,25 +147,9 @@ describe('the examples of the description', () => {
       'add examples to the schemas of these (CONTRIBUTING, An endpoint, 1)').toEqual([])
     expect(bare).toEqual(documents)
   })
-
-  it('of errors are there once for each code', () => {
-    expect(Object.keys(shared).sort()).toEqual(Object.keys(ERRORS).sort())
-    expect(shared['insufficient_balance']?.value).toMatchObject({
-      error: { code: 'insufficient_balance', requiredMicros: 4_000, availableMicros: 1_500 },
-    })
-  })
-
-  it('have the columns of a result', () => {
-    const { checks: _checks, ...cells } = EXAMPLE_ROW
-    expect(Object.keys(cells)).toEqual(columnsOf('phone-validation'))
-  })
 })
 
 describe('what the description lists', () => {
-  it('are the services of the pipeline', () => {
-    expect(API_SERVICES).toEqual(SERVICE_SLUGS)
-  })
-
   it('are the countries, in any case and no other text', () => {
     const pattern = new RegExp(COUNTRY_PATTERN, 'u')
     for (const code of COUNTRY_CODES) {

@@ -11,7 +11,7 @@ import {
 import { columnsOf, jsonFieldsOf, rowFieldsOf } from '../../../services/jobs/results/columns.ts'
 import type { RowOptions, Rows } from '../../../services/jobs/results/results.ts'
 import { cursorAfter } from '../../../services/jobs/results/provisional.ts'
-import { application, closedJob, JOB_ID, jobOf, MANIFEST, NOW_MS, outage } from './doubles.ts'
+import { application, closedJob, JOB_ID, jobOf, MANIFEST, outage } from './doubles.ts'
 
 const CSV = 'row,input\r\n1,+12127365000\r\n'
 const EMPTY = '{"data":[],"has_more":false,"next_cursor":null}'
@@ -77,19 +77,11 @@ describe('the form of results', () => {
       'send format=csv.'],
     ['?format=jsonl&delimiter=tab', 'delimiter', 'delimiter is for the form csv only. Leave it ' +
       'out, or send format=csv.'],
-    ['?limit=5&delimiter=tab', 'limit', /^limit is for the form json only/],
     ['?types=text&format=csv', 'types', 'types is for the form json or jsonl only. Leave it ' +
       'out, or send format=json.'],
-    ['?format=json&cursor=7', 'cursor', /is not valid/],
-    ['?format=json&cursor=djE6N3', 'cursor', /is not valid/],
     [`?format=json&cursor=${Buffer.from('v1:-7').toString('base64url')}`, 'cursor', /not valid/],
     [`?format=json&cursor=${Buffer.from('v2:7').toString('base64url')}`, 'cursor', /not valid/],
     ['?format=json&columns=row,mcc', 'columns', /columns\[1\] must be|has mcc, which is not a/],
-    ['?columns=row,checks', 'columns', /^columns has checks, .* as csv\. It can have: row, input,/],
-    ['?join=original', 'join', /not created from a file/],
-    ['?format=xlsx&safe=spreadsheet', 'safe', /csv/], ['?format=xlsx&limit=5', 'limit', /json/],
-    ['?format=parquet&delimiter=comma', 'delimiter', /csv/],
-    ['?format=parquet&columns=checks', 'columns', /^columns has checks/],
   ])('is not sent for the query %s', async (query, param, message) => {
     const { read, calls } = ended()
     const answer = await read(query)
@@ -121,41 +113,6 @@ describe('a result file', () => {
       const bytes = answer.rawPayload
       expect(String(coding === undefined ? bytes : open[coding](bytes))).toBe(CSV)
     }
-  })
-
-  it('is guarded for spreadsheets on request only', async () => {
-    const guards: (boolean | undefined)[] = []
-    const { tag } = ended({
-      csvStream: async function * (_job, _manifest, { safe }) { guards.push(safe); yield 'row' },
-    })
-    expect(await tag()).not.toBe(await tag('?safe=spreadsheet'))
-    expect(guards).toEqual([false, true])
-  })
-
-  it('has the delimiter that is asked for, which may be that of the upload', async () => {
-    const delimiters: (string | undefined)[] = []
-    const csvStream: IngestDeps['csvStream'] = async function * (_job, _manifest, { delimiter }) {
-      delimiters.push(delimiter)
-      yield 'row'
-    }
-    const tagsOf = async (uploaded: object) => {
-      const openHeader = async () => ({ metadata: {}, webhookUrl: '', ...uploaded })
-      const { tag } = ended({ csvStream, openHeader })
-      const queries = ['', '?delimiter=comma', '?delimiter=semicolon', '?delimiter=original']
-      const tags: unknown[] = []
-      for (const query of queries) tags.push(await tag(query))
-      return tags.map(text => tags.indexOf(text))
-    }
-    expect(await tagsOf({ delimiter: ';' })).toEqual([0, 0, 2, 2])
-    expect(await tagsOf({})).toEqual([0, 0, 2, 0])
-    expect(delimiters).toEqual([',', ',', ';', ';', ',', ',', ';', ','])
-  })
-
-  it('has all lines of JSON in pieces, with the wanted columns', async () => {
-    const input = 'x'.repeat(40_000)
-    const rows = [1, 2, 3].map(row => cellsOf({ row: String(row), input }))
-    const { body } = await ended({}, rows).read('?format=jsonl&columns=input,row')
-    expect(body).toBe([1, 2, 3].map(row => `{"input":"${input}","row":${row}}\n`).join(''))
   })
 
   it.each(['csv', 'xlsx', 'parquet'])('that cannot be read is an error: %s', async format => {
@@ -248,22 +205,6 @@ describe('the tag of results', () => {
 })
 
 describe('a page of results', () => {
-  it('has the rows behind its cursor up to its limit, and names the next', async () => {
-    const { read, calls } = ended({}, [cells])
-    const first = await read('?format=json')
-    expect(first.headers['content-type']).toBe('application/json; charset=utf-8')
-    expect(first.json()).toMatchObject({ data: [{ row: 8 }], has_more: false, next_cursor: null })
-    const more = ended({}, [cells, cells])
-    const page = (await more.read('?format=json&limit=1')).json()
-    expect(page.has_more).toBe(true)
-    await read(`?format=json&limit=1&cursor=${page.next_cursor}&status=valid`)
-    expect(calls).toMatchObject([
-      { afterRow: 0, limit: 101, withReference: false }, { afterRow: 8, limit: 2 },
-    ])
-    const { keep } = calls[1] as RowOptions
-    expect([keep?.(cells), keep?.(cellsOf({ status: 'risky' }))]).toEqual([true, false])
-  })
-
   it('ends with the row that fills it', async () => {
     const input = 'x'.repeat(1_000_000)
     const rows = Array.from({ length: 12 }, (_, at) => cellsOf({ row: String(at + 1), input }))
@@ -277,27 +218,6 @@ describe('a row as JSON', () => {
   const fields = rowFieldsOf('telegram')
   const rowOf = (values: Readonly<Record<string, string>>) =>
     createRowShape('telegram', fields)(fields.map(name => values[name] ?? ''))
-
-  it('has the columns in their order, with null for what is blank but the input', () => {
-    const row = rowOf({ row: '2', input: '007', confidence: '0', telegram: 'true' })
-    expect(Object.keys(row)).toEqual(fields)
-    expect(row).toMatchObject({
-      row: 2, input: '007', confidence: 0, telegram: true, phone: null, duplicate_of: null,
-    })
-    expect(rowOf({ row: '1' })['input']).toBe('')
-  })
-
-  it('has true, false and numbers, and with types=text the texts of before', () => {
-    const values: Readonly<Record<string, string>> =
-      { row: '1', ported: 'false', mnc: '01', sms_pumping_risk: '7' }
-    const cells = rowFieldsOf('carrier-lookup').map(name => values[name] ?? '')
-    const columns = [...Object.keys(values), 'sim_swap']
-    const [typed, text] = [undefined, 'text' as const].map(types =>
-      createRowShape('carrier-lookup', columns, types)(cells))
-    expect(typed).toEqual({ row: 1, ported: false, mnc: '01', sms_pumping_risk: 7, sim_swap: null })
-    expect(text).toEqual(
-      { row: 1, ported: 'false', mnc: '01', sms_pumping_risk: '7', sim_swap: null })
-  })
 
   it('has the checks that were made, with their outcomes', () => {
     const checks = String(packChecks({ vendor: 'passed', domain: 'caution' }))
@@ -361,12 +281,6 @@ describe('the selection of results', () => {
       .toMatchObject({ columns: ['status', 'email'], isWhole: false })
   })
 
-  it('takes countries in any case', () => {
-    const job = { service: 'phone-validation', ids: false, form: 'csv' } as const
-    const { keep } = selectionOf({ country: ['us'] }, job) as ResultSelection
-    expect(keep?.(cellsOf({ country: 'US' }))).toBe(true)
-  })
-
   it('of one row for each mailbox is for e-mail addresses only', () => {
     const job = { service: 'whatsapp', ids: false, form: 'csv' } as const
     expect(selectionOf({ duplicates: 'mailbox' }, job)).toMatchObject({
@@ -399,12 +313,6 @@ describe('a file for spreadsheets', () => {
       ({ metadata: { file: 'Liste.csv' }, webhookUrl: '', ...columns && { columns } }),
   }).read('?safe=spreadsheet')
 
-  it('begins with a byte order mark, and has the name of the upload', async () => {
-    const { body, headers } = await made(['phone'])
-    expect(body).toBe(`\ufeff${CSV}`)
-    expect(headers['content-disposition']).toContain('filename="Liste.verified.csv"')
-  })
-
   it('has the name of a job that was made of no file', async () => {
     expect((await made()).headers['content-disposition'])
       .toBe(`attachment; filename="${JOB_ID}.csv"`)
@@ -412,21 +320,6 @@ describe('a file for spreadsheets', () => {
 })
 
 describe('the id of an input', () => {
-  const fields = rowFieldsOf('phone-validation').map((_, at) => cells[at] ?? '')
-  const withIds = { openHeader: async () => ({ metadata: {}, webhookUrl: '', ids: true } as const) }
-  const reads = (...queries: readonly string[]) => Promise.all(queries.map(async query =>
-    (await ended(withIds, [[...fields, 'a "b"'], [...fields, '']]).read(query)).body))
-
-  it('is the last member of each row as JSON, null for none', async () => {
-    const [page = '', lines = '', selected = ''] = await reads(
-      '?format=json', '?format=jsonl', '?format=json&columns=id,row')
-    const rows = JSON.parse(page).data
-    expect(rows.map((row: object) => Object.entries(row).at(-1)))
-      .toEqual([['id', 'a "b"'], ['id', null]])
-    expect(lines.trim().split('\n').map(line => JSON.parse(line))).toEqual(rows)
-    expect(JSON.parse(selected).data).toEqual([{ id: 'a "b"', row: 8 }, { id: null, row: 8 }])
-  })
-
   it('is no column of a job without ids', async () => {
     for (const query of ['?columns=id', '?format=jsonl&columns=row,id']) {
       const answer = await ended().read(query)
@@ -435,27 +328,6 @@ describe('the id of an input', () => {
     }
     const [row] = (await ended({}, [cells]).read('?format=json')).json().data
     expect(row).not.toHaveProperty('id')
-  })
-})
-
-describe('results that are not there', () => {
-  it.each([
-    ['queued', 10, '1'], ['verifying', 50_000, '5'],
-  ] as const)('are 409 while the job is %s', async (status, totalRows, seconds) => {
-    const running = jobOf({ status, preflight: { ...jobOf().preflight, totalRows } })
-    const answer = await ended({ readJob: async () => running }).read()
-    expect([answer.statusCode, answer.headers['retry-after']]).toEqual([409, seconds])
-    expect(answer.json().error)
-      .toMatchObject({ code: 'job_not_completed', status, type: 'conflict' })
-  })
-
-  it('are 410 after the retention of the installation, and nothing is read', async () => {
-    const { get } = application({
-      readJob: async () => closedJob({ endedAtMs: NOW_MS - 1_000 }),
-      findArchived: () => Promise.reject(new Error('read')),
-    }, { retentionMs: 1_000 })
-    const answer = await get(`/jobs/${JOB_ID}/results`)
-    expect([answer.statusCode, answer.json().error.code]).toEqual([410, 'results_expired'])
   })
 })
 

@@ -1,4 +1,3 @@
-import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { errorOf, field, filePart, fileSender } from './support.ts'
 
@@ -27,19 +26,6 @@ describe('a job from a file', () => {
     expect(calls.submissions).toMatchObject([expected])
   })
 
-  it('is the same as form, whatever the order of its parts', async () => {
-    const { form, calls } = fileSender()
-    const fields = [
-      field('service', 'phone-validation'), field('column', 'PHONE '), field('countryCode', 'US'),
-      field('forceFresh', 'true'), field('metadata[team]', 'a b'), field('webhook_url', ''),
-    ]
-    const answers = [
-      await form([filePart(PEOPLE), ...fields]), await form([...fields, filePart(PEOPLE)]),
-    ]
-    expect(answers.map(({ statusCode }) => statusCode)).toEqual([202, 202])
-    expect(calls.submissions).toMatchObject([expected, expected])
-  })
-
   it('has the fingerprint of the equivalent request', async () => {
     const { csv, send, calls } = fileSender()
     await csv(PEOPLE, OPTIONS)
@@ -48,23 +34,6 @@ describe('a job from a file', () => {
     await send('application/json', JSON.stringify(body))
     const [file, json] = calls.submissions
     expect(file?.fingerprint).toBe(json?.fingerprint)
-  })
-
-  it.each(['gzip', 'x-gzip', 'zstd'] as const)('may be compressed: %s', async coding => {
-    const { csv, form, calls } = fileSender()
-    const pack = coding === 'zstd' ? zstdCompressSync : gzipSync
-    const headers = { 'content-encoding': coding.toUpperCase() }
-    expect((await csv(pack(PEOPLE), OPTIONS, { headers })).statusCode).toBe(202)
-    expect(calls.submissions).toMatchObject([expected])
-    expect(errorOf(await form([], { headers })))
-      .toEqual([400, 'invalid_encoding', 'Content-Encoding'])
-  })
-
-  it('can be quoted, and sends none of its lines for that', async () => {
-    const { csv, calls } = fileSender()
-    expect((await csv(PEOPLE, OPTIONS, { path: 'quotes' })).statusCode).toBe(200)
-    expect(calls.submissions).toMatchObject([rows])
-    expect(calls.submissions[0]).not.toHaveProperty('references')
   })
 
   it('of the largest size is read in pieces', async () => {
@@ -85,29 +54,12 @@ describe('a request with a file', () => {
 
   it.each([
     ['an unknown option', 'colum=1', 'colum'],
-    ['inputs', 'inputs=1', 'inputs'],
     ['an option twice', 'column=1&column=2', 'column'],
     ['a label twice', 'metadata[a]=1&metadata[a]=2', 'metadata[a]'],
     ['metadata without a name', 'metadata=1', 'metadata'],
     ['a label __proto__', 'metadata[__proto__]=1', 'metadata[__proto__]'],
-    ['another delimiter', 'delimiter=x', 'delimiter'],
-    ['no boolean for header', 'header=yes', 'header'],
-    ['no boolean for forceFresh', 'forceFresh=1', 'forceFresh'],
-    ['a label of 501', `metadata[a]=${'x'.repeat(501)}`, 'metadata.a'],
   ])('is rejected for %s', async (_what, query, param) => {
     expect(await csvError('+12127365000', query)).toEqual([400, 'invalid_request', param])
-  })
-
-  it('is validated like its equivalent', async () => {
-    const { send } = fileSender()
-    expect(errorOf(await send('text/csv', '+12127365000')))
-      .toEqual([400, 'invalid_request', 'service'])
-    expect(errorOf(await send('text/csv', '+12127365000', { query: 'service=fax' })))
-      .toEqual([400, 'unknown_service', 'service'])
-    expect(await csvError('+12127365000', 'countryCode=XX'))
-      .toEqual([400, 'invalid_country_code', 'countryCode'])
-    expect(await csvError('+12127365000', 'webhook_url=http://a'))
-      .toEqual([400, 'invalid_webhook_url', 'webhook_url'])
   })
 
   it.each([
@@ -203,9 +155,6 @@ describe('options in the query', () => {
   it.each([
     ['webhook_url=', 'webhook_url'],
     [`webhook_url=https://a.example/${'x'.repeat(2_048)}`, 'webhook_url'],
-    ['forceFresh=', 'forceFresh'],
-    ['header=', 'header'],
-    ['sample=true', 'sample'],
   ])('are refused if they are invalid, also where the body replaces them: %s', async (
     query, param
   ) => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { lowestCost } from '../../../support/lowest-cost.ts'
 import { rowOf, workbookOf } from '../../../support/workbooks.ts'
-import { errorOf, field, filePart, fileSender } from './support.ts'
+import { errorOf, fileSender } from './support.ts'
 
 /** The preview of a file by the REST interface. */
 async function preview (file: string | Buffer, query = ''): Promise<Record<string, unknown>> {
@@ -131,35 +131,4 @@ it('a cell costs what its characters cost, whatever they are', async () => {
   const most = 5 * await lowestCost(() => costOf(`${'a'.repeat(312)}@b.org`), 0)
   const dots = `a@${'.'.repeat(315)}@`
   expect(await lowestCost(() => costOf(dots), most)).toBeLessThanOrEqual(most)
-})
-
-describe('a file that cannot be looked at', () => {
-  const { send, form } = fileSender()
-  const asks = (file: string | Buffer, query = '') =>
-    send('text/csv', file, { path: 'file-previews', query })
-
-  it.each<[string, string | Buffer, string, readonly unknown[]]>([
-    ['is empty', '', '', [400, 'invalid_file', 'file']],
-    ['is a PDF', '%PDF-1.7', '', [400, 'invalid_file', 'file']],
-    ['has a cell that is not closed', 'a\n"b', '', [400, 'invalid_file', 'file']],
-    ['has a long line', `a\n${'b'.repeat(65_537)}`, '', [400, 'invalid_file', 'file']],
-    ['has 501 columns', `a${',a'.repeat(500)}\nb`, '', [400, 'invalid_file', 'file']],
-    ['lacks the column', 'a\nb', 'column=c', [400, 'invalid_request', 'column']],
-    ['has fewer columns', 'a\nb', 'column=2', [400, 'invalid_request', 'column']],
-    ['is for an unknown service', 'a\nb', 'service=x', [400, 'unknown_service', 'service']],
-    ['is text with a sheet', 'a\nb', 'sheet=1', [400, 'invalid_request', 'sheet']],
-    ['has options of a job', 'a\nb', 'countryCode=DE', [400, 'invalid_request', 'countryCode']],
-    ['has labels', 'a\nb', 'metadata[a]=1', [400, 'invalid_request', 'metadata[a]']],
-  ])('as it %s is refused', async (_why, file, query, error) => {
-    expect(errorOf(await asks(file, query))).toEqual(error)
-  })
-
-  it('may be a part of a form, and no JSON', async () => {
-    const answer = await form([filePart('x\na@b.org\n'), field('header', 'true')], {
-      path: 'file-previews',
-    })
-    expect(answer.json()).toMatchObject({ column: 1, service: 'email-validation' })
-    expect(errorOf(await send('application/json', '{}', { path: 'file-previews' })))
-      .toEqual([415, 'unsupported_media_type', undefined])
-  })
 })

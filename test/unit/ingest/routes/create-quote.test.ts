@@ -67,13 +67,6 @@ describe('a quote with a sample', () => {
     }])
   })
 
-  it('verifies nothing unless it is asked to', async () => {
-    for (const body of [good, { ...good, sample: false }]) {
-      const { body: { estimate }, calls, taken, counted } = await quote(body)
-      expect([estimate, taken, calls.submissions.length, counted]).toEqual([undefined, [], 1, []])
-    }
-  })
-
   it('says how far it is as long as it runs', async () => {
     const running = { waitForJob: async () => undefined }
     expect((await quote(undefined, running)).body.estimate).toMatchObject({
@@ -89,9 +82,7 @@ describe('a quote with a sample', () => {
     }],
     ['daily_limit', 'no rows left', { takeSample: async () => false }],
     ['temporarily_unavailable', 'no slot', { submit: refused('concurrent_jobs_limit') }],
-    ['temporarily_unavailable', 'a frozen wallet', { submit: refused('frozen') }],
     ['temporarily_unavailable', 'an outage', { submit: async () => { throw outage } }],
-    ['temporarily_unavailable', 'no Redis', { takeSample: async () => { throw outage } }],
     ['temporarily_unavailable', 'a failed job', {
       waitForJob: async () => closedJob({ ...ended, status: 'failed' }),
     }],
@@ -100,12 +91,5 @@ describe('a quote with a sample', () => {
     expect([statusCode, body.preflight, counted]).toEqual([200, jobOf().preflight, [reason]])
     expect(body.estimate)
       .toMatchObject({ status: 'unavailable', reason, contacts, checkedContacts: 0, shares: null })
-  })
-
-  it('is refused if the field is no boolean, and for a job', async () => {
-    const { statusCode, body } = await quote({ ...good, sample: 'true' })
-    expect([statusCode, body.error]).toMatchObject([400, { param: 'sample' }])
-    const { post } = application()
-    expect((await post({ ...good, sample: true })).json().error).toMatchObject({ param: 'sample' })
   })
 })

@@ -8,11 +8,9 @@ import { arrived, blockEmission, live } from '../../../support/clickhouse/result
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
 import { rowFieldsOf } from '../../../../services/jobs/results/columns.ts'
 import {
-  application, closedJob, good, JOB_ID, jobOf, MANIFEST, NOW_MS, outage, settings,
-  type Sent,
+  application, closedJob, good, jobOf, MANIFEST, NOW_MS, outage, settings, type Sent,
 } from '../doubles.ts'
 
-const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
 const cells = rowFieldsOf('phone-validation').map(name =>
   ({ row: '1', input: '+12127365000', status: 'valid', confidence: '90' })[name] ?? '')
 const two = { ...jobOf().preflight, totalRows: 2 }
@@ -47,54 +45,12 @@ function verifying (states: readonly ReturnType<typeof jobOf>[], more: Partial<I
 const ended = jobOf({ ...closed, closed: false })
 
 describe('a verification', () => {
-  it('is answered with the job, its preflight and its rows once it has ended', async () => {
-    const { post, pages, waits } = verifying([closed])
-    const answer = await post(good)
-    expect(answer.statusCode).toBe(200)
-    expect(answer.json()).toMatchObject({
-      id: JOB_ID,
-      status: 'completed',
-      chargedMicros: 2_000,
-      metadata: { team: 'blue' },
-      preflight: { totalRows: 2, maxQuoteMicros: 10_000 },
-      results: [
-        { row: 1, input: '+12127365000', status: 'valid', confidence: 90, carrier: null }, {},
-      ],
-    })
-    expect(answer.headers).toMatchObject({
-      location: `/api/v1/jobs/${JOB_ID}`, 'content-type': 'application/json; charset=utf-8',
-    })
-    const options = { limit: 2, inlineResults: [], withReference: true }
-    expect(pages).toEqual([[closed, MANIFEST, options]])
-    expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual([[JOB_ID, 'org_01.live']])
-  })
-
-  it('has the ids of its inputs in their rows', async () => {
-    const { post, calls } = verifying([closed], {
-      openHeader: async () => ({ metadata: {}, webhookUrl: '', ids: true }),
-      rows: async function * () { yield [[...cells, 'a'], [...cells, '']] },
-    })
-    const { results } = (await post({ ...good, inputs: ['1', { input: '2', id: 'a' }] })).json()
-    expect(results.map((row: { id: unknown }) => row.id)).toEqual(['a', null])
-    expect(calls.submissions).toMatchObject([{ references: ['', 'a'] }])
-  })
-
   it.each([
     ['before they are stored', ended],
     ['that a rebuild has ended again', closedJob({ preflight: two, endedAtMs: NOW_MS - 1_000 })],
   ])('does not read the rows of an ended job %s', async (_, job) => {
     const { post, pages } = verifying([job])
     expect([(await post(good)).statusCode, pages]).toEqual([202, []])
-  })
-
-  it('is a job like that of POST /api/v1/jobs, with one fingerprint', async () => {
-    const { post, calls } = verifying([closed])
-    const body = { ...good, countryCode: 'us', metadata: { team: 'blue' } }
-    const headers = { 'idempotency-key': KEY }
-    await post({ ...body, wait: 3 }, { headers })
-    await post(body, { headers, path: 'jobs' })
-    expect(calls.submissions.length).toBe(2)
-    expect(calls.submissions[0]).toEqual(calls.submissions[1])
   })
 
   it('waits ten seconds unless it says otherwise', async () => {
@@ -164,20 +120,6 @@ describe('a repeated verification', () => {
     submit: async () => ({ kind: 'accepted', job, replayed: true }), ...more,
   })
 
-  it('gets the rows of the job that has ended, without a wait', async () => {
-    const { post, waits } = replaying()
-    const answer = await post(good, { headers: { 'idempotency-key': KEY } })
-    expect([answer.statusCode, answer.headers['idempotent-replayed']]).toEqual([200, 'true'])
-    expect(answer.json().results.length).toBe(2)
-    expect(waits).toEqual([])
-  })
-
-  it('waits for a job that runs', async () => {
-    const { post, waits } = replaying(running)
-    expect((await post(good)).statusCode).toBe(200)
-    expect(waits.length).toBe(1)
-  })
-
   it('of an erased job, or after the retention, has no rows', async () => {
     const old = closedJob({ endedAtMs: NOW_MS - settings.retentionMs })
     const erasure = { erasedAtMs: NOW_MS, completedAtMs: undefined }
@@ -188,30 +130,5 @@ describe('a repeated verification', () => {
       const answer = await post(good)
       expect([answer.statusCode, answer.json().error.code]).toEqual([410, code])
     }
-  })
-})
-
-describe('a verification that is not accepted', () => {
-  it('is answered like a job, and nothing is awaited', async () => {
-    const { post, waits } = verifying([], {
-      submit: async () => ({ kind: 'refused', refusal: { code: 'frozen' } }),
-    })
-    const answer = await post(good)
-    expect([answer.statusCode, answer.json().error.code, waits])
-      .toEqual([503, 'wallet_unavailable', []])
-  })
-
-  it('because of an unknown field or service creates no job', async () => {
-    const { post, calls } = verifying([closed])
-    const params = await Promise.all([{ timeout: 5 }, { service: 'fax' }]
-      .map(async more => (await post({ ...good, ...more })).json().error.param))
-    expect([params, calls.submissions]).toEqual([['timeout', 'service'], []])
-  })
-
-  it('because of too many inputs says how many it takes, and what takes more', async () => {
-    const { post } = verifying([closed])
-    const { message } = (await post({ ...good, inputs: Array(101).fill('1') })).json().error
-    expect(message).toContain('at most 100 inputs')
-    expect(message).toContain('POST /api/v1/jobs')
   })
 })

@@ -57,14 +57,6 @@ describe('the page of the description', () => {
 const WITHOUT_CLIENT: readonly string[] = []
 
 describe('the samples of code', () => {
-  it('are written from the example of a body, and by the path', () => {
-    const read = document.paths['/api/v1/jobs/{id}']?.['get']?.['x-codeSamples']
-    expect(read?.[0]?.source).toBe('curl "$BASE/jobs/$JOB" \\\n  -H "Authorization: Bearer $KEY"')
-    const made = document.paths['/api/v1/jobs']?.['post']?.['x-codeSamples']
-    expect(made?.[0]?.source).toContain('"inputs": [\n    "+12127365000",')
-    expect(made?.[1]?.source).toContain("  inputs: [\n    '+12127365000',")
-  })
-
   it('are there for every operation that needs a key, and for events', () => {
     for (const { operation } of operations) {
       const { operationId = '', security, requestBody: { content = {} } = {} } = operation
@@ -138,19 +130,6 @@ const ask = (accept?: string) => application().app.inject({
 })
 
 describe('the root', () => {
-  it('lists the addresses of the API for programs', async () => {
-    const answer = await ask()
-    expect([answer.statusCode, answer.json()]).toEqual([200, {
-      name: 'Verification Jobs',
-      version: '2026-08-11',
-      api: '/api/v1',
-      documentation: '/docs',
-      openapi: '/openapi.json',
-      changelog: '/changelog',
-    }])
-    expect((await ask('*/*')).statusCode).toBe(200)
-  })
-
   it('leads a browser to the page', async () => {
     const answer = await ask('text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8')
     expect([answer.statusCode, answer.headers.location]).toEqual([302, '/docs'])

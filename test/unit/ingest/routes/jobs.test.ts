@@ -9,22 +9,6 @@ import type { ListOptions } from '../../../../services/jobs/results/archive.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf, MANIFEST, NOW_MS } from '../doubles.ts'
 
-describe('the route of a job', () => {
-  it('opens the labels of the job it found, and of none it did not find', async () => {
-    const opened: Job[] = []
-    const openHeader = async (job: Job) => {
-      opened.push(job)
-      return { metadata: { order: '7' }, webhookUrl: 'https://hooks.example.com/' }
-    }
-    const { get } = application({ openHeader })
-    const answer = await get(`/jobs/${JOB_ID}`)
-    expect(answer.json().metadata).toEqual({ order: '7' })
-    expect(answer.body).not.toContain('hooks.example.com')
-    await get(`/jobs/${JOB_ID.slice(0, -1)}4`)
-    expect(opened).toEqual([jobOf()])
-  })
-})
-
 const idOf = (last: number) => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`
 const open = (last: number, more: Partial<Job> = {}) => jobOf({ id: idOf(last), ...more })
 const closed = (last: number, more: Partial<Job> = {}) => closedJob({ id: idOf(last), ...more })
@@ -55,15 +39,6 @@ describe('a page of jobs', () => {
     expect([numbers, hasMore]).toEqual([[5, 4, 3, 2, 1], false])
   })
 
-  it('shows a job that both know once, as it is shown alone', async () => {
-    const ended = open(3, { status: 'completed', ended: true })
-    const { jobs } = await listed({ running: [ended], archived: [closed(3)] })
-    expect(jobs).toEqual([ended])
-    const running = open(3, { status: 'verifying' })
-    const filtered = await listed({ running: [running], archived: [] }, { status: 'completed' })
-    expect(filtered.jobs).toEqual([])
-  })
-
   it('asks the archive for enough to fill a page, whatever is left out', async () => {
     const { calls } = await listed({ running: [open(1), open(2)] }, {
       limit: 4, after: idOf(9), status: 'cancelled', service: 'telegram',
@@ -71,21 +46,6 @@ describe('a page of jobs', () => {
     expect(calls).toMatchObject({
       limit: 7, before: idOf(9), status: 'cancelled', service: 'telegram',
     })
-  })
-
-  it('ends at its limit and reports whether there are more', async () => {
-    const running = [open(1), open(2), open(3)]
-    expect(await listed({ running }, { limit: 2 }))
-      .toMatchObject({ numbers: [3, 2], hasMore: true })
-    expect(await listed({ running }, { limit: 3 }))
-      .toMatchObject({ numbers: [3, 2, 1], hasMore: false })
-  })
-
-  it('leaves out what is newer than the cursor, of another status or service', async () => {
-    const running = [open(1), open(2, { service: 'telegram' }), open(3, { status: 'verifying' })]
-    expect((await listed({ running }, { after: idOf(3) })).numbers).toEqual([2, 1])
-    expect((await listed({ running }, { status: 'verifying' })).numbers).toEqual([3])
-    expect((await listed({ running }, { service: 'telegram' })).numbers).toEqual([2])
   })
 })
 
@@ -188,23 +148,6 @@ describe('the events of a job', () => {
     expect((await get(path)).json().error.code).toBe('revoked_key')
   })
 
-  it('end when the service stops, and their place is free', async () => {
-    const eventStreams = new EventStreams({ capacity: 1, maxPerName: 1 })
-    const { get } = application({
-      ...following({ job: jobOf(), manifest: [] }),
-      eventStreams,
-      waitForJob: async () => {
-        eventStreams.stop()
-        return undefined
-      },
-    })
-    for (const attempt of [1, 2]) {
-      const answer = await get(path)
-      expect([attempt, answer.statusCode, eventsIn(answer.body).length]).toEqual([attempt, 200, 1])
-      expect(eventStreams.total).toBe(0)
-    }
-  })
-
   it('leave their place when the client has gone before they begin', async () => {
     const eventStreams = new EventStreams({ capacity: 1, maxPerName: 1 })
     const opened = vi.spyOn(eventStreams, 'open')
@@ -264,20 +207,6 @@ async function erase (
 }
 
 describe('the route that erases a job', () => {
-  it('answers with the job, when it was erased, and no labels', async () => {
-    const { outcome, requests, body } = await erase()
-    expect(outcome).toEqual([202, 'completed'])
-    expect(requests).toEqual([{ tenant: 'org_01.live', job: JOB_ID, cache: false }])
-    expect(body).toMatchObject({
-      erasedAt: '2026-08-11T10:00:00.000Z', erasureCompletedAt: null, metadata: {}, totalRows: 10,
-    })
-  })
-
-  it('also erases cached records on request', async () => {
-    const { requests } = await erase({ path: `/jobs/${JOB_ID}?cache=true` })
-    expect(requests).toMatchObject([{ cache: true }])
-  })
-
   it('refuses a job that has not ended, and finds only jobs of the caller', async () => {
     const { readJob } = doubles()
     const running = await erase({ readJob })
@@ -289,33 +218,5 @@ describe('the route that erases a job', () => {
       .toEqual([404, 'job_not_found'])
     expect((await erase({ readJob, key: 'test' })).outcome).toEqual([404, 'job_not_found'])
     expect((await erase({ path: '/jobs/x' })).outcome).toEqual([404, 'job_not_found'])
-  })
-
-  it.each(['cache=yes', 'cache=', 'cache=true&cache=true', 'force=true'])(
-    'refuses the query %s', async query => {
-      const { outcome, requests } = await erase({ path: `/jobs/${JOB_ID}?${query}` })
-      expect([outcome, requests]).toEqual([[400, 'invalid_request'], []])
-    })
-})
-
-describe('an erased job', () => {
-  const erasedDeps: Partial<IngestDeps> = {
-    readJob: async () => closedJob(),
-    openHeader: async () => { throw new Error('its key must not be searched') },
-    findErasures: async () => new Map([
-      [JOB_ID, { erasedAtMs: NOW_MS - 9_000, completedAtMs: NOW_MS }],
-    ]),
-  }
-
-  it('shows its times, alone and in the list, and no labels', async () => {
-    const { get } = application({ ...erasedDeps, listArchived: async () => [closedJob()] })
-    const job = (await get(`/jobs/${JOB_ID}`)).json()
-    expect(job).toMatchObject({
-      status: 'completed',
-      metadata: {},
-      erasedAt: '2026-08-11T09:59:51.000Z',
-      erasureCompletedAt: '2026-08-11T10:00:00.000Z',
-    })
-    expect((await get('/jobs')).json().data).toEqual([job])
   })
 })

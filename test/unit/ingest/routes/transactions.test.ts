@@ -52,12 +52,4 @@ describe('the list of transactions', () => {
     expect(page).toEqual({ has_more: false, next_cursor: null })
     expect(answer.body).not.toMatch(/internal|invoice|sealed|entry-/)
   })
-
-  it('has pages and a filter', async () => {
-    const { answer, asked } = await ask('?limit=1&after=txn_9&type=settle',
-      [entryOf(8), entryOf(7)])
-    expect(asked).toEqual([['org_01.live', { limit: 2, before: 9, type: 'settle' }]])
-    expect(answer.json())
-      .toMatchObject({ data: [{ id: 'txn_8' }], has_more: true, next_cursor: 'txn_8' })
-  })
 })
