@@ -4,7 +4,6 @@ import {
   createApiKeys, hashOf, isWellFormed, newApiKey, NewKeyError, type ApiKeys,
 } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 /** As Node reports an IPv4 address of a socket for both versions. */
@@ -98,16 +97,6 @@ describe('finding a key', () => {
     const { secret } = await newKey()
     Object.assign(storedKey(secret), { mode: 'prod' })
     expect(await kindOf(secret)).toBe('invalid')
-  })
-
-  it('waits until ledger has compared it in this run of Redis', async () => {
-    const { secret } = await newKey()
-    memory.texts.delete('{global}:accounts:run')
-    await expect(kindOf(secret)).rejects.toThrow(AccountsRecoveringError)
-    // Without the whole hash.
-    await expect(kindOf(secret)).rejects
-      .toThrow(`account record key:${hashOf(secret).slice(0, 8)}... is locked`)
-    expect(await keys.list('org_1')).toHaveLength(1)
   })
 
   it('asks Redis at most once a second', async () => {

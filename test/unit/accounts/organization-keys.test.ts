@@ -3,7 +3,6 @@ import {
   addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
   OrganizationErasedError, type StoredKey,
 } from '../../../services/accounts/organization-keys.ts'
-import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
 import { MissingKeyError, withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
 import { createRootKeys } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
@@ -128,13 +127,6 @@ describe('an organization without a key of the class', () => {
       expect(String(error)).toContain('organization org_1 has no key "webhooks", which wraps')
     }
     expect(stored.get('org_1')).toEqual(before)
-  })
-
-  it('is retried while ledger may still restore it', async () => {
-    const { absent, keysOf } = await createStore()
-    absent.check = async orgId => { throw new AccountsRecoveringError(`org:${orgId}`) }
-    await expect(keysOf('webhooks').wrap('org_1', plain, binding))
-      .rejects.toThrow(AccountsRecoveringError)
   })
 
   it('uses the key that was restored after the first read found none', async () => {

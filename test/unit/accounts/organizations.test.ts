@@ -27,27 +27,6 @@ describe('a tenant', () => {
 })
 
 describe('an organization', () => {
-  it('is made with both its tenants', async () => {
-    const made = await organizations.create('Example')
-    expect(made.id).toMatch(/^org_[0-9a-hjkmnp-tv-z]{26}$/)
-    expect(made).toMatchObject({ name: 'Example', createdAtMs: nowMs, policy: DEFAULT_POLICY })
-    expect(await organizations.find(made.id)).toEqual(made)
-    expect([...memory.sets.get('{global}:tenants') ?? []])
-      .toEqual([`${made.id}.live`, `${made.id}.test`])
-  })
-
-  it('that was never made is not found, and may what all may', async () => {
-    expect(await organizations.find('org_none')).toBeUndefined()
-    expect(await organizations.policy('org_none.live')).toEqual(DEFAULT_POLICY)
-  })
-
-  it('is listed with the others, the oldest first', async () => {
-    const first = await organizations.create('First')
-    nowMs += 1
-    const second = await organizations.create('Second')
-    expect(await organizations.list()).toEqual([first, second])
-  })
-
   it('is erased once, seen elsewhere within a second', async () => {
     const { id, createdAtMs } = await organizations.create('Example')
     const elsewhere = createOrganizations(memory.redis, () => nowMs)
@@ -80,13 +59,6 @@ describe('an organization', () => {
     expect(organizations.cachedPolicy(`${id}.live`)).toEqual(DEFAULT_POLICY)
     await vi.waitFor(() =>
       expect(organizations.cachedPolicy(`${id}.live`)).toEqual({ ...DEFAULT_POLICY, gets: 5 }))
-  })
-
-  it('goes back to what is configured', async () => {
-    const { id } = await organizations.create('Example')
-    await organizations.setPolicy(id, { activeJobs: 20, postBurst: 5 })
-    await organizations.setPolicy(id, { activeJobs: 'default' })
-    expect(await organizations.policy(`${id}.live`)).toEqual({ ...DEFAULT_POLICY, postBurst: 5 })
   })
 
   it.each([

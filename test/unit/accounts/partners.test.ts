@@ -17,26 +17,6 @@ function opened () {
 }
 
 describe('a partner', () => {
-  it('is registered with its tenant, and its key is shown once and kept sealed', async () => {
-    const { partners, hashes } = opened()
-    const made = await partners.create(acme)
-    const key = partnerKeyOf(made?.key ?? '')
-    const registered = {
-      ...acme,
-      tenant: 'org_1.live',
-      types: 'json',
-      createdAtMs: 1_000,
-      revokedAtMs: 0,
-      keys: [{ id: keyIdOf(key), createdAtMs: 1_000, expiresAtMs: 0 }],
-    }
-    expect(await partners.find('acme')).toEqual(registered)
-    expect(await partners.list()).toEqual([registered])
-    expect(await partners.keysOf('acme')).toEqual([key])
-    const stored = JSON.stringify(hashes.get('{global}:partner:acme'))
-    expect(stored).not.toContain(key.toString('base64'))
-    expect(stored).not.toContain(key.toString('base64url'))
-  })
-
   it('gets texts if it was registered before types could be chosen, until it chooses', async () => {
     const { partners, hashes } = opened()
     await partners.create(acme)

@@ -129,13 +129,6 @@ describe('requests', () => {
     expect(log).toEqual(handled('key.revoked', 'key_1').slice(0, 2 * stored))
   })
 
-  it('that lack the right are refused, recorded or not', async () => {
-    const { log, send, failAfter } = createApp()
-    failAfter(0)
-    expect(await send('GET', '/file/job_1', { 'x-user': 'ann', 'x-refused': '1' })).toBe(500)
-    expect(log).toEqual([])
-  })
-
   it('that are refused are recorded once a minute for each actor and action', async () => {
     const { log, send } = createApp()
     const headers = { 'x-user': 'ann', 'x-refused': '1' }
