@@ -7,7 +7,7 @@ import {
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { createOrganizations } from './organizations.ts'
 import {
-  accountKey, ACCOUNTS_CACHE_MS, createAccountRecords, keysOfOrganization,
+  accountKey, ACCOUNTS_CACHE_MS, ACCOUNTS_KEY, createAccountRecords, keysOfOrganization,
 } from './records.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
 
@@ -145,11 +145,15 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
       }
     },
 
-    /** All keys of an organization, newest last, without their secrets. */
-    async list (orgId: string): Promise<KeySummary[]> {
-      const records = await deps.store.list(orgId)
-      return records.map(({ orgId: _orgId, hash: _hash, ...summary }) => summary)
+    /** Those of these hashes of secrets that are of keys, valid or not; one read of Redis. */
+    async findExisting (hashes: readonly string[]): Promise<ReadonlySet<string>> {
+      const found = await redis.smismember(ACCOUNTS_KEY, ...hashes.map(keyOf))
+      return new Set(hashes.filter((_hash, at) => found[at] === 1))
     },
+
+    /** All keys of an organization, newest last, without their secrets. */
+    list: async (orgId: string): Promise<KeySummary[]> => (await deps.store.list(orgId))
+      .map(({ orgId: _orgId, hash: _hash, ...summary }) => summary),
 
     /**
      * Creates a key like an old one, which stays valid for `graceMs`. The successor of a key that

@@ -22,6 +22,8 @@ import type { JobHeader } from '../jobs/message-codec.ts'
 /** The dependencies of the routes; tests replace them by doubles. */
 export type IngestDeps = {
   readonly findKey: (secret: string, address: string) => Promise<KeyLookup>
+  /** Those of these hashes of secrets that are of keys, valid or not; one read of Redis. */
+  readonly findExistingKeys: (hashes: readonly string[]) => Promise<ReadonlySet<string>>
   readonly limiter: Pick<Limiter, 'admit' | 'levels'>
   readonly accessLog: AccessLog
   /**

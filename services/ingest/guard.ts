@@ -11,6 +11,7 @@ import {
 } from '../runtime/platform/http-server.ts'
 import { retryAfterSeconds } from '../runtime/platform/limits.ts'
 import { clientNetwork } from '../runtime/platform/networks.ts'
+import { sleep } from '../runtime/platform/retry.ts'
 import { bodyHeaderError, takesBody } from './body.ts'
 import type { Settings } from './config.ts'
 import { ApiException, type ApiError } from './errors.ts'
@@ -42,7 +43,7 @@ export function guardRoutes (
 ): void {
   const arrivalOf = createHttpsRule(trustedProxies)
   const methodsOf = collectMethods(app)
-  const keys = new KeyGuard(deps.findKey)
+  const keys = new KeyGuard(deps)
   refreshLimitHeaders(app, deps.limiter)
   app.decorateRequest('caller', undefined)
   limitPublicRequests(app, limit)
@@ -202,6 +203,10 @@ const MAX_UNKNOWN = 60
 const REMEMBERED = { clients: 50_000, keys: 10_000 } as const
 /** Distinguishes the unknown keys of a client. */
 const DIGEST_CHARACTERS = 12
+/** How long the keys of throttled clients are gathered for one read of Redis. */
+const GATHER_MS = 50
+/** Maximum number of keys of such a read; those above it are refused. */
+const MAX_GATHERED = 1_000
 
 /** Reads the clock at each use, without a timer. */
 const CLOCK = { perf: { now: () => performance.now() }, ttlResolution: 0 }
@@ -215,10 +220,12 @@ const NONE: UnknownKeys = { digests: [], requests: 0 }
  * Looks up keys and limits the unknown well-formed ones of each client per minute, because each
  * lookup costs a read of Redis: 60 different keys, and 60 requests with keys that it repeats. A
  * program with a wrong key so affects no other user of its address. Above 60 different keys only
- * those that this process has found valid are looked up.
+ * those are looked up that this process has found valid, or that exist: that is read for the keys
+ * of all such clients at once, a bounded number of times a second. So nobody who guesses keys makes
+ * a new customer of the same address wait.
  */
 class KeyGuard {
-  readonly #findKey: IngestDeps['findKey']
+  readonly #deps: Pick<IngestDeps, 'findKey' | 'findExistingKeys'>
   readonly #unknown = new LRUCache<string, UnknownKeys>({
     max: REMEMBERED.clients, ttl: WINDOW_MS, noUpdateTTL: true, ...CLOCK,
   })
@@ -226,23 +233,28 @@ class KeyGuard {
   /** Keys that were valid at their last lookup. */
   readonly #valid = new LRUCache<string, true>({ max: REMEMBERED.keys })
 
-  constructor (findKey: IngestDeps['findKey']) {
-    this.#findKey = findKey
+  /** The keys that are gathered now; undefined if there are none. */
+  #gathered: { readonly hashes: Set<string>, readonly existing: Promise<ReadonlySet<string>> } |
+    undefined
+
+  constructor (deps: Pick<IngestDeps, 'findKey' | 'findExistingKeys'>) {
+    this.#deps = deps
   }
 
   /** The result of a lookup, or how long the client must wait before its next one. */
   async find (secret: string, address: string): Promise<KeyLookup | {
     readonly kind: 'throttled', readonly retryAfterSeconds: number
   }> {
-    if (!isWellFormed(secret)) return await this.#findKey(secret, address)
+    const { findKey } = this.#deps
+    if (!isWellFormed(secret)) return await findKey(secret, address)
     const client = clientNetwork(address)
     const hash = hashOf(secret)
     const digest = Number.parseInt(hash.slice(0, DIGEST_CHARACTERS), 16)
-    if (this.#isThrottled(client, digest) && !this.#valid.has(hash)) {
+    if (this.#isThrottled(client, digest) && !this.#valid.has(hash) && !await this.#exists(hash)) {
       const leftMs = this.#unknown.getRemainingTTL(client)
       return { kind: 'throttled', retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1_000)) }
     }
-    const lookup = await this.#findKey(secret, address)
+    const lookup = await findKey(secret, address)
     if (lookup.kind === 'ok') this.#valid.set(hash, true)
     else if (lookup.kind !== 'foreign_address') this.#valid.delete(hash)
     if (lookup.kind === 'invalid') this.#count(client, digest)
@@ -252,6 +264,23 @@ class KeyGuard {
   #isThrottled (client: string, digest: number): boolean {
     const { digests, requests } = this.#unknown.get(client) ?? NONE
     return digests.length >= MAX_UNKNOWN || (requests >= MAX_UNKNOWN && digests.includes(digest))
+  }
+
+  async #exists (hash: string): Promise<boolean> {
+    const { hashes, existing } = this.#gathered ??= this.#gather()
+    if (hashes.size >= MAX_GATHERED && !hashes.has(hash)) return false
+    hashes.add(hash)
+    return (await existing).has(hash)
+  }
+
+  #gather () {
+    const hashes = new Set<string>()
+    const find = async () => {
+      await sleep(GATHER_MS)
+      this.#gathered = undefined
+      return await this.#deps.findExistingKeys([...hashes])
+    }
+    return { hashes, existing: find() }
   }
 
   #count (client: string, digest: number): void {

@@ -91,9 +91,11 @@ async function startIngest (
     capacity: settings.MAX_EVENT_STREAMS, maxPerName: settings.MAX_EVENT_STREAMS_PER_TENANT,
   })
   metrics.watch('event_streams', {}, () => eventStreams.total)
+  const apiKeys = createApiKeys(state)
   const deps = {
     eventStreams,
-    findKey: createApiKeys(state).findKey,
+    findKey: apiKeys.findKey,
+    findExistingKeys: apiKeys.findExisting,
     limiter,
     accessLog: createAccessLog(state),
     loadShedding,

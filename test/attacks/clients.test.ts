@@ -4,6 +4,7 @@ import { expect, it } from 'vitest'
 import { newApiKey } from '../../services/accounts/api-keys.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'
+import { createOrganizationWith } from '../support/organizations.ts'
 import { startEnvironment } from '../support/stacks/environment.ts'
 
 const CONNECTIONS = 40
@@ -31,13 +32,15 @@ it('eleven million empty objects in a body end no process', async () => {
   expect(environment.services.list().map(({ pid }) => pid)).toEqual(before)
 })
 
-it('guessing keys gets 429, and a customer behind the same address is served', async () => {
+it('guessing keys gets 429, and customers behind the same address are served', async () => {
   expect(await statusOf(environment.keys.live)).toBe(200)
+  const neverSeen = (await createOrganizationWith(environment.env, { availableMicros: 0 })).keys
   for (let sent = 0; sent < 60; sent += 1) {
     expect(await statusOf(newApiKey('live'))).toBe(401)
   }
   expect(await statusOf(newApiKey('live'))).toBe(429)
   expect(await statusOf(environment.keys.live)).toBe(200)
+  expect(await statusOf(neverSeen.live)).toBe(200)
 })
 
 it('an address with many connections gets no further ones until it closes some', async () => {

@@ -102,6 +102,8 @@ describe('accounts in a Redis that lost everything', () => {
     await restore()
     expect([await kindOf(good.secret), await kindOf(revoked.secret)]).toEqual(['ok', 'revoked'])
     const after = accounts()
+    const hashes = [hashOf('another'), ...[good, revoked].map(({ secret }) => hashOf(secret))]
+    expect([...await after.apiKeys.findExisting(hashes)]).toEqual(hashes.slice(1))
     expect([await after.organizations.find(orgId), await after.partners.list()]).toEqual(before)
     expect((await after.apiKeys.list(orgId)).map(({ id }) => id)).toEqual(keys)
     expect(await after.partners.keysOf('acme')).toEqual(partnerKeys)

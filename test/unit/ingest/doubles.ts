@@ -127,6 +127,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     },
     inlineResultsOf: () => '',
     findKey: async secret => KEYS[secret] ?? { kind: 'invalid' },
+    findExistingKeys: async () => new Set(),
     lists: () => undefined,
     submit: async submission => {
       calls.submissions.push(submission)

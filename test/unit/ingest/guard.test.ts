@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { newApiKey } from '../../../services/accounts/api-keys.ts'
+import { hashOf, newApiKey } from '../../../services/accounts/api-keys.ts'
 import type { IngestDeps } from '../../../services/ingest/deps.ts'
 import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import {
@@ -43,11 +43,17 @@ describe('a client that guesses keys', () => {
     vi.advanceTimersByTime(1)
     const { findKey } = doubles()
     const calls: string[] = []
+    const reads: (readonly string[])[] = []
     const { app } = application({
       findKey: async (secret, address) => {
         calls.push(secret)
         if (secret === expired) return { kind: 'expired' }
         return await findKey([good, fresh].includes(secret) ? 'live' : 'unknown', address)
+      },
+      findExistingKeys: async hashes => {
+        reads.push(hashes)
+        const existing = [good, fresh, expired].map(hashOf)
+        return new Set(hashes.filter(hash => existing.includes(hash)))
       },
     })
     const ask = (address: string, key = newApiKey('live')) => app.inject({
@@ -63,7 +69,7 @@ describe('a client that guesses keys', () => {
     const guessMany = async (address: string, times = 60) => {
       for (let sent = 0; sent < times; sent += 1) expect(await status(address)).toBe(401)
     }
-    return { ask, status, guessMany, calls }
+    return { ask, status, guessMany, calls, reads }
   }
 
   it('is throttled after sixty unknown keys in a minute', async () => {
@@ -89,14 +95,28 @@ describe('a client that guesses keys', () => {
     expect(await status('::ffff:192.0.2.1')).toBe(429)
   })
 
-  it('does not affect keys from the same address that were valid before', async () => {
-    const { status, guessMany } = guarded()
-    expect(await status('192.0.2.1', good)).toBe(200)
-    // A program that runs once a day.
-    vi.advanceTimersByTime(86_400_000)
-    await guessMany('192.0.2.1')
-    expect(await status('192.0.2.1', good)).toBe(200)
-    expect(await status('192.0.2.1', fresh)).toBe(429)
+  it('does not affect keys from the same address that exist, known to the process or not',
+    async () => {
+      const { status, guessMany, reads } = guarded()
+      expect(await status('192.0.2.1', good)).toBe(200)
+      // A program that runs once a day.
+      vi.advanceTimersByTime(86_400_000)
+      await guessMany('192.0.2.1')
+      expect(await status('192.0.2.1', good)).toBe(200)
+      expect(reads).toEqual([])
+      expect([await status('192.0.2.1', fresh), await status('192.0.2.1', expired)])
+        .toEqual([200, 401])
+    })
+
+  it('makes the process read Redis once for as many keys as are sent meanwhile', async () => {
+    const { status, guessMany, calls, reads } = guarded()
+    for (const address of ['192.0.2.1', '192.0.2.2']) await guessMany(address)
+    const guesses = Array.from({ length: 1_100 }, (_, at) => status(`192.0.2.${1 + at % 2}`))
+    expect(new Set(await Promise.all(guesses))).toEqual(new Set([429]))
+    expect(calls).toHaveLength(120)
+    expect(reads.length).toBeLessThan(100)
+    expect(Math.max(...reads.map(({ length }) => length))).toBeLessThanOrEqual(1_000)
+    expect(await status('192.0.2.1', fresh)).toBe(200)
   })
 
   it('repeats one unknown key sixty times, which affects no new key of its address', async () => {
