@@ -1,7 +1,7 @@
 import {
   CHOOSY, CLIENT, compilePhrases, ELSE, FORM, FULL, LISTED, MISSING, NO_MAIL, NO_MAILBOX,
   normalizeText, NOT_STORAGE, OTHER_THING, POLICY, QUOTA, RATE, REFUSED, RETRY, SENDER, SPAM,
-  SYSTEM,
+  SYSTEM, TEMPORARY,
 } from './reply-words.ts'
 
 /** The steps of a session that a server replies to. */
@@ -326,7 +326,7 @@ const REPLY_RULES: readonly ReplyRule[] = [
     means: 'no_mailbox',
     enhanced: ['1.0', '1.1', '1.3', '1.6', '1.10', '2.1', '5.0'],
     words: NO_MAILBOX,
-    without: [...SENDER, ...SPAM, ...RATE, ...CHOOSY],
+    without: [...SENDER, ...SPAM, ...RATE, ...CHOOSY, ...TEMPORARY],
   },
   // Yandex: the account is blocked, for good as far as mail can tell.
   {
@@ -337,7 +337,7 @@ const REPLY_RULES: readonly ReplyRule[] = [
   {
     means: 'no_mailbox',
     words: ['{mailbox} .. (inactivity|inactive)'],
-    without: [...ABOUT_US, ...SPAM],
+    without: [...ABOUT_US, ...SPAM, ...TEMPORARY],
   },
   // 5.
   { means: 'blocked', words: [...ABOUT_US, ...LISTED] },
@@ -345,10 +345,10 @@ const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'blocked', words: ['(domain|ip|sender) frequency limited'] },
   { means: 'unclear', words: [...RATE, ...CHOOSY] },
   { means: 'blocked', words: SPAM },
-  { means: 'no_mail', words: NO_MAIL, without: [...POLICY, ...RETRY] },
-  { means: 'no_mailbox', words: NO_MAILBOX, without: [...RETRY, ...ELSE] },
+  { means: 'no_mail', words: NO_MAIL, without: [...POLICY, ...RETRY, ...TEMPORARY] },
+  { means: 'no_mailbox', words: NO_MAILBOX, without: [...RETRY, ...ELSE, ...TEMPORARY] },
   { means: 'blocked', words: POLICY },
-  { means: 'unclear', words: [...FORM, ...SYSTEM, ...RETRY, ...ELSE] },
+  { means: 'unclear', words: [...FORM, ...SYSTEM, ...RETRY, ...ELSE, ...TEMPORARY] },
   // 6.
   { means: 'no_mailbox', enhanced: ['1.0'], words: ['address rejected'] },
   { means: 'no_mailbox', codes: ['550', '551', '552', '553'], words: REFUSED },

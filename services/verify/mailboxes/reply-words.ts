@@ -366,6 +366,23 @@ export const RETRY = [
   '(temporary|temporarily) (failure|error|problem|unavailable|lookup|failed|unable|local)',
 ]
 
+/**
+ * About a state that ends by itself, or a question that the server could not answer itself: it
+ * refuses nobody for good, whatever the code says.
+ */
+export const TEMPORARY = [
+  '(temporary|temporarily) (disabled|deactivated|inactive|locked|blocked|closed|unknown|not|' +
+    'unavailable|unable|failure|failed|error|problem|rejected|refused|undeliverable|moved|out)',
+  '(unknown|unavailable|disabled|deactivated|inactive|locked|blocked|closed|moved) (temporarily|' +
+    'at the moment)', '(retry|try [it] again|try) later',
+  '(currently|presently) (unavailable|not available)',
+  '(unavailable|not available) (at this time|at the moment|now|right now|today)',
+  '(being|is) (moved|migrated|rebuilt|restored|upgraded|created)', 'maintenance',
+  'unverified address', 'verification in progress', 'name service error', 'lost connection with',
+  '(database|directory|ldap|server|backend) [server] [{be}] (error|failure|unavailable|down|' +
+    'unreachable|not available|timed out|could not be|cannot be)',
+]
+
 /** About a fault of the server, or of another one that it asked. */
 export const SYSTEM = [
   '(timeout|deferred|resources|memory|overloaded|busy|maintenance|misconfigur*|ldap|queue)',
@@ -388,7 +405,7 @@ export const NOT_STORAGE = [
   '(daily|hourly|relay|relaying|outgoing|outbound|rate|sending|sent|sender|connections|sessions|' +
     'throttl*|header|headers|hop|hops|attachment*|frequency|concurrent|unauthenticated)',
   'per (hour|day|minute|second|connection|session)', 'recipients [{be}] (over|exceed*)', '(you|' +
-    'you have|youve) (reached|exceeded)',
+    'you have|youve) (reached|exceeded)', 'you are over',
   '(message|messages|recipients|rcpt) (rate|count|limit|quota)', 'recipient (rate|count|' +
     'limit)', 'too many recipients',
   '(connection|session|domain name)', '(today|this (session|connection|hour|minute))',
