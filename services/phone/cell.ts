@@ -96,7 +96,7 @@ function counted (written: Written): Written | undefined {
   return count < MIN_DIGITS || count > MAX_DIGITS ? undefined : written
 }
 
-/** Whether the first group may be another calling code than that of the number. */
+/** Whether the first group may be another calling code than the number has, or no part of it. */
 function hasOtherGroups (
   { digits, firstGroup }: Written, number: SplitNumber, { callingCode }: Plan
 ): boolean {
@@ -105,6 +105,8 @@ function hasOtherGroups (
   if (first === ZERO) {
     return firstGroup === callingCode.length + 1 && digits.startsWith(callingCode, 1)
   }
+  // `2 030 901820`: the second number of a list, perhaps.
+  if (firstGroup === 1 && digits.charCodeAt(1) === ZERO) return true
   const code = callingCodeAt(digits, 0)?.digits
   if (code?.length !== firstGroup || code === callingCode) return false
   const foreign = readInternational(digits, 0)
@@ -399,6 +401,8 @@ function withoutFraction (text: string, plan: Plan | undefined): string | undefi
 
 const ZERO_IN_BRACKETS = /[([]0[)\]]/
 const LIST_NUMBER = /^[([]?\d{1,2}[.):\]] +(?=[+(\d])|^[([]?[1-9]\d?[)\]](?=[+0])/
+/** Or the first digit of a number whose national prefix is left out. */
+const UNMARKED_LIST_NUMBER = /^[1-9] +[(]?0/
 const FOOTNOTE = /[ ]*([([])\d{1,2}[)\]]$/
 
 /** Digits with separators; undefined is a fraction. */
@@ -417,6 +421,10 @@ function readNumeric (text: string | undefined, plan: Plan | undefined): Reading
     const isList = /^[([]?[1-9]/.test(listed) && /^[ (]*[+0]/.test(number.slice(listed.length))
     if (isList && isAssigned(rest)) return asReading(rest, number, plan)
     readings.push(rest)
+  }
+  if (UNMARKED_LIST_NUMBER.test(number)) {
+    const rest = readDigits(digitsIn(number).slice(1), plan)
+    if (isAssigned(rest)) readings.push(rest)
   }
   if (note !== null) {
     const before = readDigits(digitsIn(number.slice(0, note.index)), plan)

@@ -65,13 +65,17 @@ export function onlyAssigned (readings: readonly Dialed[]): Dialed {
   return only
 }
 
+/** Of Mexico until 2019, and the numbers behind it. */
+const [MEXICAN_PREFIX, MEXICAN_NUMBER] = ['0(?:1|4[45])', String.raw`(?=[2-9]\d{9}$)`]
 /**
  * Prefixes of calls within a country that it has given up, where digits with them are no number of
- * their own: Mexico until 2019, Ukraine until 2009.
+ * their own: Mexico, Ukraine until 2009.
  */
 const FORMER_PREFIXES: ReadonlyMap<string | undefined, RegExp> = new Map([
-  ['MX', /^0(?:1|4[45])(?=[2-9]\d{9}$)/], ['UA', /^8(?=0[3-9]\d{8}$)/],
+  ['MX', new RegExp(`^${MEXICAN_PREFIX}${MEXICAN_NUMBER}`)], ['UA', /^8(?=0[3-9]\d{8}$)/],
 ])
+/** Behind the calling code a bare 1 counts too: without it, it may be that of North America. */
+const MEXICO = { code: '52', prefix: new RegExp(`^(?:1|${MEXICAN_PREFIX})${MEXICAN_NUMBER}`) }
 
 function readDialed (typed: string, plan: Plan): Dialed {
   const former = FORMER_PREFIXES.get(plan.country)
@@ -95,9 +99,6 @@ function readDialed (typed: string, plan: Plan): Dialed {
 function afterPrefix (digits: string, prefix: string): SplitNumber | undefined {
   return digits.startsWith(prefix) ? readFromAbroad(digits, prefix.length) : undefined
 }
-
-/** Before national numbers in Mexico until 2019; people write them behind its calling code, too. */
-const MEXICO = { code: '52', prefix: /^(?:1|01|04[45])(?=[2-9]\d{9}$)/ }
 
 /**
  * The assigned number behind a zero, or a former prefix, that its country does not have: people

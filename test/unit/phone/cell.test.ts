@@ -66,6 +66,8 @@ const CELLS: readonly (readonly [input: string, country: string | undefined, out
   ['030 901820 (home)', 'DE', BERLIN], ['030 901820 privat', 'DE', BERLIN],
   ['030 901820 24/7', 'DE', BERLIN], ['Tel.: 030 901820', 'DE', BERLIN],
   ['030 901820 24h', 'DE', 'ambiguous_number'],
+  ['2 030 901820', 'DE', 'ambiguous_number'], ['Tel 2 030 901820', 'DE', 'ambiguous_number'],
+  ['1 06 12 34 56 78', 'FR', '+33612345678'], ['8 029 123 45 67', 'BY', '+375291234567'],
   ['(212) 736-5000 Mo-Fr 9-17', 'US', '+12127365000'],
   // Two readings.
   ['4921123456', 'DE', 'ambiguous_number'], ['447911123456', 'DE', 'ambiguous_number'],
