@@ -186,6 +186,24 @@ describe('a slow mail server', () => {
   })
 })
 
+it('a row whose domain has no answer of the DNS waits a minute, three times', async () => {
+  const { provider, dns } = await setUp({ 'mx.plain.org': { recipients: onlyJanes } }, {
+    'plain.org': { fault: 'SERVFAIL' },
+  })
+  const { check } = provider()
+  const answerTo = async (tries: number) => {
+    const [rows, options] = request(['jane@plain.org'])
+    const [answer] = await check(rows.map(row => ({ ...row, tries })), options)
+    return [words(answer!), answer?.retry]
+  }
+  for (const tries of [0, 1, 2]) {
+    expect(await answerTo(tries)).toEqual(['unknown dns_error later', { afterMs: 60_000 }])
+  }
+  expect(await answerTo(3)).toEqual(['unknown dns_error', undefined])
+  dns.zones.set('plain.org', { mx: [[10, 'mx.plain.org']] })
+  expect(await answerTo(1)).toEqual(['valid deliverable', undefined])
+})
+
 describe('the test with a made-up name', () => {
   it('is made once a domain and remembered', async () => {
     const { provider, rcpt } = await setUp({ 'mx.any.org': { recipients: () => undefined } })

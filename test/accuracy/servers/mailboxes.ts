@@ -8,13 +8,14 @@ import { factoriesOf } from '../../../services/verify/main.ts'
 import type { Provider, ProviderVerdict } from '../../../services/verify/provider.ts'
 import { startDnsServer, type Zone } from '../../support/mail/dns-server.ts'
 import { createOpenMemory } from '../../support/mail/mail-hosts.ts'
+import { startScripted } from '../../support/mail/mail-servers.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import { measure, type AccuracyRow } from '../row.ts'
 import { TRUTH_DOMAINS, type TruthDomain, type Want } from './domains.ts'
 import { startHaraka } from './haraka.ts'
 import { installHaraka, installMailServers } from './install.ts'
 import { REAL_HOST, startRealServers } from './real.ts'
-import { startScriptedServer, type Script } from './scripted.ts'
+import { scriptOf } from './scripted.ts'
 
 /** An address with the columns that its row must get. */
 export type Mailbox = {
@@ -103,11 +104,11 @@ export async function withMailServers<T> (
     const port = await freePort()
     stops.push((await startRealServers({ home, port })).stop)
     stops.push((await startHaraka({ home: haraka, port })).stop)
-    const { zones, scripted } = await startScripted(port, stops)
+    const { zones, heard } = await startProviders(port, stops)
     const { address, stop } = await startDnsServer(zones, dns)
     stops.push(stop)
     const result = await ask({ dnsAddress: address, port })
-    const forbidden = scripted.flatMap(server => server.forbidden)
+    const forbidden = heard.filter(line => /^(?:DATA|VRFY)\b/i.test(line))
     if (forbidden.length > 0) throw new Error(`a check sent ${forbidden.join(', ')}`)
     return result
   } finally {
@@ -116,9 +117,9 @@ export async function withMailServers<T> (
 }
 
 /** Starts the scripted servers; the zones lead to all servers. */
-async function startScripted (port: number, stops: (() => Promise<unknown>)[]) {
+async function startProviders (port: number, stops: (() => Promise<unknown>)[]) {
   const zones: Record<string, Zone> = {}
-  const scripted = []
+  const heard: string[] = []
   let last = 0
   for (const { domain, exchanges, zone } of TRUTH_DOMAINS) {
     const hosts = Object.entries(exchanges)
@@ -129,12 +130,10 @@ async function startScripted (port: number, stops: (() => Promise<unknown>)[]) {
       const host = typeof server === 'number' ? REAL_HOST(server) : `127.77.1.${++last}`
       zones[name] = { a: [host] }
       if (typeof server === 'number' || server === 'closed') continue
-      const running = await startScriptedServer(server satisfies Script, { host, port })
-      scripted.push(running)
-      stops.push(running.stop)
+      stops.push((await startScripted(scriptOf(server), heard, { host, port })).stop)
     }
   }
-  return { zones, scripted }
+  return { zones, heard }
 }
 
 function createProvider (dnsAddress: string, port: number): Provider {

@@ -83,12 +83,20 @@ describe('a vendor that takes batches', () => {
     const now = job.clock.now()
     expect(emitted(decisions, 'rows.retry')[0]?.value)
       .toMatchObject({ notBefore: now + 15_000, retryDeadline: now + 7_200_000 })
-    expect(await job.taskSeries()).toEqual([
-      'vendor_task_oldest_seconds{service="email-validation",provider="101"} 0',
-      'vendor_tasks{service="email-validation",provider="101"} 1',
-    ])
+    const later = job.batch(EMAILS, { service: 'email-validation', batch: 1 })
+    const series = (oldest: number, count: number) => [
+      `vendor_task_oldest_seconds{service="email-validation",provider="101"} ${oldest}`,
+      `vendor_tasks{service="email-validation",provider="101"} ${count}`,
+    ]
+    job.clock.advance(9_000)
+    await stage.decide([later], new AbortController().signal)
+    expect(await job.taskSeries()).toEqual(series(9, 2))
+    stage.forget()
+    expect(await job.taskSeries()).toEqual([])
+    await stage.decide([later], new AbortController().signal)
+    expect(await job.taskSeries()).toEqual(series(0, 1))
     await job.cancel()
-    await stage.decide([batch], new AbortController().signal)
+    await stage.decide([later], new AbortController().signal)
     expect(await job.taskSeries()).toEqual([])
   })
 

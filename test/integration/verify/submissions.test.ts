@@ -46,13 +46,6 @@ describe('the submissions of a batch', () => {
     expect(new Set([reference, ...others]).size).toBe(6)
   })
 
-  it('are forgotten once the vendor has refused them', async () => {
-    const submissions = await open(batchFrom())
-    await submissions.drop(await submissions.begin([0], terms))
-    expect(submissions.of(0)).toBeUndefined()
-    expect(await redis.keys('*')).toEqual([])
-  })
-
   it('are sealed for their batch, and kept as long as it can be delivered again', async () => {
     const submissions = await open(batchFrom())
     await submissions.accept(await submissions.begin([0], terms), 'tsk_secret')

@@ -43,6 +43,7 @@ export const createMailHosts = (
 
 type Settings = Partial<Omit<MailHostsOptions, 'memory' | 'pool'>> & {
   readonly memory?: Partial<HostMemory>
+  readonly helo?: string
   /** How egresses connect, by their names; the first is the only one by default. */
   readonly egresses?: Readonly<Record<string, (usual: Connect) => Connect>>
 }
@@ -50,7 +51,10 @@ type Settings = Partial<Omit<MailHostsOptions, 'memory' | 'pool'>> & {
 /** Mail hosts and servers by the names of exchanges until the test ends, and questions for them. */
 export async function startMailHosts (
   scripts: Readonly<Record<string, Extract<MailServer, { script: unknown }>['script']>>,
-  { memory: changed = {}, egresses = { probe: usual => usual }, ...settings }: Settings = {}
+  {
+    memory: changed = {}, helo = 'probe.verify.org', egresses = { probe: usual => usual },
+    ...settings
+  }: Settings = {}
 ) {
   const mail = await startMailServers(Object.fromEntries(
     Object.entries(scripts).map(([exchange, script]) => [exchange, { script }])))
@@ -68,7 +72,7 @@ export async function startMailHosts (
     },
     pool: createEgressPool(Object.entries(egresses).map(([name, connectOf]) => ({
       name,
-      caller: { helo: 'probe.verify.org', sender: '' },
+      caller: { helo, sender: '' },
       connect: connectOf(mail.connect),
     }))),
     ...settings,

@@ -1,11 +1,15 @@
-import { createServer, type Socket } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { createEgress, type Connect } from '../../../services/verify/mailboxes/egress.ts'
 import type { Zone } from './dns-server.ts'
-import { listen } from '../listen.ts'
 
 /** The reply of a server to a recipient it refuses, such as `550 5.1.1 No such user`. */
 type Recipients = (address: string, connection: number) => string | undefined
+
+/** Replies by verb; one that is promised is sent once it is there. */
+export type Script =
+  Readonly<Record<string, string | ((line: string) => string | Promise<string>)>>
 
 /**
  * A real server that follows the standard, or one that follows a script: replies by verb (GREETING
@@ -15,7 +19,7 @@ type Recipients = (address: string, connection: number) => string | undefined
  */
 export type MailServer =
   | { readonly recipients: Recipients, readonly options?: SMTPServerOptions }
-  | { readonly script: Readonly<Record<string, string | ((line: string) => string)>> }
+  | { readonly script: Script }
   | 'closed'
 
 export type MailServers = {
@@ -107,36 +111,45 @@ Promise<Running> {
   return { port, stop: () => new Promise((resolve) => { server.close(() => resolve()) }) }
 }
 
-type Script = Readonly<Record<string, string | ((line: string) => string)>>
-
-async function startScripted (script: Script, heard: string[]): Promise<Running> {
+/** A server that follows a script, on a free port of this machine or on this address and port. */
+export async function startScripted (
+  script: Script, heard: string[], { host = '127.0.0.1', port = 0 } = {}
+): Promise<Running> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
     say(socket, script['GREETING'] ?? '220 ready', '')
+    let rest = ''
     socket.on('data', (bytes) => {
       // The first record of TLS is no command, whatever ends of lines its random bytes have.
       if (bytes[0] === TLS_HANDSHAKE) return say(socket, '500 what?', '')
-      for (const line of bytes.toString('latin1').split('\r\n').slice(0, -1)) {
+      const lines = (rest + bytes.toString('latin1')).split('\r\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) {
         heard.push(line)
         const verb = /^RCPT TO:<postmaster@/i.test(line)
           ? 'POSTMASTER'
-          : line.split(/[ :]/)[0] ?? ''
+          : line.split(/[ :]/)[0]?.toUpperCase() ?? ''
         say(socket, script[verb] ?? (verb === 'QUIT' ? '221 bye' : '250 fine'), line)
       }
     })
   })
-  const port = await listen(server)
+  await once(server.listen(port, host), 'listening')
   const stop = async () => {
     for (const socket of sockets) socket.destroy()
     await new Promise<void>((resolve) => { server.close(() => resolve()) })
   }
-  return { port, stop }
+  return { port: (server.address() as AddressInfo).port, stop }
 }
 
-function say (socket: Socket, reply: string | ((line: string) => string), line: string): void {
+function say (socket: Socket, reply: Script[string], line: string): void {
+  const send = (text: string) => {
+    if (text === 'drop') socket.destroy()
+    else if (text !== 'silent') socket.write(`${text}\r\n`)
+    if (text.startsWith('221')) socket.end()
+  }
   const text = typeof reply === 'string' ? reply : reply(line)
-  if (text === 'drop') socket.destroy()
-  else if (text !== 'silent') socket.write(`${text}\r\n`)
+  if (typeof text === 'string') send(text)
+  else text.then(send).catch(() => socket.destroy())
 }

@@ -23,7 +23,7 @@ export const FAKE_WORDS: readonly string[] = [
 ]
 
 /** A key of the fake whose setting this is. */
-export function fakeKey (setting: VendorKey, url: string): string {
+function fakeKey (setting: VendorKey, url: string): string {
   const fake = FAKE_VENDORS[setting]
   if (fake !== undefined) return fake.key.replace('{url}', url)
   throw new Error(`there is no fake of the vendor with ${setting}: add it to PHONE_VENDORS or ` +

@@ -35,14 +35,17 @@ const failing = (failure: ProviderFailure) => async () => { throw new ProviderEr
 const never = async () => await new Promise<void>(() => {})
 
 describe('the resilience policies of a provider', () => {
-  it('end a call after its timeout, even if it ignores its signal', async () => {
-    let aborted = false
-    const { check } = setUp(async (_call, { signal }) => {
-      signal.addEventListener('abort', () => { aborted = true })
+  it.each([
+    ['a call', { timeoutMs: 5 }],
+    ['an attempt, without a retry', { attemptTimeoutMs: 5, retries: 2 }],
+  ])('end %s after its timeout, even if it ignores its signal', async (_, more) => {
+    let aborted = 0
+    const { check, calls } = setUp(async (_call, { signal }) => {
+      signal.addEventListener('abort', () => { aborted += 1 })
       await never()
-    }, { timeoutMs: 5 })
+    }, more)
     await expect(check()).rejects.toMatchObject({ failure: 'timeout' })
-    expect(aborted).toBe(true)
+    expect([aborted, calls()]).toEqual([1, 1])
   })
 
   it('reject with the reason of the caller\'s signal', async () => {
@@ -58,12 +61,6 @@ describe('the resilience policies of a provider', () => {
       for (const { check } of all) await check().catch(() => {})
     }
     expect(all.map(({ calls }) => calls())).toEqual([60, 60])
-  })
-
-  it('end an attempt after its timeout, without a retry', async () => {
-    const { check, calls } = setUp(never, { attemptTimeoutMs: 5, retries: 2 })
-    await expect(check()).rejects.toMatchObject({ failure: 'timeout' })
-    expect(calls()).toBe(1)
   })
 
   it('give each attempt its deadline', async () => {
@@ -84,17 +81,6 @@ describe('the resilience policies of a provider', () => {
       for (let call = 0; call < 3; call++) await check().catch(() => {})
       expect(calls()).toBe(count)
     }
-  })
-
-  it('delay a call beyond the rate', async () => {
-    const { check, calls } = setUp(async () => {}, { rate: { calls: 1, perMs: 60_000 } })
-    await check()
-    const stop = new AbortController()
-    const delayed = check(stop.signal)
-    await new Promise(setImmediate)
-    stop.abort(new Error('stopped'))
-    await expect(delayed).rejects.toThrow('stopped')
-    expect(calls()).toBe(1)
   })
 
   it('count retries in the rate of calls', async () => {

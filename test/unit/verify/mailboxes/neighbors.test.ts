@@ -4,6 +4,7 @@ import {
   createOpenMemory, knowing, NO_MAILBOX, people, PIPELINING, startMailHosts,
 } from '../../../support/mail/mail-hosts.ts'
 
+const NO_TURN = { why: 'rate', waitMs: 600_000 } as const
 const UNTRUTHFUL = { mailbox: 'accepted', acceptance: 'accepts_any' }
 afterEach(() => { vi.useRealTimers() })
 
@@ -97,6 +98,26 @@ describe('a server that refuses everybody, also its postmaster,', () => {
       ask(`jane@firm${index}.org`, MX)))
     expect(most).toBe(12)
     expect(answers).toEqual(answers.map(() => expect.objectContaining(UNTRUTHFUL)))
+  })
+
+  it.each([
+    ['accepts him is believed', '250 ok', { mailbox: 'no_mailbox' }],
+    ['greylists him is asked again later', '451 later', { ...UNTRUTHFUL, retry: true }],
+    ['names the time is asked then', '451 try again in 20 seconds',
+      { ...UNTRUTHFUL, retry: { afterMs: 20_000 } }],
+    ['drops the connection is asked again', 'drop', { ...UNTRUTHFUL, retry: true }],
+  ])('or only the row: one that %s', async (_, reply, answer) => {
+    const { ask } = await startMailHosts({ [MX]: { RCPT: NO_MAILBOX, POSTMASTER: reply } })
+    expect(await ask('jane@firm.org', MX)).toEqual(answer)
+  })
+
+  it('is asked for him in a further MAIL where he is one recipient too many', async () => {
+    const replies = ['452 4.5.3 One at a time', '250 ok']
+    const { ask, heard } = await startMailHosts({
+      [MX]: { RCPT: NO_MAILBOX, POSTMASTER: () => replies.shift() ?? '' },
+    })
+    expect(await ask('jane@firm.org', MX)).toEqual({ mailbox: 'no_mailbox' })
+    expect(heard(MX, 'RSET')).toHaveLength(1)
   })
 
   it('to one egress is not believed for what it accepts from another', async () => {
@@ -226,7 +247,7 @@ describe('connections of a process', () => {
           begun.push(owner)
           if (owner !== 'a0.org') return await new Promise(() => {})
           await turn.promise
-          return { why: 'rate', waitMs: 600_000 }
+          return NO_TURN
         },
       },
     })
@@ -243,6 +264,59 @@ describe('connections of a process', () => {
     expect(begun.at(-1)).toBe('b1.org')
     controller.abort()
     await Promise.all(answers)
+  })
+})
+
+describe('a row that is withdrawn', () => {
+  it('after a session gave it back leaves the others their turn', async () => {
+    let begun = 0
+    const again = Promise.withResolvers<void>()
+    const controller = new AbortController()
+    const { ask } = await startMailHosts({ 'mx.firm.org': { RCPT: NO_MAILBOX } }, {
+      connections: 1,
+      memory: {
+        begin: async () => {
+          begun += 1
+          if (begun === 1) return { session: 'session', recipients: 0 }
+          again.resolve()
+          return controller.signal.aborted ? { session: 'session', recipients: 10 } : NO_TURN
+        },
+        more: async () => begun === 1 ? undefined : { recipients: 10, waitMs: 0 },
+      },
+    })
+    const first = ask('p0@firm.org', undefined, { signal: controller.signal })
+    await again.promise
+    controller.abort()
+    expect(await first).toMatchObject({ mailbox: 'late' })
+    expect(await ask('p1@firm.org')).toEqual({ mailbox: 'no_mailbox' })
+  })
+
+  it('leaves its connection to the next exchange', async () => {
+    const isTaken = Promise.withResolvers<void>()
+    const turn = Promise.withResolvers<void>()
+    const { ask } = await startMailHosts({
+      'mx.busy.org': {}, 'mx.left.org': {}, 'mx.firm.org': { RCPT: NO_MAILBOX },
+    }, {
+      connections: 1,
+      memory: {
+        begin: async ({ policy: { owner } }, wanted) => {
+          if (!owner.startsWith('busy.org')) return { session: 'session', recipients: wanted }
+          isTaken.resolve()
+          await turn.promise
+          return NO_TURN
+        },
+      },
+    })
+    const controller = new AbortController()
+    const busy = ask('jane@busy.org', undefined, { signal: controller.signal })
+    await isTaken.promise
+    const left = ask('jane@left.org', undefined, { signal: controller.signal })
+    const answer = ask('jane@firm.org')
+    await new Promise(setImmediate)
+    controller.abort()
+    await Promise.all([busy, left])
+    turn.resolve()
+    expect(await answer).toEqual({ mailbox: 'no_mailbox' })
   })
 })
 
@@ -329,7 +403,7 @@ describe('a process that stops', () => {
       idleMs: 600_000,
       memory: {
         begin: async ({ policy: { owner } }, wanted) => {
-          if (owner.startsWith('b.org')) return { why: 'rate', waitMs: 600_000 }
+          if (owner.startsWith('b.org')) return NO_TURN
           begun += 1
           return { session: 'session', recipients: wanted }
         },

@@ -1,7 +1,7 @@
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { HostMemory } from '../../../../services/verify/mailboxes/memory.ts'
 import {
-  NO_MAILBOX, people, PIPELINING, SESSION_MS, startMailHosts,
+  knowing, NO_MAILBOX, people, PIPELINING, SESSION_MS, startMailHosts,
 } from '../../../support/mail/mail-hosts.ts'
 
 const MX = 'mx.firm.org'
@@ -73,6 +73,33 @@ describe('a domain that accepts any name', () => {
   })
 })
 
+describe('a server that refuses', () => {
+  it.each(['555 5.5.4 Unsupported parameter', '451 4.3.0 Not now'])(
+    'SMTPUTF8 is asked for the addresses that do not need it: %s', async (reply) => {
+      const { ask } = await start(() => NO_MAILBOX, {}, {
+        EHLO: '250-hello\r\n250-SMTPUTF8\r\n250 PIPELINING',
+        MAIL: (line: string) => line.endsWith('SMTPUTF8') ? reply : '250 fine',
+      })
+      const [beyond, ...others] = await ask('jörg@firm.org', ...people(3))
+      expect(['unclear', 'greylisted']).toContain(beyond?.mailbox)
+      expect(others).toEqual(people(3).map(() => ({ mailbox: 'no_mailbox' })))
+    })
+
+  it('a second MAIL gets another session', async () => {
+    let recipients = 0
+    let mails = 0
+    const { ask } = await start(() => ++recipients > 4 ? '452 4.5.3 Too many' : NO_MAILBOX,
+      knowing({ hasAccepted: true }), {
+        EHLO: () => {
+          recipients = mails = 0
+          return PIPELINING
+        },
+        MAIL: () => ++mails > 1 ? '503 5.5.1 One message a session' : '250 fine',
+      })
+    expect(await ask(...people(10))).toEqual(people(10).map(() => ({ mailbox: 'no_mailbox' })))
+  })
+})
+
 it('a server that takes no recipient at all ends each session at once', async () => {
   const { ask, heard } = await start(() => '452 4.5.3 Too many recipients')
   const [answer] = await ask('jane@firm.org')
@@ -139,6 +166,34 @@ describe('an owner that says we ask too fast', () => {
     const { ask } = await start(address => address.startsWith('p0@') ? reply : NO_MAILBOX)
     expect((await ask(...people(3))).map(({ mailbox }) => mailbox))
       .toEqual(['greylisted', 'no_mailbox', 'no_mailbox'])
+  })
+})
+
+describe('a made-up name', () => {
+  const madeUp = async (domain: string, helo = 'probe.verify.org') => {
+    const exchange = `mx.${domain}`
+    const { ask, heard } = await startMailHosts({ [exchange]: {} }, { helo })
+    await ask(`jane@${domain}`)
+    return heard(exchange, 'RCPT')[1]?.replace(domain, '')
+  }
+  afterEach(() => { vi.useRealTimers() })
+
+  it('differs by domain and by client, and changes once a week', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: 0 })
+    const names = [await madeUp('a.org'), await madeUp('b.org'), await madeUp('a.org', 'b.org')]
+    expect(new Set(names).size).toBe(3)
+    const changes: number[][] = []
+    for (const domain of ['a.org', 'b.org', 'c.org', 'd.org']) {
+      const days: (string | undefined)[] = []
+      for (let day = 0; day <= 7; day++) {
+        vi.setSystemTime(day * 86_400_000)
+        days.push(await madeUp(domain))
+      }
+      changes.push(days.flatMap((name, day) => day > 0 && name !== days[day - 1] ? [day] : []))
+    }
+    expect(changes.map(({ length }) => length)).toEqual([1, 1, 1, 1])
+    // At another time for each domain.
+    expect(new Set(changes.flat()).size).toBeGreaterThan(1)
   })
 })
 
