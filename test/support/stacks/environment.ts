@@ -29,13 +29,15 @@ export type Environment = {
 
 /**
  * Default environment of the services of tests: receivers on this machine, frequent erasures and
- * copies of the journal.
+ * copies of the journal, whose entries of top-ups the ledger alone sends.
  */
 const DEFAULTS = {
   WEBHOOK_ALLOW_HTTP: 'true',
   WEBHOOK_ALLOW_LOOPBACK: 'true',
   ERASE_EVERY_MS: '500',
   COPY_AFTER_MS: '100',
+  ORPHAN_AGE_MS: '1000',
+  REAP_EVERY_MS: '500',
 }
 
 type EnvironmentOptions = {
