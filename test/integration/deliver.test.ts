@@ -8,9 +8,7 @@ import {
 } from '../../services/webhooks/secrets.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { verifyWebhook } from '../../services/client/verify-webhook.ts'
-import {
-  type Attempt, createDeliveries, type WebhookDelivery,
-} from '../../services/webhooks/deliveries.ts'
+import { type Attempt, createDeliveries } from '../../services/webhooks/deliveries.ts'
 import { eventIdOf } from '../../services/webhooks/event.ts'
 import { createDemo, type Demo } from '../../services/admin/demo.ts'
 import { connectAll } from '../support/stacks/connected.ts'
@@ -94,6 +92,9 @@ beforeAll(async () => {
       WEBHOOK_ALLOW_LOOPBACK: 'true',
       WEBHOOK_WAITS_MS: JSON.stringify(WAITS_MS),
       WEBHOOK_POLL_MS: '50',
+      COPY_AFTER_MS: '100',
+      ORPHAN_AGE_MS: '1000',
+      REAP_EVERY_MS: '500',
       // Longer than any test: nothing here happens because one of these is over.
       WEBHOOK_LEASE_MS: '7200000',
       WEBHOOK_TIMEOUT_MS: '3600000',
@@ -110,15 +111,13 @@ afterAll(async () => { await services?.stop() })
 /** A job without fresh rows: it ends at once and takes no slot. */
 async function startJob (does: string, host = '127.0.0.1') {
   const path = `/${does}/${randomUUID()}`
-  const webhookUrl = `http://${host}:${receiver.port}${path}`
   const { id } = await client.createJob({
     service: 'phone-validation',
     inputs: ['nonsense'],
-    webhook_url: webhookUrl,
+    webhook_url: `http://${host}:${receiver.port}${path}`,
     metadata: { a: 'b' },
   })
-  const delivery: WebhookDelivery = { tenant, job: id, type: 'job.completed', to: { webhookUrl } }
-  return { id, path, delivery, event: eventIdOf(id, 'job.completed') }
+  return { id, path, event: eventIdOf(id, 'job.completed') }
 }
 
 async function historyOf (job: string, length: number): Promise<readonly Attempt[]> {
@@ -233,15 +232,6 @@ describe.concurrent('a webhook', () => {
     // The receiver asked for a day, and the next attempt comes all the same.
     const [gap] = gaps(await receiver.until(2, path))
     expect(gap).toBeGreaterThanOrEqual(2 * WAITS_MS[0]! - 20)
-  })
-
-  it('is resent on request', async () => {
-    const { id, path, delivery } = await startJob('200,500,500')
-    await historyOf(id, 1)
-    expect(await deliveries.resend(delivery, 1)).toBe('queued')
-    await receiver.until(2, path)
-    expect(outcomes(await historyOf(id, 2)))
-      .toEqual([[1, 'delivered', '', 200], [2, 'exhausted', 'status', 500]])
   })
 })
 
