@@ -94,7 +94,9 @@ async function checkJob (
     bought.filter(row => boughtCells(row, sent.options).includes('')))
   const live = cells.filter(row => row[SOURCE] === 'live')
   const billable = live.filter(row => row[STATUS] !== 'unknown')
-  const explained = billable.length * unitPriceMicros
+  // When lists change between two decisions of a job, more rows are live than it has reserved for.
+  const capMicros = hasLists(evidence.seed) ? preflight.maxQuoteMicros : Infinity
+  const explained = Math.min(billable.length * unitPriceMicros, capMicros)
   // The journal counts, and rows of a dead letter may have a verdict since then.
   const isLess = evidence.losses.length > 0 && poisoned.some(one => one.job === id) &&
     job.chargedMicros < explained
