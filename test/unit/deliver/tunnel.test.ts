@@ -102,7 +102,7 @@ describe('a proxy of webhook attempts', () => {
   it('that hangs ends an attempt after its timeout, like a receiver or a name', async () => {
     const hanging = await startHttpProxy({ behave: () => 'hang' })
     const proxy = await startHttpProxy()
-    const options = { ...open, timeoutMs: 100, proxy: addressOf(proxy) }
+    const options = { ...open, timeoutMs: 1_000, proxy: addressOf(proxy) }
     const unresolved = { ...options, resolve: () => new Promise<never>(() => {}) }
     const sent = await Promise.all([
       createSender({ ...options, proxy: addressOf(hanging) })('https://a.example/', request),
