@@ -1,4 +1,5 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { readWorkbook } from '../../schemas/files/workbook.ts'
@@ -37,6 +38,11 @@ export type ForeignParser = {
   /** Steps for a byte, if a library takes more than 60. */
   readonly stepsPerByte?: number
 }
+
+const load = createRequire(import.meta.url)
+const KafkaDecoder = load('kafkajs/src/protocol/decoder')
+const KafkaEncoder = load('kafkajs/src/protocol/encoder')
+const decodeRecord = load('kafkajs/src/protocol/recordBatch/record/v0/decoder')
 
 const fill = (unit: string): Shape => size =>
   unit.repeat(Math.ceil(size / unit.length)).slice(0, Math.max(size, unit.length))
@@ -424,6 +430,20 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       'spaces before the version': size => `v=${fill(' ')(size)}`,
       'many tags': size => `v=DMARC1;${fill('p=none;')(size)}`,
       'many signs': size => `v=DMARC1;${fill('=')(size)}`,
+    },
+  },
+  {
+    name: 'the headers of a Kafka message',
+    parse: bytes => {
+      const headers = String(bytes).split(' ').map(name =>
+        new KafkaEncoder().writeVarIntString(name).writeVarIntBytes(Buffer.of(1)))
+      const { buffer } = new KafkaEncoder().writeInt8(0).writeVarLong(0).writeVarInt(0)
+        .writeVarIntBytes(null).writeVarIntBytes(null).writeVarIntArray(headers)
+      return decodeRecord(new KafkaDecoder(buffer), { firstOffset: '0', firstTimestamp: '0' })
+    },
+    shapes: {
+      'many names': size => Array.from({ length: size / 6 }, (_, at) => `h${at}`).join(' '),
+      'one name many times': fill('h '),
     },
   },
   ...(['disposable', 'roles'] as const).map(list => ({
