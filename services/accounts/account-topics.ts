@@ -13,10 +13,9 @@ import {
   LISTS_OUTBOX_KEY, pendingListChanges, removeListChanges, restoreListChanges,
 } from './contact-lists.ts'
 import {
-  createOrganizationKeyStore, lacksKeys, type OrganizationKey, ORGANIZATION_KEYS_OUTBOX,
-  type OrganizationKeyStore, type StoredKey,
+  createOrganizationKeyStore, ERASED_FIELD, lacksKeys, type OrganizationKey,
+  ORGANIZATION_KEYS_OUTBOX, type OrganizationKeyStore, type StoredKey,
 } from './organization-keys.ts'
-import { createOrganizations } from './organizations.ts'
 import {
   accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, ACCOUNTS_UNREAD_KEY, listAccount,
 } from './records.ts'
@@ -202,16 +201,19 @@ export async function restoreLostKeys (deps: LostKeysDeps, signal: AbortSignal):
   return (await withoutKeys(deps, lost)).length
 }
 
+/** As Redis has it, also before the accounts are valid for its run. */
+const isErased = async (redis: RedisClient, orgId: string): Promise<boolean> =>
+  await redis.hexists(accountKey(`org:${orgId}`), ERASED_FIELD) === 1
+
 /** The organizations that were not erased and have no key of some class. */
 async function withoutKeys (
   { redis }: Pick<LostKeysDeps, 'redis'>, orgIds: readonly string[]
 ): Promise<readonly string[]> {
   const store = createOrganizationKeyStore(redis)
-  const { isErased } = createOrganizations(redis)
   const lacking: string[] = []
   for (const batch of batchesOf(orgIds, ORGANIZATIONS_PER_BATCH)) {
     const missing = await Promise.all(batch.map(async orgId =>
-      lacksKeys(await store.read(orgId)) && !await isErased(orgId) ? [orgId] : []))
+      lacksKeys(await store.read(orgId)) && !await isErased(redis, orgId) ? [orgId] : []))
     lacking.push(...missing.flat())
   }
   return lacking
@@ -254,7 +256,6 @@ async function shipLostKeys (
     newest.set(name, Math.max(version, newest.get(name) ?? 0))
   }
   const store = createOrganizationKeyStore(deps.redis)
-  const { isErased } = createOrganizations(deps.redis)
   const orgIds = (await deps.redis.smembers(ACCOUNTS_KEY))
     .flatMap(name => name.startsWith('org:') ? [name.slice('org:'.length)] : [])
   let shipped = 0
@@ -262,7 +263,7 @@ async function shipLostKeys (
     await Promise.all(batch.map(async orgId => {
       const keys = (await store.read(orgId)).filter(({ class: keyClass, version, shippedAtMs }) =>
         shippedAtMs !== 0 && version > (newest.get(`${orgId}:${keyClass}`) ?? 0))
-      if (keys.length === 0 || await isErased(orgId)) return
+      if (keys.length === 0 || await isErased(deps.redis, orgId)) return
       await sendOrganizationKeys(deps, { orgId, keys }, signal)
       shipped += keys.length
     }))

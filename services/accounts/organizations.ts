@@ -2,8 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { EVENT_TYPES, type EventType } from '../../schemas/api/webhooks.ts'
 import { ERASED_FIELD } from './organization-keys.ts'
 import {
-  accountKey, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords,
-  ORGANIZATION_TENANTS_KEY,
+  type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, ORGANIZATION_TENANTS_KEY,
 } from './records.ts'
 import { isSampleTenant, isTenant, type Mode, MODES, partsOf } from './tenant.ts'
 import { newId } from '../runtime/platform/ids.ts'
@@ -48,7 +47,7 @@ export const newOrganizationId = (nowMs = Date.now()): string => newId('org', no
 /** The organizations, kept in Redis as `org:<id>`. */
 export function createOrganizations (redis: RedisClient, now: () => number = Date.now) {
   const records = createAccountRecords(redis)
-  const policies = createPolicies(redis, now)
+  const policies = createPolicies(records, now)
 
   return {
     find: (orgId: string) => find(records, orgId),
@@ -86,7 +85,10 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
       policies.forget(orgId)
     },
 
-    /** Whether an organization is marked as erased, as known a second ago at most. */
+    /**
+     * Whether an organization is marked as erased, as known a second ago at most.
+     * @throws AccountsRecoveringError, as `policy` and `subscriptions`, while that may be missing.
+     */
     isErased: async (orgId: string): Promise<boolean> => (await policies.read(orgId)).isErased,
 
     /** The policy of a tenant's organization, at most a second old. */
@@ -113,14 +115,14 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
 }
 
 /** A cache of policies by organization. */
-function createPolicies (redis: RedisClient, now: () => number) {
+function createPolicies (records: AccountRecords, now: () => number) {
   const cache = new LRUCache<string, { readonly readAtMs: number } & Terms>({
     max: CACHED_POLICIES,
   })
   const load = async (orgId: string): Promise<Terms> => {
     const readAtMs = now()
     // Not the whole record: it has all endpoints of its webhooks.
-    const terms = termsOf(await redis.hmget(accountKey(keyOf(orgId)), ...FIELDS))
+    const terms = termsOf(await records.readCurrentFields(keyOf(orgId), FIELDS))
     cache.set(orgId, { readAtMs, ...terms })
     return terms
   }

@@ -87,6 +87,12 @@ local run = ${RUN_ID_LUA}
 local isCurrent = redis.call('HGET', KEYS[1], 'madeIn') == run or redis.call('GET', KEYS[2]) == run
 return { isCurrent and 1 or 0, redis.call('HGETALL', KEYS[1]) }`
 
+/** The same for some fields, which are the ARGV. */
+const READ_FIELDS = `
+local run = ${RUN_ID_LUA}
+local isCurrent = redis.call('HGET', KEYS[1], 'madeIn') == run or redis.call('GET', KEYS[2]) == run
+return { isCurrent and 1 or 0, redis.call('HMGET', KEYS[1], unpack(ARGV)) }`
+
 /** Blank while accounts may be missing. */
 const CURRENT_RUN = `
 local run = ${RUN_ID_LUA}
@@ -128,6 +134,9 @@ type Change = {
  */
 export function createAccountRecords (redis: RedisClient) {
   const readCurrent = script(redis, { name: 'read-account', source: READ, numberOfKeys: 2 })
+  const readFields = script(redis, {
+    name: 'read-account-fields', source: READ_FIELDS, numberOfKeys: 2,
+  })
   const readRun = script(redis, { name: 'current-run', source: CURRENT_RUN, numberOfKeys: 1 })
   const change = script(redis, { name: 'change-account', source: CHANGE, numberOfKeys: 4 })
   const write = async ({ name, fields, from, random = false }: Change): Promise<boolean> => {
@@ -145,12 +154,20 @@ export function createAccountRecords (redis: RedisClient) {
      * @throws AccountsRecoveringError until `ledger` has compared it with the topic.
      */
     readCurrent: async (name: string): Promise<AccountRecord | undefined> => {
-      const [isCurrent, flat] = await readCurrent([accountKey(name), ACCOUNTS_RUN_KEY], []) as
-        [number, readonly string[]]
-      if (isCurrent === 0) throw new AccountsRecoveringError(name)
+      const flat = ifCurrent<string>(
+        name, await readCurrent([accountKey(name), ACCOUNTS_RUN_KEY], []))
       return recordOf(Object.fromEntries(Array.from({ length: flat.length / 2 }, (_, index) =>
         [flat[2 * index] ?? '', flat[2 * index + 1] ?? ''])))
     },
+
+    /**
+     * The values of fields of the record, null for absent ones, if no change of it can be missing.
+     * @throws AccountsRecoveringError until `ledger` has compared it with the topic.
+     */
+    readCurrentFields: async (
+      name: string, fields: readonly string[]
+    ): Promise<readonly (string | null)[]> =>
+      ifCurrent(name, await readFields([accountKey(name), ACCOUNTS_RUN_KEY], fields)),
 
     /**
      * The run of the server, in which no account record lacks a change.
@@ -183,6 +200,13 @@ export function createAccountRecords (redis: RedisClient) {
       return false
     },
   }
+}
+
+/** The values that a script has read of a record, unless a change of it may be missing. */
+function ifCurrent<T> (name: string, answer: unknown): readonly T[] {
+  const [isCurrent, values] = answer as readonly [number, readonly T[]]
+  if (isCurrent === 0) throw new AccountsRecoveringError(name)
+  return values
 }
 
 function recordOf (fields: Readonly<Record<string, string>>): AccountRecord | undefined {

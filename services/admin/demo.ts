@@ -39,7 +39,8 @@ export async function createDemo (env: Environment): Promise<Demo> {
 
 /** Whether an organization was erased, so that its keys no longer work. */
 export const isErased = (env: Environment, orgId: string): Promise<boolean> =>
-  withWorkspace(env, ({ organizations }) => organizations.isErased(orgId))
+  withWorkspace(env, async ({ organizations }) =>
+    (await organizations.find(orgId))?.erasedAtMs !== undefined)
 
 /** The name and the key of a demonstration partner. */
 export type DemoPartner = { readonly partner: string, readonly key: string }

@@ -143,6 +143,20 @@ describe('accounts in a Redis that lost everything', () => {
     }
   })
 
+  it('have no policy and no subscription before they are restored', async () => {
+    const { orgId } = await createAll()
+    await ship()
+    await redis.flushall()
+    const { organizations } = accounts()
+    const tenant = `${orgId}.live`
+    for (const read of [
+      () => organizations.policy(tenant), () => organizations.subscriptions(tenant),
+      () => organizations.isErased(orgId),
+    ]) await expect(read()).rejects.toThrow('locked until the leader')
+    await restore()
+    expect(await organizations.policy(tenant)).toMatchObject({ freshnessDays: 7 })
+  })
+
   it('are restored once, however often the recovery is repeated', async () => {
     await createAll()
     await ship()

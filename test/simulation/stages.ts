@@ -11,7 +11,6 @@ import { partsOf } from '../../services/accounts/tenant.ts'
 import { systemClock as clock } from '../../services/runtime/platform/retry.ts'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { batchRowsOf, lookupConfig } from '../../services/lookup/config.ts'
-import { connectPolicies } from '../../services/lookup/decide.ts'
 import { ChunkLoader, type ReadableLists } from '../../services/lookup/read.ts'
 import { LookupStage } from '../../services/lookup/stage.ts'
 import { readPrices, unitPriceMicros } from '../../services/money/prices.ts'
@@ -81,7 +80,6 @@ function normalizeStage ({ redis, chaos }: Shared) {
 
 const bulkRowsOf = batchRowsOf(loadConfig(lookupConfig, STAGE_ENVIRONMENT))
 const prices = readPrices('')
-const policiesOf = oncePer((state: Redis) => connectPolicies(state, 4))
 const cacheOf = oncePer((cache: Redis) => redisRecordCache(cache))
 
 /** The stage `lookup`, with parts of few rows, so that jobs have many. */
@@ -92,7 +90,8 @@ function lookupStage ({ redis, cache, chaos, time, lists }: Shared) {
     store: jobsOf(redis),
     loader: new ChunkLoader(cacheOf(cache)),
     ...lists && { lists },
-    policy: policiesOf(redis),
+    // Its organizations have no records.
+    policy: async () => ({ freshnessMs: 90 * 86_400_000, maxActiveJobs: 4 }),
     unitPriceMicros: (tenant, service, options) => {
       const { mode } = partsOf(tenant)
       return unitPriceMicros(prices, service, mode) +

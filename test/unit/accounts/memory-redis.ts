@@ -54,10 +54,13 @@ export function memoryRedis () {
         count('change')
         return change(given)
       }
-      count('read')
-      const [name = '', run = ''] = given
+      const [name = '', run = '', ...fields] = given
+      count(fields.length === 0 ? 'read' : 'read fields')
       const isCurrent = texts.get(run) === RUN
-      return [isCurrent ? 1 : 0, Object.entries(hashes.get(name) ?? {}).flat()]
+      const stored = hashes.get(name) ?? {}
+      return [isCurrent ? 1 : 0, fields.length === 0
+        ? Object.entries(stored).flat()
+        : fields.map(field => stored[field] ?? null)]
     },
   }
   return { redis: commands as unknown as Redis, calls, hashes, sets, texts }
