@@ -137,6 +137,9 @@ function createSettling (number: number) {
   }
 }
 
+const SIGNING_SECRET = `secret_${Buffer.alloc(32, 5).toString('base64')}`
+const secretsOf = (secret: string) => ({ active: async () => [secret], show: async () => secret })
+
 type Attempts = Pick<AttemptDeps, 'findJob'> & {
   readonly deliveries: Deliveries
   readonly onSent: (to: string, body: EventBody) => void
@@ -152,8 +155,8 @@ function createAttempts ({ deliveries, findJob, onSent }: Attempts) {
       deliveries,
       findJob,
       keys: { get: async () => key },
-      secrets: { active: async () => [], show: async () => '' },
-      signingKeys: { active: async () => [], show: async () => '' },
+      secrets: secretsOf(SIGNING_SECRET),
+      signingKeys: secretsOf(SIGNING_SECRET),
       endpoints: { current: async (_tenant, id) => endpointOf({ id, url: `https://${id}/` }) },
       takeToken: () => 0,
       metrics: { count: () => {}, observe: () => {} },
