@@ -174,3 +174,22 @@ it.each(LOOKS)('a running job is watched and cancelled, $colorScheme, $width pix
     await expect.poll(() => rows.count()).toBe(2)
     await page.context().close()
   })
+
+it('a list of jobs that was loaded again follows those that run then', async () => {
+  const page = await openTestMode(LOOKS[0])
+  const client = environment().test
+  const start = (end: string) => client.createJob({
+    service: 'phone-validation', inputs: [`+1646748${end}`], metadata: { name: 'one of two' },
+  })
+  // Their checks are unavailable for 15 minutes.
+  const first = await start('0005')
+  await page.goto('/test/jobs?search=one+of+two')
+  const states = page.getByRole('region', { name: 'Jobs' }).locator('tbody .badge')
+  await expect.poll(() => states.count()).toBe(1)
+  const second = await start('0006')
+  await client.cancel(first.id)
+  await expect.poll(() => states.count()).toBe(2)
+  await client.cancel(second.id)
+  await expect.poll(() => states.allTextContents()).toEqual(['Cancelled', 'Cancelled'])
+  await page.context().close()
+})

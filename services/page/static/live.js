@@ -1,8 +1,18 @@
 // Subscribes to the progress of running jobs. Events contain the elements that changed.
 const announcer = document.getElementById('announcer')
 
-for (const { dataset } of document.querySelectorAll('[data-live]')) subscribe(dataset.live)
+const subscribed = new Set()
+
+subscribeAll()
 loadParts()
+
+/** Follows the running jobs of the page, also of one that was loaded again. */
+function subscribeAll () {
+  for (const { dataset: { live } } of document.querySelectorAll('[data-live]')) {
+    if (!subscribed.has(live)) subscribe(live)
+    subscribed.add(live)
+  }
+}
 
 /** Loads what takes the server some time, after the rest of the page. */
 function loadParts () {
@@ -58,6 +68,7 @@ async function reload () {
   const href = document.activeElement?.getAttribute('href')
   main.replaceChildren(...page.getElementById('main').childNodes)
   document.dispatchEvent(new Event('replaced'))
+  subscribeAll()
   loadParts()
   if (!hadFocus) return true
   const same = href && main.querySelector(`a[href="${CSS.escape(href)}"]`)
