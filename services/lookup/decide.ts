@@ -92,33 +92,20 @@ async function quoteAndAccept (
     terms, loader: deps.loader, lists: deps.lists,
   })
   const sample = head.sample === true && await chooseSample(chunks, terms)
-  const ask = () => accept(head, { ...counts, ...sample && { sample } }, policy, deps)
-  const askedAtMs = deps.clock.now()
-  let acceptance = await ask()
+  const acceptance = await accept(head, { ...counts, ...sample && { sample } }, policy, deps)
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
   failpoint('lookup.accepted')
   const { announced, preflight: { freshChecks, cacheHits } } = acceptance.job
   // All rows of an announced job are in Kafka already, and what came first counts.
   const rows = await chunkEmissions(chunks, terms, announced ? Infinity : freshChecks + cacheHits)
-  if (deps.clock.now() - askedAtMs > ANSWER_VALID_MS) {
-    acceptance = await ask()
-    if (acceptance.kind === 'refused') return nothing
-  }
   const { entry } = acceptance
   return {
     completes: unit.members,
-    // The entry comes first, as sealing all rows of a large job takes seconds.
+    // The entry comes first: if Redis loses the reservation, recovery waits only a moment for it.
     emits: [...journalEmissions(entry, terms.lane), ...rows],
     afterProduced: () => announce(head, entry, deps),
   }
 }
-
-/**
- * The answer of an acceptance is used for so long, in milliseconds; then it is asked for again. If
- * Redis loses the acceptance meanwhile, recovery waits only `LEADER_GRACE_MS` for its journal
- * entry: sent later, the entry would have the number of another, and the wallet would be frozen.
- */
-const ANSWER_VALID_MS = 500
 
 /**
  * Whether the job is refused or closed. False before `acceptBy`: then `accept` decides. Later a job

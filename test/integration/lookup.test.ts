@@ -7,7 +7,6 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { connectPolicies, type LookupDeps } from '../../services/lookup/decide.ts'
 import { ChunkLoader } from '../../services/lookup/read.ts'
 import { LookupStage } from '../../services/lookup/stage.ts'
-import { createOutbox } from '../../services/money/wallet.ts'
 import { FatalError, InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'
 import { jobClaim } from '../support/jobs.ts'
@@ -18,7 +17,6 @@ import {
 
 const { redis, store, wallet } = await startJobStore()
 const cache = redisRecordCache(redis)
-const outbox = createOutbox(redis)
 const phone = (last: number) => `+1212736${5_000 + last}`
 type Message = ReturnType<typeof chunksOf>[number]
 let jobs = 0
@@ -143,34 +141,6 @@ describe('lookup', () => {
     expect((await read()).announced).toBe(false)
     await decision?.afterProduced?.()
     expect((await read()).announced).toBe(true)
-  })
-
-  it.each([[500, 1], [501, 0]])(
-    'sends the entry of an answer of %i ms ago, or else the one that Redis has: %i',
-    async (afterMs, entries) => {
-      const accept: typeof store.accept = async (tenant, request) => {
-        const answer = await store.accept(tenant, request)
-        clock.advance(afterMs)
-        // As after a recovery: the entry is in the journal, under a number of its own.
-        await outbox.remove(tenant, await outbox.pending(tenant))
-        return answer
-      }
-      const { stage, chunks, clock, read } = await setUp({ store: { ...store, accept } })
-      const [decision] = await stage.decide(chunks([A]))
-      expect(emitted([decision!], 'wallet.journal')).toHaveLength(entries)
-      await decision?.afterProduced?.()
-      expect((await read()).announced).toBe(true)
-    })
-
-  it('emits nothing of a job whose acceptance is lost while its rows are decided', async () => {
-    const accept: typeof store.accept = async (tenant, request) => {
-      const answer = await store.accept(tenant, request)
-      clock.advance(501)
-      await redis.del(jobKeys(tenant, job).job)
-      return answer
-    }
-    const { stage, chunks, clock, job } = await setUp({ store: { ...store, accept } })
-    expect(await stage.decide(chunks([A]))).toMatchObject([{ emits: [] }])
   })
 
   it('takes the price of the partner if there is one', async () => {
