@@ -147,8 +147,8 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
 
     /** Those of these hashes of secrets that are of keys, valid or not; one read of Redis. */
     async findExisting (hashes: readonly string[]): Promise<ReadonlySet<string>> {
-      const found = await redis.smismember(ACCOUNTS_KEY, ...hashes.map(keyOf))
-      return new Set(hashes.filter((_hash, at) => found[at] === 1))
+      const existing = await redis.smismember(ACCOUNTS_KEY, ...hashes.map(keyOf))
+      return new Set(hashes.filter((_hash, at) => existing[at] === 1))
     },
 
     /** All keys of an organization, newest last, without their secrets. */

@@ -79,19 +79,18 @@ const TRIES = 8
 const MAX_PAUSE_MS = 2_000
 
 /**
- * A record is current if it was compared with the topic in this run of the server, or created in it
- * under a random name, which cannot have an older record.
+ * A script that reads a record, with whether it is current: compared with the topic in this run of
+ * the server, or created in it under a random name, which cannot have an older record.
  */
-const READ = `
+const readScript = (command: string) => `
 local run = ${RUN_ID_LUA}
 local isCurrent = redis.call('HGET', KEYS[1], 'madeIn') == run or redis.call('GET', KEYS[2]) == run
-return { isCurrent and 1 or 0, redis.call('HGETALL', KEYS[1]) }`
+return { isCurrent and 1 or 0, redis.call(${command}) }`
 
-/** The same for some fields, which are the ARGV. */
-const READ_FIELDS = `
-local run = ${RUN_ID_LUA}
-local isCurrent = redis.call('HGET', KEYS[1], 'madeIn') == run or redis.call('GET', KEYS[2]) == run
-return { isCurrent and 1 or 0, redis.call('HMGET', KEYS[1], unpack(ARGV)) }`
+const READ = readScript("'HGETALL', KEYS[1]")
+
+/** ARGV: the fields to read. */
+const READ_FIELDS = readScript("'HMGET', KEYS[1], unpack(ARGV)")
 
 /** Blank while accounts may be missing. */
 const CURRENT_RUN = `

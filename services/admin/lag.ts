@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises'
 import { Option } from 'commander'
 import { readPartners } from '../accounts/partners.ts'
 import { count, counted, duration } from '../client/terminal.ts'
@@ -6,7 +5,9 @@ import {
   type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS,
 } from '../runtime/kafka/admin.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
-import { fetchSamples, resolveAllAddresses } from '../runtime/platform/metrics.ts'
+import {
+  fetchSamples, readMetricsTargets, resolveAllAddresses,
+} from '../runtime/platform/metrics.ts'
 import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
 import { feedGroupOf, logicalTopic } from '../runtime/platform/topics.ts'
 import {
@@ -113,14 +114,7 @@ async function metricsTargets (env: Environment, folder: string): Promise<readon
       ? JSON.parse(addresses) as readonly string[]
       : addresses.split(',').map(target => target.trim()))
   }
-  try {
-    const file = env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`
-    const targets: unknown = JSON.parse(await readFile(file, 'utf8'))
-    return Array.isArray(targets) ? targets.map(String) : []
-  } catch {
-    // Metrics are optional: the table shows what it has without them.
-    return []
-  }
+  return await readMetricsTargets(env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`)
 }
 
 const METRICS = new Set(['stage_oldest_age_seconds', 'organizations_without_keys'])

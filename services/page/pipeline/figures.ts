@@ -1,6 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import {
-  fetchSamples, type LookUp, resolveAllAddresses, type Sample,
+  fetchSamples, type LookUp, readMetricsTargets, resolveAllAddresses, type Sample,
 } from '../../runtime/platform/metrics.ts'
 import type { METRICS } from '../../runtime/platform/metric-list.ts'
 import { logicalTopic } from '../../runtime/platform/topics.ts'
@@ -52,7 +51,7 @@ export function createPipelineMonitor (options: Options): () => Promise<Pipeline
 
   const poll = async (): Promise<PipelineStatus> => {
     const atMs = now()
-    const named = [...options.targets, ...await readTargets(options.targetsFile)]
+    const named = [...options.targets, ...await readMetricsTargets(options.targetsFile)]
     const targets = await resolveAllAddresses(named, options.find)
     const answers = await Promise.all(targets.map(async target =>
       [target, await fetchSamples(target, sampling)] as const))
@@ -73,17 +72,6 @@ export function createPipelineMonitor (options: Options): () => Promise<Pipeline
     if (latest !== undefined && now() - latest.atMs < POLL_MS) return latest.status
     pending ??= poll().finally(() => { pending = undefined })
     return await pending
-  }
-}
-
-/** The addresses in a file; none while the file is missing or invalid. */
-async function readTargets (file: string): Promise<readonly string[]> {
-  if (file === '') return []
-  try {
-    const targets: unknown = JSON.parse(await readFile(file, 'utf8'))
-    return Array.isArray(targets) ? targets.map(String) : []
-  } catch {
-    return []
   }
 }
 

@@ -1,7 +1,7 @@
 // What the partitions of a consumer group have in work: which messages are pending, and whose turn
 // it is.
 import {
-  memoryOf, type MessagePosition, type RawMessage, type TopicPartition,
+  measureMessage, type MessagePosition, type RawMessage, type TopicPartition,
 } from '../kafka/bus.ts'
 import {
   createFairQueue, createFairShares, type FairQueue, type FairShares,
@@ -118,7 +118,7 @@ export class TenantQueue {
     for (const message of messages) {
       this.#queue.add(this.#isByTenant ? tenantOf(message) : '', message)
       if (this.#isByTenant) rowsInFlight.addWaiting(tenantOf(message), 1)
-      readAhead.bytes += memoryOf(message)
+      readAhead.bytes += measureMessage(message)
     }
   }
 
@@ -146,7 +146,7 @@ export class TenantQueue {
       const cost = costOf(next.item)
       shares.addUsage(next.name, cost / weightOf(next.name))
       if (this.#isByTenant) rowsInFlight.start(next.name, cost)
-      readAhead.bytes -= memoryOf(next.item)
+      readAhead.bytes -= measureMessage(next.item)
       taken.push(next.item)
       rows += cost
     }
@@ -186,7 +186,7 @@ export class TenantQueue {
     const { rowsInFlight, readAhead } = this.#tenants
     for (const message of this.#queue.clear()) {
       if (this.#isByTenant) rowsInFlight.addWaiting(tenantOf(message), -1)
-      readAhead.bytes -= memoryOf(message)
+      readAhead.bytes -= measureMessage(message)
     }
   }
 }

@@ -18,7 +18,7 @@ export type RawMessage = MessagePosition & {
 const MESSAGE_BYTES = 256
 
 /** The memory of a message, in bytes: its sender chooses how many there are, and of what. */
-export function memoryOf ({ key, value, headers }: RawMessage): number {
+export function measureMessage ({ key, value, headers }: RawMessage): number {
   return Object.entries(headers).reduce((sum, [name, text]) => sum + name.length + text.length,
     MESSAGE_BYTES + key.length + (value?.length ?? 0))
 }

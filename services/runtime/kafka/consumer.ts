@@ -1,7 +1,7 @@
 import type { EachBatchPayload, KafkaMessage, Offsets } from 'kafkajs'
 import { backoffMs, retryForever, sleep, type Sleep, withTimeout } from '../platform/retry.ts'
 import {
-  type ConsumeOptions, type Consumption, type FetchedBatch, memoryOf, type MessagePosition,
+  type ConsumeOptions, type Consumption, type FetchedBatch, measureMessage, type MessagePosition,
   type RawMessage, type TopicPartition,
 } from './bus.ts'
 import type { KafkaClient, KafkaConsumer } from './client.ts'
@@ -317,7 +317,7 @@ class Partition {
     for (const message of batch.messages) {
       const raw = rawMessage(batch, message, this.#generation.options.mac)
       this.#waiting.push(raw)
-      this.#waitingBytes += memoryOf(raw)
+      this.#waitingBytes += measureMessage(raw)
     }
     if (this.#waitingBytes >= this.#generation.options.maxBufferedBytes) this.#pause()
     this.#running ??= this.#run()

@@ -1,4 +1,5 @@
 import { lookup } from 'node:dns/promises'
+import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Log } from './log.ts'
@@ -200,6 +201,16 @@ export async function fetchSamples (
     return answer.ok ? readSamples(await answer.text(), names) : undefined
   } catch {
     return undefined
+  }
+}
+
+/** The URLs of metrics in a file, a JSON array; none while the file is missing or invalid. */
+export async function readMetricsTargets (file: string): Promise<readonly string[]> {
+  try {
+    const targets: unknown = JSON.parse(await readFile(file, 'utf8'))
+    return Array.isArray(targets) ? targets.map(String) : []
+  } catch {
+    return []
   }
 }
 

@@ -155,9 +155,10 @@ describe('a submitted file', () => {
   })
 
   it('has the columns of the options of its jobs, where they are wanted', async () => {
-    const one = { rowsPerJob: 100, only: 'status,reassigned_number' }
-    await expect(submit(createFakeService(), one)).rejects.toThrow('there is no reassigned_number')
-    await submit(createFakeService(), { ...one, options: ['reassigned_number:2026-01-31'] })
+    const options = { rowsPerJob: 100, only: 'status,reassigned_number' }
+    await expect(submit(createFakeService(), options))
+      .rejects.toThrow('there is no reassigned_number')
+    await submit(createFakeService(), { ...options, options: ['reassigned_number:2026-01-31'] })
     expect(readOutput()).toContain(`${HEADER};verified_status;reassigned_number\r\n`)
     expect(readOutput()).toContain(`${LINES[0]};valid;true\r\n`)
   })
