@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { newFolder, ownFoldersOfRun } from '../support/folder.ts'
 import { importsOf } from '../support/parsed.ts'
 import { root, sources } from '../support/sources.ts'
@@ -35,6 +35,9 @@ const command = new Command('mutate')
   .option('--tests <glob...>', 'only these files of tests, in this order')
   .option('--once', 'runs each change until a test finds it, which takes a fraction of the time: ' +
     'tests that find none are redundant beside those before them')
+  .addOption(new Option('--sample <number>', 'only so many changes, evenly drawn and always the ' +
+    'same, each until a test finds it: the share of a whole folder in minutes')
+    .argParser(Number).conflicts('save'))
   .option('--simulation', 'also runs the simulation, which takes seconds for each change')
   .option('--report <file>', 'keeps what each test found, as JSON')
   .option('--save', 'writes the score to test/mutation.json')
@@ -45,6 +48,7 @@ const options = command.opts<{
   readonly seconds: number
   readonly tests?: readonly string[]
   readonly once?: true
+  readonly sample?: number
   readonly simulation?: true
   readonly report?: string
   readonly save?: true
@@ -60,10 +64,15 @@ ownFoldersOfRun()
 const folder = newFolder('mutate-')
 for (const end of ['SIGINT', 'SIGTERM'] as const) process.once(end, () => process.exit(1))
 
-const mutants = await instrument(folder, mutated, line => console.error(line))
+const allMutants = await instrument(folder, mutated, line => console.error(line))
+const mutants = options.sample === undefined ? allMutants : sample(allMutants, options.sample)
+const isUntilFound = options.once === true || options.sample !== undefined
+const unitPattern = `${unitTests}/**/*.test.ts`
 const patterns = options.tests ?? [
+  // Of a sample only the share counts: the fastest find what they can first.
+  ...options.sample === undefined ? [] : [unitPattern],
   ...ON_REDIS.map(name => `test/integration/${name}.test.ts`),
-  'test/properties/**/*.test.ts', 'test/accuracy/phones.test.ts', `${unitTests}/**/*.test.ts`,
+  'test/properties/**/*.test.ts', 'test/accuracy/phones.test.ts', unitPattern,
   ...options.simulation ? [SIMULATION] : [],
 ]
 const matches = patterns.flatMap(pattern => globSync(pattern, { cwd: root }).toSorted())
@@ -75,6 +84,12 @@ console.log(`${path}: ${score.score} % of ${score.mutants} mutants are found`)
 if (options.report !== undefined) writeFileSync(options.report, JSON.stringify(report))
 if (options.save) save(path, score)
 process.exit()
+
+/** So many of all, evenly drawn: a folder has the same sample until it changes. */
+function sample <T> (all: readonly T[], size: number): readonly T[] {
+  const step = Math.max(1, all.length / size)
+  return all.filter((_, index) => Math.floor(index / step) !== Math.floor((index - 1) / step))
+}
 
 /** The test files that import one of these, in however many steps. */
 function importersOf (
@@ -105,7 +120,7 @@ async function mutate (
   await forEachAtATime(testFiles, async file => {
     // What a disturbed test finds may be found by none.
     const reliable = tests.filter(({ isDisturbed }) => !isDisturbed)
-    const only = options.once && missedOf({ mutants: all, tests: reliable }).map(({ id }) => id)
+    const only = isUntilFound && missedOf({ mutants: all, tests: reliable }).map(({ id }) => id)
     const result = await runTestFile(folder, file, { maxMs, ...only && { only } },
       line => console.error(line))
     for (const id of result.fixed) fixed.add(id)
@@ -138,9 +153,10 @@ async function forEachAtATime (
 }
 
 function linesOf (report: Report): readonly string[] {
+  const spare = options.sample === undefined ? spareTests(report, unitTests) : []
   return [
     ...missedOf(report).map(mutant => `not found: ${wordsOf(mutant)}`),
-    ...spareTests(report, unitTests).map(test => `redundant: ${test}`),
+    ...spare.map(test => `redundant: ${test}`),
   ]
 }
 
