@@ -72,8 +72,8 @@ function writeStack (
 }
 
 /**
- * Runs a script of the shell there. Only what every shell has is given, and `env`: commands find
- * all else in the folder, as for a person.
+ * Runs a script of the shell there. Only what every shell has is given, `env`, and where Node keeps
+ * what it compiled, as for every npm script: commands find all else in the folder, as for a person.
  */
 const shellIn = (folder: string) => async (
   script: string, env: Readonly<Record<string, string>> = {}
@@ -85,6 +85,7 @@ const shellIn = (folder: string) => async (
     env: {
       PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
       HOME: process.env['HOME'],
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
       npm_config_loglevel: 'silent',
       ...env,
     },
