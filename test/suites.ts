@@ -281,7 +281,7 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 180,
     files: ['test/deploy/**/*.test.ts'],
     without: [...DEPLOY],
-    tools: ['helm', 'compose', 'actionlint', 'definitions', 'validator', 'prometheus'],
+    tools: ['helm', 'compose', 'actionlint', 'validator', 'prometheus'],
   },
   {
     // The chart by Helm on an API server, where kwok plays the nodes.

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { selfSigned } from '../../deploy/local/certificate.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
-import { production, PLACES } from '../support/deploy/chart.ts'
+import { ownSecret, production, PLACES, rented } from '../support/deploy/chart.ts'
 import { eventually } from '../support/eventually.ts'
 import { commandsUnder } from '../support/guides/guide.ts'
 import { root } from '../support/sources.ts'
@@ -252,10 +252,10 @@ describe('the chart on an API server', () => {
     await eventually(async () => expect(faultsIn(await objects())).toEqual([]))
   })
 
-  it.each(Object.entries({ production, ...PLACES }))(
+  it.each(Object.entries({ production, ...PLACES, ownSecret, rented }))(
     'is taken by the API server without a warning, with values for %s', async (_, values) => {
       const template = `helm template --validate --skip-tests vj ${CHART} -n trial ` +
-        values.join(' ')
+        values.map(word => `'${word}'`).join(' ')
       const output = await cluster.shell(
         `${template} | kubectl -n trial apply --server-side --dry-run=server -f - 2>&1`)
       const lines = output.trim().split('\n')

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { readChartPrograms } from '../support/deploy/deployed.ts'
 import {
-  containerOf, everyProgram, minimal, render, type Manifest,
+  containerOf, everyProgram, json, minimal, render, type Manifest,
 } from '../support/deploy/chart.ts'
 
 const RELEASE = 'vj-verification-jobs'
@@ -13,7 +13,6 @@ type NamedEgress = {
 }
 type Rule = { readonly to: readonly unknown[], readonly ports?: readonly object[] }
 
-const json = (name: string, value: unknown) => ['--set-json', `${name}=${JSON.stringify(value)}`]
 const named = (manifests: readonly Manifest[], kind: string, name: string) =>
   manifests.find(one => one.kind === kind && one.metadata.name === `${RELEASE}-${name}`)
 const egressOf = (manifests: readonly Manifest[], name: string) =>

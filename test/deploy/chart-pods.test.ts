@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { STAGES } from '../../services/topology.ts'
 import {
-  containerOf, faultsOf, helm, isOfKubernetes, isProgram, minimal, podOf, render, type Manifest,
+  containerOf, faultsOf, helm, isOfKubernetes, isProgram, json, minimal, podOf, render,
+  type Manifest,
 } from '../support/deploy/chart.ts'
 import { configFaults, programOf, readChartPrograms } from '../support/deploy/deployed.ts'
 
@@ -31,7 +32,6 @@ const SHARED = {
   volumeMounts: [{ name: 'more', mountPath: '/more' }],
 }
 
-const json = (name: string, value: unknown) => ['--set-json', `${name}=${JSON.stringify(value)}`]
 const podsOf = (manifests: readonly Manifest[]) => manifests.filter(isProgram)
 const envOf = (pod: Manifest) => Object.fromEntries(containerOf(pod).env
   .map(({ name, value, valueFrom }) => [name, value ?? valueFrom?.secretKeyRef?.key ?? '']))

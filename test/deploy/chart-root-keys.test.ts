@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { PROCESS_KEYS } from '../../services/topology.ts'
 import {
-  containerOf, faultsOf, helm, isOfKubernetes, isProgram, render, type Manifest, minimal,
+  containerOf, faultsOf, helm, isOfKubernetes, isProgram, json, minimal, render, type Manifest,
 } from '../support/deploy/chart.ts'
 import { newFolder } from '../support/folder.ts'
 import { blocksOf } from '../support/guides/guide.ts'
@@ -23,14 +23,14 @@ const ENV = {
 const values = [
   ...minimal, '--set', 'defaults.podAnnotations.a=all',
   '--set', 'defaults.podAnnotations.b=all',
-  '--set-json', `rootKeys.env=${JSON.stringify(ENV)}`,
-  '--set-json', `network.rootKeys=${JSON.stringify([VAULT, POD_IDENTITY])}`,
-  '--set-json', `stages.deliver=${JSON.stringify({
+  ...json('rootKeys.env', ENV),
+  ...json('network.rootKeys', [VAULT, POD_IDENTITY]),
+  ...json('stages.deliver', {
     podAnnotations: { b: 'own' },
     serviceAccountAnnotations: { [ROLE]: 'arn:aws:iam::111122223333:role/deliver' },
     volumes: [VOLUME],
     volumeMounts: [MOUNT],
-  })}`,
+  }),
 ]
 /** What has a class of root keys, as the chart names it. */
 const owners = [

@@ -1,8 +1,7 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import Schema from 'typebox/schema'
-import { installDefinitions, installHelm, installValidator, type Ran, runTool } from './tools.ts'
+import { installHelm, installValidator, type Ran, runTool } from './tools.ts'
 import { root } from '../sources.ts'
 import { yamlOf } from './yaml.ts'
 
@@ -23,6 +22,48 @@ export const PLACES = {
   google: files('production', 'google'),
   laptop: files('laptop'),
 } as const
+
+/** A secret of its own, and all that can be left out. */
+export const ownSecret = [
+  ...minimal,
+  '--set', 'secrets.create=true', '--set', 'secrets.existingSecret=',
+  ...['RESULTS_ROOT_KEYS', 'WEBHOOKS_ROOT_KEYS', 'PARTNERS_ROOT_KEYS', 'CACHE_SECRETS',
+    'MESSAGE_KEYS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL',
+    'REDIS_CACHE_URL', 'REDIS_CACHE_URL_INGEST', 'CLICKHOUSE_URL',
+  ].flatMap(key => ['--set', `secrets.values.${key}=secret`]),
+  '--set', 'keda.authenticationRef.name=prometheus', '--set', 'defaults.podAnnotations.a=b',
+  '--set', 'imagePullSecrets[0].name=registry',
+  '--set', 'config.OTEL_EXPORTER_OTLP_ENDPOINT=http://collector.observability:4318',
+  '--set', 'config.OTEL_TRACES_SAMPLER=parentbased_traceidratio',
+  '--set', 'config.OTEL_TRACES_SAMPLER_ARG=0.1',
+  '--set', 'prometheusRule.labels.release=prometheus',
+]
+
+/** Arguments of Helm that set a value. */
+export const json = (name: string, value: unknown) =>
+  ['--set-json', `${name}=${JSON.stringify(value)}`]
+const byName = (port: number, ...fqdns: readonly string[]) => ({ ports: [port], fqdns })
+/** Secrets, names and routes of others. */
+export const rented = [
+  ...minimal,
+  ...json('secrets.externalSecret', { storeRef: { name: 'vault' }, key: 'prod/jobs' }),
+  ...json('gateway', {
+    enabled: true,
+    parentRefs: [{ name: 'public', namespace: 'gateways', sectionName: 'https' }],
+    hosts: { ingest: 'api.example.com', page: 'workspace.example.com' },
+    annotations: { a: 'b' },
+  }),
+  ...json('network', {
+    ipv6: true,
+    cilium: { enabled: true },
+    stores: {
+      kafka: byName(9092, 'pkc-1.eu-central-1.aws.confluent.cloud', '*.confluent.cloud'),
+      clickhouse: byName(8443, 'x.eu-central-1.aws.clickhouse.cloud'),
+    },
+    kafkaSignIn: [byName(443, 'id.example.com')],
+    outside: { verify: { ports: [{ port: 443 }], fqdns: ['api.vendor.example.com'] } },
+  }),
+]
 
 /** The oldest version the chart is for; validated against its schemas. */
 const KUBERNETES = '1.30'
@@ -134,56 +175,6 @@ export async function faultsOf (manifests: readonly Manifest[]): Promise<readonl
       ['-m', 'kubernetes_validate', '--strict', '--quiet', '-k', KUBERNETES, file]))
   const lines = output.split('\n').filter(line => line.trim() !== '')
   return code === 0 && lines.length === 0 ? [] : [...lines, `exit code ${code}`]
-}
-
-type Definition = {
-  readonly spec: {
-    readonly group: string
-    readonly names: { readonly kind: string }
-    readonly versions: readonly {
-      readonly name: string
-      readonly schema: { readonly openAPIV3Schema: object }
-    }[]
-  }
-}
-
-/** Files with the resources that the chart has. */
-const DEFINED =
-  /scaledobjects|podmonitors|prometheusrules|io_externalsecrets|httproutes|ciliumnetworkpolicies/
-
-/** The schemas of foreign resources, by `<group>/<version> <kind>`. */
-export async function definitions (): Promise<ReadonlyMap<string, object>> {
-  const folder = await installDefinitions(ignore)
-  const wanted = readdirSync(folder)
-    .filter(file => DEFINED.test(file))
-  const found = await Promise.all(wanted.map(async file =>
-    yamlOf(readFileSync(join(folder, file), 'utf8')) as Definition[]))
-  return new Map(found.flat().flatMap(({ spec: { group, names, versions } }) =>
-    versions.map(({ name, schema }) =>
-      [`${group}/${name} ${names.kind}`, strict(schema.openAPIV3Schema)] as const)))
-}
-
-/** The violations of the definition of a custom resource in a manifest. */
-export function foreignFaultsOf (
-  manifest: Manifest, known: ReadonlyMap<string, object>
-): readonly string[] {
-  const name = `${manifest.apiVersion} ${manifest.kind}`
-  const schema = known.get(name)
-  if (schema === undefined) return [`${name} is not defined`]
-  const [, errors] = Schema.Errors(schema, manifest)
-  return errors.map(({ instancePath, message }) =>
-    `${manifest.kind} ${manifest.metadata.name}${instancePath}: ${message}`)
-}
-
-/** A cluster drops fields it does not know; here they are faults. */
-function strict (schema: object): object {
-  const entries = Object.entries(schema).map(([key, value]) =>
-    [key, typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? strict(value as object)
-      : value] as const)
-  const isOpen = 'x-kubernetes-preserve-unknown-fields' in schema || !('properties' in schema) ||
-    typeof schema.properties !== 'object' || !('type' in schema) || schema.type !== 'object'
-  return { ...Object.fromEntries(entries), ...isOpen ? {} : { additionalProperties: false } }
 }
 
 async function inFile<T> (text: string, work: (file: string) => Promise<T>): Promise<T> {
