@@ -4,8 +4,7 @@ import emailAddresses from 'email-addresses'
 import ipaddr from 'ipaddr.js'
 import type { PreflightReason } from '../../schemas/api/verdicts.ts'
 import { parsePhone, readCell } from '../phone/cell.ts'
-import { typeOfNumber, type SplitNumber } from '../phone/dial.ts'
-import { hasLength } from '../phone/plans.ts'
+import { hasLength, type SplitNumber, typeOfNumber } from '../phone/plans.ts'
 
 /** The canonical form of a contact, or why there is none. */
 export type Canonical =

@@ -5,7 +5,7 @@ import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stag
 import { laneOf } from '../runtime/platform/topics.ts'
 import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { contactIdentities, SERVICE_DEFINITIONS } from '../jobs/results/columns.ts'
-import { isKnownCountry } from '../phone/library.ts'
+import { isKnownCountry } from '../phone/plans.ts'
 import type { Tokenizer } from '../cache/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { canonicalEmail, canonicalPhone } from './canonical.ts'

@@ -8,9 +8,8 @@ import {
   POSITION, ROWS_OF_SHEET, scanCsv, scanSheet, sheetOfText, tooManyColumns, type WorkbookReading,
 } from './read-file.ts'
 import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
-import { parsePhone, readCell } from '../../phone/cell.ts'
-import { isAssigned, type SplitNumber } from '../../phone/dial.ts'
-import { matchCountry } from '../../phone/plans.ts'
+import { isAssigned, parsePhone, readCell } from '../../phone/cell.ts'
+import { matchCountry, type SplitNumber } from '../../phone/plans.ts'
 import type { ServiceSlug } from '../../topology.ts'
 
 /** What the request says of the file, and the services that it may use, the preferred first. */

@@ -7,7 +7,7 @@ import type { TallyBlock } from '../job.ts'
 import { INPUT_COLUMNS, rowFieldsOf, SERVICE_DEFINITIONS } from './columns.ts'
 import { blockDigest } from './result-blocks.ts'
 import { mailProviderOf, normalizedMailbox, unmaskExchange } from '../../mail/owners.ts'
-import { formatPhone } from '../../phone/format.ts'
+import { formatPhone } from '../../phone/plans.ts'
 import type { Emission } from '../../runtime/engine/stage.ts'
 import { emptyBitmap, indexes, set } from '../../runtime/platform/bitmap.ts'
 import type { Lane, ServiceSlug } from '../../topology.ts'
@@ -174,7 +174,7 @@ export type DuplicateOutcome = {
 export type BlockOptions = {
   readonly coordinates: ChunkCoordinates
   /**
-   * Binds the seal: of a verification batch its block number (`numberBlock` in verify/batch.ts),
+   * Binds the seal: of a verification batch its block number (`blockOf` in verify/stage.ts),
    * else one of `NO_BATCH`.
    */
   readonly batch: number

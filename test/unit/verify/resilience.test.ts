@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   ProviderError, type Provider, type ProviderFailure,
 } from '../../../services/verify/provider.ts'
-import { withResilience, type ResilienceOptions } from '../../../services/verify/resilience.ts'
+import { type ResilienceOptions, withResilience } from '../../../services/verify/checker.ts'
 import { PROVIDER_LIMITS } from '../../support/stage-messages.ts'
 
 /** Time does not pass, so that only the test reaches a limit. */

@@ -2,11 +2,10 @@ import { describe, expect, it } from 'vitest'
 import { unpackChecks } from '../../../../services/cache/evidence.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
 import {
-  createNumberingPlanProvider,
+  createNumberingPlanProvider, splitPlace,
 } from '../../../../services/verify/providers/numbering-plan.ts'
-import { loadRangeData, splitPlace } from '../../../../services/verify/providers/range-data.ts'
 
-const provider = createNumberingPlanProvider(loadRangeData())
+const provider = createNumberingPlanProvider()
 
 async function check (e164s: readonly string[], service: ServiceSlug = 'phone-validation') {
   return await provider.check(e164s.map((canonical, row) => ({ row, canonical })),
