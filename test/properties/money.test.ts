@@ -3,12 +3,14 @@ import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { siblingOf } from '../../services/accounts/tenant.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { createWallet, createOutbox } from '../../services/money/wallet.ts'
+import { createLedgerStage } from '../../services/ledger/stage.ts'
+import { createOutbox, createWallet } from '../../services/money/wallet.ts'
+import type { Emission } from '../../services/runtime/engine/stage.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
-import { eventsCausedBy } from '../support/recovery/ledger-events.ts'
 import { createRecoveryEnvironment, entriesOf } from '../support/recovery/recovery-environment.ts'
 import { action, createScenario, FUNDS } from '../support/recovery/recovery-scenario.ts'
 import { startRedis } from '../support/redis/redis.ts'
+import { incoming } from '../support/stage-messages.ts'
 
 const { redis, connect } = await startRedis()
 const wallet = createWallet(redis)
@@ -81,6 +83,25 @@ const THRESHOLD_MICROS = 8_000
 const fallsIn = (entries: readonly Journal[]) => entries.filter(({ type, ...entry }) =>
   type === 'reserve' && entry.availableMicros < THRESHOLD_MICROS &&
   entry.availableMicros + entry.amountMicros >= THRESHOLD_MICROS).map(({ job }) => job)
+
+/** What `ledger` emits when it reads this entry at this time, its copy aside. */
+async function eventsCausedBy (
+  entry: Journal, nowMs: number
+): Promise<readonly Emission<'jobs.events'>[]> {
+  const dropped = { append: async () => {} }
+  const stage = createLedgerStage({
+    journal: dropped,
+    keys: dropped,
+    access: dropped,
+    clock: { now: () => nowMs },
+    batch: 10,
+    copyAfterMs: 0,
+  })
+  const message = incoming('wallet.journal', entry, { rows: () => undefined, offset: 0 })
+  const decisions = await stage.decide([message], new AbortController().signal)
+  return decisions.flatMap(decision => 'emits' in decision ? decision.emits : []) as
+    readonly Emission<'jobs.events'>[]
+}
 
 describe('after any operations in any order', () => {
   const steps = fc.array(action, { maxLength: 40 })

@@ -2,9 +2,8 @@ import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Failpoint } from '../../../services/runtime/platform/failpoint.ts'
 import * as failpoints from '../../../services/runtime/platform/failpoint.ts'
 import { closeAfterAll } from '../../support/close-after-all.ts'
-import type { FakeMode } from '../../support/vendors/fake-vendor.ts'
 import {
-  FAKE_VENDORS, FAKE_WORDS, presetAt, startFakeVendors,
+  FAKE_VENDORS, FAKE_WORDS, type FakeMode, presetAt, startFakeVendors,
 } from '../../support/vendors/fake-vendors.ts'
 import { emitted } from '../../support/stage-messages.ts'
 import { follow, startVerify } from './start-verify.ts'

@@ -9,8 +9,9 @@ import type { ServiceSlug } from '../../../../services/topology.ts'
 import { closeAfterAll } from '../../../support/close-after-all.ts'
 import { root } from '../../../support/sources.ts'
 import { PROVIDER_LIMITS } from '../../../support/stage-messages.ts'
-import { BAD, GOOD, type FakeMode } from '../../../support/vendors/fake-vendor.ts'
-import { FAKE_VENDORS, presetAt, startFakeVendors } from '../../../support/vendors/fake-vendors.ts'
+import {
+  BAD, FAKE_VENDORS, type FakeMode, GOOD, presetAt, startFakeVendors,
+} from '../../../support/vendors/fake-vendors.ts'
 
 const vendors = closeAfterAll(await startFakeVendors())
 beforeEach(() => {
