@@ -283,7 +283,10 @@ const OTHER_TYPES = [
 
 /** Compiles the plan of a country, or of a calling code without a country. */
 function compilePlan (countryOrCallingCode: string): Plan {
-  const plan = libraryPlan(countryOrCallingCode)
+  const metadata = new Metadata()
+  // A calling code selects the plan of its main country; the declaration allows only countries.
+  metadata.selectNumberingPlan(countryOrCallingCode as CountryCode)
+  const plan = metadata.numberingPlan as NumberingPlan as LibraryPlan
   const lengths = plan.possibleLengths()
   const prefix = plan.nationalPrefixForParsing()
   const mobile = typeRule(plan, 'MOBILE')
@@ -475,7 +478,7 @@ type LibraryFormat = {
 }
 
 /** Methods that the library has but does not declare. Unset values are 0. */
-export type LibraryPlan = Omit<NumberingPlan, 'IDDPrefix' | 'leadingDigits'> & {
+type LibraryPlan = Omit<NumberingPlan, 'IDDPrefix' | 'leadingDigits'> & {
   callingCode (): string
   nationalNumberPattern (): string
   IDDPrefix (): string | 0 | undefined
@@ -493,15 +496,4 @@ type LibraryMetadata = {
    * service such as 800.
    */
   getCountryCodesForCallingCode (callingCode: string): readonly string[] | undefined
-}
-
-/**
- * The plan of a country (ISO 3166, upper case), or of the main country of a calling code.
- * @throws Error if the library knows neither.
- */
-export function libraryPlan (countryOrCallingCode: string): LibraryPlan {
-  const metadata = new Metadata()
-  // A calling code selects the plan of its main country; the declaration allows only countries.
-  metadata.selectNumberingPlan(countryOrCallingCode as CountryCode)
-  return metadata.numberingPlan as NumberingPlan as LibraryPlan
 }

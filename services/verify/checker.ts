@@ -474,7 +474,7 @@ function withAccount (
   return isInvalid || verdict.reason !== 'not_registered' ? verdict : UNCLEAR
 }
 
-export type ProviderLimits = {
+type ProviderLimits = {
   /** Timeout of a call with all its retries. */
   readonly timeoutMs: number
   /** Timeout of one attempt; that of the call if left out. */
@@ -496,7 +496,7 @@ type BreakerLimits = {
   readonly openMs: number
 }
 
-export type ResilienceOptions = ProviderLimits & {
+type ResilienceOptions = ProviderLimits & {
   /** False for a provider with scripted failures: those of one tenant must not stop another. */
   readonly breaks: boolean
   /** A call that would wait longer for the rate fails with `rate_limited`. */
@@ -505,7 +505,7 @@ export type ResilienceOptions = ProviderLimits & {
   readonly onCircuit?: (isOpen: boolean) => void
 }
 
-export type Check = (
+type Check = (
   rows: Parameters<Provider['check']>[0], options: Omit<CheckOptions, 'deadlineMs'>,
 ) => ReturnType<Provider['check']>
 
@@ -521,7 +521,7 @@ const NEVER = new AbortController().signal
  * ended it, with the reason of that signal, which is no failure of the provider. The call of a
  * provider that takes batches is not cut off by the signal, so that its reply is recorded.
  */
-export function withResilience (provider: Provider, limits: ResilienceOptions): Check {
+function withResilience (provider: Provider, limits: ResilienceOptions): Check {
   const rate = new CallRate(limits.rate)
   // No fair slots of `limits.ts`: a call that is aborted must leave the queue at once.
   const slots = bulkhead(limits.concurrency, Number.MAX_SAFE_INTEGER)

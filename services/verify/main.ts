@@ -15,7 +15,7 @@ import type { Log } from '../runtime/platform/log.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { redisRecordCache } from '../cache/cache.ts'
 import { unmaskExchange } from '../mail/owners.ts'
-import { createVerifyStage, type FindListedDomains, type VerifyDeps } from './stage.ts'
+import type { FindListedDomains } from './batch.ts'
 import { createChecker, type Factories } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
 import {
@@ -28,12 +28,14 @@ import {
   createDns, createMailDomains, type MailDomains, redisDomainStore, redisSharedDomains,
 } from './providers/mail-domains.ts'
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
+import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
 import { DnsRecords } from './mailboxes/dns-records.ts'
 import { EgressChecks } from './mailboxes/egress-check.ts'
 import { createEgress, createEgressPool, describedEgresses } from './mailboxes/egress.ts'
 import { MailHosts } from './mailboxes/hosts.ts'
 import { type HostMemory, redisHostMemory, reportOwners } from './mailboxes/memory.ts'
+import { createVerifyStage, type VerifyDeps } from './stage.ts'
 import { redisSubmissions, TasksInFlight } from './submissions.ts'
 
 type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
@@ -187,7 +189,7 @@ export function factoriesOf (config: VerifyConfig, parts: FactoryParts = {}): Fa
   const presets = [...VENDOR_PRESETS].map(([name, preset]) =>
     [name, () => presetProvider(name, preset, config)] as const)
   return {
-    'numbering-plan': () => createNumberingPlanProvider(),
+    'numbering-plan': () => createNumberingPlanProvider(loadRangeData()),
     sandbox: () => createSandboxProvider(),
     'email-domain': () => createEmailDomainProvider({ domains, ...(lists && { lists }) }),
     'smtp-probe': () => smtpProbeProvider(config, { ...parts, domains }),

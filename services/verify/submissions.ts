@@ -2,18 +2,15 @@ import { createHash, createHmac } from 'node:crypto'
 import { createKeyRing } from '../runtime/crypto/key-ring.ts'
 import type { MessageKeySettings } from '../runtime/crypto/mac.ts'
 import { type Binding, subkey } from '../runtime/crypto/seal.ts'
-import type { Retry } from '../../schemas/types.ts'
 import { taggedTenant } from '../money/redis-keys.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
+import type { VerificationBatch } from './batch.ts'
 import type { Submissions, VendorSubmission } from './provider.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /** As long as a topic keeps the batch, which could be delivered again until then. */
 const KEEP_MS = 7 * 86_400_000
-
-/** A verification batch with the indices of its rows within the chunk. */
-type SubmittedBatch = { readonly value: Retry, readonly rows: { readonly rows: readonly number[] } }
 
 /** A submission with the indices of its rows within the chunk, which no retry changes. */
 type Recorded = VendorSubmission & { readonly rows: readonly number[] }
@@ -25,7 +22,7 @@ type Recorded = VendorSubmission & { readonly rows: readonly number[] }
  */
 export function redisSubmissions (
   redis: RedisClient, settings: MessageKeySettings & { readonly clock: Clock }
-): (batch: SubmittedBatch) => Promise<Submissions> {
+): (batch: VerificationBatch) => Promise<Submissions> {
   const { MESSAGE_KEYS, MESSAGE_KEY_ACTIVE, clock } = settings
   const ring = createKeyRing({
     name: 'MESSAGE_KEYS',
@@ -67,13 +64,13 @@ type Records = {
 /** The submissions of a batch, from what is recorded; every change is recorded first. */
 class BatchSubmissions implements Submissions {
   readonly now: () => number
-  readonly #batch: SubmittedBatch
+  readonly #batch: VerificationBatch
   readonly #records: Records
   readonly #all = new Map<string, Recorded>()
   /** The few submissions with each row of the chunk, by reference. */
   readonly #byIndex = new Map<number, Map<string, Recorded>>()
 
-  constructor (batch: SubmittedBatch, recorded: readonly Recorded[], records: Records) {
+  constructor (batch: VerificationBatch, recorded: readonly Recorded[], records: Records) {
     this.#batch = batch
     this.#records = records
     this.now = records.now
@@ -142,7 +139,7 @@ export class TasksInFlight {
 
   /** Records what vendors have of a batch now; nothing once it has ended. */
   record (
-    { value }: { readonly value: Retry }, tasks: readonly VendorSubmission[]
+    { value }: Pick<VerificationBatch, 'value'>, tasks: readonly VendorSubmission[]
   ): void {
     const { tenant, job, chunk, batch, service } = value
     const name = [tenant, job, chunk, batch].join()

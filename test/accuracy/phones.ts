@@ -2,9 +2,8 @@ import { readFileSync } from 'node:fs'
 import { canonicalPhone } from '../../services/normalize/canonical.ts'
 import { describePhone } from '../../services/phone/plans.ts'
 import { rowOutcomeOf } from '../../services/jobs/results/block.ts'
-import {
-  createNumberingPlanProvider, splitPlace,
-} from '../../services/verify/providers/numbering-plan.ts'
+import { createNumberingPlanProvider } from '../../services/verify/providers/numbering-plan.ts'
+import { loadRangeData, splitPlace } from '../../services/verify/providers/range-data.ts'
 import { measure, type AccuracyRow } from './row.ts'
 
 /** What Google's data say about a number. */
@@ -283,7 +282,7 @@ type Compared = {
  * reader and the numbering plan.
  */
 export async function measureNumbers (): Promise<readonly AccuracyRow[]> {
-  const provider = createNumberingPlanProvider()
+  const provider = createNumberingPlanProvider(loadRangeData())
   const options = {
     service: 'phone-validation', signal: new AbortController().signal, deadlineMs: Infinity,
   } as const

@@ -11,7 +11,7 @@ import { accepts, codingFor, preferred } from '../../services/ingest/response.ts
 import { inspectJson } from '../../services/ingest/json-text.ts'
 import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/results/result-csv.ts'
 import { SERVICE_SLUGS } from '../../services/topology.ts'
-import { readTable } from '../../services/verify/providers/http.ts'
+import { readTable } from '../../services/verify/providers/http-answer.ts'
 import { ENTRY_OF, readList } from '../../services/verify/providers/email-lists.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
 import { SenderPolicies } from '../../services/verify/providers/sender-policies.ts'

@@ -6,10 +6,12 @@ import { mixedPhones } from '../bench/jobs.ts'
 import { seededRandom } from '../support/random.ts'
 import fc from 'fast-check'
 import examples from 'libphonenumber-js/examples.mobile.json'
-import parsePhoneNumber, { getCountries, type PhoneNumber } from 'libphonenumber-js/max'
+import parsePhoneNumber, {
+  type CountryCode, getCountries, Metadata, type PhoneNumber,
+} from 'libphonenumber-js/max'
 import { type Canonical, canonicalPhone } from '../../services/normalize/canonical.ts'
 import {
-  type AssignedType, callingCodeAt, describePhone, formatPhone, libraryPlan, type LibraryPlan,
+  type AssignedType, callingCodeAt, describePhone, formatPhone,
 } from '../../services/phone/plans.ts'
 
 type WrittenInput = { readonly text: string, readonly country: string | undefined }
@@ -28,6 +30,25 @@ type Source = {
   readonly nationals: readonly string[]
   readonly nationalPrefixes: readonly string[]
   readonly internationalPrefixes: readonly string[]
+}
+
+/** What the library has of a plan and does not declare. */
+type LibraryPlan = {
+  callingCode (): string
+  possibleLengths (): readonly number[]
+  nationalNumberPattern (): string
+  nationalPrefixForParsing (): string | 0 | undefined
+  IDDPrefix (): string | 0 | undefined
+  leadingDigits (): string | 0 | undefined
+  formats (): readonly { leadingDigitsPatterns (): readonly string[] }[]
+  type (type: AssignedType):
+    { pattern (): string, possibleLengths (): readonly number[] } | undefined
+}
+
+function libraryPlan (countryOrCallingCode: string): LibraryPlan {
+  const metadata = new Metadata()
+  metadata.selectNumberingPlan(countryOrCallingCode as CountryCode)
+  return metadata.numberingPlan as unknown as LibraryPlan
 }
 
 const samples = new Map<string, readonly string[]>()

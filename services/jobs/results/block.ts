@@ -174,7 +174,7 @@ export type DuplicateOutcome = {
 export type BlockOptions = {
   readonly coordinates: ChunkCoordinates
   /**
-   * Binds the seal: of a verification batch its block number (`blockOf` in verify/stage.ts),
+   * Binds the seal: of a verification batch its block number (`numberBlock` in verify/batch.ts),
    * else one of `NO_BATCH`.
    */
   readonly batch: number

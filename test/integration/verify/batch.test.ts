@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { type CachedRecord, redisRecordCache } from '../../../services/cache/cache.ts'
 import {
   checkBatch, type CheckDeps, type VerificationBatch,
-} from '../../../services/verify/stage.ts'
+} from '../../../services/verify/batch.ts'
 import {
   type Checker, type CheckRequest, type CheckResult, NO_PROVIDER,
 } from '../../../services/verify/checker.ts'

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import type { VerificationBatch } from '../../../services/verify/batch.ts'
 import { redisSubmissions } from '../../../services/verify/submissions.ts'
 import { startLockedRedis } from '../../support/redis/redis.ts'
 import { createManualClock, batchOf, JOB } from '../../support/stage-messages.ts'
@@ -11,7 +12,7 @@ const open = redisSubmissions(redis, { ...MESSAGE_KEYS, clock })
 
 const terms = { provider: 107, pollMs: 15_000, deadlineMs: Date.UTC(2026, 7, 12) }
 const PHONES = ['+12127365000', '+12127365001', '+12127365002']
-const batchFrom = (change: Parameters<typeof batchOf>[1] = {}) => {
+const batchFrom = (change: Parameters<typeof batchOf>[1] = {}): VerificationBatch => {
   const { value, rows } = batchOf(PHONES, { service: 'whatsapp', ...change })
   return { value, rows: rows() }
 }

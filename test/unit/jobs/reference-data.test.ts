@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it, vi } from 'vitest'
 import type { ListsManifest } from '../../../services/jobs/lists-folder.ts'
 import { referenceDataFor, watchReferenceData } from '../../../services/jobs/reference-data.ts'
-import { loadRangeData } from '../../../services/verify/providers/numbering-plan.ts'
+import { loadRangeData } from '../../../services/verify/providers/range-data.ts'
 
 const released = [...referenceDataFor('phone', 0), ...referenceDataFor('email', 0)]
 const versionOf = (name: string) => released.find(data => data.name === name)

@@ -1,9 +1,10 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { mergeEvidence, packChecks } from '../../../services/cache/evidence.ts'
 import type { ProviderLists } from '../../../services/jobs/checks.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
 import {
-  ProviderError, type Provider, type ProviderAnswer, type ProviderVerdict,
+  ProviderError, type Provider, type ProviderAnswer, type ProviderFailure, type ProviderVerdict,
+  type Submissions,
 } from '../../../services/verify/provider.ts'
 import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
@@ -100,6 +101,144 @@ describe('the fallback between providers', () => {
     const { checker, counted } = checkerOf(waiting, answering(2, []))
     expect(await checker(many, live)).toMatchObject({ kind: 'down' })
     expect(counted).toEqual(['provider_checks_total whatsapp 1 retry 5'])
+  })
+})
+
+describe('the policies around a provider', () => {
+  /** Time does not pass, so that only the test reaches a limit. */
+  beforeEach(() => { vi.useFakeTimers({ toFake: ['Date', 'performance'] }) })
+  afterEach(() => { vi.useRealTimers() })
+
+  type Options = Parameters<Provider['check']>[1]
+  type Setting = {
+    readonly name?: 'sandbox' | 'numbering-plan'
+    readonly limits?: Partial<typeof PROVIDER_LIMITS> & { readonly attemptTimeoutMs?: number }
+    readonly provider?: Partial<Provider>
+  }
+
+  /** One check after another by a provider that gets the number of its call. */
+  function policiesOf (
+    answer: (call: number, options: Options) => Promise<void>,
+    { name = 'numbering-plan', limits, provider: more }: Setting = {}
+  ) {
+    let calls = 0
+    const failures: string[] = []
+    const checker = createChecker({
+      lists: { whatsapp: ['numbering-plan'] },
+      limits: { ...PROVIDER_LIMITS, concurrency: 2, ...limits },
+      factories: Object.fromEntries(['sandbox', 'numbering-plan'].map(it => [it, () =>
+        provider(9, async (_rows, options) => {
+          await answer(++calls, options)
+          return []
+        }, more)])),
+      metrics: {
+        count: (_, labels, more = 1) => {
+          if (more > 0) failures.push(String(Object.values(labels).at(-1)))
+        },
+        observe: () => {},
+      },
+    })
+    const mode = name === 'sandbox' ? 'test' : 'live'
+    return {
+      check: async (request: { signal?: AbortSignal, submissions?: Submissions } = {}) =>
+        await checker(rows, { ...live, mode, ...request }),
+      calls: () => calls,
+      failures,
+    }
+  }
+  const failWith = (failure: ProviderFailure) => async () => { throw new ProviderError(failure) }
+  const never = async () => await new Promise<void>(() => {})
+
+  it.each([
+    ['a call', { timeoutMs: 5 }],
+    ['an attempt, without a retry', { attemptTimeoutMs: 5, retries: 2 }],
+  ])('end %s after its timeout, even if it ignores its signal', async (_, limits) => {
+    let aborted = 0
+    const { check, calls, failures } = policiesOf(async (_call, { signal }) => {
+      signal.addEventListener('abort', () => { aborted += 1 })
+      await never()
+    }, { limits })
+    await check()
+    expect([failures, aborted, calls()]).toEqual([['timeout'], 1, 1])
+  })
+
+  it('reject with the reason of the caller\'s signal', async () => {
+    const stop = new AbortController()
+    const answer = policiesOf(never).check({ signal: stop.signal })
+    stop.abort(new Error('stopped'))
+    await expect(answer).rejects.toThrow('stopped')
+  })
+
+  it('ignore the failures of the sandbox and rejected inputs in the circuit breaker', async () => {
+    const all = [
+      policiesOf(failWith('auth'), { name: 'sandbox' }), policiesOf(failWith('rejected_input')),
+    ]
+    for (let call = 0; call < 60; call++) {
+      for (const { check } of all) await check()
+    }
+    expect(all.map(({ calls }) => calls())).toEqual([60, 60])
+  })
+
+  it('give each attempt its deadline', async () => {
+    const left: number[] = []
+    const { check } = policiesOf(async (call, { deadlineMs }) => {
+      left.push(deadlineMs - Date.now())
+      if (call < 3) throw new ProviderError('unavailable')
+    }, { limits: { timeoutMs: 60_000, attemptTimeoutMs: 20_000, retries: 2 } })
+    await check()
+    expect(left).toEqual([20_000, 20_000, 20_000])
+  })
+
+  /** A vendor that takes batches, and has these rows: a question that would wait is left out. */
+  const asked = (calls: number) => ({
+    provider: { takesBatches: true, limits: { pollRate: { calls, perMs: 60_000 } } },
+  } as const)
+  const submission = { provider: 9 }
+  const submissions = { of: () => submission } as unknown as Submissions
+
+  it('limit the rate of calls', async () => {
+    const { check, calls } = policiesOf(async () => {}, asked(2))
+    for (const [ms, count] of [[0, 2], [29_999, 2], [1, 3], [60_000, 5]] as const) {
+      vi.advanceTimersByTime(ms)
+      for (let call = 0; call < 3; call++) await check({ submissions })
+      expect(calls()).toBe(count)
+    }
+  })
+
+  it('count retries in the rate of calls', async () => {
+    const { check, calls, failures } = policiesOf(async call => {
+      if (call < 3) throw new ProviderError('unavailable')
+    }, { ...asked(3), limits: { retries: 2 } })
+    for (let time = 0; time < 2; time++) await check({ submissions })
+    expect([failures, calls()]).toEqual([['rate_limited'], 3])
+  })
+
+  it.each([
+    ['pause as long as a vendor asked for', 1_000, [0, 999], 1],
+    ['pause for 15 minutes at most', 86_400_000, [0, 899_000], 1_000],
+  ])('%s, which keeps the circuit closed', async (_, askedMs, passed, leftMs) => {
+    const { check, calls, failures } = policiesOf(async call => {
+      if (call === 1) throw new ProviderError('rate_limited', askedMs)
+    })
+    for (const ms of passed) {
+      vi.advanceTimersByTime(ms)
+      for (let call = 0; call < 20; call++) await check()
+    }
+    expect(failures).toEqual(Array(40).fill('rate_limited'))
+    vi.advanceTimersByTime(leftMs)
+    await check()
+    expect(calls()).toBe(2)
+  })
+
+  it('limit concurrent calls', async () => {
+    let [running, most] = [0, 0]
+    const { check } = policiesOf(async () => {
+      most = Math.max(most, ++running)
+      await new Promise(setImmediate)
+      running--
+    })
+    await Promise.all(Array.from({ length: 7 }, () => check()))
+    expect(most).toBe(2)
   })
 })
 

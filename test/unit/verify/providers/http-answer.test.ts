@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { at, failureIn, readAnswers } from '../../../../services/verify/providers/http.ts'
+import { at, failureIn, readAnswers } from '../../../../services/verify/providers/http-answer.ts'
 import type { HttpVendor } from '../../../../services/verify/providers/http-vendor.ts'
 import { batchDescription } from '../../../support/vendors/vendor.ts'
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { readTable } from '../../../../services/verify/providers/http.ts'
+import { readTable } from '../../../../services/verify/providers/http-answer.ts'
 import { workbookOf } from '../../../support/workbooks.ts'
 import { zipOf } from '../../../support/zip.ts'
 

@@ -2,10 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { unpackChecks } from '../../../../services/cache/evidence.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
 import {
-  createNumberingPlanProvider, splitPlace,
+  createNumberingPlanProvider,
 } from '../../../../services/verify/providers/numbering-plan.ts'
+import { loadRangeData, splitPlace } from '../../../../services/verify/providers/range-data.ts'
 
-const provider = createNumberingPlanProvider()
+const provider = createNumberingPlanProvider(loadRangeData())
 
 async function check (e164s: readonly string[], service: ServiceSlug = 'phone-validation') {
   return await provider.check(e164s.map((canonical, row) => ({ row, canonical })),
