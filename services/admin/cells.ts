@@ -1,7 +1,7 @@
 import { Cluster, type Redis } from 'ioredis'
 import { count } from '../client/terminal.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
-import { createTenants } from '../money/tenants.ts'
+import { createTenants } from '../money/wallet.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { addressOf, homeOf, mastersOf, type RedisClient, SLOTS } from '../runtime/platform/redis.ts'
 import { orIfUnavailable } from '../runtime/platform/errors.ts'

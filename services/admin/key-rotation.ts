@@ -11,9 +11,9 @@ import { partsOf, tenantsOf } from '../accounts/tenant.ts'
 import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
 import { wrappedSecrets } from '../webhooks/secrets.ts'
 import type { Wrapped } from '../accounts/records.ts'
-import { jobKeys } from '../jobs/redis-keys.ts'
+import { jobKeys } from '../jobs/job-record.ts'
 import { wrappedInRedis, wrappedInTopic, wrappedJobKey } from '../jobs/wrapped-keys.ts'
-import { createTenants } from '../money/tenants.ts'
+import { createTenants } from '../money/wallet.ts'
 import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
 import {
   processesWithActive, processesWithout, readRootKeyHolders, refuseUnknownRootKeys, rootIdOf,

@@ -1,7 +1,7 @@
 import { type RedisClient, script } from '../runtime/platform/redis.ts'
 import { integer } from '../money/wallet.ts'
 import { taggedTenant } from '../money/redis-keys.ts'
-import { cursorsKeyOf } from '../jobs/redis-keys.ts'
+import { cursorsKeyOf } from '../jobs/job-record.ts'
 
 /** A partition of a partner's topic. */
 type FeedPartition = {

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { CreateJobBody } from '../../schemas/api/create-job.ts'
-import { idempotencyFieldOf, idempotencyKeysOf } from '../jobs/redis-keys.ts'
+import { idempotencyFieldOf, idempotencyKeysOf } from '../jobs/job-record.ts'
 import type { Submission, Submitter } from '../jobs/submit.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'

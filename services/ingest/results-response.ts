@@ -14,7 +14,7 @@ import {
   preferred, sendError,
 } from './response.ts'
 import { ID_COLUMN } from '../../schemas/api/columns.ts'
-import { resultDisposition, createOriginalJson, joinedColumns } from '../jobs/results/result-csv.ts'
+import { createOriginalJson, joinedColumns, resultDisposition } from '../jobs/results/csv.ts'
 import {
   cellValueOf, columnsOf, jsonFieldsOf, rowChecksOf, rowFieldsOf,
 } from '../jobs/results/columns.ts'

@@ -10,7 +10,7 @@ import {
 } from '../accounts/organization-keys.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { requestedAtMs } from './job.ts'
-import { jobKeys } from './redis-keys.ts'
+import { jobKeys } from './job-record.ts'
 import { createJobStore } from './store.ts'
 import type { RootKeyMetrics } from '../runtime/crypto/root-keys/root-key.ts'
 import { type Binding, SealError, subkey } from '../runtime/crypto/seal.ts'

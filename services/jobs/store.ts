@@ -1,20 +1,19 @@
 import { moneyKeys } from '../money/redis-keys.ts'
-import { createMarkActive } from '../money/tenants.ts'
+import {
+  createMarkActive, entryOf, GUARD_LUA, guardedScript, integer, WALLET_LUA,
+} from '../money/wallet.ts'
 import type {
   Job, ManifestEntry, AcceptRequest, Accepted, InlineResults, Cancelled, ClaimRequest, FailBlock,
   IdempotencyClaim, OpenJob, Outcome, TallyBlock, Tallied, Feed, BatchAction,
   WaitingBatch, WaitingRows,
 } from './job.ts'
 import {
-  BLOCK, deadlineIn, fieldsOf, jobOf, manifestIn, manifestOf, ORDER, outcomeIn, RECORD_FIELDS,
+  BLOCK, cursorsKeyOf, deadlineIn, fieldsOf, idempotencyKeysOf, INLINE_RESULTS_FIELD, jobKeys,
+  jobOf, manifestIn, manifestOf, openJobIn, ORDER, outcomeIn, OUTCOMES_CHANNEL, RECORD_FIELDS,
   recordFields, REFUSAL_TTL_MS, refusalOf, unfinishedRowsOf, waitingRowsIn,
 } from './job-record.ts'
-import {
-  jobKeys, openJobIn, cursorsKeyOf, idempotencyKeysOf, INLINE_RESULTS_FIELD, OUTCOMES_CHANNEL,
-} from './redis-keys.ts'
 import { joinLua, namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { siblingOf } from '../accounts/tenant.ts'
-import { GUARD_LUA, WALLET_LUA, guardedScript, entryOf, integer } from '../money/wallet.ts'
 import { countBits } from '../runtime/platform/bitmap.ts'
 
 export type JobStore = ReturnType<typeof createJobStore>

@@ -7,7 +7,7 @@ import {
   JOB_KEY_HEAD_BYTES, jobKeyBinding, type JobKeyPart, type JobKeysOptions, joinJobKey, keysInTopic,
   splitJobKey,
 } from './job-keys.ts'
-import { jobKeys } from './redis-keys.ts'
+import { jobKeys } from './job-record.ts'
 import { withKeyId } from '../runtime/crypto/key-ring.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
 import { SealError } from '../runtime/crypto/seal.ts'

@@ -4,7 +4,7 @@ import { ACCESS_CHAIN, type AccessCopy, accessHeadOf } from '../accounts/access-
 import {
   CHAIN_START, type ChainHead, type HeadsCodec, type JournalCopy, type JournalHeads,
 } from '../money/journal.ts'
-import type { Tenants } from '../money/tenants.ts'
+import type { Tenants } from '../money/wallet.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { type Clock, startRepeating } from '../runtime/platform/retry.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'

@@ -3,7 +3,7 @@ import type { RedisClient } from '../runtime/platform/redis.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../money/redis-keys.ts'
-import { IDLE_AFTER_MS, MARK_LASTS_MS, type Tenants } from '../money/tenants.ts'
+import { IDLE_AFTER_MS, MARK_LASTS_MS, type Tenants } from '../money/wallet.ts'
 import {
   type AccountsDeps, restoreAccounts, restoreLostKeys, shipAccounts,
 } from '../accounts/account-topics.ts'

@@ -1,31 +1,40 @@
 import { randomUUID } from 'node:crypto'
+import type { EventType } from '../../schemas/api/webhooks.ts'
+import type { Journal } from '../../schemas/types.ts'
 import {
-  AccessShipper, createAccessHead, createAccessOutbox,
+  AccessShipper, createAccessHead, createAccessOutbox, type NumberedEntry,
 } from '../accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../accounts/access-log/copy.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
-import { createSubscriptions } from '../webhooks/endpoints.ts'
 import { redisRecordCache } from '../cache/cache.ts'
 import { createTokenizer, readSecrets } from '../cache/tokens.ts'
-import { connectDeps, openSubscriber } from '../runtime/engine/connections.ts'
-import { createEmitter } from '../runtime/engine/stage.ts'
-import { runStage } from '../runtime/engine/engine.ts'
-import { createJobMessageCodec } from '../jobs/message-codec.ts'
-import { createDeliveryHistory } from '../webhooks/deliveries.ts'
 import { createErasures, createJobKeyEraser } from '../jobs/erasures.ts'
-import { createJobKeyCopy } from '../jobs/wrapped-keys.ts'
+import { lowBalanceOf } from '../jobs/job.ts'
+import { createJobMessageCodec } from '../jobs/message-codec.ts'
+import { createRepositories } from '../jobs/results/finish-job.ts'
+import { type CopiedKey, createJobKeyCopy } from '../jobs/wrapped-keys.ts'
+import { createHeadsCodec, createJournalCopy } from '../money/journal.ts'
+import { createTenants } from '../money/wallet.ts'
+import { connectDeps, type Connections, openSubscriber } from '../runtime/engine/connections.ts'
+import { runStage } from '../runtime/engine/engine.ts'
+import {
+  createEmitter, type Decision, type Emission, HeldMessages, type Incoming, type Stage,
+} from '../runtime/engine/stage.ts'
+import { lagsOf, TOPOLOGY_GROUPS } from '../runtime/kafka/admin.ts'
+import type { RawMessage } from '../runtime/kafka/bus.ts'
 import { createAdminClient } from '../runtime/kafka/client.ts'
 import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'
-import { lagsOf, TOPOLOGY_GROUPS } from '../runtime/kafka/admin.ts'
 import { createMessageMac, reportForged } from '../runtime/kafka/message-mac.ts'
 import { createTopicReader } from '../runtime/kafka/topic-reader.ts'
-import { createHeadsCodec, createJournalCopy } from '../money/journal.ts'
-import { createTenants } from '../money/tenants.ts'
-import { isInfrastructure } from '../runtime/platform/errors.ts'
-import { retry, sleep } from '../runtime/platform/retry.ts'
+import { batchWrites } from '../runtime/platform/batch-writes.ts'
+import { FatalError, InfrastructureError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
+import { type Clock, retry, sleep } from '../runtime/platform/retry.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { subscriptionsOf, topicName } from '../runtime/platform/topics.ts'
-import { createRepositories } from '../jobs/results/finish-job.ts'
+import { type Lane, type ReadsOf, topology } from '../topology.ts'
+import { createDeliveryHistory } from '../webhooks/deliveries.ts'
+import { createSubscriptions } from '../webhooks/endpoints.ts'
 import { ledgerConfig, type LedgerConfig } from './config.ts'
 import { createCachedErasure, startErasing } from './erase-jobs.ts'
 import { createHeadTarget, startHeadExport } from './head-export.ts'
@@ -33,9 +42,160 @@ import { Leader, type LeaderDeps } from './leader-election.ts'
 import {
   countMovements, watchAccessLog, watchGaps, watchLag, watchMoney, watchOutboxes, watchStores,
 } from './meters.ts'
-import { createBacklog, Owners, Takeover, type TakeoverDeps } from './takeover.ts'
+import { termsOf } from './rebuild-jobs.ts'
 import { createRecoveryStore } from './recovery-store.ts'
-import { createLedgerStage, openCopies } from './stage.ts'
+import { createBacklog, Owners, Takeover, type TakeoverDeps } from './takeover.ts'
+
+type Append<T> = { readonly append: (items: readonly T[]) => Promise<unknown> }
+
+type LedgerDeps = {
+  readonly journal: Append<Journal>
+  readonly keys: Append<CopiedKey>
+  readonly access: Append<NumberedEntry>
+  /** Redis time. */
+  readonly clock: Clock
+  /** Messages per call of `decide`, and those of a partition that are copied without delay. */
+  readonly batch: number
+  /** How long messages are collected for one insert. */
+  readonly copyAfterMs: number
+}
+
+/**
+ * Copies the journal, the wrapped data keys of jobs and the access log to ClickHouse. Entries
+ * arrive more than once and out of order. Each is signed with its seq, so that readers can order
+ * them and detect missing ones, and no entry waits for another. The same holds for keys. No client
+ * waits for the copy, and each insert has a fixed cost: so messages are held, and their offsets are
+ * committed once they are stored. Emits the events of accepted jobs to `jobs.events` at once.
+ */
+export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
+  const { clock, batch, copyAfterMs } = deps
+  const held = new HeldMessages<Incoming<Read>>()
+  const copy = async (partition: Partition): Promise<Decision<'ledger'>> => {
+    const messages = held.of(partition)
+    await append(deps, messages)
+    failpoint('ledger.appended')
+    held.remove(messages.map(({ raw }) => raw))
+    return { completes: messages, emits: [] }
+  }
+  return {
+    name: 'ledger',
+    batch,
+    decide: async messages => {
+      const nowMs = clock.now()
+      for (const message of messages) held.add(message, nowMs)
+      const emits = messages.filter(isOf('wallet.journal'))
+        .flatMap(({ value }) => eventsOfEntry(value, nowMs))
+      const [first] = messages
+      if (first === undefined || held.of(first.raw).length < batch) {
+        return [{ completes: [], emits }]
+      }
+      return [{ ...await copy(first.raw), emits }]
+    },
+    // All partitions are due together, so that they can share an insert.
+    flushHeld: async partition =>
+      held.of(partition).length > 0 && clock.now() - held.sinceMs() >= copyAfterMs
+        ? [await copy(partition)]
+        : [],
+    resolveDead: async ({ tenant = 'unknown' }, { topic, partition, offset, reason }) => {
+      // Readers find a key that is not copied in its topic.
+      if (topic === topicName('job.keys')) return []
+      throw new FatalError(`cannot decode ${topic}[${partition}] at offset ${offset} (tenant ` +
+        `${tenant}, ${reason}): ledger stops, because a skipped entry would be missing in ` +
+        'ClickHouse; see RestartLoop in the runbook')
+    },
+    forget: () => held.clear(),
+  }
+}
+
+async function append (
+  { journal, keys, access }: LedgerDeps, messages: readonly Incoming<Read>[]
+): Promise<void> {
+  const entries = messages.filter(isOf('wallet.journal')).map(({ value }) => value)
+  const jobKeys = messages.filter(isOf('job.keys')).map(({ value, raw }) =>
+    ({ ...value, createdMs: raw.timestampMs }))
+  if (entries.length > 0) {
+    await inserting(`${entries.length} journal entries`, () => journal.append(entries))
+  }
+  if (jobKeys.length > 0) {
+    await inserting(`${jobKeys.length} job keys`, () => keys.append(jobKeys))
+  }
+  const actions = messages.filter(isOf('access.log')).map(({ value, raw }) =>
+    ({ ...value, seq: Number(raw.offset) + 1 }))
+  if (actions.length > 0) {
+    await inserting(`${actions.length} entries of the access log`, () => access.append(actions))
+  }
+}
+
+/** Retried without end, as a dropped entry would be missing in the copy for ever. */
+async function inserting (what: string, insert: () => Promise<unknown>): Promise<void> {
+  try {
+    await insert()
+  } catch (cause) {
+    throw new InfrastructureError(`insert of ${what} into ClickHouse failed`, { cause })
+  }
+}
+
+type Partition = Pick<RawMessage, 'topic' | 'partition'>
+
+type Read = ReadsOf<'ledger'>
+
+const isOf = <T extends Read>(topic: T) =>
+  (message: Incoming<Read>): message is Incoming<T> => message.topic === topic
+
+/** An older entry is read again, long after its events were sent. */
+const MAX_AGE_MS = topology.topics['jobs.events'].keepHours * 3_600_000
+
+/**
+ * The events that the reservation of a job causes: `job.accepted` if an endpoint was subscribed to
+ * it, and `balance.low` if it took the available balance below the threshold. Both follow from the
+ * entry alone, which the script that moved the money wrote and which reaches the journal whatever
+ * crashes; so an event is never lost, and a repeated entry repeats the same event.
+ */
+function eventsOfEntry (
+  entry: Journal, nowMs: number
+): readonly Emission<'jobs.events'>[] {
+  if (entry.type !== 'reserve' || entry.at < nowMs - MAX_AGE_MS) return []
+  const { lane, events = '', lowBalanceMicros } = termsOf(entry)
+  const low = lowBalanceMicros === undefined
+    ? undefined
+    : lowBalanceOf({
+      thresholdMicros: Number(lowBalanceMicros),
+      reservedMicros: entry.amountMicros,
+      availableMicros: entry.availableMicros,
+    })
+  const types: EventType[] = [
+    ...events.split(' ').includes('job.accepted') ? ['job.accepted'] as const : [],
+    ...low === undefined ? [] : ['balance.low'] as const,
+  ]
+  const { tenant, job, at } = entry
+  return types.map(type => ({
+    topic: 'jobs.events',
+    lane: lane as Lane,
+    value: { tenant, job, type, tenth: 0, at },
+    rows: undefined,
+  }))
+}
+
+/** The tables that the stage copies to; the partitions of a topic share an insert. */
+export function openCopies (
+  { journal, accessCopy, accessHead, clickhouse, recordMac }:
+  Pick<Connections, 'clickhouse' | 'recordMac'> & {
+    readonly journal: Append<Journal>
+    readonly accessCopy: Append<NumberedEntry>
+    readonly accessHead: { readonly advance: (seq: number) => Promise<unknown> }
+  }
+): Pick<LedgerDeps, 'journal' | 'keys' | 'access'> {
+  return {
+    journal: { append: batchWrites(journal.append) },
+    keys: { append: batchWrites(createJobKeyCopy(clickhouse, recordMac).append) },
+    access: {
+      append: async entries => {
+        await accessCopy.append(entries)
+        await accessHead.advance(Math.max(...entries.map(({ seq }) => seq)))
+      },
+    },
+  }
+}
 
 /**
  * No client waits for the copy, and each insert has a fixed cost. Messages take many times their

@@ -1,7 +1,6 @@
 import { Cluster } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import { cursorsKeyOf, idempotencyKeysOf, jobKeys } from '../jobs/redis-keys.ts'
-import { fieldsOf } from '../jobs/job-record.ts'
+import { cursorsKeyOf, fieldsOf, idempotencyKeysOf, jobKeys } from '../jobs/job-record.ts'
 import { STATE_LUA } from '../jobs/store.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import {
@@ -9,7 +8,7 @@ import {
 } from '../runtime/platform/redis.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Amounts } from '../money/prices.ts'
-import { GUARD_LUA, WALLET_LUA, entryOf, integer } from '../money/wallet.ts'
+import { entryOf, GUARD_LUA, integer, WALLET_LUA } from '../money/wallet.ts'
 import { FENCE_KEY, LEADER_KEY, moneyKeys } from '../money/redis-keys.ts'
 
 /** The fencing token of the leader, for one run of a server; a script checks both. */

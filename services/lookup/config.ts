@@ -4,7 +4,7 @@ import { CHUNK_ROWS } from '../jobs/submit.ts'
 import {
   cacheKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
-import { type Lane, LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
+import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
 const batchRows = (rows: number, description: string) =>
   Type.Integer({ default: rows, minimum: 1, maximum: CHUNK_ROWS, description })
@@ -46,14 +46,3 @@ export const lookupConfig = defineConfig({
 })
 
 export type LookupConfig = Static<typeof lookupConfig>
-
-/** The maximum number of rows of a verification batch, by lane and service. */
-export function batchRowsOf (
-  config: LookupConfig
-): (lane: Lane, service: ServiceSlug) => number {
-  const quick = new Set(config.QUICK_SERVICES)
-  return (lane, service) => {
-    if (lane === 'small') return config.VERIFY_BATCH_ROWS_SMALL
-    return quick.has(service) ? config.VERIFY_BATCH_ROWS_QUICK : config.VERIFY_BATCH_ROWS_BULK
-  }
-}

@@ -1,9 +1,6 @@
 import { isUndecided, type Reason } from '../../schemas/api/verdicts.ts'
 import type { Journal, Normalized } from '../../schemas/types.ts'
-import { createOrganizations } from '../accounts/organizations.ts'
-import { partsOf } from '../accounts/tenant.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
-import type { Connections } from '../runtime/engine/connections.ts'
 import type { Decision, Emission } from '../runtime/engine/stage.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Accepted, AcceptRequest, QuoteSample } from '../jobs/job.ts'
@@ -342,26 +339,4 @@ function firstEnvelope (unit: JobMessages): Normalized {
   const [first] = unit.messages
   if (first === undefined) throw new Error('a complete job has no chunk 0')
   return first.value
-}
-
-const DAY_MS = 86_400_000
-const EARLY_EVENTS = ['job.accepted', 'job.progress'] as const
-
-/** Reads the policies of organizations; `maxActiveJobs` is the limit of those without their own. */
-export function connectPolicies (
-  state: Connections['state'], maxActiveJobs: number
-): LookupDeps['policy'] {
-  const { policy, subscriptions, isErased } = createOrganizations(state)
-  return async tenant => {
-    const { freshnessDays, activeJobs = maxActiveJobs, lowBalanceMicros } = await policy(tenant)
-    const subscribed = (await subscriptions(tenant)).flatMap(({ events }) => events)
-    const events = EARLY_EVENTS.filter(type => subscribed.includes(type))
-    return {
-      freshnessMs: freshnessDays * DAY_MS,
-      maxActiveJobs: activeJobs,
-      ...await isErased(partsOf(tenant).orgId) && { isErased: true },
-      ...events.length > 0 && { events },
-      ...lowBalanceMicros !== undefined && { lowBalanceMicros },
-    }
-  }
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { runAudit } from '../support/audit.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { sampleTenantOf, tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
 import { createOrganizationWith } from '../support/organizations.ts'

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { eventually } from '../support/eventually.ts'

@@ -21,7 +21,7 @@ import {
 } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { splitJobKey } from '../../services/jobs/job-keys.ts'
 import { ROOT_KEY_NAMES } from '../support/keys/organization-keys.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 
 type Settings = Readonly<Record<string, string>>
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { eraseOrganization } from '../../services/admin/erasure.ts'
 import { accepted, acceptRequest, blockOf, jobClaim, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'

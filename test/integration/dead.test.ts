@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { organizationKeysKey } from '../support/keys/organization-keys.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'
 import { rowCountOf } from '../../services/runtime/engine/stage.ts'
 import { runAudit } from '../support/audit.ts'

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createErasures, queueErasure, requestErasure } from '../../services/jobs/erasures.ts'
 import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { tombstoneTermsOf } from '../../services/jobs/wrapped-keys.ts'
 import type { OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'

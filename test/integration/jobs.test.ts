@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { subscribeToJobs, createOutcomeWaiter } from '../../services/jobs/job-waiter.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { redisClock } from '../../services/runtime/platform/redis.ts'
 import { createOutbox } from '../../services/money/wallet.ts'

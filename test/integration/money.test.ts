@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { joinLua } from '../../services/runtime/platform/redis.ts'
 import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
-import { createWallet, GUARD_LUA, WALLET_LUA, createOutbox } from '../../services/money/wallet.ts'
+import { createOutbox, createWallet, GUARD_LUA, WALLET_LUA } from '../../services/money/wallet.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
 import { CLOCKS_MS } from '../support/lifetime.ts'
 import { startRedis } from '../support/redis/redis.ts'

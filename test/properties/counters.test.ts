@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { type JobBody, ROW_COUNTERS } from '../../schemas/api/job.ts'
 import type { TallyBlock } from '../../services/jobs/job.ts'
 import { jobBody } from '../../services/jobs/job-view.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { countBits, indexes } from '../../services/runtime/platform/bitmap.ts'
 import { accepted } from '../support/jobs.ts'
 import {

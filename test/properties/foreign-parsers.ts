@@ -9,7 +9,7 @@ import { type CsvReadOptions, readCsv } from '../../services/ingest/file/read-fi
 import { previewFile } from '../../services/ingest/file/preview-file.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/response.ts'
 import { inspectJson } from '../../services/ingest/json-text.ts'
-import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/results/result-csv.ts'
+import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/results/csv.ts'
 import { SERVICE_SLUGS } from '../../services/topology.ts'
 import { readTable } from '../../services/verify/providers/http-answer.ts'
 import { ENTRY_OF, readList } from '../../services/verify/providers/email-lists.ts'

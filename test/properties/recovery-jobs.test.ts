@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Attempt } from '../../services/webhooks/deliveries.ts'
 import { eventIdOf } from '../../services/webhooks/event.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { MissingOrganizationKeyError } from '../../services/runtime/crypto/key-ring.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'

@@ -4,7 +4,7 @@ import {
   FENCE_KEY, LEADER_KEY, LOCKED_TENANTS_CHANNEL, moneyKeys,
 } from '../../services/money/redis-keys.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
-import { createWallet, createRecoveryGuards } from '../../services/money/wallet.ts'
+import { createRecoveryGuards, createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
 import { createScenario } from '../support/recovery/recovery-scenario.ts'
 import {

@@ -7,7 +7,7 @@ import {
 import type { ReadLimits } from '../../services/runtime/kafka/topic-reader.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
-import { IDLE_AFTER_MS } from '../../services/money/tenants.ts'
+import { IDLE_AFTER_MS } from '../../services/money/wallet.ts'
 import { startLockedRedis } from '../support/redis/redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis/content.ts'

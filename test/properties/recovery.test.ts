@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/job-record.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import {
   ACTIVE_KEY, RECOUNTING_KEY, TENANTS_KEY, moneyKeys,

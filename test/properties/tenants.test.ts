@@ -1,9 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { ACTIVE_KEY, TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import {
-  createMarkActive, createTenants, IDLE_AFTER_MS, MARK_LASTS_MS,
-} from '../../services/money/tenants.ts'
-import { createWallet, createOutbox } from '../../services/money/wallet.ts'
+  createMarkActive, createOutbox, createTenants, createWallet, IDLE_AFTER_MS, MARK_LASTS_MS,
+} from '../../services/money/wallet.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'

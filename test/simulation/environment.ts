@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { createHash } from 'node:crypto'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
-import { OUTCOMES_CHANNEL } from '../../services/jobs/redis-keys.ts'
+import { OUTCOMES_CHANNEL } from '../../services/jobs/job-record.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 import { eventLoop } from '../../services/runtime/platform/event-loop.ts'
 import { Loop, type Question, type Timer } from './loop.ts'

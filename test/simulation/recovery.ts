@@ -1,6 +1,6 @@
 import type { Journal } from '../../schemas/types.ts'
 import { sleep } from '../../services/runtime/platform/retry.ts'
-import { createWallet, createRecoveryGuards } from '../../services/money/wallet.ts'
+import { createRecoveryGuards, createWallet } from '../../services/money/wallet.ts'
 import { type Funded, payIn } from './inputs.ts'
 import { startLeader, type Leader } from './leader.ts'
 import type { LeaderOptions } from './leader.ts'

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import type { MessageCodec, Stage } from '../../services/runtime/engine/stage.ts'
 import type { StageName } from '../../services/topology.ts'
 import type { Codec } from '../../services/runtime/kafka/registry.ts'
-import { createLedgerStage } from '../../services/ledger/stage.ts'
+import { createLedgerStage } from '../../services/ledger/main.ts'
 import type { Chaos } from './chaos.ts'
 import type { Faults, PipelineOptions } from './pipeline.ts'
 import type { Stores } from './stores.ts'
@@ -10,11 +10,11 @@ import type { Observer } from './observer.ts'
 import { partsOf } from '../../services/accounts/tenant.ts'
 import { systemClock as clock } from '../../services/runtime/platform/retry.ts'
 import { loadConfig } from '../../services/runtime/platform/config.ts'
-import { batchRowsOf, lookupConfig } from '../../services/lookup/config.ts'
+import { lookupConfig } from '../../services/lookup/config.ts'
 import { ChunkLoader, type ReadableLists } from '../../services/lookup/read.ts'
-import { LookupStage } from '../../services/lookup/stage.ts'
+import { LookupStage, readBatchRows } from '../../services/lookup/main.ts'
 import { readPrices, unitPriceMicros } from '../../services/money/prices.ts'
-import { createNormalizeStage } from '../../services/normalize/stage.ts'
+import { createNormalizeStage } from '../../services/normalize/main.ts'
 import { createTokenizer } from '../../services/cache/tokens.ts'
 import { type RecordCache, redisRecordCache } from '../../services/cache/cache.ts'
 import { hasOptions, optionsPriceMicros } from '../../services/jobs/options.ts'
@@ -78,7 +78,7 @@ function normalizeStage ({ redis, chaos }: Shared) {
   })
 }
 
-const bulkRowsOf = batchRowsOf(loadConfig(lookupConfig, STAGE_ENVIRONMENT))
+const bulkRowsOf = readBatchRows(loadConfig(lookupConfig, STAGE_ENVIRONMENT))
 const prices = readPrices('')
 const cacheOf = oncePer((cache: Redis) => redisRecordCache(cache))
 

@@ -1,6 +1,6 @@
 import { runAudit as runOnce } from '../../services/admin/audit/command.ts'
 import { ACTIVE_KEY, TENANTS_KEY } from '../../services/money/redis-keys.ts'
-import { createTenants } from '../../services/money/tenants.ts'
+import { createTenants } from '../../services/money/wallet.ts'
 import type { RedisClient } from '../../services/runtime/platform/redis.ts'
 
 /** The audit as commands run it, but as patient with tenants that do not rest as a test may be. */

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { createHash } from 'node:crypto'
 import type { Reason, RowStatus } from '../../schemas/api/verdicts.ts'
 import type { AcceptRequest, TallyBlock } from '../../services/jobs/job.ts'
-import { idempotencyFieldOf, idempotencyKeysOf } from '../../services/jobs/redis-keys.ts'
+import { idempotencyFieldOf, idempotencyKeysOf } from '../../services/jobs/job-record.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import { emptyBitmap, set } from '../../services/runtime/platform/bitmap.ts'
 

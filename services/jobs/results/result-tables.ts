@@ -6,7 +6,7 @@ import { eventLoop } from '../../runtime/platform/event-loop.ts'
 import type { Rows } from './results.ts'
 import type { Job } from '../job.ts'
 import { rowFieldsOf } from './columns.ts'
-import { csvHeader, splitLine, uniqueKeys } from './result-csv.ts'
+import { csvHeader, splitLine, uniqueKeys } from './csv.ts'
 import { ByteWriter, ParquetWriter, type ColumnSource } from 'hyparquet-writer'
 
 /** The columns whose cells are whole numbers in every form, or blank. */

@@ -9,13 +9,12 @@ import { JobKeyLostError, type JobKeys } from '../job-keys.ts'
 import { unfinishedRowsOf } from '../job-record.ts'
 import { unsealRows } from '../message-codec.ts'
 import { rowFieldsOf } from './columns.ts'
-import { csvLine } from './csv.ts'
+import { createCsv, csvHeader, csvLine, type CsvOptions } from './csv.ts'
 import {
   type CellReader, type ChunkPlan, type Contacts, createCellReader, createRepeater, type JobPlan,
   mergeChunk, type MergedChunk, type OpenBlock, planJob, type ReadChunk, referenceAt, ResultsError,
 } from './merge.ts'
 import { type ResultBlocks, type StoredBlock, withInlineResults } from './result-blocks.ts'
-import { createCsv, csvHeader, type CsvOptions } from './result-csv.ts'
 
 /** Cells of some rows, in order, by the fields of the job's service. */
 export type Rows = readonly (readonly string[])[]

@@ -17,7 +17,7 @@ import { RAISED_LIMITS, type BenchStack, TOP_UP } from '../services.ts'
 import { createJournalGenerator, type JournalGenerator } from './journal-generator.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { createClient } from '../../../services/client/client.ts'
-import { openJobIn } from '../../../services/jobs/redis-keys.ts'
+import { openJobIn } from '../../../services/jobs/job-record.ts'
 import { createDemo } from '../../../services/admin/demo.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
 

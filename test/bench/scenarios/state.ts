@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { newJobId } from '../../../services/jobs/job.ts'
-import { jobKeys } from '../../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { createJobStore, type JobStore } from '../../../services/jobs/store.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
 import { openRedis } from '../../support/redis/open-redis.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { JobStatusResource } from '../../../services/client/client.ts'
-import { jobKeys } from '../../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { verdictsOf } from '../../support/stacks/environment.ts'
 import { proves } from './rows.ts'

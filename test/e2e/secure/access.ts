@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { provision } from '../../../deploy/provision.ts'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { createClient } from '../../../services/client/client.ts'
-import { jobKeys } from '../../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/admin.ts'
 import {
   kafkaConnectionOf, kafkaOptionsOf, kafkaTypeOf,

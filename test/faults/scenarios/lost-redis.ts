@@ -1,7 +1,7 @@
 import { cpSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
-import { jobKeys } from '../../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { createOutbox } from '../../../services/money/wallet.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { connectRedis, type RedisClient } from '../../../services/runtime/platform/redis.ts'

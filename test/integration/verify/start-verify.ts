@@ -1,7 +1,7 @@
 import type { Incoming, Stage } from '../../../services/runtime/engine/stage.ts'
 import { redisRecordCache } from '../../../services/cache/cache.ts'
 import type { ProviderName } from '../../../services/jobs/checks.ts'
-import { jobKeys } from '../../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
 import { type Checker, createChecker } from '../../../services/verify/checker.ts'

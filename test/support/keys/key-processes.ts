@@ -8,7 +8,7 @@ import { createPeople } from '../../../services/accounts/people.ts'
 import { eraseOrganization } from '../../../services/admin/erasure.ts'
 import { type RotationDeps, rotationDeps } from '../../../services/admin/key-rotation.ts'
 import { createJobKeys, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../../services/jobs/job-record.ts'
 import {
   createRootKeys, type RootKeys,
 } from '../../../services/runtime/crypto/root-keys/root-keys.ts'

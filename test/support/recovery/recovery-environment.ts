@@ -15,7 +15,7 @@ import { recountLostJobs, type RecountDeps } from '../../../services/ledger/rebu
 import {
   readSnapshots, takeSnapshots, type WalletSnapshotDeps,
 } from '../../../services/ledger/journal-state.ts'
-import { createTenants, type Tenants } from '../../../services/money/tenants.ts'
+import { createTenants, type Tenants } from '../../../services/money/wallet.ts'
 import { codec, createBlocksDouble, messageCodec } from '../clickhouse/results.ts'
 import { createMemoryBus, type MemoryBus } from '../kafka/memory-bus.ts'
 import { createMemoryReader } from '../kafka/memory-reader.ts'

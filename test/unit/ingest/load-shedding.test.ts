@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { LoadShedding } from '../../../services/ingest/load-shedding.ts'
-import { idempotencyFieldOf } from '../../../services/jobs/redis-keys.ts'
+import { idempotencyFieldOf } from '../../../services/jobs/job-record.ts'
 import type { Quoted, Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { RedisClient } from '../../../services/runtime/platform/redis.ts'

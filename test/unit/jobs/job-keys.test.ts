@@ -5,7 +5,7 @@ import { newJobId } from '../../../services/jobs/job.ts'
 import {
   createNewJobKeys, JobKeyLostError, keysInTopic, openJobKey,
 } from '../../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../../support/kafka/local-schemas.ts'
 import { SealError } from '../../../services/runtime/crypto/seal.ts'

@@ -5,7 +5,7 @@ import {
 } from '../../../services/ledger/meters.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
-import { IDLE_AFTER_MS } from '../../../services/money/tenants.ts'
+import { IDLE_AFTER_MS } from '../../../services/money/wallet.ts'
 import { acceptedJob, entryOf } from '../../support/stage-messages.ts'
 import { accessEntry } from '../../support/access.ts'
 

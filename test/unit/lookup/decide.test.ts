@@ -1,7 +1,11 @@
 import { expect, it } from 'vitest'
+import { lookupConfig } from '../../../services/lookup/config.ts'
 import { decideJob } from '../../../services/lookup/decide.ts'
+import { readBatchRows } from '../../../services/lookup/main.ts'
 import { ChunkLoader } from '../../../services/lookup/read.ts'
+import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { cellsIn } from '../../support/clickhouse/results.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import {
   acceptedJob, cachedRecord, chunksOf, createManualClock, emitted, QUOTED_AT_MS, rowsOf, tokenFor,
 } from '../../support/stage-messages.ts'
@@ -87,4 +91,17 @@ it('a duplicate e-mail address keeps its spelling', async () => {
   const tokens = Buffer.concat([tokenFor('jane@x.org'), tokenFor('jane@x.org')])
   const { block } = await decide([{ ...chunk!, rows: () => ({ ...chunk!.rows(), tokens }) }])
   expect(cellsIn(block.rows, 'email')).toEqual(['JANE@x.org'])
+})
+
+it.each([
+  [{}, [50, 200, 2_000]],
+  [{
+    VERIFY_BATCH_ROWS_SMALL: '5', VERIFY_BATCH_ROWS_QUICK: '70', QUICK_SERVICES: '["whatsapp"]',
+  }, [5, 70, 200]],
+])('verification batches have the size of their lane and service with %j', (settings, sizes) => {
+  const batchRows = readBatchRows(loadConfig(lookupConfig, { ...STAGE_ENVIRONMENT, ...settings }))
+  expect([
+    batchRows('small', 'phone-validation'), batchRows('bulk', 'whatsapp'),
+    batchRows('bulk', 'phone-validation'),
+  ]).toEqual(sizes)
 })

@@ -2,9 +2,8 @@ import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { guardCell } from '../../../../schemas/files/csv-format.ts'
-import { csvLine, CsvWriter } from '../../../../services/jobs/results/csv.ts'
+import { csvLine, resultDisposition } from '../../../../services/jobs/results/csv.ts'
 import { unicodeText } from '../../../support/texts.ts'
-import { resultDisposition } from '../../../../services/jobs/results/result-csv.ts'
 
 const units = '",;|\r\n=+-@\t\'0a é漢😀\ud800\udc00\0\u007f\u0080'.split('')
 const delimiters = fc.constantFrom(',', ';', '\t', '|')
@@ -30,25 +29,6 @@ describe('CSV', () => {
     const rows = [['carrier'], [''], ['a'], ['']]
     const text = rows.map(cells => csvLine(cells)).join('')
     expect(parse(text, { skip_empty_lines: true })).toEqual(rows)
-  })
-
-  it('of a writer has the bytes of the lines, for any cells and any initial capacity', () => {
-    const rows = fc.array(fc.array(cell, { minLength: 1 }))
-    const options = fc.record({ safe: fc.boolean(), sizeBytes: fc.nat(200), delimiter: delimiters })
-    fc.assert(fc.property(rows, options, (lines, { safe, sizeBytes, delimiter }) => {
-      const writer = new CsvWriter({ safe, sizeBytes, delimiter })
-      for (const [first = '', ...others] of lines) {
-        writer.cell(first)
-        for (const other of others) {
-          writer.delimit()
-          writer.cell(other)
-        }
-        writer.endLine()
-      }
-      const expected = lines.map(cells =>
-        csvLine(safe ? cells.map(guardCell) : cells, delimiter)).join('')
-      expect(writer.bytes().equals(Buffer.from(expected))).toBe(true)
-    }))
   })
 })
 

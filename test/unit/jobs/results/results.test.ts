@@ -6,11 +6,10 @@ import { csvCell, guardCell } from '../../../../schemas/files/csv-format.ts'
 import type { Completed } from '../../../../schemas/types.ts'
 import { createBlock } from '../../../../services/jobs/results/block.ts'
 import { columnsOf, rowFieldsOf } from '../../../../services/jobs/results/columns.ts'
-import { csvLine } from '../../../../services/jobs/results/csv.ts'
+import { createOriginalJson, csvLine } from '../../../../services/jobs/results/csv.ts'
 import {
   packInlineResults, unpackInlineResults,
 } from '../../../../services/jobs/results/result-blocks.ts'
-import { createOriginalJson } from '../../../../services/jobs/results/result-csv.ts'
 import {
   createRowFilter, createResults, type Rows, LostResultsError, type WantedRows,
 } from '../../../../services/jobs/results/results.ts'
@@ -209,6 +208,17 @@ describe('results as CSV', () => {
       expect(withIds.map(cells => cells.at(-1))).toEqual(withIds.map((_, row) =>
         lineOf(row % rows.length)))
     }), { numRuns: 30 })
+  })
+
+  it('have inputs of any length, and no line without a character', async () => {
+    const inputOf = (row: number) => ['é'.repeat(40_000), '"'.repeat(70_000), ''][row] ?? 'a'
+    const { results, manifest, job } = await storedResults({ chunks: 1, inputOf })
+    const rows = await readAll(results.rows(job, manifest))
+    const csv = async (more = {}) => await textOf(results.csvStream(job, manifest, more))
+    expect(await csv()).toBe(csvLine(columns) +
+      rows.map(cells => csvLine(cells.slice(0, columns.length))).join(''))
+    expect(await csv({ columns: ['input'] }))
+      .toBe(csvLine(['input']) + rows.map((_, row) => csvLine([inputOf(row)])).join(''))
   })
 
   it('have the id of each row among the selected columns', async () => {

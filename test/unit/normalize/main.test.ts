@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Submitted } from '../../../schemas/types.ts'
 import { eventLoop } from '../../../services/runtime/platform/event-loop.ts'
-import { createNormalizeStage } from '../../../services/normalize/stage.ts'
+import { createNormalizeStage } from '../../../services/normalize/main.ts'
 import { createTokenizer } from '../../../services/cache/tokens.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
