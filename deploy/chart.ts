@@ -1,16 +1,15 @@
-import { globSync, readFileSync } from 'node:fs'
+import { globSync, readdirSync, readFileSync } from 'node:fs'
 import type { TObject } from 'typebox'
-import { auditConfig } from '../services/admin/audit/command.ts'
-import { adminConfig } from '../services/admin/deps.ts'
-import { backupConfig } from '../services/admin/backup.ts'
-import { VENDOR_KEYS } from '../services/jobs/checks.ts'
-import { describeConfig } from '../services/runtime/platform/config.ts'
-import { allTopics, subscriptionsOf, type Division } from '../services/runtime/platform/topics.ts'
-import { STAGES, topology, type StageName } from '../services/topology.ts'
-import { monitoringFiles } from './chart/monitoring.ts'
 import { writeGenerated } from './generated.ts'
 import { provisionConfig } from './provision.ts'
 import { smokeConfig } from './smoke.ts'
+import { auditConfig } from '../services/admin/audit/command.ts'
+import { backupConfig } from '../services/admin/backup.ts'
+import { adminConfig } from '../services/admin/deps.ts'
+import { VENDOR_KEYS } from '../services/jobs/checks.ts'
+import { describeConfig } from '../services/runtime/platform/config.ts'
+import { allTopics, type Division, subscriptionsOf } from '../services/runtime/platform/topics.ts'
+import { type StageName, STAGES, topology } from '../services/topology.ts'
 
 /** A consumer group of a program, and the maximum number of useful instances. */
 type ChartGroup = Division & {
@@ -106,6 +105,62 @@ function needsOf (config: TObject): Pick<ChartProgram, 'settings' | 'secrets'> {
     .filter(setting => setting.secret === secret)
     .map(({ key, required }) => [key, required ? 'required' : 'optional']))
   return { settings: needOf(false), secrets: needOf(true) }
+}
+
+/**
+ * The rules and dashboards of the chart by path: those of compose, with queries that are restricted
+ * to the namespace.
+ */
+function monitoringFiles (): ReadonlyMap<string, string> {
+  const rules = ['recording.yml', 'alerts.yml'].map(name =>
+    [`rules/${name}`, rulesOf(textOf(`prometheus/${name}`))] as const)
+  const boards = readdirSync(new URL('grafana/dashboards', import.meta.url)).toSorted()
+    .map(name => [`dashboards/${name}`, boardOf(textOf(`grafana/dashboards/${name}`))] as const)
+  return new Map([...rules, ...boards])
+}
+
+/** With a placeholder that the chart replaces by its namespace. */
+const SCOPE = 'namespace="<namespace>"'
+const TEXT = String.raw`"(?:[^"\\]|\\.)*"`
+const RANGE = String.raw`\[[^\]]*\]`
+const LABELS =
+  String.raw`(?:\w+\s+)?\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`
+const NUMBER = String.raw`\d[\w.]*`
+const NAME = String.raw`([a-zA-Z_:][\w:]*)(\s*\(|\{(?:[^}"]|${TEXT})*\})?`
+const TOKENS = new RegExp([TEXT, RANGE, LABELS, NUMBER, NAME].join('|'), 'g')
+const WORDS = ['and', 'or', 'unless', 'bool', 'offset']
+/** `expr: ...` of a rule: the rest of the line, or the indented lines after it. */
+const EXPRESSION = /^( *)expr: (?:[|>]-?\n(?:\1 +.*(?:\n|$))+|.*)/gm
+
+/**
+ * Restricts a query to the namespace of the chart: the Prometheus of a cluster has the processes,
+ * memory and HTTP requests of all namespaces.
+ */
+function scoped (query: string): string {
+  return query.replace(TOKENS, (token, name?: string, rest = '') => {
+    if (name === undefined || WORDS.includes(name) || rest.endsWith('(')) return token
+    const labels = rest.slice(1, -1)
+    return `${name}{${labels === '' ? SCOPE : `${SCOPE},${labels}`}}`
+  })
+}
+
+const textOf = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8')
+
+function rulesOf (text: string): string {
+  return text.replace(EXPRESSION, expression => {
+    const [key = '', ...query] = expression.split(/(?<=^ *expr:)/)
+    return key + scoped(query.join(''))
+  })
+}
+
+function boardOf (text: string): string {
+  const board: unknown = JSON.parse(text, (key, value: unknown) => {
+    if (typeof value !== 'string') return value
+    if (key === 'expr') return scoped(value)
+    return value.replace(/^label_values\(([^,]+),/, (_, series: string) =>
+      `label_values(${scoped(series)},`)
+  })
+  return `${JSON.stringify(board)}\n`
 }
 
 const wanted = await chartFiles()
