@@ -1,6 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import { createTokenBuckets, secondsUntil } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
+import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
+import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import type {
@@ -30,6 +32,7 @@ export type AttemptDeps = {
   /** Takes a token of the rate of the host; returns 0, or the ms to wait without one. */
   readonly takeToken: (url: string) => number
   readonly send: Sender
+  readonly log: Pick<Log, 'warn'>
   readonly metrics: Pick<Metrics, 'count' | 'observe'>
   /** Redis time. */
   readonly clock: Clock
@@ -41,9 +44,6 @@ export type AttemptDeps = {
   readonly random?: () => number
 }
 
-/** What the record of an attempt depends on. */
-type RecordDeps = Pick<AttemptDeps, 'clock' | 'waitsMs' | 'slowAfterMs' | 'random'>
-
 /** A closed job has readable results, so its event waits this long for the job to be closed. */
 const RETRY_UNCLOSED_MS = 200
 const JITTER = 0.2
@@ -51,9 +51,25 @@ const USER_AGENT = 'Verification-Jobs-Webhooks/1'
 
 /**
  * Makes the claimed attempt and records its result. After a crash in between another process makes
- * the attempt again: receivers recognize repetitions by the id of the event.
+ * the attempt again: receivers recognize repetitions by the id of the event. An internal error
+ * counts as a failed attempt, so that it is not repeated in a tight loop. An infrastructure error
+ * is not recorded: no store can record it, and the lease of the attempt expires. A key that the key
+ * ring lacks is not recorded either, because it would use up all attempts before an operator adds
+ * the key.
  */
 export async function makeAttempt (deps: AttemptDeps, claim: DeliveryClaim): Promise<void> {
+  try {
+    await attempt(deps, claim)
+  } catch (error) {
+    if (isInfrastructure(error) || error instanceof FatalError) throw error
+    const { tenant, job, delivery } = claim
+    deps.log.warn({ err: error, tenant, job, event: delivery },
+      'webhook attempt failed internally, retrying as scheduled')
+    await record(deps, claim, { ...notSent('internal'), atMs: deps.clock.now() })
+  }
+}
+
+async function attempt (deps: AttemptDeps, claim: DeliveryClaim): Promise<void> {
   const job = await deps.findJob(claim.tenant, claim.job)
   if (isObsolete(claim, job)) return await deps.deliveries.drop(claim)
   if (isOfEnd(claim) && job?.closed === false) {
@@ -86,13 +102,6 @@ function isObsolete ({ type, delivery, job: id }: DeliveryClaim, job: Job | unde
 
 /** An attempt beyond the rate of its host. */
 type Throttled = { readonly waitMs: number }
-
-/** Records an attempt that failed by an internal error; the next one follows as scheduled. */
-export async function recordInternalFailure (
-  deps: AttemptDeps, claim: DeliveryClaim
-): Promise<void> {
-  await record(deps, claim, { ...notSent('internal'), atMs: deps.clock.now() })
-}
 
 /** Records an attempt, and counts it if this process holds its lease. */
 async function record (
@@ -183,7 +192,7 @@ async function traced (
 
 /** The record of an attempt: its entry in the history, and the time of the next attempt, if any. */
 function toRecord (
-  deps: RecordDeps, claim: DeliveryClaim,
+  deps: AttemptDeps, claim: DeliveryClaim,
   { answer, durationMs, atMs }: Sent & { readonly atMs: number }
 ): AttemptRecord {
   const { state, nextAtMs } = outcomeOf(deps, claim, answer)
@@ -217,7 +226,7 @@ type Outcome = {
 const UNSENT: ReadonlySet<AttemptReason> = new Set(['erased', 'endpoint_removed'])
 
 function outcomeOf (
-  { waitsMs, clock, random }: RecordDeps, { attempt, once }: DeliveryClaim, answer: Answer
+  { waitsMs, clock, random }: AttemptDeps, { attempt, once }: DeliveryClaim, answer: Answer
 ): Outcome {
   const final = (state: Exclude<AttemptOutcome, 'failed'>) => ({ state, nextAtMs: undefined })
   if (answer.kind === 'failed' && UNSENT.has(answer.reason)) return final('discarded')
@@ -237,7 +246,7 @@ function outcomeOf (
  */
 function waitMs (
   attempt: number,
-  { waitsMs, retryAfterMs = 0, random = Math.random }: Pick<RecordDeps, 'waitsMs' | 'random'> & {
+  { waitsMs, retryAfterMs = 0, random = Math.random }: Pick<AttemptDeps, 'waitsMs' | 'random'> & {
     readonly retryAfterMs?: number | undefined
   }
 ): number | undefined {

@@ -1,21 +1,106 @@
+import type { EventType } from '../../schemas/api/webhooks.ts'
+import type { JobEvent, Settled } from '../../schemas/types.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
-import { connectJobKeys } from '../jobs/job-keys.ts'
-import { createMessageCodec } from '../jobs/message-codec.ts'
+import { connectJobKeys, type JobKeys } from '../jobs/job-keys.ts'
+import { createMessageCodec, openHeader } from '../jobs/message-codec.ts'
 import { createArchive } from '../jobs/results/archive.ts'
 import { createJobStore } from '../jobs/store.ts'
+import { closedKeys } from '../jobs/wrapped-keys.ts'
 import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
+import type { Incoming, Stage } from '../runtime/engine/stage.ts'
+import { InconsistencyError } from '../runtime/platform/errors.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { subscriptionsOf } from '../runtime/platform/topics.ts'
-import { createDeliveries, createDeliveryHistory } from '../webhooks/deliveries.ts'
-import { createSubscriptions, createWebhookEndpoints } from '../webhooks/endpoints.ts'
+import {
+  createDeliveries, createDeliveryHistory, type Deliveries, type WebhookDelivery,
+} from '../webhooks/deliveries.ts'
+import {
+  createSubscriptions, createWebhookEndpoints, receiversOf, type Subscriptions,
+} from '../webhooks/endpoints.ts'
+import { eventTypeOf } from '../webhooks/event.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secrets.ts'
-import { createSender } from './sender.ts'
-import { Workers, type WorkersDeps } from './workers.ts'
 import { createHostRate } from './attempt.ts'
 import { deliverConfig, type DeliverConfig } from './config.ts'
-import { createDeliverStage } from './stage.ts'
-import { closedKeys } from '../jobs/wrapped-keys.ts'
+import { createSender } from './sender.ts'
+import { Workers, type WorkersDeps } from './workers.ts'
+
+type DeliverDeps = {
+  readonly deliveries: Pick<Deliveries, 'put'>
+  readonly keys: Pick<JobKeys, 'get'>
+  /** The subscriptions of the webhook endpoints of a tenant. */
+  readonly subscriptions: Subscriptions
+  /** Starts the next poll of the workers now. */
+  readonly wake: () => void
+  /** Maximum number of messages in one call of `decide`. */
+  readonly batch: number
+}
+
+/**
+ * Queues webhook events, one delivery for each destination: the webhook address of an ended job,
+ * and the webhook endpoints of its organization that are subscribed to the event. A delivery that
+ * is already queued stays unchanged, so a message may arrive any number of times.
+ */
+export function createDeliverStage (deps: DeliverDeps): Stage<'deliver'> {
+  return {
+    name: 'deliver',
+    batch: deps.batch,
+    decide: async messages => {
+      const deliveries = (await Promise.all(
+        messages.map(message => planDeliveries(deps, message)))).flat()
+      await Promise.all(deliveries.map(delivery => deps.deliveries.put(delivery)))
+      failpoint('deliver.put')
+      if (deliveries.length > 0) deps.wake()
+      return [{ completes: messages, emits: [] }]
+    },
+    resolveDead: async () => [],
+    forget: () => {},
+  }
+}
+
+type Message = Incoming<'jobs.settled' | 'jobs.events'>
+
+/** An event, its time in Unix ms, and the webhook address of its job if it gets the event. */
+type Occurrence = {
+  readonly event: Omit<WebhookDelivery, 'to'>
+  readonly atMs: number
+  readonly webhookUrl: string
+}
+
+/** The deliveries of the event of a message, one for each destination. */
+async function planDeliveries (
+  deps: DeliverDeps, { topic, value, raw: { headers: { traceparent } } }: Message
+): Promise<readonly WebhookDelivery[]> {
+  const { event, atMs, webhookUrl } = topic === 'jobs.settled'
+    ? await readEnd(deps, value as Settled)
+    : readEvent(value as JobEvent)
+  const endpoints = receiversOf(await deps.subscriptions(event.tenant), event.type, atMs)
+  return [
+    ...webhookUrl === '' ? [] : [{ webhookUrl }], ...endpoints.map(endpoint => ({ endpoint })),
+  ].map(to => ({ ...event, to, ...traceparent && { traceparent } }))
+}
+
+function readEvent ({ tenant, job, type, tenth, at }: JobEvent): Occurrence {
+  const event = { tenant, job, type: type as EventType, ...tenth > 0 && { tenth } }
+  return { event, atMs: at ?? Infinity, webhookUrl: '' }
+}
+
+/** The end of a job, whose address is unknown after its erasure. */
+async function readEnd (
+  { keys }: DeliverDeps, { tenant, job, status, header, endedAt }: Settled
+): Promise<Occurrence> {
+  const type = eventTypeOf(status)
+  if (type === undefined) {
+    throw new InconsistencyError(`the message of the end of job ${job} of tenant ${tenant} has ` +
+      `the status "${status}"; check which stage wrote it`)
+  }
+  const key = header === null ? undefined : await keys.get(tenant, job)
+  const webhookUrl = header === null || key === undefined
+    ? ''
+    : openHeader(key, { tenant, job }, header).webhookUrl
+  return { event: { tenant, job, type }, atMs: endedAt, webhookUrl }
+}
 
 /** Wires the stage and the workers beside it, and starts both. */
 async function startDeliver (

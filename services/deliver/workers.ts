@@ -1,12 +1,10 @@
 import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
 import { RefusedRowsError } from '../runtime/platform/clickhouse.ts'
-import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { backoffMs, retryForever, sleep, startRepeating } from '../runtime/platform/retry.ts'
 import { withTrace } from '../runtime/platform/tracing.ts'
-import { type AttemptDeps, makeAttempt, recordInternalFailure } from './attempt.ts'
+import { type AttemptDeps, makeAttempt } from './attempt.ts'
 import type {
   Deliveries, DeliveryClaim, DeliveryHistory, PriorityClass,
 } from '../webhooks/deliveries.ts'
@@ -14,7 +12,6 @@ import type {
 export type WorkersDeps = AttemptDeps & {
   readonly deliveries: Deliveries
   readonly history: Pick<DeliveryHistory, 'append'>
-  readonly log: Pick<Log, 'warn'>
   readonly metrics: Pick<Metrics, 'count' | 'observe' | 'watch'>
   /** Maximum concurrent attempts, by priority class of the receiver. */
   readonly slots: Readonly<Record<PriorityClass, number>>
@@ -118,7 +115,7 @@ export class Workers {
     const releaseSlot = this.#takeSlot(priority)
     const { tenant, job, delivery, traceparent } = claim
     // An attempt belongs to the trace of its job, even hours later.
-    const done = withTrace({ ...traceparent && { traceparent } }, () => attempt(this.#deps, claim))
+    const done = withTrace({ ...traceparent && { traceparent } }, () => makeAttempt(this.#deps, claim))
       .catch((error: unknown) => this.#deps.log.warn({ err: error, tenant, job, event: delivery },
         'webhook attempt not completed, repeating it when its lease expires'))
       .finally(() => {
@@ -175,24 +172,6 @@ export class Workers {
     metrics.watch('webhook_queue_depth', {}, () => due)
     return startRepeating(measureEveryMs, async () => { due = await deliveries.dueBy(clock.now()) },
       error => log.warn({ err: error }, 'counting due webhooks in Redis failed, retrying'))
-  }
-}
-
-/**
- * Makes an attempt; an internal error counts as a failed attempt, so that it is not repeated in a
- * tight loop. An infrastructure error is not recorded: no store can record it, and the lease of the
- * attempt expires. A key that the key ring lacks is not recorded either, because it would use up
- * all attempts before an operator adds the key.
- */
-async function attempt (deps: WorkersDeps, claim: DeliveryClaim): Promise<void> {
-  try {
-    await makeAttempt(deps, claim)
-  } catch (error) {
-    if (isInfrastructure(error) || error instanceof FatalError) throw error
-    const { tenant, job, delivery } = claim
-    const fields = { err: error, tenant, job, event: delivery }
-    deps.log.warn(fields, 'webhook attempt failed internally, retrying as scheduled')
-    await recordInternalFailure(deps, claim)
   }
 }
 

@@ -1,21 +1,27 @@
-import { createPartners } from '../accounts/partners.ts'
-import { createCursors, createMarkStore } from './replay-guard.ts'
-import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
-import { createDeadLetters } from '../runtime/engine/dead-letters.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import { createPartners } from '../accounts/partners.ts'
+import { connectSealingKeys } from '../jobs/job-keys.ts'
+import { createOutcomeWaiter, subscribeToJobs } from '../jobs/job-waiter.ts'
+import { createMessageCodec } from '../jobs/message-codec.ts'
+import { createJobStore } from '../jobs/store.ts'
+import { createSubmitter, type Submitter } from '../jobs/submit.ts'
+import { createWallet } from '../money/wallet.ts'
+import { connectDeps, type Connections, openSubscriber } from '../runtime/engine/connections.ts'
+import { createDeadLetters } from '../runtime/engine/dead-letters.ts'
+import { createEmitter } from '../runtime/engine/stage.ts'
 import { createMessageMac } from '../runtime/kafka/message-mac.ts'
+import { watchJobPartitions } from '../runtime/kafka/partitioning.ts'
+import { type Capacity, createCapacity } from '../runtime/platform/limits.ts'
 import { createLogThrottle } from '../runtime/platform/log.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
-import { createWallet } from '../money/wallet.ts'
 import { feedConfig, type FeedConfig } from './config.ts'
 import { connectRejections } from './contact.ts'
-import { type Capacity, createCapacity } from '../runtime/platform/limits.ts'
 import { createPartnerFeed, startPartnerFeeds, type PartnerFeedsDeps } from './partner-feeds.ts'
-import { connectFeedSubmitter, type SubmitDeps } from './cursor.ts'
+import { createCursors, createMarkStore } from './replay-guard.ts'
 
 export type Connected =
   Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Connections, 'gate'>> &
-  Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & Pick<SubmitDeps, 'submitter'>
+  Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & { readonly submitter: Pick<Submitter, 'submit'> }
 
 const LOG_REPLAYS_EVERY_MS = 60_000
 
@@ -111,6 +117,27 @@ async function startFeed (
       [...feeds.states().values()].filter(current => current === state).length)
   }
   return feeds
+}
+
+/** The submitter of jobs that the REST API uses too, on open connections. */
+export async function connectFeedSubmitter (
+  config: FeedConfig, connected: Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'>,
+  { onStop }: Pick<ServiceContext, 'onStop'>
+): Promise<Submitter> {
+  const { bus, codec, state, clock } = connected
+  const store = createJobStore(state)
+  const { CACHE_SECRET_ACTIVE: tokenVersion, FEED_ACCEPT_WITHIN_MS: acceptWithinMs } = config
+  // It seals all rows of a job before it is refused.
+  const keys = connectSealingKeys(state, 2 * acceptWithinMs)
+  const notifications = await subscribeToJobs(openSubscriber(state, { onStop }))
+  const outcomes = createOutcomeWaiter({ store, notifications, clock })
+  onStop(() => outcomes.stop())
+  const messageCodec = createMessageCodec({ codec, keys })
+  const emitter = createEmitter({ messageCodec, producerOf: bus.producer })
+  const partitionsOf = watchJobPartitions(bus)
+  return createSubmitter({
+    store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs, partitionsOf,
+  })
 }
 
 export const feedService = { config: feedConfig, start: startFeed }

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Partner, PartnerKeys, Partners } from '../accounts/partners.ts'
-import type { Cursors, MarkStore } from './replay-guard.ts'
+import type { Submitted, Submitter } from '../jobs/submit.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import type { Wallet } from '../money/wallet.ts'
 import type { Bus, ConsumeOptions, Consumption, FetchedBatch } from '../runtime/kafka/bus.ts'
@@ -8,10 +8,11 @@ import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors
 import type { Log } from '../runtime/platform/log.ts'
 import { backoffMs, retryForever, sleep } from '../runtime/platform/retry.ts'
 import { FEED_GROUPS, feedGroupOf, topicName } from '../runtime/platform/topics.ts'
-import { submitContacts, type Backpressure, type BatchLimits, type SubmitDeps } from './cursor.ts'
 import {
-  createIntake, createPartition, type IntakeDeps, type Partition, type PartitionDeps,
+  type Backpressure, type BatchLimits, createIntake, createPartition, type FeedJobRequest,
+  type IntakeDeps, type JobOutcome, type Partition, type PartitionDeps,
 } from './intake.ts'
+import type { Cursors, MarkStore } from './replay-guard.ts'
 
 export type PartnerFeedsDeps = {
   readonly partners: Pick<Partners, 'list' | 'version'>
@@ -217,7 +218,12 @@ function isSame (some: ReadonlySet<string>, others: ReadonlySet<string>): boolea
 }
 
 export type PartnerFeedDeps = Omit<IntakeDeps, 'partner' | 'keys' | 'openPartition'> &
-  Pick<PartitionDeps, 'buffered' | 'now' | 'sleep'> & SubmitDeps & {
+  Pick<PartitionDeps, 'buffered' | 'now' | 'sleep'> & {
+    readonly submitter: Pick<Submitter, 'submit'>
+    /** Called with the error of a request whose outcome is unknown, and its cursor. */
+    readonly onLost: (error: unknown, cursor: {
+      readonly partner: string, readonly partition: number, readonly cursor: string,
+    }) => void
     readonly cursors: Cursors
     readonly marks: MarkStore
     readonly partners: Pick<Partners, 'keysOf'>
@@ -446,4 +452,55 @@ async function untilAcceptable (
   const endsAtMs = performance.now() + Math.min(maxPauseMs, maxMs)
   do await sleep(pollMs, signal)
   while (performance.now() < endsAtMs && !await isAcceptable())
+}
+
+/** The origin of contacts; tenant, mode and prices are those of the partner's registration. */
+type Source = {
+  readonly partner: Pick<Partner, 'name' | 'tenant' | 'mode' | 'pricesMicros'>
+  readonly partition: number
+}
+
+/** Requests a job for contacts of a partner, in the same way as the REST API. Never rejects. */
+async function submitContacts (
+  { submitter, metrics, onLost }: PartnerFeedDeps, source: Source, request: FeedJobRequest
+): Promise<JobOutcome> {
+  const { partner: { name, tenant, mode, pricesMicros }, partition } = source
+  const { cursor, terms: { service, country, forceFresh }, from, to } = request
+  const { inputs, references, offsets } = request
+  // A partner without an own price pays the list price.
+  const unitPriceMicros = (mode === 'test' ? undefined : pricesMicros[service]) ?? null
+  const outcome = await submitter.submit({
+    tenant,
+    service,
+    inputs,
+    country,
+    forceFresh,
+    metadata: {},
+    webhookUrl: '',
+    idempotencyKey: '',
+    fingerprint: '',
+    references,
+    feed: { source: { partner: name, partition, cursor, from, to, unitPriceMicros }, offsets },
+  }).then(toOutcome, error => {
+    onLost(error, { partner: name, partition, cursor })
+    return { kind: 'lost' } as const
+  })
+  metrics.count('feed_jobs_total', { outcome: outcome.kind })
+  return outcome
+}
+
+function toOutcome (submitted: Submitted): JobOutcome {
+  if (submitted.kind === 'accepted') return { kind: 'taken', job: submitted.job.id }
+  if (submitted.kind === 'reused') return { kind: 'failed' }
+  const { refusal } = submitted
+  switch (refusal.code) {
+    case 'insufficient_balance':
+    case 'concurrent_jobs_limit': return { kind: 'short', refusal }
+    case 'cursor_moved': return { kind: 'moved' }
+    case 'expired': return { kind: 'late' }
+    // An operator must unlock the wallet first; until then, requests follow with growing pauses.
+    case 'frozen': return { kind: 'lost' }
+    case 'quoted':
+    case 'internal': return { kind: 'failed' }
+  }
 }

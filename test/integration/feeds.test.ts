@@ -1,7 +1,7 @@
 import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { keyIdOf, partnerKeyOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
-import { connectFeedSubmitter } from '../../services/feed/cursor.ts'
+import { connectFeedSubmitter } from '../../services/feed/main.ts'
 import { publishDeps } from '../../services/publish/main.ts'
 import { topicNames, withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'

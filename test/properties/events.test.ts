@@ -7,7 +7,7 @@ import { EVENT_TYPES, type EventBody } from '../../schemas/api/webhooks.ts'
 import type { EventSubscription } from '../../services/accounts/organizations.ts'
 import { type AttemptDeps, makeAttempt } from '../../services/deliver/attempt.ts'
 import type { Answer } from '../../services/deliver/sender.ts'
-import { createDeliverStage } from '../../services/deliver/stage.ts'
+import { createDeliverStage } from '../../services/deliver/main.ts'
 import type { Incoming } from '../../services/runtime/engine/stage.ts'
 import { createDeliveries, type Deliveries } from '../../services/webhooks/deliveries.ts'
 import { partsOfDelivery } from '../../services/webhooks/event.ts'
@@ -159,6 +159,7 @@ function createAttempts ({ deliveries, findJob, onSent }: Attempts) {
       signingKeys: secretsOf(SIGNING_SECRET),
       endpoints: { current: async (_tenant, id) => endpointOf({ id, url: `https://${id}/` }) },
       takeToken: () => 0,
+      log: { warn: () => {} },
       metrics: { count: () => {}, observe: () => {} },
       send: async (url, { body }) => {
         onSent(new URL(url).hostname, JSON.parse(body) as EventBody)

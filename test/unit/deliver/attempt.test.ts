@@ -1,9 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
-import {
-  makeAttempt, recordInternalFailure, type AttemptDeps,
-} from '../../../services/deliver/attempt.ts'
+import { makeAttempt, type AttemptDeps } from '../../../services/deliver/attempt.ts'
 import { deliverConfig } from '../../../services/deliver/config.ts'
 import type { Answer } from '../../../services/deliver/sender.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/webhooks/deliveries.ts'
@@ -50,6 +48,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
   const released: number[] = []
   const throttled: number[] = []
   const dropped: string[] = []
+  const warned: unknown[] = []
   const metrics = createMetrics()
   const sent: { url: string, headers: Readonly<Record<string, string>>, body: string }[] = []
   const deps: AttemptDeps = {
@@ -65,6 +64,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
     signingKeys: { active: async () => [signingKey], show: async () => signingKey },
     endpoints: { current: async () => undefined },
     takeToken: () => 0,
+    log: { warn: (fields: unknown) => { warned.push(fields) } },
     metrics,
     send: async (url, request) => {
       sent.push({ url, ...request })
@@ -76,7 +76,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
     random: () => 0.5,
     ...more,
   }
-  return { deps, records, released, throttled, dropped, sent, metrics }
+  return { deps, records, released, throttled, dropped, sent, warned, metrics }
 }
 
 async function outcome (setup: Setup, claim: Partial<DeliveryClaim> = {}) {
@@ -265,9 +265,7 @@ describe('the metrics of webhook attempts', () => {
     const erased = await textAfter({ keys: { get: async () => undefined } })
     expect(erased).toContain('webhook_attempts_total{outcome="discarded",reason="erased"} 1')
     expect(erased).not.toContain('webhook_attempt_seconds_count')
-    const { deps, metrics } = scene()
-    await recordInternalFailure(deps, claimOf())
-    const internal = await metrics.text()
+    const internal = await textAfter({ findJob: async () => { throw new TypeError('a fault') } })
     expect(internal).toContain('webhook_attempts_total{outcome="failed",reason="internal"} 1')
     expect(internal).not.toContain('webhook_attempt_seconds_count')
   })

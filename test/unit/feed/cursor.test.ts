@@ -1,54 +1,65 @@
 import { describe, expect, it } from 'vitest'
 import {
-  Cursor, submitContacts, type CursorDeps, type FeedJobRequest, type JobOutcome,
-} from '../../../services/feed/cursor.ts'
-import type { Refusal } from '../../../services/jobs/job.ts'
-import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
+  createPartition, type FeedJobRequest, type JobOutcome, type PartitionDeps,
+} from '../../../services/feed/intake.ts'
+import type { FetchedBatch } from '../../../services/runtime/kafka/bus.ts'
+import { createCapacity } from '../../../services/runtime/platform/limits.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const terms = { service: 'whatsapp', country: '', forceFresh: false } as const
+const topicPartition = { topic: 'feeds.acme.submitted', partition: 0 }
 const contact = (offset: number) => ({ offset, reference: `c${offset}`, input: `i${offset}` })
 const nextTurn = () => new Promise(resolve => setImmediate(resolve))
 
-/** A cursor whose requests have the given outcomes, in order; waits end at once. */
-function createScenario (
-  outcomes: readonly JobOutcome['kind'][] = [], { limit = 4, storedAt = -1 } = {},
-  change: Partial<CursorDeps> = {}
+/** A partition whose requests have the given outcomes, in order; waits end at once. */
+async function createScenario (
+  outcomes: readonly ('taken' | 'failed' | 'late' | 'lost')[] = [],
+  change: Partial<PartitionDeps> = {}
 ) {
   const requests: FeedJobRequest[] = []
-  const passed: number[] = []
   const failed: number[] = []
-  const paused: unknown[] = []
   const errors: unknown[] = []
+  const commits: bigint[] = []
   const rest = [...outcomes]
   const stopping = new AbortController()
-  const cursor = new Cursor({
-    cursor: 'whatsapp||',
-    terms,
-    batchLimits: { contacts: limit, ageMs: 0 },
-    position: -1,
-    submit: async request => {
-      requests.push(request)
-      const kind = rest.shift() ?? 'taken'
-      return kind === 'short' ? { kind, refusal: { code: 'concurrent_jobs_limit' } } : { kind }
+  const partition = await createPartition({
+    topicPartition,
+    batchLimits: { contacts: 4, ageMs: 0 },
+    positions: async () => new Map(),
+    marks: {
+      read: async () => ({ offset: -1, senders: new Map() }),
+      write: async () => true,
+      writeDead: async () => {},
     },
-    reread: async () => storedAt,
-    passed: contacts => { passed.push(...contacts.map(({ offset }) => offset)) },
+    reportReplays: async () => {},
+    clock: { now: () => 0 },
+    buffered: createCapacity(10_000),
+    submit: async (request): Promise<JobOutcome> => {
+      requests.push(request)
+      return { kind: rest.shift() ?? 'taken' }
+    },
     failContact: async ({ offset }) => { failed.push(offset) },
-    pause: async refusal => { paused.push(refusal) },
+    pause: async () => {},
     fail: error => { errors.push(error) },
     signal: stopping.signal,
     now: () => 0,
     sleep: async () => {},
     ...change,
   })
-  const pass = async (offsets: readonly number[]) => {
-    for (const offset of offsets) cursor.add(contact(offset))
-    await eventually(() => expect(passed).toEqual(offsets))
-    return requests.map(({ from, to }) => [from, to])
+  const add = (...offsets: readonly number[]) => {
+    partition.begin({
+      messages: offsets.map(offset => ({ ...topicPartition, offset: BigInt(offset) })),
+      commit: (next: bigint) => { commits.push(next) },
+    } as unknown as FetchedBatch)
+    for (const offset of offsets) partition.take(contact(offset), terms)
   }
-  const sizes = () => requests.map(({ inputs }) => inputs.length).slice(0, 4)
-  return { cursor, requests, passed, failed, paused, errors, stopping, pass, sizes }
+  /** The sizes of the first jobs, once all contacts up to this number have passed. */
+  const pass = async (count: number) => {
+    add(...Array(count).keys())
+    await eventually(() => expect(commits.at(-1)).toBe(BigInt(count)))
+    return requests.map(({ inputs }) => inputs.length).slice(0, 4)
+  }
+  return { partition, requests, failed, errors, stopping, add, pass }
 }
 
 describe('a feed cursor', () => {
@@ -56,23 +67,23 @@ describe('a feed cursor', () => {
     const waits: number[] = []
     let nowMs = 0
     let wake = () => {}
-    const { cursor, requests } = createScenario([], {}, {
+    const { partition, requests, add: take } = await createScenario([], {
       batchLimits: { contacts: 3, ageMs: 100 },
       now: () => nowMs,
       sleep: ms => {
         waits.push(ms)
-        return new Promise(resolve => { wake = resolve })
+        return new Promise(resolve => { wake = () => resolve(undefined) })
       },
     })
     const add = async (atMs: number, ...offsets: readonly number[]) => {
       nowMs = atMs
-      for (const offset of offsets) cursor.add(contact(offset))
+      take(...offsets)
       await nextTurn()
       return [waits.splice(0), requests.splice(0).map(request => request.offsets)]
     }
     expect(await add(0, 1)).toEqual([[100], []])
     expect(await add(50, 2)).toEqual([[], []])
-    cursor.close()
+    partition.close()
     expect(await add(60)).toEqual([[], [[1, 2]]])
     expect(await add(70, 5)).toEqual([[100], []])
     // What is above the maximum waits from its own arrival on.
@@ -83,107 +94,29 @@ describe('a feed cursor', () => {
   })
 
   it('isolates a contact that no job can be created for, and fails only that one', async () => {
-    const { failed, pass, sizes } = createScenario(Array(10).fill('failed'))
-    await pass([0, 1, 2, 3])
-    expect([failed, sizes()]).toEqual([[0], [4, 2, 1, 1]])
+    const { failed, pass } = await createScenario(Array(10).fill('failed'))
+    expect([await pass(4), failed]).toEqual([[4, 2, 1, 1], [0]])
   })
 
   it('requests smaller jobs while the pipeline is slow, and fails no contact', async () => {
-    const { failed, pass, sizes } = createScenario(Array(12).fill('late'), { limit: 4_000 })
-    await pass([...Array(4_000).keys()])
-    expect([failed, sizes()]).toEqual([[], [4_000, 2_000, 1_000, 1_000]])
+    const { failed, pass } = await createScenario(
+      Array(12).fill('late'), { batchLimits: { contacts: 4_000, ageMs: 0 } })
+    expect([await pass(4_000), failed]).toEqual([[4_000, 2_000, 1_000, 1_000], []])
   })
 
   it.each([[false, 1], [true, 0]])(
     'reports an error without retries (its partition is lost: %s)', async (isLost, count) => {
-      const scenario = createScenario(['lost'], {}, {
-        reread: async () => {
-          if (isLost) scenario.stopping.abort()
+      let reads = 0
+      const { requests, errors, stopping, add } = await createScenario(['lost'], {
+        positions: async () => {
+          if (reads++ === 0) return new Map()
+          if (isLost) stopping.abort()
           throw new Error('no position')
         },
       })
-      scenario.cursor.add(contact(0))
-      await eventually(() => expect(scenario.requests).toHaveLength(1))
+      add(0)
+      await eventually(() => expect(requests).toHaveLength(1))
       await nextTurn()
-      expect(scenario.errors).toHaveLength(count)
+      expect(errors).toHaveLength(count)
     })
-})
-
-const request: FeedJobRequest = {
-  cursor: 'whatsapp|DE|',
-  terms: { service: 'whatsapp', country: 'DE', forceFresh: false },
-  from: 3,
-  to: 9,
-  inputs: ['a', 'b'],
-  offsets: [5, 9],
-  references: ['ra', 'rb'],
-}
-const partner = {
-  name: 'acme', tenant: 'org_1.live', mode: 'live', pricesMicros: { whatsapp: 3_500 },
-} as const
-
-/** The outcome of the request of a partner, and what was submitted, counted and lost. */
-async function requestJob (submit: () => Promise<Submitted>, change: object = {}) {
-  const submissions: Submission[] = []
-  const counted: unknown[] = []
-  const lost: unknown[] = []
-  const outcome = await submitContacts({
-    submitter: {
-      submit: submission => {
-        submissions.push(submission)
-        return submit()
-      },
-    },
-    metrics: { count: (name, labels) => { counted.push([name, labels]) } },
-    onLost: (...failure) => { lost.push(failure) },
-  }, { partner: { ...partner, ...change }, partition: 2 }, request)
-  expect(counted).toEqual([['feed_jobs_total', { outcome: outcome.kind }]])
-  return { outcome, lost, submission: submissions[0] }
-}
-
-describe('the job of a feed', () => {
-  const accept = async () => ({ kind: 'accepted', job: { id: 'job_1' } }) as Submitted
-  const short = { code: 'insufficient_balance', requiredMicros: 7_000, availableMicros: 0 } as const
-
-  it('has tenant and price of the registration, and the origin of its contacts', async () => {
-    const { outcome, submission } = await requestJob(accept)
-    expect(outcome).toEqual({ kind: 'taken', job: 'job_1' })
-    const { cursor, from, to, inputs, offsets, references } = request
-    expect(submission).toEqual({
-      tenant: 'org_1.live',
-      service: 'whatsapp',
-      inputs,
-      country: 'DE',
-      forceFresh: false,
-      metadata: {},
-      webhookUrl: '',
-      idempotencyKey: '',
-      fingerprint: '',
-      feed: {
-        source: { partner: 'acme', partition: 2, cursor, from, to, unitPriceMicros: 3_500 },
-        offsets,
-      },
-      references,
-    })
-  })
-
-  it.each([{ pricesMicros: {} }, { mode: 'test' }])('has no own price for %j', async change => {
-    const { submission } = await requestJob(accept, change)
-    expect(submission?.feed?.source.unitPriceMicros).toBeNull()
-  })
-
-  it.each<[Refusal, JobOutcome]>([
-    [{ code: 'cursor_moved' }, { kind: 'moved' }], [{ code: 'expired' }, { kind: 'late' }],
-    [{ code: 'internal' }, { kind: 'failed' }], [{ code: 'frozen' }, { kind: 'lost' }],
-    [short, { kind: 'short', refusal: short }],
-  ])('that is refused with %j has the outcome %j', async (refusal, outcome) => {
-    expect((await requestJob(async () => ({ kind: 'refused', refusal }))).outcome).toEqual(outcome)
-  })
-
-  it('is lost when the submitter fails', async () => {
-    const error = new Error('no answer')
-    const { outcome, lost } = await requestJob(async () => { throw error })
-    const cursor = { partner: 'acme', partition: 2, cursor: 'whatsapp|DE|' }
-    expect([outcome, lost]).toEqual([{ kind: 'lost' }, [[error, cursor]]])
-  })
 })

@@ -7,8 +7,9 @@ import { InfrastructureError } from '../../../services/runtime/platform/errors.t
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
 import { localSource } from '../../support/kafka/local-schemas.ts'
 import { connectRejections } from '../../../services/feed/contact.ts'
-import type { JobOutcome, FeedJobRequest } from '../../../services/feed/cursor.ts'
-import { createIntake, createPartition, type IntakeDeps } from '../../../services/feed/intake.ts'
+import {
+  createIntake, createPartition, type FeedJobRequest, type IntakeDeps, type JobOutcome,
+} from '../../../services/feed/intake.ts'
 import { createCapacity } from '../../../services/runtime/platform/limits.ts'
 import type { Marks, ReplayGuardDeps } from '../../../services/feed/replay-guard.ts'
 import { SENDER, sealedContact } from '../../support/feeds/feeds.ts'

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { FetchedBatch, RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { createCapacity } from '../../../services/runtime/platform/limits.ts'
 import { createPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/partner-feeds.ts'
+import type { Refusal } from '../../../services/jobs/job.ts'
 import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
 import { systemClock } from '../../../services/runtime/platform/retry.ts'
 import { createCodec } from '../../../services/runtime/kafka/registry.ts'
@@ -17,7 +18,7 @@ const partner = {
   orgId: 'org_1',
   tenant: 'org_1.live',
   mode: 'live',
-  pricesMicros: {},
+  pricesMicros: { whatsapp: 3_500 },
   partitions: 1,
   types: 'json',
   createdAtMs: 0,
@@ -38,7 +39,10 @@ async function raw (offset: number): Promise<RawMessage> {
 
 let polls = 0
 /** A feed with one contact per job, and the redeliveries that it asks for. */
-function createScenario (change: Partial<PartnerFeedDeps> = {}) {
+function createScenario (
+  change: Partial<PartnerFeedDeps> = {}, registered: Partial<typeof partner> | object = {}
+) {
+  const counted: unknown[] = []
   const requested: Submission[] = []
   const answers: Submitted[] = []
   const broken: unknown[] = []
@@ -59,7 +63,9 @@ function createScenario (change: Partial<PartnerFeedDeps> = {}) {
     deadLetters: { send: async () => {}, report: async () => {} },
     isReplay: () => false,
     rejections: { reject: async () => {}, fail: async () => {} },
-    metrics: { count: () => {} },
+    metrics: {
+      count: (name, labels) => { if (name === 'feed_jobs_total') counted.push(labels) },
+    },
     buffered: createCapacity(10),
     batchLimits: { contacts: 1, ageMs: 60_000 },
     submitter: {
@@ -84,7 +90,7 @@ function createScenario (change: Partial<PartnerFeedDeps> = {}) {
     },
     ...change,
   }
-  const feed = createPartnerFeed(partner, deps as PartnerFeedDeps)
+  const feed = createPartnerFeed({ ...partner, ...registered }, deps as PartnerFeedDeps)
   const deliver = (message: RawMessage) => feed.onDelivery({
     topic,
     partition: 0,
@@ -97,7 +103,7 @@ function createScenario (change: Partial<PartnerFeedDeps> = {}) {
   const inputs = () => requested.flatMap(({ inputs }) => inputs)
   const { buffered, backpressure } = deps as PartnerFeedDeps
   const seen = { broken, waits, redeliveries, balance, buffered, backpressure }
-  return { feed, deliver, inputs, answers, ...seen }
+  return { feed, deliver, inputs, answers, requested, counted, ...seen }
 }
 
 describe('a partner feed', () => {
@@ -185,6 +191,68 @@ describe('a partner feed', () => {
     expect(inputs()).toEqual([])
     resume()
     await eventually(() => expect(inputs()).toEqual(['+12127365000']))
+    feed.stop()
+  })
+})
+
+describe('the job of a feed', () => {
+  it('has tenant and price of the registration, and the origin of its contacts', async () => {
+    const { feed, deliver, requested } = createScenario()
+    await deliver(await raw(0))
+    await eventually(() => expect(requested).toEqual([{
+      tenant: 'org_1.live',
+      service: 'whatsapp',
+      inputs: ['+12127365000'],
+      country: '',
+      forceFresh: false,
+      metadata: {},
+      webhookUrl: '',
+      idempotencyKey: '',
+      fingerprint: '',
+      feed: {
+        source: {
+          partner: 'acme',
+          partition: 0,
+          cursor: 'whatsapp||',
+          from: -1,
+          to: 0,
+          unitPriceMicros: 3_500,
+        },
+        offsets: [0],
+      },
+      references: ['c0'],
+    }]))
+    feed.stop()
+  })
+
+  it.each([{ pricesMicros: {} }, { mode: 'test' }])('has no own price for %j', async registered => {
+    const { feed, deliver, requested } = createScenario({}, registered)
+    await deliver(await raw(0))
+    await eventually(() => expect(requested[0]?.feed?.source.unitPriceMicros).toBeNull())
+    feed.stop()
+  })
+
+  it.each<[Refusal['code'] | 'no answer', outcome: string]>([
+    ['cursor_moved', 'moved'], ['expired', 'late'], ['internal', 'failed'], ['frozen', 'lost'],
+    ['concurrent_jobs_limit', 'short'], ['no answer', 'lost'],
+  ])('that is refused with %s is requested again, and counted as %s', async (code, outcome) => {
+    const lost: unknown[] = []
+    let requests = 0
+    const submit = async () => {
+      if (requests++ > 0) return taken
+      if (code === 'no answer') throw new Error(code)
+      return refused({ code })
+    }
+    const { feed, deliver, counted, waits } = createScenario({
+      submitter: { submit }, onLost: (...failure) => { lost.push(failure) }, pauseAfterMs: 60_000,
+    })
+    await deliver(await raw(0))
+    await eventually(() => {
+      for (const wait of waits) wait.resolve()
+      expect(counted).toEqual([{ outcome }, { outcome: 'taken' }])
+    })
+    const cursor = { partner: 'acme', partition: 0, cursor: 'whatsapp||' }
+    expect(lost).toEqual(code === 'no answer' ? [[new Error(code), cursor]] : [])
     feed.stop()
   })
 })

@@ -7,7 +7,7 @@ import {
   feedCells, type ResultTarget,
 } from '../../../services/jobs/results/partner-results.ts'
 import { LostResultsError } from '../../../services/jobs/results/results.ts'
-import { createPublishStage, type PublishDeps } from '../../../services/publish/stage.ts'
+import { createPublishStage, type PublishDeps } from '../../../services/publish/main.ts'
 import type { Decision, Incoming } from '../../../services/runtime/engine/stage.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { eventually } from '../../support/eventually.ts'
