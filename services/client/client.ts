@@ -456,7 +456,8 @@ function readBytes ({ body, status, url }: Response): Bytes {
   return body
 }
 
-async function * readLines (bytes: Bytes): AsyncIterable<string> {
+/** The lines of a text in UTF-8. */
+export async function * readLines (bytes: Bytes): AsyncIterable<string> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of bytes) {

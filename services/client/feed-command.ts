@@ -8,9 +8,9 @@ import {
 } from './terminal.ts'
 import { type FeedOptions, kafkaSecurity, openFeed } from './feed-connection.ts'
 import {
-  type ContactFileFacts, inspectContactFile, openContactFile, openResultFile,
-} from './feed-files.ts'
-import { type Progress, sendContacts, type Summary } from './feed-send.ts'
+  type ContactFileFacts, inspectContactFile, openContactFile, openResultFile, type Progress,
+  sendContacts, type Summary,
+} from './feed-send.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 type SendFlags = {
@@ -109,7 +109,8 @@ async function sendFile (
   }
   const options = { file, column: flags.column, referenceColumn: flags.reference }
   const feedConnection = feedOptions(flags, terminal.env)
-  await confirmPrice(await inspectContactFile(options), flags, terminal)
+  const facts = await inspectContactFile(options)
+  await confirmPrice(facts, flags, terminal)
   const source = openContactFile(options)
   const output = openResultFile(flags.output)
   const feed = await openFeed(feedConnection)
@@ -120,6 +121,7 @@ async function sendFile (
       countryCode: flags.country,
       forceFresh: flags.forceFresh === true,
       silenceMs,
+      confirmed: facts.contacts,
       sendsReferences: flags.output === undefined,
       onProgress: line.show,
     })

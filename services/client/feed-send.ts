@@ -1,9 +1,15 @@
 import { randomBytes } from 'node:crypto'
-import { CommandError } from './terminal.ts'
+import { closeSync, createReadStream, createWriteStream } from 'node:fs'
+import { basename, dirname } from 'node:path'
+import { createInterface } from 'node:readline'
+import { finished, pipeline } from 'node:stream/promises'
+import { csvCell, positionsOf, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
+import type { FeedCells } from '../../schemas/feeds/seal.ts'
+import { readLines } from './client.ts'
+import { decodeCell, detectDialect, readRecords } from './csv.ts'
 import type { ContactResult, FeedConnection } from './feed-connection.ts'
-import {
-  type ContactFile, emptyReference, type FileContact, type ResultFile, textIn,
-} from './feed-files.ts'
+import { type InputFile, openInput, OutputFolder } from './files.ts'
+import { CommandError } from './terminal.ts'
 
 export type SendOptions = {
   readonly service: string
@@ -12,6 +18,8 @@ export type SendOptions = {
   readonly forceFresh: boolean
   /** Fails after this time without any result while results are missing. */
   readonly silenceMs: number
+  /** The number of contacts whose price the user confirmed: a file with more is not sent on. */
+  readonly confirmed?: number
   /** Sends the references of the file, for others who read the results, instead of its own. */
   readonly sendsReferences?: boolean
   readonly onProgress?: (progress: Progress) => void
@@ -65,7 +73,7 @@ export async function sendContacts (
   const report = () => options.onProgress?.({ ...tally.counts, fileRead: source.read() })
   const { service, countryCode, forceFresh } = options
   try {
-    for await (const batch of batchContacts(source.contacts)) {
+    for await (const batch of batchContacts(source.contacts, options.confirmed)) {
       await tally.untilMissing(MAX_UNANSWERED)
       await feed.send(batch.map(contact => ({
         reference: tally.expect(contact.reference),
@@ -88,13 +96,17 @@ export async function sendContacts (
 }
 
 async function * batchContacts (
-  contacts: AsyncIterable<FileContact>
+  contacts: AsyncIterable<FileContact>, confirmed = Infinity
 ): AsyncIterable<readonly FileContact[]> {
   let batch: FileContact[] = []
   let bytes = 0
   let row = 0
   for await (const contact of contacts) {
     row++
+    if (row > confirmed) {
+      throw new CommandError(`The file has more than the ${confirmed} contacts whose price you ` +
+        'confirmed: it has changed since. The rest was not sent.')
+    }
     if (contact.reference === '') throw emptyReference(row)
     batch.push(contact)
     bytes += contact.input.length + (contact.reference?.length ?? 0) + 100
@@ -203,5 +215,261 @@ class Tally {
     const { maxMissing, resolve, reject } = this.#wait
     if (this.#failure !== undefined) reject(this.#failure)
     else if (this.#sent - this.#results <= maxMissing) resolve()
+  }
+}
+
+export type FileOptions = {
+  readonly file: string
+  /** Field of the inputs. By default a field with a usual name. */
+  readonly column?: string
+  /** Field of the references. By default a field with a usual name, else rows are numbered. */
+  readonly referenceColumn?: string
+}
+
+export type FileContact = {
+  readonly input: string
+  /** Undefined when the file has no references. */
+  readonly reference: string | undefined
+  readonly countryCode: string | undefined
+}
+
+export type ContactFile = {
+  readonly contacts: AsyncIterable<FileContact>
+  /** The share of the file that was read, from 0 to 1. */
+  readonly read: () => number
+}
+
+type Fields = Readonly<Record<string, unknown>>
+/** The fields of contacts and of references; undefined if the rows are numbered. */
+type FieldNames = { readonly input: string, readonly reference: string | undefined }
+
+const INPUT_NAMES = ['input', 'phone', 'email', 'contact']
+const REFERENCE_NAMES = ['reference', 'id']
+
+/**
+ * Streams the contacts of a CSV file with a header, or of an NDJSON file of any size. Throws
+ * CommandError when the file does not exist, is invalid, or has no recognizable contact field.
+ */
+export function openContactFile (
+  options: FileOptions, onFields: (names: FieldNames) => void = () => {}
+): ContactFile {
+  const read = isCsvName(options.file) ? readCsv : readJsonLines
+  const file = openInput(options.file)
+  const bytes = file.size()
+  let position = 0
+  async function * records (): AsyncIterable<Fields> {
+    try {
+      for await (const { fields, to } of read(file)) {
+        position = to
+        yield fields
+      }
+      position = bytes
+    } finally {
+      file.close()
+    }
+  }
+  return {
+    contacts: readContactRows(records(), options, onFields),
+    read: () => bytes === 0 ? 1 : position / bytes,
+  }
+}
+
+/** What a file of contacts has: its rows, and the fields that they are taken from. */
+export type ContactFileFacts = FieldNames & { readonly contacts: number }
+
+/**
+ * Reads a file once and checks every row, so that nothing is sent of a file that cannot be sent to
+ * its end. Throws CommandError as `openContactFile`, for a file without rows, and for a row without
+ * its reference.
+ */
+export async function inspectContactFile (options: FileOptions): Promise<ContactFileFacts> {
+  const { file } = options
+  let fields: FieldNames | undefined
+  const { contacts } = openContactFile(options, names => { fields = names })
+  let rows = 0
+  for await (const { reference } of contacts) {
+    rows++
+    if (reference === '') throw emptyReference(rows)
+  }
+  if (fields === undefined) throw new CommandError(`File ${file} has no contacts.`)
+  return { contacts: rows, ...fields }
+}
+
+function emptyReference (row: number): CommandError {
+  return new CommandError(`Row ${row} of the file has an empty reference. Fill it in, or leave ` +
+    'the references of all rows out to number them.')
+}
+
+function isCsvName (file: string): boolean {
+  const isCsv = /\.csv$/i.test(file)
+  if (isCsv || /\.(ndjson|jsonl)$/i.test(file)) return isCsv
+  throw new CommandError(`${file} has an unknown file type. Use .csv, .ndjson or .jsonl.`)
+}
+
+async function * readContactRows (
+  records: AsyncIterable<Fields>, { file, column, referenceColumn }: FileOptions,
+  onFields: (names: FieldNames) => void
+): AsyncIterable<FileContact> {
+  let input: string | undefined
+  let reference: string | undefined
+  for await (const record of records) {
+    if (input === undefined) {
+      const names = Object.keys(record)
+      input = selectField(names, { file, named: column, usual: INPUT_NAMES })
+      if (input === undefined && names.length === 1) [input] = names
+      if (input === undefined) {
+        throw new CommandError(`The contact field of ${file} is ambiguous. Name it with ` +
+          `--column. The fields are: ${names.join(', ')}.`)
+      }
+      reference = selectField(names, { file, named: referenceColumn, usual: REFERENCE_NAMES })
+      onFields({ input, reference })
+    }
+    yield {
+      input: toText(record[input]),
+      reference: reference === undefined ? undefined : toText(record[reference]),
+      countryCode: toText(record['countryCode']) || undefined,
+    }
+  }
+}
+
+type FieldOptions = {
+  readonly file: string
+  readonly named: string | undefined
+  readonly usual: readonly string[]
+}
+
+function selectField (
+  names: readonly string[], { file, named, usual }: FieldOptions
+): string | undefined {
+  if (named === undefined) return usual.find(name => names.includes(name))
+  const [position, ...others] = positionsOf(names, named)
+  if (position !== undefined && others.length === 0) return names[position]
+  throw new CommandError(`${file} has no field ${named}. The fields are: ${names.join(', ')}.`)
+}
+
+function toText (value: unknown): string {
+  if (typeof value === 'string') return value
+  return typeof value === 'number' ? String(value) : ''
+}
+
+/** A record, and about where it ends in the file. */
+type FieldRecord = { readonly fields: Fields, readonly to: number }
+
+async function * readCsv (file: InputFile): AsyncIterable<FieldRecord> {
+  const dialect = detectDialect(file.readStart(SAMPLE_BYTES))
+  let names: readonly string[] | undefined
+  let row = 0
+  for await (const { cells, to } of readRecords(file, dialect, {
+    from: dialect.startByte, to: file.size(),
+  })) {
+    if (cells.length === 1 && cells[0] === '') continue
+    const texts = cells.map(cell => decodeCell(cell, 'windows-1252'))
+    if (names === undefined) {
+      names = texts
+      continue
+    }
+    row++
+    if (texts.length !== names.length) {
+      throw new CommandError(`Cannot parse ${file.path} as CSV: row ${row} has ${texts.length} ` +
+        `cells, and the line of column names ${names.length}.`)
+    }
+    yield { fields: Object.fromEntries(names.map((name, at) => [name, texts[at]])), to }
+  }
+}
+
+async function * readJsonLines (file: InputFile): AsyncIterable<FieldRecord> {
+  let line = 0
+  let to = 0
+  for await (const text of readLines(readPieces(file))) {
+    line++
+    to += Buffer.byteLength(text) + 1
+    if (text.trim() === '') continue
+    yield { fields: parseObject(text, `${file.path}, line ${line}`), to }
+  }
+}
+
+/** Nothing reads ahead, so that the file can be closed at any time. */
+async function * readPieces (file: InputFile): AsyncIterable<Uint8Array> {
+  for (let at = 0; at < file.size();) {
+    const piece = await file.readRange(at, PIECE_BYTES)
+    if (piece.length === 0) return
+    at += piece.length
+    yield piece
+  }
+}
+
+const PIECE_BYTES = 65_536
+
+function parseObject (text: string, position: string): Fields {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields
+  } catch {
+    // Reported below, like a value of another type.
+  }
+  throw new CommandError(
+    `${position} is not a JSON object. Each line must look like {"input":"+12127365000"}.`)
+}
+
+export type ResultFile = {
+  readonly write: (result: ContactResult) => void
+  /** Completes the file. Until then `<file>.part` contains the results. */
+  readonly finish: () => Promise<void>
+}
+
+const DISCARD: ResultFile = { write: () => {}, finish: async () => {} }
+const FIRST_COLUMNS = ['reference', 'resultId', 'status', 'reason', 'input']
+
+/**
+ * Opens a result file: NDJSON is written directly, CSV at the end, when all columns are known.
+ * Without a file it discards the results. Throws CommandError for another file type.
+ */
+export function openResultFile (file: string | undefined): ResultFile {
+  if (file === undefined) return DISCARD
+  const isCsv = isCsvName(file)
+  const [folder, name] = [new OutputFolder(dirname(file)), basename(file)]
+  const part = `${name}.part`
+  folder.checkReplaceable(name)
+  const fd = folder.create(part)
+  const stream = createWriteStream('', { fd, autoClose: false })
+  // `finished` reports it.
+  stream.on('error', () => {})
+  const columns = new Set(FIRST_COLUMNS)
+  return {
+    write: ({ reference, resultId, cells }) => {
+      for (const name in cells) if (typeof cells[name] !== 'object') columns.add(name)
+      stream.write(`${JSON.stringify({ reference, resultId, ...cells })}\n`)
+    },
+    finish: async () => {
+      try {
+        await finished(stream.end())
+        if (isCsv) {
+          const next = `${name}.new`
+          await pipeline(toCsv(fd, [...columns]), createWriteStream('', { fd: folder.create(next) }))
+          folder.rename(next, name)
+          folder.remove(part)
+        } else folder.rename(part, name)
+      } finally {
+        closeSync(fd)
+        folder.close()
+      }
+    },
+  }
+}
+
+/** The cell of a column; `checks` are for JSON only, as in result files. */
+function textIn (cells: FeedCells, column: string): string {
+  const cell = cells[column]
+  return cell === undefined || typeof cell === 'object' ? '' : String(cell)
+}
+
+/** The results of an open NDJSON file as lines of CSV. */
+async function * toCsv (from: number, columns: readonly string[]): AsyncIterable<string> {
+  yield `${columns.join(',')}\r\n`
+  for await (const line of createInterface({
+    input: createReadStream('', { fd: from, autoClose: false, start: 0 }),
+  })) {
+    const cells = JSON.parse(line) as FeedCells
+    yield `${columns.map(name => csvCell(textIn(cells, name))).join(',')}\r\n`
   }
 }

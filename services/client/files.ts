@@ -51,7 +51,7 @@ export class InputFile {
         '--sheet out.')
     }
     try {
-      const { csv } = await sheetAsCsv(this.readStart(fstatSync(this.#handle).size), {
+      const { csv } = await sheetAsCsv(this.readStart(this.size()), {
         sheet,
         maxInflatedBytes: MAX_INFLATED_BYTES,
         maxBytes: MAX_INFLATED_BYTES,
@@ -62,6 +62,11 @@ export class InputFile {
       if (!(error instanceof UnreadableFile)) throw error
       throw new CommandError(`${error.message} Then run the command again.`, { cause: error })
     }
+  }
+
+  /** In bytes. */
+  size (): number {
+    return this.#sheet?.length ?? fstatSync(this.#handle).size
   }
 
   /** Reads at most `bytes` from the beginning. */

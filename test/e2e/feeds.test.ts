@@ -1,6 +1,6 @@
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
 import { describe, expect, it } from 'vitest'
-import type { FileContact } from '../../services/client/feed-files.ts'
+import type { FileContact } from '../../services/client/feed-send.ts'
 import { createTopics, withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { partnerTopics } from '../../services/runtime/platform/topics.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'

@@ -1,8 +1,9 @@
 import {
   kafkaSecurity, openFeed, type FeedConnection,
 } from '../../../services/client/feed-connection.ts'
-import type { FileContact, ResultFile } from '../../../services/client/feed-files.ts'
-import { sendContacts, type SendOptions, type Summary } from '../../../services/client/feed-send.ts'
+import {
+  type FileContact, type ResultFile, sendContacts, type SendOptions, type Summary,
+} from '../../../services/client/feed-send.ts'
 import { partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { feedGroupOf } from '../../../services/runtime/platform/topics.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'

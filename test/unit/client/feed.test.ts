@@ -1,13 +1,12 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { textOfPartnerKey } from '../../../schemas/feeds/seal.ts'
 import { createFeedProgram, type Terminal } from '../../../services/client/feed-command.ts'
 import { type FeedConnection, kafkaSecurity } from '../../../services/client/feed-connection.ts'
 import {
-  type FileContact, openContactFile, openResultFile, type ResultFile,
-} from '../../../services/client/feed-files.ts'
-import { sendContacts } from '../../../services/client/feed-send.ts'
+  type FileContact, openContactFile, openResultFile, type ResultFile, sendContacts,
+} from '../../../services/client/feed-send.ts'
 import { newFolder } from '../../support/folder.ts'
 
 const folder = newFolder('feed-')
@@ -24,6 +23,7 @@ type Answering = {
   /** How often each contact is answered, once the feed is flushed. */
   readonly times?: number
   readonly silenceMs?: number
+  readonly confirmed?: number
   readonly sendsReferences?: boolean
   readonly output?: ResultFile
   /** What arrives before the answers to some contacts, after these others. */
@@ -33,8 +33,9 @@ type Answering = {
 /** Sends contacts to a feed that answers them whenever it got some, and again at its end. */
 async function send (
   contacts: readonly FileContact[],
-  { times = 1, silenceMs = 1_000, before = () => [], sendsReferences = false, output }:
-  Answering = {}
+  {
+    times = 1, silenceMs = 1_000, confirmed, before = () => [], sendsReferences = false, output,
+  }: Answering = {}
 ) {
   const sent: string[] = []
   const written: Result[] = []
@@ -60,7 +61,9 @@ async function send (
     feed,
     source: { contacts: streamOf(contacts), read: () => 1 },
     output: output ?? { write: result => { written.push(result) }, finish: async () => {} },
-  }, { service: 'whatsapp', countryCode: 'US', forceFresh: false, silenceMs, sendsReferences })
+  }, {
+    service: 'whatsapp', countryCode: 'US', forceFresh: false, silenceMs, sendsReferences, confirmed,
+  })
   const named = written.map(({ reference, cells }) => [reference, cells['input']])
   return { summary, named, sent }
 }
@@ -117,6 +120,13 @@ describe('the contacts of a file sent to a feed', () => {
   it('are missed when no result arrives', async () => {
     await expect(send([contact('1', 'A')], { times: 0, silenceMs: 20 }))
       .rejects.toThrow(/1 results are missing.+ will follow, unless the partner was revoked: /)
+  })
+
+  it('are no more than were confirmed, though the file has more by then', async () => {
+    const contacts = Array.from({ length: 2_001 }, () => contact('1'))
+    await expect(send(contacts, { confirmed: 2_000 })).rejects
+      .toThrow('more than the 2000 contacts whose price you confirmed')
+    expect((await send(contacts, { confirmed: 2_001 })).summary.sent).toBe(2_001)
   })
 
   it('are refused with an empty reference', async () => {
@@ -259,8 +269,11 @@ describe('a file of contacts', () => {
     await expect(read(name, text, options)).rejects.toThrow(why)
   })
 
-  it('must exist', () => {
+  it('must exist, and be one', () => {
     expect(() => openContactFile({ file: join(folder, 'none.csv') })).toThrow('does not exist')
+    mkdirSync(join(folder, 'a-folder.ndjson'))
+    expect(() => openContactFile({ file: join(folder, 'a-folder.ndjson') }))
+      .toThrow('is not a regular file')
   })
 })
 
