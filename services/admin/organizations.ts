@@ -6,7 +6,7 @@ import {
 import { createPartners } from '../accounts/partners.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import { tenantOf, tenantsOf } from '../accounts/tenant.ts'
-import { openPrompt } from '../client/terminal.ts'
+import { ask } from '../client/terminal.ts'
 import { usdOf } from '../money/prices.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { cacheKeys, commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
@@ -121,14 +121,8 @@ async function confirmErasure (orgId: string, { input, errors }: Context): Promi
     throw new UsageError('an erased organization cannot be brought back, and there is no ' +
       'terminal to confirm at: pass --yes to erase it.')
   }
-  const closed = new AbortController()
-  const prompt = openPrompt({ input, output: errors })
-  prompt.on('close', () => closed.abort())
   const question = `This makes all data of ${orgId} unreadable for ever. Type its id to confirm: `
-  // The end of the input is no answer.
-  const answer = await prompt.question(question, { signal: closed.signal }).catch(() => '')
-  prompt.close()
-  if (answer.trim() !== orgId) {
+  if (await ask({ input, output: errors }, question) !== orgId) {
     throw new UsageError(`the answer is not ${orgId}: nothing was erased.`)
   }
 }

@@ -1,4 +1,4 @@
-import { createInterface, type Interface } from 'node:readline/promises'
+import { createInterface } from 'node:readline/promises'
 import { ApiError, ConnectionError, isLostConnection } from './transport.ts'
 
 type Input = NodeJS.ReadableStream & { readonly isTTY?: boolean }
@@ -45,25 +45,22 @@ export type Confirm = ((question: string) => Promise<boolean>) | undefined
 
 type Terminal = { readonly input: Input, readonly output: Output }
 
-/** Opens a prompt on a terminal, at which Ctrl-C ends the process. */
-export function openPrompt ({ input, output }: Terminal): Interface {
+/** Asks at a terminal, where Ctrl-C ends the process. The end of the input is an empty answer. */
+export async function ask ({ input, output }: Terminal, question: string): Promise<string> {
   const prompt = createInterface({ input, output })
   // readline handles Ctrl-C itself unless it has a listener.
   prompt.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
-  return prompt
+  const closed = new AbortController()
+  prompt.on('close', () => closed.abort())
+  const answer = await prompt.question(question, { signal: closed.signal }).catch(() => '')
+  prompt.close()
+  return answer.trim()
 }
 
 /** Returns a prompt on a terminal; undefined unless both streams are terminals. */
 export function createConfirm ({ input, output }: Terminal): Confirm {
   if (input.isTTY !== true || output.isTTY !== true) return undefined
-  return async question => {
-    const prompt = openPrompt({ input, output })
-    try {
-      return /^y(es)?$/i.test((await prompt.question(question)).trim())
-    } finally {
-      prompt.close()
-    }
-  }
+  return async question => /^y(es)?$/i.test(await ask({ input, output }, question))
 }
 
 type ProgressLine<T> = {

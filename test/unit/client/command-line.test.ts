@@ -20,11 +20,11 @@ beforeEach(() => {
 
 const env = { VERIFICATION_JOBS_URL: 'http://localhost/api/v1', VERIFICATION_JOBS_KEY: 'vj_live_1' }
 
-/** Runs a command against a service in memory; `answer` is the input of a terminal. */
+/** Runs a command against a service in memory; `answer` is the input of a terminal, null its end. */
 async function run (
   words: readonly string[],
   { fake = {}, answer, service = createFakeService(fake) }: {
-    fake?: FakeOptions, answer?: string, service?: ReturnType<typeof createFakeService>,
+    fake?: FakeOptions, answer?: string | null, service?: ReturnType<typeof createFakeService>,
   } = {}
 ) {
   const isTTY = answer !== undefined
@@ -33,7 +33,8 @@ async function run (
     output: new PassThrough(),
     errors: Object.assign(new PassThrough(), { isTTY }),
   }
-  if (answer !== undefined) streams.input.write(`${answer}\n`)
+  if (answer === null) streams.input.end()
+  else if (answer !== undefined) streams.input.write(`${answer}\n`)
   const actions: (() => void)[] = []
   const code = await runProgram(words, {
     ...streams,
@@ -57,8 +58,8 @@ describe('the command submit', () => {
     expect(readFileSync(output, 'utf8')).toMatch(/^phone,e164,status,reason,duplicate_of\n/)
   })
 
-  it('sends nothing when the user declines the price', async () => {
-    const { code, errors, service } = await run(submit, { answer: '' })
+  it.each(['', null])('sends nothing when the user declines the price: %j', async answer => {
+    const { code, errors, service } = await run(submit, { answer })
     expect([code, service.jobs]).toEqual([1, []])
     expect(errors).toContain('verification-jobs: You declined the price. No further job was sent')
   })
