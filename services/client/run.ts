@@ -126,13 +126,15 @@ async function openStore (
   const facts = await readFacts(input, settings)
   const earlier = readEarlier(files, settings, deps)
   if (earlier === undefined || !earlier.jobs.some(({ sentAtMs }) => sentAtMs !== undefined)) {
+    // Only at once: later it may be the state of another process.
+    if (earlier !== undefined) folder.remove(names.state)
+    const state = await startRun(files, facts, settings, deps)
+    // Without a pause before the state is created: another process may end meanwhile.
     if (folder.has(names.output) && settings.restart !== true) {
       throw new CommandError(`The output ${output} already exists. Choose another one with -o, ` +
         `or ${START_OVER}, which replaces it and may pay again.`)
     }
-    const state = await startRun(files, facts, settings, deps)
-    folder.remove(names.state)
-    return new RunStore(folder, names.state, state)
+    return RunStore.create(folder, names.state, state)
   }
   checkUnchanged(earlier, facts, toRunOptions(settings))
   await checkAccount(earlier, settings, deps)
@@ -141,7 +143,7 @@ async function openStore (
     `${counted(earlier.jobs.length, 'job')} ended.`)
   // A run of an earlier release has no value for what was added to the dialect since.
   const file = { ...earlier.file, dialect: { ...facts.dialect, ...earlier.file.dialect } }
-  return new RunStore(folder, names.state, { ...earlier, file, account: settings.account })
+  return RunStore.resume(folder, names.state, { ...earlier, file, account: settings.account })
 }
 
 function readEarlier (
@@ -361,21 +363,26 @@ export class RunStore {
   readonly #name: string
   #state: RunState
 
-  /**
-   * Opens the file, creating it for a new run. Throws CommandError while another process runs on
-   * the same file.
-   */
-  constructor (folder: OutputFolder, name: string, initial: RunState) {
+  private constructor (folder: OutputFolder, name: string, state: RunState) {
     this.#folder = folder
     this.#name = name
-    this.#state = initial
-    if (folder.has(name)) {
-      checkLock(folder.pathOf(name), initial.lock)
-      this.update({ lock: lockOfThisProcess() })
-    } else if (!folder.createPrivate(name, this.#text())) {
-      throw new CommandError(`Another process has just created ${folder.pathOf(name)}. Run the ` +
-        'command again.')
-    }
+    this.#state = state
+  }
+
+  /** Creates the file. Throws CommandError if another process has created it meanwhile. */
+  static create (folder: OutputFolder, name: string, state: RunState): RunStore {
+    const store = new RunStore(folder, name, state)
+    if (folder.createPrivate(name, store.#text())) return store
+    throw new CommandError(`Another process has just created ${folder.pathOf(name)}. Run the ` +
+      'command again.')
+  }
+
+  /** Opens the file with this state. Throws CommandError while another process runs on it. */
+  static resume (folder: OutputFolder, name: string, state: RunState): RunStore {
+    checkLock(folder.pathOf(name), state.lock)
+    const store = new RunStore(folder, name, state)
+    store.update({ lock: lockOfThisProcess() })
+    return store
   }
 
   get state (): RunState {

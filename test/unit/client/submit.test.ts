@@ -465,6 +465,25 @@ describe('an interrupted submit run', () => {
     expect((await submit(service)).completed).toBe(true)
   })
 
+  it('is started by one of two processes, which alone sends jobs', async () => {
+    const service = createFakeService()
+    const runs = await Promise.allSettled([submit(service), submit(service)])
+    expect(runs.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+    expect(service.jobs).toHaveLength(3)
+    expect(runs.find(run => run.status === 'rejected')?.reason)
+      .toMatchObject({ message: expect.stringContaining('Another process has just created') })
+    expect(readOutput()).toBe(expected)
+    rmSync(output)
+    const services = async () => {
+      // The other process has ended before this one begins.
+      await submit(service)
+      return await service.client.services()
+    }
+    await expect(submit(service, {}, { client: { ...service.client, services } })).rejects
+      .toThrow('already exists')
+    expect(service.jobs).toHaveLength(6)
+  })
+
   it('reports the jobs that continue', async () => {
     let store: Run['store'] | undefined
     const at = (moment: Moment) => moment === 'wait' ? new Killed() : undefined
