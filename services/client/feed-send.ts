@@ -226,7 +226,7 @@ export type FileOptions = {
   readonly referenceColumn?: string
 }
 
-export type FileContact = {
+type FileContact = {
   readonly input: string
   /** Undefined when the file has no references. */
   readonly reference: string | undefined
@@ -445,7 +445,8 @@ export function openResultFile (file: string | undefined): ResultFile {
         await finished(stream.end())
         if (isCsv) {
           const next = `${name}.new`
-          await pipeline(toCsv(fd, [...columns]), createWriteStream('', { fd: folder.create(next) }))
+          const target = createWriteStream('', { fd: folder.create(next) })
+          await pipeline(toCsv(fd, [...columns]), target)
           folder.rename(next, name)
           folder.remove(part)
         } else folder.rename(part, name)

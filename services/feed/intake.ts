@@ -15,7 +15,9 @@ import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { type Capacity, createCapacity } from '../runtime/platform/limits.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { backoffMs, type Clock, retryForever, sleep, type Sleep } from '../runtime/platform/retry.ts'
+import {
+  backoffMs, type Clock, retryForever, sleep, type Sleep,
+} from '../runtime/platform/retry.ts'
 import {
   nameCursor, readContact, readTerms, type Contact, type ContactReadOptions, type ReadContact,
   type Rejections, type Terms,

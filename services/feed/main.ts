@@ -21,7 +21,8 @@ import { createCursors, createMarkStore } from './replay-guard.ts'
 
 export type Connected =
   Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Connections, 'gate'>> &
-  Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & { readonly submitter: Pick<Submitter, 'submit'> }
+  Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> &
+  { readonly submitter: Pick<Submitter, 'submit'> }
 
 const LOG_REPLAYS_EVERY_MS = 60_000
 

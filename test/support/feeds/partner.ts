@@ -2,7 +2,7 @@ import {
   kafkaSecurity, openFeed, type FeedConnection,
 } from '../../../services/client/feed-connection.ts'
 import {
-  type FileContact, type ResultFile, sendContacts, type SendOptions, type Summary,
+  type openContactFile, type ResultFile, sendContacts, type SendOptions, type Summary,
 } from '../../../services/client/feed-send.ts'
 import { partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { feedGroupOf } from '../../../services/runtime/platform/topics.ts'
@@ -24,6 +24,8 @@ export type TestPartner = {
 }
 
 type Result = Parameters<ResultFile['write']>[0]
+export type FileContact =
+  ReturnType<typeof openContactFile>['contacts'] extends AsyncIterable<infer C> ? C : never
 export type Fed = { readonly summary: Summary, readonly results: readonly Result[] }
 
 let made = 0

@@ -20,7 +20,7 @@ beforeEach(() => {
 
 const env = { VERIFICATION_JOBS_URL: 'http://localhost/api/v1', VERIFICATION_JOBS_KEY: 'vj_live_1' }
 
-/** Runs a command against a service in memory; `answer` is the input of a terminal, null its end. */
+/** Runs a command against a service in memory; `answer` is typed at a terminal, null ends it. */
 async function run (
   words: readonly string[],
   { fake = {}, answer, service = createFakeService(fake) }: {

@@ -5,8 +5,9 @@ import { textOfPartnerKey } from '../../../schemas/feeds/seal.ts'
 import { createFeedProgram, type Terminal } from '../../../services/client/feed-command.ts'
 import { type FeedConnection, kafkaSecurity } from '../../../services/client/feed-connection.ts'
 import {
-  type FileContact, openContactFile, openResultFile, type ResultFile, sendContacts,
+  openContactFile, openResultFile, type ResultFile, sendContacts,
 } from '../../../services/client/feed-send.ts'
+import type { FileContact } from '../../support/feeds/partner.ts'
 import { newFolder } from '../../support/folder.ts'
 
 const folder = newFolder('feed-')
@@ -62,7 +63,12 @@ async function send (
     source: { contacts: streamOf(contacts), read: () => 1 },
     output: output ?? { write: result => { written.push(result) }, finish: async () => {} },
   }, {
-    service: 'whatsapp', countryCode: 'US', forceFresh: false, silenceMs, sendsReferences, confirmed,
+    service: 'whatsapp',
+    countryCode: 'US',
+    forceFresh: false,
+    silenceMs,
+    sendsReferences,
+    confirmed,
   })
   const named = written.map(({ reference, cells }) => [reference, cells['input']])
   return { summary, named, sent }
