@@ -1,10 +1,11 @@
-import type { ClickHouseClient } from '@clickhouse/client'
 import { readFileSync } from 'node:fs'
-import { inCloud, migrationsOnCluster, onCluster } from './cluster.ts'
-import { type Applied, type Migration, migrations, pending } from './migrations.ts'
+import type { ClickHouseClient } from '@clickhouse/client'
 import {
-  COMMAND_TIMEOUT_MS, connectClickhouse,
+  connectClickhouse, COMMAND_TIMEOUT_MS,
 } from '../../services/runtime/platform/clickhouse.ts'
+import { inCloud, migrationsOnCluster, onCluster } from './cluster.ts'
+import { migrations, pending, type Applied, type Migration } from './migrations.ts'
+import { keepRecords } from './retention.ts'
 
 export type Target = {
   readonly url: string
@@ -106,42 +107,3 @@ function ownRelease (): string {
   const file = new URL('../../package.json', import.meta.url)
   return (JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string }).version
 }
-
-type Retention = {
-  readonly months: number | undefined
-  /** Converts a statement for the tables of a cluster. */
-  readonly convert: (statement: string) => readonly string[]
-}
-
-/**
- * Makes the final records of jobs expire, or stops that: as a TTL of `jobs`, whose parts have one
- * month each and are dropped as a whole. Returns what it changed, in words.
- */
-export async function keepRecords (
-  clickhouse: ClickHouseClient, { months, convert }: Retention
-): Promise<string | undefined> {
-  const current = await currentMonths(clickhouse)
-  if (current === months) return undefined
-  const statements = months === undefined
-    ? ['ALTER TABLE jobs REMOVE TTL']
-    : [
-        'ALTER TABLE jobs MODIFY SETTING ttl_only_drop_parts = 1',
-        `ALTER TABLE jobs MODIFY TTL toDateTime(created) + toIntervalMonth(${months})`,
-      ]
-  for (const query of statements.flatMap(convert)) await clickhouse.command({ query })
-  return months === undefined
-    ? 'final records are kept forever'
-    : `final records are kept for ${months} months`
-}
-
-async function currentMonths (clickhouse: ClickHouseClient): Promise<number | undefined> {
-  const answer = await clickhouse.query({ query: SELECT_TTL, format: 'JSONEachRow' })
-  const [found] = await answer.json<{ readonly months: string }>()
-  const months = Number(found?.months ?? 0)
-  return months > 0 ? months : undefined
-}
-
-const SELECT_TTL = `
-  SELECT extract(engine_full, ' TTL .*toIntervalMonth\\\\((\\\\d+)\\\\)') AS months
-  FROM system.tables WHERE database = currentDatabase() AND name IN ('jobs', 'jobs_local')
-  ORDER BY name DESC`
