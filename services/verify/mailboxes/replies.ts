@@ -1,7 +1,7 @@
 import {
-  CHOOSY, CLIENT, compilePhrases, ELSE, FORM, FULL, LISTED, MISSING, NO_MAIL, NO_MAILBOX,
-  normalizeText, NOT_STORAGE, OTHER_THING, POLICY, QUOTA, RATE, REFUSED, RETRY, SENDER, SPAM,
-  SYSTEM, TEMPORARY,
+  CHOOSY, CLIENT, compilePhrases, ELSE, FORM, FULL, LATER, LISTED, MISSING, NO_MAIL, NO_MAILBOX,
+  normalizeText, NOT_STORAGE, OTHER_THING, POLICY, QUOTA, RATE, REFUSED, SENDER, SPAM, SYSTEM,
+  TEMPORARY,
 } from './reply-words.ts'
 
 /** The steps of a session that a server replies to. */
@@ -296,7 +296,7 @@ const REPLY_RULES: readonly ReplyRule[] = [
       '{dont} have enough {size}', '(insufficient|not sufficient|not enough) ' +
         '(disk|storage|mailbox) space', '^ exceeded storage allocation', 'mail file size exceeds',
     ],
-    without: [...SENDER, ...SPAM, ...RETRY, '(system|server)', 'size of (the|this|your)'],
+    without: [...SENDER, ...SPAM, ...LATER, '(system|server)', 'size of (the|this|your)'],
   },
   // 3. Worth a retry, except lists of senders, which last longer than minutes.
   { means: 'limited', codes: ['452'], without: ['storage', 'space', 'resources'] },
@@ -345,10 +345,10 @@ const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'blocked', words: ['(domain|ip|sender) frequency limited'] },
   { means: 'unclear', words: [...RATE, ...CHOOSY] },
   { means: 'blocked', words: SPAM },
-  { means: 'no_mail', words: NO_MAIL, without: [...POLICY, ...RETRY, ...TEMPORARY] },
-  { means: 'no_mailbox', words: NO_MAILBOX, without: [...RETRY, ...ELSE, ...TEMPORARY] },
+  { means: 'no_mail', words: NO_MAIL, without: [...POLICY, ...LATER] },
+  { means: 'no_mailbox', words: NO_MAILBOX, without: [...LATER, ...ELSE] },
   { means: 'blocked', words: POLICY },
-  { means: 'unclear', words: [...FORM, ...SYSTEM, ...RETRY, ...ELSE, ...TEMPORARY] },
+  { means: 'unclear', words: [...FORM, ...SYSTEM, ...LATER, ...ELSE] },
   // 6.
   { means: 'no_mailbox', enhanced: ['1.0'], words: ['address rejected'] },
   { means: 'no_mailbox', codes: ['550', '551', '552', '553'], words: REFUSED },
@@ -356,7 +356,7 @@ const REPLY_RULES: readonly ReplyRule[] = [
     means: 'no_mailbox',
     codes: ['550', '551', '552', '553'],
     words: MISSING,
-    without: [...RETRY, ...OTHER_THING],
+    without: OTHER_THING,
   },
   // 7.
   { means: 'no_mailbox', enhanced: ['1.1', '1.3', '1.6', '2.1'] },

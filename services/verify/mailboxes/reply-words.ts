@@ -358,14 +358,6 @@ export const OTHER_THING = [
   '(unknown|no such|invalid|nonexistent|undefined|missing|bad|{gone}) [{kind}] {thing}',
 ]
 
-/** About a later time. */
-export const RETRY = [
-  '(being|is) (moved|migrated|rebuilt|restored|upgraded)', 'maintenance', 'delivery .. suspended',
-  '(high|heavy) load', 'another time',
-  '(timed out|try again|try later|retry|later|another process)',
-  '(temporary|temporarily) (failure|error|problem|unavailable|lookup|failed|unable|local)',
-]
-
 /**
  * About a state that ends by itself, or a question that the server could not answer itself: it
  * refuses nobody for good, whatever the code says.
@@ -383,10 +375,17 @@ export const TEMPORARY = [
     'unreachable|not available|timed out|could not be|cannot be)',
 ]
 
+/** About a later time too: a code that names the mailbox as the cause outranks these words. */
+export const LATER = [
+  ...TEMPORARY, 'delivery .. suspended', '(high|heavy) load', 'another time',
+  '(timed out|try again|try later|retry|later|another process)', '(temporary|temporarily) ' +
+    '(lookup|local)',
+]
+
 /** About a fault of the server, or of another one that it asked. */
 export const SYSTEM = [
-  '(timeout|deferred|resources|memory|overloaded|busy|maintenance|misconfigur*|ldap|queue)',
-  '(timed out|try again|try later|later|retry)', '(temporary|internal|technical) *', 'temporarily',
+  '(timeout|deferred|resources|memory|overloaded|busy|misconfigur*|ldap|queue)',
+  '(temporary|internal|technical) *', 'temporarily',
   '(local|system|server|software|protocol|processing|network|database|mailer|media|mail system) ' +
     '(error|problem|failure|fault|configuration)',
   'service (unavailable|not available)',
