@@ -525,7 +525,13 @@ function withResilience (provider: Provider, limits: ResilienceOptions): Check {
   const rate = new CallRate(limits.rate)
   // No fair slots of `limits.ts`: a call that is aborted must leave the queue at once.
   const slots = bulkhead(limits.concurrency, Number.MAX_SAFE_INTEGER)
-  const breaker = limits.breaks ? breakerOf(limits.breaker, limits.onCircuit) : noop
+  let openUntilMs = 0
+  const breaker = limits.breaks
+    ? breakerOf(limits.breaker, isOpen => {
+      openUntilMs = isOpen ? performance.now() + limits.breaker.openMs : 0
+      limits.onCircuit?.(isOpen)
+    })
+    : noop
   const attempts = withRetries(provider, { ...limits, rate })
   return async (rows, options) => {
     const { signal } = options
@@ -541,6 +547,8 @@ function withResilience (provider: Provider, limits: ResilienceOptions): Check {
     }
     try {
       return await slots.execute(async () => {
+        // It would wait for the rate only to be rejected by the breaker then.
+        if (performance.now() < openUntilMs) throw new ProviderError('unavailable')
         await rate.take(signal, limits.maxWaitMs)
         return await breaker.execute(once, within)
       }, signal)
@@ -596,7 +604,7 @@ async function asTimeout<T> (work: Promise<T>): Promise<T> {
 }
 
 function breakerOf (
-  { failingShare, sampledMs, openMs }: BreakerLimits, onCircuit?: (isOpen: boolean) => void
+  { failingShare, sampledMs, openMs }: BreakerLimits, onCircuit: (isOpen: boolean) => void
 ) {
   // A rejected input says nothing about the health of the provider.
   const isUnhealthy = (error: unknown) =>
@@ -609,7 +617,7 @@ function breakerOf (
       minimumRps: MIN_SAMPLED_CALLS / (sampledMs / 1_000),
     }),
   })
-  breaker.onStateChange(state => onCircuit?.(state === CircuitState.Open))
+  breaker.onStateChange(state => onCircuit(state === CircuitState.Open))
   return breaker
 }
 
@@ -635,7 +643,7 @@ class CallRate {
 
   /**
    * Waits until a call may start. Rejects with `rate_limited` at once during a pause, or if the
-   * wait would be longer than `maxWaitMs`; that does not count as a call.
+   * wait would be longer than `maxWaitMs`. A call that did not start does not count.
    */
   async take (signal: AbortSignal, maxWaitMs = Infinity): Promise<void> {
     this.#throwIfPaused()
@@ -643,12 +651,14 @@ class CallRate {
     const [level] = this.#tokens.levels(NAME, this.#buckets)
     const waitMs = level === undefined ? 0 : secondsUntil(level, 0) * 1_000
     if (waitMs === 0) return
-    if (waitMs > maxWaitMs) {
+    try {
+      if (waitMs > maxWaitMs) throw new ProviderError('rate_limited', waitMs)
+      await sleep(waitMs, signal)
+      this.#throwIfPaused()
+    } catch (error) {
       this.#tokens.add(NAME, this.#buckets, 1)
-      throw new ProviderError('rate_limited', waitMs)
+      throw error
     }
-    await sleep(waitMs, signal)
-    this.#throwIfPaused()
   }
 
   /** Counts a call that did not wait; later calls wait longer. */

@@ -230,6 +230,30 @@ describe('the policies around a provider', () => {
     expect(calls()).toBe(2)
   })
 
+  it('reject calls at once while the circuit is open, whatever its rate', async () => {
+    const rate = { calls: 10, perMs: 3_600_000 }
+    const { check, calls, failures } =
+      policiesOf(failWith('bad_response'), { provider: { limits: { rate } } })
+    for (let call = 0; call < 30; call++) await check()
+    expect(calls()).toBe(10)
+    expect(failures.slice(10)).toEqual(Array(20).fill('unavailable'))
+  })
+
+  it('count no call that was aborted while it waited for the rate', async () => {
+    const rate = { calls: 1, perMs: 60_000 }
+    const { check, calls } = policiesOf(async () => {}, { provider: { limits: { rate } } })
+    await check()
+    const stop = new AbortController()
+    const waiting = [check({ signal: stop.signal }), check({ signal: stop.signal })]
+    await new Promise(setImmediate)
+    stop.abort(new Error('stopped'))
+    expect((await Promise.allSettled(waiting)).map(({ status }) => status))
+      .toEqual(['rejected', 'rejected'])
+    vi.advanceTimersByTime(60_000)
+    await check()
+    expect(calls()).toBe(2)
+  })
+
   it('limit concurrent calls', async () => {
     let [running, most] = [0, 0]
     const { check } = policiesOf(async () => {
