@@ -3,7 +3,7 @@ import type { TObject } from 'typebox'
 import { CHECKS, OUTCOME_MEANINGS } from '../schemas/api/services.ts'
 import { SUPPORT, type Support } from '../services/cache/evidence.ts'
 import { describeConfig } from '../services/runtime/platform/config.ts'
-import { SANDBOX_REFUSALS } from '../services/ingest/request.ts'
+import { SANDBOX_REFUSALS } from '../services/ingest/routes/create-job.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../services/verify/providers/sandbox.ts'
 import { rulesOf, type AccessRule } from '../services/runtime/kafka/admin.ts'
 import {

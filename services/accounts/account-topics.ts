@@ -13,8 +13,8 @@ import {
   LISTS_OUTBOX_KEY, pendingListChanges, removeListChanges, restoreListChanges,
 } from './contact-lists.ts'
 import {
-  createOrganizationKeyStore, ERASED_FIELD, lacksKeys, type OrganizationKey,
-  ORGANIZATION_KEYS_OUTBOX, type OrganizationKeyStore, type StoredKey,
+  createOrganizationKeyStore, ERASED_FIELD, lacksKeys, ORGANIZATION_KEYS_OUTBOX,
+  type OrganizationKey, type OrganizationKeyStore, type StoredKey,
 } from './organization-keys.ts'
 import {
   accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, ACCOUNTS_UNREAD_KEY, listAccount,

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { type MessageKeySettings, subkeysOf } from '../runtime/crypto/mac.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
-import { type OrganizationKeys, ERASED_FIELD } from './organization-keys.ts'
+import { ERASED_FIELD, type OrganizationKeys } from './organization-keys.ts'
 import {
   createAccountRecords, indexKeysIn, listAccount, organizationsOfPerson, PEOPLE_INDEX_FIELD,
   type Wrapped, wrappedFields,

@@ -1,5 +1,5 @@
 import {
-  createAccessHead, INSTALLATION, type NumberedEntry, ACCESS_COLUMNS, accessRecord,
+  ACCESS_COLUMNS, accessRecord, createAccessHead, INSTALLATION, type NumberedEntry,
 } from '../accounts/access-log/access-log.ts'
 import { ACCESS_CHAIN, createAccessCopy, walkAccessLog } from '../accounts/access-log/copy.ts'
 import { createOrganizations, type Organizations } from '../accounts/organizations.ts'

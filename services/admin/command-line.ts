@@ -1,8 +1,8 @@
 import { hostname } from 'node:os'
 import { Command } from 'commander'
 import {
-  type AccessAttempt, type AccessLog, createAccessLog, recordAttempt, type AccessAction,
-  type AccessDescription, type AccessEvent, type AccessResult, INSTALLATION,
+  type AccessAction, type AccessAttempt, type AccessDescription, type AccessEvent, type AccessLog,
+  type AccessResult, createAccessLog, INSTALLATION, recordAttempt,
 } from '../accounts/access-log/access-log.ts'
 import { OrganizationErasedError } from '../accounts/organization-keys.ts'
 import type { Organization } from '../accounts/organizations.ts'

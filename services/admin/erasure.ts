@@ -2,7 +2,7 @@ import { createApiKeys } from '../accounts/api-keys.ts'
 import { eraseContactLists } from '../accounts/contact-lists.ts'
 import { copiesInTopic, organizationKeyTombstone } from '../accounts/account-topics.ts'
 import {
-  ORGANIZATION_KEYS_CACHE_MS, createOrganizationKeyStore, type StoredKey,
+  createOrganizationKeyStore, ORGANIZATION_KEYS_CACHE_MS, type StoredKey,
 } from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import type { Partners } from '../accounts/partners.ts'

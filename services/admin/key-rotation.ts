@@ -1,7 +1,7 @@
 import { organizationKeyTombstone, sendOrganizationKeys } from '../accounts/account-topics.ts'
 import {
-  organizationKeyId, type OrganizationKeys, rootContextOf, wrappingKeyId, lacksKeys,
-  type OrganizationKeyStore, type StoredKey,
+  lacksKeys, organizationKeyId, type OrganizationKeys, type OrganizationKeyStore, rootContextOf,
+  type StoredKey, wrappingKeyId,
 } from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'

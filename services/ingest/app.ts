@@ -1,10 +1,15 @@
-import type { Socket } from 'node:net'
 import Fastify, {
   type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply,
   type FastifyRequest, LogController,
 } from 'fastify'
 import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
+import { LRUCache } from 'lru-cache'
+import type { Socket } from 'node:net'
 import { MAX_INPUTS } from '../../schemas/api/create-job.ts'
+import {
+  type AccessEvent, type AccessLog, recordRequests,
+} from '../accounts/access-log/access-log.ts'
+import { WORKSPACE_KEY } from '../accounts/api-keys.ts'
 import { OrganizationErasedError } from '../accounts/organization-keys.ts'
 import { acceptCompleteBodies, acceptJson } from './body.ts'
 import type { Settings } from './config.ts'
@@ -12,24 +17,30 @@ import type { IngestDeps } from './deps.ts'
 import {
   type ApiError, ApiException, type ErrorCode, SHOWN_CHARACTERS, statusOf,
 } from './errors.ts'
-import { acceptFiles } from './file/read-form.ts'
+import { acceptFiles } from './file.ts'
 import { JOB_ID } from './find-jobs.ts'
-import { checkRequestSmuggling, guardRoutes, publicLimitError, setCommonHeaders } from './guard.ts'
-import { type AdmittingDeps, shedLoad } from './load-shedding.ts'
-import { recordApiRequests, traceRequests } from './records.ts'
+import {
+  type AdmittingDeps, checkRequestSmuggling, guardRoutes, publicLimitError, setCommonHeaders,
+  shedLoad,
+} from './guard.ts'
+import { EVENT_STREAM } from './limits/limiter.ts'
 import { readQueryFields } from './request.ts'
 import { announceDeprecations, NOT_SUBMITTED, sendError, sendRaw } from './response.ts'
 import { routesOf } from './routes.ts'
 import { LostResultsError } from '../jobs/results/results.ts'
 import { NotSubmittedError } from '../jobs/submit.ts'
-import { guardConnections, SMALL_BODY_BYTES } from '../runtime/platform/peer-guards.ts'
 import {
   CONNECTION_DEFAULTS, type ConnectionSettings, createPublicLimit, frameworkLimits,
   type PublicLimit, readClientAddresses,
 } from '../runtime/platform/http-server.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import { createLogThrottle } from '../runtime/platform/log.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
 import { clientAddress, type Networks, networksOf } from '../runtime/platform/networks.ts'
+import { guardConnections, SMALL_BODY_BYTES } from '../runtime/platform/peer-guards.ts'
+import {
+  failSpan, isTracing, type Span, SpanKind, spanLinksOf, startSpan, withSpan, withTrace,
+} from '../runtime/platform/tracing.ts'
 
 const newRequestId = () => newId('req', Date.now())
 
@@ -80,7 +91,12 @@ export function createApp (
   })
   guardConnections(app.server, connection, proxies)
   readClientAddresses(app, proxies)
-  answerUnhandled(app)
+  // Events for which Node would send no body or no response: unknown expectations are ignored, as
+  // the standard allows, and CONNECT is a method that no path supports.
+  app.server.on('checkExpectation', (...exchange) => { app.server.emit('request', ...exchange) })
+  app.server.on('connect', (_request, socket) => {
+    sendRaw(socket, 'method_not_allowed', newRequestId())
+  })
   acceptCompleteBodies(app)
   acceptJson(app)
   acceptFiles(app)
@@ -110,7 +126,7 @@ function answerFailures (app: FastifyInstance, deps: IngestDeps): void {
   const isDue = createLogThrottle(LOG_INTERVAL_MS)
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     if (!(error instanceof NotSubmittedError)) {
-      return sendError(reply, faultOf(error, request, deps))
+      return sendError(reply, readFault(error, request, deps))
     }
     // Every request fails for the same cause, which says what to do.
     if (isDue(String(error.cause))) request.log.error({ err: error }, 'jobs and quotes are refused')
@@ -157,22 +173,11 @@ const SOCKET_CODES: Readonly<Record<string, ErrorCode>> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'body_too_large',
 }
 
-/**
- * Handles events for which Node would send no body or no response: unknown expectations are
- * ignored, as the standard allows, and CONNECT is a method that no path supports.
- */
-function answerUnhandled (app: FastifyInstance): void {
-  app.server.on('checkExpectation', (...exchange) => { app.server.emit('request', ...exchange) })
-  app.server.on('connect', (_request, socket) => {
-    sendRaw(socket, 'method_not_allowed', newRequestId())
-  })
-}
-
 /** The message for results that were deleted early, or whose key was lost. */
 const CONTENTS_LOST = 'The contents of this job cannot be read any more. A job that failed ' +
   'because of it was not charged.'
 
-function faultOf (error: FastifyError, request: FastifyRequest, deps: IngestDeps): ApiError {
+function readFault (error: FastifyError, request: FastifyRequest, deps: IngestDeps): ApiError {
   if (error instanceof ApiException) return error.fault
   // The key was valid when the request arrived.
   if (error instanceof OrganizationErasedError) return { code: 'revoked_key' }
@@ -231,7 +236,7 @@ const PLACES: Readonly<Record<RequestPart, string>> = {
 function validationError (
   errors: readonly Mismatch[], place: RequestPart = 'body'
 ): ApiError {
-  const error = mismatchOf(errors)
+  const error = firstMismatch(errors)
   if (error === undefined) return { code: 'invalid_request' }
   const path = paramOf(error)
   // An item of a list in the query belongs to one parameter.
@@ -255,7 +260,7 @@ function validationError (
  * The first violation. Of a value that may be a text or an object, an object violates the second
  * schema, and any other value the choice itself.
  */
-function mismatchOf (errors: readonly Mismatch[]): Mismatch | undefined {
+function firstMismatch (errors: readonly Mismatch[]): Mismatch | undefined {
   const choice = errors.at(-1)
   if (choice?.keyword !== 'anyOf') return errors[0]
   const inner = errors.at(-2)
@@ -349,4 +354,103 @@ function paramOf (error: Mismatch): string {
   const path = steps.reduce((before, step) =>
     before === '' ? step : /^\d+$/.test(step) ? `${before}[${step}]` : `${before}.${step}`, '')
   return path.slice(0, SHOWN_CHARACTERS)
+}
+
+/** Fields of bodies that an entry repeats; an address of a webhook may be secret. */
+const FIELDS = ['events', 'enabled']
+
+/** How long the entry of a page of results covers later pages, for the same key and job. */
+const PAGES_MS = 3_600_000
+const MAX_DOWNLOADS = 10_000
+
+/**
+ * Records the requests of API keys in the access log. A later page of results needs no entry of its
+ * own after that of another page; the cursor alone proves nothing, as a client can make one up.
+ */
+function recordApiRequests (app: FastifyInstance, log: AccessLog): void {
+  const downloads = new LRUCache<string, true>({ max: MAX_DOWNLOADS, ttl: PAGES_MS })
+  const downloadName = ({ actor, target }: AccessEvent) => `${actor.id} ${target}`
+  recordRequests(app, {
+    log: {
+      ...log,
+      append: async event => {
+        const id = await log.append(event)
+        const isDownload = event.action === 'results.downloaded' && event.outcome === 'done'
+        if (isDownload) downloads.set(downloadName(event), true)
+        return id
+      },
+    },
+    isExempt: ({ query }, event) => event.action === 'results.downloaded' &&
+      ['cursor', 'after'].some(name => Object.hasOwn(query as object, name)) &&
+      downloads.has(downloadName(event)),
+    isRefusal: error => error instanceof ApiException && error.fault.code === 'insufficient_scope',
+    requesterOf: ({ caller, body }: FastifyRequest) => {
+      // The workspace page records the person behind its own requests.
+      if (caller === undefined || caller.keyId === WORKSPACE_KEY) return undefined
+      const { org: organization, keyId: id, mode } = caller
+      const fields = Object.entries(typeof body === 'object' && body !== null ? body : {})
+        .filter(([name]) => FIELDS.includes(name))
+        .map(([name, value]) => [name, String(value)] as const)
+      return {
+        organization,
+        actor: { kind: 'key', id },
+        details: { mode, ...Object.fromEntries(fields) },
+      }
+    },
+  })
+}
+
+/**
+ * Counts every response by its route: raw URLs would create a series per job. Requests without a
+ * route are counted as `none`.
+ */
+export function countRequests (
+  app: FastifyInstance, metrics: Pick<Metrics, 'count' | 'observe'>
+): void {
+  app.addHook('onResponse', async (request, reply) => {
+    const { method } = request
+    const route = request.routeOptions.url ?? 'none'
+    metrics.count('http_requests_total', { method, route, status: String(reply.statusCode) })
+    // A stream of events lasts as long as its job.
+    if (request.routeOptions.config.produces === EVENT_STREAM) return
+    metrics.observe('http_request_seconds', { method, route }, reply.elapsedTime / 1_000)
+  })
+}
+
+/**
+ * A span for every request to the interface, named by its route, because a URL may contain
+ * anything. Each starts a new trace. The trace of the client is only a link: otherwise clients
+ * would control sampling and could join traces of others.
+ */
+function traceRequests (app: FastifyInstance): void {
+  if (!isTracing()) return
+  const spans = new WeakMap<FastifyRequest, Span>()
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { routeOptions: { config, url: route = 'none' }, method, headers } = request
+    const { traceparent } = headers
+    if (config.scope !== undefined) {
+      spans.set(request, withTrace({}, () => startSpan({
+        name: `${method} ${route}`,
+        kind: SpanKind.SERVER,
+        links: spanLinksOf(typeof traceparent === 'string' ? [{ traceparent }] : []),
+        attributes: { 'http.request.method': method, 'http.route': route, request: request.id },
+      })))
+    }
+    done()
+  })
+  // From here on only: body chunks arrive outside of the context of earlier hooks.
+  app.addHook('preHandler', (request, _reply, done) => {
+    const span = spans.get(request)
+    if (span === undefined) done()
+    else withSpan(span, done)
+  })
+  app.addHook('onResponse', (request, { statusCode }, done) => {
+    const span = spans.get(request)
+    span?.setAttribute('http.response.status_code', statusCode)
+    const { caller } = request
+    if (caller !== undefined) span?.setAttribute('tenant', caller.tenant)
+    if (span !== undefined && statusCode >= 500) failSpan(span, String(statusCode))
+    span?.end()
+    done()
+  })
 }

@@ -1,17 +1,17 @@
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { isUtf8 } from 'node:buffer'
 import { finished, PassThrough, pipeline, type Readable } from 'node:stream'
 import { constants, createGunzip, createZstdDecompress } from 'node:zlib'
-import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { MAX_BODY_BYTES } from '../../schemas/api/create-job.ts'
+import { type ApiError, ApiException } from './errors.ts'
+import { findJsonError, FORBIDDEN_NAME, inspectJson } from './json-text.ts'
+import { sendRaw } from './response.ts'
+import { detachBuffer } from '../runtime/crypto/seal.ts'
+import { eventLoop } from '../runtime/platform/event-loop.ts'
+import { FairPool } from '../runtime/platform/limits.ts'
 import {
   BodyGuard, contentLength, type MinimumThroughput, SMALL_BODY_BYTES,
 } from '../runtime/platform/peer-guards.ts'
-import { detachBuffer } from '../runtime/crypto/seal.ts'
-import { eventLoop } from '../runtime/platform/event-loop.ts'
-import { findJsonError, inspectJson, type Finding } from './json-text.ts'
-import { FairPool } from '../runtime/platform/limits.ts'
-import { ApiException, type ApiError, SHOWN_CHARACTERS } from './errors.ts'
-import { sendRaw } from './response.ts'
 
 /** Holds a file of 100,000 phone numbers. */
 const GUARANTEED_PART = 1 / 8
@@ -215,11 +215,6 @@ function decodingError (coding: BodyCoding, advice: string): ApiException {
   })
 }
 
-const FORBIDDEN_NAME: ApiError = {
-  code: 'invalid_request',
-  message: 'A field has the name __proto__ or constructor. Leave it out.',
-}
-
 /** Why a text was rejected: valid JSON has a forbidden field name. */
 function findSyntaxError (text: string): ApiError {
   const position = findJsonError(text)
@@ -239,47 +234,7 @@ function readText (body: Buffer): string {
   if (!isUtf8(body)) throw new ApiException({ code: 'invalid_encoding' })
   const text = body.toString('utf8')
   detachBuffer(body)
-  const fault = describeFinding(inspectJson(text))
+  const fault = inspectJson(text)
   if (fault !== undefined) throw new ApiException(fault)
   return text
 }
-
-/** The error for a violation of the limits of JSON texts. */
-function describeFinding (finding: Finding): ApiError | undefined {
-  const code = 'invalid_request'
-  switch (finding.kind) {
-    case 'fine': return undefined
-    case 'deep': return describeNesting(finding.path)
-    case 'many items': return { code: 'too_many_inputs', param: 'inputs' }
-    case 'many keys': {
-      const { limit, path } = finding
-      if (path === undefined) {
-        return { code, message: `An object has more than ${limit} fields. Send fewer.` }
-      }
-      const message = `The objects up to ${path} have more than ${limit} different fields. Leave ` +
-        'out those that the request does not have.'
-      return { code, param: shown(path), message }
-    }
-    case 'duplicate': return {
-      code, param: shown(finding.key), message: 'The field appears twice. Send it once.',
-    }
-    case 'long key': return {
-      code,
-      param: shown(finding.key),
-      message: `The name of the field has more than ${finding.limit} characters. Shorten it.`,
-    }
-  }
-}
-
-function describeNesting (path: string): ApiError {
-  const code = 'invalid_request'
-  if (/(?:^|\.)(?:__proto__|constructor)(?:\.|$)/.test(path)) return FORBIDDEN_NAME
-  // A list that is the body itself has no name.
-  if (path === '' || path.startsWith('[')) {
-    return { code, message: 'The body is nested too deeply.' }
-  }
-  const param = shown(path)
-  return { code, param, message: `${param} must be a plain value, not a list or an object.` }
-}
-
-const shown = (key: string) => key.slice(0, SHOWN_CHARACTERS)

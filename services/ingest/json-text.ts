@@ -1,13 +1,4 @@
-/** The result of `inspectJson`: fine, or the first violation of a limit. */
-export type Finding =
-  | { readonly kind: 'fine' }
-  /** Deeper than a list of objects in the body, or a list in a list. */
-  | { readonly kind: 'deep', readonly path: string }
-  | { readonly kind: 'duplicate', readonly key: string }
-  | { readonly kind: 'many items', readonly limit: number }
-  /** Of one object, or of all objects of a list, whose path is given. */
-  | { readonly kind: 'many keys', readonly limit: number, readonly path?: string }
-  | { readonly kind: 'long key', readonly key: string, readonly limit: number }
+import { type ApiError, SHOWN_CHARACTERS } from './errors.ts'
 
 /**
  * Fits the body of a job: 100,000 inputs, 50 labels with names of 40 escaped characters. Characters
@@ -20,8 +11,7 @@ const JSON_LIMITS = { items: 100_000, keys: 60, listKeys: 4, keyCharacters: 256 
 /** The body, and the objects and lists in it; a list may have objects one level deeper. */
 const MAX_DEPTH = 2
 
-const FINE: Finding = { kind: 'fine' }
-const TOO_MANY_ITEMS: Finding = { kind: 'many items', limit: JSON_LIMITS.items }
+const TOO_MANY_ITEMS: ApiError = { code: 'too_many_inputs', param: 'inputs' }
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COLON = 0x3a
@@ -46,9 +36,9 @@ type Open = {
 /**
  * Checks a JSON text before it is parsed: nesting, numbers of items and keys, lengths of keys, and
  * duplicate keys, of which parsers keep the last. One pass, in linear time and bounded memory; it
- * stops at the first violation. Invalid JSON may pass: the parser rejects it.
+ * stops at the first violation, which it returns. Invalid JSON may pass: the parser rejects it.
  */
-export function inspectJson (text: string): Finding {
+export function inspectJson (text: string): ApiError | undefined {
   const open: Open[] = []
   let listedObjects = 0
   for (let at = 0; at < text.length; at++) {
@@ -57,8 +47,8 @@ export function inspectJson (text: string): Finding {
       const end = endOfString(text, at)
       const object = open.at(-1)
       if (object?.isList === false && isKey(text, end)) {
-        const finding = keyFinding(open, object, text.slice(at, end))
-        if (finding !== undefined) return finding
+        const fault = keyFault(open, object, text.slice(at, end))
+        if (fault !== undefined) return fault
       }
       at = end - 1
     } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
@@ -67,7 +57,7 @@ export function inspectJson (text: string): Finding {
       const isTooDeep = list === undefined
         ? open.length >= MAX_DEPTH
         : isList || open.length > MAX_DEPTH
-      if (isTooDeep) return { kind: 'deep', path: pathOf(open) }
+      if (isTooDeep) return nestingFault(pathOf(open))
       if (list !== undefined) listedObjects += 1
       if (listedObjects > JSON_LIMITS.items) return TOO_MANY_ITEMS
       const keys = list?.keys ?? new Map<string, number>()
@@ -81,7 +71,7 @@ export function inspectJson (text: string): Finding {
       if (list.commas >= JSON_LIMITS.items) return TOO_MANY_ITEMS
     }
   }
-  return FINE
+  return undefined
 }
 
 /** The path of the next value, such as `inputs[3]` or `metadata.team`. */
@@ -90,24 +80,42 @@ const pathOf = (open: readonly Open[]): string => open.reduce((path, { isList, k
   return path === '' ? key : `${path}.${key}`
 }, '')
 
+function nestingFault (path: string): ApiError {
+  const code = 'invalid_request'
+  if (/(?:^|\.)(?:__proto__|constructor)(?:\.|$)/.test(path)) return FORBIDDEN_NAME
+  // A list that is the body itself has no name.
+  if (path === '' || path.startsWith('[')) {
+    return { code, message: 'The body is nested too deeply.' }
+  }
+  const param = shown(path)
+  return { code, param, message: `${param} must be a plain value, not a list or an object.` }
+}
+
 /** Adds a key to its object and checks it. */
-function keyFinding (
-  open: readonly Open[], object: Open, literal: string
-): Finding | undefined {
+function keyFault (open: readonly Open[], object: Open, literal: string): ApiError | undefined {
+  const code = 'invalid_request'
   const { keys, number } = object
-  const { keyCharacters } = JSON_LIMITS
+  const { keyCharacters, listKeys } = JSON_LIMITS
   if (literal.length > keyCharacters + 2) {
-    return { kind: 'long key', key: literal.slice(1, -1), limit: keyCharacters }
+    const message =
+      `The name of the field has more than ${keyCharacters} characters. Shorten it.`
+    return { code, param: shown(literal.slice(1, -1)), message }
   }
   const key = keyOf(literal)
-  if (keys.get(key) === number) return { kind: 'duplicate', key }
+  if (keys.get(key) === number) {
+    return { code, param: shown(key), message: 'The field appears twice. Send it once.' }
+  }
   keys.set(key, number)
   object.key = key
-  const isInList = open.at(-2)?.isList === true
-  if (isInList && keys.size > JSON_LIMITS.listKeys) {
-    return { kind: 'many keys', limit: JSON_LIMITS.listKeys, path: pathOf(open.slice(0, -1)) }
+  if (open.at(-2)?.isList === true && keys.size > listKeys) {
+    const path = pathOf(open.slice(0, -1))
+    const message = `The objects up to ${path} have more than ${listKeys} different fields. ` +
+      'Leave out those that the request does not have.'
+    return { code, param: shown(path), message }
   }
-  return keys.size > JSON_LIMITS.keys ? { kind: 'many keys', limit: JSON_LIMITS.keys } : undefined
+  return keys.size > JSON_LIMITS.keys
+    ? { code, message: `An object has more than ${JSON_LIMITS.keys} fields. Send fewer.` }
+    : undefined
 }
 
 /** Index after the closing quote of the string that begins at `start`, or the end of the text. */
@@ -150,7 +158,7 @@ const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 const CUT_NAME = /t(?:r(?:u)?)?|f(?:a(?:l(?:s)?)?)?|n(?:u(?:l)?)?/y
 
 /** Line and column of a character, both from 1. */
-export type TextPosition = { readonly line: number, readonly column: number }
+type TextPosition = { readonly line: number, readonly column: number }
 
 /**
  * The position of the first character with which a text is no JSON, or of its end if it is cut
@@ -231,3 +239,11 @@ function endOf (pattern: RegExp, text: string, at: number): number {
   pattern.lastIndex = at
   return pattern.test(text) ? pattern.lastIndex : at
 }
+
+/** The error of a name that could change what every object has. */
+export const FORBIDDEN_NAME: ApiError = {
+  code: 'invalid_request',
+  message: 'A field has the name __proto__ or constructor. Leave it out.',
+}
+
+const shown = (key: string) => key.slice(0, SHOWN_CHARACTERS)

@@ -9,7 +9,7 @@ import { EXAMPLE_JOBS } from '../../schemas/api/job.ts'
 import { API_VERSION } from '../../schemas/api/parts.ts'
 import { scopesThatAllow } from '../accounts/api-keys.ts'
 import { describeError, errorBody, type ErrorCode, ERRORS, statusOf } from './errors.ts'
-import { SANDBOX_REFUSALS } from './request.ts'
+import { SANDBOX_REFUSALS } from './routes/create-job.ts'
 import { eventIdOf } from '../webhooks/event.ts'
 
 const TAGS = [

@@ -3,28 +3,12 @@ import type { Duplex, Transform } from 'node:stream'
 import { promisify } from 'node:util'
 import { constants, createGzip, createZstdCompress, gzip, zstdCompress } from 'node:zlib'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AcceptedBody } from '../../schemas/api/create-job.ts'
-import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import { API_VERSION } from '../../schemas/api/parts.ts'
-import { jobPath } from '../jobs/job-view.ts'
-import type { Job, ManifestEntry } from '../jobs/job.ts'
-import type { Submitted } from '../jobs/submit.ts'
+import type { ManifestEntry } from '../jobs/job.ts'
 import {
   highestWeighted, listsTag, mostSpecificWeight, sendRawResponse, weightOfCoding,
 } from '../runtime/platform/http-server.ts'
-import { addSpanAttributes } from '../runtime/platform/tracing.ts'
 import { type ApiError, errorBody, statusOf, type ErrorCode } from './errors.ts'
-
-/** The estimate for a free slot among the active jobs, in seconds. */
-const SLOT_RETRY_SECONDS = 5
-const UNAVAILABLE_RETRY_SECONDS = 5
-
-/** The retry delay while the infrastructure that knows the outcome of a request is unavailable. */
-export const OUTCOME_UNKNOWN: ApiError = {
-  code: 'temporarily_unavailable',
-  message: 'Whether the job was accepted is not known yet. Send the same request again with the ' +
-    'same Idempotency-Key: it is answered with the job, or evaluated again.',
-}
 
 /** Why a request was refused before anything of it was stored. */
 export const NOT_SUBMITTED: ApiError = {
@@ -32,61 +16,7 @@ export const NOT_SUBMITTED: ApiError = {
   message: 'The service cannot take jobs now. This request created no job, and nothing was ' +
     'reserved or charged. Send it again after the seconds in Retry-After, with the same ' +
     'Idempotency-Key.',
-  retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
-}
-
-/** The body of the 202 response: a superset for both client typings, always the same for a job. */
-function acceptedBody (job: Job): AcceptedBody {
-  const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks, maxQuoteMicros, quoteId } =
-    job.preflight
-  return {
-    id: job.id,
-    status: 'queued',
-    preflight: {
-      totalRows, invalidRows, duplicateRows, cacheHits, freshChecks, maxQuoteMicros, quoteId,
-    },
-    ok: true,
-    data: {
-      id: job.id,
-      service: job.service,
-      status: 'queued',
-      item_count: totalRows,
-      max_quote_micros: maxQuoteMicros,
-      created_at: new Date(job.createdAtMs).toISOString(),
-    },
-  }
-}
-
-/** The error for a request that created no job. */
-export function refusalError (outcome: Exclude<Submitted, { kind: 'accepted' }>): ApiError {
-  if (outcome.kind === 'reused') {
-    return { code: 'idempotency_key_reused', param: 'Idempotency-Key' }
-  }
-  const { refusal } = outcome
-  switch (refusal.code) {
-    case 'insufficient_balance': return {
-      code: 'insufficient_balance',
-      more: {
-        requiredMicros: refusal.requiredMicros, availableMicros: refusal.availableMicros,
-      },
-    }
-    case 'concurrent_jobs_limit': return {
-      code: 'concurrent_jobs_limit', retryAfterSeconds: SLOT_RETRY_SECONDS,
-    }
-    case 'frozen': return {
-      code: 'wallet_unavailable', retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
-    }
-    // Only a quote request has the outcome `quoted`.
-    case 'quoted':
-    case 'cursor_moved':
-    case 'expired':
-    case 'internal': return {
-      code: 'temporarily_unavailable',
-      message: 'The job could not be accepted now. Nothing was reserved. Send it again after the ' +
-        'seconds in Retry-After.',
-      retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
-    }
-  }
+  retryAfterSeconds: 5,
 }
 
 /** The Retry-After of a 503 or 429 without a better estimate. */
@@ -104,25 +34,6 @@ export function sendError (reply: FastifyReply, fault: ApiError): FastifyReply {
     .headers(fault.headers ?? {})
     .type('application/json; charset=utf-8')
     .send(JSON.stringify(errorBody(fault, reply.request.id)))
-}
-
-/**
- * Sends the 202 of an accepted job, or its rows once it has ended, and adds the job to the span and
- * the logs of the request.
- */
-export function sendAccepted (
-  reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>,
-  verified?: VerificationBody
-): FastifyReply {
-  const { request } = reply
-  addSpanAttributes({ job: job.id, rows: job.preflight.totalRows })
-  request.log = request.log.child({ tenant: job.tenant, job: job.id })
-  request.log.info({ replayed }, 'job accepted')
-  if (replayed) reply.header('idempotent-replayed', 'true')
-  return reply.code(verified === undefined ? 202 : 200)
-    .header('location', jobPath(job.id))
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify(verified ?? acceptedBody(job)))
 }
 
 /** Writes an error directly to a socket, without Fastify, and closes it. */

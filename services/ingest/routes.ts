@@ -12,10 +12,9 @@ import {
 import {
   cancelJobRoute, eraseJobRoute, getJobRoute, getResultsRoute, jobEventsRoute, listJobsRoute,
 } from './routes/jobs.ts'
-import {
-  createFilePreviewRoute, createJobRoute, createQuoteRoute, createVerificationRoute,
-} from './routes/create-job.ts'
+import { createJobRoute, createQuoteRoute, createVerificationRoute } from './routes/create-job.ts'
 import { type ApiDocuments, createApiDocuments, docsRoutes, rootRoute } from './routes/docs.ts'
+import { createFilePreviewRoute } from './routes/file-previews.ts'
 import {
   createEndpointRoute, deleteEndpointRoute, getEndpointRoute, listDeliveriesRoute,
   listEndpointDeliveriesRoute, listEndpointsRoute, listWebhookKeysRoute, resendDeliveryRoute,

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
-  ORGANIZATION_ACTIONS, type NumberedEntry, ACCESS_COLUMNS, accessRecord,
+  ACCESS_COLUMNS, accessRecord, type NumberedEntry, ORGANIZATION_ACTIONS,
 } from '../accounts/access-log/access-log.ts'
 import { guardedLine } from '../jobs/results/csv.ts'
 import {

@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import type { AccessAction } from '../accounts/access-log/access-log.ts'
+import { type AccessAction, describeAccess } from '../accounts/access-log/access-log.ts'
 import type { AccessStores } from '../accounts/access-log/copy.ts'
-import { describeAccess } from '../accounts/access-log/requests.ts'
 import type { ApiKeys } from '../accounts/api-keys.ts'
 import type { Organization, Organizations } from '../accounts/organizations.ts'
 import { type People, type Person, type Role, ROLES } from '../accounts/people.ts'

@@ -4,9 +4,8 @@ import type { Duplex } from 'node:stream'
 import cookies from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import {
-  type AccessLog, type AccessActor, INSTALLATION,
+  type AccessActor, type AccessLog, INSTALLATION, recordRequests, type Requester,
 } from '../accounts/access-log/access-log.ts'
-import { recordRequests, type Requester } from '../accounts/access-log/requests.ts'
 import { secretDigest, type Session } from '../accounts/sessions.ts'
 import {
   createHttpsRule, PROTECTIVE_HEADERS, type PublicLimit, sendRawResponse,

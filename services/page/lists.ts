@@ -2,7 +2,7 @@ import type { RouteOptions } from 'fastify'
 import {
   type ContactListsBody, LIST_ACTIONS, type ListAction, type ListFileQuery, type LookedUpBody,
 } from '../../schemas/api/contact-lists.ts'
-import { describeAccess } from '../accounts/access-log/requests.ts'
+import { describeAccess } from '../accounts/access-log/access-log.ts'
 import { ApiError } from '../client/client.ts'
 import type { MinimumThroughput } from '../runtime/platform/peer-guards.ts'
 import { customerRoutes, field, type PageDeps, type Visit } from './context.ts'

@@ -1,5 +1,5 @@
 import type { RouteOptions } from 'fastify'
-import { describeAccess } from '../accounts/access-log/requests.ts'
+import { describeAccess } from '../accounts/access-log/access-log.ts'
 import {
   isPersonRole, type Membership, PeopleError, type Person, type Role, ROLES,
 } from '../accounts/people.ts'

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { describeAccess } from '../accounts/access-log/requests.ts'
+import { describeAccess } from '../accounts/access-log/access-log.ts'
 import { DEFAULT_SCOPES, type KeySummary, NewKeyError, SCOPES } from '../accounts/api-keys.ts'
 import { MAX_FRESHNESS_DAYS } from '../accounts/organizations.ts'
 import {

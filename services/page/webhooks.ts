@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { type AttemptBody, type EndpointBody, EVENT_TYPES } from '../../schemas/api/webhooks.ts'
-import { describeAccess } from '../accounts/access-log/requests.ts'
+import { describeAccess } from '../accounts/access-log/access-log.ts'
 import { usdOf, usdToMicros } from '../money/prices.ts'
 import {
   choicesIn, customerRoutes, doOnce, type Exchange, field, type PageDeps, type Visit,

@@ -6,7 +6,7 @@ import { indexOfName } from '../../services/client/plan.ts'
 import { planJobs, readContacts, readFacts, readHead } from '../../services/client/plan.ts'
 import { CommandError } from '../../services/client/terminal.ts'
 import { ApiException } from '../../services/ingest/errors.ts'
-import { readCsv } from '../../services/ingest/file/read-file.ts'
+import { readFile } from '../support/parse-upload.ts'
 import { measure, type AccuracyRow } from './row.ts'
 
 /** A file, its bytes in `text` or, where it is no text, in `base64`. */
@@ -55,7 +55,7 @@ export async function measureFiles (): Promise<readonly AccuracyRow[]> {
 }
 
 async function readByService (bytes: Buffer, column: string): Promise<readonly string[]> {
-  return (await readCsv(bytes, { column }, async () => {})).inputs
+  return (await readFile(bytes, { column })).inputs
 }
 
 async function readByClient (path: string, named: string): Promise<readonly string[]> {

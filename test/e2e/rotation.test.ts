@@ -14,7 +14,7 @@ import { openWorkspaceCommands } from '../support/workspace.ts'
 import { runJob, startEnvironment, type Finished } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
 import {
-  wrappingKeyId, createOrganizationKeyStore,
+  createOrganizationKeyStore, wrappingKeyId,
 } from '../../services/accounts/organization-keys.ts'
 import {
   processesWithout, readRootKeyHolders, rootIdOf,

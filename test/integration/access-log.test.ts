@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
-  createAccessHead, createAccessLog, createAccessOutbox, recordAttempt, type NumberedEntry,
+  createAccessHead, createAccessLog, createAccessOutbox, type NumberedEntry, recordAttempt,
 } from '../../services/accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { createAdminClient } from '../../services/runtime/kafka/client.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import {
-  rootContextOf, createOrganizationKeyStore, type StoredKey,
+  createOrganizationKeyStore, rootContextOf, type StoredKey,
 } from '../../services/accounts/organization-keys.ts'
 import {
   countTenantRecords, eraseTenantRecords, redisRecordCache,

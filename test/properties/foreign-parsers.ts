@@ -5,12 +5,9 @@ import { join } from 'node:path'
 import { readWorkbook } from '../../schemas/files/workbook.ts'
 import { detectDialect, readRecords } from '../../services/client/csv.ts'
 import { openInput } from '../../services/client/files.ts'
-import { type CsvReadOptions, readCsv } from '../../services/ingest/file/read-file.ts'
-import { previewFile } from '../../services/ingest/file/preview-file.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/response.ts'
 import { inspectJson } from '../../services/ingest/json-text.ts'
 import { createCsv, createOriginalJson, csvHeader } from '../../services/jobs/results/csv.ts'
-import { SERVICE_SLUGS } from '../../services/topology.ts'
 import { readTable } from '../../services/verify/providers/http-answer.ts'
 import { ENTRY_OF, readList } from '../../services/verify/providers/email-lists.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
@@ -18,7 +15,9 @@ import { SenderPolicies } from '../../services/verify/providers/sender-policies.
 import { spfPolicy } from '../../services/verify/mailboxes/spf.ts'
 import { ReplyReader } from '../../services/verify/mailboxes/replies.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
-import { parseUpload } from '../support/parse-upload.ts'
+import {
+  type FileOptions, parseUpload, previewUpload, readFile,
+} from '../support/parse-upload.ts'
 import { workbookOf } from '../support/workbooks.ts'
 import { zipOf } from '../support/zip.ts'
 
@@ -195,7 +194,7 @@ const mergedLines = (bytes: Buffer) => {
   }
   return { merged, repeated: new Map() }
 }
-const csvWith = (options: CsvReadOptions) => (bytes: Buffer) => readCsv(bytes, options, noPause)
+const csvWith = (options: FileOptions) => (bytes: Buffer) => readFile(bytes, options)
 const folder = mkdtempSync(join(tmpdir(), 'foreign-bytes-'))
 
 export const FOREIGN_PARSERS: readonly ForeignParser[] = [
@@ -299,8 +298,7 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
   },
   {
     name: 'the preview of a file',
-    parse: async bytes => await previewFile(
-      bytes, { services: SERVICE_SLUGS }, { pause: noPause, reserve: () => {} }),
+    parse: async bytes => await previewUpload(bytes),
     shapes: {
       ...CSV_SHAPES,
       'addresses that are none': fill('@.@.@.@'),
@@ -312,9 +310,8 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
   },
   {
     name: 'the country of national numbers',
-    parse: async bytes => await previewFile(bytes,
-      { services: ['phone-validation'], column: '1', header: false },
-      { pause: noPause, reserve: () => {} }),
+    parse: async bytes => await previewUpload(
+      bytes, { service: 'phone-validation', column: '1', header: false }),
     shapes: {
       numbers: fill('(030) 901-8200\n'),
       'short numbers': fill('9018200\n'),

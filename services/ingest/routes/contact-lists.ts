@@ -4,13 +4,13 @@ import {
   type ListFileQuery, ListFileQuerySchema, LookedUpSchema, type LookUpBody, LookUpSchema,
   MAX_LIST_ENTRIES,
 } from '../../../schemas/api/contact-lists.ts'
-import { describeAccess } from '../../accounts/access-log/requests.ts'
+import { describeAccess } from '../../accounts/access-log/access-log.ts'
 import { ListChangesError, ListEntryError, ListsFullError } from '../../accounts/contact-lists.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
 import { reserveMemory } from '../body.ts'
 import type { Settings } from '../config.ts'
 import { type ApiError, ApiException } from '../errors.ts'
-import { ListFile } from '../file/read-file.ts'
+import { ListFile } from '../file.ts'
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../deps.ts'
 import { sendError } from '../response.ts'

@@ -1,10 +1,11 @@
-import type { FastifyRequest, RouteOptions } from 'fastify'
+import { createHmac, type Hmac, type KeyObject } from 'node:crypto'
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { COUNTRY_CODES } from '../../../schemas/api/country.ts'
 import {
-  AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema,
+  type AcceptedBody, AcceptedSchema, type CreateJobBody, CreateJobSchema, IdempotencyHeaderSchema,
+  type JobInput, MAX_INPUT_CHARACTERS,
 } from '../../../schemas/api/create-job.ts'
-import {
-  FilePreviewSchema, JobOptionsSchema, QuoteOptionsSchema,
-} from '../../../schemas/api/file.ts'
+import { JobOptionsSchema, QuoteOptionsSchema } from '../../../schemas/api/file.ts'
 import {
   type CreateQuoteBody, CreateQuoteSchema, type EstimateBody, MAX_SAMPLE_ROWS, QuoteSchema,
 } from '../../../schemas/api/quote.ts'
@@ -14,24 +15,30 @@ import {
   MAX_VERIFICATION_INPUTS, type VerificationBody, type VerificationQuery, VerificationQuerySchema,
   VerificationSchema,
 } from '../../../schemas/api/verifications.ts'
-import { sampleTenantOf } from '../../accounts/tenant.ts'
-import { verdictsBody } from '../../jobs/job-view.ts'
+import { type Mode, sampleTenantOf } from '../../accounts/tenant.ts'
+import { jobPath, verdictsBody } from '../../jobs/job-view.ts'
 import type { Job } from '../../jobs/job.ts'
+import {
+  offeredOptions, optionDate, type OptionName, optionName, optionsPriceMicros,
+} from '../../jobs/options.ts'
+import { type ContactKind, SERVICE_DEFINITIONS } from '../../jobs/results/columns.ts'
 import {
   NotSubmittedError, type Quoted, type Submission, type Submitted,
 } from '../../jobs/submit.ts'
+import { unitPriceMicros } from '../../money/prices.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
 import type { FairPool } from '../../runtime/platform/limits.ts'
+import { addSpanAttributes } from '../../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
+import { asciiUrlOf } from '../../webhooks/url.ts'
 import { createBodyBudget, reserveMemory } from '../body.ts'
 import type { Settings } from '../config.ts'
 import type { IngestDeps } from '../deps.ts'
 import { type ApiError, ApiException } from '../errors.ts'
-import { previewFile } from '../file/preview-file.ts'
 import { type AwaitedJob, awaitResults, whileConnected } from '../find-jobs.ts'
-import { callerOf } from '../guard.ts'
-import { readKeyedSubmission, readSubmission, unknownService } from '../request.ts'
-import { OUTCOME_UNKNOWN, refusalError, sendAccepted, sendError } from '../response.ts'
+import { callerOf, readIdempotencyKey } from '../guard.ts'
+import { DATE_CHARACTERS, isDay, webhookFault } from '../request.ts'
+import { sendError } from '../response.ts'
 import { checksBody } from './account.ts'
 
 /** Errors of the body of a job or quote, in addition to those of every body. */
@@ -109,6 +116,302 @@ async function submitRequest (
     if (!isKnown && deps.isInfrastructure(error)) return OUTCOME_UNKNOWN
     throw error
   }
+}
+
+/** The estimate for a free slot among the active jobs, in seconds. */
+const SLOT_RETRY_SECONDS = 5
+const UNAVAILABLE_RETRY_SECONDS = 5
+
+/** The retry delay while the infrastructure that knows the outcome of a request is unavailable. */
+const OUTCOME_UNKNOWN: ApiError = {
+  code: 'temporarily_unavailable',
+  message: 'Whether the job was accepted is not known yet. Send the same request again with the ' +
+    'same Idempotency-Key: it is answered with the job, or evaluated again.',
+}
+
+/**
+ * Sends the 202 of an accepted job, or its rows once it has ended, and adds the job to the span and
+ * the logs of the request.
+ */
+function sendAccepted (
+  reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>,
+  verified?: VerificationBody
+): FastifyReply {
+  const { request } = reply
+  addSpanAttributes({ job: job.id, rows: job.preflight.totalRows })
+  request.log = request.log.child({ tenant: job.tenant, job: job.id })
+  request.log.info({ replayed }, 'job accepted')
+  if (replayed) reply.header('idempotent-replayed', 'true')
+  return reply.code(verified === undefined ? 202 : 200)
+    .header('location', jobPath(job.id))
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify(verified ?? acceptedBody(job)))
+}
+
+/** The body of the 202 response: a superset for both client typings, always the same for a job. */
+function acceptedBody (job: Job): AcceptedBody {
+  const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks, maxQuoteMicros, quoteId } =
+    job.preflight
+  return {
+    id: job.id,
+    status: 'queued',
+    preflight: {
+      totalRows, invalidRows, duplicateRows, cacheHits, freshChecks, maxQuoteMicros, quoteId,
+    },
+    ok: true,
+    data: {
+      id: job.id,
+      service: job.service,
+      status: 'queued',
+      item_count: totalRows,
+      max_quote_micros: maxQuoteMicros,
+      created_at: new Date(job.createdAtMs).toISOString(),
+    },
+  }
+}
+
+/** The error for a request that created no job. */
+function refusalError (outcome: Exclude<Submitted, { kind: 'accepted' }>): ApiError {
+  if (outcome.kind === 'reused') {
+    return { code: 'idempotency_key_reused', param: 'Idempotency-Key' }
+  }
+  const { refusal } = outcome
+  switch (refusal.code) {
+    case 'insufficient_balance': return {
+      code: 'insufficient_balance',
+      more: {
+        requiredMicros: refusal.requiredMicros, availableMicros: refusal.availableMicros,
+      },
+    }
+    case 'concurrent_jobs_limit': return {
+      code: 'concurrent_jobs_limit', retryAfterSeconds: SLOT_RETRY_SECONDS,
+    }
+    case 'frozen': return {
+      code: 'wallet_unavailable', retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
+    }
+    // Only a quote request has the outcome `quoted`.
+    case 'quoted':
+    case 'cursor_moved':
+    case 'expired':
+    case 'internal': return {
+      code: 'temporarily_unavailable',
+      message: 'The job could not be accepted now. Nothing was reserved. Send it again after the ' +
+        'seconds in Retry-After.',
+      retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
+    }
+  }
+}
+
+/** The submission of a request for a job: with an Idempotency-Key, and the lines of a file. */
+function readKeyedSubmission (
+  request: FastifyRequest, settings: Settings
+): Submission | ApiError {
+  const idempotencyKey = readIdempotencyKey(request.headers['idempotency-key'])
+  if (idempotencyKey === undefined) {
+    return { code: 'invalid_idempotency_key', param: 'Idempotency-Key' }
+  }
+  const submission = readSubmission(request, settings)
+  const { file } = request
+  if ('code' in submission) return submission
+  return {
+    ...submission,
+    idempotencyKey,
+    ...file !== undefined && { columns: file.columns, references: file.lines },
+    ...file?.delimiter !== undefined && file.delimiter !== ',' && { delimiter: file.delimiter },
+  }
+}
+
+/**
+ * The submission of a request for a quote, without an Idempotency-Key, or its error; a test key may
+ * request an error by a sandbox input.
+ */
+function readSubmission (
+  request: FastifyRequest, settings: Settings
+): Submission | ApiError {
+  const { tenant, mode, keyId } = callerOf(request)
+  const job = readJob(request.body as CreateJobBody, settings, mode)
+  if ('code' in job) return job
+  const refusal = sandboxRefusal(job, mode, settings)
+  if (refusal !== undefined) return refusal
+  return {
+    ...job,
+    tenant,
+    idempotencyKey: '',
+    fingerprint: fingerprint(job, settings.fingerprintKey),
+    apiKey: keyId,
+  }
+}
+
+/** A request for a job with all defaults; '' for omitted texts. */
+type JobRequest = {
+  readonly service: ServiceSlug
+  readonly inputs: readonly string[]
+  /** The id of each input, '' for none; undefined if no input has one. */
+  readonly references?: readonly string[]
+  readonly country: string
+  readonly forceFresh: boolean
+  /** Sorted; undefined for none. */
+  readonly options?: readonly string[]
+  readonly deadlineSeconds?: number
+  readonly metadata: Readonly<Record<string, string>>
+  readonly webhookUrl: string
+  readonly ids?: true
+}
+
+const COUNTRIES: ReadonlySet<string> = new Set(COUNTRY_CODES)
+
+/** Reads a body that matches its schema, and checks what no schema can express. */
+function readJob (
+  body: CreateJobBody, settings: Settings, mode: Mode
+): JobRequest | ApiError {
+  const { checks, webhooks } = settings
+  const service = SERVICE_SLUGS.find(slug => slug === body.service)
+  if (service === undefined) return unknownService()
+  if (mode !== 'test' && !checks.has(service)) {
+    return { code: 'service_not_configured', param: 'service' }
+  }
+  const country = body.countryCode?.toUpperCase() ?? ''
+  if (body.countryCode !== undefined && !COUNTRIES.has(country)) {
+    return { code: 'invalid_country_code', param: 'countryCode' }
+  }
+  const options = [...body.options ?? []].sort()
+  const { inputs, references } = readInputs(body.inputs)
+  const broken = references?.findIndex(id => !id.isWellFormed()) ?? -1
+  if (broken !== -1) {
+    const param = `inputs[${broken}].id`
+    const message = `${param} has half of a surrogate pair, which is no character. Remove it.`
+    return { code: 'invalid_request', param, message }
+  }
+  return optionsFault(options, offeredOptions(service, { ...settings, mode }), service) ??
+  webhookFault(body.webhook_url, webhooks, 'webhook_url') ?? {
+    service,
+    inputs,
+    ...references !== undefined && { references, ids: true },
+    country,
+    forceFresh: body.forceFresh ?? false,
+    ...options.length > 0 && { options },
+    ...body.deadline !== undefined && { deadlineSeconds: body.deadline },
+    metadata: body.metadata ?? {},
+    webhookUrl: asciiUrlOf(body.webhook_url ?? ''),
+  }
+}
+
+/** The error for options that no job of the service can choose. */
+function optionsFault (
+  options: readonly string[], offered: readonly OptionName[], service: ServiceSlug
+): ApiError | undefined {
+  const fault = (text: string): ApiError =>
+    ({ code: 'invalid_request', param: 'options', message: `options ${text}` })
+  const names = options.map(optionName)
+  const foreign = names.find(name => !offered.includes(name))
+  if (foreign !== undefined) {
+    return fault(`has ${foreign}, which ${service} does not have here. ` + (offered.length === 0
+      ? 'It has no options: leave the field out.'
+      : `Its options: ${offered.join(', ')}.`))
+  }
+  if (new Set(names).size < names.length) return fault('has one twice. Send each once.')
+  const today = new Date().toISOString().slice(0, DATE_CHARACTERS)
+  const date = options.map(optionDate).find(date =>
+    date !== undefined && (date > today || !isDay(date)))
+  return date === undefined
+    ? undefined
+    : fault(`has ${date}, which is not a day of the past. Send one as YYYY-MM-DD.`)
+}
+
+/** The error for a service that does not exist. */
+export function unknownService (): ApiError {
+  return {
+    code: 'unknown_service',
+    param: 'service',
+    message: `There is no such service. Use one of: ${SERVICE_SLUGS.join(', ')}.`,
+    more: { services: SERVICE_SLUGS },
+  }
+}
+
+/** The inputs of a body, and their ids if any has one. */
+function readInputs (items: readonly JobInput[]): Pick<JobRequest, 'inputs' | 'references'> {
+  if (items.every(isPlain)) return { inputs: items }
+  const inputs = items.map(item => truncated(typeof item === 'string' ? item : item.input))
+  const references = items.map(item => typeof item === 'string' ? '' : item.id)
+  return references.some(id => id !== '') ? { inputs, references } : { inputs }
+}
+
+/** Whether an item is taken as it is; one pass, as nearly all lists have only such items. */
+const isPlain = (item: JobInput): item is string =>
+  typeof item === 'string' && item.length <= MAX_INPUT_CHARACTERS
+
+/** A truncated input still shows that it is too long, unless it is only white space. */
+const truncated = (input: string) => input.length > MAX_INPUT_CHARACTERS
+  ? input.trim().slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
+  : input
+
+const PIECE_ROWS = 1_000
+
+/**
+ * Identifies a request for its Idempotency-Key: 16 bytes of HMAC-SHA256, in hex, over the request
+ * as canonical JSON with defaults. The order of fields and labels does not matter, the order of
+ * inputs does. Without ids it is that of the inputs alone. An HMAC, because a plain digest would
+ * allow guessing contacts.
+ */
+function fingerprint (request: JobRequest, key: KeyObject): string {
+  const metadata = Object.entries(request.metadata).sort(([a], [b]) => (a < b ? -1 : 1))
+  const options = [
+    'v1', request.service, request.country, request.forceFresh, request.webhookUrl, metadata,
+    // Requests without it keep the fingerprint that they had before the option existed.
+    ...request.deadlineSeconds === undefined ? [] : [request.deadlineSeconds],
+    ...request.options === undefined ? [] : [request.options],
+  ]
+  const hmac = createHmac('sha256', key).update(JSON.stringify(options))
+  updateWithList(hmac, request.inputs)
+  if (request.references !== undefined) updateWithList(hmac, request.references)
+  return hmac.digest('hex').slice(0, 32)
+}
+
+/** In pieces: the text of a whole body would need its size in memory again. */
+function updateWithList (hmac: Hmac, texts: readonly string[]): void {
+  hmac.update('[')
+  for (let from = 0; from < texts.length; from += PIECE_ROWS) {
+    const piece = JSON.stringify(texts.slice(from, from + PIECE_ROWS)).slice(1, -1)
+    hmac.update(from === 0 ? piece : `,${piece}`)
+  }
+  hmac.update(']')
+}
+
+const REFUSED = 'the job or the quote is refused: 402 `insufficient_balance`'
+
+/**
+ * Inputs that simulate `insufficient_balance` for a job or quote of a test key, whose price is 0:
+ * this number in any format, and this local part at any domain, before any `+tag`.
+ */
+export const SANDBOX_REFUSALS = {
+  phone: { input: '+15005550402', means: REFUSED },
+  email: { input: 'insufficient_balance@', means: REFUSED },
+} as const satisfies Readonly<Record<ContactKind, object>>
+
+/** Longer than any format of the number, so that long texts are skipped. */
+const MAX_PHONE_CHARACTERS = 32
+
+const isSandboxInput: Readonly<Record<ContactKind, (input: string) => boolean>> = {
+  phone: input => input.length <= MAX_PHONE_CHARACTERS &&
+    `+${input.replace(/\D/g, '')}` === SANDBOX_REFUSALS.phone.input,
+  email: input => /^\s*insufficient_balance(\+[^@]*)?@[^@]+$/i.test(input),
+}
+
+/**
+ * The error of a job of a test key with a sandbox input, like that of an empty wallet at live
+ * prices. Live keys have no sandbox inputs.
+ */
+function sandboxRefusal (
+  { service, inputs, options = [] }: JobRequest, mode: Mode,
+  { prices, optionPrices }: Settings
+): ApiError | undefined {
+  const { kind } = SERVICE_DEFINITIONS[service]
+  if (mode !== 'test' || !inputs.some(isSandboxInput[kind])) return undefined
+  const priced = options.filter(option => optionPrices[optionName(option)] !== undefined)
+  const rowMicros = unitPriceMicros(prices, service, 'live') +
+    optionsPriceMicros(optionPrices, priced, 'live')
+  const requiredMicros = rowMicros * inputs.length
+  return { code: 'insufficient_balance', more: { requiredMicros, availableMicros: 0 } }
 }
 
 /**
@@ -361,51 +664,3 @@ function wilsonInterval (part: number, whole: number): { low: number, high: numb
 
 const DECIMALS = 10_000
 const rounded = (share: number) => Math.round(share * DECIMALS) / DECIMALS
-
-/** What is chosen for a file whose service is not named, first. */
-const PREFERRED: readonly ServiceSlug[] = ['phone-validation', 'email-validation']
-
-/** POST /api/v1/file-previews: what a file has, from its first lines; nothing is kept of it. */
-export function createFilePreviewRoute (settings: Settings, budget: FairPool): RouteOptions {
-  return {
-    method: 'POST',
-    url: '/api/v1/file-previews',
-    config: {
-      scope: 'jobs:write',
-      takesFile: 'preview',
-      errors: ['unknown_service', 'invalid_file'],
-      records: null,
-      sample: {
-        curl: ['-F file=@contacts.csv'],
-        client: () => [
-          "const file = Buffer.from('name,phone\\nAnn,+12127365000\\n')",
-          'const { column, service, reason } = await client.previewFile(file)',
-          'console.log(column, service, reason)',
-        ],
-      },
-    },
-    schema: {
-      operationId: 'previewFile',
-      summary: 'See which contacts a file has',
-      description: 'Reads the first 1,000 lines of a CSV file or a workbook, and says in which ' +
-        'column the contacts are, which service takes them, and why. Of numbers without a ' +
-        'country code it says which country fits them best. It creates no job, costs nothing, ' +
-        'and nothing of the file is kept. The first lines of a file are enough.',
-      tags: ['Quotes'],
-      response: { 200: FilePreviewSchema },
-    },
-    ...reserveMemory(budget, settings.bodyThroughput),
-    handler: async (request, reply) => {
-      const { previewed } = request
-      if (previewed === undefined) return sendError(reply, { code: 'unsupported_media_type' })
-      const { service: slug } = request.body as { readonly service?: string }
-      const service = SERVICE_SLUGS.find(name => name === slug)
-      if (slug !== undefined && service === undefined) return sendError(reply, unknownService())
-      const { mode } = callerOf(request)
-      const services = [...PREFERRED, ...SERVICE_SLUGS]
-        .filter(name => mode === 'test' || settings.checks.has(name))
-      const { bytes, csv, reading } = previewed
-      return reply.send(await previewFile(bytes, { ...csv, service, services }, reading))
-    },
-  }
-}

@@ -9,7 +9,7 @@ import {
 } from '../../../schemas/api/webhooks.ts'
 import { type JobPath, JobPathSchema } from '../../../schemas/api/job.ts'
 import { withExample } from '../../../schemas/api/parts.ts'
-import { describeAccess } from '../../accounts/access-log/requests.ts'
+import { describeAccess } from '../../accounts/access-log/access-log.ts'
 import { partsOf } from '../../accounts/tenant.ts'
 import type { Job } from '../../jobs/job.ts'
 import type { Attempt, WebhookDelivery } from '../../webhooks/deliveries.ts'

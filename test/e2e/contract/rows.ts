@@ -51,7 +51,7 @@ export const ROWS = {
   'no job is accepted after its request was refused':
     'test/properties/tally.test.ts: never accept after they were reported as expired',
   'is 503 that says the outcome is unknown when the store cannot be read':
-    'test/unit/ingest/create-job.test.ts: because infrastructure is away says that the outcome',
+    'test/unit/ingest/routes/create-job.test.ts: because infrastructure is away says',
 
   // Money
   'is the unit price for fresh checks and cache hits, never for duplicates or invalid rows': HERE,

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { shipAccounts } from '../../../services/accounts/account-topics.ts'
 import {
-  addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
-  createOrganizationKeyStore, ERASED_FIELD, OrganizationErasedError,
+  addOrganizationKey, createOrganizationKeys, createOrganizationKeyStore,
+  createPublicOrganizationKeys, ERASED_FIELD, OrganizationErasedError, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
 import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import { accountKey } from '../../../services/accounts/records.ts'

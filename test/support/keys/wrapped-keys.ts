@@ -1,6 +1,6 @@
 import { connectAllKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import {
-  wrappingKeyId, createOrganizationKeyStore,
+  createOrganizationKeyStore, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
 import {
   copiesInTopic, restoreAccounts, shipAccounts,

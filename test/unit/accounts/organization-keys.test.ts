@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import {
-  addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
-  OrganizationErasedError, type StoredKey,
+  addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys,
+  OrganizationErasedError, type StoredKey, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
 import { MissingKeyError, withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
 import { createRootKeys } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import type { KeyClass } from '../../../services/topology.ts'
-import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import { organizationKeysKey } from '../../support/keys/organization-keys.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { rootKeyCalls } from '../../support/metrics.ts'

@@ -3,8 +3,8 @@ import type { JobInput } from '../../../schemas/api/create-job.ts'
 import {
   type Client, createClient, type JobStatusResource,
 } from '../../../services/client/client.ts'
-import { previewFile } from '../../../services/ingest/file/preview-file.ts'
 import { SERVICE_SLUGS } from '../../../services/topology.ts'
+import { previewUpload } from '../../support/parse-upload.ts'
 
 type Body = Readonly<Record<string, unknown>>
 
@@ -201,9 +201,8 @@ export class FakeService {
 /** The service finds contacts by its own code. */
 async function preview (line: string, body: unknown): Promise<Response> {
   const service = SERVICE_SLUGS.find(slug => line.includes(`service=${slug}`))
-  const found = await previewFile(Buffer.from(body as Uint8Array),
-    { service, services: SERVICE_SLUGS, delimiter: ',' },
-    { pause: async () => {}, reserve: () => {} })
+  const found = await previewUpload(
+    Buffer.from(body as Uint8Array), { ...service && { service }, delimiter: ',' })
   return new Response(JSON.stringify(found))
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import Fastify from 'fastify'
 import { WORKSPACE_KEY } from '../../../services/accounts/api-keys.ts'
-import { countRequests } from '../../../services/ingest/records.ts'
+import { countRequests } from '../../../services/ingest/app.ts'
 import { routesOf } from '../../../services/ingest/routes.ts'
 import { eventIdOf } from '../../../services/webhooks/event.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'

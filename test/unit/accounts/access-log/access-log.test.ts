@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createAccessLog, createAccessOutbox, type AccessEvent, ACCESS_COLUMNS,
+  ACCESS_COLUMNS, type AccessEvent, createAccessLog, createAccessOutbox,
 } from '../../../../services/accounts/access-log/access-log.ts'
 import { readFileSync } from 'node:fs'
 

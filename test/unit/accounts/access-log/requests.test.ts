@@ -1,11 +1,10 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
-import type { AccessEvent } from '../../../../services/accounts/access-log/access-log.ts'
+import {
+  type AccessEvent, describeAccess, recordRequests,
+} from '../../../../services/accounts/access-log/access-log.ts'
 import { readClientAddresses } from '../../../../services/runtime/platform/http-server.ts'
 import { networksOf } from '../../../../services/runtime/platform/networks.ts'
-import {
-  describeAccess, recordRequests,
-} from '../../../../services/accounts/access-log/requests.ts'
 
 class RefusedError extends Error {}
 

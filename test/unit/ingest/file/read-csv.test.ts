@@ -1,18 +1,18 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { ApiException, type ApiError } from '../../../../services/ingest/errors.ts'
-import { type CsvReadOptions, readCsv } from '../../../../services/ingest/file/read-file.ts'
+import { type FileOptions, readFile } from '../../../support/parse-upload.ts'
 
-const read = (text: string | Buffer, options: CsvReadOptions = {}) =>
-  readCsv(Buffer.from(text as string), options, async () => {})
+const read = (text: string | Buffer, options: FileOptions = {}) =>
+  readFile(Buffer.from(text as string), options)
 
-const errorOf = async (text: string | Buffer, options: CsvReadOptions = {}): Promise<ApiError> => {
+const errorOf = async (text: string | Buffer, options: FileOptions = {}): Promise<ApiError> => {
   const error: unknown = await read(text, options).then(() => undefined, (cause: unknown) => cause)
   if (!(error instanceof ApiException)) throw new Error(`no ApiException: ${String(error)}`)
   return error.fault
 }
 
 describe('a CSV file', () => {
-  it.each<[what: string, text: string, options: CsvReadOptions, inputs: readonly string[]]>([
+  it.each<[what: string, text: string, options: FileOptions, inputs: readonly string[]]>([
     ['of one column without header', '1234567\n1234568', {}, ['1234567', '1234568']],
     ['of one column with header', 'phone\n+12127365000\n', {}, ['+12127365000']],
     ['with a byte order mark', '\ufeffphone\r\n1\r\n', { column: 'phone' }, ['1']],
@@ -81,7 +81,7 @@ describe('a CSV file', () => {
   })
 
   it.each<[
-    what: string, text: string | Buffer, options: CsvReadOptions, code: string, why: RegExp
+    what: string, text: string | Buffer, options: FileOptions, code: string, why: RegExp
   ]>([
     ['is empty', '', {}, 'invalid_file', /^The file is empty/],
     ['is blank', '\n\r\n', {}, 'invalid_file', /^The file is empty/],
@@ -143,12 +143,13 @@ describe('a CSV file', () => {
   })
 
   it('is read in slices whatever its size', async () => {
-    let pauses = 0
-    const pause = async () => { pauses += 1 }
-    await readCsv(Buffer.from('1\n2\n'), {}, pause)
-    expect(pauses).toBe(1)
-    await readCsv(Buffer.from(`1234567${'\n'.repeat(655_360)}`), {}, pause)
-    expect(pauses).toBeGreaterThan(10)
+    const immediates = vi.spyOn(globalThis, 'setImmediate')
+    await read('1\n2\n')
+    // A slot of the event loop begins and ends in an immediate.
+    expect(immediates).toHaveBeenCalledTimes(2)
+    await read(`1234567${'\n'.repeat(655_360)}`)
+    expect(immediates.mock.calls.length).toBeGreaterThan(20)
+    immediates.mockRestore()
   })
 
   it('without header is rejected without its contacts', async () => {

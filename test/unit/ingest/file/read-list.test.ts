@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { readListFile } from '../../../../services/ingest/file/read-file.ts'
+import type { ListFile } from '../../../../services/ingest/file.ts'
+import { parseUpload } from '../../../support/parse-upload.ts'
 
-const read = async (text: string) => await readListFile(Buffer.from(text), async () => {})
+const read = async (text: string) => (await parseUpload<ListFile>(
+  'text/csv', Buffer.from(text), { takesFile: 'entries' })).fields
 
 describe('a file with entries of contact lists', () => {
   it('has its columns in any order, others are ignored, blank lines are no entries', async () => {

@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { WORKBOOK_TYPE } from '../../../../schemas/api/file.ts'
-import { readSheet } from '../../../../services/ingest/file/read-file.ts'
+import { parseUpload } from '../../../support/parse-upload.ts'
 import { rowOf, workbookOf } from '../../../support/workbooks.ts'
 import { errorOf, field, fileSender } from './support.ts'
 
@@ -68,15 +68,13 @@ describe('a job from a workbook', () => {
 
   it('is read only if there is memory for its texts and its sheet', async () => {
     const asked: number[] = []
-    const none = new Error('no memory')
-    const reading = readSheet(LIST, { column: '1' }, {
-      pause: async () => {},
-      reserve: bytes => {
-        asked.push(bytes)
-        throw none
-      },
-    })
-    await expect(reading).rejects.toBe(none)
-    expect(asked[0]).toBeGreaterThan(300)
+    const growMemory = (bytes: number) => {
+      asked.push(bytes)
+      return false
+    }
+    await expect(parseUpload(
+      WORKBOOK_TYPE, LIST, { query: 'column=1', takesFile: 'contacts', growMemory }
+    )).rejects.toMatchObject({ fault: { code: 'temporarily_unavailable' } })
+    expect(asked[0]).toBeGreaterThan(LIST.length + 300)
   })
 })
