@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import {
-  ask as askAt, parseCsv, runJob, startEnvironment, verdictsOf,
+  ask as askAt, parseCsv, runJob, type Sent, startEnvironment, verdictsOf,
 } from '../support/stacks/environment.ts'
 import { whileStopped } from '../support/stacks/processes.ts'
 import { referenceDataFor } from '../../services/jobs/reference-data.ts'
@@ -14,14 +14,12 @@ const PROVIDERS = JSON.stringify({
 const environment = closeAfterAll(await startEnvironment({ RETRY_DELAY_MS: '200', PROVIDERS },
   { stages: ['verify'] }))
 
-type Sent = Partial<Parameters<typeof askAt>[1]>
-
 const ask = (path: string, sent: Sent = {}) =>
   askAt(`${environment.baseUrl}${path}`, { key: environment.keys.test, ...sent })
 
 const codeOf = async (path: string, sent?: Sent) => {
-  const { status, json } = await ask(path, sent)
-  return [status, json.error?.code]
+  const { status, code } = await ask(path, sent)
+  return [status, code]
 }
 
 /** Works while no check is made. */

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { row } from './rows.ts'
-import {
-  ask, free, good, head, newCustomer, postHead, raw, shared, type Sent,
-} from './support.ts'
+import { ask, free, good, head, newCustomer, postHead, raw, shared } from './support.ts'
+import type { Sent } from '../../support/stacks/environment.ts'
 
 const body = JSON.stringify(free)
 const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`

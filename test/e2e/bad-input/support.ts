@@ -5,7 +5,9 @@ import { startDnsServer, type DnsServer } from '../../support/mail/dns-server.ts
 import { createOrganizationWith } from '../../support/organizations.ts'
 import { ZONES } from '../../support/data/webhook-addresses.ts'
 import { startAll, type RunningServices } from '../../support/stacks/services.ts'
-import { startEnvironment, type Environment } from '../../support/stacks/environment.ts'
+import {
+  ask as askAt, type Sent, startEnvironment, type Environment,
+} from '../../support/stacks/environment.ts'
 
 type Running = {
   readonly environment: Environment
@@ -77,35 +79,13 @@ export const heard: { readonly status: number, readonly retryAfter: boolean }[] 
 export const undocumented = () =>
   heard.filter(({ status, retryAfter }) => status >= 500 && !(status === 503 && retryAfter))
 
-export type Sent = {
-  /** GET without a body, or else POST. */
-  readonly method?: string
-  readonly key?: string
-  /** Sent as JSON, unless it is a text or bytes. */
-  readonly body?: unknown
-  readonly headers?: Readonly<Record<string, string>>
-}
-
 /** One request, of a path below the version; with a live key, unless another is given. */
-export async function ask (path: string, { method, key, body, headers }: Sent = {}) {
-  const { environment } = shared()
-  const isRaw = typeof body === 'string' || body instanceof Uint8Array
-  const response = await fetch(`${environment.baseUrl}${path}`, {
-    method: method ?? (body === undefined ? 'GET' : 'POST'),
-    headers: {
-      authorization: `Bearer ${key ?? environment.keys.live}`,
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...headers,
-    },
-    ...(body === undefined ? {} : { body: isRaw ? body as string : JSON.stringify(body) }),
-  })
-  const text = await response.text()
-  const { status } = response
-  heard.push({ status, retryAfter: Number(response.headers.get('retry-after')) >= 1 })
-  const json = response.headers.get('content-type')?.startsWith('application/json')
-    ? JSON.parse(text)
-    : {}
-  return { status, text, json, headers: response.headers, code: json.error?.code as string }
+export async function ask (path: string, { key, ...sent }: Sent = {}) {
+  const { baseUrl, keys } = shared().environment
+  const answer = await askAt(`${baseUrl}${path}`, { key: key ?? keys.live, ...sent })
+  const { status, headers } = answer
+  heard.push({ status, retryAfter: Number(headers.get('retry-after')) >= 1 })
+  return answer
 }
 
 /** Status and code of what a body is answered, and the field that is named. */

@@ -10,7 +10,9 @@ import { newOrganization } from '../../support/organizations.ts'
 import { startReceiver } from '../../support/webhooks/receiver.ts'
 import { batchDescription, startVendor, type Vendor } from '../../support/vendors/vendor.ts'
 import { startAll, type RunningServices } from '../../support/stacks/services.ts'
-import { runJob, startEnvironment, type Environment } from '../../support/stacks/environment.ts'
+import {
+  ask as askAt, runJob, type Sent, startEnvironment, type Environment,
+} from '../../support/stacks/environment.ts'
 
 /** How long a request waits for its preflight at the interface that is impatient. */
 export const ACCEPT_WITHIN_MS = 1_000
@@ -90,38 +92,20 @@ async function recordedFetch (...call: Parameters<typeof fetch>): Promise<Respon
   return response
 }
 
-export type Sent = {
-  /** GET without a body, or else POST. */
-  readonly method?: string
-  readonly key?: string
-  /** Sent as JSON, unless it is a text. */
-  readonly body?: unknown
-  readonly headers?: Readonly<Record<string, string>>
+type SentAt = Sent & {
   /** Another address of the interface. */
   readonly baseUrl?: string
 }
 
-type Answer = Awaited<ReturnType<typeof ask>>
+type Answer = Awaited<ReturnType<typeof askAt>>
 
 /** One request, of a path below the version or of the host itself (`//docs`). */
-export async function ask (path: string, { method, key, body, headers, baseUrl }: Sent = {}) {
+export async function ask (path: string, { baseUrl, ...sent }: SentAt = {}): Promise<Answer> {
   baseUrl ??= shared().environment.baseUrl
   const url = path.startsWith('//') ? new URL(path.slice(1), baseUrl) : `${baseUrl}${path}`
-  const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body)
-  const response = await recordedFetch(url, {
-    method: method ?? (body === undefined ? 'GET' : 'POST'),
-    headers: {
-      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...headers,
-    },
-    ...(payload === undefined ? {} : { body: payload }),
-  })
-  const content = await response.text()
-  const isJson = response.headers.get('content-type')?.startsWith('application/json')
-  const json = isJson ? JSON.parse(content) : {}
-  const { status } = response
-  return { status, headers: response.headers, text: content, json, code: json.error?.code }
+  const answer = await askAt(url, sent)
+  heard.push(`${answer.status} ${JSON.stringify([...answer.headers])} ${answer.text}`)
+  return answer
 }
 
 /** A request by hand, for what `fetch` does not let one do; its body is the caller's to send. */
@@ -159,7 +143,7 @@ export type Account = {
   readonly tenant: string
   /** Takes every refusal as it is. */
   readonly client: Client
-  readonly ask: (path: string, sent?: Sent) => Promise<Answer>
+  readonly ask: (path: string, sent?: SentAt) => Promise<Answer>
 }
 
 export type Customer = Readonly<Record<Mode, Account>> & { readonly orgId: string }

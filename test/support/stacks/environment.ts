@@ -157,30 +157,32 @@ export async function runJob (client: Client, request: JobRequest): Promise<Fini
   return { created, job, rows: parseCsv(await client.results(created.id)) }
 }
 
-type Sent = {
-  readonly key: string
+export type Sent = {
+  readonly key?: string
+  /** GET without a body, or else POST. */
   readonly method?: string
+  /** Sent as JSON, unless it is a text or bytes. */
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
 }
 
 /** Sends a request as any client may write it; `json` is empty for another type of answer. */
-export async function ask (
-  url: string, { key, method = 'GET', body, headers: more }: Sent
-) {
+export async function ask (url: string | URL, { key, method, body, headers: more }: Sent = {}) {
+  const isRaw = typeof body === 'string' || body instanceof Uint8Array
   const response = await fetch(url, {
-    method,
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
     headers: {
-      authorization: `Bearer ${key}`,
+      ...key !== undefined && { authorization: `Bearer ${key}` },
       ...body !== undefined && { 'content-type': 'application/json' },
       ...more,
     },
-    ...body !== undefined && { body: JSON.stringify(body) },
+    ...body !== undefined && { body: isRaw ? body as string : JSON.stringify(body) },
   })
   const { status, headers } = response
   const text = await response.text()
   const isJson = headers.get('content-type')?.startsWith('application/json') === true
-  return { status, headers, text, json: isJson && text !== '' ? JSON.parse(text) : {} }
+  const json = isJson && text !== '' ? JSON.parse(text) : {}
+  return { status, headers, text, json, code: json.error?.code }
 }
 
 const NO_VERDICTS = { valid: 0, invalid: 0, risky: 0, unknown: 0 }
