@@ -40,34 +40,51 @@ const MAX_METERED = 1_000
 
 /**
  * Erases the requested jobs in rounds until stopped, while this ledger leads. A round deletes, for
- * the new ones together, cached records if wanted, then the keys in Redis and its file; and for
- * those whose keys the brokers have deleted, the copies in ClickHouse with one mutation per tenant.
- * Every step can be repeated, so a crash or failure leaves the rest to the next round.
+ * the new ones together, the keys in Redis and its file; for those whose keys the brokers have
+ * deleted, the copies in ClickHouse with one mutation per tenant; and for as long as the pause
+ * between two rounds, cached records where that is wanted, and then their keys. Every step can be
+ * repeated, so a crash or failure leaves the rest to the next round.
  */
 export function startErasing (deps: EraseJobsDeps): { readonly stop: () => Promise<void> } {
   watchErasures(deps)
   return startRepeating(deps.everyMs, async () => {
     if (!deps.isLeader()) return
-    await destroyRequested(deps)
+    const requested = await deps.erasures.requested(MAX_ERASURES)
+    await destroyKeys(deps, requested.filter(({ cache }) => !cache))
     await removeCompacted(deps)
+    await eraseWithCache(deps, requested.filter(({ cache }) => cache))
   }, err => deps.log.warn({ err }, 'erasing jobs failed, retrying'))
 }
 
-async function destroyRequested (deps: EraseJobsDeps): Promise<void> {
-  const { erasures, keys, clock, everyMs } = deps
-  const [ready, failed]: [ErasureRequest[], ErasureRequest[]] = [[], []]
-  for (const request of await erasures.requested(MAX_ERASURES)) {
-    const isReady = !request.cache || await eraseCache(deps, request)
-    if (isReady) ready.push(request)
+/**
+ * Those that fail are tried after all others. Without an end, an outage of the cache would keep
+ * the keys of all other jobs for as long as each of a thousand attempts takes.
+ */
+async function eraseWithCache (
+  deps: EraseJobsDeps, requests: readonly ErasureRequest[]
+): Promise<void> {
+  const { erasures, clock, everyMs } = deps
+  const [ready, failed, left]: [ErasureRequest[], ErasureRequest[], ErasureRequest[]] = [[], [], []]
+  const endsAtMs = performance.now() + everyMs
+  for (const request of requests) {
+    if (performance.now() >= endsAtMs) left.push(request)
+    else if (await eraseCache(deps, request)) ready.push(request)
     else failed.push(request)
   }
-  // Otherwise those of one organization, whose key is missing, would keep all later ones waiting.
-  await erasures.postpone(failed, clock.now())
-  if (ready.length === 0) return
-  for (const some of byTenant(ready)) await keys.destroy(some)
+  const nowMs = clock.now()
+  await erasures.postpone(left, nowMs)
+  await erasures.postpone(failed, nowMs + 1)
+  await destroyKeys(deps, ready)
+}
+
+async function destroyKeys (
+  { erasures, keys, clock, everyMs }: EraseJobsDeps, requests: readonly ErasureRequest[]
+): Promise<void> {
+  if (requests.length === 0) return
+  for (const some of byTenant(requests)) await keys.destroy(some)
   failpoint('erasing.destroyed')
   await keys.rewriteAof()
-  await erasures.await(ready, clock.now() + everyMs)
+  await erasures.await(requests, clock.now() + everyMs)
 }
 
 /** False if the cache or a store is unavailable: the next round tries again. */

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { ErasureRequest } from '../../../services/jobs/erasures.ts'
 import { requestedAtMs } from '../../../services/jobs/job.ts'
 import { ResultsError } from '../../../services/jobs/results/merge.ts'
@@ -16,8 +16,8 @@ import {
   manifestEntry,
 } from '../../support/clickhouse/results.ts'
 
-const [ONE, TWO, THREE] = ['3', '4', '5']
-  .map(last => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`) as [string, string, string]
+const [ONE, TWO, THREE, FOUR] = ['3', '4', '5', '6']
+  .map(last => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`) as [string, string, string, string]
 const NOW_MS = 1_800_000_000_000
 const request = (job: string, more: Partial<ErasureRequest> = {}): ErasureRequest =>
   ({ tenant: 'org_1.live', job, cache: false, ...more })
@@ -42,8 +42,9 @@ function setUp (state: State) {
       requested: async () => [...requested],
       backlog: async () => ({ requested: 0, compacting: 0, oldestAtMs: undefined }),
       compacting: async () => ({ erasures: [...compacting], isDue }),
-      postpone: async requests => {
-        if (requests.length > 0) steps.push(`postpone ${requests.map(({ job }) => job).join()}`)
+      postpone: async (requests, atMs) => {
+        if (requests.length === 0) return
+        steps.push(`postpone ${requests.map(({ job }) => job).join()} by ${atMs - NOW_MS}`)
       },
       await: async (requests, nextMs) => {
         if (requests.length === 0) return
@@ -91,15 +92,28 @@ describe('a round of erasures', () => {
     expect(steps.slice(0, 2)).toEqual([`cache ${ONE}`, `destroy org_1.live ${ONE}`])
   })
 
-  it('keeps a request while the cache is unavailable, and does the others', async () => {
+  it('does all others first and goes on while the cache is unavailable', async () => {
+    let nowMs = 0
+    vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+    const asked: string[] = []
     const { deps, steps } = setUp({
-      requested: [request(ONE, { cache: true }), request(TWO)],
-      eraseCached: async () => { throw new InfrastructureError('down') },
+      requested: [ONE, TWO, THREE].map(job => request(job, { cache: job !== THREE })),
+      compacting: [request(FOUR)],
+      eraseCached: async ({ job }) => {
+        asked.push(job)
+        nowMs += 1_000
+        throw new InfrastructureError('down')
+      },
     })
     await startErasing(deps).stop()
+    vi.restoreAllMocks()
     expect(steps).toEqual([
-      `postpone ${ONE}`, `destroy org_1.live ${TWO}`, 'rewrite', `await ${TWO} for 1000`,
+      `destroy org_1.live ${THREE}`, 'rewrite', `await ${THREE} for 1000`,
+      `search since ${requestedAtMs(FOUR)}`, `remove org_1.live ${FOUR}`, `complete ${FOUR}`,
+      // The one that failed comes after the one for which no time was left.
+      `postpone ${TWO} by 0`, `postpone ${ONE} by 1`,
     ])
+    expect(asked).toEqual([ONE])
   })
 
   it('destroys the key of unreadable results all the same', async () => {
