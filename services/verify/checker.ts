@@ -1,7 +1,6 @@
 import {
-  BrokenCircuitError, bulkhead, circuitBreaker, CircuitState, ExponentialBackoff,
-  fullJitterGenerator, handleWhen, noop, retry, SamplingBreaker, TaskCancelledError, timeout,
-  TimeoutStrategy, wrap,
+  BrokenCircuitError, circuitBreaker, CircuitState, ExponentialBackoff, fullJitterGenerator,
+  handleWhen, noop, retry, SamplingBreaker, TaskCancelledError, timeout, TimeoutStrategy, wrap,
 } from 'cockatiel'
 import type { Reason, RowStatus } from '../../schemas/api/verdicts.ts'
 import {
@@ -9,9 +8,11 @@ import {
 } from '../cache/evidence.ts'
 import type { ProviderLists, ProviderName } from '../jobs/checks.ts'
 import { hasOptions, optionDate, optionName } from '../jobs/options.ts'
-import { type Bucket, createTokenBuckets, secondsUntil } from '../runtime/platform/limits.ts'
+import {
+  type Bucket, createFairSlots, createTokenBuckets, secondsUntil,
+} from '../runtime/platform/limits.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { sleep } from '../runtime/platform/retry.ts'
+import { sleep, unlessAborted } from '../runtime/platform/retry.ts'
 import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
@@ -479,7 +480,7 @@ type ProviderLimits = {
   readonly timeoutMs: number
   /** Timeout of one attempt; that of the call if left out. */
   readonly attemptTimeoutMs?: number
-  /** Maximum concurrent calls of one provider; further ones wait. */
+  /** Maximum concurrent calls of one provider; further ones wait, fairly between tenants. */
   readonly concurrency: number
   /** Maximum retries, only of calls that the provider did not accept. */
   readonly retries: number
@@ -515,16 +516,16 @@ const FIRST_RETRY_MS = 50
 const NEVER = new AbortController().signal
 
 /**
- * The check of a provider behind, from the outside in: bulkhead, rate limit, circuit breaker,
- * retries with a timeout for all, and a timeout per attempt. After a failure with a Retry-After,
- * all calls fail until then. The check rejects with a `ProviderError` or, if the caller's signal
- * ended it, with the reason of that signal, which is no failure of the provider. The call of a
- * provider that takes batches is not cut off by the signal, so that its reply is recorded.
+ * The check of a provider behind, from the outside in: slots that tenants share fairly, rate limit,
+ * circuit breaker, retries with a timeout for all, and a timeout per attempt. After a failure with
+ * a Retry-After, all calls fail until then. The check rejects with a `ProviderError` or, if the
+ * caller's signal ended it, with the reason of that signal, which is no failure of the provider.
+ * The call of a provider that takes batches is not cut off by the signal, so that its reply is
+ * recorded.
  */
 function withResilience (provider: Provider, limits: ResilienceOptions): Check {
   const rate = new CallRate(limits.rate)
-  // No fair slots of `limits.ts`: a call that is aborted must leave the queue at once.
-  const slots = bulkhead(limits.concurrency, Number.MAX_SAFE_INTEGER)
+  const slots = createFairSlots({ capacity: limits.concurrency, maxCredit: limits.concurrency })
   let openUntilMs = 0
   const breaker = limits.breaks
     ? breakerOf(limits.breaker, isOpen => {
@@ -534,7 +535,7 @@ function withResilience (provider: Provider, limits: ResilienceOptions): Check {
     : noop
   const attempts = withRetries(provider, { ...limits, rate })
   return async (rows, options) => {
-    const { signal } = options
+    const { signal, tenant = '' } = options
     const within = provider.takesBatches === true ? NEVER : signal
     const once = async () => {
       try {
@@ -545,13 +546,22 @@ function withResilience (provider: Provider, limits: ResilienceOptions): Check {
         throw error
       }
     }
+    let isBegun = false as boolean
+    const begun = Promise.withResolvers<void>()
     try {
-      return await slots.execute(async () => {
+      const work = slots.run({ name: tenant, cost: 1 }, async () => {
+        signal.throwIfAborted()
+        isBegun = true
+        begun.resolve()
         // It would wait for the rate only to be rejected by the breaker then.
         if (performance.now() < openUntilMs) throw new ProviderError('unavailable')
         await rate.take(signal, limits.maxWaitMs)
         return await breaker.execute(once, within)
-      }, signal)
+      })
+      // A call that waits for its slot ends at once, and one that has begun when it is over.
+      await unlessAborted(Promise.race([begun.promise, work]), signal)
+      if (!isBegun) signal.throwIfAborted()
+      return await work
     } catch (error) {
       signal.throwIfAborted()
       throw error instanceof BrokenCircuitError ? new ProviderError('unavailable') : error

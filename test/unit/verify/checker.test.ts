@@ -140,7 +140,7 @@ describe('the policies around a provider', () => {
     })
     const mode = name === 'sandbox' ? 'test' : 'live'
     return {
-      check: async (request: { signal?: AbortSignal, submissions?: Submissions } = {}) =>
+      check: async (request: Partial<Parameters<ReturnType<typeof createChecker>>[1]> = {}) =>
         await checker(rows, { ...live, mode, ...request }),
       calls: () => calls,
       failures,
@@ -263,6 +263,32 @@ describe('the policies around a provider', () => {
     })
     await Promise.all(Array.from({ length: 7 }, () => check()))
     expect(most).toBe(2)
+  })
+
+  it('give each tenant its turn, however many calls of another one wait', async () => {
+    const begun: string[] = []
+    const answers: (() => void)[] = []
+    const { check } = policiesOf(async (_call, { tenant = '' }) => {
+      begun.push(tenant)
+      await new Promise<void>(resolve => { answers.push(resolve) })
+    })
+    const stop = new AbortController()
+    const large = Array.from({ length: 40 }, () => check({ tenant: 'large', signal: stop.signal }))
+    const small = check({ tenant: 'small' })
+    await new Promise(setImmediate)
+    expect(begun).toEqual(['large', 'large'])
+    answers.shift()?.()
+    await vi.waitUntil(() => begun.length === 3)
+    expect(begun.at(-1)).toBe('small')
+    answers.at(-1)?.()
+    await small
+    // Those that wait for a place end at once.
+    stop.abort(new Error('stopped'))
+    const ended = await Promise.allSettled(large.slice(4))
+    expect(ended.every(({ status }) => status === 'rejected')).toBe(true)
+    for (const answer of answers) answer()
+    await Promise.allSettled(large)
+    expect(begun.filter(tenant => tenant === 'large').length).toBeLessThanOrEqual(4)
   })
 })
 
