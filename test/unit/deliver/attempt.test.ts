@@ -10,6 +10,8 @@ import { sealHeader } from '../../../services/jobs/message-codec.ts'
 import type { WebhookEndpoint } from '../../../services/webhooks/endpoints.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import { MissingOrganizationKeyError } from '../../../services/runtime/crypto/key-ring.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
@@ -116,6 +118,23 @@ describe('a webhook attempt', () => {
       },
     })
   })
+
+  it('that fails internally is recorded, so that it is not repeated in a tight loop', async () => {
+    const fault = async () => { throw new TypeError('a fault') }
+    const { deps, records, warned } = scene({ findJob: fault })
+    await makeAttempt(deps, claimOf())
+    expect(records).toMatchObject([{
+      state: 'waiting', dueAtMs: NOW_MS + 1_000, attempt: { outcome: 'failed', reason: 'internal' },
+    }])
+    expect(warned).toHaveLength(1)
+  })
+
+  it.each([new InfrastructureError('no store'), new MissingOrganizationKeyError('k', 'o')])(
+    'that ends with %s is not recorded: its lease repeats it', async error => {
+      const { deps, records } = scene({ findJob: async () => { throw error } })
+      await expect(makeAttempt(deps, claimOf())).rejects.toBe(error)
+      expect(records).toEqual([])
+    })
 
   it('makes its receiver slow if it takes slowAfterMs', async () => {
     expect((await outcome({ durationMs: 999 })).priority).toBe('quick')

@@ -1,6 +1,4 @@
-import { createPublicKey, verify } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { publicKeyText, secretBytes } from '../../../services/webhooks/secrets.ts'
 import {
   eventOf, signatureHeaders, eventIdOf, eventTypeOf, finishedTenths, tenthOf,
 } from '../../../services/webhooks/event.ts'
@@ -65,31 +63,6 @@ describe('the signature of a webhook event', () => {
       'webhook-timestamp': '1700000000',
       'webhook-signature': `v1,${standard[1]} v1,${standard[0]}`,
     })
-  })
-
-  it('is also an Ed25519 signature per signing key, which openssl verifies', () => {
-    const signingKeys = [1, 2].map(byte => `whsk_${Buffer.alloc(32, byte).toString('base64')}`)
-    const publicKeys = signingKeys.map(publicKeyText)
-    const { 'webhook-signature': text = '' } =
-      signatureHeaders(signable, { secrets: [first], signingKeys })
-    const [hmac, ...signatures] = text.split(' ')
-    expect(hmac).toBe(`v1,${standard[0]}`)
-    const content = Buffer.from(`evt_1.1700000000.${signable.body}`)
-    for (const [index, signature] of signatures.entries()) {
-      const [version = '', bytes = ''] = signature.split(',')
-      expect(version).toBe('v1a')
-      // RFC 8410: a public key in DER, before its 32 bytes.
-      const key = createPublicKey({
-        key: Buffer.concat([
-          Buffer.from('302a300506032b6570032100', 'hex'), secretBytes(publicKeys[index] ?? ''),
-        ]),
-        format: 'der',
-        type: 'spki',
-      })
-      expect(verify(null, content, key, Buffer.from(bytes, 'base64'))).toBe(true)
-      expect(verify(null, Buffer.from('other'), key, Buffer.from(bytes, 'base64'))).toBe(false)
-    }
-    expect(signatures).toHaveLength(2)
   })
 })
 
