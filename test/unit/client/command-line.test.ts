@@ -2,6 +2,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { UsageSchema } from '../../../schemas/api/account.ts'
 import { openConnection } from '../../../services/client/connection.ts'
 import { runProgram } from '../../../services/client/program.ts'
 import {
@@ -136,7 +137,8 @@ describe('another command', () => {
     [['balance'], 'GET /balance', 'available $1,000.00\nreserved  $0.00\ntotal     $1,000.00\n'],
     [['usage', '--from', '2026-08-01', '--group-by', 'key'],
       'GET /usage?from=2026-08-01&group_by=key&format=csv', 'day,jobs\r\n2026-08-11,2\n'],
-    [['usage', '--json'], 'GET /usage?group_by=day&format=json', '{"data":[]}\n'],
+    [['usage', '--json'], 'GET /usage?group_by=day&format=json',
+      `${JSON.stringify(UsageSchema.examples[0])}\n`],
     [['transactions', '--limit', '5'], 'GET /transactions?limit=5',
       '2026-08-11T10:00:00.000Z settle           $0.004  available         $0.096  job_7\n'],
     [['erase', 'job_7', '--cache'], 'DELETE /jobs/job_7?cache=true',

@@ -1,5 +1,17 @@
 import { createHash } from 'node:crypto'
-import type { JobInput } from '../../../schemas/api/create-job.ts'
+import type { TSchema } from 'typebox'
+import { Errors } from 'typebox/schema'
+import {
+  BalanceSchema, type TransactionBody, TransactionListSchema, UsageSchema,
+} from '../../../schemas/api/account.ts'
+import {
+  AcceptedSchema, CreateJobSchema, EXAMPLE_PREFLIGHT, type JobInput,
+} from '../../../schemas/api/create-job.ts'
+import { EXAMPLE_JOBS, JobSchema } from '../../../schemas/api/job.ts'
+import { CreateQuoteSchema, QuoteSchema } from '../../../schemas/api/quote.ts'
+import { EXAMPLE_ROW, ResultsSchema } from '../../../schemas/api/results.ts'
+import { type ServicesBody, ServicesSchema } from '../../../schemas/api/services.ts'
+import { CreateVerificationSchema, VerificationSchema } from '../../../schemas/api/verifications.ts'
 import {
   type Client, createClient, type JobStatusResource,
 } from '../../../services/client/client.ts'
@@ -37,20 +49,55 @@ export type FakeOptions = {
 }
 
 const AT = '2026-08-11T10:00:00.000Z'
-const TRANSACTION = {
-  createdAt: AT, type: 'settle', amountMicros: 4_000, availableMicros: 96_000, jobId: 'job_7',
+const TRANSACTION: TransactionBody = {
+  id: 'txn_7',
+  createdAt: AT,
+  type: 'settle',
+  amountMicros: 4_000,
+  chargedMicros: 4_000,
+  availableMicros: 96_000,
+  reservedMicros: 0,
+  balanceMicros: 96_000,
+  jobId: 'job_7',
 }
 const common = {
+  inputKind: 'phone',
   priceMicros: 5,
-  columns: [],
-  options: [{ name: 'reassigned_number', columns: ['reassigned_number'] }],
+  columns: [] as string[],
+  options: [{ name: 'reassigned_number', priceMicros: 1, columns: ['reassigned_number'] }],
   configured: true,
+  checks: [],
+  limitations: [],
+  data: [],
+} as const
+const SERVICES: ServicesBody = {
+  data: [
+    { slug: 'phone-validation', ...common, options: [...common.options] },
+    { slug: 'email-validation', ...common, inputKind: 'email', columns: ['normalized'] },
+    { slug: 'whatsapp', ...common, configured: false },
+  ],
 }
-const SERVICES = [
-  { slug: 'phone-validation', inputKind: 'phone', ...common },
-  { slug: 'email-validation', inputKind: 'email', ...common, columns: ['normalized'] },
-  { slug: 'whatsapp', inputKind: 'phone', ...common, configured: false },
+
+/** What the API takes and answers, by the beginning of the request. */
+const OPERATIONS: readonly (readonly [line: RegExp, answer: TSchema, body?: TSchema])[] = [
+  [/^POST .jobs$/, AcceptedSchema, CreateJobSchema],
+  [/^POST .quotes$/, QuoteSchema, CreateQuoteSchema],
+  [/^POST .verifications$/, VerificationSchema, CreateVerificationSchema],
+  [/^[A-Z]+ .jobs.\w+(.cancel)?(\?|$)/, JobSchema],
+  [/^GET .jobs.\w+.results\?.*format=json(&|$)/, ResultsSchema.content['application/json'].schema],
+  [/^GET .balance/, BalanceSchema],
+  [/^GET .transactions/, TransactionListSchema],
+  [/^GET .usage/, UsageSchema],
+  [/^GET .services/, ServicesSchema],
 ]
+
+/** Throws for what the description of the API does not allow. */
+function check (schema: TSchema | undefined, value: unknown, what: string): void {
+  const json = JSON.parse(JSON.stringify(value))
+  const [, [error] = []] = schema === undefined ? [] : Errors(schema, json)
+  if (error === undefined) return
+  throw new Error(`${what}: ${error.instancePath} ${error.message}`)
+}
 
 /** A service of one organization in memory. Its jobs persist over several commands. */
 export class FakeService {
@@ -84,8 +131,12 @@ export class FakeService {
       try {
         if (line.startsWith('POST /file-previews')) return await preview(line, init?.body)
         const body = init?.body === undefined ? {} : JSON.parse(String(init.body))
+        const [, answers, takes] = OPERATIONS.find(([form]) => form.test(line)) ?? []
+        check(takes, body, `the body of ${line}`)
         const answer = line.startsWith('POST') ? this.#post(line, key, body) : this.#read(line)
-        return answer instanceof Response ? answer : new Response(JSON.stringify(answer))
+        if (answer instanceof Response) return answer
+        check(answers, answer, `the answer of the fake service to ${line}`)
+        return new Response(JSON.stringify(answer))
       } catch (error) {
         if (!(error instanceof Error) || error.message !== 'Ctrl-C') throw error
         onCtrlC()
@@ -110,6 +161,7 @@ export class FakeService {
       this.quotes.push(body)
       const { estimate } = this.#options
       const quote = {
+        ...QuoteSchema.examples[0],
         preflight: this.#preflight(inputs),
         limitations: ['range_only'],
         ...body['sample'] === true && { estimate },
@@ -126,23 +178,26 @@ export class FakeService {
     if (repeated === undefined) this.jobs.push(job)
     this.#moment('after POST')
     const { id } = job
-    if (line === 'POST /jobs') return { id, status: 'queued', preflight: this.#preflight(inputs) }
+    const preflight = this.#preflight(inputs)
+    if (line === 'POST /jobs') {
+      const [data] = AcceptedSchema.properties.data.examples
+      return { id, status: 'queued', preflight, ok: true, data }
+    }
     job.polls = 2
     const { reason = null } = this.#options
     const results = inputs.map((input, index) =>
-      ({ row: index + 1, input, status: 'valid', reason }))
-    return { ...this.#status(job), results }
+      ({ ...EXAMPLE_ROW, row: index + 1, input, status: 'valid', reason }))
+    return { ...this.#status(job), preflight, results }
   }
 
   #preflight ({ length }: readonly string[]): object {
     return {
+      ...EXAMPLE_PREFLIGHT,
       totalRows: length,
       invalidRows: 0,
       duplicateRows: 0,
-      cacheHits: 0,
       freshChecks: length,
       maxQuoteMicros: length * (this.#options.priceMicros ?? 5),
-      quoteId: 'quot_1',
       ...this.#options.preflight,
     }
   }
@@ -151,6 +206,9 @@ export class FakeService {
     const { priceMicros = 5, endAs = 'completed' } = this.#options
     const isEnded = polls > 1
     return {
+      ...EXAMPLE_JOBS.completed,
+      verdicts: null,
+      reasons: null,
       id,
       status: isEnded ? endAs : 'verifying',
       totalRows: length,
@@ -169,16 +227,16 @@ export class FakeService {
 
   #read (line: string): object {
     const { availableMicros = 1e9, reason = '' } = this.#options
-    if (line === 'GET /services') return { data: SERVICES }
+    if (line === 'GET /services') return SERVICES
     if (line === 'GET /balance') {
       return { balanceMicros: availableMicros, reservedMicros: 0, availableMicros, currency: 'USD' }
     }
-    if (line.startsWith('GET /transactions')) return { data: [TRANSACTION] }
+    if (line.startsWith('GET /transactions')) return { data: [TRANSACTION], has_more: false, next_cursor: null }
     if (line.startsWith('GET /usage')) {
       const csv = 'day,jobs\r\n2026-08-11,2\r\n'
-      return line.includes('format=csv') ? new Response(csv) : { data: [] }
+      return line.includes('format=csv') ? new Response(csv) : UsageSchema.examples[0]
     }
-    if (line.startsWith('DELETE /jobs/job_7')) return { id: 'job_7', erasedAt: AT }
+    if (line.startsWith('DELETE /jobs/job_7')) return { ...EXAMPLE_JOBS.completed, id: 'job_7', erasedAt: AT }
     const job = this.jobs.find(({ id }) => line.split('/')[2]?.split('?')[0] === id)
     if (job === undefined) return refusal(404, { code: 'job_not_found', message: 'none' })
     if (line.includes('duplicates=mailbox')) return firstsOfMailboxes(job, line)
