@@ -65,6 +65,8 @@ const DAY_MS = 86_400_000
 const FORGET_AFTER_MS = 8 * DAY_MS
 /** Longer than a letter is kept and its replay is accepted. No sender may have such a name. */
 const FORGET_REPLAY_AFTER_MS = 40 * DAY_MS
+/** To look for old senders takes time for each, which a partner must not take from the others. */
+const FORGET_EVERY_MS = 3_600_000
 const REPLAY = 'replay:'
 const DEAD = 'dead:'
 /** Letters whose offsets are not committed; further ones may have a second letter. */
@@ -86,6 +88,7 @@ export class ReplayGuard {
   readonly #dead: Set<number>
   readonly #unsaved: UnsavedMark[] = []
   #savedTo: number
+  #forgetAtMs = 0
 
   constructor (deps: ReplayGuardDeps) {
     const { offset, senders } = deps.marks
@@ -149,11 +152,15 @@ export class ReplayGuard {
     if (offset <= this.#savedTo) return true
     const later = this.#unsaved.findIndex(change => change.offset > offset)
     const saved = this.#unsaved.splice(0, later < 0 ? this.#unsaved.length : later)
-    const isOld = (sender: string, { sentAt }: Mark) => sentAt < this.#deps.now() -
+    const nowMs = this.#deps.now()
+    const isOld = (sender: string, { sentAt }: Mark) => sentAt < nowMs -
       (sender.startsWith(REPLAY) ? FORGET_REPLAY_AFTER_MS : FORGET_AFTER_MS)
-    const forgotten = [...this.#marks].filter(([sender, mark]) => isOld(sender, mark))
-      .map(([sender]) => sender)
-    for (const sender of forgotten) this.#marks.delete(sender)
+    const forgotten: string[] = []
+    if (nowMs >= this.#forgetAtMs) {
+      this.#forgetAtMs = nowMs + FORGET_EVERY_MS
+      for (const [sender, mark] of this.#marks) if (isOld(sender, mark)) forgotten.push(sender)
+      for (const sender of forgotten) this.#marks.delete(sender)
+    }
     const committed = [...this.#dead].filter(dead => dead <= offset)
     for (const dead of committed) this.#dead.delete(dead)
     const changed = new Map(saved.filter(({ sender, mark }) => !isOld(sender, mark))

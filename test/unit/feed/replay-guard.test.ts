@@ -5,14 +5,17 @@ import {
 
 const NOW_MS = 1_790_000_000_000
 const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
 
-function guardOn (marks: Marks = { offset: -1, senders: new Map() }, isStored = true) {
+function guardOn (
+  marks: Marks = { offset: -1, senders: new Map() }, isStored = true, now = () => NOW_MS
+) {
   const written: Parameters<ReplayGuardDeps['write']>[0][] = []
   const guard = new ReplayGuard({
     marks,
     write: async change => written.push(change) > 0 && isStored,
     writeDead: async () => {},
-    now: () => NOW_MS,
+    now,
   })
   return { guard, written }
 }
@@ -70,6 +73,30 @@ describe('the replay guard', () => {
     ])
     expect(guard.check(2, stamp(1, 'old'))).toBe('fresh')
     expect(guard.check(3, stamp(1, 'young'))).toBe('replayed')
+  })
+
+  it('looks for old senders once an hour, so that a save takes no time for each', async () => {
+    let nowMs = NOW_MS
+    let times = 0
+    const senders = new Map(Array.from({ length: 1_000 }, (_, index) =>
+      [`s${index}`, {
+        sequence: 1,
+        // Each is asked for its time when it is looked at.
+        get sentAt () {
+          times++
+          return NOW_MS - 8 * DAY_MS + 1
+        },
+      }]))
+    const { guard, written } = guardOn({ offset: 0, senders }, true, () => nowMs)
+    for (let offset = 1; offset <= 100; offset++) {
+      guard.check(offset, stamp(offset))
+      await guard.save(offset)
+    }
+    expect(times).toBe(1_000)
+    nowMs += HOUR_MS
+    guard.check(101, stamp(101))
+    await guard.save(101)
+    expect(written.at(-1)?.forgotten).toHaveLength(1_000)
   })
 
   it('accepts no new sender above the maximum, but contacts of known ones', () => {
