@@ -359,10 +359,10 @@ async function * readCsv (file: InputFile): AsyncIterable<FieldRecord> {
   const dialect = detectDialect(file.readStart(SAMPLE_BYTES))
   let names: readonly string[] | undefined
   let row = 0
-  for await (const { cells, to } of readRecords(file, dialect, {
+  for await (const { cells, text, to } of readRecords(file, dialect, {
     from: dialect.startByte, to: file.size(),
   })) {
-    if (cells.length === 1 && cells[0] === '') continue
+    if (text === '') continue
     const texts = cells.map(cell => decodeCell(cell, 'windows-1252'))
     if (names === undefined) {
       names = texts

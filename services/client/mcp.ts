@@ -337,7 +337,7 @@ type RunFiles = { readonly folder: string, readonly input: string, readonly outp
  */
 type FileMoney = { readonly reservation: Reservation, readonly prices: Map<string, number> }
 
-const sumOf = (prices: FileMoney['prices']): number =>
+const sumPrices = (prices: FileMoney['prices']): number =>
   [...prices.values()].reduce((sum, micros) => sum + micros, 0)
 
 const ROWS_PER_JOB = 100_000
@@ -411,7 +411,7 @@ class FileRuns {
       const summary = await submitFile(await toSettings(args, files, { account, client }), {
         client: guardedClient(client, money),
         say,
-        approve: micros => { money.reservation.cover(sumOf(money.prices) + micros) },
+        approve: micros => { money.reservation.cover(sumPrices(money.prices) + micros) },
         progress: ({ done, rows, waiting }) => {
           Object.assign(progress, { done, rows, waiting: waiting?.rows ?? 0 })
           for (const report of progress.reports) report({ done, rows })
@@ -420,7 +420,7 @@ class FileRuns {
       })
       for (const { id } of summary.jobs) money.prices.delete(id)
       // The jobs of a run that was replaced continue, and are charged as well.
-      release(summary.chargedMicros + sumOf(money.prices))
+      release(summary.chargedMicros + sumPrices(money.prices))
       return summary
     } catch (error) {
       this.#runs.delete(output)
@@ -481,12 +481,12 @@ function guardedClient (client: Client, { reservation, prices }: FileMoney): Cli
   const quotes = new Map<string, number>()
   const quote: Client['quote'] = async body => {
     const quoted = await client.quote(body)
-    quotes.set(digestOf(body), quoted.preflight.maxQuoteMicros)
+    quotes.set(digest(body), quoted.preflight.maxQuoteMicros)
     return quoted
   }
   const coverRequest = async (body: JobRequest, key: string) => {
-    const micros = quotes.get(digestOf(body)) ?? (await quote(body)).preflight.maxQuoteMicros
-    reservation.cover(sumOf(prices) + micros)
+    const micros = quotes.get(digest(body)) ?? (await quote(body)).preflight.maxQuoteMicros
+    reservation.cover(sumPrices(prices) + micros)
     prices.set(key, micros)
   }
   return {
@@ -500,13 +500,13 @@ function guardedClient (client: Client, { reservation, prices }: FileMoney): Cli
       })
       prices.delete(key)
       prices.set(created.id, created.preflight.maxQuoteMicros)
-      await coverOrCancel({ client, reservation }, created.id, sumOf(prices))
+      await coverOrCancel({ client, reservation }, created.id, sumPrices(prices))
       return created
     },
   }
 }
 
-const digestOf = (body: JobRequest): string =>
+const digest = (body: JobRequest): string =>
   createHash('sha256').update(JSON.stringify(body)).digest('base64')
 
 /** Undefined if the run takes longer. Reports its progress meanwhile. */

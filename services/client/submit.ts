@@ -338,13 +338,13 @@ function createProgressReport ({ deps, store }: Run): ProgressReport {
       before,
       jobs: jobs.length,
       endedJobs,
-      ...waiting.size > 0 && { waiting: waitingOf([...waiting.values()]) },
+      ...waiting.size > 0 && { waiting: sumWaiting([...waiting.values()]) },
     })
   }
 }
 
 /** The rows that wait in all jobs, until the last of these estimates. */
-function waitingOf (
+function sumWaiting (
   jobs: readonly NonNullable<JobStatusResource['waiting']>[]
 ): SubmitProgress['waiting'] {
   return {

@@ -195,7 +195,7 @@ function toRecord (
   deps: AttemptDeps, claim: DeliveryClaim,
   { answer, durationMs, atMs }: Sent & { readonly atMs: number }
 ): AttemptRecord {
-  const { state, nextAtMs } = outcomeOf(deps, claim, answer)
+  const { state, nextAtMs } = decideOutcome(deps, claim, answer)
   const { tenant, job, delivery, attempt, type } = claim
   return {
     state,
@@ -209,7 +209,7 @@ function toRecord (
       type,
       atMs,
       outcome: state === 'waiting' ? 'failed' : state,
-      reason: reasonOf(answer),
+      reason: toReason(answer),
       httpStatus: answer.kind === 'answered' ? answer.status : 0,
       durationMs,
       nextAtMs,
@@ -225,7 +225,7 @@ type Outcome = {
 /** Reasons for which no attempt can succeed any more. */
 const UNSENT: ReadonlySet<AttemptReason> = new Set(['erased', 'endpoint_removed'])
 
-function outcomeOf (
+function decideOutcome (
   { waitsMs, clock, random }: AttemptDeps, { attempt, once }: DeliveryClaim, answer: Answer
 ): Outcome {
   const final = (state: Exclude<AttemptOutcome, 'failed'>) => ({ state, nextAtMs: undefined })
@@ -256,7 +256,7 @@ function waitMs (
   return Math.round(Math.min(2 * scheduledMs, Math.max(jitteredMs, retryAfterMs)))
 }
 
-function reasonOf (answer: Answer): AttemptReason | '' {
+function toReason (answer: Answer): AttemptReason | '' {
   if (answer.kind === 'failed') return answer.reason
   if (isSuccess(answer)) return ''
   return answer.status >= 300 && answer.status < 400 ? 'redirect' : 'status'

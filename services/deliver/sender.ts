@@ -50,7 +50,7 @@ export function createSender (options: SenderOptions): Sender {
   return async (url, request) => {
     const startedMs = performance.now()
     const answer = await post(url, request, options)
-      .catch((error: unknown): Answer => ({ kind: 'failed', reason: reasonOf(error) }))
+      .catch((error: unknown): Answer => ({ kind: 'failed', reason: toReason(error) }))
     return { answer, durationMs: performance.now() - startedMs }
   }
 }
@@ -62,7 +62,7 @@ async function post (
   checkTarget(url, options)
   const signal = AbortSignal.timeout(options.timeoutMs)
   const client = new Client(url.origin, {
-    connect: connectorOf(options, signal), pipelining: 1, headersTimeout: 0, bodyTimeout: 0,
+    connect: createConnector(options, signal), pipelining: 1, headersTimeout: 0, bodyTimeout: 0,
   })
   try {
     const path = url.pathname + url.search
@@ -93,7 +93,7 @@ async function discardBody (body: Dispatcher.ResponseData['body']): Promise<void
   }
 }
 
-function connectorOf (options: SenderOptions, signal: AbortSignal): buildConnector.connector {
+function createConnector (options: SenderOptions, signal: AbortSignal): buildConnector.connector {
   const { timeoutMs, proxy, resolve = createResolve(options.dnsServers) } = options
   if (proxy !== undefined) {
     const findAddresses = (hostname: string) => findAllowed(hostname, resolve, options)
@@ -116,7 +116,7 @@ function connectorOf (options: SenderOptions, signal: AbortSignal): buildConnect
 }
 
 /** A code per kind of failure; the message of a system error could describe a private network. */
-function reasonOf (error: unknown): AttemptReason {
+function toReason (error: unknown): AttemptReason {
   if (error instanceof BlockedAddressError) return 'blocked_address'
   if (error instanceof NameError) return 'dns_error'
   if (error instanceof ProxyError) return 'proxy_error'

@@ -115,7 +115,8 @@ export class Workers {
     const releaseSlot = this.#takeSlot(priority)
     const { tenant, job, delivery, traceparent } = claim
     // An attempt belongs to the trace of its job, even hours later.
-    const done = withTrace({ ...traceparent && { traceparent } }, () => makeAttempt(this.#deps, claim))
+    const trace = { ...traceparent && { traceparent } }
+    const done = withTrace(trace, () => makeAttempt(this.#deps, claim))
       .catch((error: unknown) => this.#deps.log.warn({ err: error, tenant, job, event: delivery },
         'webhook attempt not completed, repeating it when its lease expires'))
       .finally(() => {

@@ -380,7 +380,7 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
     ofPartition.release(contacts.length)
     commits.commit().catch(deps.fail)
   }
-  const cursorOf = (terms: Terms): Cursor => {
+  const openCursor = (terms: Terms): Cursor => {
     const name = nameCursor(terms)
     const existing = cursors.get(name)
     if (existing !== undefined) return existing
@@ -405,7 +405,7 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
     begin: commits.begin,
     take: (contact, terms, letter) => {
       if (signal.aborted) return
-      if (!cursorOf(terms).add(contact)) {
+      if (!openCursor(terms).add(contact)) {
         const outcome = letter === undefined ? undefined : passedOutcome(letter, {})
         return commits.finish(BigInt(contact.offset), outcome)
       }

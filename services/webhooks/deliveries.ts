@@ -90,12 +90,12 @@ const keyOf = (delivery: string) => `delivery:{deliveries}:${delivery}`
  * neither addresses nor payloads.
  */
 export function createDeliveries (redis: RedisClient) {
-  const run = scriptsOf(redis)
+  const run = loadScripts(redis)
   return {
     /** Adds a delivery, due immediately; returns false if it exists or was delivered before. */
     put: async (delivery: WebhookDelivery): Promise<boolean> => {
       const { traceparent = '' } = delivery
-      const args = argumentsOf(delivery)
+      const args = toArguments(delivery)
       return await run.put(keyOf(args.delivery), { ...args, traceparent }) === 'new'
     },
 
@@ -104,7 +104,7 @@ export function createDeliveries (redis: RedisClient) {
      * of the last attempt in the history. Returns `trying` while an attempt is under way.
      */
     resend: async (delivery: WebhookDelivery, attempts: number): Promise<'queued' | 'trying'> => {
-      const args = argumentsOf(delivery)
+      const args = toArguments(delivery)
       return await run.resend(keyOf(args.delivery), { ...args, attempts }) as 'queued' | 'trying'
     },
 
@@ -128,9 +128,9 @@ export function createDeliveries (redis: RedisClient) {
   }
 }
 
-type Scripts = ReturnType<typeof scriptsOf>
+type Scripts = ReturnType<typeof loadScripts>
 
-function scriptsOf (redis: RedisClient) {
+function loadScripts (redis: RedisClient) {
   const load = (name: string) => {
     const source = joinLua(lua('common'), lua(name))
     const call = script(redis, { name: `delivery/${name}`, source, numberOfKeys: 1 })
@@ -160,7 +160,7 @@ function workOf (run: Scripts) {
     claim: async (limits: ClaimLimits): Promise<readonly DeliveryClaim[]> => {
       const token = randomUUID()
       const claimed = await run.claim(LEASES_KEY, { ...limits, token })
-      return (claimed as string[][]).map(fields => claimOf(fields, token))
+      return (claimed as string[][]).map(fields => parseClaim(fields, token))
     },
 
     /** Records an attempt and the new state; false if another process holds the lease. */
@@ -216,7 +216,7 @@ function attemptsOf (redis: RedisClient) {
   }
 }
 
-function claimOf (fields: readonly string[], token: string): DeliveryClaim {
+function parseClaim (fields: readonly string[], token: string): DeliveryClaim {
   const [delivery = '', tenant = '', job = '', type, attempts, once, traceparent] = fields
   return {
     delivery,
@@ -231,7 +231,7 @@ function claimOf (fields: readonly string[], token: string): DeliveryClaim {
 }
 
 /** The arguments of the scripts that add a delivery, whose id has its event and destination. */
-function argumentsOf (delivery: WebhookDelivery) {
+function toArguments (delivery: WebhookDelivery) {
   const { tenant, job, type, tenth, to } = delivery
   const id = deliveryIdOf(eventIdOf(job, type, tenth), 'endpoint' in to ? to.endpoint : '')
   // Receivers are the hosts of each tenant, and its endpoints; a digest, so that Redis has no
@@ -304,8 +304,8 @@ export function createDeliveryHistory (
   const listAll = async (tenants: readonly string[], jobs: readonly string[]) => {
     const newest = new Map<string, Attempt>()
     for await (const row of streamRows<Row>(clickhouse, SELECT, { tenants, jobs })) {
-      const attempt = attemptOf(row)
-      const signed = signedOf(attempt)
+      const attempt = parseAttempt(row)
+      const signed = toSigned(attempt)
       if (mac.isAuthentic(row.mac, signed)) newest.set(signed.id, attempt)
     }
     return [...newest.values()]
@@ -313,7 +313,7 @@ export function createDeliveryHistory (
   return {
     append: async attempts => {
       if (attempts.length === 0) return
-      const values = attempts.map(attempt => rowOf(attempt, mac))
+      const values = attempts.map(attempt => toRow(attempt, mac))
       await insertDivided(clickhouse, { table: 'deliveries', columns: COLUMNS, values })
     },
     list: (tenant, job) => listAll([tenant], [job]),
@@ -328,8 +328,8 @@ export function createDeliveryHistory (
         const parameters = { tenant, suffix, job, event, number: attempt, maxRows }
         for await (const row of streamRows<Row>(clickhouse, SELECT_OF_ENDPOINT, parameters)) {
           rows++
-          const attempted = attemptOf(row)
-          const signed = signedOf(attempted)
+          const attempted = parseAttempt(row)
+          const signed = toSigned(attempted)
           if (attempts.has(signed.id) || !mac.isAuthentic(row.mac, signed)) continue
           attempts.set(signed.id, attempted)
         }
@@ -340,7 +340,7 @@ export function createDeliveryHistory (
 }
 
 /** Signs values as ClickHouse returns them: times in whole milliseconds. */
-function signedOf (one: Attempt): SignedRecord {
+function toSigned (one: Attempt): SignedRecord {
   const { tenant, job, event, attempt, type, outcome, reason, httpStatus, nextAtMs = 0 } = one
   const times = [one.atMs, one.durationMs, nextAtMs].map(Math.round)
   const content = JSON.stringify([type, outcome, reason, httpStatus, ...times])
@@ -379,9 +379,9 @@ type Row = Pick<Attempt, 'tenant' | 'job' | 'event' | 'attempt' | 'type' | 'outc
   readonly mac: string
 }
 
-const timeOf = (ms: number) => new Date(ms).toISOString()
+const toTime = (ms: number) => new Date(ms).toISOString()
 
-function rowOf (one: Attempt, mac: RecordMac) {
+function toRow (one: Attempt, mac: RecordMac) {
   const { tenant, job, event, attempt, type, outcome, reason } = one
   return {
     tenant,
@@ -389,17 +389,17 @@ function rowOf (one: Attempt, mac: RecordMac) {
     event,
     attempt,
     type,
-    at: timeOf(one.atMs),
+    at: toTime(one.atMs),
     outcome,
     reason,
     http_status: one.httpStatus,
     duration_ms: Math.round(one.durationMs),
-    next_at: one.nextAtMs === undefined ? null : timeOf(one.nextAtMs),
-    mac: mac.sign(signedOf(one)),
+    next_at: one.nextAtMs === undefined ? null : toTime(one.nextAtMs),
+    mac: mac.sign(toSigned(one)),
   }
 }
 
-function attemptOf (row: Row): Attempt {
+function parseAttempt (row: Row): Attempt {
   const { tenant, job, event, attempt, type, outcome, reason } = row
   return {
     tenant,
