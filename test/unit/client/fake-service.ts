@@ -231,12 +231,16 @@ export class FakeService {
     if (line === 'GET /balance') {
       return { balanceMicros: availableMicros, reservedMicros: 0, availableMicros, currency: 'USD' }
     }
-    if (line.startsWith('GET /transactions')) return { data: [TRANSACTION], has_more: false, next_cursor: null }
+    if (line.startsWith('GET /transactions')) {
+      return { data: [TRANSACTION], has_more: false, next_cursor: null }
+    }
     if (line.startsWith('GET /usage')) {
       const csv = 'day,jobs\r\n2026-08-11,2\r\n'
       return line.includes('format=csv') ? new Response(csv) : UsageSchema.examples[0]
     }
-    if (line.startsWith('DELETE /jobs/job_7')) return { ...EXAMPLE_JOBS.completed, id: 'job_7', erasedAt: AT }
+    if (line.startsWith('DELETE /jobs/job_7')) {
+      return { ...EXAMPLE_JOBS.completed, id: 'job_7', erasedAt: AT }
+    }
     const job = this.jobs.find(({ id }) => line.split('/')[2]?.split('?')[0] === id)
     if (job === undefined) return refusal(404, { code: 'job_not_found', message: 'none' })
     if (line.includes('duplicates=mailbox')) return firstsOfMailboxes(job, line)
