@@ -55,17 +55,6 @@ describe('on a cluster', () => {
   })
 
   it.each([
-    'MODIFY TTL toDateTime(created) + toIntervalMonth(12)', 'REMOVE TTL',
-  ])('the retention %s is that of the table on each server', action => {
-    expect(onCluster(`ALTER TABLE jobs ${action}`, target))
-      .toEqual([`ALTER TABLE \`v\`.jobs_local ON CLUSTER 'main' ${action}`])
-  })
-
-  it('every statement of every migration runs', () => {
-    for (const { text } of everyStatement) expect(onCluster(text, target)).not.toEqual([])
-  })
-
-  it.each([
     'ALTER TABLE jobs ADD COLUMN IF NOT EXISTS a String',
     'CREATE TABLE IF NOT EXISTS a\n(b String)\nENGINE = Log',
     'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = MergeTree ORDER BY b',
