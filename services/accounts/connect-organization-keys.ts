@@ -1,8 +1,7 @@
-import type { RootKeyMetrics } from '../runtime/crypto/root-keys/root-key.ts'
-import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
 import {
-  createRootKeys, readRootKeyHolders, refuseUnknownRootKeys, type RootKeys,
-} from '../runtime/crypto/root-keys/root-keys.ts'
+  createRootKeys, readRootKeyHolders, refuseUnknownRootKeys, type RootKeyMetrics, type RootKeys,
+} from '../runtime/crypto/root-keys.ts'
+import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
 import { rootKeys } from '../runtime/platform/config.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'

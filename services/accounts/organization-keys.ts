@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 import {
   createKeyRing, MissingKeyError, MissingOrganizationKeyError, splitKeyId, withKeyId, type KeyRing,
 } from '../runtime/crypto/key-ring.ts'
-import type { RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
+import type { RootKeys } from '../runtime/crypto/root-keys.ts'
 import { type Binding, boxPublicKey, openBox, sealBox } from '../runtime/crypto/seal.ts'
 import { InfrastructureError } from '../runtime/platform/errors.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'

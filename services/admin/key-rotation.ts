@@ -18,7 +18,7 @@ import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
 import {
   processesWithActive, processesWithout, readRootKeyHolders, refuseUnknownRootKeys, rootIdOf,
   type RootKeyHolder, type RootKeys,
-} from '../runtime/crypto/root-keys/root-keys.ts'
+} from '../runtime/crypto/root-keys.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
 import { batchWrites } from '../runtime/platform/batch-writes.ts'
 import { rootKeys } from '../runtime/platform/config.ts'

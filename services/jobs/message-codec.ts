@@ -13,7 +13,7 @@ import { logicalTopic, messageKey, topicName } from '../runtime/platform/topics.
 import type { TopicName } from '../topology.ts'
 import type { RootKeySettings } from '../accounts/connect-organization-keys.ts'
 import type { Connections } from '../runtime/engine/connections.ts'
-import type { RootKeyMetrics } from '../runtime/crypto/root-keys/root-key.ts'
+import type { RootKeyMetrics } from '../runtime/crypto/root-keys.ts'
 
 /** The fields of all values with rows; `batch` only in some. */
 type RowsValue = {

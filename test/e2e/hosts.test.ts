@@ -4,7 +4,7 @@ import { SERVICES } from '../../deploy/local/launcher/layout.ts'
 import { createClient, type Client, type JobStatusResource } from '../../services/client/client.ts'
 import { PAUSED_KEY } from '../../services/runtime/engine/pause.ts'
 import { openRedis } from '../support/redis/open-redis.ts'
-import { readRootKeyHolders } from '../../services/runtime/crypto/root-keys/root-keys.ts'
+import { readRootKeyHolders } from '../../services/runtime/crypto/root-keys.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { mixedPhones } from '../bench/jobs.ts'
 import {

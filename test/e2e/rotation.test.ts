@@ -18,7 +18,7 @@ import {
 } from '../../services/accounts/organization-keys.ts'
 import {
   processesWithout, readRootKeyHolders, rootIdOf,
-} from '../../services/runtime/crypto/root-keys/root-keys.ts'
+} from '../../services/runtime/crypto/root-keys.ts'
 import { splitJobKey } from '../../services/jobs/job-keys.ts'
 import { ROOT_KEY_NAMES } from '../support/keys/organization-keys.ts'
 import { jobKeys } from '../../services/jobs/job-record.ts'

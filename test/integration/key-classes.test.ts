@@ -6,7 +6,7 @@ import {
 import {
   countTenantRecords, eraseTenantRecords, redisRecordCache,
 } from '../../services/cache/cache.ts'
-import { createRootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
+import { createRootKeys } from '../../services/runtime/crypto/root-keys.ts'
 import { HOSTED } from '../../services/pipeline/config.ts'
 import { rootKeys } from '../../services/runtime/platform/config.ts'
 import { KEY_CLASSES, PROCESS_KEYS } from '../../services/topology.ts'

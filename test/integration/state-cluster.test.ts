@@ -7,7 +7,7 @@ import { createOrganizations, newOrganizationId } from '../../services/accounts/
 import { createPartners } from '../../services/accounts/partners.ts'
 import { createWebhookEndpoints } from '../../services/webhooks/endpoints.ts'
 import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
-import { createRootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
+import { createRootKeys } from '../../services/runtime/crypto/root-keys.ts'
 import { createMarkStore, createCursors } from '../../services/feed/replay-guard.ts'
 import { createDeliveries } from '../../services/webhooks/deliveries.ts'
 import { createErasures, requestErasure } from '../../services/jobs/erasures.ts'

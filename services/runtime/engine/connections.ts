@@ -13,7 +13,7 @@ import {
   connectRedis, logAccessErrors, type RedisClient, redisClock, type RedisClock, redisCredentials,
   type RedisSettings,
 } from '../platform/redis.ts'
-import { publishRootKeyIds } from '../crypto/root-keys/root-keys.ts'
+import { publishRootKeyIds } from '../crypto/root-keys.ts'
 import {
   type Codec, createCodec, type RegistrySettings, registrySource,
 } from '../kafka/registry.ts'

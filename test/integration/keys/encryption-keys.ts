@@ -6,7 +6,7 @@ import {
 } from '../../../services/accounts/organization-keys.ts'
 import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
-import { rootIdOf } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
+import { rootIdOf } from '../../../services/runtime/crypto/root-keys.ts'
 import { createJobKeyEraser } from '../../../services/jobs/erasures.ts'
 import { keysInTopic } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/job-record.ts'

@@ -3,7 +3,7 @@ import { connectAllKeys } from '../../../services/accounts/connect-organization-
 import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import {
   publishRootKeyIds, readRootKeyHolders,
-} from '../../../services/runtime/crypto/root-keys/root-keys.ts'
+} from '../../../services/runtime/crypto/root-keys.ts'
 import { rewrapAll } from '../../../services/admin/key-rotation.ts'
 import { eventually } from '../../support/eventually.ts'
 import { processWith, rootsOf } from '../../support/keys/key-processes.ts'

@@ -4,9 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { freePort } from '../../../deploy/local/ports.ts'
 import { MissingKeyError } from '../../../services/runtime/crypto/key-ring.ts'
-import {
-  createRootKeys, type RootKeys,
-} from '../../../services/runtime/crypto/root-keys/root-keys.ts'
+import { createRootKeys, type RootKeys } from '../../../services/runtime/crypto/root-keys.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { blocksOf } from '../../support/guides/guide.ts'

@@ -2,9 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import {
-  createRootKeys, type RootKeys,
-} from '../../../services/runtime/crypto/root-keys/root-keys.ts'
+import { createRootKeys, type RootKeys } from '../../../services/runtime/crypto/root-keys.ts'
 import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { newFolder } from '../../support/folder.ts'

@@ -9,9 +9,7 @@ import { eraseOrganization } from '../../../services/admin/erasure.ts'
 import { type RotationDeps, rotationDeps } from '../../../services/admin/key-rotation.ts'
 import { createJobKeys, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/job-record.ts'
-import {
-  createRootKeys, type RootKeys,
-} from '../../../services/runtime/crypto/root-keys/root-keys.ts'
+import { createRootKeys, type RootKeys } from '../../../services/runtime/crypto/root-keys.ts'
 import { KEY_CLASSES, type KeyClass } from '../../../services/topology.ts'
 import {
   createWebhookSecrets, createWebhookSigningKeys,

@@ -5,7 +5,7 @@ import {
   OrganizationErasedError, type StoredKey, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
 import { MissingKeyError, withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
-import { createRootKeys } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
+import { createRootKeys } from '../../../services/runtime/crypto/root-keys.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import type { KeyClass } from '../../../services/topology.ts'
 import { organizationKeysKey } from '../../support/keys/organization-keys.ts'

@@ -4,7 +4,7 @@ import type { Wrapped } from '../../../services/accounts/records.ts'
 import { withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
 import {
   createRootKeys, rootIdOf, type RootKeyHolder,
-} from '../../../services/runtime/crypto/root-keys/root-keys.ts'
+} from '../../../services/runtime/crypto/root-keys.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { type KeyReport, rewrapAll, rotationNote } from '../../../services/admin/key-rotation.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'

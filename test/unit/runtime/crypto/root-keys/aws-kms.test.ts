@@ -1,12 +1,12 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { awsKmsRootKey } from '../../../../../services/runtime/crypto/root-keys/aws-kms.ts'
-import { nameOfRootKey } from '../../../../../services/runtime/crypto/root-keys/root-key.ts'
-import { createRootKeys } from '../../../../../services/runtime/crypto/root-keys/root-keys.ts'
+import { createRootKeys } from '../../../../../services/runtime/crypto/root-keys.ts'
 import { SealError } from '../../../../../services/runtime/crypto/seal.ts'
 import { ConfigError } from '../../../../../services/runtime/platform/config.ts'
 import { FatalError, InfrastructureError } from '../../../../../services/runtime/platform/errors.ts'
+import { createMetrics } from '../../../../../services/runtime/platform/metrics.ts'
 import { eventually } from '../../../../support/eventually.ts'
+import { rootKeyCalls } from '../../../../support/metrics.ts'
 import { startReceiver, type Receiver } from '../../../../support/webhooks/receiver.ts'
 import { context, failureOf, key, provider } from './provider.ts'
 
@@ -61,8 +61,9 @@ beforeEach(() => {
 afterAll(() => vi.unstubAllEnvs())
 
 const entry = { id: 'k', where: 'aws-kms:alias/results', setting: 'RESULTS_ROOT_KEYS' }
-const rootsOf = (where = entry.where, timeoutMs = 5_000) => createRootKeys(
-  { keys: { k: where, local }, active: 'k', setting: entry.setting }, { timeoutMs })
+const rootsOf = (where = entry.where, timeoutMs = 5_000, metrics = createMetrics()) =>
+  createRootKeys(
+    { keys: { k: where, local }, active: 'k', setting: entry.setting }, { timeoutMs, metrics })
 
 describe('a root key of AWS KMS', () => {
   it('wraps and unwraps with the encryption context', async () => {
@@ -96,7 +97,7 @@ describe('a root key of AWS KMS', () => {
 
   it('must have a valid id', () => {
     for (const where of ['aws-kms:', 'aws-kms:a b', 'aws-kms:arn:aws:s3:::bucket?', 'aws-kms:a=']) {
-      const create = () => awsKmsRootKey({ ...entry, where }, 5_000)
+      const create = () => rootsOf(where)
       expect(create).toThrow(ConfigError)
       expect(create).toThrow('RESULTS_ROOT_KEYS: key "k" must be aws-kms:')
     }
@@ -120,7 +121,7 @@ describe('a root key of AWS KMS that cannot be used', () => {
   ])('reports status %d, %s', async (status, type, advice) => {
     respond = response => fail(response, status, type)
     await failureOf(rootsOf().wrap(key, context), InfrastructureError,
-      `${nameOfRootKey(entry)} cannot encrypt (${type}, status ${status}): `, advice)
+      `RESULTS_ROOT_KEYS: key "k" (aws-kms:alias/results) cannot encrypt (${type}, status ${status}): `, advice)
   })
 
   it('names the missing permission to decrypt', async () => {
@@ -142,6 +143,28 @@ describe('a root key of AWS KMS that cannot be used', () => {
     const wrapped = await roots.wrap(key, context)
     respond = response => fail(response, 400, 'IncorrectKeyException')
     await failureOf(roots.unwrap(wrapped, context), FatalError)
+  })
+
+  it('counts and times its calls, and which of them failed or do not match', async () => {
+    const metrics = createMetrics()
+    const roots = rootsOf(undefined, undefined, metrics)
+    const wrapped = await roots.wrap(key, context)
+    expect(await roots.unwrap(wrapped, context)).toEqual(key)
+    await failureOf(roots.unwrap(wrapped, { ...context, purpose: 'webhooks' }), FatalError)
+    for (const [status, type] of [[400, 'IncorrectKeyException'], [500, 'Any']] as const) {
+      respond = response => fail(response, status, type)
+      await expect(roots.unwrap(wrapped, context)).rejects.toThrow()
+    }
+    expect(await rootKeyCalls(metrics)).toEqual({
+      counted: {
+        'results aws-kms encrypt ok': 1,
+        'results aws-kms decrypt ok': 1,
+        'webhooks aws-kms decrypt invalid': 1,
+        'results aws-kms decrypt invalid': 1,
+        'results aws-kms decrypt failed': 1,
+      },
+      timed: { 'aws-kms encrypt': 1, 'aws-kms decrypt': 4 },
+    })
   })
 
   it('reports a server that does not respond', async () => {

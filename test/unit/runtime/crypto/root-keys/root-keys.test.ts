@@ -2,9 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { ConfigError } from '../../../../../services/runtime/platform/config.ts'
 import { FatalError } from '../../../../../services/runtime/platform/errors.ts'
-import {
-  createRootKeys, rootIdOf,
-} from '../../../../../services/runtime/crypto/root-keys/root-keys.ts'
+import { createRootKeys, rootIdOf } from '../../../../../services/runtime/crypto/root-keys.ts'
 import { SealError, sealPlain } from '../../../../../services/runtime/crypto/seal.ts'
 import { context, failureOf, key } from './provider.ts'
 

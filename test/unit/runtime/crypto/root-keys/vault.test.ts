@@ -1,9 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { nameOfRootKey } from '../../../../../services/runtime/crypto/root-keys/root-key.ts'
-import { createRootKeys } from '../../../../../services/runtime/crypto/root-keys/root-keys.ts'
-import { vaultRootKey } from '../../../../../services/runtime/crypto/root-keys/vault.ts'
+import { createRootKeys } from '../../../../../services/runtime/crypto/root-keys.ts'
 import type { Environment } from '../../../../../services/runtime/platform/command-environment.ts'
 import { ConfigError } from '../../../../../services/runtime/platform/config.ts'
 import { FatalError, InfrastructureError } from '../../../../../services/runtime/platform/errors.ts'
@@ -50,9 +48,10 @@ beforeEach(() => {
   env = { VAULT_ADDR: `http://127.0.0.1:${receiver.port}/`, VAULT_TOKEN: TOKEN }
 })
 
+const NAME = 'RESULTS_ROOT_KEYS: key "v" (vault:kv/transit/results)'
 const entry = { id: 'v', where: 'vault:kv/transit/results', setting: 'RESULTS_ROOT_KEYS' }
-const rootsOf = (timeoutMs = 5_000) => createRootKeys(
-  { keys: { v: entry.where }, active: 'v', setting: entry.setting }, { env, timeoutMs })
+const rootsOf = (timeoutMs = 5_000, where = entry.where) => createRootKeys(
+  { keys: { v: where }, active: 'v', setting: entry.setting }, { env, timeoutMs })
 
 describe('a root key of Vault', () => {
   it('wraps and unwraps with the context as associated data', async () => {
@@ -88,7 +87,7 @@ describe('a root key of Vault', () => {
 
   it('needs a mount, a key name, an address and a token', () => {
     for (const where of ['vault:results', 'vault:/results', 'vault:a/../b', 'vault:a/b?c']) {
-      const create = () => vaultRootKey({ ...entry, where }, env, 5_000)
+      const create = () => rootsOf(5_000, where)
       expect(create).toThrow(ConfigError)
       expect(create).toThrow('RESULTS_ROOT_KEYS: key "v" must be vault:<mount>/<key name>')
     }
@@ -96,7 +95,7 @@ describe('a root key of Vault', () => {
     for (const address of [undefined, 'vault:8200', 'ftp://vault']) {
       env = { ...configured, VAULT_ADDR: address }
       expect(() => rootsOf()).toThrow(ConfigError)
-      expect(() => rootsOf()).toThrow(`${nameOfRootKey(entry)} needs VAULT_ADDR`)
+      expect(() => rootsOf()).toThrow(`${NAME} needs VAULT_ADDR`)
     }
     for (const token of [undefined, '', 'two\nlines']) {
       env = { ...configured, VAULT_TOKEN: token }
@@ -125,7 +124,7 @@ describe('a root key of Vault that cannot be used', () => {
     const wrapped = await roots.wrap(key, context)
     respond = response => fail(response, status, error)
     await failureOf(roots.unwrap(wrapped, context), InfrastructureError,
-      `${nameOfRootKey(entry)} cannot decrypt (status ${status}): `, advice)
+      `${NAME} cannot decrypt (status ${status}): `, advice)
   })
 
   it.each([
