@@ -5,10 +5,9 @@ import {
 } from '../../services/runtime/kafka/admin.ts'
 import type { KafkaAdmin } from '../../services/runtime/kafka/client.ts'
 import type { KafkaConnection } from '../../services/runtime/kafka/connection.ts'
-import { TOPICS_BY_JOB } from '../../services/runtime/kafka/partitioning.ts'
 import {
-  allTopics, logicalTopic, type RealTopic, configuredPartitions, DEFAULT_PARTITIONS,
-  topicsWithPartitions, whyFixed, type TopicPartitions,
+  allTopics, configuredPartitions, DEFAULT_PARTITIONS, logicalTopic, type RealTopic,
+  type TopicPartitions, TOPICS_BY_JOB, topicsWithPartitions, whyFixed,
 } from '../../services/runtime/platform/topics.ts'
 
 export type TopicOptions = TopicsOptions & {

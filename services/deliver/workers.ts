@@ -1,4 +1,4 @@
-import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
+import type { Gate } from '../runtime/engine/pause.ts'
 import { RefusedRowsError } from '../runtime/platform/clickhouse.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
@@ -80,11 +80,11 @@ export class Workers {
   }
 
   async #poll (): Promise<void> {
-    const { log, pollMs, gate = OPEN_GATE } = this.#deps
+    const { log, pollMs, gate } = this.#deps
     while (!this.#stopping.signal.aborted) {
       let pauseMs = pollMs
       try {
-        const priorities = gate.isOpen() ? PRIORITIES : []
+        const priorities = gate?.isOpen() === false ? [] : PRIORITIES
         const more = await Promise.all(priorities.map(priority => this.#startDue(priority)))
         if (more.includes(true)) pauseMs = 0
         this.#failedPolls = 0

@@ -4,16 +4,15 @@ import type { Refusal } from '../jobs/job.ts'
 import {
   diedAgain, type DeadLetters, type ReplayOutcome,
 } from '../runtime/engine/dead-letters.ts'
-import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
+import type { Gate } from '../runtime/engine/pause.ts'
 import { Offsets } from '../runtime/engine/queue.ts'
 import type { ConsumeOptions, FetchedBatch, RawMessage } from '../runtime/kafka/bus.ts'
-import { REPLAY_OF, type MessageMac } from '../runtime/kafka/message-mac.ts'
+import { type MessageMac, REPLAY_OF } from '../runtime/crypto/mac.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import { batchesOf } from '../runtime/platform/batch-writes.ts'
 import { InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
-import { eventLoop } from '../runtime/platform/event-loop.ts'
+import { type Capacity, createCapacity, eventLoop } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import { type Capacity, createCapacity } from '../runtime/platform/limits.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import {
   backoffMs, type Clock, retryForever, sleep, type Sleep,
@@ -76,7 +75,6 @@ const MESSAGES_PER_TURN = 500
  * without an answer.
  */
 export function createIntake (deps: IntakeDeps): ConsumeOptions['onDelivery'] {
-  const { gate = OPEN_GATE } = deps
   const partitions = new Map<number, Partition>()
   const partitionOf = async (delivery: FetchedBatch): Promise<Partition> => {
     const partition = partitions.get(delivery.partition) ?? await deps.openPartition(delivery)
@@ -95,7 +93,7 @@ export function createIntake (deps: IntakeDeps): ConsumeOptions['onDelivery'] {
     partition.begin(delivery)
     for (const some of batchesOf(messages, MESSAGES_PER_TURN)) {
       await partition.untilFree()
-      await gate.opened(signal)
+      await deps.gate?.opened(signal)
       signal.throwIfAborted()
       await takeIn(deps, some, { partition, signal })
       await eventLoop.yield('bulk')

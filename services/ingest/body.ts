@@ -7,8 +7,7 @@ import { type ApiError, ApiException } from './errors.ts'
 import { findJsonError, FORBIDDEN_NAME, inspectJson } from './json-text.ts'
 import { sendRaw } from './response.ts'
 import { detachBuffer } from '../runtime/crypto/seal.ts'
-import { eventLoop } from '../runtime/platform/event-loop.ts'
-import { FairPool } from '../runtime/platform/limits.ts'
+import { eventLoop, FairPool } from '../runtime/platform/limits.ts'
 import {
   BodyGuard, contentLength, type MinimumThroughput, SMALL_BODY_BYTES,
 } from '../runtime/platform/peer-guards.ts'

@@ -14,7 +14,7 @@ import { readWorkbook, type SheetFacts, type SheetRow } from '../../schemas/file
 import type { ListChange } from '../accounts/contact-lists.ts'
 import { type ApiError, ApiException, SHOWN_CHARACTERS } from './errors.ts'
 import { detachBuffer } from '../runtime/crypto/seal.ts'
-import { eventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/limits.ts'
 import { SMALL_BODY_BYTES } from '../runtime/platform/peer-guards.ts'
 
 declare module 'fastify' {

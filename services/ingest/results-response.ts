@@ -22,7 +22,7 @@ import { jobBody } from '../jobs/job-view.ts'
 import {
   parquetPieces, createTable, NUMBER_COLUMNS, workbookStream,
 } from '../jobs/results/result-tables.ts'
-import { eventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/limits.ts'
 import {
   checkCursor, countedBlocks, cursorAfter, decodeResultCursor, encodeResultCursor,
   type ProvisionalRows,

@@ -7,7 +7,7 @@ import type { Accepted, AcceptRequest, QuoteSample } from '../jobs/job.ts'
 import { maxQuoteMicros } from '../money/prices.ts'
 import type { Clock } from '../runtime/platform/retry.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
-import { eventLoop } from '../runtime/platform/event-loop.ts'
+import { eventLoop } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import {

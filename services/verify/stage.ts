@@ -1,12 +1,12 @@
 import { bulkhead, type BulkheadPolicy } from 'cockatiel'
 import type { WaitingBatch } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
-import { inMessageSpan } from '../runtime/engine/spans.ts'
-import { boundedCache } from '../runtime/platform/limits.ts'
+import {
+  type Decision, type Emission, type Incoming, inMessageSpan, type Stage,
+} from '../runtime/engine/stage.ts'
+import { boundedCache, eventLoop } from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
-import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stage.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
-import { eventLoop } from '../runtime/platform/event-loop.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
-import { createMessageMac } from '../../services/runtime/kafka/message-mac.ts'
+import { createMessageMac } from '../../services/runtime/crypto/mac.ts'
 import {
   createCodec, registrySource, type Codec,
 } from '../../services/runtime/kafka/registry.ts'

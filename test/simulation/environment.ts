@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { OUTCOMES_CHANNEL } from '../../services/jobs/job-record.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
-import { eventLoop } from '../../services/runtime/platform/event-loop.ts'
+import { eventLoop } from '../../services/runtime/platform/limits.ts'
 import { Loop, type Question, type Timer } from './loop.ts'
 import {
   type Channels, clockCommand, createScripts, fail, openChannels, openRedisLine,

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
-import { POISON } from '../../services/runtime/engine/attempts.ts'
+import { POISON } from '../../services/runtime/engine/dead-letters.ts'
 import { deadTopic, subscriptionsOf } from '../../services/runtime/platform/topics.ts'
 import { readPrices } from '../../services/money/prices.ts'
 import { createWallet } from '../../services/money/wallet.ts'

@@ -1,5 +1,5 @@
 import type { Bus } from '../../services/runtime/kafka/bus.ts'
-import { createAttempts, type Attempts } from '../../services/runtime/engine/attempts.ts'
+import { type Attempts, createAttempts } from '../../services/runtime/engine/dead-letters.ts'
 import { runStage, type FlushableStage } from '../../services/runtime/engine/engine.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
 import { subscriptionsOf } from '../../services/runtime/platform/topics.ts'

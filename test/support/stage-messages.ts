@@ -3,9 +3,7 @@ import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/t
 import type { Job, JobCounts } from '../../services/jobs/job.ts'
 import { emptyBitmap, has, set } from '../../services/runtime/platform/bitmap.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
-import type {
-  Decision, Emission, Incoming, Stage,
-} from '../../services/runtime/engine/stage.ts'
+import type { Decision, Emission, Incoming, Stage } from '../../services/runtime/engine/stage.ts'
 import type { CachedRecord } from '../../services/cache/cache.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import { type CheckResult, NO_PROVIDER } from '../../services/verify/checker.ts'

@@ -1,6 +1,6 @@
 import { decisionMessage, type LetterDecision } from '../../runtime/engine/dead-letters.ts'
 import type { OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
-import { REPLAY_OF } from '../../runtime/kafka/message-mac.ts'
+import { REPLAY_OF } from '../../runtime/crypto/mac.ts'
 import type { PartitionOffsets } from '../../runtime/kafka/topic-reader.ts'
 import { CommandFailure, UsageError } from '../../runtime/platform/run-command.ts'
 import { recordsText } from '../../runtime/platform/text-table.ts'

@@ -9,7 +9,7 @@ import type { Job, ManifestEntry } from '../job.ts'
 import type { RecordMac, SignedRecord } from '../../runtime/crypto/mac.ts'
 import { insertDivided, streamRows } from '../../runtime/platform/clickhouse.ts'
 import { InfrastructureError } from '../../runtime/platform/errors.ts'
-import { eventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/limits.ts'
 
 /** A job that has ended, with the manifest of its result blocks. */
 export type ArchivedJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }

@@ -3,7 +3,7 @@ import type { FeedTypes } from '../../accounts/partners.ts'
 import type { Bus, OutgoingMessage, Producer } from '../../runtime/kafka/bus.ts'
 import type { Codec } from '../../runtime/kafka/registry.ts'
 import { batchesOf } from '../../runtime/platform/batch-writes.ts'
-import { eventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/limits.ts'
 import { topicName } from '../../runtime/platform/topics.ts'
 import { cellValueOf, rowChecksOf } from './columns.ts'
 

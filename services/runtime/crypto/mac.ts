@@ -1,10 +1,12 @@
 import {
-  createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual, hash,
+  createHmac, createSecretKey, hash, hkdfSync, type KeyObject, timingSafeEqual,
 } from 'node:crypto'
 import { ConfigError, nameKey } from '../platform/config.ts'
 import { createLogThrottle, type Log } from '../platform/log.ts'
 import type { RECORD_TABLES } from '../platform/metric-list.ts'
 import type { Metrics } from '../platform/metrics.ts'
+import { logicalTopic } from '../platform/topics.ts'
+import { topology } from '../../topology.ts'
 
 /** The keys of `MESSAGE_KEYS`, 32 bytes of base64 by key id, and the id of the signing key. */
 export type MessageKeySettings = {
@@ -75,6 +77,74 @@ function subkeyOf (secret: string, purpose: string): KeyObject {
     hkdfSync('sha256', Buffer.from(secret, 'base64'), '', purpose, 32)))
 }
 
+/** What is signed of a message of Kafka. */
+type MessageContent = {
+  readonly topic: string
+  readonly key: string
+  readonly value: Buffer | null
+  readonly headers: Readonly<Record<string, string>>
+}
+type Received = Omit<MessageContent, 'key'> & {
+  readonly key: Buffer, readonly partition: number, readonly offset: bigint,
+}
+
+/** Signs messages, and detects messages that were not sent by a service. */
+export type MessageMac = {
+  /** The message with the header `mac`; messages of partners' topics only if they are replayed. */
+  readonly sign: <M extends MessageContent>(message: M) => M
+  /** False for a message that no service has sent to this topic, which is also reported. */
+  readonly isAuthentic: (message: Received) => boolean
+  /** Whether an operator has replayed this message, which a partner wrote first. */
+  readonly isReplay: (message: Received) => boolean
+}
+
+const HEADER = 'mac'
+/** The header of a replayed message: the position of its letter, `partition:offset`. */
+export const REPLAY_OF = 'replay_of'
+
+/**
+ * Signs topic, key, headers and value with one subkey per topic. Partition and offset are not
+ * signed, because only the broker knows them, so a copied message is authentic: the effects of all
+ * messages are idempotent.
+ * @throws ConfigError when the active key is not among the keys.
+ */
+export function createMessageMac (
+  settings: MessageKeySettings, onForged: (message: Received) => void = () => {}
+): MessageMac {
+  const mac = createMac(settings)
+  const isSigned = (message: Received): boolean => {
+    const content = messageContent({ ...message, key: message.key.toString() })
+    return mac.isAuthentic(message.headers[HEADER] ?? '', `message ${message.topic}`, content)
+  }
+  return {
+    sign: message => {
+      if (isForPartners(message.topic) && !(REPLAY_OF in message.headers)) return message
+      const signature = mac.sign(`message ${message.topic}`, messageContent(message))
+      return { ...message, headers: { ...message.headers, [HEADER]: signature } }
+    },
+    isAuthentic: message => {
+      if (isForPartners(message.topic) || isSigned(message)) return true
+      onForged(message)
+      return false
+    },
+    isReplay: message => REPLAY_OF in message.headers && isSigned(message),
+  }
+}
+
+/** Messages from and to partners are sealed with the key of the partner instead. */
+function isForPartners (name: string): boolean {
+  const topic = logicalTopic(name)?.topic
+  return topic !== undefined && topology.topics[topic].split === 'partner'
+}
+
+/** The JSON before the value contains its length, so different messages have different contents. */
+function messageContent ({ topic, key, value, headers }: MessageContent): Content {
+  const others = Object.entries(headers).filter(([header]) => header !== HEADER)
+    .sort(([one], [other]) => one < other ? -1 : 1)
+  const text = JSON.stringify([1, topic, key, others, value?.length ?? -1])
+  return value === null ? [text] : [text, value]
+}
+
 /** The signed content of a row of ClickHouse, with its table, tenant and id. */
 export type SignedRecord = {
   readonly table: typeof RECORD_TABLES[number]
@@ -111,17 +181,30 @@ export function createRecordMac (
 
 const LOG_INTERVAL_MS = 60_000
 
+type ReportDeps = { readonly log: Pick<Log, 'error'>, readonly metrics: Pick<Metrics, 'count'> }
+
 /** Counts every forged record, and logs one per table and minute: there may be very many. */
 export function reportForgedRecords (
-  { log, metrics }: { readonly log: Pick<Log, 'error'>, readonly metrics: Pick<Metrics, 'count'> },
-  now?: () => number
+  { log, metrics }: ReportDeps
 ): (record: SignedRecord) => void {
-  const isDue = createLogThrottle(LOG_INTERVAL_MS, now)
+  const isDue = createLogThrottle(LOG_INTERVAL_MS)
   return ({ table, tenant, id }) => {
     metrics.count('records_forged_total', { table })
     if (!isDue(table)) return
     log.error({ table, tenant, id }, 'skipped a ClickHouse record without a valid MAC: another ' +
       'client writes to ClickHouse, or MESSAGE_KEYS lacks the key that signed it')
+  }
+}
+
+/** Counts every forged message, and logs one per topic and minute: there may be very many. */
+export function reportForged ({ log, metrics }: ReportDeps): (message: Received) => void {
+  const isDue = createLogThrottle(LOG_INTERVAL_MS)
+  return ({ topic, partition, offset }) => {
+    metrics.count('messages_forged_total', { topic })
+    if (!isDue(topic)) return
+    log.error({ topic, partition, offset: String(offset) },
+      'skipped a Kafka message without a valid signature: another client writes to this topic, ' +
+      'or MESSAGE_KEYS lacks the key that signed it')
   }
 }
 

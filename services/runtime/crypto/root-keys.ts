@@ -14,7 +14,7 @@ import { UsageError } from '../platform/run-command.ts'
 import { KEY_CLASSES, type KeyClass } from '../../topology.ts'
 
 /** What an organization key belongs to. Neither field is empty, and neither is secret. */
-export type KeyContext = { readonly purpose: string, readonly organization: string }
+type KeyContext = { readonly purpose: string, readonly organization: string }
 
 /** The root keys of a class of organization keys. They encrypt nothing else. */
 export type RootKeys = {

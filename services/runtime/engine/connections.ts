@@ -1,24 +1,24 @@
-import { randomUUID } from 'node:crypto'
-import { Cluster } from 'ioredis'
 import type { ClickHouseClient } from '@clickhouse/client'
-import type { Bus } from '../kafka/bus.ts'
-import { type ClickhouseSettings, connectClickhouse } from '../platform/clickhouse.ts'
-import { createKafkaBus } from '../kafka/kafka-bus.ts'
-import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
+import { Cluster } from 'ioredis'
+import { randomUUID } from 'node:crypto'
 import {
-  createRecordMac, type MessageKeySettings, type RecordMac, reportForgedRecords,
+  createMessageMac, createRecordMac, type MessageKeySettings, type RecordMac, reportForged,
+  reportForgedRecords,
 } from '../crypto/mac.ts'
-import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
+import { publishRootKeyIds } from '../crypto/root-keys.ts'
+import { type Attempts, createAttempts } from './dead-letters.ts'
+import type { Bus } from '../kafka/bus.ts'
+import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
+import { createKafkaBus } from '../kafka/kafka-bus.ts'
+import {
+  type Codec, createCodec, type RegistrySettings, registrySource,
+} from '../kafka/registry.ts'
+import { type ClickhouseSettings, connectClickhouse } from '../platform/clickhouse.ts'
 import {
   connectRedis, logAccessErrors, type RedisClient, redisClock, type RedisClock, redisCredentials,
   type RedisSettings,
 } from '../platform/redis.ts'
-import { publishRootKeyIds } from '../crypto/root-keys.ts'
-import {
-  type Codec, createCodec, type RegistrySettings, registrySource,
-} from '../kafka/registry.ts'
 import type { ServiceContext } from '../platform/run.ts'
-import { type Attempts, createAttempts } from './attempts.ts'
 import { type Gate, startPauseGate } from './pause.ts'
 
 /** The settings of each dependency. */
@@ -101,20 +101,6 @@ export function openSubscriber (
 const connectState = (settings: RedisSettings<'STATE'>) =>
   connectRedis(settings.REDIS_STATE_URL, redisCredentials('STATE', settings))
 
-/** The gate of one stage. All gates share a connection, which no other commands delay. */
-async function openGate (
-  settings: DepsConfig['gate'], context: ServiceContext
-): Promise<Gate> {
-  const redis = await shared(context, 'gates', async ({ onStop }) => {
-    const connection = await connectState(settings)
-    onStop(() => connection.disconnect())
-    return connection
-  })
-  const gate = startPauseGate(context.name, { redis, ...context })
-  context.onStop(gate.stop)
-  return gate
-}
-
 /** An idle partition has no use for the attempts at its last message. */
 const KEEP_ATTEMPTS_MS = 86_400_000
 
@@ -191,4 +177,18 @@ const openers: Openers = {
       log,
     })
   },
+}
+
+/** The gate of one stage. All gates share a connection, which no other commands delay. */
+async function openGate (
+  settings: DepsConfig['gate'], context: ServiceContext
+): Promise<Gate> {
+  const redis = await shared(context, 'gates', async ({ onStop }) => {
+    const connection = await connectState(settings)
+    onStop(() => connection.disconnect())
+    return connection
+  })
+  const gate = startPauseGate(context.name, { redis, ...context })
+  context.onStop(gate.stop)
+  return gate
 }

@@ -5,12 +5,13 @@ import { createSerialQueues } from '../platform/limits.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { logicalTopic, type Subscription } from '../platform/topics.ts'
-import { UNCOUNTED, type Attempts, type PartitionAttempts } from './attempts.ts'
-import { createDeadLetters } from './dead-letters.ts'
+import {
+  type Attempts, createDeadLetters, type PartitionAttempts, UNCOUNTED,
+} from './dead-letters.ts'
 import {
   createEmitter, dueAtMs, type MessageCodec, type Postponement, rowCountOf, type Stage,
 } from './stage.ts'
-import { OPEN_GATE, type Gate } from './pause.ts'
+import type { Gate } from './pause.ts'
 import { Process, Steps, type Effects, type StepContext } from './process.ts'
 import {
   createTenantShares, Offsets, READ_AHEAD_BYTES, TenantQueue, type ReadAhead, type TenantShares,
@@ -110,7 +111,6 @@ class StageConsumer {
   readonly #subscription: Subscription
   readonly #deps: EngineDeps
   readonly #clock: Clock
-  readonly #gate: Gate
   readonly #steps: Steps
   readonly #process: Process
   readonly #tenants: TenantShares
@@ -140,7 +140,6 @@ class StageConsumer {
     this.#subscription = subscription
     this.#deps = deps
     this.#clock = clock
-    this.#gate = deps.gate ?? OPEN_GATE
     this.#tenants = createTenantShares(readAhead, deps.weightOf)
     this.#steps = new Steps({ metrics, log, effects, sleep, random })
     this.#process = new Process({
@@ -254,7 +253,7 @@ class StageConsumer {
     }
     try {
       fetched.signal.throwIfAborted()
-      if (!this.#gate.isOpen()) await this.#gate.opened(fetched.signal)
+      await this.#deps.gate?.opened(fetched.signal)
       const attempts = await this.#beginAttempts(fetched)
       add(fetched.messages)
       for (;;) {
@@ -302,7 +301,7 @@ class StageConsumer {
     const [first] = batch
     const at = this.#contextOf(fetched, offsets, first?.offset)
     try {
-      if (!this.#gate.isOpen()) await this.#gate.opened(fetched.signal)
+      await this.#deps.gate?.opened(fetched.signal)
       const postponed = first !== undefined && attempts.isCareful()
         ? await attempts.decideAlone(first, isPoison =>
           this.#process.run(batch, { ...at, isPoison }))
@@ -316,7 +315,7 @@ class StageConsumer {
 
   /** It is skipped while the stage is paused and after the end of the generation. */
   async #flush (fetched: FetchedBatch): Promise<void> {
-    if (fetched.signal.aborted || !this.#gate.isOpen()) return
+    if (fetched.signal.aborted || this.#deps.gate?.isOpen() === false) return
     this.#ages.set(fetched, this.#clock.now())
     const offsets = this.#offsets
     const at = this.#contextOf(fetched, offsets)

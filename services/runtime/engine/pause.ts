@@ -1,10 +1,6 @@
 import { EventEmitter, once } from 'node:events'
-import type { Redis } from 'ioredis'
-import type { Log } from '../platform/log.ts'
-import type { Metrics } from '../platform/metrics.ts'
-
-/** Hash in the state Redis: the stages that operators have paused. */
-export const PAUSED_KEY = 'ops:paused'
+import type { RedisClient } from '../platform/redis.ts'
+import type { ServiceContext } from '../platform/run.ts'
 
 /** Stops new work from starting; running work is not affected. */
 export type Gate = {
@@ -13,17 +9,8 @@ export type Gate = {
   readonly opened: (signal: AbortSignal) => Promise<void>
 }
 
-/** A gate that is always open. */
-export const OPEN_GATE: Gate = { isOpen: () => true, opened: async () => {} }
-
-export type PauseGateDeps = {
-  readonly redis: Pick<Redis, 'hexists'>
-  readonly log: Pick<Log, 'info' | 'warn'>
-  readonly metrics: Pick<Metrics, 'watch'>
-  /** Interval between two polls; two seconds by default. */
-  readonly pollMs?: number
-}
-
+/** Hash in the state Redis: the stages that operators have paused. */
+export const PAUSED_KEY = 'ops:paused'
 const POLL_MS = 2_000
 
 /**
@@ -32,7 +19,9 @@ const POLL_MS = 2_000
  * a restarted process of a paused stage must not start work.
  */
 export function startPauseGate (
-  stage: string, { redis, log, metrics, pollMs = POLL_MS }: PauseGateDeps
+  stage: string, { redis, log, metrics }: Pick<ServiceContext, 'log' | 'metrics'> & {
+    readonly redis: Pick<RedisClient, 'hexists'>
+  }
 ): Gate & { readonly stop: () => Promise<void> } {
   // Any number of partitions may wait here.
   const openings = new EventEmitter().setMaxListeners(0)
@@ -57,7 +46,7 @@ export function startPauseGate (
   }
   const tick = () => { polling ??= poll().finally(() => { polling = undefined }) }
   tick()
-  const timer = setInterval(tick, pollMs).unref()
+  const timer = setInterval(tick, POLL_MS).unref()
   const isOpen = () => paused === false
   metrics.watch('stage_paused', { stage }, () => Number(paused === true))
   return {

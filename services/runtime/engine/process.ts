@@ -1,22 +1,20 @@
 import type { EngineStep, ReadsOf, StageName } from '../../topology.ts'
 import { MissingOrganizationKeyError } from '../crypto/key-ring.ts'
 import type { MessagePosition, RawMessage } from '../kafka/bus.ts'
-import { partitionHeadersIn } from '../kafka/partitioning.ts'
+import { partitionHeadersIn } from '../platform/topics.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { createFairSlots, type FairSlots } from '../platform/limits.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { retry, retryForever, type Sleep } from '../platform/retry.ts'
-import { POISON } from './attempts.ts'
 import {
-  diedAgain, MISSING_KEY, replayOutcomes, type DeadLetter, type DeadLetters,
+  type DeadLetter, type DeadLetters, diedAgain, MISSING_KEY, POISON, replayOutcomes,
 } from './dead-letters.ts'
 import {
-  byJob, type Decision, type Decoded, type Emission, type Emitter, idsOf, type Incoming,
-  type MessageCodec, messageFields, type Postponement, type Stage,
+  byJob, type Decision, decisionSpans, type Decoded, type Emission, type Emitter, idsOf,
+  type Incoming, type MessageCodec, messageFields, type Postponement, type Stage,
 } from './stage.ts'
-import { decisionSpans } from './spans.ts'
 
 type ProcessDeps = {
   readonly stage: Stage

@@ -3,12 +3,11 @@ import Type, { type Static } from 'typebox'
 import { InfrastructureError } from '../platform/errors.ts'
 import { retry } from '../platform/retry.ts'
 import {
-  logicalTopic, type RealTopic, deadTopic, topicPattern, subscriptionsOf,
+  deadTopic, logicalTopic, type RealTopic, subscriptionsOf, topicPattern, TOPICS_BY_JOB,
 } from '../platform/topics.ts'
 import { createKafka, type KafkaAdmin, withClientAdmin } from './client.ts'
 import { type KafkaConnection, accessErrorOf, kafkaTypeOf } from './connection.ts'
 import { READING_STAGES, STAGES, topology, type StageName, type TopicName } from '../../topology.ts'
-import { TOPICS_BY_JOB } from './partitioning.ts'
 
 export type Setting = { readonly name: string, readonly value: string }
 

@@ -6,7 +6,7 @@ import {
 } from './bus.ts'
 import type { KafkaClient, KafkaConsumer } from './client.ts'
 import { accessErrorOf, isTransient, kafkaTypeOf } from './connection.ts'
-import type { MessageMac } from './message-mac.ts'
+import type { MessageMac } from '../crypto/mac.ts'
 
 export type ConsumerSettings = {
   readonly sessionTimeoutMs: number

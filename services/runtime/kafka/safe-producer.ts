@@ -6,7 +6,7 @@ import type { KafkaClient, KafkaProducer } from './client.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import { backoffMs, sleep, withTimeout } from '../platform/retry.ts'
 import { kafkaTypeOf } from './connection.ts'
-import { partitionsForJob, type PartitionCounts } from './partitioning.ts'
+import { type PartitionCounts, partitionsForJob } from '../platform/topics.ts'
 
 export type SafeProducerOptions = {
   /** The client; a new one is built after every rejected send. */

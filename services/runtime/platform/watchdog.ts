@@ -25,19 +25,12 @@ const WATCH = `
  * process can answer or stop it, and not every supervisor asks. Whatever starts it again finds the
  * message that it was at.
  */
-export function startWatchdog (frozenAfterMs = FROZEN_AFTER_MS): { readonly stop: () => void } {
+export function startWatchdog (frozenAfterMs = FROZEN_AFTER_MS): void {
   const beats = new Int32Array(new SharedArrayBuffer(4))
   const maxTicks = 20
   const tickMs = frozenAfterMs / maxTicks
-  const timer = setInterval(() => Atomics.add(beats, 0, 1), tickMs / 2).unref()
-  const worker = new Worker(WATCH, {
+  setInterval(() => Atomics.add(beats, 0, 1), tickMs / 2).unref()
+  new Worker(WATCH, {
     eval: true, execArgv: [], workerData: { beats, tickMs, maxTicks },
-  })
-  worker.unref()
-  return {
-    stop: () => {
-      clearInterval(timer)
-      worker.terminate().catch(() => {})
-    },
-  }
+  }).unref()
 }

@@ -5,7 +5,7 @@ import { type Entry, fromBufferPromise, type ZipFile } from 'yauzl'
 import { isArchive } from '../../../schemas/files/csv-format.ts'
 import { readWorkbook } from '../../../schemas/files/workbook.ts'
 import { columnsOf } from '../../jobs/results/columns.ts'
-import { eventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/limits.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import {
   type CheckOptions, NO_ANSWER, type ProviderAnswer, type ProviderFailure, type ProviderVerdict,

@@ -7,7 +7,7 @@ import {
 } from '../provider.ts'
 import { OPTION_NAMES, optionDate, optionName } from '../../jobs/options.ts'
 import { failpoint } from '../../runtime/platform/failpoint.ts'
-import { eventLoop } from '../../runtime/platform/event-loop.ts'
+import { eventLoop } from '../../runtime/platform/limits.ts'
 import { readBody } from '../../runtime/platform/peer-guards.ts'
 import {
   at, failureIn, maxEntries, readAnswers, readTable, type Requested, tableColumns, textOf, wordFor,

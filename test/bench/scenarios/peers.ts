@@ -15,7 +15,7 @@ import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { createTopics, withAdmin } from '../../../services/runtime/kafka/admin.ts'
 import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
-import { createMessageMac } from '../../../services/runtime/kafka/message-mac.ts'
+import { createMessageMac } from '../../../services/runtime/crypto/mac.ts'
 import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
 import {
   commonConfig, defineConfig, loadConfig, pick, rootKeys,

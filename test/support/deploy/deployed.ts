@@ -8,7 +8,7 @@ import { adminConfig } from '../../../services/admin/deps.ts'
 import { backupConfig } from '../../../services/admin/backup.ts'
 import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
 import {
-  allTopics, deadTopic, subscriptionsOf, topicName, type Subscription,
+  allTopics, deadTopic, type Subscription, subscriptionsOf, topicName,
 } from '../../../services/runtime/platform/topics.ts'
 import {
   LANES, SERVICE_SLUGS, STAGES, topology,

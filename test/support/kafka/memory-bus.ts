@@ -1,7 +1,7 @@
 import type {
   Bus, ConsumeOptions, Consumption, FetchedBatch, OutgoingMessage, RawMessage,
 } from '../../../services/runtime/kafka/bus.ts'
-import { partitionsForJob } from '../../../services/runtime/kafka/partitioning.ts'
+import { partitionsForJob } from '../../../services/runtime/platform/topics.ts'
 import { sleep as realSleep, type Sleep } from '../../../services/runtime/platform/retry.ts'
 import { seededRandom } from '../random.ts'
 

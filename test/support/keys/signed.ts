@@ -1,6 +1,7 @@
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
-import { createMessageMac, type MessageMac } from '../../../services/runtime/kafka/message-mac.ts'
-import { createRecordMac, type RecordMac } from '../../../services/runtime/crypto/mac.ts'
+import {
+  createMessageMac, createRecordMac, type MessageMac, type RecordMac,
+} from '../../../services/runtime/crypto/mac.ts'
 import { archiveRow } from '../../../services/jobs/results/archive.ts'
 
 /** Message keys as configuration, for what is never connected to brokers. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Submitted } from '../../../schemas/types.ts'
-import { eventLoop } from '../../../services/runtime/platform/event-loop.ts'
+import { eventLoop } from '../../../services/runtime/platform/limits.ts'
 import { createNormalizeStage } from '../../../services/normalize/main.ts'
 import { createTokenizer } from '../../../services/cache/tokens.ts'
 import { decideAll } from '../../support/decide-all.ts'

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { createAttempts } from '../../../../services/runtime/engine/attempts.ts'
+import { createAttempts } from '../../../../services/runtime/engine/dead-letters.ts'
 
 const partition = { group: 'verify.bulk', topic: 'rows.live', partition: 3 }
 const texts = new Map<string, string>()

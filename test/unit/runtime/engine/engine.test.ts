@@ -363,7 +363,9 @@ describe('an outage of infrastructure', () => {
 class TestGate extends EventEmitter implements Gate {
   #isOpen = false
   isOpen = () => this.#isOpen
-  opened = async (signal: AbortSignal) => { await once(this, 'open', { signal }) }
+  opened = async (signal: AbortSignal) => {
+    if (!this.#isOpen) await once(this, 'open', { signal })
+  }
 
   open () {
     this.#isOpen = true

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createAttempts } from '../../../../services/runtime/engine/attempts.ts'
+import { createAttempts } from '../../../../services/runtime/engine/dead-letters.ts'
 import { runStage, type FlushableStage } from '../../../../services/runtime/engine/engine.ts'
 import { createLog } from '../../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
-import { decisionSpans, inMessageSpan } from '../../../../services/runtime/engine/spans.ts'
-import type { Decision, Emission } from '../../../../services/runtime/engine/stage.ts'
+import {
+  type Decision, decisionSpans, type Emission, inMessageSpan,
+} from '../../../../services/runtime/engine/stage.ts'
 import { inSpan, SpanKind } from '../../../../services/runtime/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../../support/tracing.ts'
 import { rawMessage } from './engine-bench.ts'

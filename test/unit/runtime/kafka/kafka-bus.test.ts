@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import type { Kafka, ProducerBatch } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
-import { createPartitionCounts } from '../../../../services/runtime/kafka/partitioning.ts'
+import { createPartitionCounts } from '../../../../services/runtime/platform/topics.ts'
 import {
   createKafkaBus, type KafkaBusOptions,
 } from '../../../../services/runtime/kafka/kafka-bus.ts'
@@ -50,6 +50,13 @@ it('the Kafka bus replaces a closed producer', async () => {
   expect(second).not.toBe(first)
   await expect(second.send([])).resolves.toBeUndefined()
   await bus.close()
+})
+
+it('the Kafka bus searches for no last value after it closes', async () => {
+  const { bus } = newBus()
+  await bus.close()
+  await expect(bus.lastValue('topic', 'a'))
+    .rejects.toThrow('search of topic topic for 1 keys failed')
 })
 
 it('the Kafka bus logs an access error once, and others each time', async () => {

@@ -1,6 +1,5 @@
 import type { EachBatchPayload, Kafka } from 'kafkajs'
 import { expect, it } from 'vitest'
-import { createLastValues } from '../../../../services/runtime/kafka/last-value.ts'
 import { readToEnd } from '../../../../services/runtime/kafka/topic-reader.ts'
 
 type PartitionBatch = Parameters<Parameters<typeof readToEnd>[1]['onBatch']>[0]
@@ -110,13 +109,4 @@ it('the topic reader throws the error of onMessages', async () => {
   const onBatch = async () => { throw new Error('enough') }
   await expect(readToEnd(kafka, { ...reading, onBatch })).rejects.toThrow('enough')
   expect(deleted).toEqual(['g'])
-})
-
-it('the last value of a key is not searched for after the bus closes', async () => {
-  const { kafka, groups } = brokers()
-  const values = createLastValues({ build: () => kafka, clientId: 'x' })
-  await values.close()
-  await expect(values.find('topic', 'a'))
-    .rejects.toThrow('search of topic topic for 1 keys failed')
-  expect(groups).toEqual([])
 })

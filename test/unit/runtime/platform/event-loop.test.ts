@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { afterAll, describe, expect, it, vi } from 'vitest'
-import { eventLoop } from '../../../../services/runtime/platform/event-loop.ts'
+import { eventLoop } from '../../../../services/runtime/platform/limits.ts'
 
 let nowMs = 0
 const clock = vi.spyOn(performance, 'now').mockImplementation(() => nowMs)

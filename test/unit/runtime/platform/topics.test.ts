@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
-  FEED_GROUPS, feedGroupOf, allTopics, logicalTopic, messageKey, partnerTopics, topicName,
-  topicPattern, configuredPartitions, fewestPartitions, parseTopicPartitions, topicsWithPartitions,
+  allTopics, configuredPartitions, FEED_GROUPS, feedGroupOf, fewestPartitions, logicalTopic,
+  messageKey, parseTopicPartitions, partnerTopics, topicName, topicPattern, topicsWithPartitions,
   whyFixed,
 } from '../../../../services/runtime/platform/topics.ts'
 import { topology, type TopicName } from '../../../../services/topology.ts'

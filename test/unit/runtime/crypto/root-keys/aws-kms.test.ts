@@ -121,7 +121,8 @@ describe('a root key of AWS KMS that cannot be used', () => {
   ])('reports status %d, %s', async (status, type, advice) => {
     respond = response => fail(response, status, type)
     await failureOf(rootsOf().wrap(key, context), InfrastructureError,
-      `RESULTS_ROOT_KEYS: key "k" (aws-kms:alias/results) cannot encrypt (${type}, status ${status}): `, advice)
+      `RESULTS_ROOT_KEYS: key "k" (${entry.where}) cannot encrypt (${type}, status ${status}): `,
+      advice)
   })
 
   it('names the missing permission to decrypt', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   createPartitionCounts, partitionHeadersIn, partitionsForJob, watchJobPartitions,
-} from '../../../../services/runtime/kafka/partitioning.ts'
+} from '../../../../services/runtime/platform/topics.ts'
 
 const DELAY_MS = 90_000
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { OutgoingMessage, RawMessage } from '../../../../services/runtime/kafka/bus.ts'
-import { createMessageMac } from '../../../../services/runtime/kafka/message-mac.ts'
+import { createMessageMac } from '../../../../services/runtime/crypto/mac.ts'
 
 const keyOf = (fill: number) => Buffer.alloc(32, fill).toString('base64')
 const mac = createMessageMac({ MESSAGE_KEYS: { 1: keyOf(1) }, MESSAGE_KEY_ACTIVE: '1' })
