@@ -502,7 +502,7 @@ export type Snapshot = {
   readonly fundedMicros: number
   /** Jobs that have a reservation. */
   readonly open: readonly { readonly job: string, readonly seq: number, readonly at: number, readonly amountMicros: number }[]
-  /** All top-ups and adjustments. */
+  /** The newest top-ups and adjustments, oldest first. If there are older ones, the first stands for them and has no id. */
   readonly posted: readonly { readonly id: string, readonly seq: number, readonly amountMicros: number }[]
   /** For each partition of the journal the offset where reading resumes; earlier snapshots include everything before it. */
   readonly from: readonly number[]

@@ -118,7 +118,15 @@ const thaw: Task = async (deps, options) => {
     }
   }
   if (frozen !== '') return { tenant, state: 'frozen', why: frozen }
-  return { state: 'thawed', ...await readBalance(deps, tenant) }
+  const reconstructed = await deps.gates.reconstructed(tenant)
+  return {
+    state: 'thawed',
+    ...await readBalance(deps, tenant),
+    ...reconstructed.length > 0 && {
+      note: `The ids of these entries are lost: ${reconstructed.join(', ')}. Do not repeat ` +
+        'their top-up or adjustment: its --id would move the money once more.',
+    },
+  }
 }
 
 async function waitForComparison ({ gates }: WorkspaceDeps, tenant: string) {

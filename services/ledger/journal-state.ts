@@ -2,6 +2,7 @@ import type { Journal, Snapshot } from '../../schemas/types.ts'
 import {
   AMOUNTS, type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS,
 } from '../money/prices.ts'
+import { RECONSTRUCTED } from '../money/wallet.ts'
 import type { Emitter } from '../runtime/engine/stage.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { PartitionOffsets, ReadLimits, TopicReader } from '../runtime/kafka/topic-reader.ts'
@@ -41,8 +42,10 @@ export type JournalState = {
   amounts: Amounts
   /** The amounts after the last movement in Redis. */
   amountsAtWalletSeq: Amounts | undefined
-  /** Top-ups and adjustments. */
+  /** Top-ups and adjustments; of those before the snapshot, the ones that it has. */
   readonly posted: Snapshot['posted'][number][]
+  /** Whether the snapshot has only the newest of them. */
+  readonly lacksPosted: boolean
   open: ReadonlyMap<string, Reservation>
   /** Retained jobs whose end Redis may lack. */
   ended: ReadonlyMap<string, EndedEntries>
@@ -74,7 +77,8 @@ export function createJournalState (
     amounts,
     amountsAtWalletSeq:
       retention.seq === seq ? amounts : retention.seq === 0 ? ZERO_AMOUNTS : undefined,
-    posted: [...posted],
+    posted: posted.filter(({ id }) => id !== ''),
+    lacksPosted: snapshot !== undefined && lacksPosted(snapshot),
     open: open.length === 0 ? EMPTY_MAP : new Map(open.map(entry => [entry.job, entry])),
     ended: EMPTY_MAP,
     endedOpen: EMPTY_SET,
@@ -409,7 +413,7 @@ function missingMovement (
   const { fundedMicros, reservedMicros, chargedMicros } = moved
   if (fundedMicros !== 0) {
     const amounts = { amountMicros: fundedMicros, chargeMicros: 0 }
-    return { entryId: `missing:${seq}`, type: 'adjust', job: '', ...amounts }
+    return { entryId: `${RECONSTRUCTED}${seq}`, type: 'adjust', job: '', ...amounts }
   }
   const amountMicros = -reservedMicros
   const [ended, ...others] =
@@ -491,8 +495,12 @@ export async function readSnapshots (
 const SNAPSHOTS_PER_BATCH = 200
 /** Of the open jobs and ids in a snapshot, as a message has at most a megabyte. */
 const MAX_BYTES = 900_000
+/** Of the ids of top-ups among them: without it, they would grow for ever. */
+const MAX_POSTED_BYTES = 300_000
 /** The most that one takes beside its id. */
 const ITEM_BYTES = 24
+/** In place of older top-ups in a snapshot. */
+const LEFT_OUT: Snapshot['posted'][number] = { id: '', seq: 0, amountMicros: 0 }
 const RETAIN_NOTHING: JournalRetention = {
   seq: Number.MAX_SAFE_INTEGER, openJobs: new Set(), sinceMs: Infinity,
 }
@@ -565,10 +573,9 @@ export async function writeSnapshots (
   from: readonly number[]
 ): Promise<WrittenSnapshots> {
   const advanced = [...journals].filter(pair => hasAdvanced(deps, pair))
-  const { due = [], large = [] } = Object.groupBy(advanced, ([, { open, posted }]) => {
-    const ids = [...open.keys(), ...posted.map(({ id }) => id)]
-    const bytes = ids.reduce((sum, id) => sum + Buffer.byteLength(id) + ITEM_BYTES, 0)
-    return bytes > MAX_BYTES ? 'large' : 'due'
+  const { due = [], large = [] } = Object.groupBy(advanced, ([, journal]) => {
+    const ids = [...journal.open.keys(), ...newestPosted(journal).map(({ id }) => id)]
+    return ids.reduce((sum, id) => sum + sizeOf(id), 0) > MAX_BYTES ? 'large' : 'due'
   })
   const written = new Map<string, string>()
   for (const batch of batchesOf(due, SNAPSHOTS_PER_BATCH)) {
@@ -582,17 +589,35 @@ export async function writeSnapshots (
   return { written, tooLarge }
 }
 
+const sizeOf = (id: string) => Buffer.byteLength(id) + ITEM_BYTES
+
+/** The top-ups and adjustments for a snapshot: the newest, behind one without an id for the rest. */
+function newestPosted ({ posted, lacksPosted }: JournalState): Snapshot['posted'] {
+  let from = posted.length
+  for (let bytes = 0; from > 0; from -= 1) {
+    bytes += sizeOf(posted[from - 1]?.id ?? '')
+    if (bytes > MAX_POSTED_BYTES) break
+  }
+  return from > 0 || lacksPosted ? [LEFT_OUT, ...posted.slice(from)] : posted.slice()
+}
+
+/** Whether only the journal has the older top-ups of a tenant. */
+export function lacksPosted ({ posted: [oldest] }: Snapshot): boolean {
+  return oldest?.id === LEFT_OUT.id
+}
+
 /** The snapshot of a state. */
 function snapshotOf (
-  { seq, at, amounts, open, posted }: JournalState, of: Pick<Snapshot, 'tenant' | 'from'>
+  journal: JournalState, of: Pick<Snapshot, 'tenant' | 'from'>
 ): Snapshot {
+  const { seq, at, amounts, open } = journal
   return {
     ...of,
     seq,
     at,
     ...amounts,
     open: [...open.values()].map(({ entry: _, ...reservation }) => reservation),
-    posted: [...posted],
+    posted: [...newestPosted(journal)],
   }
 }
 

@@ -9,7 +9,8 @@ import { isInfrastructure } from '../runtime/platform/errors.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import {
-  type Base, chooseRetention, createJournalState, type JournalDeps, type JournalState, NO_BASE,
+  type Base, chooseRetention, createJournalState, type JournalDeps, type JournalState,
+  lacksPosted, NO_BASE,
   readJournal, readSnapshots, type Recent, reconcile, type Reconciliation, snapshotIn,
   type SnapshotWriteDeps, takeEnded, type TrackedJournal, withEntriesAfterGap, writeSnapshots,
 } from './journal-state.ts'
@@ -218,7 +219,9 @@ class Tracker {
     const { tenant, seq, trustsJournal } = wallet
     const snapshot = snapshotIn(base, tenant)
     const isBehind = snapshot !== undefined && seq < snapshot.seq
-    if ((trustsJournal && isInUse(base)) || (isBehind && seq > 0)) {
+    // Redis may lack ids of top-ups that only the journal has.
+    const needsIds = isBehind && lacksPosted(snapshot)
+    if ((trustsJournal && isInUse(base)) || (isBehind && seq > 0) || needsIds) {
       this.suspect.add(tenant)
       return
     }

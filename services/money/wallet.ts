@@ -210,6 +210,9 @@ export type GuardState = {
   readonly frozen: string
 }
 
+/** How the id of an entry begins that recovery has reconstructed; its seq follows. */
+export const RECONSTRUCTED = 'missing:'
+
 /** The recovery guards of tenants, for operators. */
 export function createRecoveryGuards (redis: RedisClient) {
   return {
@@ -217,6 +220,11 @@ export function createRecoveryGuards (redis: RedisClient) {
       const [run, frozen] = await redis.hmget(moneyKeys(tenant).wallet, 'run', 'frozen')
       return { isUnlocked: run !== null && run !== undefined, frozen: frozen ?? '' }
     },
+
+    /** The seqs of top-ups and adjustments whose entries were reconstructed, without their ids. */
+    reconstructed: async (tenant: string): Promise<readonly number[]> =>
+      (await redis.hkeys(moneyKeys(tenant).posted)).filter(id => id.startsWith(RECONSTRUCTED))
+        .map(id => Number(id.slice(RECONSTRUCTED.length))).sort((a, b) => a - b),
 
     /**
      * Has `ledger` compare a frozen wallet again; a contradiction freezes it again. With

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
-import type { Balance } from '../../services/money/wallet.ts'
+import { type Balance, createRecoveryGuards } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY, taggedTenant } from '../../services/money/redis-keys.ts'
 import { startLockedRedis } from '../support/redis/redis.ts'
 import { unlockAll } from '../support/redis/unlock.ts'
@@ -214,6 +214,9 @@ describe('a contradiction', () => {
     expect(entries[6]).toMatchObject({
       ...made, at: entries[7]?.at, reason: 'reconstructed from entry 8: the entry itself is lost',
     })
+    // The command `thaw` names those whose ids are lost.
+    expect(await createRecoveryGuards(redis).reconstructed(DAMAGED))
+      .toEqual(made.type === 'adjust' ? [7] : [])
     await damaged.endAll()
     await damaged.ship(false)
     const before = await contentOf(redis)

@@ -351,6 +351,28 @@ describe('a snapshot', () => {
     expect(base.from).toEqual(from)
   })
 
+  it('has the newest ids of top-ups, and an empty Redis all of them from the journal', async () => {
+    // The limit is one of bytes.
+    const ids = Array.from({ length: 25 }, (_, index) => `${index}`.padEnd(40_000, '_'))
+    for (const id of ids) await topUp(idle, id)
+    await idle.ship(false)
+    for (const job of ['job_2', 'job_3']) {
+      await snapshotAll(environment.deps)
+      await work(idle, job)
+    }
+    await snapshotAll(environment.deps)
+    await endRun(redis)
+    const { deps, read } = watched()
+    await compareAll(deps)
+    expect(read.journal).toBe(0)
+    const before = await balances()
+    await redis.flushall()
+    await compareAll(environment.deps)
+    expect(await topUp(idle, ids[0]!)).toEqual({ kind: 'known', entry: undefined })
+    expect(await balances()).toEqual(before)
+    expect(await redis.hget(moneyKeys(IDLE).posted, '')).toBe(null)
+  })
+
   describe('that is too large for its topic', () => {
     // The limit is one of bytes.
     const jobs = Array.from({ length: 10 }, (_, index) => `job_${index}`.padEnd(100_000, '_'))

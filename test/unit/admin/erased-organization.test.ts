@@ -9,7 +9,11 @@ const { deps } = await openWorkspace({
   webhookSecrets: {},
   webhookSigningKeys: {},
   endpoints: { list: async () => [] },
-  gates: { thaw: async () => {}, read: async () => ({ isUnlocked: true, frozen: '' }) },
+  gates: {
+    thaw: async () => {},
+    read: async () => ({ isUnlocked: true, frozen: '' }),
+    reconstructed: async () => [],
+  },
   wallet: { balance: async () => ({ availableMicros: 12_500_000 }) },
 })
 
