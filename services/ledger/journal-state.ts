@@ -591,7 +591,7 @@ export async function writeSnapshots (
 
 const sizeOf = (id: string) => Buffer.byteLength(id) + ITEM_BYTES
 
-/** The top-ups and adjustments for a snapshot: the newest, behind one without an id for the rest. */
+/** The top-ups and adjustments for a snapshot: the newest, after one without an id for others. */
 function newestPosted ({ posted, lacksPosted }: JournalState): Snapshot['posted'] {
   let from = posted.length
   for (let bytes = 0; from > 0; from -= 1) {

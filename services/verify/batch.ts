@@ -1,6 +1,5 @@
 import type { ListAction } from '../../schemas/api/contact-lists.ts'
 import type { Retry, RetryRows } from '../../schemas/types.ts'
-import type { Reason } from '../../schemas/api/verdicts.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { type CachedRecord, isFresh, type RecordCache } from '../cache/cache.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
@@ -40,6 +39,8 @@ type BatchOutcomes = readonly (RowOutcome | undefined)[]
 export type CheckedBatch = {
   readonly outcomes: BatchOutcomes
   readonly waiting: ReadonlyMap<number, Waiting>
+  /** Redis time of the end of its check. */
+  readonly endedAtMs: number
 }
 
 /**
@@ -75,6 +76,7 @@ export async function checkBatch (batch: VerificationBatch, deps: CheckDeps, sig
 Promise<CheckedBatch> {
   const check = new BatchCheck(batch, deps, signal)
   await check.run()
+  await check.end()
   return check
 }
 
@@ -87,6 +89,7 @@ type Positions = readonly number[]
 class BatchCheck implements CheckedBatch {
   readonly outcomes: (RowOutcome | undefined)[]
   readonly waiting = new Map<number, Waiting>()
+  endedAtMs = 0
   readonly #batch: VerificationBatch
   readonly #deps: CheckDeps
   readonly #signal: AbortSignal
@@ -119,6 +122,15 @@ class BatchCheck implements CheckedBatch {
       await sleep(leasePollMs, this.#signal)
       open = leased
     }
+  }
+
+  /** If the deadline has passed meanwhile, verdicts count that a later check might better. */
+  async end (): Promise<void> {
+    this.endedAtMs = this.#deps.clock.now()
+    if (!this.#isOver(this.endedAtMs)) return
+    const verdicts = new Map([...this.waiting].flatMap(([position, { verdict }]) =>
+      verdict === undefined ? [] : [[position, verdict] as const]))
+    if (verdicts.size > 0) await this.#storeVerdicts([...verdicts.keys()], verdicts)
   }
 
   /** The positions of the rows to check now. */
@@ -368,15 +380,14 @@ function cacheScopeOf ({ value, rows }: VerificationBatch, positions?: readonly 
   return { tenant, service, version: value.tokenVersion, rotated }
 }
 
-/** All rows of the batch without a verdict, for one reason; `atMs` is Redis time. */
-export function allWithout (batch: VerificationBatch, reason: Reason, atMs: number): BatchOutcomes {
-  return batch.rows.rows.map((_, position) =>
-    withoutVerdict(reason, { atMs, subject: subjectAt(batch, position) }))
+/** The batch of a cancelled job: all of its rows end unchecked. `atMs` is Redis time. */
+export function cancelledBatch (batch: VerificationBatch, atMs: number): CheckedBatch {
+  const outcomes = batch.rows.rows.map((_, position) =>
+    withoutVerdict('cancelled', { atMs, subject: subjectAt(batch, position) }))
+  return { outcomes, waiting: new Map(), endedAtMs: atMs }
 }
 
 export type EmitDeps = {
-  /** Redis time. */
-  readonly clock: Clock
   /** Milliseconds before the rows without an outcome are checked again. */
   readonly retryDelayMs: number
   /** Milliseconds after the first attempt when such rows end without a verdict. */
@@ -393,9 +404,8 @@ export type EmitDeps = {
  * partition stays in the order of time; a row that is due later is only carried on until then.
  */
 export function batchEmissions (
-  batch: VerificationBatch, { outcomes, waiting }: CheckedBatch, deps: EmitDeps
+  batch: VerificationBatch, { outcomes, waiting, endedAtMs: nowMs }: CheckedBatch, deps: EmitDeps
 ): readonly Emission<'rows.completed' | 'rows.retry'>[] {
-  const nowMs = deps.clock.now()
   const { value } = batch
   const open = openIn(outcomes)
   if (open.length === 0) return [blockOf(batch, outcomes)]

@@ -49,6 +49,8 @@ export type Waiting = {
   readonly isForTurn?: true
   /** It waits for a host, which may take hours, and not for a provider that is down. */
   readonly forHost: boolean
+  /** Counts if there is no later check, which might have a better one. */
+  readonly verdict?: ProviderVerdict
 }
 
 /**
@@ -255,9 +257,11 @@ function resultOf (
   if (failed.size === rows.length && down.length === 0) return { kind: 'rejected' }
   const open = new Map(down.map((row) => [row, NO_PROVIDER]))
   for (const [row, terms] of isLast ? [] : retry) {
-    const { status, reason } = answers.get(row) ?? NO_VERDICT
+    const verdict = answers.get(row)
     // A row may have a verdict that a further answer would confirm: it has not waited for a reason.
-    open.set(row, { reason: status === 'unknown' ? reason : 'timeout', ...terms })
+    open.set(row, verdict === undefined || verdict.status === 'unknown'
+      ? { reason: verdict?.reason ?? NO_PROVIDER.reason, ...terms }
+      : { reason: 'timeout', ...terms, verdict })
   }
   if (open.size === 0) return { kind: 'answered', verdicts: answers }
   if (open.size === rows.length) return { kind: 'down', open }
@@ -282,9 +286,7 @@ type FallbackOptions = BatchOptions & {
   readonly metrics?: Pick<Metrics, 'count' | 'observe'> | undefined
 }
 
-type RetryTerms = Omit<Waiting, 'reason'>
-
-const NO_VERDICT = { status: 'unknown', reason: NO_PROVIDER.reason } as const
+type RetryTerms = Omit<Waiting, 'reason' | 'verdict'>
 
 const AT_NEXT_CHECK: RetryTerms = { afterMs: 0, forHost: false }
 

@@ -11,8 +11,8 @@ import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.t
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import {
-  allWithout, batchEmissions, checkBatch, type CheckDeps, type CheckedBatch, type EmitDeps, kindOf,
-  openIn, submittedOf, type VerificationBatch,
+  batchEmissions, cancelledBatch, checkBatch, type CheckDeps, type CheckedBatch, type EmitDeps,
+  kindOf, openIn, submittedOf, type VerificationBatch,
 } from './batch.ts'
 import { NO_PROVIDER } from './checker.ts'
 import type { Submissions } from './provider.ts'
@@ -145,7 +145,7 @@ Promise<BatchDecision> {
     ? { ...read, submissions: await deps.submissionsOf?.(read) }
     : read
   const checked = action === 'cancelling'
-    ? { outcomes: allWithout(batch, 'cancelled', deps.clock.now()), waiting: new Map() }
+    ? cancelledBatch(batch, deps.clock.now())
     : await inMessageSpan('verify', message.raw, () => inSlot(batch, slots, () =>
       checkBatch(batch, deps, signal)))
   await eventLoop.yield(lane, value.tenant)

@@ -185,15 +185,20 @@ describe('a row that waits for a host', () => {
     expect([waitedMs / MINUTE_MS, asked]).toEqual([minutes, questions])
   })
 
-  it('is not asked again after a first check that took until the deadline', async () => {
-    const scenario = await hostThat(() => {
-      scenario.clock.advance(2 * MINUTE_MS)
-      return putOffFor(5)
-    }, { endWithinMs: MINUTE_MS })
-    const { summary } = await scenario.run()
-    expect(scenario.asked).toHaveLength(1)
-    expect(summary).toEqual([[[0, 1], ['deliverable', 'greylisted'], [0]]])
-  })
+  it.each([
+    ['without a verdict', putOffFor(5), 'greylisted', [0]],
+    ['a verdict that may get better', { verdict: DELIVERABLE, retry: true } as const, 'deliverable',
+      [0, 1]],
+  ])('is not asked again after a first check that took until the deadline, and has %s',
+    async (_, answer, reason, live) => {
+      const scenario = await hostThat(() => {
+        scenario.clock.advance(2 * MINUTE_MS)
+        return answer
+      }, { endWithinMs: MINUTE_MS })
+      const { summary } = await scenario.run()
+      expect(scenario.asked).toHaveLength(1)
+      expect(summary).toEqual([[[0, 1], ['deliverable', reason], live]])
+    })
 
   it('of a job whose deadline has passed is asked once', async () => {
     const { asked, run, clock } = await hostThat(() => putOffFor(5), { endWithinMs: MINUTE_MS })
