@@ -277,19 +277,21 @@ export function emptyState (text: string, action?: Html | false): Html {
   return html`<div class="empty"><p>${text}</p>${action}</div>`
 }
 
+/** The first request may have failed after it had created the secret, or before. */
+const SECRET_ONCE = 'This form was sent before. A secret that it created is not shown again: ' +
+  'create another one if you did not store it.'
+
 /** Messages about the last action, for the page after it. URLs carry the name, never the text. */
 const NOTICES = {
   'key-revoked': 'The key is revoked. It stops working within a second.',
-  'key-once': 'That key already exists, and its secret is not shown again. Create another one ' +
-    'if you did not store it.',
-  'secret-once': 'That secret already exists and is not shown again. Create another one if you ' +
-    'did not store it.',
+  'key-once': 'This form was sent before. The list shows whether it created its key, whose ' +
+    'secret is not shown again: create another one if you did not store it.',
+  'secret-once': SECRET_ONCE,
   'policy-saved': 'The freshness policy is saved. It applies to all new jobs.',
   'low-balance-saved': 'The threshold is saved. It applies to all new jobs.',
   'endpoint-saved': 'The endpoint is saved. The change applies within a second.',
   'endpoint-deleted': 'The endpoint is deleted. Nothing is sent to it any more.',
-  'endpoint-once': 'That secret already exists and is not shown again. Create another one if you ' +
-    'did not store it.',
+  'endpoint-once': SECRET_ONCE,
   resent: 'The event is being sent again.',
   trying: 'That event is already being delivered, so it was not sent again.',
   cancelled: 'The job is being cancelled. Checks in progress finish and are charged.',

@@ -126,7 +126,7 @@ describe('a key', () => {
 
     // The form is sent again by a reload; no second key is created.
     await page.reload()
-    await page.getByText('That key already exists').waitFor()
+    await page.getByText('This form was sent before').waitFor()
     expect(await rows('API keys').count()).toBe(before + 1)
   })
 
