@@ -480,6 +480,8 @@ const EVENTS: Readonly<Record<EventType, DescribedEvent>> = {
   'job.cancelled': { summary: END, data: { ...ended, status: 'cancelled' } },
   'job.accepted': {
     summary: 'the job is accepted, and its price is reserved',
+    note: ' It may arrive before the answer to the request that created the job: the labels in ' +
+      '`metadata` tell which request that was.',
     data: {
       ...ended,
       ...uncharged,
