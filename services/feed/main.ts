@@ -121,7 +121,7 @@ async function startFeed (
 }
 
 /** The submitter of jobs that the REST API uses too, on open connections. */
-export async function connectFeedSubmitter (
+async function connectFeedSubmitter (
   config: FeedConfig, connected: Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'>,
   { onStop }: Pick<ServiceContext, 'onStop'>
 ): Promise<Submitter> {

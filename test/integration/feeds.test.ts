@@ -1,7 +1,6 @@
 import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { keyIdOf, partnerKeyOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
-import { connectFeedSubmitter } from '../../services/feed/main.ts'
 import { publishDeps } from '../../services/publish/main.ts'
 import { topicNames, withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { createLog } from '../../services/runtime/platform/log.ts'
@@ -243,14 +242,9 @@ it('a demonstration partner has a registered key', async () => {
   expect(stored?.map(textOfPartnerKey)).toEqual([key])
 })
 
-it('feed and publish share the same connections', async () => {
-  const closers: (() => unknown)[] = []
-  const { feed, publish } = configs(env)
-  const made = await connectFeedSubmitter(feed, connected, { onStop: close => closers.push(close) })
-  expect(Object.keys(made)).toEqual(['submit', 'quote'])
-  for (const close of closers.reverse()) await close()
+it('a result topic is deleted once its partner is revoked and it no longer exists', async () => {
   const log = createLog('test', { level: 'silent' })
-  const deps = publishDeps(publish, { ...connected, keys, log })
+  const deps = publishDeps(configs(env).publish, { ...connected, keys, log })
   const other = await createTestPartner(env)
   expect(await deps.isDeleted(other.name)).toBe(false)
   await withWorkspace(env, ({ partners }) => partners.revoke(other.name))

@@ -189,7 +189,7 @@ export const ROWS = {
   'stops at 410': 'test/integration/deliver.test.ts: stops at 410',
   'does not follow a redirect': 'test/integration/deliver.test.ts: does not follow a redirect',
   'grants Retry-After up to twice the step':
-    'test/integration/deliver.test.ts: grants Retry-After up to twice the step',
+    'test/unit/deliver/attempt.test.ts: grants up to twice the wait on request',
   'to one receiver is not delayed by another that hangs':
     'test/e2e/webhook-isolation.test.ts: delay no healthy one, and all end with their history',
   'goes to no internal address, checked when the socket connects':

@@ -16,7 +16,7 @@ const answered = (status: number, retryAfterMs?: number) =>
 const failed = (reason: string) => ({ kind: 'failed', reason })
 
 const receiver = await startReceiver((response, { path }) => {
-  const [, status = '200', location] = path.replace(/\?.*/, '').split('/')
+  const [, status = '200'] = path.replace(/\?.*/, '').split('/')
   if (status === 'hang') return
   if (status === 'endless') {
     response.writeHead(200)
@@ -25,7 +25,6 @@ const receiver = await startReceiver((response, { path }) => {
     return write()
   }
   if (status === 'stall') return response.writeHead(200).write('a')
-  if (location !== undefined) response.setHeader('location', `/${location}`)
   if (status === '429') response.setHeader('retry-after', '7')
   response.writeHead(Number(status)).end('text')
 })
