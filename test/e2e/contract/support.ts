@@ -9,6 +9,7 @@ import { withWorkspace, type WorkspaceDeps } from '../../../services/admin/deps.
 import { newOrganization } from '../../support/organizations.ts'
 import { startReceiver } from '../../support/webhooks/receiver.ts'
 import { batchDescription, startVendor, type Vendor } from '../../support/vendors/vendor.ts'
+import { whileStopped } from '../../support/stacks/processes.ts'
 import { startAll, type RunningServices } from '../../support/stacks/services.ts'
 import {
   ask as askAt, runJob, type Sent, startEnvironment, type Environment,
@@ -180,15 +181,8 @@ export const workspace = <T> (work: (parts: WorkspaceDeps) => Promise<T>): Promi
   withWorkspace(shared().environment.env, work)
 
 /** Works while a service is suspended, and always resumes it. */
-export async function whileHalted<T> (service: string, work: () => Promise<T>): Promise<T> {
-  const { services } = shared().environment
-  services.kill(service, 'SIGSTOP')
-  try {
-    return await work()
-  } finally {
-    services.kill(service, 'SIGCONT')
-  }
-}
+export const whileHalted = <T> (service: string, work: () => Promise<T>): Promise<T> =>
+  whileStopped(shared().environment.services, service, work)
 
 let serial = 0
 

@@ -123,7 +123,7 @@ const SHIP_EVERY_MS = 20
  * Ships accounts and new keys of organizations, as ledger does, for tests without one; the answer
  * ends it.
  */
-export function keepShippingKeys (
+function keepShippingKeys (
   env: Readonly<Record<string, string | undefined>>
 ): () => Promise<void> {
   const redis = openRedis(env.REDIS_STATE_URL ?? '')
