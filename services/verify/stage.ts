@@ -1,10 +1,11 @@
-import { bulkhead, type BulkheadPolicy } from 'cockatiel'
 import type { WaitingBatch } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import {
   type Decision, type Emission, type Incoming, inMessageSpan, type Stage,
 } from '../runtime/engine/stage.ts'
-import { boundedCache, eventLoop } from '../runtime/platform/limits.ts'
+import {
+  boundedCache, createFairSlots, eventLoop, type FairSlots,
+} from '../runtime/platform/limits.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
@@ -54,7 +55,7 @@ const MAX_ENDED = 10_000
  */
 export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
   const slots = new Map(SERVICE_SLUGS.map(service =>
-    [service, bulkhead(deps.concurrencyOf(service), Number.MAX_SAFE_INTEGER)]))
+    [service, createFairSlots({ capacity: deps.concurrencyOf(service), maxCredit: 1 })]))
   const ended = boundedCache<true>({ entries: MAX_ENDED })
   return {
     name: 'verify',
@@ -115,7 +116,7 @@ async function jobsOver (
 
 type Running = {
   readonly deps: VerifyDeps
-  readonly slots: ReadonlyMap<string, BulkheadPolicy>
+  readonly slots: ReadonlyMap<string, FairSlots>
   readonly signal: AbortSignal
 }
 
@@ -167,15 +168,17 @@ Promise<BatchDecision> {
 }
 
 /**
- * Runs the check of a batch within the limit of its service. One that waits for hosts needs no
- * slot: it would take those of batches with a quick answer.
+ * Runs the check of a batch within the limit of its service, in turn with those of other tenants.
+ * One that waits for hosts needs no slot: it would take those of batches with a quick answer.
  */
 async function inSlot<T> (
   { value, rows }: VerificationBatch, slots: Running['slots'], check: () => Promise<T>
 ): Promise<T> {
   const isWaiting = (rows.waits ?? undefined) !== undefined
   const slot = isWaiting ? undefined : slots.get(value.service)
-  return slot === undefined ? await check() : await slot.execute(check)
+  return slot === undefined
+    ? await check()
+    : await slot.run({ name: value.tenant, cost: 1 }, check)
 }
 
 /** What the rows of a retry wait for: the reasons that they would have if they ended now. */

@@ -103,6 +103,27 @@ describe('verify', () => {
     expect(state.most).toBe(2)
   })
 
+  it('checks the batch of another tenant before those that wait for a slot', async () => {
+    const turn = Promise.withResolvers<void>()
+    const begun: (string | undefined)[] = []
+    const { stage, batch, tenant } = await setUp({
+      check: async (rows, request) => {
+        begun.push(request.tenant)
+        await turn.promise
+        return { kind: 'answered', verdicts: new Map(rows.map(({ row }) => [row, verdict])) }
+      },
+    })
+    const other = await acceptJob()
+    const large = stage.decide(upTo(6).map(row => batch([phone(row)], { batch: row })), signal)
+    await vi.waitUntil(() => begun.length === 2)
+    const small = stage.decide([other.batch([phone(0)])], signal)
+    for (let trip = 0; trip < CHECK_TRIPS; trip++) await redis.ping()
+    turn.resolve()
+    await Promise.all([large, small])
+    expect(begun.indexOf(other.tenant)).toBeLessThan(4)
+    expect(begun.filter(it => it === tenant)).toHaveLength(6)
+  })
+
   it('waits for all batches before it rejects', async () => {
     const batchAction = vi.fn(store.batchAction).mockRejectedValueOnce(new Error('no'))
     const { stage, batch, state } = await setUp({ store: { ...store, batchAction } })
