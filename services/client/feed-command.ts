@@ -100,12 +100,16 @@ function openTerminal (): Terminal {
   }
 }
 
+/** A timer of Node is over at once if it is longer. */
+const MAX_SILENCE_SECONDS = 2_147_483
+
 async function sendFile (
   file: string, flags: SendFlags, terminal: Terminal & { readonly env: Env }
 ): Promise<Summary> {
   const silenceMs = Number(flags.silence) * 1_000
-  if (!(silenceMs > 0)) {
-    throw new CommandError(`--silence ${flags.silence} is not a number of seconds above 0.`)
+  if (!(silenceMs > 0 && silenceMs <= 1_000 * MAX_SILENCE_SECONDS)) {
+    throw new CommandError(`--silence ${flags.silence} is not a number of seconds above 0 and ` +
+      `at most ${MAX_SILENCE_SECONDS}.`)
   }
   const options = { file, column: flags.column, referenceColumn: flags.reference }
   const feedConnection = feedOptions(flags, terminal.env)

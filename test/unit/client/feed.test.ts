@@ -197,6 +197,7 @@ describe('feed send', () => {
     ['no rows', 'phone,customer\n', [], 'has no contacts'],
     ['no such field', FILE, ['--reference', 'id'], 'has no field id'],
     ['no time', FILE, ['--silence', 'x'], '--silence x is not a number of seconds above 0'],
+    ['a time without end', FILE, ['--silence', '2147484'], 'above 0 and at most 2147483.'],
   ])('with %s sends nothing', async (_what, file, words, why) => {
     expect((await run(file, ['--yes', ...words])).error).toContain(why)
   })
