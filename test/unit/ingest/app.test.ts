@@ -8,7 +8,6 @@ import { LostResultsError, MissingResultsError } from '../../../services/jobs/re
 import { NotSubmittedError } from '../../../services/jobs/submit.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
-import { SERVICE_SLUGS } from '../../../services/topology.ts'
 import { eventIdOf } from '../../../services/webhooks/event.ts'
 import { expectProtectedAnswers } from '../../support/early-answers.ts'
 import {
@@ -16,7 +15,7 @@ import {
 } from './doubles.ts'
 
 type BadBody =
-  readonly [what: string, body: unknown, code: string, param?: string, message?: string]
+  readonly [what: string, body: unknown, code: string, param: string, message: string]
 
 /** With the texts of their errors: other bodies are those of `test/e2e/bad-input/`. */
 const BAD_BODIES: readonly BadBody[] = [
@@ -26,9 +25,6 @@ const BAD_BODIES: readonly BadBody[] = [
   ['an unknown field beside an id', { ...good, inputs: ['1', { input: '1', id: '1', x: '' }] },
     'invalid_request', 'inputs[1].x', 'inputs[1].x is not a field of this request. Leave it ' +
     'out; there are: input, id.'],
-  ['an object as id', { ...good, inputs: [{ input: '1', id: {} }] },
-    'invalid_request', 'inputs[0].id',
-    'inputs[0].id must be a plain value, not a list or an object.'],
   ['inputs of five fields', { ...good, inputs: [{ input: '1', id: '', a: 1, b: 1, c: 1 }] },
     'invalid_request', 'inputs[0]', 'The objects up to inputs[0] have more than 4 different ' +
     'fields. Leave out those that the request does not have.'],
@@ -48,12 +44,9 @@ describe('a body that cannot be a job', () => {
   it.each(BAD_BODIES)('%s', async (...[, body, code, param, message]) => {
     const answer = await post(body)
     const { error } = answer.json()
-    expect([answer.statusCode, error.code, error.param]).toEqual([400, code, param])
-    expect(error.type).toBe('invalid_request')
-    if (message === undefined) expect(error.message).toMatch(/^\S.*\.$/s)
-    else expect(error.message).toBe(message)
-    expect(error.request_id).toBe(answer.headers['x-request-id'])
-    expect(error.services).toEqual(code === 'unknown_service' ? SERVICE_SLUGS : undefined)
+    expect([answer.statusCode, error]).toEqual([400, {
+      type: 'invalid_request', code, param, message, request_id: answer.headers['x-request-id'],
+    }])
     expect(calls.submissions).toEqual([])
   })
 })
@@ -126,10 +119,8 @@ describe('a failure on the bare socket', () => {
     ].join('\r\n'))
   })
 
-  it.each([
-    ['HPE_INVALID_METHOD', 'HTTP/1.1 400 Bad Request'],
-  ])('%s is answered with %s', (code, line) => {
-    expect(socketAfter(code)[0]?.split('\r\n')[0]).toBe(line)
+  it('is answered with 400 if it has no other status', () => {
+    expect(socketAfter('HPE_INVALID_METHOD')[0]).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/)
   })
 })
 
