@@ -3,7 +3,12 @@ import {
   clickhouseKeys, commonConfig, defineConfig, messageKeys, pick, registryKeys, rootKeys, stateKeys,
 } from '../runtime/platform/config.ts'
 import { LANES } from '../topology.ts'
-import { FLUSH_EVERY_MS } from './stage.ts'
+
+/**
+ * How often each partition is flushed, in milliseconds: overdue messages are counted, deferred ones
+ * stored.
+ */
+export const FLUSH_EVERY_MS = 100
 
 /** Configuration of `settle`. */
 export const settleConfig = defineConfig({

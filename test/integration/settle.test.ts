@@ -7,7 +7,8 @@ import { createOutbox } from '../../services/money/wallet.ts'
 import { RefusedRowsError } from '../../services/runtime/platform/clickhouse.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
-import { SettleStage, FLUSH_EVERY_MS } from '../../services/settle/stage.ts'
+import { FLUSH_EVERY_MS } from '../../services/settle/config.ts'
+import { SettleStage } from '../../services/settle/main.ts'
 import {
   arrived, codec, createBlocksDouble, live, messageCodec,
 } from '../support/clickhouse/results.ts'

@@ -10,8 +10,9 @@ import { instrument } from './instrument.ts'
 import type { Mutant, Report, TestResult } from './report.ts'
 import { runTestFile } from './runs.ts'
 
-/** Tests of running services own what these say. */
+/** Tests of running services own what these say, but for a stage in its `main.ts`. */
 const WIRING = new Set(['main.ts', 'config.ts'])
+const STAGE = /(: |implements )Stage<'/
 const SAVED = join(root, 'test/mutation.json')
 const SIMULATION = 'test/mutate/simulation.ts'
 /** Integration tests that start a Redis of their own and need nothing else. */
@@ -57,7 +58,8 @@ const options = command.opts<{
 const files = statSync(join(root, path)).isFile()
   ? [path]
   : globSync(`${path}/**/*.ts`, { cwd: root }).toSorted()
-const mutated = files.filter(file => !WIRING.has(basename(file)))
+const mutated = files.filter(file =>
+  !WIRING.has(basename(file)) || STAGE.test(readFileSync(join(root, file), 'utf8')))
 /** Unit tests of other folders would hide that those of this one find nothing. */
 const unitTests = (path.endsWith('.ts') ? dirname(path) : path).replace('services/', 'test/unit/')
 ownFoldersOfRun()

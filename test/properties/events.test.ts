@@ -12,7 +12,7 @@ import type { Incoming } from '../../services/runtime/engine/stage.ts'
 import { createDeliveries, type Deliveries } from '../../services/webhooks/deliveries.ts'
 import { partsOfDelivery } from '../../services/webhooks/event.ts'
 import type { Job } from '../../services/jobs/job.ts'
-import { SettleStage } from '../../services/settle/stage.ts'
+import { SettleStage } from '../../services/settle/main.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, live, messageCodec,
 } from '../support/clickhouse/results.ts'
