@@ -110,18 +110,23 @@ export function stepUpPath (back: string): string {
 /** The pages for operators of the pipeline, in the order of their navigation. */
 const OPERATOR_PAGES = { '/pipeline': 'Pipeline', '/mail-servers': 'Mail servers' } as const
 
-/** A page for operators of the pipeline, by its path. */
+/** A page for operators of the pipeline, by its path. Its script loads it again and again. */
 export function operatorPage (
-  session: Session, path: keyof typeof OPERATOR_PAGES, content: Omit<Content, 'title'>
+  session: Session, path: keyof typeof OPERATOR_PAGES, body: Html
 ): Html {
+  const title = OPERATOR_PAGES[path]
   return framed({
-    ...content,
-    title: OPERATOR_PAGES[path],
+    title,
+    scripts: ['refresh.js'],
+    body: html`
+      <div class="heading"><h1>${title}</h1>
+        <label class="check"><input type="checkbox" id="live" checked> Live</label></div>
+      ${body}`,
     header: topBar({
       home: '/pipeline',
       tools: html`${themeSwitch}${signOut(session)}`,
       links: Object.entries(OPERATOR_PAGES)
-        .map(([to, title]) => ({ path: to, title, isCurrent: to === path })),
+        .map(([to, name]) => ({ path: to, title: name, isCurrent: to === path })),
     }),
   })
 }
@@ -335,9 +340,8 @@ const TYPES: Readonly<Record<string, string>> = {
 }
 
 const OWN_FILES = [
-  'page.css', 'theme.js', 'copy.js', 'live.js', 'upload.js', 'pipeline.js',
-  'mail-servers.js', 'refresh.js', 'sign-in.js', 'charts.js', 'sort.js', 'lists.js',
-  'icon.svg',
+  'page.css', 'theme.js', 'copy.js', 'live.js', 'upload.js', 'refresh.js', 'sign-in.js',
+  'charts.js', 'sort.js', 'lists.js', 'icon.svg',
 ] as const
 /** What browsers share with the service, which reads the same files. */
 const CSV_FORMAT = 'csv-format.js'

@@ -7,7 +7,7 @@ import { badge, emptyState, operatorPage, sendHtml, table } from './layout.ts'
 import { PageError } from './page-error.ts'
 import { missingText, type PipelineStatus } from './pipeline/figures.ts'
 
-/** The page of mail servers for operators. Its script loads it again to refresh the figures. */
+/** The page of mail servers for operators. */
 export function mailServerRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [{
     method: 'GET',
@@ -55,46 +55,41 @@ function mailServersView (session: Session, status: PipelineStatus): Html {
       asked === 0 ? NO_VALUE : share(verdicts, asked)),
     number<{ recent: Answers }>('Blocks', ({ recent }) => count(recent.blocks)),
   ]
-  return operatorPage(session, '/mail-servers', {
-    scripts: ['mail-servers.js'],
-    body: html`
-      <div class="heading"><h1>Mail servers</h1>
-        <label class="check"><input type="checkbox" id="live" checked> Live</label></div>
-      <p class="hint">${missingText(status)} Replies are those
-        of this hour and the one before.</p>
-      ${owners.length === 0
-        ? emptyState('No mail server was asked today, and no row waits for one.')
-        : html`
-          <section><h2>Owners of mail servers</h2>
-            ${table('Owners of mail servers', owners, [
-              { text: 'Owner', isHeader: true, cell: ({ owner }) => nameOwner(owner) },
-              number('Rows that wait', ({ waiting }) => count(waiting)),
-              number('Egresses that rest', ({ resting, egresses }) => egresses === 0
-                ? NO_VALUE
-                : `${count(resting)} of ${count(egresses)}`),
-              ...answers,
-            ])}
-          </section>
-          <section><h2>Egresses</h2>
-            ${table('Egresses', egresses, [
-              { text: 'Owner', isHeader: true, cell: ({ owner }) => nameOwner(owner) },
-              { text: 'Egress', cell: ({ egress }) => html`<code>${egress}</code>` },
-              {
-                text: 'State',
-                cell: ({ restingSeconds, sessions }) => {
-                  if (restingSeconds > 0) {
-                    return badge(`rests for ${durationText(restingSeconds)}`, 'bad')
-                  }
-                  return sessions > 0 ? badge('asks', 'running') : badge('idle', 'muted')
-                },
+  return operatorPage(session, '/mail-servers', html`
+    <p class="hint">${missingText(status)} Replies are those
+      of this hour and the one before.</p>
+    ${owners.length === 0
+      ? emptyState('No mail server was asked today, and no row waits for one.')
+      : html`
+        <section><h2>Owners of mail servers</h2>
+          ${table('Owners of mail servers', owners, [
+            { text: 'Owner', isHeader: true, cell: ({ owner }) => nameOwner(owner) },
+            number('Rows that wait', ({ waiting }) => count(waiting)),
+            number('Egresses that rest', ({ resting, egresses }) => egresses === 0
+              ? NO_VALUE
+              : `${count(resting)} of ${count(egresses)}`),
+            ...answers,
+          ])}
+        </section>
+        <section><h2>Egresses</h2>
+          ${table('Egresses', egresses, [
+            { text: 'Owner', isHeader: true, cell: ({ owner }) => nameOwner(owner) },
+            { text: 'Egress', cell: ({ egress }) => html`<code>${egress}</code>` },
+            {
+              text: 'State',
+              cell: ({ restingSeconds, sessions }) => {
+                if (restingSeconds > 0) {
+                  return badge(`rests for ${durationText(restingSeconds)}`, 'bad')
+                }
+                return sessions > 0 ? badge('asks', 'running') : badge('idle', 'muted')
               },
-              number('Recipients a minute', ({ recipientsAMinute }) =>
-                count(Math.round(recipientsAMinute))),
-              number('Sessions', ({ sessions }) => count(sessions)),
-              ...answers,
-            ])}
-          </section>`}`,
-  })
+            },
+            number('Recipients a minute', ({ recipientsAMinute }) =>
+              count(Math.round(recipientsAMinute))),
+            number('Sessions', ({ sessions }) => count(sessions)),
+            ...answers,
+          ])}
+        </section>`}`)
 }
 
 const NO_VALUE = '–'

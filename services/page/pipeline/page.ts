@@ -8,64 +8,47 @@ import { PageError } from '../page-error.ts'
 import { type Arrow, ARROWS, missingText, type PipelineStatus, TOPICS } from './figures.ts'
 import { Graph, layout } from '@dagrejs/dagre'
 
-/** The page of the pipeline for operators, and its figures for the script that refreshes them. */
+/** The page of the pipeline for operators. */
 export function pipelineRoutes (deps: PageDeps): readonly RouteOptions[] {
-  return [
-    {
-      method: 'GET',
-      url: '/pipeline',
-      config: { access: 'operator' },
-      handler: async ({ visitor }, reply) => {
-        if (visitor === undefined) throw new PageError('signed_out')
-        return sendHtml(reply, pipelineView(visitor.session, await deps.pipelineStatus()))
-      },
+  return [{
+    method: 'GET',
+    url: '/pipeline',
+    config: { access: 'operator' },
+    handler: async ({ visitor }, reply) => {
+      if (visitor === undefined) throw new PageError('signed_out')
+      return sendHtml(reply, pipelineView(visitor.session, await deps.pipelineStatus()))
     },
-    {
-      method: 'GET',
-      url: '/pipeline/figures',
-      config: { access: 'operator', forScript: true },
-      handler: async (_request, reply) => {
-        const status = await deps.pipelineStatus()
-        return reply.send({ texts: renderTexts(status), tones: chooseTones(status) })
-      },
-    },
-  ]
+  }]
 }
 
 /** The pipeline as a drawing and as tables. */
 function pipelineView (session: Session, status: PipelineStatus): Html {
   const texts = renderTexts(status)
-  const live = (id: string) => html`<span data-text="${id}">${texts[id]}</span>`
-  const number = <Row = StageName>(text: string, cell: (row: Row) => Html | string) =>
+  const number = <Row = StageName>(text: string, cell: (row: Row) => string | undefined) =>
     ({ text, isNumber: true, cell })
-  return operatorPage(session, '/pipeline', {
-    scripts: ['pipeline.js'],
-    body: html`
-      <div class="heading"><h1>Pipeline</h1>
-        <label class="check"><input type="checkbox" id="live" checked> Live</label></div>
-      <p class="hint">${live('health')} Rates are averages of the last 20 seconds. The rate
-        of writing to a topic includes all its writers.</p>
-      <div class="table drawing" role="region" aria-label="Drawing of the pipeline" tabindex="0">
-        ${draw(diagram, { texts, tones: chooseTones(status), label: ON_PAGE, style: '' })}
-      </div>
-      <section><h2>Stages</h2>
-        ${table('Stages', STAGES, [
-          { text: 'Stage', isHeader: true, cell: stage => stage },
-          number('Instances', stage => live(`instances-${stage}`)),
-          number('Work', stage => live(`done-${stage}`)),
-          number('Oldest message', stage => live(`age-${stage}`)),
-        ])}
-      </section>
-      <section><h2>Topics</h2>
-        ${table('Topics', ARROWS, [
-          { text: 'Stage', isHeader: true, cell: ({ stage }) => stage },
-          { text: 'Does', cell: ({ kind }) => kind },
-          { text: 'Topic', cell: ({ topic }) => html`<code>${topic}</code>` },
-          number<Arrow>('Rate', ({ id }) => live(`rate-${id}`)),
-          number<Arrow>('Lag', ({ id, kind }) => kind === 'reads' ? live(`lag-${id}`) : NO_VALUE),
-        ])}
-      </section>`,
-  })
+  return operatorPage(session, '/pipeline', html`
+    <p class="hint">${healthText(status)} Rates are averages of the last 20 seconds. The rate
+      of writing to a topic includes all its writers.</p>
+    <div class="table drawing" role="region" aria-label="Drawing of the pipeline" tabindex="0">
+      ${draw(diagram, { texts, tones: chooseTones(status), label: ON_PAGE, style: '' })}
+    </div>
+    <section><h2>Stages</h2>
+      ${table('Stages', STAGES, [
+        { text: 'Stage', isHeader: true, cell: stage => stage },
+        number('Instances', stage => texts[`instances-${stage}`]),
+        number('Work', stage => texts[`done-${stage}`]),
+        number('Oldest message', stage => texts[`age-${stage}`]),
+      ])}
+    </section>
+    <section><h2>Topics</h2>
+      ${table('Topics', ARROWS, [
+        { text: 'Stage', isHeader: true, cell: ({ stage }) => stage },
+        { text: 'Does', cell: ({ kind }) => kind },
+        { text: 'Topic', cell: ({ topic }) => html`<code>${topic}</code>` },
+        number<Arrow>('Rate', ({ id }) => texts[`rate-${id}`]),
+        number<Arrow>('Lag', ({ id }) => texts[`lag-${id}`] ?? NO_VALUE),
+      ])}
+    </section>`)
 }
 
 /** A stage with an older message is late. */
@@ -82,13 +65,12 @@ const UNITS: Partial<Record<StageName, string>> = {
 }
 
 /**
- * All texts that change, by element: `rate-` and `lag-` of an arrow, `instances-`, `done-` and
- * `age-` of a stage, `health` of the pipeline. Texts with `-drawn` are in the drawing, which has no
- * column headings. The `done-` of a paused stage is `paused`.
+ * The texts of figures by name: `rate-` and `lag-` of an arrow, `instances-`, `done-` and `age-` of
+ * a stage. Texts with `-drawn` are in the drawing, which has no column headings. The `done-` of a
+ * paused stage is `paused`.
  */
-function renderTexts (status: PipelineStatus): Texts {
-  const { figures } = status
-  const texts: Record<string, string> = { health: healthText(status) }
+function renderTexts ({ figures }: PipelineStatus): Texts {
+  const texts: Record<string, string> = {}
   for (const { id, kind } of ARROWS) {
     const { messagesPerSecond, lagMessages } = figures.arrows.get(id) ?? {}
     const rate = rateText(messagesPerSecond, 'messages/s')
@@ -147,7 +129,7 @@ function healthText (status: PipelineStatus): string {
   return sentences.filter(sentence => sentence !== false).join(' ')
 }
 
-/** Texts that change, by the id of their elements. */
+/** Texts by name. */
 export type Texts = Readonly<Record<string, string>>
 
 type Point = { readonly x: number, readonly y: number }
@@ -229,7 +211,7 @@ function title ({ x, y }: Point, content: string): Html {
   return html`<text class="name" x="${x.toFixed(1)}" y="${y.toFixed(1)}">${content}</text>`
 }
 
-/** A text that the script of the page updates by its name. */
+/** A text of the drawing by its name. */
 function text ({ x, y }: Point, name: string, texts: Texts): Html {
   return html`<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" data-text="${name}">${
     texts[name]}</text>`

@@ -78,8 +78,7 @@ describe('the access of each route', () => {
 /** Both times: sign in, 404 for another kind of visitor, 403 for another role. */
 function denied (who: Sender, route: string): readonly number[] {
   const last = route.split('/').at(-1) ?? ''
-  const ofScripts =
-    ['live', 'quote', 'estimate', 'sheet', 'preview', 'job', 'file', 'figures', 'summary']
+  const ofScripts = ['live', 'quote', 'estimate', 'sheet', 'preview', 'job', 'file', 'summary']
   const isOfScripts = ofScripts.includes(last)
   const isOtherKind = who === 'operator' || /\/(pipeline|mail-servers)/.test(route) ||
     (who === 'link' && route.includes('/account'))

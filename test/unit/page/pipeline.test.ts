@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { createPipelineMonitor } from '../../../services/page/pipeline/figures.ts'
 import { topology } from '../../../services/topology.ts'
 import { newFolder } from '../../support/folder.ts'
-import { openPage } from '../../support/page/page-doubles.ts'
+import { openPage, textOf } from '../../support/page/page-doubles.ts'
 
 const PARTITION = 'stage="normalize",group="normalize.small",topic="rows.submitted.small",' +
   'partition="0"'
@@ -17,6 +17,28 @@ stage_rows_total{lane="}\\"\\\\",stage="normalize",service="whatsapp"} ${rows}
 stage_oldest_age_seconds{stage="normalize",group="normalize.small"} ${age}
 other_total 7
 ${more}`
+
+/** The texts and the tones of a page, by their names in its drawing, or those of its tables. */
+function figuresIn (body: string) {
+  const rows = [...body.matchAll(/<tr>(.*?)<\/tr>/gs)].map(([, row = '']) =>
+    [...row.matchAll(/<t[hd][^>]*>(.*?)<\/t[hd]>/gs)].map(([, cell = '']) => textOf(cell).trim()))
+  const texts = rows.flatMap(([stage, ...cells]) => {
+    const [, kind, topic = ''] = [stage, ...cells]
+    const names = cells.length === 3
+      ? [`instances-${stage}`, `done-${stage}`, `age-${stage}`]
+      : ['', '', ...['rate', 'lag'].map(name =>
+          `${name}-${stage}-${kind}-${topic.replace('.', '-')}`)]
+    return names.map((name, index) => [name, cells[index] ?? ''] as const)
+  })
+  const drawn = [...body.matchAll(/data-text="([^"]+)">([^<]*)</g)].map(([, ...pair]) => pair)
+  const tones = [...body.matchAll(/id="([\w-]+)"[^>]*data-tone="(\w+)"/g)]
+    .map(([, ...pair]) => pair)
+  const [, health = ''] = /<p class="hint">(.*?) Rates are averages/s.exec(body) ?? []
+  return {
+    texts: { ...Object.fromEntries(drawn), ...Object.fromEntries(texts), health },
+    tones: Object.fromEntries(tones),
+  }
+}
 
 type Answers = Readonly<Record<string, string | undefined>>
 
@@ -45,10 +67,7 @@ async function watch (answers: Answers) {
     },
   })
   const { get } = await signIn('operator')
-  const read = async () => (await get('/pipeline/figures')).json() as {
-    readonly texts: Readonly<Record<string, string>>
-    readonly tones: Readonly<Record<string, string>>
-  }
+  const read = async () => figuresIn((await get('/pipeline')).body)
   await read()
   return {
     scraped: state.scraped,
