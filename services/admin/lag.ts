@@ -1,4 +1,3 @@
-import { Option } from 'commander'
 import { readPartners } from '../accounts/partners.ts'
 import { count, counted, duration } from '../client/terminal.ts'
 import {
@@ -29,8 +28,6 @@ export function addLag (program: AdminCommand, context: Context): void {
     .reads()
     .option('--partitions', 'a line per partition instead of one per group')
     .option('--stage <stage>', 'only the groups of this stage')
-    // Scripts pass it from the time when the table was live.
-    .addOption(new Option('--once').hideHelp())
     .addHelpText('after', HELP)
     .example()
     .example('--stage verify --partitions')

@@ -140,6 +140,38 @@ it('a list comes back with its delimiter and name', async () => {
   await page.context().close()
 })
 
+it('nothing can be changed while a file is read and while its price is computed', async () => {
+  const page = await openTestMode(LOOKS[0])
+  await page.goto('/test/upload')
+  const [file, service] = ['input[name=file]', 'select[name=service]'].map(one => page.locator(one))
+  /** What can be reached while the service has not answered, after an attempt to change it. */
+  const reachedDuring = async (request: string, act: () => Promise<void>) => {
+    const [asked, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    await page.route(`**/upload/${request}?*`, async route => {
+      asked.resolve()
+      await held.promise
+      await route.continue()
+    })
+    await act()
+    await asked.promise
+    await service?.focus()
+    await page.keyboard.press('End')
+    await file?.focus()
+    const reached = await page.evaluate('document.activeElement.getAttribute("name")')
+    held.resolve()
+    await page.unrouteAll({ behavior: 'wait' })
+    return reached
+  }
+  const chosen = () => chooseFile(page, 'a.csv', Buffer.from('phone\n+16467301000\n'))
+  expect(await reachedDuring('preview', chosen)).toBeNull()
+  await expect.poll(() => page.getByRole('button', { name: 'Show the price' }).isEnabled())
+    .toBe(true)
+  expect(await reachedDuring('quote', () => press(page, 'Show the price'))).toBeNull()
+  await page.getByRole('heading', { name: /^At most/ }).waitFor()
+  expect(await service?.inputValue()).toBe('phone-validation')
+  await page.context().close()
+})
+
 it.each(LOOKS)('a running job is watched and cancelled, $colorScheme, $width pixels wide',
   async look => {
     const page = await openTestMode(look)

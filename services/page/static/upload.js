@@ -40,23 +40,26 @@ for (const input of form?.querySelectorAll('.options input') ?? []) {
   input.addEventListener('change', clear)
 }
 
-const NO_LIST = 'The list of that job cannot be read. Choose its file.'
-
-if (form?.dataset.list !== undefined) takeList(form.dataset).catch(() => fail(NO_LIST))
+if (form?.dataset.list !== undefined) {
+  takeList(form.dataset).catch(() => fail('The list of that job cannot be read. Choose its file.'))
+}
 
 /** Takes the list of an earlier job, as if its file was chosen. */
 async function takeList ({ list, name }) {
   announce(`Reading ${name}.`)
-  const answer = await fetch(list)
-  if (!answer.ok) return fail(NO_LIST)
-  const files = new DataTransfer()
-  files.items.add(new File([await answer.blob()], name, { type: 'text/csv' }))
-  fields.file.files = files.files
+  await alone(async () => {
+    const answer = await fetch(list)
+    if (!answer.ok) throw new Error(`${list} answered ${answer.status}`)
+    const files = new DataTransfer()
+    files.items.add(new File([await answer.blob()], name, { type: 'text/csv' }))
+    fields.file.files = files.files
+  })
   await readFile('')
 }
 
 async function readFile (sheet) {
   const [given] = fields.file.files
+  turn += 1
   clear()
   chosen.hidden = true
   ask.disabled = true
@@ -67,18 +70,11 @@ async function readFile (sheet) {
   announce(`Reading ${given.name}.`)
   let found
   try {
-    file = await headOf(given, sheet)
-    if (file.rows.length === 0) return fail('The file is empty. Choose another one.')
-    found = await look({})
-    // Of several that may be meant, the best one is chosen here, and the page says so.
-    const [first] = found.candidates
-    if (found.column === null && first !== undefined) {
-      const { country } = await look({ header: found.header, column: first.column })
-      found = { ...found, country }
-    }
+    found = await alone(() => readHeadOf(given, sheet))
   } catch (error) {
     return fail(`${error.message} Then choose it again.`)
   }
+  if (found === undefined) return fail('The file is empty. Choose another one.')
   fields.header.checked = found.header
   showSheets()
   showColumns()
@@ -90,6 +86,18 @@ async function readFile (sheet) {
   chosen.hidden = false
   ask.disabled = false
   announce(`${given.name} is read. ${found.reason}`)
+}
+
+/** Reads the first lines of a file, and what the service finds in them; undefined if it has none. */
+async function readHeadOf (given, sheet) {
+  file = await headOf(given, sheet)
+  if (file.rows.length === 0) return undefined
+  const found = await look({})
+  // Of several that may be meant, the best one is chosen here, and the page says so.
+  const [first] = found.candidates
+  if (found.column !== null || first === undefined) return found
+  const { country } = await look({ header: found.header, column: first.column })
+  return { ...found, country }
 }
 
 /** What the service finds in the first lines of the file. */
@@ -383,21 +391,30 @@ function options () {
   }
 }
 
-/** Runs requests with all buttons disabled, and shows their progress and error. */
+/** Runs requests alone, and shows their progress and error. */
 async function work (task) {
-  const buttons = [ask, ...quote.querySelectorAll('button')]
-  for (const button of buttons) button.disabled = true
   form.setAttribute('aria-busy', 'true')
   failure.hidden = true
   try {
-    return await task()
+    return await alone(task)
   } catch (error) {
     fail(error.message)
     return undefined
   } finally {
     working.hidden = true
     form.removeAttribute('aria-busy')
-    for (const button of buttons) button.disabled = false
+  }
+}
+
+/** Runs a task while nothing can be changed, so that its result is that of what is chosen. */
+async function alone (task) {
+  const { activeElement } = document
+  form.inert = quote.inert = true
+  try {
+    return await task()
+  } finally {
+    form.inert = quote.inert = false
+    activeElement?.focus()
   }
 }
 
