@@ -10,10 +10,11 @@ import { rootIdOf } from '../../../services/runtime/crypto/root-keys.ts'
 import { createJobKeyEraser } from '../../../services/jobs/erasures.ts'
 import { keysInTopic } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { TENANTS_KEY } from '../../../services/money/redis-keys.ts'
 import { tombstoneOf, wrappedInRedis, wrappedInTopic } from '../../../services/jobs/wrapped-keys.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
-import { listKeys, rewrapAll } from '../../../services/admin/key-rotation.ts'
+import { listKeys, rewrapAll, rotationNote } from '../../../services/admin/key-rotation.ts'
 import {
   addVersion, createOrganization, erase, makeJob, processWith, rootsOf,
 } from '../../support/keys/key-processes.ts'
@@ -156,7 +157,9 @@ async function openedBy (roots: Parameters<typeof processWith>[0], orgId: string
 
 describe('a root key', () => {
   // No organization of another test counts.
-  beforeAll(async () => { await redis.del(...await redis.keys('{global}:organization-keys:*')) })
+  beforeAll(async () => {
+    await redis.del(TENANTS_KEY, ...await redis.keys('{global}:organization-keys:*'))
+  })
 
   it('wraps keys of organizations until all are rewrapped, and may be removed then', async () => {
     const org = await createOrganization(rootsOf(1))
@@ -175,9 +178,15 @@ describe('a root key', () => {
     const lacking = await rewrapAll(processWith(rootsOf(2)).rotation)
     expect(lacking).toMatchObject({ rewrapped: 0, missed: 0, deleted: [] })
     expect(lacking.lacking).toContain('key "1" of RESULTS_ROOT_KEYS')
+    expect(rotationNote(lacking)).toContain('Missing, but still needed: key "1" of RESULTS_ROOT')
 
-    expect(await rewrapAll(processWith(rootsOf(1, 2)).rotation))
-      .toMatchObject({ rewrapped: 3, missed: 0, lacking: [], broken: 0, replaced: [] })
+    const done = await rewrapAll(processWith(rootsOf(1, 2)).rotation)
+    expect(done).toMatchObject({ rewrapped: 3, missed: 0, lacking: [], broken: 0, replaced: [] })
+    expect(rotationNote(done)).toBe('Nothing is wrapped by "1" of RESULTS_ROOT_KEYS, "1" of ' +
+      'WEBHOOKS_ROOT_KEYS, "1" of PARTNERS_ROOT_KEYS, and no running process has it as active: ' +
+      'a new key is not in use yet, a replaced one may be removed from the setting.')
+    expect(rotationNote(await listKeys(processWith(rootsOf(2)).rotation)))
+      .toContain('Every root key is active or wraps something.')
     expect((await uses()).map(({ wraps, isFree }) => [wraps, isFree]))
       .toEqual([[0, true], [2, false]])
     expect([await rootIdsOf(org), await rootIdsOf(other)]).toEqual([['2'], ['2']])
@@ -229,6 +238,40 @@ describe('the key of an organization', () => {
     expect(await redis.pttl(jobKeys(`${org}.live`, 'job_1').dataKey)).toBeGreaterThan(3_000_000)
   })
 
+  it('is kept while a process may use it, and is deleted from the topic first', async () => {
+    const roots = rootsOf(1, 2)
+    const org = await createOrganization(roots)
+    await makeJob('job_1', `${org}.live`, processWith(roots))
+    await addVersion(org, roots, 2)
+    const { rotation } = processWith(roots)
+    const versions = async () => (await keyStore.read(org)).map(({ version }) => version)
+    const deletedBy = async (change: Partial<typeof rotation>) =>
+      (await rewrapAll({ ...rotation, ...change })).deleted
+    // Another process has changed what it wraps meanwhile.
+    const changing: typeof rotation.sourcesOf = organizations => ({
+      ...rotation.sourcesOf(organizations),
+      jobKeys: async function * () {
+        for await (const wrapped of wrappedInRedis(redis)) {
+          yield { ...wrapped, replace: async () => false }
+        }
+      },
+    })
+    expect(await deletedBy({ sourcesOf: changing })).toEqual([`partners.1 of ${org}`])
+    await rewrapAll({ ...rotation, now: Date.now })
+    expect(await deletedBy({ now: Date.now })).toEqual([])
+    const readUnshipped: typeof rotation.readKeys = async () =>
+      new Map([...await rotation.readKeys()].map(([orgId, keys]) =>
+        [orgId, keys.map(key => ({ ...key, shippedAtMs: 0 }))]))
+    expect(await deletedBy({ readKeys: readUnshipped })).toEqual([])
+    const report = await listKeys(rotation)
+    expect(rotationNote(report)).toContain('replaced but not deleted yet')
+    const sendTombstone = () => Promise.reject(new Error('no broker'))
+    await expect(deletedBy({ sendTombstone })).rejects.toThrow('no broker')
+    expect((await versions()).toSorted()).toEqual([1, 1, 2, 2, 2])
+    expect(await deletedBy({})).toEqual([`results.1 of ${org}`, `webhooks.1 of ${org}`])
+    expect(await versions()).toEqual([2, 2, 2])
+  })
+
   it('stays erased when it is rewrapped concurrently', async () => {
     const org = await createOrganization(rootsOf(1))
     const { rotation } = processWith(rootsOf(1, 2))
@@ -265,7 +308,8 @@ describe('the key of an organization', () => {
     await keyStore.erase(org)
     const lackingOf = async () => (await listKeys(rotation)).lacking.filter(one =>
       one.includes(org))
-    expect(await lackingOf()).toEqual([`key results.1 of ${org}`, `key webhooks.1 of ${org}`])
+    expect(await lackingOf())
+      .toEqual([`keys of ${org}`, `key results.1 of ${org}`, `key webhooks.1 of ${org}`])
     await organizations.markErased(org)
     expect(await lackingOf()).toEqual([])
     const report = await rewrapAll(rotation)

@@ -3,8 +3,9 @@ import { organizationKeysKey } from '../../support/keys/organization-keys.ts'
 import {
   accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError,
 } from '../../../services/accounts/records.ts'
-import { MissingKeyError } from '../../../services/runtime/crypto/key-ring.ts'
-import { rewrapAll } from '../../../services/admin/key-rotation.ts'
+import { MissingKeyError, withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
+import { createRootKeys } from '../../../services/runtime/crypto/root-keys.ts'
+import { listKeys, rewrapAll } from '../../../services/admin/key-rotation.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { createOrganization, processWith, rootsOf } from '../../support/keys/key-processes.ts'
 import {
@@ -46,6 +47,8 @@ describe('the keys of an organization', () => {
     await expect(commands.rotate(id, [])).rejects.toThrow(UsageError)
     await ship()
     expect(await keyStore.read(id)).toEqual([])
+    const { lacking } = await listKeys(processWith(roots).rotation)
+    expect(lacking).toContain(`keys of ${id}`)
     expect(bus.messages('organization.keys')).toHaveLength(topic)
     await restore()
     expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
@@ -79,6 +82,45 @@ describe('the keys of an organization', () => {
     await keyStore.replace(id, before[0]!, Buffer.of(0))
     await expect(rotate(id)).rejects.toThrow('does not open: wrapped key is invalid')
     await rewrapAll(processWith(rootsOf(2, 1)).rotation)
+    await restore()
+  })
+
+  it('that are damaged are left out of a rewrap with all that they wrap', async () => {
+    const id = await createOrganization(roots)
+    const { rotation, webhookSecrets } = processWith(rootsOf(1, 2))
+    await webhookSecrets.show(id)
+    await rotate(id)
+    await ship()
+    const stored = () => redis.hgetall(accountKey(`org:${id}`))
+    const before = await stored()
+    const findKey = async () => (await keyStore.read(id)).find(key => key.class === 'webhooks')!
+    const intact = await findKey()
+    const flipped = Buffer.from(intact.wrapped)
+    flipped[flipped.length - 1]! ^= 1
+    for (const wrapped of [flipped, Buffer.of(0), withKeyId('1', Buffer.alloc(0))]) {
+      await keyStore.replace(id, intact, wrapped)
+      expect((await rewrapAll(rotation)).damaged).toEqual([`key webhooks.1 of ${id}`])
+      expect([await stored(), (await findKey()).wrapped]).toEqual([before, wrapped])
+      await keyStore.replace(id, { ...intact, wrapped }, intact.wrapped)
+    }
+    expect((await rewrapAll(rotation)).damaged).toEqual([])
+    expect(await stored()).not.toEqual(before)
+    await rewrapAll(processWith(rootsOf(2, 1)).rotation)
+  })
+
+  it('change nothing under a root key whose value opens none of them', async () => {
+    const id = await createOrganization(roots)
+    const before = await keyStore.read(id)
+    const other = createRootKeys({
+      keys: { 1: Buffer.alloc(32, 7).toString('base64') },
+      active: '1',
+      setting: 'RESULTS_ROOT_KEYS',
+    })
+    const rewrapped = rewrapAll(processWith({ ...roots, results: other }).rotation)
+    await expect(rewrapped).rejects.toThrow(UsageError)
+    await expect(rewrapped).rejects.toThrow(
+      /^RESULTS_ROOT_KEYS has another value for key "1": .* Nothing was changed.$/)
+    expect(await keyStore.read(id)).toEqual(before)
   })
 
   it('are restored as they were wrapped last, also in place of damaged ones', async () => {

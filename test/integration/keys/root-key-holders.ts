@@ -4,7 +4,7 @@ import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import {
   publishRootKeyIds, readRootKeyHolders,
 } from '../../../services/runtime/crypto/root-keys.ts'
-import { rewrapAll } from '../../../services/admin/key-rotation.ts'
+import { listKeys, rewrapAll, rotationNote } from '../../../services/admin/key-rotation.ts'
 import { eventually } from '../../support/eventually.ts'
 import { processWith, rootsOf } from '../../support/keys/key-processes.ts'
 import { ROOT_KEY_SETTINGS, rootKeysIn } from '../../support/keys/organization-keys.ts'
@@ -33,7 +33,18 @@ it('nothing is wrapped by a root key that a process lacks, until the process sto
     WEBHOOKS_ROOT_KEY_ACTIVE: '2',
   })
   await expect(later.rotate(id, [])).rejects.toThrow('deliver.a')
-  await expect(rewrapAll(processWith(rootsOf(1, 2)).rotation)).rejects.toThrow('deliver.a')
+  const { rotation } = processWith(rootsOf(1, 2))
+  await expect(rewrapAll(rotation)).rejects.toThrow('deliver.a')
+  const report = await listKeys(rotation)
+  expect(report.rootKeys.map(({ class: keyClass, activeIn, missingIn, isFree }) =>
+    [keyClass, activeIn, missingIn, isFree])).toEqual([
+    ['results', [], [], true], ['results', [], [], false],
+    ['webhooks', ['deliver.a'], [], false], ['webhooks', [], ['deliver.a'], false],
+    ['partners', [], [], true], ['partners', [], [], false],
+  ])
+  expect(rotationNote(report)).toBe('These processes lack the active key "2" of ' +
+    'WEBHOOKS_ROOT_KEYS: deliver.a. Give it to them and restart them first: "keys rewrap" is ' +
+    'refused before that.')
   const other = connectAllKeys(redis, {
     ...settings, WEBHOOKS_ROOT_KEYS: { 1: Buffer.alloc(32, 9).toString('base64') },
   })

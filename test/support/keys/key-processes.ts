@@ -9,6 +9,7 @@ import { eraseOrganization } from '../../../services/admin/erasure.ts'
 import { type RotationDeps, rotationDeps } from '../../../services/admin/key-rotation.ts'
 import { createJobKeys, createNewJobKeys } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/job-record.ts'
+import { createTenants } from '../../../services/money/wallet.ts'
 import { createRootKeys, type RootKeys } from '../../../services/runtime/crypto/root-keys.ts'
 import { KEY_CLASSES, type KeyClass } from '../../../services/topology.ts'
 import {
@@ -39,13 +40,6 @@ export function processWith (roots: Record<KeyClass, RootKeys>) {
   const webhooks = { redis, keys: keys.webhooks }
   const rotation: RotationDeps = {
     ...rotationDeps(stores, { ...keys, store: keyStore, roots }),
-    readKeys: async () => {
-      const names = await redis.keys('{global}:organization-keys:org_*')
-      return new Map(await Promise.all(names.map(async name => {
-        const orgId = name.slice(name.lastIndexOf(':') + 1)
-        return [orgId, await keyStore.read(orgId)] as const
-      })))
-    },
     // It knows at once whom a test has erased.
     isErased: organizations.isErased,
     // Later than any version was shipped.
@@ -70,6 +64,7 @@ export async function createOrganization (roots: Record<KeyClass, RootKeys>): Pr
   const id = newOrganizationId()
   await addVersion(id, roots, 1)
   await organizations.create('Example', id)
+  await createTenants(redis).add([`${id}.live`])
   return id
 }
 
