@@ -2,8 +2,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import type { StackState } from '../deploy/local/launcher/state.ts'
-import { commandEnvironment } from '../services/runtime/platform/command-environment.ts'
-import { makeSignInLink } from '../services/admin/sign-in.ts'
+import { runCommand } from './support/admin.ts'
 import { openBrowser, requireBrowser } from './support/page/browser.ts'
 import { signIn } from './support/page/page.ts'
 import { root } from './support/sources.ts'
@@ -32,7 +31,8 @@ await requireBrowser(say)
 const browser = await openBrowser()
 try {
   const page = await browser.newPage({ viewport: SIZE, colorScheme: 'light', locale: 'en-US' })
-  await signIn(page, (await makeSignInLink(commandEnvironment(), { org: orgId })).url)
+  const words = ['--data', join(root, '.local'), '--json', 'sign-in', '--org', orgId]
+  await signIn(page, (JSON.parse(await runCommand(words)) as { readonly url: string }).url)
   await page.goto(`${pageUrl}/live/jobs`)
   await page.locator('th a').last().click()
   await page.waitForLoadState()

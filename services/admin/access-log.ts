@@ -8,42 +8,39 @@ import type { ChainHead } from '../money/journal.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AuditReport } from './audit/report.ts'
-import { organizationToRead } from './command-line.ts'
+import {
+  type AdminCommand, type Context, type Options, organizationToRead, readCall,
+} from './command-line.ts'
 import { type Stores, withStores } from './deps.ts'
 
-type ExportOptions = {
-  readonly org?: string
-  readonly since?: string
-  readonly format?: string
-}
-
-/** What was exported, and whether the whole log is complete and unchanged. */
-type ExportedAccess = {
-  readonly entries: number
-  readonly holds: boolean
-  /** The number and the hash of the last entry of the log. */
-  readonly head: { readonly seq: number, readonly hash: string }
-  readonly findings: readonly string[]
-}
-
-/** The connections with which the access log is checked. */
-function accessWalkDeps (
-  { read, codec, clickhouse, recordMac, redis }: Omit<Stores, 'bus' | 'keyCopy' | 'producer'>
-) {
-  const copy = createAccessCopy(clickhouse, recordMac)
-  return { read, codec, copy, head: createAccessHead(redis) }
+/** Adds `access-log`. */
+export function addAccessLog (program: AdminCommand, { print }: Context): void {
+  program.command('access-log').description('export the access log of an organization, and check ' +
+    'that it is complete and unchanged')
+    .records('access_log.exported')
+    .requiredOption('--org <id>', 'organization, or "installation" for commands of operators ' +
+      'that concern none')
+    .option('--since <time>', 'only entries since then, as an ISO 8601 time')
+    .option('--format <format>', 'csv or ndjson', 'csv')
+    .example('--org org_1 --since 2030-01-01T00:00:00Z > access-log.csv')
+    .action(async (_options: object, command: AdminCommand) => {
+      const { env, options } = readCall<Options>(command)
+      const { text, holds } = await exportAccessLog(env, options, print)
+      console.error(text)
+      if (!holds) process.exitCode = 1
+    })
 }
 
 /**
  * Passes the entries of an organization, or of the installation, to `print`, oldest first, each
  * with the hash of the chain up to it. Those of an organization that does not exist, such as of a
- * refused `org create`, belong to the installation. Reads and checks the whole log.
+ * refused `org create`, belong to the installation. Reads and checks the whole log. Returns what to
+ * say about it, and whether it is complete and unchanged.
  * @throws UsageError for an unknown organization, format or time.
  */
-export async function exportAccessLog (
-  env: Environment, options: ExportOptions, print: (text: string) => void
-): Promise<ExportedAccess> {
-  const { since, format = 'csv', org = '' } = options
+async function exportAccessLog (
+  env: Environment, { since, format, org = '' }: Options, print: Context['print']
+): Promise<{ readonly text: string, readonly holds: boolean }> {
   const sinceMs = since === undefined ? 0 : Date.parse(since)
   if (Number.isNaN(sinceMs)) {
     throw new UsageError(`--since must be a time like 2026-11-01T00:00:00Z, not "${since}".`)
@@ -53,21 +50,24 @@ export async function exportAccessLog (
   }
   return await withStores(env, async stores => {
     const isWanted = await createFilter(createOrganizations(stores.redis), org)
-    const lines = createLines(format, print)
+    const printLine = (cells: readonly string[]) => print(guardedLine(cells).trimEnd())
+    if (format === 'csv') printLine([...ACCESS_COLUMNS, 'hash'])
     const seen = new Set<string>()
     const { head, findings } = await walkAccessLog(accessWalkDeps(stores), {
       onEntry: (entry, hash) => {
         if (!isWanted(entry) || entry.at < sinceMs || seen.has(entry.entryId)) return
         seen.add(entry.entryId)
-        lines.add(entry, hash)
+        const record = { ...accessRecord(entry), hash }
+        if (format === 'csv') printLine(Object.values(record))
+        else print(JSON.stringify(record))
       },
     })
-    return {
-      entries: seen.size,
-      holds: findings.length === 0,
-      head: { seq: head.seq, hash: head.hash },
-      findings: findings.map(({ rule, detail }) => `${rule}: ${detail}`),
-    }
+    const what = `${seen.size} entries exported; the access log has ${head.seq}, the last hash ` +
+      `is ${head.hash}.`
+    const problems = findings.map(({ rule, detail }) => `${rule}: ${detail}`)
+    return problems.length === 0
+      ? { text: `${what} Its chain holds.`, holds: true }
+      : { text: [`${what} Its chain does not hold:`, ...problems].join('\n'), holds: false }
   })
 }
 
@@ -83,26 +83,10 @@ async function createFilter (
   return ({ organization }) => !all.has(organization)
 }
 
-/** Prints entries in a format; the first line of CSV has the names of its columns. */
-function createLines (format: 'csv' | 'ndjson', print: (text: string) => void) {
-  const csv = (cells: readonly string[]) => print(guardedLine(cells).trimEnd())
-  if (format === 'csv') csv([...ACCESS_COLUMNS, 'hash'])
-  return {
-    add: (entry: NumberedEntry, hash: string): void => {
-      const record = { ...accessRecord(entry), hash }
-      if (format === 'csv') csv(Object.values(record))
-      else print(JSON.stringify(record))
-    },
-  }
-}
-
-/** The result in one sentence for the operator, and what is wrong. */
-export function exportedText ({ entries, head, findings }: ExportedAccess): string {
-  const what = `${entries} entries exported; the access log has ${head.seq}, the last hash is ` +
-    `${head.hash}.`
-  return findings.length === 0
-    ? `${what} Its chain holds.`
-    : [`${what} Its chain does not hold:`, ...findings].join('\n')
+/** The connections with which the access log is checked. */
+function accessWalkDeps ({ read, codec, clickhouse, recordMac, redis }: Stores) {
+  const copy = createAccessCopy(clickhouse, recordMac)
+  return { read, codec, copy, head: createAccessHead(redis) }
 }
 
 /** The report with what is wrong with the access log, which is always read completely. */

@@ -6,11 +6,12 @@ import {
 } from './command-line.ts'
 import { withStores } from './deps.ts'
 import {
-  type KeyReport, listKeys, rewrapAll, type RewrapReport, type RotationDeps, rotationDeps,
-  rotationNote,
+  type KeyReport, listKeys, rewrapAll, type RotationDeps, rotationDeps, rotationNote,
 } from './key-rotation.ts'
 
-type Report = KeyReport & Partial<Pick<RewrapReport, 'damaged'>>
+const config = Type.Object(pick(commonConfig, [
+  ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
+]))
 
 /** Adds the commands for root keys and the keys of organizations. */
 export function addEncryptionKeys (program: AdminCommand, context: Context): void {
@@ -18,7 +19,7 @@ export function addEncryptionKeys (program: AdminCommand, context: Context): voi
     'wrap all others')
   const add = (
     name: 'list' | 'rewrap', description: string,
-    report: (deps: RotationDeps) => Promise<Report>
+    report: (deps: RotationDeps) => Promise<KeyReport & { readonly damaged?: readonly string[] }>
   ) => keys.command(name).description(description)
     .action(runAndPrint(context, async ({ env }) => {
       const settings = loadConfig(config, env)
@@ -65,7 +66,3 @@ const rotateOrganizationKeys: Task = async (deps, options) => {
       'replaced ones.',
   }
 }
-
-const config = Type.Object(pick(commonConfig, [
-  ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
-]))

@@ -1,20 +1,20 @@
-import type { KafkaAdmin } from '../runtime/kafka/client.ts'
 import type { Journal } from '../../schemas/types.ts'
-import type { AccessCopy } from '../accounts/access-log/copy.ts'
 import type { NumberedEntry } from '../accounts/access-log/access-log.ts'
-import {
-  CHAIN_START, type ChainHead, extendChain, type JournalCopy,
-} from '../money/journal.ts'
+import type { AccessCopy } from '../accounts/access-log/copy.ts'
+import { CHAIN_START, type ChainHead, extendChain, type JournalCopy } from '../money/journal.ts'
 import { type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS } from '../money/prices.ts'
+import type { KafkaAdmin } from '../runtime/kafka/client.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import { subscriptionsOf, topicName } from '../runtime/platform/topics.ts'
 import { STAGES, topology, type WritesOf } from '../topology.ts'
 
+/** What a restore reads, and where it writes: resolved once the brokers have all, in this order. */
 export type RestoreDeps = {
   readonly admin: Pick<KafkaAdmin, 'fetchTopicOffsets' | 'describeGroups'>
   readonly copy: Pick<JournalCopy, 'lengths' | 'pages'>
-  /** Resolves when the brokers have acknowledged all entries, in this order. */
+  readonly accessCopy: Pick<AccessCopy, 'pages'>
   readonly send: (entries: readonly Journal[]) => Promise<void>
+  readonly sendAccess: (entries: readonly NumberedEntry[]) => Promise<void>
   readonly show: (progress: Progress) => void
 }
 
@@ -24,11 +24,15 @@ export type Progress = {
   readonly tenants: number
 }
 
-/** `forged`: rows of the copy with an invalid signature, which were skipped. */
-export type Restored = {
-  readonly tenants: number
-  readonly entries: number
-  readonly forged: number
+/**
+ * `forged`: rows of the copy with an invalid signature, which were skipped; `actions`: entries of
+ * the access log.
+ */
+export type Restored = Readonly<Record<'tenants' | 'entries' | 'forged' | 'actions', number>>
+
+/** Restores the journal, then the access log. */
+export async function restore (deps: RestoreDeps): Promise<Restored> {
+  return { ...await restoreJournal(deps), actions: await restoreAccessLog(deps) }
 }
 
 const MAX_PROBLEMS_SHOWN = 10
@@ -40,7 +44,7 @@ const MAX_PROBLEMS_SHOWN = 10
  * @throws UsageError when wallet.journal or wallet.snapshots has messages, a stage that writes the
  * journal is running, or the copy is empty or inconsistent.
  */
-export async function restoreJournal (deps: RestoreDeps): Promise<Restored> {
+async function restoreJournal (deps: RestoreDeps): Promise<Omit<Restored, 'actions'>> {
   await checkTopics(deps.admin)
   const { lengths } = deps.copy
   const tenants = [...(await lengths()).keys()].toSorted()
@@ -141,13 +145,6 @@ async function checkTopics (admin: RestoreDeps['admin']): Promise<void> {
     'provision". That loses no data.')
 }
 
-export type AccessRestoreDeps = {
-  readonly admin: Pick<KafkaAdmin, 'fetchTopicOffsets'>
-  readonly accessCopy: Pick<AccessCopy, 'pages'>
-  /** Resolves when the brokers have acknowledged all entries, in this order. */
-  readonly sendAccess: (entries: readonly NumberedEntry[]) => Promise<void>
-}
-
 const TOPIC = topicName('access.log')
 
 /**
@@ -156,8 +153,8 @@ const TOPIC = topicName('access.log')
  * @throws CommandFailure if the topic has some of them, as after an interrupted restore, or the
  * copy has a gap, before anything is written; or if the topic got other messages meanwhile.
  */
-export async function restoreAccessLog (
-  { admin, accessCopy, sendAccess }: AccessRestoreDeps
+async function restoreAccessLog (
+  { admin, accessCopy, sendAccess }: RestoreDeps
 ): Promise<number> {
   const written = async () => (await admin.fetchTopicOffsets(TOPIC))
     .reduce((sum, { high }) => sum + Number(high), 0)

@@ -1,6 +1,6 @@
 import Type from 'typebox'
-import { createAccessCopy } from '../accounts/access-log/copy.ts'
 import { accessMessage } from '../accounts/access-log/access-log.ts'
+import { createAccessCopy } from '../accounts/access-log/copy.ts'
 import { count, counted, createProgressLine } from '../client/terminal.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { createJournalCopy } from '../money/journal.ts'
@@ -12,11 +12,8 @@ import { connectCommandClickhouse } from '../runtime/platform/clickhouse.ts'
 import {
   clickhouseKeys, commonConfig, loadConfig, messageKeys, pick, registryKeys,
 } from '../runtime/platform/config.ts'
-import {
-  type AccessRestoreDeps, type Progress, restoreAccessLog, type Restored, type RestoreDeps,
-  restoreJournal,
-} from './journal-restore.ts'
 import { type AdminCommand, type CommandCall, type Context, runAndPrint } from './command-line.ts'
+import { type Progress, restore, type Restored } from './journal-restore.ts'
 
 const HELP = `
 For lost topics wallet.journal and access.log. The command reads every entry from the copy in
@@ -36,7 +33,7 @@ export function addJournal (program: AdminCommand, context: Context): void {
     .addHelpText('after', HELP)
     .example()
     .action(runAndPrint(context, async call => {
-      const restored = await restore(call, context)
+      const restored = await runRestore(call, context)
       const { tenants, entries, forged, actions } = restored
       const skipped =
         forged === 0 ? '' : ` Skipped ${count(forged)} rows with an invalid signature.`
@@ -49,39 +46,15 @@ export function addJournal (program: AdminCommand, context: Context): void {
     }))
 }
 
-async function restore (
-  { env, json }: CommandCall<object>, { brokers, errors }: Context
-): Promise<AllRestored> {
-  const line = createProgressLine<Progress>(errors, {
-    textOf: ({ step, entries, tenants }) =>
-      `${step} ${counted(entries, 'movement')} of ${counted(tenants + 1, 'tenant')}`,
-  })
-  const show: RestoreDeps['show'] = progress => { if (!json) line.show(progress) }
-  try {
-    return await withJournal(env, journal => brokers(env, async admin => ({
-      ...await restoreJournal({ ...journal, admin, show }),
-      actions: await restoreAccessLog({ ...journal, admin }),
-    })))
-  } finally {
-    line.end()
-  }
-}
-
-/** What was restored of the journal, and the number of entries of the access log. */
-type AllRestored = Restored & { readonly actions: number }
-
 const config = Type.Object(pick(commonConfig, [
   ...messageKeys, ...registryKeys, ...clickhouseKeys,
 ]))
 const SEND_TIMEOUT_MS = 60_000
 
-/** Runs work with the copies of the journal and the access log, and producers of their topics. */
-async function withJournal<T> (
-  env: CommandCall<object>['env'], work: (
-    journal: Pick<RestoreDeps, 'copy' | 'send'> &
-      Pick<AccessRestoreDeps, 'accessCopy' | 'sendAccess'>,
-  ) => Promise<T>
-): Promise<T> {
+/** Restores both topics of a stack, and shows the progress. */
+async function runRestore (
+  { env, json }: CommandCall<object>, { brokers, errors }: Context
+): Promise<Restored> {
   const settings = loadConfig(config, env)
   const clickhouse = connectCommandClickhouse(settings)
   const bus = createKafkaBus({
@@ -94,21 +67,28 @@ async function withJournal<T> (
   const messageCodec = createMessageCodec({ codec, keys: { get: async () => undefined } })
   const producer = bus.producer('journal')
   const mac = createRecordMac(settings)
+  const line = createProgressLine<Progress>(errors, {
+    textOf: ({ step, entries, tenants }) =>
+      `${step} ${counted(entries, 'movement')} of ${counted(tenants + 1, 'tenant')}`,
+  })
   try {
-    return await work({
+    return await brokers(env, admin => restore({
+      admin,
       copy: createJournalCopy(clickhouse, mac),
       accessCopy: createAccessCopy(clickhouse, mac),
-      sendAccess: async entries => {
-        const messages = await Promise.all(entries.map(entry => accessMessage(codec, entry)))
-        await producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
-      },
       send: async entries => {
         const messages = await Promise.all(entries.map(value =>
           messageCodec.encode({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
         await producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
       },
-    })
+      sendAccess: async entries => {
+        const messages = await Promise.all(entries.map(entry => accessMessage(codec, entry)))
+        await producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
+      },
+      show: progress => { if (!json) line.show(progress) },
+    }))
   } finally {
+    line.end()
     await bus.close()
     await clickhouse.close()
   }

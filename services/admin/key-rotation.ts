@@ -1,16 +1,14 @@
 import { organizationKeyTombstone, sendOrganizationKeys } from '../accounts/account-topics.ts'
+import { wrappedListsKey } from '../accounts/contact-lists.ts'
 import {
   lacksKeys, organizationKeyId, type OrganizationKeys, type OrganizationKeyStore, rootContextOf,
   type StoredKey, wrappingKeyId,
 } from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
-import { wrappedListsKey } from '../accounts/contact-lists.ts'
 import { wrappedPeople } from '../accounts/people.ts'
-import { partsOf, tenantsOf } from '../accounts/tenant.ts'
-import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
-import { wrappedSecrets } from '../webhooks/secrets.ts'
 import type { Wrapped } from '../accounts/records.ts'
+import { partsOf, tenantsOf } from '../accounts/tenant.ts'
 import { jobKeys } from '../jobs/job-record.ts'
 import { wrappedInRedis, wrappedInTopic, wrappedJobKey } from '../jobs/wrapped-keys.ts'
 import { createTenants } from '../money/wallet.ts'
@@ -24,6 +22,8 @@ import { batchWrites } from '../runtime/platform/batch-writes.ts'
 import { rootKeys } from '../runtime/platform/config.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
+import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
+import { wrappedSecrets } from '../webhooks/secrets.ts'
 import type { Stores } from './deps.ts'
 
 export type RewrapReport = KeyReport & {
@@ -57,6 +57,8 @@ const MAX_CONCURRENT = 200
 /** Longer than any process takes to see a new version. */
 const DELETE_AFTER_MS = 60_000
 
+type SourceStores = Pick<Stores, 'redis' | 'codec' | 'producer' | 'read' | 'keyCopy'>
+
 /** The dependencies of a rotation, on open connections. */
 export function rotationDeps (
   stores: SourceStores, keys: RotationDeps['keys'] & Pick<RotationDeps, 'store' | 'roots'>
@@ -72,12 +74,7 @@ export function rotationDeps (
       return await readOrganizationKeys(keys.store, organizations)
     },
     readHolders: () => readRootKeyHolders(redis),
-    sourcesOf: organizations => wrappedKeySources(stores, {
-      organizations: [...organizations.keys()],
-      keys,
-      activeIdOf: orgId => organizationKeyId(
-        newestKey(organizations.get(orgId) ?? [], 'results') ?? { class: 'results', version: 1 }),
-    }),
+    sourcesOf: organizations => wrappedKeySources(stores, keys, organizations),
     isErased: createOrganizations(redis).isErased,
     sendKeys: (orgId, sent) =>
       sendOrganizationKeys({ codec, accountsProducer: producer }, { orgId, keys: sent }),
@@ -88,12 +85,9 @@ export function rotationDeps (
   }
 }
 
-type ReportDeps = Pick<RotationDeps, 'readHolders' | 'roots' | 'sourcesOf' | 'isErased'>
-
 /** Counts what each key wraps; changes nothing. */
-export const listKeys = async (
-  deps: ReportDeps & Pick<RotationDeps, 'readKeys'>
-): Promise<KeyReport> => reportKeys(deps, await deps.readKeys())
+export const listKeys = async (deps: RotationDeps): Promise<KeyReport> =>
+  reportKeys(deps, await deps.readKeys())
 
 /**
  * Wraps the keys of organizations with the active root keys, and everything below them with the
@@ -143,7 +137,7 @@ type Damaged = { readonly organization: string, readonly key: StoredKey }
  * @throws UsageError when a root key opens nothing of what it wraps: its value is wrong then.
  */
 async function findDamaged (
-  { roots }: Pick<RotationDeps, 'roots'>, organizations: KeysByOrganization
+  { roots }: RotationDeps, organizations: KeysByOrganization
 ): Promise<readonly Damaged[]> {
   const damaged: Damaged[] = []
   const opening = new Set<string>()
@@ -290,7 +284,7 @@ export type KeyReport = {
 
 /** Counts what each root key and each replaced key of an organization wraps. Changes nothing. */
 async function reportKeys (
-  { readHolders, roots, sourcesOf, isErased }: ReportDeps, organizations: KeysByOrganization
+  { readHolders, roots, sourcesOf, isErased }: RotationDeps, organizations: KeysByOrganization
 ): Promise<KeyReport> {
   const holders = await readHolders()
   const sources = sourcesOf(organizations)
@@ -447,17 +441,9 @@ const KEY_LOCATIONS = [
 type KeyLocation = typeof KEY_LOCATIONS[number]
 type WrappedKeySources = Readonly<Record<KeyLocation, () => AsyncIterable<Wrapped>>>
 
-type SourceStores = Pick<Stores, 'redis' | 'codec' | 'producer' | 'read' | 'keyCopy'>
-type Options = {
-  readonly organizations: readonly string[]
-  readonly keys: Readonly<Record<Exclude<KeyClass, 'results'>, OrganizationKeys>>
-  /** The id of the active version of the class `results`. */
-  readonly activeIdOf: (orgId: string) => string
-}
-
 /** Reads all wrapped keys in the stores, one iterable per location. */
 function wrappedKeySources (
-  stores: SourceStores, { organizations, keys, activeIdOf }: Options
+  stores: SourceStores, keys: RotationDeps['keys'], organizations: KeysByOrganization
 ): WrappedKeySources {
   const { redis } = stores
   const endpoints = createWebhookEndpoints({ redis, keys: keys.webhooks })
@@ -465,18 +451,18 @@ function wrappedKeySources (
   return {
     jobKeys: () => wrappedInRedis(redis),
     jobKeysInTopic: () => wrappedInTopic(stores),
-    jobKeysInClickhouse: () => wrappedInClickhouse(stores, activeIdOf),
+    jobKeysInClickhouse: () => wrappedInClickhouse(stores, organizations),
     async * webhookSecrets () {
-      for (const org of organizations) {
+      for (const org of organizations.keys()) {
         yield * await wrappedSecrets(redis, org)
         yield * await endpoints.wrapped(org)
       }
     },
     async * people () {
-      for (const org of organizations) yield * await wrappedPeople(redis, org)
+      for (const org of organizations.keys()) yield * await wrappedPeople(redis, org)
     },
     async * contactLists () {
-      for (const org of organizations) yield * await wrappedListsKey(redis, org)
+      for (const org of organizations.keys()) yield * await wrappedListsKey(redis, org)
     },
     async * partnerKeys () { yield * await partners.wrapped() },
   }
@@ -488,7 +474,7 @@ function wrappedKeySources (
  * deleted.
  */
 async function * wrappedInClickhouse (
-  { redis, keyCopy }: Pick<Stores, 'redis' | 'keyCopy'>, activeIdOf: Options['activeIdOf']
+  { redis, keyCopy }: SourceStores, organizations: KeysByOrganization
 ): AsyncIterable<Wrapped> {
   const append = batchWrites(keyCopy.append)
   const replaced = new Set<string>()
@@ -507,6 +493,9 @@ async function * wrappedInClickhouse (
   // Waits for all earlier inserts.
   if (replaced.size > 0) await append([])
   for (const orgId of replaced) {
-    await keyCopy.keepWrappedBy(tenantsOf(orgId), activeIdOf(orgId))
+    const newest = newestKey(organizations.get(orgId) ?? [], 'results')
+    if (newest !== undefined) {
+      await keyCopy.keepWrappedBy(tenantsOf(orgId), organizationKeyId(newest))
+    }
   }
 }

@@ -5,10 +5,9 @@ import {
 import { UsageError } from '../runtime/platform/run-command.ts'
 import {
   type AdminCommand, type Context, type Options, organizationToChange, organizationToRead,
-  type Recording, runAndPrint, runChange, runTask, type TaskResult, toIsoTime,
+  type Recording, runChange, runTask, type TaskResult, toIsoTime,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
-import { makeSignInLink, type SignInOptions } from './sign-in.ts'
 
 /** Adds `person` and its commands. */
 export function addPeople (program: AdminCommand, context: Context): void {
@@ -60,17 +59,6 @@ export function addPeople (program: AdminCommand, context: Context): void {
       const { id, email } = await changed(deps, options, deps.people.remove)
       return { id, email, removed: true }
     }))
-}
-
-/** Adds `sign-in`. */
-export function addSignIn (program: AdminCommand, context: Context): void {
-  program.command('sign-in').description('create a link to sign in to the workspace page')
-    .records('sign_in_link.created')
-    .option('--org <id>', 'sign in as this organization')
-    .option('--operator', 'sign in as an operator of the pipeline')
-    .example('--org org_1')
-    .action(runAndPrint<SignInOptions>(context, async ({ env, options }) =>
-      ({ data: await makeSignInLink(env, options) })))
 }
 
 /** Applies a change to the person with the address in `--email`. */

@@ -1,5 +1,6 @@
+import { addAccessLog } from './access-log.ts'
 import { addApiKeys } from './api-keys.ts'
-import { addAccessLog, addAudit } from './audit-commands.ts'
+import { addAudit } from './audit/command.ts'
 import { addBackup } from './backup.ts'
 import { addBalances } from './balances.ts'
 import { addCells } from './cells.ts'
@@ -15,8 +16,9 @@ import { addLag } from './lag.ts'
 import { addOrganizations, addPolicy } from './organizations.ts'
 import { addPartners } from './partners.ts'
 import { addPause, addResume } from './pause.ts'
-import { addPeople, addSignIn } from './people.ts'
+import { addPeople } from './people.ts'
 import { addReplay } from './replay.ts'
+import { addSignIn } from './sign-in.ts'
 import { addWebhooks } from './webhooks.ts'
 
 const HELP = `

@@ -4,8 +4,21 @@ import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from '../accounts/s
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { loadConfig } from '../runtime/platform/config.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import { organizationToChange } from './command-line.ts'
+import {
+  type AdminCommand, type Context, organizationToChange, runAndPrint,
+} from './command-line.ts'
 import { withState } from './deps.ts'
+
+/** Adds `sign-in`. */
+export function addSignIn (program: AdminCommand, context: Context): void {
+  program.command('sign-in').description('create a link to sign in to the workspace page')
+    .records('sign_in_link.created')
+    .option('--org <id>', 'sign in as this organization')
+    .option('--operator', 'sign in as an operator of the pipeline')
+    .example('--org org_1')
+    .action(runAndPrint<SignInOptions>(context, async ({ env, options }) =>
+      ({ data: await makeSignInLink(env, options) })))
+}
 
 const config = Type.Object({
   PAGE_URL: Type.String({
@@ -16,13 +29,13 @@ const config = Type.Object({
 })
 
 /** Who signs in with the link: the people of an organization, or an operator. */
-export type SignInOptions = { readonly org?: string, readonly operator?: string | true }
+type SignInOptions = { readonly org?: string, readonly operator?: string | true }
 
 /**
  * Creates a link that signs in one browser, once, within ten minutes.
  * @throws UsageError unless exactly one of `org` and `operator` is set and the organization exists.
  */
-export async function makeSignInLink (env: Environment, options: SignInOptions) {
+async function makeSignInLink (env: Environment, options: SignInOptions) {
   if ((options.org === undefined) === (options.operator === undefined)) {
     throw new UsageError('Pass either --org <id> or --operator. The id of the demonstration ' +
       'organization is orgId in .local/stack.json.')

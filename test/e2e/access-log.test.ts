@@ -3,7 +3,6 @@ import { createAccessLog } from '../../services/accounts/access-log/access-log.t
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { operatorName } from '../../services/runtime/platform/command-environment.ts'
-import { exportAccessLog } from '../../services/admin/access-log.ts'
 import { closeAfterAll } from '../support/close-after-all.ts'
 import { runAudit } from '../support/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
@@ -11,6 +10,7 @@ import { eventually } from '../support/eventually.ts'
 import { startPageEnvironment } from '../support/page/page.ts'
 import { startProgram } from '../support/stacks/processes.ts'
 import { newFolder } from '../support/folder.ts'
+import { exportAccessLog } from '../support/workspace.ts'
 
 const { clickhouse, env, recordMac, state } = connectAll()
 const folder = newFolder('verification-jobs-access-')
@@ -50,15 +50,10 @@ async function signIn (link: string) {
   }
 }
 
-type Exported = Readonly<Record<string, string>>
-
 /** The results of an organization's entries, once there are as many. */
 const exported = async (count: number, org = orgId) => await eventually(async () => {
-  const lines: string[] = []
-  const { holds, findings } = await exportAccessLog(
-    env, { org, format: 'ndjson' }, line => { lines.push(line) })
-  expect([findings, holds]).toEqual([[], true])
-  const entries = lines.map(line => JSON.parse(line) as Exported)
+  const { entries, exitCode } = await exportAccessLog(env, org)
+  expect(exitCode).toBeUndefined()
   const results = entries.filter(({ outcome }) => outcome !== 'attempted')
   expect(results).toHaveLength(count)
   // A session has only the entry of its start.
@@ -82,11 +77,7 @@ it('the log of an organization begins with its creation', async () => {
 it('the log of the installation has commands for an organization that does not exist', async () => {
   expect((await workspace('org', 'erase', '--org', 'org_nope', '--yes')).code).toBe(2)
   await eventually(async () => {
-    const lines: string[] = []
-    await exportAccessLog(env, { org: 'installation', format: 'ndjson' }, line => {
-      lines.push(line)
-    })
-    const entries = lines.map(line => JSON.parse(line) as Exported)
+    const { entries } = await exportAccessLog(env, 'installation')
     expect(entries.filter(({ action }) => action === 'organization.erased')
       .map(({ outcome }) => outcome)).toEqual(['attempted', 'refused'])
   })
@@ -146,10 +137,7 @@ it('a command is in the access log with whom it concerns, and whether it worked'
 it('rewrapping is in the access log of the installation, with the active root keys', async () => {
   await workspace('keys', 'rewrap')
   await eventually(async () => {
-    const lines: string[] = []
-    await exportAccessLog(
-      env, { org: 'installation', format: 'ndjson' }, line => { lines.push(line) })
-    const results = lines.map(line => JSON.parse(line) as Exported)
+    const results = (await exportAccessLog(env, 'installation')).entries
       .filter(({ action, outcome }) => action === 'keys.rewrapped' && outcome !== 'attempted')
     expect(results.at(-1)?.['target']).toMatch(/^results:\S+ webhooks:\S+ partners:\S+$/)
   })
@@ -169,7 +157,7 @@ it('the page shows the access log of its organization, and a file of it', async 
   const copy = createAccessCopy(clickhouse, recordMac)
   await eventually(async () =>
     expect(await copy.newest({ organization: other, limit: 1 })).toHaveLength(1))
-  const { get } = await signIn(await environment.linkFor({ org: orgId }))
+  const { get } = await signIn(await environment.linkFor(orgId))
   await eventually(async () =>
     expect((await get('/live/access-log')).match(/<td>Session started/g)).toHaveLength(2))
   const page = await get('/live/access-log?action=job.erased')

@@ -8,7 +8,6 @@ import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { auditIncrementally } from '../../services/admin/audit/incremental.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
 import { createKafkaJournal } from '../../services/admin/audit/journals.ts'
-import type { ProvenHead } from '../../services/admin/audit/proof.ts'
 import { runAudit, unseenByLedger } from '../support/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { endedJob } from '../support/clickhouse/results.ts'
@@ -28,8 +27,10 @@ const tenants = [tenant, tenantOf(environment.orgId, 'test')]
 const run = (...inputs: readonly string[]) =>
   runJob(environment.live, { service: 'phone-validation', inputs })
 
+type Positions = Awaited<ReturnType<typeof auditIncrementally>>['proven']
+
 /** Audits the tenant from a position; returns the report, and where the next audit continues. */
-async function auditFrom (from: ReadonlyMap<string, ProvenHead> = new Map(), waitMs = 240_000) {
+async function auditFrom (from: Positions = new Map(), waitMs = 240_000) {
   const said: string[] = []
   const { report, proven } = await auditIncrementally({ ...parts, redis: state, kafka }, {
     only: [tenant], waitMs, from, onProgress: line => said.push(line),

@@ -12,7 +12,7 @@ import {
 } from '../../services/runtime/platform/config.ts'
 import { deadTopic } from '../../services/runtime/platform/topics.ts'
 import { STAGES } from '../../services/topology.ts'
-import { runAudit } from '../../services/admin/audit/command.ts'
+import { runAudit } from '../../services/admin/audit/run.ts'
 import type { Answer, ClientLog, Promised } from './client-log.ts'
 import type { Allowances } from './fault.ts'
 import type { Receiver } from './receiver.ts'

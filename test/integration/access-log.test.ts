@@ -5,12 +5,12 @@ import {
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { createAdminClient } from '../../services/runtime/kafka/client.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
-import { runAudit } from '../../services/admin/audit/command.ts'
-import { exportAccessLog } from '../../services/admin/access-log.ts'
+import { runAudit } from '../../services/admin/audit/run.ts'
 import { eventually } from '../support/eventually.ts'
 import { emptyFolder } from '../support/folder.ts'
 import { startRecovering, type Recovering } from '../support/recovery/recovering.ts'
 import { recordMacOf } from '../support/keys/signed.ts'
+import { exportAccessLog } from '../support/workspace.ts'
 
 let environment: Recovering
 let clickhouse: ReturnType<typeof connectClickhouse>
@@ -72,15 +72,12 @@ describe('the access log', () => {
   })
 
   it('is exported with its hashes', async () => {
-    const lines: string[] = []
-    const options = { org: organization(), format: 'ndjson' }
-    const { entries, holds, head } = await exportAccessLog(
-      environment.env, options, line => { lines.push(line) })
-    expect([entries, holds]).toEqual([3, true])
-    const records = lines.map(line => JSON.parse(line) as Record<string, string>)
-    expect(records.map(({ target }) => target)).toEqual(['job_1', 'job_2', 'job_3'])
-    expect(records.at(-1)).toMatchObject({ number: String(head.seq), hash: head.hash })
-    await expect(exportAccessLog(environment.env, { org: 'org_x' }, () => {})).rejects
+    const { entries, said, exitCode } = await exportAccessLog(environment.env, organization())
+    expect(entries.map(({ target }) => target)).toEqual(['job_1', 'job_2', 'job_3'])
+    const { number, hash } = entries.at(-1)!
+    expect([said, exitCode]).toEqual([`3 entries exported; the access log has ${number}, the ` +
+      `last hash is ${hash}. Its chain holds.`, undefined])
+    await expect(exportAccessLog(environment.env, 'org_x')).rejects
       .toThrow('organization "org_x" does not exist')
   })
 })

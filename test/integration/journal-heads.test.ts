@@ -8,7 +8,7 @@ import { createHeadTarget, startHeadExport } from '../../services/ledger/head-ex
 import { EXPORTED_KEY } from '../../services/money/redis-keys.ts'
 import { CHAIN_START, createHeadsCodec, extendChain } from '../../services/money/journal.ts'
 import { createTenants } from '../../services/money/wallet.ts'
-import { runAudit } from '../../services/admin/audit/command.ts'
+import { runAudit } from '../../services/admin/audit/run.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'

@@ -6,7 +6,7 @@ import { archiveEnded, createRepositories } from '../../services/jobs/results/fi
 import { blockDigest, createSharedBlockReads } from '../../services/jobs/results/result-blocks.ts'
 import { SettleStage } from '../../services/settle/main.ts'
 import { audit, readSettledState } from '../../services/admin/audit/audit.ts'
-import { runAudit } from '../../services/admin/audit/command.ts'
+import { runAudit } from '../../services/admin/audit/run.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { unseenByLedger } from '../support/audit.ts'
 import { connectAll } from '../support/stacks/connected.ts'

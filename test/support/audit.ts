@@ -1,4 +1,4 @@
-import { runAudit as runOnce } from '../../services/admin/audit/command.ts'
+import { runAudit as runOnce } from '../../services/admin/audit/run.ts'
 import { ACTIVE_KEY, TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createTenants } from '../../services/money/wallet.ts'
 import type { RedisClient } from '../../services/runtime/platform/redis.ts'

@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs'
+import { vi } from 'vitest'
 import { runCommand } from './admin.ts'
 import { rootSettingsIn } from './keys/organization-keys.ts'
 import { newFolder } from './folder.ts'
@@ -12,6 +13,7 @@ export const addressesIn = (env: Env) => ({
   redisStateUrl: env['REDIS_STATE_URL'],
   redisCacheUrl: env['REDIS_CACHE_URL'],
   clickhouseUrl: env['CLICKHOUSE_URL'],
+  pageUrl: env['PAGE_URL'],
 })
 
 /** A folder as `up` keeps it for a stack: addresses and secrets. */
@@ -37,4 +39,22 @@ export function openWorkspaceCommands (env: Env) {
     return JSON.parse(await runCommand(['--data', folder, '--json', ...words])) as T
   }
   return { workspace }
+}
+
+/** What `access-log` exports of an organization, and what it says about the whole log. */
+export async function exportAccessLog (env: Env, org: string) {
+  const shown = vi.spyOn(console, 'error').mockImplementation(() => {})
+  try {
+    const words = ['access-log', '--org', org, '--format', 'ndjson']
+    const text = await runCommand(['--data', stackFolder(env), ...words])
+    return {
+      entries: text.split('\n').filter(line => line !== '')
+        .map(line => JSON.parse(line) as Readonly<Record<string, string>>),
+      said: shown.mock.calls.join('\n'),
+      exitCode: process.exitCode,
+    }
+  } finally {
+    process.exitCode = undefined
+    shown.mockRestore()
+  }
 }

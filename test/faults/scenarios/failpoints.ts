@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
-import { runAudit } from '../../../services/admin/audit/command.ts'
+import { runAudit } from '../../../services/admin/audit/run.ts'
 import { createDemo } from '../../../services/admin/demo.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
 import {

@@ -62,8 +62,8 @@ function writeStack (
     keys,
     orgId,
     ...more,
-    pageUrl: 'http://127.0.0.1:8090',
     ...addressesIn(env),
+    pageUrl: 'http://127.0.0.1:8090',
   }
   writeFileSync(join(folder, '.local/stack.json'), JSON.stringify(state))
   writeFileSync(join(folder, '.local/secrets.json'), JSON.stringify(env))

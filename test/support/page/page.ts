@@ -4,18 +4,19 @@ import type { Browser, BrowserContext, Page, Response } from 'playwright-core'
 import { afterAll, beforeAll } from 'vitest'
 import { SERVICES } from '../../../deploy/local/launcher/layout.ts'
 import { createDemo } from '../../../services/admin/demo.ts'
-import { makeSignInLink, type SignInOptions } from '../../../services/admin/sign-in.ts'
 import { createClient } from '../../../services/client/client.ts'
 import { openBrowser } from './browser.ts'
 import { cancelOpenJobs } from '../stacks/environment.ts'
 import { startAlone } from '../stacks/services.ts'
 import { testStack } from '../stacks/stack.ts'
+import { openWorkspaceCommands } from '../workspace.ts'
 
 /** All services and the page on the suite's stack, with an organization of its own. */
 export async function startPageEnvironment (overrides: Readonly<Record<string, string>> = {}) {
   const { env, servicesDir } = testStack()
   const services = await startAlone({ env, stages: SERVICES, overrides, servicesDir })
   const demo = await createDemo(env)
+  const { workspace } = openWorkspaceCommands({ ...env, PAGE_URL: services.pageUrl })
   const clientOf = (mode: 'live' | 'test') =>
     createClient({ baseUrl: services.baseUrl, apiKey: demo.keys[mode] })
   return {
@@ -25,8 +26,11 @@ export async function startPageEnvironment (overrides: Readonly<Record<string, s
     baseUrl: services.baseUrl,
     live: clientOf('live'),
     test: clientOf('test'),
-    linkFor: async (options: SignInOptions) =>
-      (await makeSignInLink({ ...env, PAGE_URL: services.pageUrl }, options)).url,
+    /** A link to sign in as an organization, or as an operator. */
+    linkFor: async (orgId?: string) => {
+      const subject = orgId === undefined ? ['--operator'] : ['--org', orgId]
+      return (await workspace<{ readonly url: string }>({}, 'sign-in', ...subject)).url
+    },
     stop: async () => {
       await cancelOpenJobs(services.baseUrl, demo.keys)
       await services.stop()
@@ -157,7 +161,7 @@ export function usePage () {
       })
       const page = await context.newPage()
       page.on('filechooser', () => {})
-      await signIn(page, await environment.linkFor({ org: environment.demo.orgId }))
+      await signIn(page, await environment.linkFor(environment.demo.orgId))
       return page
     },
   }

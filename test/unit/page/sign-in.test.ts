@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
 import type { Identity } from '../../../services/accounts/people.ts'
-import { makeSignInLink } from '../../../services/admin/sign-in.ts'
 import { openPage, ORGANIZATION } from '../../support/page/page-doubles.ts'
 
 const ann: Identity = { issuer: 'https://login.example', subject: '1', email: 'ann@example.com' }
@@ -31,11 +30,6 @@ async function open (identity = ann) {
     get('/sign-in/complete?code=c&state=s', `__Host-sign-in=${flow}${more}`)
   return { deps, get, start, complete }
 }
-
-it.each([{}, { org: 'org_1', operator: true }] as const)(
-  'a sign-in link is either for an organization or for operators, not %o', async options => {
-    await expect(makeSignInLink({}, options)).rejects.toThrow('either --org <id> or --operator')
-  })
 
 describe('the start of a sign-in', () => {
   it('redirects to the provider and binds the browser by a cookie for ten minutes', async () => {

@@ -281,7 +281,9 @@ it('the report of an audit is a table of tenants, followed by all breaches', () 
     [TENANT, '90', '0', '10', '100', '3', '0', '1', '5', '1'],
     [`BREACH I2 ${TENANT} ${JOB} no amount is below zero: it is -1`],
   ])
-  expect(auditTable(none, true)).toMatch(/no breaches$/)
+  const accessLog = { entries: 2, hash: 'h' }
+  expect(auditTable({ ...none, accessLog }, true))
+    .toMatch(/\naccess log: 2 entries, the last hash is h\nno breaches$/)
   expect(auditTable(none, false)).toMatch(/no breaches in what is new since the last audit;/)
 })
 
