@@ -388,6 +388,8 @@ export function cancelledBatch (batch: VerificationBatch, atMs: number): Checked
 }
 
 export type EmitDeps = {
+  /** Redis time. */
+  readonly clock: Clock
   /** Milliseconds before the rows without an outcome are checked again. */
   readonly retryDelayMs: number
   /** Milliseconds after the first attempt when such rows end without a verdict. */
@@ -404,8 +406,9 @@ export type EmitDeps = {
  * partition stays in the order of time; a row that is due later is only carried on until then.
  */
 export function batchEmissions (
-  batch: VerificationBatch, { outcomes, waiting, endedAtMs: nowMs }: CheckedBatch, deps: EmitDeps
+  batch: VerificationBatch, { outcomes, waiting, endedAtMs }: CheckedBatch, deps: EmitDeps
 ): readonly Emission<'rows.completed' | 'rows.retry'>[] {
+  const nowMs = deps.clock.now()
   const { value } = batch
   const open = openIn(outcomes)
   if (open.length === 0) return [blockOf(batch, outcomes)]
@@ -417,7 +420,8 @@ export function batchEmissions (
     value.retryDeadline === 0 ? nowMs + deps.retryForMs : value.retryDeadline,
     !isWaiting && waits !== null ? nowMs + deps.hostRetryForMs : 0,
     ...submitted.map(task => task.deadlineMs))
-  if (nowMs >= retryDeadline) {
+  // If it passes after the check, another check is the last one.
+  if (endedAtMs >= retryDeadline) {
     const ended = [...outcomes]
     for (const position of open) {
       const { reason } = waiting.get(position) ?? NO_PROVIDER
