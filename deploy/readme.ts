@@ -92,7 +92,7 @@ async function configLines (): Promise<ReadonlyMap<string, ConfigLine>> {
   for (const path of paths.filter(name => !name.startsWith('platform/'))) {
     const service = path.split('/').at(-2) ?? ''
     const exported = await import(new URL(path, services).href) as Readonly<Record<string, TObject>>
-    const schema = Object.values(exported).find(value => 'properties' in value)
+    const schema = exported[`${service}Config`]
     if (schema === undefined) throw new Error(`${path} exports no configuration`)
     for (const { key, description, fallback, required } of describeConfig(schema)) {
       const shown = fallback ?? (required ? 'required' : 'none')

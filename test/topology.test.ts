@@ -73,8 +73,8 @@ describe('the configuration of the services', () => {
     .filter(path => path !== 'services/runtime/platform/config.ts').sort()
 
   it.each(paths)('%s exports one schema, named after its service', async path => {
-    const exported = await import(join(root, path)) as Readonly<Record<string, object>>
-    const schemas = Object.keys(exported).filter(name => 'properties' in (exported[name] ?? {}))
+    const exported = await import(join(root, path)) as Readonly<Record<string, unknown>>
+    const schemas = Object.keys(exported).filter(name => 'properties' in Object(exported[name]))
     expect(schemas).toEqual([`${path.split('/')[1]}Config`])
   })
 

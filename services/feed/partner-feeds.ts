@@ -153,11 +153,11 @@ class FeedGroup {
     const { now, pollMs } = this.#deps
     const before = new Set(this.#feeds.keys())
     this.#feeds = new Map(feeds.map(feed => [feed.topic, feed]))
-    this.#isOutdated ||= before.symmetricDifference(new Set(this.#feeds.keys())).size > 0
+    this.#isOutdated ||= !isSame(new Set(this.#feeds.keys()), before)
     if (!this.#isOutdated || now() < this.#heldUntilMs) return
     const existing = this.#feeds.size === 0 ? new Set<string>() : await existingTopics()
     const topics = new Set([...this.#feeds.keys()].filter(topic => existing.has(topic)))
-    if (this.#isFailed || topics.symmetricDifference(this.#topics).size > 0) {
+    if (this.#isFailed || !isSame(topics, this.#topics)) {
       await this.stop()
       await this.#start(topics)
     }
@@ -211,6 +211,10 @@ class FeedGroup {
     this.#heldUntilMs = now() + backoffMs(this.#failures, RETRY)
     this.#isOutdated = this.#isFailed = true
   }
+}
+
+function isSame (some: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
+  return some.size === others.size && [...some].every(item => others.has(item))
 }
 
 export type PartnerFeedDeps = Omit<IntakeDeps, 'partner' | 'keys' | 'openPartition'> &

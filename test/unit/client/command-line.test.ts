@@ -9,7 +9,7 @@ import {
   count, counted, createConsole, createProgressLine, duration, failureMessage, money,
 } from '../../../services/client/terminal.ts'
 import { newFolder } from '../../support/folder.ts'
-import { createFakeService, type FakeOptions, verdictOf } from './fake-service.ts'
+import { createFakeService, exampleOf, type FakeOptions, verdictOf } from './fake-service.ts'
 
 const folder = newFolder('command-line-')
 const input = join(folder, 'in.csv')
@@ -138,7 +138,7 @@ describe('another command', () => {
     [['usage', '--from', '2026-08-01', '--group-by', 'key'],
       'GET /usage?from=2026-08-01&group_by=key&format=csv', 'day,jobs\r\n2026-08-11,2\n'],
     [['usage', '--json'], 'GET /usage?group_by=day&format=json',
-      `${JSON.stringify(UsageSchema.examples[0])}\n`],
+      `${JSON.stringify(exampleOf(UsageSchema))}\n`],
     [['transactions', '--limit', '5'], 'GET /transactions?limit=5',
       '2026-08-11T10:00:00.000Z settle           $0.004  available         $0.096  job_7\n'],
     [['erase', 'job_7', '--cache'], 'DELETE /jobs/job_7?cache=true',

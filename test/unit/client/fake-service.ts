@@ -60,22 +60,28 @@ const TRANSACTION: TransactionBody = {
   balanceMicros: 96_000,
   jobId: 'job_7',
 }
-const common = {
+const common: Omit<ServicesBody['data'][number], 'slug'> = {
   inputKind: 'phone',
   priceMicros: 5,
-  columns: [] as string[],
+  columns: [],
   options: [{ name: 'reassigned_number', priceMicros: 1, columns: ['reassigned_number'] }],
   configured: true,
   checks: [],
   limitations: [],
   data: [],
-} as const
+}
 const SERVICES: ServicesBody = {
   data: [
-    { slug: 'phone-validation', ...common, options: [...common.options] },
+    { slug: 'phone-validation', ...common },
     { slug: 'email-validation', ...common, inputKind: 'email', columns: ['normalized'] },
     { slug: 'whatsapp', ...common, configured: false },
   ],
+}
+
+/** The first example of a part of the description. */
+export function exampleOf (schema: TSchema): object {
+  const { examples: [example] } = schema as { readonly examples: readonly [object] }
+  return example
 }
 
 /** What the API takes and answers, by the beginning of the request. */
@@ -161,7 +167,7 @@ export class FakeService {
       this.quotes.push(body)
       const { estimate } = this.#options
       const quote = {
-        ...QuoteSchema.examples[0],
+        ...exampleOf(QuoteSchema),
         preflight: this.#preflight(inputs),
         limitations: ['range_only'],
         ...body['sample'] === true && { estimate },
@@ -180,7 +186,7 @@ export class FakeService {
     const { id } = job
     const preflight = this.#preflight(inputs)
     if (line === 'POST /jobs') {
-      const [data] = AcceptedSchema.properties.data.examples
+      const data = exampleOf(AcceptedSchema.properties.data)
       return { id, status: 'queued', preflight, ok: true, data }
     }
     job.polls = 2
@@ -236,7 +242,7 @@ export class FakeService {
     }
     if (line.startsWith('GET /usage')) {
       const csv = 'day,jobs\r\n2026-08-11,2\r\n'
-      return line.includes('format=csv') ? new Response(csv) : UsageSchema.examples[0]
+      return line.includes('format=csv') ? new Response(csv) : exampleOf(UsageSchema)
     }
     if (line.startsWith('DELETE /jobs/job_7')) {
       return { ...EXAMPLE_JOBS.completed, id: 'job_7', erasedAt: AT }

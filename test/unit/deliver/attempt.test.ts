@@ -129,12 +129,14 @@ describe('a webhook attempt', () => {
     expect(warned).toHaveLength(1)
   })
 
-  it.each([new InfrastructureError('no store'), new MissingOrganizationKeyError('k', 'o')])(
-    'that ends with %s is not recorded: its lease repeats it', async error => {
-      const { deps, records } = scene({ findJob: async () => { throw error } })
-      await expect(makeAttempt(deps, claimOf())).rejects.toBe(error)
-      expect(records).toEqual([])
-    })
+  it.each([
+    new InfrastructureError('no store'),
+    new MissingOrganizationKeyError('no key', { wraps: 'rows', advice: 'wait' }),
+  ])('that ends with %s is not recorded: its lease repeats it', async error => {
+    const { deps, records } = scene({ findJob: async () => { throw error } })
+    await expect(makeAttempt(deps, claimOf())).rejects.toBe(error)
+    expect(records).toEqual([])
+  })
 
   it('makes its receiver slow if it takes slowAfterMs', async () => {
     expect((await outcome({ durationMs: 999 })).priority).toBe('quick')
