@@ -253,7 +253,7 @@ class StageConsumer {
     }
     try {
       fetched.signal.throwIfAborted()
-      await this.#deps.gate?.opened(fetched.signal)
+      if (this.#deps.gate?.isOpen() === false) await this.#deps.gate.opened(fetched.signal)
       const attempts = await this.#beginAttempts(fetched)
       add(fetched.messages)
       for (;;) {
@@ -301,7 +301,7 @@ class StageConsumer {
     const [first] = batch
     const at = this.#contextOf(fetched, offsets, first?.offset)
     try {
-      await this.#deps.gate?.opened(fetched.signal)
+      if (this.#deps.gate?.isOpen() === false) await this.#deps.gate.opened(fetched.signal)
       const postponed = first !== undefined && attempts.isCareful()
         ? await attempts.decideAlone(first, isPoison =>
           this.#process.run(batch, { ...at, isPoison }))
