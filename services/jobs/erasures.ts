@@ -138,11 +138,11 @@ export function createErasures (redis: RedisClient) {
       }
     },
 
-    /** Puts requests behind all others, as they cannot be carried out now. */
+    /** Puts requests, in their order, behind all others, as they cannot be carried out now. */
     postpone: async (requests: readonly ErasureRequest[], nowMs: number): Promise<void> => {
-      for (const request of requests) {
-        await redis.zadd(ERASURES_KEYS.requested, 'XX', nowMs, memberOf(request))
-      }
+      const scored = requests.flatMap((request, at) =>
+        [nowMs + at / requests.length, memberOf(request)])
+      if (scored.length > 0) await redis.zadd(ERASURES_KEYS.requested, 'XX', ...scored)
     },
 
     /** Moves requests to the second phase, or postpones its next check. */

@@ -47,14 +47,21 @@ const MAX_METERED = 1_000
  */
 export function startErasing (deps: EraseJobsDeps): { readonly stop: () => Promise<void> } {
   watchErasures(deps)
+  const warn = (err: unknown) => deps.log.warn({ err }, 'erasing jobs failed, retrying')
   return startRepeating(deps.everyMs, async () => {
     if (!deps.isLeader()) return
     const requested = await deps.erasures.requested(MAX_ERASURES)
-    await destroyKeys(deps, requested.filter(({ cache }) => !cache))
-    await removeCompacted(deps)
-    await eraseWithCache(deps, requested.filter(({ cache }) => cache))
-  }, err => deps.log.warn({ err }, 'erasing jobs failed, retrying'))
+    const withCache = requested.filter(({ cache }) => cache)
+    // Without its key nobody can read which cached records a job has.
+    const needed = new Set(withCache.map(nameOf))
+    const others = requested.filter(request => !request.cache && !needed.has(nameOf(request)))
+    await destroyKeys(deps, others).catch(warn)
+    await removeCompacted(deps).catch(warn)
+    await eraseWithCache(deps, withCache)
+  }, warn)
 }
+
+const nameOf = ({ tenant, job }: ErasureRequest) => `${tenant} ${job}`
 
 /**
  * Those that fail are tried after all others. Without an end, an outage of the cache would keep

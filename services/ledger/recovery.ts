@@ -63,8 +63,8 @@ export async function recover (
   const { suspect, known, unreachable } = first
   if (suspect.size > 0) {
     const some = [...suspect].slice(0, 10)
-    deps.log.warn({ tenants: suspect.size, some }, 'tenants contradict their snapshots: ' +
-      'comparing them with the whole journal')
+    deps.log.warn({ tenants: suspect.size, some }, 'snapshots contradict tenants or lack ' +
+      'top-ups of theirs: comparing them with the whole journal')
     const options = { fence, base: NO_BASE, signal, onWaiting, only: suspect }
     await unlock(await compare(deps, options))
   }

@@ -114,6 +114,9 @@ describe('the queue of erasures', () => {
     for (const one of [request, ...others]) await queueErasure(redis, one, AT_MS)
     await erasures.postpone([request, { ...request, job: 'job_gone' }], AT_MS + 1)
     expect(await erasures.requested(10)).toEqual([...others, request])
+    const turned = [...others].reverse()
+    await erasures.postpone(turned, AT_MS + 2)
+    expect(await erasures.requested(10)).toEqual([request, ...turned])
   })
 
   it('takes an erasure from the topic again, unless it is complete', async () => {

@@ -215,7 +215,8 @@ describe('a snapshot that another process restores', () => {
     expect(await balances()).toEqual(before)
     expect(await redis.hget(moneyKeys(IDLE).wallet, 'frozen')).toBe(null)
     expect(environment.logged.map(([, message]) => message)).toContain(
-      'tenants contradict their snapshots: comparing them with the whole journal')
+      'snapshots contradict tenants or lack top-ups of theirs: comparing them with the ' +
+      'whole journal')
   })
 
   it('unlocks no tenant while the copy of the journal is unavailable', async () => {

@@ -92,6 +92,27 @@ describe('a round of erasures', () => {
     expect(steps.slice(0, 2)).toEqual([`cache ${ONE}`, `destroy org_1.live ${ONE}`])
   })
 
+  it('keeps the key of a job until its cached records are erased', async () => {
+    const both = [request(ONE), request(ONE, { cache: true })]
+    const down = async () => { throw new InfrastructureError('down') }
+    const failing = setUp({ requested: both, eraseCached: down })
+    await startErasing(failing.deps).stop()
+    expect(failing.steps).toEqual([`postpone ${ONE} by 1`])
+    const { deps, steps } = setUp({ requested: both })
+    await startErasing(deps).stop()
+    expect(steps.slice(0, 2)).toEqual([`cache ${ONE}`, `destroy org_1.live ${ONE}`])
+  })
+
+  it('does each of its parts although another one fails', async () => {
+    const { deps, steps } = setUp({
+      requested: [request(ONE), request(TWO, { cache: true })], compacting: [request(THREE)],
+    })
+    const fails = async () => { throw new InfrastructureError('down') }
+    await startErasing({ ...deps, keys: { ...deps.keys, rewriteAof: fails } }).stop()
+    expect(steps).toContain(`remove org_1.live ${THREE}`)
+    expect(steps).toContain(`cache ${TWO}`)
+  })
+
   it('does all others first and goes on while the cache is unavailable', async () => {
     let nowMs = 0
     vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
