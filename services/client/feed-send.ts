@@ -71,9 +71,11 @@ export async function sendContacts (
     report()
   }, error => { tally.fail(error) })
   const report = () => options.onProgress?.({ ...tally.counts, fileRead: source.read() })
-  const { service, countryCode, forceFresh } = options
+  const { service, countryCode, forceFresh, confirmed } = options
+  let hasMore = false
+  const onMore = () => { hasMore = true }
   try {
-    for await (const batch of batchContacts(source.contacts, options.confirmed)) {
+    for await (const batch of batchContacts(source.contacts, { confirmed, onMore })) {
       await tally.untilMissing(MAX_UNANSWERED)
       await feed.send(batch.map(contact => ({
         reference: tally.expect(contact.reference),
@@ -92,11 +94,17 @@ export async function sendContacts (
     throw error
   }
   await output.finish()
+  if (hasMore) {
+    throw new CommandError(`The file has more than the ${confirmed} contacts whose price you ` +
+      'confirmed: it has changed since. The rest was not sent.')
+  }
   return { ...tally.counts, repeated: tally.repeated, byStatus }
 }
 
+type Limit = { readonly confirmed: number | undefined, readonly onMore: () => void }
+
 async function * batchContacts (
-  contacts: AsyncIterable<FileContact>, confirmed = Infinity
+  contacts: AsyncIterable<FileContact>, { confirmed = Infinity, onMore }: Limit
 ): AsyncIterable<readonly FileContact[]> {
   let batch: FileContact[] = []
   let bytes = 0
@@ -104,8 +112,8 @@ async function * batchContacts (
   for await (const contact of contacts) {
     row++
     if (row > confirmed) {
-      throw new CommandError(`The file has more than the ${confirmed} contacts whose price you ` +
-        'confirmed: it has changed since. The rest was not sent.')
+      onMore()
+      break
     }
     if (contact.reference === '') throw emptyReference(row)
     batch.push(contact)

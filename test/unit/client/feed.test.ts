@@ -130,8 +130,13 @@ describe('the contacts of a file sent to a feed', () => {
 
   it('are no more than were confirmed, though the file has more by then', async () => {
     const contacts = Array.from({ length: 2_001 }, () => contact('1'))
-    await expect(send(contacts, { confirmed: 2_000 })).rejects
-      .toThrow('more than the 2000 contacts whose price you confirmed')
+    let written = 0
+    const finish = vi.fn(async () => {})
+    const output = { write: () => { written++ }, finish }
+    await expect(send(contacts, { confirmed: 1_500, output })).rejects
+      .toThrow('more than the 1500 contacts whose price you confirmed')
+    // Confirmed ones are sent and paid, so their results are awaited and kept.
+    expect([written, finish.mock.calls.length]).toEqual([1_500, 1])
     expect((await send(contacts, { confirmed: 2_001 })).summary.sent).toBe(2_001)
   })
 
