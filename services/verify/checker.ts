@@ -12,7 +12,7 @@ import {
   type Bucket, createFairSlots, createTokenBuckets, secondsUntil,
 } from '../runtime/platform/limits.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { sleep, unlessAborted } from '../runtime/platform/retry.ts'
+import { sleep } from '../runtime/platform/retry.ts'
 import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
@@ -548,22 +548,13 @@ function withResilience (provider: Provider, limits: ResilienceOptions): Check {
         throw error
       }
     }
-    let isBegun = false as boolean
-    const begun = Promise.withResolvers<void>()
     try {
-      const work = slots.run({ name: tenant, cost: 1 }, async () => {
-        signal.throwIfAborted()
-        isBegun = true
-        begun.resolve()
+      return await slots.run({ name: tenant, cost: 1 }, async () => {
         // It would wait for the rate only to be rejected by the breaker then.
         if (performance.now() < openUntilMs) throw new ProviderError('unavailable')
         await rate.take(signal, limits.maxWaitMs)
         return await breaker.execute(once, within)
-      })
-      // A call that waits for its slot ends at once, and one that has begun when it is over.
-      await unlessAborted(Promise.race([begun.promise, work]), signal)
-      if (!isBegun) signal.throwIfAborted()
-      return await work
+      }, signal)
     } catch (error) {
       signal.throwIfAborted()
       throw error instanceof BrokenCircuitError ? new ProviderError('unavailable') : error

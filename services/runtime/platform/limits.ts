@@ -85,6 +85,8 @@ export type FairQueue<T> = {
   /** Removes the first item of the allowed name with the least use; by default all are allowed. */
   readonly take: (isAllowed?: (name: string) => boolean) =>
   { readonly name: string, readonly item: T } | undefined
+  /** Removes an item that no longer waits. */
+  readonly remove: (name: string, item: T) => void
   /** The first item of each name. */
   readonly heads: () => readonly T[]
   /** Removes all items. */
@@ -144,6 +146,12 @@ export function createFairQueue<T> (shares: FairShares): FairQueue<T> {
       if (queue.length > 0) queues.set(name, queue)
       return { name, item }
     },
+    remove: (name, item) => {
+      const queue = queues.get(name) ?? []
+      const at = queue.indexOf(item)
+      if (at >= 0) queue.splice(at, 1)
+      if (queue.length === 0) queues.delete(name)
+    },
     heads,
     clear: () => {
       const items = [...queues.values()].flat()
@@ -158,8 +166,13 @@ export function createFairQueue<T> (shares: FairShares): FairQueue<T> {
 export type SlotRequest = { readonly name: string, readonly cost: number }
 
 export type FairSlots = {
-  /** Runs the action when its cost fits; waiting actions start in the order of fair shares. */
-  readonly run: <T>(request: SlotRequest, action: () => Promise<T>) => Promise<T>
+  /**
+   * Runs the action when its cost fits; waiting actions start in the order of fair shares. Rejects
+   * with the reason of the signal if it is aborted before that.
+   */
+  readonly run: <T>(
+    request: SlotRequest, action: () => Promise<T>, signal?: AbortSignal
+  ) => Promise<T>
 }
 
 export type FairSlotsOptions = {
@@ -187,9 +200,21 @@ export function createFairSlots ({ capacity, maxCredit }: FairSlotsOptions): Fai
     }
   }
   return {
-    run: async ({ name, cost }, action) => {
-      await new Promise<void>(resolve => {
-        waiting.add(name, { cost, start: resolve })
+    run: async ({ name, cost }, action, signal) => {
+      signal?.throwIfAborted()
+      await new Promise<void>((resolve, reject) => {
+        const leave = () => {
+          waiting.remove(name, request)
+          reject(signal?.reason)
+          startNext()
+        }
+        const start = () => {
+          signal?.removeEventListener('abort', leave)
+          resolve()
+        }
+        const request = { cost, start }
+        signal?.addEventListener('abort', leave, { once: true })
+        waiting.add(name, request)
         startNext()
       })
       try {

@@ -86,6 +86,27 @@ it.each<[string, [name: string, cost: number][], ended: 'ends' | 'fails', number
   expect(started).toEqual(after)
 })
 
+it('fair slots charge nothing for who leaves before a turn', async () => {
+  const slots = createFairSlots({ capacity: 1, maxCredit: 0 })
+  const started: string[] = []
+  const first = Promise.withResolvers<void>()
+  const leaving = new AbortController()
+  const run = (name: string, signal?: AbortSignal) =>
+    slots.run({ name, cost: 1 }, async () => {
+      started.push(name)
+      await first.promise
+    }, signal)
+  const kept = [run('a'), run('b'), run('b')]
+  const left = [run('a', leaving.signal), run('a', leaving.signal)]
+  kept.push(run('a'))
+  leaving.abort(new Error('rebalanced'))
+  for (const each of left) await expect(each).rejects.toThrow('rebalanced')
+  await expect(run('a', leaving.signal)).rejects.toThrow('rebalanced')
+  first.resolve()
+  await Promise.all(kept)
+  expect(started).toEqual(['a', 'b', 'a', 'b'])
+})
+
 describe('a fair pool', () => {
   it('is used by one name as a whole while others leave it', () => {
     const pool = new FairPool({ capacity: 10 })
