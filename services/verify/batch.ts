@@ -76,7 +76,6 @@ export async function checkBatch (batch: VerificationBatch, deps: CheckDeps, sig
 Promise<CheckedBatch> {
   const check = new BatchCheck(batch, deps, signal)
   await check.run()
-  await check.end()
   return check
 }
 
@@ -124,20 +123,11 @@ class BatchCheck implements CheckedBatch {
     }
   }
 
-  /** If the deadline has passed meanwhile, verdicts count that a later check might better. */
-  async end (): Promise<void> {
-    this.endedAtMs = this.#deps.clock.now()
-    if (!this.#isOver(this.endedAtMs)) return
-    const verdicts = new Map([...this.waiting].flatMap(([position, { verdict }]) =>
-      verdict === undefined ? [] : [[position, verdict] as const]))
-    if (verdicts.size > 0) await this.#storeVerdicts([...verdicts.keys()], verdicts)
-  }
-
   /** The positions of the rows to check now. */
   #due (): Positions {
     const { rows, waits } = this.#batch.rows
     const positions = [...rows.keys()]
-    const nowMs = this.#deps.clock.now()
+    const nowMs = this.endedAtMs = this.#deps.clock.now()
     return waits == null || this.#isOver(nowMs)
       ? positions
       : positions.filter(position => (waits.due[position] ?? 0) <= nowMs)
@@ -279,10 +269,28 @@ class BatchCheck implements CheckedBatch {
     const result = await this.#checkRows(positions)
     const open = result.kind === 'rejected' ? undefined : result.open
     for (const [position, waiting] of open ?? []) this.waiting.set(position, waiting)
-    if (result.kind === 'down') return false
-    const verdicts = result.kind === 'answered' ? result.verdicts : new Map<number, never>()
-    await this.#storeVerdicts(positions.filter(position => open?.has(position) !== true), verdicts)
+    this.endedAtMs = this.#deps.clock.now()
+    const isDown = result.kind === 'down'
+    const answered = isDown ? [] : positions.filter(position => open?.has(position) !== true)
+    const verdicts = this.#lateVerdicts()
+    if (isDown && verdicts.size === 0) return false
+    const positionsWithVerdict = [...answered, ...verdicts.keys()]
+    for (const [position, verdict] of result.kind === 'answered' ? result.verdicts : []) {
+      verdicts.set(position, verdict)
+    }
+    await this.#storeVerdicts(positionsWithVerdict, verdicts)
     return open === undefined
+  }
+
+  /** Once the job is over, verdicts count that a later check might better. */
+  #lateVerdicts (): Map<number, ProviderVerdict> {
+    const late = new Map<number, ProviderVerdict>()
+    if (this.endedAtMs < (this.#batch.deadlineMs ?? Infinity)) return late
+    for (const [position, { verdict }] of this.waiting) {
+      if (verdict !== undefined) late.set(position, verdict)
+    }
+    for (const position of late.keys()) this.waiting.delete(position)
+    return late
   }
 
   async #checkRows (positions: Positions): Promise<CheckResult> {
@@ -420,8 +428,9 @@ export function batchEmissions (
     value.retryDeadline === 0 ? nowMs + deps.retryForMs : value.retryDeadline,
     !isWaiting && waits !== null ? nowMs + deps.hostRetryForMs : 0,
     ...submitted.map(task => task.deadlineMs))
-  // If it passes after the check, another check is the last one.
-  if (endedAtMs >= retryDeadline) {
+  // If it passes after the check, another check is the last one, unless none is repeated.
+  const judgedAtMs = deps.retryForMs === 0 ? nowMs : endedAtMs
+  if (judgedAtMs >= retryDeadline) {
     const ended = [...outcomes]
     for (const position of open) {
       const { reason } = waiting.get(position) ?? NO_PROVIDER

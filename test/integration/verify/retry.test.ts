@@ -200,6 +200,17 @@ describe('a row that waits for a host', () => {
       expect(summary).toEqual([[[0, 1], ['deliverable', reason], live]])
     })
 
+  it('is asked again if it is put off first as the usual deadline passes', async () => {
+    const scenario = await hostThat(at => {
+      if (at === 1) return 'down'
+      if (at === 2) scenario.clock.advance(20 * MINUTE_MS)
+      return { verdict: DELIVERABLE, ...at === 2 && { retry: { afterMs: 5 * MINUTE_MS } } }
+    })
+    const { summary } = await scenario.run()
+    expect(scenario.asked).toHaveLength(3)
+    expect(summary.at(-1)).toEqual([[1], ['deliverable'], [1]])
+  })
+
   it('of a job whose deadline has passed is asked once', async () => {
     const { asked, run, clock } = await hostThat(() => putOffFor(5), { endWithinMs: MINUTE_MS })
     clock.advance(2 * MINUTE_MS)
