@@ -1,13 +1,20 @@
 import type { KafkaAdmin } from '../../../services/runtime/kafka/client.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { withAdmin, lagsOf, TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/admin.ts'
+import { FEED_GROUPS } from '../../../services/runtime/platform/topics.ts'
 import type { StageName } from '../../../services/topology.ts'
 
 type Env = Readonly<Record<string, string>>
 
 const brokersOf = (env: Env) => ({ brokers: (env.KAFKA_BROKERS ?? '').split(',') })
 
-/** Deletes the committed offsets of every consumer group as soon as its members have left. */
+const GROUPS: ReadonlySet<string> = new Set(TOPOLOGY_GROUPS.map(({ group }) => group))
+
+/** Those of these that exist. Others come and go: each reader of a topic deletes its own. */
+const existing = async (admin: KafkaAdmin, groups: ReadonlySet<string>) =>
+  (await admin.listGroups()).groups.map(({ groupId }) => groupId).filter(id => groups.has(id))
+
+/** Deletes the committed offsets of every service as soon as its members have left. */
 export async function forgetOffsets (env: Env): Promise<void> {
   await withAdmin(brokersOf(env), async admin => admin.deleteGroups(await untilEmpty(admin)))
 }
@@ -15,13 +22,13 @@ export async function forgetOffsets (env: Env): Promise<void> {
 /** Longer than any session of a consumer. */
 const LEFT_AFTER_MS = 60_000
 
-/** Resolves once no group has members: one that was killed is a member until its session ends. */
+/** Resolves once no service is a member: a killed one is, until its session ends. */
 export async function untilGroupsEmpty (env: Env): Promise<void> {
   await withAdmin(brokersOf(env), admin => untilEmpty(admin, Date.now() + LEFT_AFTER_MS))
 }
 
 async function untilEmpty (admin: KafkaAdmin, giveUpAtMs = Infinity): Promise<string[]> {
-  const groupIds = (await admin.listGroups()).groups.map(({ groupId }) => groupId)
+  const groupIds = await existing(admin, new Set([...GROUPS, ...FEED_GROUPS]))
   const haveMembers = async () => groupIds.length > 0 &&
     (await admin.describeGroups(groupIds)).groups
       .some(({ state }) => state !== 'Empty' && state !== 'Dead')
@@ -59,8 +66,6 @@ type Consumed = {
   readonly retries?: boolean
 }
 
-const GROUPS: ReadonlySet<string> = new Set(TOPOLOGY_GROUPS.map(({ group }) => group))
-
 /** What groups of stages have not committed; undefined if there are none. */
 async function openOf (
   admin: KafkaAdmin, { stage, retries = true }: Consumed
@@ -70,10 +75,9 @@ async function openOf (
     return lags.filter(({ lag }) => lag !== 0).map(({ group, lag }) => `${group}: lag ${lag}`)
   }
   // Any other group may never commit again: that of a reader that was killed, or of another prefix.
-  const groups = (await admin.listGroups()).groups.filter(({ groupId }) => GROUPS.has(groupId))
+  const groups = await existing(admin, GROUPS)
   if (groups.length === 0) return undefined
-  return (await Promise.all(groups.map(({ groupId }) =>
-    openPartitions(admin, groupId, retries)))).flat()
+  return (await Promise.all(groups.map(group => openPartitions(admin, group, retries)))).flat()
 }
 
 /** Far beyond what a single message takes on a busy machine, and less than `eventually` waits. */
