@@ -12,6 +12,7 @@ import { createRepositories } from '../../services/jobs/results/finish-job.ts'
 import { createEmitter } from '../../services/runtime/engine/stage.ts'
 import { createJobMessageCodec } from '../../services/jobs/message-codec.ts'
 import { LostResultsError } from '../../services/jobs/results/results.ts'
+import { eventually } from '../support/eventually.ts'
 import { rootKeysIn } from '../support/keys/organization-keys.ts'
 import { newOrganization } from '../support/organizations.ts'
 import { connectAll } from '../support/stacks/connected.ts'
@@ -40,6 +41,8 @@ async function takenJob (lose: (dataKey: string) => Promise<unknown> = async () 
   await wallet.topUp(tenant, { id: 'first', amountMicros: 50_000, reason: 'test' })
   const messageCodec = createJobMessageCodec(connected, rootKeysIn(env))
   const admin = createAdminClient({ brokers }, 'owners-test')
+  // A coordinator answers nothing while it loads its groups, right after its broker has started.
+  await eventually(() => admin.use(client => lagsOf(client)))
   const accepted = await acceptClaimed(store, tenant, {
     ...acceptRequest(job, { freshChecks: 3 }),
     service: 'telegram',
