@@ -53,15 +53,13 @@ export function startErasing (deps: EraseJobsDeps): { readonly stop: () => Promi
     const requested = await deps.erasures.requested(MAX_ERASURES)
     const withCache = requested.filter(({ cache }) => cache)
     // Without its key nobody can read which cached records a job has.
-    const needed = new Set(withCache.map(nameOf))
-    const others = requested.filter(request => !request.cache && !needed.has(nameOf(request)))
+    const needed = new Set(withCache.map(({ job }) => job))
+    const others = requested.filter(({ job }) => !needed.has(job))
     await destroyKeys(deps, others).catch(warn)
     await removeCompacted(deps).catch(warn)
     await eraseWithCache(deps, withCache)
   }, warn)
 }
-
-const nameOf = ({ tenant, job }: ErasureRequest) => `${tenant} ${job}`
 
 /**
  * Those that fail are tried after all others. Without an end, an outage of the cache would keep

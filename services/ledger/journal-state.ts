@@ -77,7 +77,7 @@ export function createJournalState (
     amounts,
     amountsAtWalletSeq:
       retention.seq === seq ? amounts : retention.seq === 0 ? ZERO_AMOUNTS : undefined,
-    posted: posted.filter(({ id }) => id !== ''),
+    posted: posted.filter(({ id }) => id !== LEFT_OUT.id),
     lacksPosted: snapshot !== undefined && lacksPosted(snapshot),
     open: open.length === 0 ? EMPTY_MAP : new Map(open.map(entry => [entry.job, entry])),
     ended: EMPTY_MAP,
@@ -617,7 +617,7 @@ function snapshotOf (
     at,
     ...amounts,
     open: [...open.values()].map(({ entry: _, ...reservation }) => reservation),
-    posted: [...newestPosted(journal)],
+    posted: newestPosted(journal),
   }
 }
 
