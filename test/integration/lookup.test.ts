@@ -4,13 +4,18 @@ import { accountKey } from '../../services/accounts/records.ts'
 import { redisRecordCache } from '../../services/cache/cache.ts'
 import { NO_BATCH } from '../../services/jobs/results/block.ts'
 import { jobKeys } from '../../services/jobs/job-record.ts'
+import { lookupConfig } from '../../services/lookup/config.ts'
 import type { LookupDeps } from '../../services/lookup/decide.ts'
 import { ChunkLoader } from '../../services/lookup/read.ts'
-import { connectPolicies, LookupStage } from '../../services/lookup/main.ts'
+import { connectPolicies, LookupStage, readBatchRows } from '../../services/lookup/main.ts'
+import type { Emission } from '../../services/runtime/engine/stage.ts'
+import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { FatalError, InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { fullBitmap } from '../../services/runtime/platform/bitmap.ts'
+import { cellsIn } from '../support/clickhouse/results.ts'
 import { jobClaim } from '../support/jobs.ts'
 import { startJobStore } from '../support/redis/redis.ts'
+import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 import {
   cachedRecord, chunksOf, createManualClock, emitted, incoming, rowsOf, tokenFor,
 } from '../support/stage-messages.ts'
@@ -34,16 +39,18 @@ async function setUp (
   if (claim.kind !== 'new') throw new Error('the job is not new')
   const clock = createManualClock(claim.nowMs)
   const undecidable: unknown[] = []
-  const stage = new LookupStage({
+  const deps = (policy: Awaited<ReturnType<LookupDeps['policy']>>): LookupDeps => ({
     store,
     loader: new ChunkLoader(cache),
     clock,
     unitPriceMicros: () => 10,
-    policy: async () => ({ freshnessMs: 86_400_000, maxActiveJobs: 10 }),
+    policy: async () => policy,
     batchRows: lane => lane === 'small' ? 2 : 200,
     batch: 25,
     onUndecidable: (_job, error) => undecidable.push(error),
-    ...change,
+  })
+  const stage = new LookupStage({
+    ...deps({ freshnessMs: 86_400_000, maxActiveJobs: 10 }), ...change,
   })
   const chunks = (canonicals: readonly string[], more: Parameters<typeof chunksOf>[1] = {}) =>
     chunksOf(canonicals, {
@@ -51,21 +58,14 @@ async function setUp (
     })
   /** The job is accepted, and its reservation is still in the outbox. */
   const accept = async (canonicals: readonly string[]) => {
-    const first = new LookupStage({
-      store,
-      loader: new ChunkLoader(cache),
-      clock,
-      unitPriceMicros: () => 10,
-      policy: async () => ({ freshnessMs: 0, maxActiveJobs: 10 }),
-      batchRows: () => 2,
-      batch: 25,
-    })
+    const first = new LookupStage(deps({ freshnessMs: 0, maxActiveJobs: 10 }))
     const [decision] = await first.decide(chunks(canonicals))
     return decision
   }
   return {
     tenant,
     job,
+    acceptedAtMs: claim.nowMs,
     clock,
     stage,
     undecidable,
@@ -129,6 +129,71 @@ describe('lookup', () => {
       header: Buffer.from('header'),
     })
     expect(await wallet.balance(tenant)).toMatchObject({ reservedMicros: 20 })
+  })
+
+  it('has one block with all inputs and completed rows, and batches of the others', async () => {
+    const { acceptedAtMs, stage, chunks, remember } = await setUp()
+    const [D, E] = [phone(3), phone(4)]
+    await remember(C, E)
+    const [chunk] = chunks([A, '', B, A, C, D, C, E], { chunkRows: 1_000 })
+    const [decision] = await stage.decide([chunk!])
+    const [{ value, rows }, ...others] = blocksIn(decision) as [Emission<'rows.completed'>]
+    expect(others).toEqual([])
+    expect([value.batch, rows.inputs]).toEqual([NO_BATCH.lookup, chunk!.rows().inputs])
+    expect([value.finished, value.cached, value.invalid].map(rowsOf))
+      .toEqual([[1, 3, 4, 6, 7], [4, 7], [1]])
+    expect(value.duplicates).toEqual([{ row: 4, count: 1 }])
+    expect(rows.duplicateOf).toEqual([0, 1, 0, 5, 0])
+    const [quotedAt, checkedAt] = [acceptedAtMs, acceptedAtMs - 1_000]
+      .map(ms => new Date(ms).toISOString())
+    expect(cellsIn(rows, 'checked_at')).toEqual([quotedAt, '', checkedAt, '', checkedAt])
+    expect(cellsIn(rows, 'confidence')).toEqual(['100', '', '90', '', '90'])
+    const batches = emitted([decision!], 'rows.to-verify')
+    expect(batches.map(({ value: { batch }, rows: { rows: of, duplicates, canonicals, tokens } }) =>
+      [batch, of, duplicates, canonicals, tokens])).toEqual([
+      [0, [0, 2], [1, 0], [A, B], Buffer.concat([A, B].map(tokenFor))],
+      [1, [5], [0], [D], tokenFor(D)],
+    ])
+    expect(batches[0]).toMatchObject({
+      lane: 'small',
+      service: 'phone-validation',
+      value: {
+        quotedAt: acceptedAtMs,
+        freshnessMs: 86_400_000,
+        tokenVersion: '1',
+        attempt: 0,
+        notBefore: 0,
+        retryDeadline: 0,
+      },
+    })
+  })
+
+  it('verifies no more rows than are reserved for, and ends the others free', async () => {
+    const blocked = new Set([B])
+    const { stage, chunks } = await setUp({
+      lists: {
+        find: async (_org, contacts) =>
+          contacts.map(contact => blocked.has(contact) ? 'block' : undefined),
+        hasMailServers: async () => false,
+      },
+    })
+    const decide = () => stage.decide(chunks([A, B, C]))
+    await decide()
+    blocked.clear()
+    stage.forget()
+    const decisions = await decide()
+    expect(emitted(decisions, 'rows.to-verify').map(({ value }) => value.chunk)).toEqual([0, 1])
+    const block = blocksIn(decisions[0]).at(-1)
+    expect([rowsOf(block!.value.unknown), cellsIn(block!.rows, 'confidence')]).toEqual([[0], ['0']])
+  })
+
+  it('keeps the spelling of a duplicate e-mail address', async () => {
+    const { stage, chunks } = await setUp()
+    const [chunk] = chunks(['jane@x.org', 'JANE@x.org'],
+      { service: 'email-validation', chunkRows: 1_000 })
+    const tokens = Buffer.concat([tokenFor('jane@x.org'), tokenFor('jane@x.org')])
+    const [decision] = await stage.decide([{ ...chunk!, rows: () => ({ ...chunk!.rows(), tokens }) }])
+    expect(cellsIn(blocksIn(decision)[0]!.rows, 'email')).toEqual(['JANE@x.org'])
   })
 
   it('announces a job after its reservation and all of its rows are produced', async () => {
@@ -537,4 +602,17 @@ describe('the policy of an organization', () => {
     expect(await policyWith({ testSubscriptions: subscriptions, erasedAt: '1' }))
       .toEqual({ freshnessMs: 90 * 86_400_000, maxActiveJobs: 7, isErased: true })
   })
+})
+
+it.each([
+  [{}, [50, 200, 2_000]],
+  [{
+    VERIFY_BATCH_ROWS_SMALL: '5', VERIFY_BATCH_ROWS_QUICK: '70', QUICK_SERVICES: '["whatsapp"]',
+  }, [5, 70, 200]],
+])('verification batches have the size of their lane and service with %j', (settings, sizes) => {
+  const batchRows = readBatchRows(loadConfig(lookupConfig, { ...STAGE_ENVIRONMENT, ...settings }))
+  expect([
+    batchRows('small', 'phone-validation'), batchRows('bulk', 'whatsapp'),
+    batchRows('bulk', 'phone-validation'),
+  ]).toEqual(sizes)
 })
