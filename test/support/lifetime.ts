@@ -9,12 +9,14 @@ export const CLOCKS_MS = 1_000
  * was done, however long it took.
  */
 export async function expectLifetime<T> (
-  redis: Redis, { key, ms }: { readonly key: string, readonly ms: number }, work: () => Promise<T>
+  redis: Redis,
+  { key, ms }: { readonly key: string | ((done: T) => string), readonly ms: number },
+  work: () => Promise<T>
 ): Promise<T> {
   const beganMs = Date.now()
   const done = await work()
   const endedMs = Date.now()
-  const endsMs = await redis.pexpiretime(key)
+  const endsMs = await redis.pexpiretime(typeof key === 'string' ? key : key(done))
   expect(endsMs).toBeGreaterThanOrEqual(beganMs + ms - CLOCKS_MS)
   expect(endsMs).toBeLessThanOrEqual(endedMs + ms + CLOCKS_MS)
   return done

@@ -12,39 +12,10 @@ import { createPage } from '../../../services/page/app.ts'
 import type { PageDeps } from '../../../services/page/context.ts'
 import { createPipelineMonitor } from '../../../services/page/pipeline/figures.ts'
 import { createWebhookSecrets } from '../../../services/webhooks/secrets.ts'
-import { memoryRedis } from '../../unit/accounts/memory-redis.ts'
+import { accountKey } from '../../../services/accounts/records.ts'
 import { organizationKeysOf } from '../keys/organization-keys.ts'
+import { accountsRedis as redis, emptyAccounts } from '../redis/accounts.ts'
 import { peopleOn } from './stored-people.ts'
-
-/** A double of Redis with the commands of the page, and the clock of a test. */
-export function createPageRedis (now: () => number = Date.now) {
-  const kept = new Map<string, { value: string, endsAtMs: number }>()
-  const read = (key: string) => {
-    const entry = kept.get(key)
-    return entry === undefined || entry.endsAtMs <= now() ? undefined : entry
-  }
-  return {
-    kept,
-    get: async (key: string) => read(key)?.value ?? null,
-    getdel: async (key: string) => {
-      const value = read(key)?.value ?? null
-      kept.delete(key)
-      return value
-    },
-    set: async (...[key, value, , lifeMs, nx]: [string, string, 'PX', number, 'NX'?]) => {
-      if (nx === 'NX' && read(key) !== undefined) return null
-      kept.set(key, { value, endsAtMs: now() + lifeMs })
-      return 'OK'
-    },
-    del: async (key: string) => kept.delete(key) ? 1 : 0,
-    exists: async (key: string) => read(key) === undefined ? 0 : 1,
-    pexpire: async (key: string, lifeMs: number) => {
-      const entry = read(key)
-      if (entry !== undefined) entry.endsAtMs = now() + lifeMs
-      return entry === undefined ? 0 : 1
-    },
-  }
-}
 
 /** The organization of the visitors. */
 export const ORGANIZATION = { id: 'org_1', name: 'Ann & Sons <Ltd>' }
@@ -115,20 +86,21 @@ export function recordingClient (answers: Readonly<Record<string, unknown>>) {
   return { calls, client }
 }
 
-/** The accounts, sessions and secrets of two organizations, in memory. */
+/** Leaves two organizations in Redis, before any command that is sent later. */
+async function storeOrganizations (): Promise<void> {
+  const fields = { revision: '1', name: ORGANIZATION.name }
+  await Promise.all([emptyAccounts(), ...[ORGANIZATION.id, 'org_2'].map(async id =>
+    await redis.hset(accountKey(`org:${id}`), fields))])
+}
+
+/** The accounts, sessions and secrets of organizations. */
 function createDeps (client: object) {
-  const accounts = memoryRedis()
-  for (const id of [ORGANIZATION.id, 'org_2']) {
-    accounts.hashes.set(`{global}:org:${id}`, { revision: '1', name: ORGANIZATION.name })
-  }
-  const { redis } = accounts
-  const pageRedis = createPageRedis() as never
   const recorded: AccessEvent[] = []
   return {
     recorded,
-    sessions: createSessions({ redis: pageRedis, limits: LIMITS }),
-    signInCodes: createSignInCodes(pageRedis),
-    nonces: createNonces(pageRedis),
+    sessions: createSessions({ redis, limits: LIMITS }),
+    signInCodes: createSignInCodes(redis),
+    nonces: createNonces(redis),
     organizations: createOrganizations(redis),
     people: peopleOn(redis),
     apiKeys: createApiKeys(redis),
@@ -161,10 +133,12 @@ type Form = Readonly<Record<string, string | readonly string[]>>
 /** Who opens a page: the holder of a link, an operator, or a person with a role. */
 export type Visitor = 'link' | 'operator' | Role
 
-/** A page whose dependencies are in memory, until the end of the test. */
+/** A page on an empty Redis and doubles of other services, until the end of the test. */
 export function openPage ({ deps: more, client = {}, ...options }: Opening = {}) {
   const deps = { ...createDeps(client), ...more }
   const app = createPage({ trustedProxies: ['10.0.0.0/8'], ...options, deps })
+  const stored = storeOrganizations()
+  app.addHook('onReady', async () => await stored)
   onTestFinished(() => app.close())
 
   const ask = (url: string, { headers, ...more }: InjectOptions = {}) =>

@@ -7,7 +7,7 @@ import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 import { codec } from '../../support/clickhouse/results.ts'
-import { memoryRedis } from './memory-redis.ts'
+import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
 
 const { signal } = new AbortController()
 
@@ -17,7 +17,7 @@ const versionOfEach = (version: number) => KEY_CLASSES.map(name => `${name}/${ve
 async function setUp (
   inRedis: Readonly<Record<string, readonly string[]>>, inTopic: readonly string[]
 ) {
-  const { redis } = memoryRedis()
+  await emptyAccounts()
   for (const [orgId, names] of Object.entries(inRedis)) {
     const fields = names.map(name => [name, JSON.stringify(['', '', 0])])
     await redis.hset(organizationKeysKey(orgId), Object.fromEntries(fields))
@@ -51,7 +51,7 @@ async function setUp (
     tenants: { all: async () => ids.flatMap(id => [`${id}.live`, `${id}.test`]) },
   }, signal)
   const keysOf = async (orgId: string) => await redis.hgetall(organizationKeysKey(orgId))
-  return { redis, restore, keysOf, whileRead, reads: () => reads }
+  return { restore, keysOf, whileRead, reads: () => reads }
 }
 
 it('ledger restores keys that Redis has lost, and none that a newer version replaced', async () => {
@@ -74,14 +74,14 @@ it('ledger restores keys that Redis has lost, and none that a newer version repl
 })
 
 it('ledger reads no topic while no keys are lost, or those of erased organizations', async () => {
-  const { redis, restore, reads } = await setUp(
+  const { restore, reads } = await setUp(
     { org_whole: versionOfEach(1) }, ['org_erased'])
   await redis.hset(accountKey('org:org_erased'), { [ERASED_FIELD]: '1' })
   expect([await restore(['org_whole', 'org_erased']), reads()]).toEqual([0, 0])
 })
 
 it('ledger restores no keys of an organization that is erased meanwhile', async () => {
-  const { redis, restore, keysOf, whileRead } = await setUp({}, ['org_lost'])
+  const { restore, keysOf, whileRead } = await setUp({}, ['org_lost'])
   whileRead.act = async () => {
     await redis.hset(accountKey('org:org_lost'), { [ERASED_FIELD]: '1' })
   }

@@ -1,27 +1,30 @@
 import { crc32 } from 'node:zlib'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   createApiKeys, hashOf, isWellFormed, newApiKey, NewKeyError, type ApiKeys,
 } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import { memoryRedis } from './memory-redis.ts'
+import { accountKey } from '../../../services/accounts/records.ts'
+import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { contentOf } from '../../support/redis/content.ts'
 
 /** As Node reports an IPv4 address of a socket for both versions. */
 const ADDRESS = '::ffff:192.0.2.7'
-let memory: ReturnType<typeof memoryRedis>
 let keys: ApiKeys
 let nowMs: number
-beforeEach(() => {
-  memory = memoryRedis()
+beforeEach(async () => {
+  await emptyAccounts()
   nowMs = 1_000_000
-  keys = createApiKeys(memory.redis, () => nowMs)
+  keys = createApiKeys(redis, () => nowMs)
 })
 
 const newKey = (more: object = {}) => keys.create({
   orgId: 'org_1', mode: 'live', scopes: ['jobs:write', 'jobs:read'], ...more,
 })
 const kindOf = async (secret: string) => (await keys.findKey(secret, ADDRESS)).kind
-const storedKey = (secret: string) => memory.hashes.get(`{global}:key:${hashOf(secret)}`)!
+/** As it is listed. */
+const findById = async (id = '') => (await keys.list('org_1')).find(key => key.id === id)
+const recordOf = (secret: string) => accountKey(`key:${hashOf(secret)}`)
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 describe('a key', () => {
@@ -56,8 +59,8 @@ describe('a key', () => {
     }
     const { id, secret } = await newKey(more)
     expect(id).toBe(`key_${hashOf(secret).slice(0, 16)}`)
-    expect(JSON.stringify([...memory.hashes])).not.toContain(secret.slice(8))
-    expect([...memory.hashes]).toEqual([[`{global}:key:${hashOf(secret)}`, {
+    expect(JSON.stringify(await contentOf(redis))).not.toContain(secret.slice(8))
+    expect(await redis.hgetall(recordOf(secret))).toEqual({
       org: 'org_1',
       mode: 'live',
       scopes: 'jobs:write jobs:read',
@@ -68,14 +71,15 @@ describe('a key', () => {
       createdAt: '1000000',
       expiresAt: '0',
       revision: '1',
-    }]])
+      madeIn: expect.any(String),
+    })
   })
 })
 
 describe('finding a key', () => {
   it('returns its owner and its scopes, except those that this release lacks', async () => {
     const { id, secret } = await newKey({ mode: 'test' })
-    Object.assign(storedKey(secret), { scopes: 'jobs:admin jobs:read' })
+    await redis.hset(recordOf(secret), { scopes: 'jobs:admin jobs:read' })
     expect(await keys.findKey(secret, ADDRESS)).toEqual({
       kind: 'ok',
       key: { org: 'org_1', tenant: 'org_1.test', mode: 'test', scopes: ['jobs:read'], keyId: id },
@@ -83,38 +87,38 @@ describe('finding a key', () => {
   })
 
   it('finds nothing for no text, for garbage and for a key never made', async () => {
+    const calls = vi.spyOn(redis, 'call')
     expect(await kindOf('')).toBe('missing')
     expect(await kindOf('garbage')).toBe('invalid')
-    expect(memory.calls.read).toBeUndefined()
+    expect(calls).not.toHaveBeenCalled()
+    calls.mockRestore()
     expect(await kindOf(newApiKey('live'))).toBe('invalid')
-    expect(memory.calls.read).toBe(1)
   })
 
   it('finds none without an organization or of an unknown mode', async () => {
     const keyless = (await newKey()).secret
-    delete storedKey(keyless).org
+    await redis.hdel(recordOf(keyless), 'org')
     expect(await kindOf(keyless)).toBe('invalid')
     const { secret } = await newKey()
-    Object.assign(storedKey(secret), { mode: 'prod' })
+    await redis.hset(recordOf(secret), { mode: 'prod' })
     expect(await kindOf(secret)).toBe('invalid')
   })
 
   it('asks Redis at most once a second', async () => {
     const { secret } = await newKey()
     await kindOf(secret)
+    await redis.hset(recordOf(secret), { revokedAt: '1' })
     nowMs += 999
-    await kindOf(secret)
-    expect(memory.calls.read).toBe(1)
+    expect(await kindOf(secret)).toBe('ok')
     nowMs += 1
-    await kindOf(secret)
-    expect(memory.calls.read).toBe(2)
+    expect(await kindOf(secret)).toBe('revoked')
   })
 
   it('sees an expiry at once, and a revocation by another process within a second', async () => {
     const [short, { id, secret }] =
       [await newKey({ expiresAtMs: nowMs + 500 }), await newKey()]
     expect([await kindOf(short.secret), await kindOf(secret)]).toEqual(['ok', 'ok'])
-    expect(await createApiKeys(memory.redis, () => nowMs).revoke('org_1', id)).toBe(true)
+    expect(await createApiKeys(redis, () => nowMs).revoke('org_1', id)).toBe(true)
     nowMs += 500
     expect(await kindOf(short.secret)).toBe('expired')
     nowMs += 500
@@ -122,7 +126,7 @@ describe('finding a key', () => {
   })
 
   it('finds no key of an erased organization that is valid, listed or not', async () => {
-    const organizations = createOrganizations(memory.redis, () => nowMs)
+    const organizations = createOrganizations(redis, () => nowMs)
     const { id: orgId } = await organizations.create('Example')
     const { secret } = await newKey({ orgId })
     expect(await kindOf(secret)).toBe('ok')
@@ -135,19 +139,22 @@ describe('finding a key', () => {
 
   it('records the last use at most once a minute, without waiting for it', async () => {
     const { secret } = await newKey()
-    const writes = memory.calls.hset ?? 0
-    await kindOf(secret)
+    const firstMs = nowMs
+    const lastUse = async () => {
+      await kindOf(secret)
+      const [key] = await keys.list('org_1')
+      return [key?.lastUsedAtMs, key?.lastUsedFrom]
+    }
+    expect(await lastUse()).toEqual([firstMs, '192.0.2.7'])
     nowMs += 59_999
-    await kindOf(secret)
-    expect((memory.calls.hset ?? 0) - writes).toBe(1)
+    expect(await lastUse()).toEqual([firstMs, '192.0.2.7'])
     nowMs += 1
-    await kindOf(secret)
-    expect((memory.calls.hset ?? 0) - writes).toBe(2)
-    expect((await keys.list('org_1'))[0])
-      .toMatchObject({ lastUsedAtMs: nowMs, lastUsedFrom: '192.0.2.7' })
-    const stuck = { ...memory.redis, hset: () => new Promise(() => {}) }
-    const slow = createApiKeys(stuck as unknown as typeof memory.redis, () => nowMs + 120_000)
-    expect((await slow.findKey(secret, ADDRESS)).kind).toBe('ok')
+    expect(await lastUse()).toEqual([nowMs, '192.0.2.7'])
+    nowMs += 60_000
+    const stuck = vi.spyOn(redis, 'hset').mockReturnValue(new Promise(() => {}))
+    expect(await kindOf(secret)).toBe('ok')
+    expect(stuck).toHaveBeenCalledOnce()
+    stuck.mockRestore()
   })
 })
 
@@ -178,11 +185,10 @@ describe('the keys of an organization', () => {
   })
 
   it('are listed before they work, and not if they were never finished', async () => {
-    const broken = { ...memory.redis, call: () => Promise.reject(new Error('away')) }
-    const failing = createApiKeys(broken as unknown as typeof memory.redis, () => nowMs)
-    const key = { orgId: 'org_1', mode: 'live', scopes: [] } as const
-    await expect(failing.create(key)).rejects.toThrow('away')
-    expect(await memory.redis.zrange('{global}:org:org_1:keys', '0', '-1'))
+    const broken = vi.spyOn(redis, 'call').mockRejectedValue(new Error('away'))
+    await expect(newKey()).rejects.toThrow('away')
+    broken.mockRestore()
+    expect(await redis.zrange('{global}:org:org_1:keys', '0', '-1'))
       .toEqual([expect.stringMatching(/^[0-9a-f]{64}$/)])
     const { id } = await newKey()
     expect((await keys.list('org_1')).map(key => key.id)).toEqual([id])
@@ -196,7 +202,7 @@ describe('the keys of an organization', () => {
     expect(await keys.revoke('org_1', id)).toBe(true)
     nowMs += 10
     expect(await keys.revoke('org_1', id)).toBe(true)
-    expect((await keys.list('org_1'))[0]?.revokedAtMs).toBe(1_000_000)
+    expect(await findById(id)).toMatchObject({ revokedAtMs: 1_000_000 })
     expect([await kindOf(secret), await kindOf(other.secret)]).toEqual(['revoked', 'ok'])
   })
 
@@ -208,8 +214,9 @@ describe('the keys of an organization', () => {
     nowMs += 1
     expect([await kindOf(old.secret), await kindOf(fresh?.secret ?? '')]).toEqual(['expired', 'ok'])
     expect(fresh).toMatchObject({ expiresAtMs: 0, oldExpiresAtMs: nowMs })
-    expect((await keys.list('org_1')).map(({ scopes, replacedBy }) => [scopes, replacedBy]))
-      .toEqual([[['jobs:read'], fresh?.id], [['jobs:read'], '']])
+    expect([await findById(old.id), await findById(fresh?.id)]).toMatchObject([
+      { scopes: ['jobs:read'], replacedBy: fresh?.id }, { scopes: ['jobs:read'], replacedBy: '' },
+    ])
   })
 
   it('have successors of their own lifetime, also if they are replaced again', async () => {
@@ -227,7 +234,7 @@ describe('the keys of an organization', () => {
   it('never live longer by being replaced, nor again once revoked', async () => {
     const short = await newKey({ expiresAtMs: nowMs + 10 })
     await keys.roll('org_1', short.id, { graceMs: 60_000, createdBy: 'operator' })
-    expect((await keys.list('org_1'))[0]?.expiresAtMs).toBe(1_000_010)
+    expect(await findById(short.id)).toMatchObject({ expiresAtMs: 1_000_010 })
     const { id } = await newKey()
     await keys.revoke('org_1', id)
     expect(await keys.roll('org_1', id, { graceMs: 60_000, createdBy: 'operator' })).toBeUndefined()
@@ -261,7 +268,7 @@ describe('a key that belongs to networks', () => {
 
   it('works and is replaced if it was stored with such a network', async () => {
     const { id, secret } = await newKey({ networks: ['192.0.2.0/24'] })
-    Object.assign(storedKey(secret), { networks: '192.0.2.9/24' })
+    await redis.hset(recordOf(secret), { networks: '192.0.2.9/24' })
     expect(await kindOf(secret)).toBe('ok')
     const rolled = await keys.roll('org_1', id, { graceMs: 0, createdBy: 'operator' })
     expect(await kindOf(rolled?.secret ?? '')).toBe('ok')
@@ -285,31 +292,31 @@ describe('a key that belongs to networks', () => {
   it('passes them, its name and its creator on when it is replaced', async () => {
     const same = { name: 'Nightly import', createdBy: 'operator', networks: ['192.0.2.7'] }
     const { id } = await newKey(same)
-    await keys.roll('org_1', id, { graceMs: 0, createdBy: 'operator' })
-    expect((await keys.list('org_1'))[1]).toMatchObject(same)
+    const rolled = await keys.roll('org_1', id, { graceMs: 0, createdBy: 'operator' })
+    expect(await findById(rolled?.id)).toMatchObject(same)
   })
 })
 
 describe('an organization with a longest lifetime of keys', () => {
   const DAY_MS = 86_400_000
-  beforeEach(() => {
-    memory.hashes.set('{global}:org:org_1', { name: 'Acme', createdAt: '1', keyDays: '30' })
+  beforeEach(async () => {
+    await redis.hset(accountKey('org:org_1'), { name: 'Acme', createdAt: '1', keyDays: '30' })
   })
 
   it('gets keys that live no longer', async () => {
-    await newKey()
-    await newKey({ expiresAtMs: nowMs + DAY_MS })
-    expect((await keys.list('org_1')).map(({ expiresAtMs }) => expiresAtMs))
-      .toEqual([nowMs + 30 * DAY_MS, nowMs + DAY_MS])
+    expect([await newKey(), await newKey({ expiresAtMs: nowMs + DAY_MS })])
+      .toMatchObject([{ expiresAtMs: nowMs + 30 * DAY_MS }, { expiresAtMs: nowMs + DAY_MS }])
+    expect((await keys.list('org_1')).map(({ expiresAtMs }) => expiresAtMs - nowMs).toSorted())
+      .toEqual([30 * DAY_MS, DAY_MS].toSorted())
     await expect(newKey({ expiresAtMs: nowMs + 31 * DAY_MS }))
       .rejects.toThrow('more than 30 days, the longest lifetime')
   })
 
   it('replaces an older key by one that ends in time', async () => {
-    memory.hashes.set('{global}:org:org_1', { name: 'Acme', createdAt: '1' })
+    await redis.hdel(accountKey('org:org_1'), 'keyDays')
     const { id } = await newKey()
-    memory.hashes.set('{global}:org:org_1', { name: 'Acme', createdAt: '1', keyDays: '30' })
-    await keys.roll('org_1', id, { graceMs: 0, createdBy: 'operator' })
-    expect((await keys.list('org_1'))[1]?.expiresAtMs).toBe(nowMs + 30 * DAY_MS)
+    await redis.hset(accountKey('org:org_1'), { keyDays: '30' })
+    expect(await keys.roll('org_1', id, { graceMs: 0, createdBy: 'operator' }))
+      .toMatchObject({ expiresAtMs: nowMs + 30 * DAY_MS })
   })
 })

@@ -2,17 +2,17 @@ import { beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   createOrganizations, type Organizations,
 } from '../../../services/accounts/organizations.ts'
+import { accountKey } from '../../../services/accounts/records.ts'
 import { partsOf, tenantOf } from '../../../services/accounts/tenant.ts'
-import { memoryRedis } from './memory-redis.ts'
+import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
 
 const DEFAULT_POLICY = { freshnessDays: 90, weight: 1 }
-let memory: ReturnType<typeof memoryRedis>
 let organizations: Organizations
 let nowMs: number
-beforeEach(() => {
-  memory = memoryRedis()
+beforeEach(async () => {
+  await emptyAccounts()
   nowMs = 1_700_000_000_000
-  organizations = createOrganizations(memory.redis, () => nowMs)
+  organizations = createOrganizations(redis, () => nowMs)
 })
 
 describe('a tenant', () => {
@@ -29,7 +29,7 @@ describe('a tenant', () => {
 describe('an organization', () => {
   it('is erased once, seen elsewhere within a second', async () => {
     const { id, createdAtMs } = await organizations.create('Example')
-    const elsewhere = createOrganizations(memory.redis, () => nowMs)
+    const elsewhere = createOrganizations(redis, () => nowMs)
     expect(await elsewhere.isErased(id)).toBe(false)
     await organizations.markErased(id)
     expect(await organizations.isErased(id)).toBe(true)
@@ -42,7 +42,7 @@ describe('an organization', () => {
 
   it('changes what it may, seen elsewhere within a second', async () => {
     const { id } = await organizations.create('Example')
-    const elsewhere = createOrganizations(memory.redis, () => nowMs)
+    const elsewhere = createOrganizations(redis, () => nowMs)
     expect(await elsewhere.policy(`${id}.live`)).toEqual(DEFAULT_POLICY)
     const changed = { freshnessDays: 7, weight: 3 }
     await organizations.setPolicy(id, changed)
@@ -80,8 +80,7 @@ describe('an organization', () => {
 
   it('has no policy beyond what one may be, whatever is stored', async () => {
     const { id } = await organizations.create('Example')
-    Object.assign(memory.hashes.get(`{global}:org:${id}`)!,
-      { freshnessDays: '365', weight: 'x', gets: '0' })
+    await redis.hset(accountKey(`org:${id}`), { freshnessDays: '365', weight: 'x', gets: '0' })
     expect(await organizations.policy(`${id}.live`)).toEqual({ ...DEFAULT_POLICY, gets: 1 })
   })
 })

@@ -1,29 +1,30 @@
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { checkName, createPartners } from '../../../services/accounts/partners.ts'
+import { accountKey } from '../../../services/accounts/records.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
-import { memoryRedis } from './memory-redis.ts'
+import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
 
 const keys = organizationKeysOf(7)
 const acme = {
   name: 'acme', orgId: 'org_1', mode: 'live', pricesMicros: { whatsapp: 3_500 }, partitions: 4,
 } as const
 
-function opened () {
-  const memory = memoryRedis()
-  const clock = { nowMs: 1_000 }
-  const now = () => clock.nowMs
-  return { ...memory, clock, partners: createPartners({ redis: memory.redis, keys, now }) }
-}
+let nowMs: number
+const now = () => nowMs
+const partners = createPartners({ redis, keys, now })
+beforeEach(async () => {
+  await emptyAccounts()
+  nowMs = 1_000
+})
 
 describe('a partner', () => {
   it('gets texts if it was registered before types could be chosen, until it chooses', async () => {
-    const { partners, hashes } = opened()
     await partners.create(acme)
-    const stored = hashes.get('{global}:partner:acme')
-    const { types: _types, ...before } = JSON.parse(stored?.['registration'] ?? '') as object &
+    const key = accountKey('partner:acme')
+    const { types: _types, ...before } = JSON.parse(await redis.hget(key, 'registration') ?? '') as
       { readonly types: string }
-    hashes.set('{global}:partner:acme', { ...stored, registration: JSON.stringify(before) })
+    await redis.hset(key, 'registration', JSON.stringify(before))
     expect(await partners.find('acme')).toMatchObject({ types: 'text' })
     expect(await partners.setTypes('acme', 'json')).toBe(true)
     expect(await partners.find('acme')).toMatchObject({ types: 'json' })
@@ -31,7 +32,6 @@ describe('a partner', () => {
   })
 
   it('keeps its name forever, even when revoked', async () => {
-    const { partners } = opened()
     await partners.create(acme)
     expect(await partners.revoke('acme')).toBe(true)
     expect(await partners.find('acme')).toMatchObject({ revokedAtMs: 1_000 })
@@ -42,10 +42,9 @@ describe('a partner', () => {
   })
 
   it('can not be given the key of another one', async () => {
-    const { partners, hashes } = opened()
     await partners.create(acme)
     await partners.create({ ...acme, name: 'other' })
-    hashes.set('{global}:partner:other', hashes.get('{global}:partner:acme') ?? {})
+    await redis.copy(accountKey('partner:acme'), accountKey('partner:other'), 'REPLACE')
     await expect(partners.keysOf('other')).rejects.toThrow()
   })
 
@@ -57,26 +56,25 @@ describe('a partner', () => {
 
 describe('a rotated key of a partner', () => {
   async function rotated (graceMs: number) {
-    const all = opened()
-    const old = partnerKeyOf((await all.partners.create(acme))?.key ?? '')
-    const fresh = partnerKeyOf((await all.partners.rotate('acme', graceMs))?.key ?? '')
-    return { ...all, old, fresh }
+    const old = partnerKeyOf((await partners.create(acme))?.key ?? '')
+    const fresh = partnerKeyOf((await partners.rotate('acme', graceMs))?.key ?? '')
+    return { old, fresh }
   }
 
   it('is used along with its successor, and before it, until its grace ends', async () => {
-    const { partners, clock, old, fresh } = await rotated(500)
+    const { old, fresh } = await rotated(500)
     expect(await partners.keysOf('acme')).toEqual([old, fresh])
     expect((await partners.find('acme'))?.keys.map(({ id, expiresAtMs }) => [id, expiresAtMs]))
       .toEqual([[keyIdOf(old), 1_500], [keyIdOf(fresh), 0]])
-    clock.nowMs = 1_499
+    nowMs = 1_499
     expect(await partners.keysOf('acme')).toEqual([old, fresh])
-    clock.nowMs = 1_500
+    nowMs = 1_500
     expect(await partners.keysOf('acme')).toEqual([fresh])
     expect((await partners.find('acme'))?.keys).toHaveLength(1)
   })
 
   it('keeps an earlier end when the next one is made, which without grace ends all', async () => {
-    const { partners } = await rotated(500)
+    await rotated(500)
     const again = await partners.rotate('acme', 900)
     expect(again?.keys.map(({ expiresAtMs }) => expiresAtMs)).toEqual([1_500, 1_900, 0])
     const last = await partners.rotate('acme', 0)
@@ -85,7 +83,7 @@ describe('a rotated key of a partner', () => {
   })
 
   it('is rewrapped, like its successor', async () => {
-    const { partners, redis, old, fresh } = await rotated(500)
+    const { old, fresh } = await rotated(500)
     const next = organizationKeysOf(7, 8)
     const wrapped = await partners.wrapped()
     expect(wrapped).toHaveLength(2)
@@ -96,7 +94,6 @@ describe('a rotated key of a partner', () => {
     }
     // A value that was replaced meanwhile is unchanged.
     expect(await wrapped[0]?.replace([Buffer.alloc(1)])).toBe(false)
-    const now = () => 1_000
     expect(await createPartners({ redis, keys: next, now }).keysOf('acme')).toEqual([old, fresh])
     const only = organizationKeysOf(8)
     expect(await createPartners({ redis, keys: only, now }).keysOf('acme')).toEqual([old, fresh])

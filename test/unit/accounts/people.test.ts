@@ -1,26 +1,25 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import {
-  createPeople, erasePeople, PeopleError, type People, wrappedPeople,
+  createPeople, erasePeople, PeopleError, wrappedPeople,
 } from '../../../services/accounts/people.ts'
-import { indexKeysIn } from '../../../services/accounts/records.ts'
+import { accountKey, indexKeysIn } from '../../../services/accounts/records.ts'
 import { SealError } from '../../../services/runtime/crypto/seal.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
+import { contentOf } from '../../support/redis/content.ts'
 import { peopleOn } from '../../support/page/stored-people.ts'
-import { memoryRedis } from './memory-redis.ts'
+import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
 
 const ISSUER = 'https://login.example'
 const ann = { issuer: ISSUER, subject: 'ann-1', email: 'ann@example.com' }
 
-let memory: ReturnType<typeof memoryRedis>
-let people: People
+const people = peopleOn(redis, { now: () => 1_000 })
 let orgId: string
 let otherId: string
 beforeEach(async () => {
-  memory = memoryRedis()
-  people = peopleOn(memory.redis, { now: () => 1_000 })
-  const organizations = createOrganizations(memory.redis)
+  await emptyAccounts()
+  const organizations = createOrganizations(redis)
   orgId = (await organizations.create('One')).id
   otherId = (await organizations.create('Other')).id
 })
@@ -30,8 +29,8 @@ const add = async (email: string, role: 'owner' | 'developer' = 'owner', org = o
   if (made === undefined) throw new Error('there is no organization')
   return made
 }
-const recordOf = (org = orgId) => memory.hashes.get(`{global}:org:${org}`) ?? {}
-const indexed = (org = orgId) => indexKeysIn(recordOf(org)['peopleIndex'])
+const recordOf = async (org = orgId) => await redis.hgetall(accountKey(`org:${org}`))
+const indexed = async (org = orgId) => indexKeysIn((await recordOf(org))['peopleIndex'])
 const emailsOf = async (org = orgId) => (await people.list(org)).map(({ email }) => email)
 
 describe('a person', () => {
@@ -125,7 +124,7 @@ describe('an erased organization', () => {
   beforeEach(async () => {
     await add('ann@example.com')
     await people.membershipsOf(ann)
-    await createOrganizations(memory.redis).markErased(orgId)
+    await createOrganizations(redis).markErased(orgId)
   })
 
   it('has no people, gets none, and lets none sign in', async () => {
@@ -137,20 +136,18 @@ describe('an erased organization', () => {
 
   it('keeps no digest, even if the deletion was interrupted', async () => {
     await add('ann@example.com', 'owner', otherId)
-    const { redis } = memory
-    const keys = indexed()
+    const keys = await indexed()
     expect(keys).toHaveLength(2)
-    const srem = redis.srem.bind(redis)
-    redis.srem = (async () => { throw new Error('killed') }) as never
+    const killed = vi.spyOn(redis, 'srem').mockRejectedValue(new Error('killed'))
     await expect(erasePeople(redis, orgId)).rejects.toThrow('killed')
-    expect(indexed()).toEqual(keys)
-    redis.srem = srem
+    expect(await indexed()).toEqual(keys)
+    killed.mockRestore()
     await erasePeople(redis, orgId)
-    const erased = recordOf()
+    const erased = await recordOf()
     expect(erased).toMatchObject({ people: '', peopleIndex: '[]' })
-    expect(keys.map(key => [...memory.sets.get(key) ?? []])).toEqual([[otherId], []])
+    expect(await Promise.all(keys.map(key => redis.smembers(key)))).toEqual([[otherId], []])
     await erasePeople(redis, orgId)
-    expect(recordOf()['revision']).toBe(erased['revision'])
+    expect((await recordOf())['revision']).toBe(erased['revision'])
     expect(await wrappedPeople(redis, orgId)).toEqual([])
   })
 })
@@ -161,19 +158,18 @@ describe('the record of an organization', () => {
   it('has its people wrapped by its key, and bound to it', async () => {
     await add('ann@example.com')
     await people.membershipsOf(ann)
-    const stored = JSON.stringify([[...memory.hashes], [...memory.sets].map(([key]) => key)])
-    for (const secret of secrets) {
-      expect(stored).not.toMatch(secret)
-      expect(Buffer.from(recordOf()['people'] ?? '', 'base64').toString()).not.toMatch(secret)
-    }
+    const { people: wrapped = '' } = await recordOf()
+    const sealed = Buffer.from(wrapped, 'base64').toString()
+    const stored = [JSON.stringify(await contentOf(redis)), sealed]
+    for (const secret of secrets) expect(stored.filter(text => secret.test(text))).toEqual([])
     await add('bob@example.com', 'owner', otherId)
-    Object.assign(recordOf(otherId), { people: recordOf()['people'] })
+    await redis.hset(accountKey(`org:${otherId}`), { people: wrapped })
     await expect(people.list(otherId)).rejects.toThrow(SealError)
   })
 
   it('names a missing key in a sentence, and keeps the people until it is back', async () => {
     await add('ann@example.com')
-    const without = peopleOn(memory.redis, { byte: 2 })
+    const without = peopleOn(redis, { byte: 2 })
     for (const attempt of [without.list(orgId), without.membershipsOf(ann)]) {
       await expect(attempt).rejects.toThrow(FatalError)
       await expect(attempt).rejects.toThrow('test keys lacks key "k1", which wraps a key in use ' +
@@ -184,7 +180,7 @@ describe('the record of an organization', () => {
 
   it('is rewrapped by a newer key, unless it has changed', async () => {
     const { id } = await add('ann@example.com')
-    const [wrapped, ...others] = await wrappedPeople(memory.redis, orgId)
+    const [wrapped, ...others] = await wrappedPeople(redis, orgId)
     expect([wrapped?.orgId, others]).toEqual([orgId, []])
     const [{ bytes, binding, class: keyClass }] = wrapped!.pieces
     expect(keyClass).toBe('webhooks')
@@ -192,9 +188,9 @@ describe('the record of an organization', () => {
     const fresh = await keys.wrap(orgId, await keys.unwrap(orgId, bytes, binding), binding)
     expect(await wrapped!.replace([fresh])).toBe(true)
     expect(await wrapped!.replace([fresh])).toBe(false)
-    expect(await peopleOn(memory.redis, { byte: 2 }).membershipsOf(ann))
+    expect(await peopleOn(redis, { byte: 2 }).membershipsOf(ann))
       .toMatchObject([{ orgId, person: { id } }])
-    expect(await wrappedPeople(memory.redis, otherId)).toEqual([])
+    expect(await wrappedPeople(redis, otherId)).toEqual([])
   })
 })
 
@@ -202,10 +198,10 @@ describe('the index of people', () => {
   it('depends on a message key, and finds people after a rotation to any id', async () => {
     const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
     const peopleWith = (messageKeys: Readonly<Record<string, string>>) =>
-      createPeople({ redis: memory.redis, keys: organizationKeysOf(1), messageKeys })
+      createPeople({ redis, keys: organizationKeysOf(1), messageKeys })
     const old = peopleWith({ 5: keyOf(5) })
     await old.add(orgId, { email: ann.email, role: 'owner', createdBy: '' })
-    const [stored] = indexed()
+    const [stored] = await indexed()
     expect(await peopleWith({ 5: keyOf(6) }).membershipsOf(ann)).toEqual([])
     for (const id of ['1', '10', '6', 'b']) {
       const rotated = peopleWith({ 5: keyOf(5), [id]: keyOf(7) })
@@ -214,6 +210,6 @@ describe('the index of people', () => {
     // Stored by the oldest key, wherever its id sorts.
     await peopleWith({ 5: keyOf(5), 6: keyOf(7) })
       .add(otherId, { email: ann.email, role: 'owner', createdBy: '' })
-    expect(indexed(otherId)).toEqual([stored])
+    expect(await indexed(otherId)).toEqual([stored])
   })
 })

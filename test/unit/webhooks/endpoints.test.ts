@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../../schemas/api/webhooks.ts'
 import { createOrganizations, subscriptionsIn } from '../../../services/accounts/organizations.ts'
+import { accountKey, ACCOUNTS_OUTBOX_KEY } from '../../../services/accounts/records.ts'
 import {
   activeSecrets, createSubscriptions, createWebhookEndpoints, type EndpointSettings,
 } from '../../../services/webhooks/endpoints.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
-import { memoryRedis } from '../accounts/memory-redis.ts'
+import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
 
 const LIVE = 'org_1.live'
 const DAY_MS = 86_400_000
@@ -13,15 +14,14 @@ const wanted: EndpointSettings = {
   url: 'https://hidden.example/in', events: ['*'], description: 'mine', enabled: true,
 }
 
-let memory: ReturnType<typeof memoryRedis>
 let nowMs: number
-beforeEach(() => {
-  memory = memoryRedis()
+beforeEach(async () => {
+  await emptyAccounts()
   nowMs = 1_000_000
 })
 const now = () => nowMs
 const open = (keys = organizationKeysOf(1)) =>
-  createWebhookEndpoints({ redis: memory.redis, keys, now, sleep: async () => {} })
+  createWebhookEndpoints({ redis, keys, now, sleep: async () => {} })
 
 describe('the webhook endpoints of an organization', () => {
   it('are separate by mode, and have a secret of their own', async () => {
@@ -39,12 +39,12 @@ describe('the webhook endpoints of an organization', () => {
 
   it('are sealed for their tenant, and in the outbox of the topic', async () => {
     await open().create(LIVE, wanted, 20)
-    const stored = memory.hashes.get('{global}:org:org_1') ?? {}
+    const stored = await redis.hgetall(accountKey('org:org_1'))
     const texts = Object.values(stored)
       .flatMap(text => [text, Buffer.from(text, 'base64').toString('latin1')])
     expect(texts.filter(text => /hidden|whsec/.test(text))).toEqual([])
-    expect(memory.sets.get('{global}:accounts:outbox')).toContain('org:org_1')
-    memory.hashes.set('{global}:org:org_2', stored)
+    expect(await redis.smembers(ACCOUNTS_OUTBOX_KEY)).toContain('org:org_1')
+    await redis.copy(accountKey('org:org_1'), accountKey('org:org_2'))
     await expect(open().list('org_2.live')).rejects.toThrow()
   })
 
@@ -98,14 +98,14 @@ describe('the webhook endpoints of an organization', () => {
 
   it('are known to every process once a change is answered', async () => {
     const worker = open()
-    const subscriptions = createSubscriptions(memory.redis, now)
-    const organizations = createOrganizations(memory.redis, now)
+    const subscriptions = createSubscriptions(redis, now)
+    const organizations = createOrganizations(redis, now)
     const known = async (id: string) => [
       await worker.current(LIVE, id),
       ...await subscriptions(LIVE), ...await organizations.subscriptions(LIVE),
     ]
     const owner = createWebhookEndpoints({
-      redis: memory.redis,
+      redis,
       keys: organizationKeysOf(1),
       now,
       // Others read while the change waits.
@@ -144,7 +144,7 @@ describe('subscriptions', () => {
     const all = await create({})
     const some = await create({ events: ['balance.low', 'job.failed'] })
     await create({ enabled: false })
-    const subscriptions = createSubscriptions(memory.redis, now)
+    const subscriptions = createSubscriptions(redis, now)
     expect(await subscriptions(LIVE)).toEqual([
       { endpoint: all?.id, events: EVENT_TYPES },
       { endpoint: some?.id, events: ['job.failed', 'balance.low'] },

@@ -1,32 +1,35 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import { accountKey } from '../../../services/accounts/records.ts'
 import {
-  createWebhookSecrets, publicKeyText, signText, type WebhookSecrets, wrappedSecrets,
+  createWebhookSecrets, publicKeyText, signText, wrappedSecrets,
 } from '../../../services/webhooks/secrets.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
-import { memoryRedis } from '../accounts/memory-redis.ts'
+import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
 
 const keys = organizationKeysOf(1)
 const DAY_MS = 86_400_000
 
-let memory: ReturnType<typeof memoryRedis>
-let secrets: WebhookSecrets
 let nowMs: number
-beforeEach(() => {
-  memory = memoryRedis()
+const now = () => nowMs
+const secrets = createWebhookSecrets({ redis, keys, now })
+beforeEach(async () => {
+  await emptyAccounts()
   nowMs = 1_000_000
-  secrets = createWebhookSecrets({ redis: memory.redis, keys, now: () => nowMs })
 })
+const record = accountKey('org:org_1')
 
-/** The same text of sealed bytes with the last one changed. */
-function broken (text = ''): string {
-  const bytes = Buffer.from(text, 'base64')
-  bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) ^ 1, bytes.length - 1)
-  return bytes.toString('base64')
+/** Changes the last of the sealed bytes in these fields of the organization. */
+async function damage (...fields: readonly string[]): Promise<void> {
+  for (const field of fields) {
+    const bytes = Buffer.from(await redis.hget(record, field) ?? '', 'base64')
+    bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) ^ 1, bytes.length - 1)
+    await redis.hset(record, field, bytes.toString('base64'))
+  }
 }
 
 describe('the webhook secret of an organization', () => {
   it('is one for processes that make or replace it at the same time', async () => {
-    const other = createWebhookSecrets({ redis: memory.redis, keys, now: () => nowMs })
+    const other = createWebhookSecrets({ redis, keys, now })
     const [first, same] = await Promise.all([secrets.show('org_1'), other.show('org_1')])
     expect(same).toBe(first)
     const rotated = await Promise.all([secrets.rotate('org_1'), other.rotate('org_1')])
@@ -35,10 +38,9 @@ describe('the webhook secret of an organization', () => {
 
   it('is stored sealed, for its own organization only', async () => {
     const secret = await secrets.show('org_1')
-    const stored = memory.hashes.get('{global}:org:org_1') ?? {}
-    const bytes = Buffer.from(stored.webhookSecret ?? '', 'base64')
+    const bytes = Buffer.from(await redis.hget(record, 'webhookSecret') ?? '', 'base64')
     expect(bytes.includes(Buffer.from(secret.slice(6), 'base64'))).toBe(false)
-    memory.hashes.set('{global}:org:org_2', stored)
+    await redis.copy(record, accountKey('org:org_2'))
     await expect(secrets.show('org_2')).rejects.toThrow()
   })
 
@@ -70,18 +72,10 @@ describe('the webhook secret of an organization', () => {
     const first = await secrets.show('org_1')
     await secrets.rotate('org_1')
     await secrets.rotate('org_1')
-    const stored = memory.hashes.get('{global}:org:org_1') ?? {}
-    memory.hashes.set('{global}:org:org_1', {
-      ...stored,
-      webhookSecret: broken(stored.webhookSecret),
-      webhookSecretBefore: broken(stored.webhookSecretBefore),
-    })
+    await damage('webhookSecret', 'webhookSecretBefore')
     const fresh = await secrets.rotate('org_1')
     expect(await secrets.active('org_1')).toEqual([fresh, first])
-    const other = memory.hashes.get('{global}:org:org_1') ?? {}
-    memory.hashes.set('{global}:org:org_1', {
-      ...other, webhookSecretEarlier: broken(other.webhookSecretEarlier),
-    })
+    await damage('webhookSecretEarlier')
     await expect(secrets.active('org_1')).rejects.toThrow('decryption failed')
     expect([await secrets.rotate('org_1'), fresh]).toEqual(await secrets.active('org_1'))
   })
@@ -91,20 +85,18 @@ describe('the webhook secret of an organization', () => {
     for (let times = 0; times < 2; times++) await secrets.rotate('org_1')
     const expected = await secrets.active('org_1')
     const rotated = organizationKeysOf(1, 2)
-    for (const { pieces: [piece], replace } of await wrappedSecrets(memory.redis, 'org_1')) {
+    for (const { pieces: [piece], replace } of await wrappedSecrets(redis, 'org_1')) {
       const { bytes, binding } = piece!
       const opened = await rotated.unwrap('org_1', bytes, binding)
       expect(await replace([await rotated.wrap('org_1', opened, binding)])).toBe(true)
     }
-    const others = { redis: memory.redis, keys: organizationKeysOf(2), now: () => nowMs }
+    const others = { redis, keys: organizationKeysOf(2), now }
     expect(await createWebhookSecrets(others).active('org_1')).toEqual(expected)
   })
 
   it('that was damaged does not stay active along with its successor', async () => {
     await secrets.show('org_1')
-    const stored = memory.hashes.get('{global}:org:org_1') ?? {}
-    memory.hashes.set(
-      '{global}:org:org_1', { ...stored, webhookSecret: broken(stored.webhookSecret) })
+    await damage('webhookSecret')
     await expect(secrets.active('org_1')).rejects.toThrow()
     const fresh = await secrets.rotate('org_1')
     expect(await secrets.active('org_1')).toEqual([fresh])

@@ -1,8 +1,9 @@
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import {
   ACCESS_COLUMNS, type AccessEvent, createAccessLog, createAccessOutbox,
 } from '../../../../services/accounts/access-log/access-log.ts'
 import { readFileSync } from 'node:fs'
+import { accountsRedis as redis, emptyAccounts } from '../../../support/redis/accounts.ts'
 
 const event: AccessEvent = {
   organization: 'org_1',
@@ -13,39 +14,17 @@ const event: AccessEvent = {
   details: { mode: 'live' },
 }
 
-/** A stream as Redis has it, whose time is 7. */
-function createStream () {
-  const entries: [string, string[]][] = []
-  return {
-    entries,
-    xadd: async (key: string, id: string, ...fields: string[]) => {
-      expect([key, id]).toEqual(['{global}:access-log:outbox', '*'])
-      entries.push([`7-${entries.length}`, fields])
-      return `7-${entries.length}`
-    },
-    xrange: async (...[, , end, , limit]: [string, string, string, string, number]) =>
-      entries.filter(([id]) => end === '+' || parseInt(id) <= Number(end)).slice(0, limit),
-    xdel: async (_key: string, ...ids: string[]) => {
-      const kept = entries.filter(([id]) => !ids.includes(id))
-      return entries.splice(0, entries.length, ...kept).length - kept.length
-    },
-  }
-}
-
-const open = () => {
-  const stream = createStream()
-  const redis = stream as never
-  return { stream, log: createAccessLog(redis), outbox: createAccessOutbox(redis) }
-}
+const log = createAccessLog(redis)
+const outbox = createAccessOutbox(redis)
+beforeEach(emptyAccounts)
 
 describe('the access log', () => {
   it('adds an entry with the time of Redis to the outbox', async () => {
-    const { log, outbox } = open()
-    await log.append(event)
+    const id = await log.append(event)
     const [pending] = await outbox.oldest(10)
     expect(pending?.entry).toEqual({
       entryId: expect.stringMatching(/^[0-9a-f-]{36}$/),
-      at: 7,
+      at: parseInt(id),
       organization: 'org_1',
       actorKind: 'key',
       actor: 'key_1',
@@ -58,7 +37,6 @@ describe('the access log', () => {
   })
 
   it('cuts texts that are too long', async () => {
-    const { log, outbox } = open()
     const details = { name: '\u{1f600}'.repeat(150) }
     await log.append({ ...event, target: 'x'.repeat(11_000), address: 'x'.repeat(201), details })
     const [pending] = await outbox.oldest(1)
