@@ -3,19 +3,12 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
 import { render, type Rule, type RuleGroup, minimal } from '../support/deploy/chart.ts'
+import { ruleTests } from '../support/deploy/alerts.ts'
 import { dashboardFiles, panelQueries } from '../support/deploy/dashboards.ts'
 import { promtool } from '../support/deploy/tools.ts'
 import { root } from '../support/sources.ts'
 import { yamlOf } from '../support/deploy/yaml.ts'
 import { newFolder } from '../support/folder.ts'
-
-type RuleTests = {
-  readonly tests: readonly {
-    readonly name: string
-    readonly input_series: readonly { readonly series: string }[]
-    readonly promql_expr_test: readonly object[]
-  }[]
-}
 
 /** The namespace that the chart is rendered for. */
 const HERE = 'namespace="jobs"'
@@ -98,9 +91,8 @@ describe('the rules of the chart', () => {
 
   /** Runs the tests of the rules with series of a namespace, on the rules as rendered. */
   async function tried (namespace: string, firing: 'as written' | 'never'): Promise<string> {
-    const text = readFileSync(join(root, 'test/monitoring/alerts.test.yml'), 'utf8')
-    const [{ tests }] = yamlOf(text) as readonly [RuleTests]
-    const chosen = tests.filter(({ name }) => firing === 'as written' || !ON_ABSENCE.test(name))
+    const chosen = ruleTests()
+      .filter(({ name }) => firing === 'as written' || !ON_ABSENCE.test(name))
     const name = save(`${namespace}.test.yml`, {
       rule_files: ['rules.yml'],
       evaluation_interval: '30s',
