@@ -64,12 +64,6 @@ describe('imports', () => {
     expect(unranked).toEqual([])
   })
 
-  it('of the customer of the tests are those of Node alone', () => {
-    const customer = all.filter(({ path }) => path === 'test/e2e/contract/customer.ts')
-    expect(customer.flatMap(importSpecifiers).filter(name => !name.startsWith('node:'))).toEqual([])
-    expect(customer).toHaveLength(1)
-  })
-
   it('of the stand-in for ClickHouse need no package that its image lacks', () => {
     expect(packagesOf('test/containers/stand-ins/clickhouse.ts')).toEqual(['chdb'])
   })

@@ -1,7 +1,6 @@
 import { connect } from 'node:net'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { row } from './rows.ts'
 import {
   ask, free, good, head, newCustomer, postHead, raw, refusal, service, shared,
 } from './support.ts'
@@ -14,15 +13,15 @@ const noJson = [400, 'invalid_json', undefined]
 describe('a body', () => {
   it.each(['', '{', '{"service":', 'NaN', 'Infinity', '{"inputs":[NaN]}', "{'service':1}",
     '{"a":1,}', '{"a":01}', 'undefined', `${GOOD}${GOOD}`, `${GOOD}x`, '\u0000', '[1'])(
-    `${row(1)}: %j`, async body => {
+    'that is no JSON is 400 invalid_json: %j', async body => {
       expect(await refusal(body)).toEqual(noJson)
     })
 
-  it.each(['null', '1', '"text"', '[]', 'true'])(`${row(19)}, nor is the body %s`, async body => {
+  it.each(['null', '1', '"text"', '[]', 'true'])('that is no object is 400: %s', async body => {
     expect(await refusal(body)).toEqual(invalid())
   })
 
-  it(row(2), async () => {
+  it('may begin with a byte order mark', async () => {
     const { status, code } = await ask('/jobs', { body: `\ufeff${JSON.stringify(free)}` })
     expect([status, code]).toEqual([202, undefined])
     expect(await refusal(`\ufeff\ufeff${GOOD}`)).toEqual(noJson)
@@ -35,7 +34,7 @@ describe('a body', () => {
     ['a surrogate', Buffer.of(0x22, 0xed, 0xa0, 0x80, 0x22)],
     ['UTF-16', Buffer.from(`\ufeff${GOOD}`, 'utf16le')],
     ['Latin-1', Buffer.from('{"service":"phone-validation","inputs":["é"]}', 'latin1')],
-  ])(`${row(3)}: %s`, async (_what, body) => {
+  ])('with bytes that are no UTF-8 is 400 invalid_encoding: %s', async (_what, body) => {
     expect(await refusal(body)).toEqual([400, 'invalid_encoding', undefined])
   })
 
@@ -45,7 +44,7 @@ describe('a body', () => {
     ['{"service":"phone-validation","s\\u0065rvice":"telegram","inputs":["1"]}', 'service'],
     ['{"service":"phone-validation","inputs":["1"],"metadata":{"a":"1","a":"2"}}', 'a'],
     ['{"service":"phone-validation","inputs":["1",{"input":"1","id":"1","id":"2"}]}', 'id'],
-  ])(`${row(4)}: %s`, async (body, param) => {
+  ])('with a field twice, at any depth, is 400 and names it: %s', async (body, param) => {
     expect(await refusal(body)).toEqual(invalid(param))
   })
 
@@ -55,7 +54,7 @@ describe('a body', () => {
     '{"service":"phone-validation","inputs":["1"],"metadata":{"\\u005f_proto__":"x"}}',
     '{"service":"phone-validation","inputs":["1"],"metadata":{"__proto__":{"x":"y"}}}',
     '{"constructor":{"prototype":{"x":1}},"service":"phone-validation","inputs":["1"]}',
-  ])(`${row(5)}: %s`, async body => {
+  ])('with __proto__ or constructor.prototype, in any spelling, is 400: %s', async body => {
     const { status, code, json } = await ask('/jobs', { body })
     expect([status, code]).toEqual([400, 'invalid_request'])
     expect(json.error.message).toContain('Leave it out')
@@ -66,7 +65,7 @@ describe('a body', () => {
   it.each([
     ['[', undefined], ['{"a":', 'a.a'],
     ['{"service":"phone-validation","inputs":[', 'inputs[0].inputs'],
-  ])(`${row(6)}: of %s`, async (opening, param) => {
+  ])('with 100,000 levels of nesting is 400: of %s', async (opening, param) => {
     for (const levels of [9, 100_000]) {
       expect(await refusal(opening.repeat(levels))).toEqual(invalid(param))
     }
@@ -75,7 +74,7 @@ describe('a body', () => {
   it.each([
     ['application/json', 'br'], ['application/json', 'deflate'], ['text/csv', 'gzip, gzip'],
     ['application/json', 'x'], ['application/gzip', 'identity'],
-  ])(`${row(9)}: %s, %s`, async (type, encoding) => {
+  ])('with another coding is 415: %s, %s', async (type, encoding) => {
     const body = gzipSync(GOOD)
     const headers = { 'content-type': type, 'content-encoding': encoding }
     expect(await refusal(body, { headers })).toEqual([415, 'unsupported_media_type', undefined])
@@ -84,7 +83,7 @@ describe('a body', () => {
   it.each([
     ['application/json', 'gzip', gzipSync], ['text/csv', 'zstd', zstdCompressSync],
     ['multipart/form-data; boundary=x', 'gzip', gzipSync],
-  ] as const)(`${row(9)}: a bomb of %s, %s`, async (type, encoding, pack) => {
+  ] as const)('is unpacked up to the limit: %s, %s', async (type, encoding, pack) => {
     // A hundred megabytes of it come of a hundred kilobytes.
     const body = pack(Buffer.alloc(100 * MEGABYTE, ' '))
     const headers = { 'content-type': type, 'content-encoding': encoding }
@@ -96,12 +95,12 @@ describe('a body', () => {
   it.each(['text/plain', 'application/x-www-form-urlencoded', 'text/csv; charset=utf-16',
     'application/json; charset=utf-16', 'application/json; charset=latin1', 'text/json', 'json',
     'application/json, text/plain', 'application/jsonp', 'application/xml', '*/*', ';', '\u00e4'])(
-    `${row(10)}: %s`, async type => {
+    'of any media type but JSON in UTF-8 and files is 415: %s', async type => {
       expect(await refusal(GOOD, { headers: { 'content-type': type } }))
         .toEqual([415, 'unsupported_media_type', undefined])
     })
 
-  it(`${row(10)}, and so is none`, async () => {
+  it('without a media type is 415', async () => {
     const { status, code } = await raw([
       head('POST /api/v1/jobs HTTP/1.1', `content-length: ${GOOD.length}`), GOOD])
     expect([status, code]).toEqual([415, 'unsupported_media_type'])
@@ -112,7 +111,7 @@ describe('a body', () => {
 })
 
 describe('a large body', () => {
-  it(row(7), async () => {
+  it('over 34 MB, elsewhere over 64 KiB, is 413 before it is read', async () => {
     const { status, code } = await raw([postHead(`content-length: ${34 * MEGABYTE + 1}`)])
     expect([status, code]).toEqual([413, 'body_too_large'])
     const { key } = await newCustomer()
@@ -120,7 +119,7 @@ describe('a large body', () => {
     expect((await ask('/jobs/job_1/cancel', { key, body: small })).code).toBe('body_too_large')
   })
 
-  it(`${row(7)}: a gigabyte in chunks is not listened to beyond the limit`, async () => {
+  it('of a gigabyte in chunks is not read beyond the limit', async () => {
     const { hostname, port } = new URL(shared().environment.baseUrl)
     const socket = connect(Number(port), hostname)
     let answer = ''

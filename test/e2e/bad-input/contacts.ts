@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
 import { runJob } from '../../support/stacks/environment.ts'
-import { row } from './rows.ts'
 import { newCustomer, newNumbers, service, shared } from './support.ts'
 
 const email = 'email-validation'
@@ -18,7 +17,7 @@ const isInvalid = (one: Readonly<Record<string, string>>) =>
   one.source === 'preflight' && one.status === 'invalid'
 
 describe('contacts that are none', () => {
-  it(row(24), async () => {
+  it('empty and blank inputs are invalid rows and free', async () => {
     const blanks = ['', ' ', '\t', '\n', '\r\n', '   \t ', '\u00a0', '\u3000', '\ufeff']
     const jobs = await Promise.all([service, email].map(slug => rowsOf(blanks, slug)))
     for (const { preflight, rows } of jobs) {
@@ -28,7 +27,7 @@ describe('contacts that are none', () => {
     }
   })
 
-  it(row(25), async () => {
+  it('control characters and lone surrogates are invalid rows in a well-formed file', async () => {
     const odd = ['\u0000', '\u0007+12127365000\u0007', 'a\u0000@example.com', '\u009b1', '\ud800',
       '\udc00\ud800', 'jane\ud800@example.com', '\u001b[2J']
     const { rows } = await rowsOf(odd, email)
@@ -38,7 +37,7 @@ describe('contacts that are none', () => {
     expect(phones.map(isInvalid)).toEqual([true, true, true])
   })
 
-  it(row(26), async () => {
+  it('invisible characters do not make a phone number another, nor an address valid', async () => {
     const plain = '+12127365000'
     const dressed = ['\u202d+12127365000\u202c', '+1\u200b2127365000', '\u2066+12127365000\u2069',
       '+1\u00ad212\u00ad736\u00ad5000', '\ufeff+12127365000', '+1212736\u200d5000']
@@ -55,7 +54,7 @@ describe('contacts that are none', () => {
       .toEqual(addresses.filter(one => one.status === 'valid').map(() => 'jane@example.com'))
   })
 
-  it(row(27), async () => {
+  it('digits and domains of any script are one canonical form', async () => {
     const numbers = ['+12127365000', '＋１２１２７３６５０００', '+١٢١٢٧٣٦٥٠٠٠', '+۱۲۱۲۷۳۶۵۰۰۰']
     const { rows } = await rowsOf(numbers)
     expect(rows.map(it => it.e164)).toEqual(numbers.map(() => '+12127365000'))
@@ -73,7 +72,7 @@ describe('contacts that are none', () => {
     expect(alike.map(it => it.duplicate_of)).toEqual(['', ''])
   })
 
-  it(row(28), async () => {
+  it('prefixes, extensions, letters and too many digits have one outcome each', async () => {
     const e164 = async (inputs: readonly string[], countryCode?: string) =>
       (await rowsOf(inputs, service, countryCode)).rows.map(it => it.e164)
     const number = '+12127365000'
@@ -94,7 +93,7 @@ describe('contacts that are none', () => {
 })
 
 describe('contacts that are free', () => {
-  it(row(31), async () => {
+  it('a job of invalid rows and duplicates alone completes and costs nothing', async () => {
     const { client, balance } = await newCustomer()
     const { created, job } = await runJob(client, { service, inputs: ['x', 'x', '', 'y@z.com'] })
     expect(created.preflight).toMatchObject({ invalidRows: 4, maxQuoteMicros: 0 })

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { row } from './rows.ts'
 import { parseCsv } from '../../support/stacks/environment.ts'
 import {
   ask, free, good, newCustomer, postHead, raw, refusal, service, shared,
@@ -15,17 +14,17 @@ describe('inputs', () => {
     ['missing', { service }], ['no list', { service, inputs: '+12127365000' }],
     ['empty', { service, inputs: [] }], ['an object', { service, inputs: { 0: '+1' } }],
     ['a number', { service, inputs: 12 }], ['null', { service, inputs: null }],
-  ])(`${row(19)}: %s`, async (_what, body) => {
+  ])('that are missing, empty or no list are 400 and named: %s', async (_what, body) => {
     expect(await refusal(body)).toEqual(invalid('inputs'))
   })
 
-  it.each([[12], [null], [true], [['+1']]])(`${row(20)}: %j`, async input => {
+  it.each([[12], [null], [true], [['+1']]])('that are no texts are 400: %j', async input => {
     expect(await refusal({ service, inputs: ['+1', input] })).toEqual(invalid('inputs[1]'))
     expect(await refusal({ service, inputs: ['+1', { input, id: '' }] }))
       .toEqual(invalid('inputs[1].input'))
   })
 
-  it(row(54), async () => {
+  it('with an id that is no text, too long or with control characters are 400', async () => {
     const ids = [12, null, true, ['1'], {}, 'x'.repeat(129), '\u{1F600}'.repeat(129),
       'a\u0000', '\n', '\u007f', '\u0085', '\ud83d', '\ude00x']
     for (const id of ids) {
@@ -50,7 +49,7 @@ describe('inputs', () => {
 })
 
 describe('another field', () => {
-  it(row(29), async () => {
+  it('a country is taken in any case; one that is none is 400 invalid_country_code', async () => {
     const inputs = ['020 7946 0958', '+12127365000']
     for (const countryCode of ['gb', 'GB', 'gB']) {
       const { status, json } = await ask('/quotes', { body: { service, inputs, countryCode } })
@@ -66,7 +65,7 @@ describe('another field', () => {
     }
   })
 
-  it(row(33), async () => {
+  it('a service that is none, by case or space, is 400 unknown_service with the list', async () => {
     for (const slug of ['fax', 'Phone-Validation', 'phone-validation ', ' phone-validation', '',
       'phone_validation', 'phone-validation\u0000', '__proto__', 'constructor', 'toString',
       'x'.repeat(100_000)]) {
@@ -77,11 +76,11 @@ describe('another field', () => {
     expect(await refusal({ ...good, service: 1 })).toEqual(expect.arrayContaining([400]))
   })
 
-  it.each(['true', 1, 0, null, [], 'false', {}])(`${row(34)}: %j`, async forceFresh => {
+  it.each(['true', 1, 0, null, [], 'false', {}])('forceFresh may not be %j', async forceFresh => {
     expect(await refusal({ ...good, forceFresh })).toEqual(invalid('forceFresh'))
   })
 
-  it(row(53), async () => {
+  it('a deadline that is no whole number of seconds from a minute to two days is 400', async () => {
     for (const deadline of ['60', '6h', 0, 59, 172_801, -60, 60.5, 1e300, null, true, [60], {}]) {
       expect([deadline, ...await refusal({ ...good, deadline })])
         .toEqual([deadline, ...invalid('deadline')])
@@ -95,7 +94,7 @@ describe('another field', () => {
     }
   })
 
-  it(row(56), async () => {
+  it('a sample that is no boolean is 400, and is for quotes only', async () => {
     for (const sample of ['true', 1, 0, null, [], {}]) {
       const { status, code, json } = await ask('/quotes', { body: { ...good, sample } })
       expect([sample, status, code, json.error.param]).toEqual([sample, ...invalid('sample')])
@@ -112,7 +111,7 @@ describe('another field', () => {
     }
   })
 
-  it(row(57), async () => {
+  it('options of no list, another service, twice, or a day to come are 400', async () => {
     const key = shared().environment.keys.test
     const dated = (date: string) => [`reassigned_number:${date}`]
     const shapes = ['line_status', 1, true, {}, [1], [null], [['line_status']]]
@@ -144,12 +143,12 @@ describe('another field', () => {
   })
 
   it.each(['force_fresh', 'webhookUrl', 'Inputs', 'callback', 'toString', 'x'.repeat(1_000), ''])(
-    `${row(35)}: %s`, async name => {
+    'an unknown field is 400 invalid_request and named: %s', async name => {
       const param = name === '' ? undefined : name.slice(0, 100)
       expect(await refusal({ ...good, [name]: true })).toEqual(invalid(param))
     })
 
-  it(row(36), async () => {
+  it('metadata beyond 50 labels of 40 and 500 characters is 400', async () => {
     const refused: readonly (readonly [metadata: unknown, param?: string])[] = [
       [labels(51), 'metadata'], [labels(10_000)], [{ k: 'v'.repeat(501) }, 'metadata.k'],
       [{ k: 'v'.repeat(1_000_000) }, 'metadata.k'], [{ ['k'.repeat(41)]: 'v' }, 'metadata'],
@@ -198,7 +197,7 @@ describe('a request that waits', () => {
 })
 
 describe('an Idempotency-Key', () => {
-  it(row(38), async () => {
+  it('that is no UUID v4, or two, is 400; its case makes no difference', async () => {
     const key = randomUUID()
     const refused = [400, 'invalid_idempotency_key', 'Idempotency-Key']
     for (const wrong of ['7', '', key.slice(1), `${key}0`, `{${key}}`, key.replaceAll('-', ''),

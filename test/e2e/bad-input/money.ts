@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
 import { eventually } from '../../support/eventually.ts'
-import { row } from './rows.ts'
 import { ask, free, MAX_PRICE_MICROS, newCustomer, newNumbers, service } from './support.ts'
 
 /** Sends it again for as long as others of the same organization have all places. */
@@ -11,7 +10,7 @@ const post = (key: string, body: unknown) => eventually(async () => {
 })
 
 describe.concurrent('the last of the money', () => {
-  it(row(43), async () => {
+  it('is spent exactly by fifty posts at once', async () => {
     const { key, client, balance } = await newCustomer(1_000_000)
     // Each of them wants a fifth of it and a bit: four can have it.
     const wanted = Array.from({ length: 50 }, () => ({ service, inputs: newNumbers(110) }))
@@ -27,7 +26,7 @@ describe.concurrent('the last of the money', () => {
     expect(await balance()).toMatchObject({ availableMicros: 120_000, reservedMicros: 0 })
   })
 
-  it(`${row(43)}: exactly enough is enough, a micro less is not`, async () => {
+  it('is enough to the micro, and a micro less is not', async () => {
     const inputs = newNumbers(3)
     for (const [micros, expected] of [[6_000, 202], [5_999, 402], [0, 402]] as const) {
       const { key } = await newCustomer(micros)
@@ -36,7 +35,7 @@ describe.concurrent('the last of the money', () => {
     }
   })
 
-  it(row(51), async () => {
+  it('is too little for the highest quote there can be, a whole number', async () => {
     const { key, client } = await newCustomer(1_000)
     const inputs = newNumbers(100_000)
     const body = { service: 'carrier-single', inputs }

@@ -1,10 +1,9 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { row } from './rows.ts'
 import { ask, newCustomer, newNumbers, service } from './support.ts'
 
 describe('a preview', () => {
-  it(row(58), async () => {
+  it('of no file, of no text, or with options of jobs is refused', async () => {
     const preview = async (body: Uint8Array | string, query: object = {}, type = 'text/csv') => {
       const { status, code, json } = await ask(
         `/file-previews?${new URLSearchParams({ ...query })}`,
@@ -49,7 +48,7 @@ describe('a preview', () => {
 })
 
 describe('results that are read while a job runs, and its events', () => {
-  it(row(59), async () => {
+  it('are 400 for a cursor or event id that was never given out', async () => {
     const { client, key } = await newCustomer()
     const { id } = await client.createJob({ service, inputs: newNumbers(2) })
     await client.waitForEnd(id)

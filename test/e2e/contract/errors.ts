@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { eventually } from '../../support/eventually.ts'
-import { proves } from './rows.ts'
-import { ask, ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
+import { answerTo, ask, ended, newCustomer, openRequest, PROXY, service, shared }
+  from './support.ts'
 
 /** Methods that a server may take wherever it takes others. */
 const NATURAL = ['HEAD', 'OPTIONS']
@@ -32,7 +31,7 @@ const CODES: Readonly<Record<number, string>> = {
 }
 
 describe.concurrent('an error', () => {
-  it(proves('has one form, and every answer has an X-Request-Id'), async () => {
+  it('has one form, and every answer has an X-Request-Id', async () => {
     const { test } = await newCustomer()
     const answers = [
       await ask('/jobs'), await test.ask(nobodys), await test.ask('/nothing'),
@@ -56,7 +55,7 @@ describe.concurrent('an error', () => {
     expect(new Set(ids).size).toBe(ids.length)
   })
 
-  it(proves('is in one table, the description of the interface'), async () => {
+  it('is in one table, the description of the interface', async () => {
     const { json, text } = await ask('//openapi.json')
     const table = [...JSON.stringify(json).matchAll(/\| (\d{3}) \| `([a-z_]+)` \|/g)]
       .map(([, status, code]) => `${status} ${code}`)
@@ -66,26 +65,7 @@ describe.concurrent('an error', () => {
     expect(text).toContain('temporarily_unavailable')
   })
 
-  it(proves('without a usable key is 401 with WWW-Authenticate'), async () => {
-    const { test } = await newCustomer()
-    const wrong = `${test.key.slice(0, -1)}${test.key.endsWith('0') ? '1' : '0'}`
-    const cases: readonly (readonly [string | undefined, string])[] = [
-      [undefined, 'missing_key'], ['', 'missing_key'], [`Basic ${test.key}`, 'invalid_key'],
-      [`Bearer ${wrong}`, 'invalid_key'], [`Bearer ${test.key} x`, 'invalid_key'],
-      ['Bearer', 'invalid_key'],
-    ]
-    for (const [authorization, expected] of cases) {
-      const headers: Record<string, string> = authorization === undefined ? {} : { authorization }
-      for (const path of ['/jobs', nobodys, '/balance', `${nobodys}/results`]) {
-        const answer = await ask(path, { headers })
-        expect([authorization, answer.status, answer.code]).toEqual([authorization, 401, expected])
-        expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer/)
-        expect(answer.headers.has('ratelimit-limit')).toBe(false)
-      }
-    }
-  })
-
-  it(proves('for a wrong path is 404, for a wrong method 405 with Allow'), async () => {
+  it('for a wrong path is 404, for a wrong method 405 with Allow', async () => {
     const { test } = await newCustomer()
     for (const path of ['/nothing', '/jobs/a/b/c', '//nothing', '//api/v2/jobs']) {
       const { status, code } = await test.ask(path)
@@ -106,7 +86,7 @@ describe.concurrent('an error', () => {
 })
 
 describe.concurrent('what is open to all', () => {
-  it(proves('are the documents over HTTPS; health and metrics have a port of their own'),
+  it('are the documents over HTTPS; health and metrics have a port of their own',
     async () => {
       const { headers, json } = await ask('//openapi.json')
       expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
@@ -124,7 +104,7 @@ describe.concurrent('what is open to all', () => {
 })
 
 describe.concurrent('the version', () => {
-  it(proves('is echoed in every answer and has no other switch than the path'), async () => {
+  it('is echoed in every answer and has no other switch than the path', async () => {
     const { test } = await newCustomer()
     const { job } = await ended(test, { service, inputs: ['x'] })
     const answers = [
@@ -137,22 +117,26 @@ describe.concurrent('the version', () => {
   })
 })
 
-describe.concurrent('the request limits', () => {
-  it(proves('count quotes, cancels and resends among the POST requests, cached rows as well'),
-    async () => {
-      const inputs = newNumbers(1)
-      const body = { service, inputs }
-      const posts: readonly (readonly [string, object | undefined])[] = [
-        ['/jobs', body], ['/quotes', body], ['/jobs/{id}/cancel', undefined],
-        ['/jobs/{id}/deliveries/evt_1/resend', undefined],
-      ]
-      await Promise.all(posts.map(async ([path, sent]) => {
-        const { orgId, live } = await newCustomer()
-        const { job } = await ended(live, body)
-        await workspace(({ organizations }) => organizations.setPolicy(orgId, { postSustained: 2 }))
-        const answer = () => live.ask(path.replace('{id}', job.id), { method: 'POST', body: sent })
-        await eventually(async () => expect((await answer()).code).toBe('rate_limited'))
-        expect((await answer()).headers.get('ratelimit-policy')).toBe('100;w=1, 2;w=60')
-      }))
-    })
+describe.concurrent('a request through a proxy', () => {
+  it('must be HTTPS on its outer side, and only known proxies are trusted', async () => {
+    const { live } = await newCustomer()
+    const through = async (path: string, localAddress: string, proto: string) => {
+      const headers = { authorization: `Bearer ${live.key}`, 'x-forwarded-proto': proto }
+      const sent = openRequest(path, { localAddress, headers })
+      sent.end()
+      return await answerTo(sent)
+    }
+    for (const path of ['/balance', '//openapi.json']) {
+      const secure = await through(path, PROXY, 'https')
+      expect([path, secure.status]).toEqual([path, 200])
+      expect(secure.headers['strict-transport-security']).toMatch(/^max-age=\d{7,}/)
+      for (const [from, proto] of [
+        [PROXY, 'http'], [PROXY, ''], [PROXY, 'https, http'], ['127.0.0.1', 'http'],
+      ] as const) {
+        const { status, json } = await through(path, from, proto)
+        expect([path, from, proto, status, json.error.code])
+          .toEqual([path, from, proto, 403, 'https_required'])
+      }
+    }
+  })
 })

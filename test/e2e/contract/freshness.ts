@@ -1,7 +1,6 @@
 import { accountKey } from '../../../services/accounts/records.ts'
 import { describe, expect, it } from 'vitest'
 import { eventually } from '../../support/eventually.ts'
-import { proves } from './rows.ts'
 import { ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
 import { commandOn } from '../../support/admin.ts'
 
@@ -13,10 +12,8 @@ const daysOf = (row: Readonly<Record<string, string>> | undefined) =>
   (Date.parse(row?.expires_at ?? '') - Date.parse(row?.checked_at ?? '')) / 86_400_000
 
 describe.concurrent('the freshness policy of an organization', () => {
-  it(proves(
-    'that is shortened counts at once, for records that are already there as well',
-    'expires_at follows the policy'
-  ), async () => {
+  it('that is shortened counts at once, for records that are already there as well; ' +
+    'expires_at follows the policy', async () => {
     const { orgId, live } = await newCustomer()
     const inputs = newNumbers(1)
     const first = await ended(live, { service, inputs })
@@ -33,7 +30,7 @@ describe.concurrent('the freshness policy of an organization', () => {
     expect([again.job.freshRecords, daysOf(again.rows[0])]).toEqual([1, 0])
   })
 
-  it(proves('is at most 90 days'), async () => {
+  it('is at most 90 days', async () => {
     const { orgId, live } = await newCustomer()
     await expect(setDays(orgId, 91)).rejects.toThrow('from 0 to 90')
     const { redis } = shared()

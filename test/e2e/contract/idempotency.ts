@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { eventually } from '../../support/eventually.ts'
 import { bindingOf, moveEnd } from '../../support/jobs.ts'
-import { proves } from './rows.ts'
 import {
   ACCEPT_WITHIN_MS, customers, newCustomer, newNumbers, service, shared, whileHalted,
   type Account,
@@ -29,7 +28,7 @@ const untilAccepted = (account: Account, key: string, body: unknown) =>
   })
 
 describe('an Idempotency-Key', () => {
-  it(proves('belongs to one organization and mode'), async () => {
+  it('belongs to one organization and mode', async () => {
     const [one, other] = [await newCustomer(), await newCustomer()]
     const key = randomUUID()
     const answers = [
@@ -40,7 +39,7 @@ describe('an Idempotency-Key', () => {
     expect(new Set(answers.map(({ json }) => json.id)).size).toBe(3)
   })
 
-  it(proves('compares what bodies mean: the order of fields and defaults make no difference'),
+  it('compares what bodies mean: the order of fields and defaults make no difference',
     async () => {
       const { test } = await newCustomer()
       const key = randomUUID()
@@ -71,7 +70,7 @@ describe('an Idempotency-Key', () => {
       }
     })
 
-  it(proves('repeated with the same request returns the stored 202 bytes, marked as replayed'),
+  it('repeated with the same request returns the stored 202 bytes, marked as replayed',
     async () => {
       const { live } = await newCustomer()
       const key = randomUUID()
@@ -87,7 +86,7 @@ describe('an Idempotency-Key', () => {
       expect((await live.client.balance()).balanceMicros).toBe(998_000)
     })
 
-  it(proves('sent a hundred times at once makes one job and a hundred equal answers'), async () => {
+  it('sent a hundred times at once makes one job and a hundred equal answers', async () => {
     const { live } = await newCustomer()
     const key = randomUUID()
     const body = { service, inputs: newNumbers(3) }
@@ -101,7 +100,7 @@ describe('an Idempotency-Key', () => {
     expect(await live.client.balance()).toMatchObject({ balanceMicros: 994_000, reservedMicros: 0 })
   })
 
-  it(proves('of a refused request is free: the next request is evaluated again'),
+  it('of a refused request is free: the next request is evaluated again',
     async () => {
       const { live, test } = await newCustomer(1_000)
       const key = randomUUID()
@@ -114,7 +113,7 @@ describe('an Idempotency-Key', () => {
       expect((await post(test, wrong, free)).status).toBe(202)
     })
 
-  it(proves('is held for 24 hours from its first use by the clock of the store'), async () => {
+  it('is held for 24 hours from its first use by the clock of the store', async () => {
     const { live, orgId } = await newCustomer()
     // The audit would see that no day has passed.
     customers.splice(customers.indexOf(orgId), 1)
@@ -134,7 +133,7 @@ describe('an Idempotency-Key', () => {
     expect(next.json.id).not.toBe(first.json.id)
   })
 
-  it(proves('claimed by a service that died before it answered still makes one job'), async () => {
+  it('claimed by a service that died before it answered still makes one job', async () => {
     const { live } = await newCustomer()
     const { impatient } = shared()
     const key = randomUUID()
@@ -156,10 +155,8 @@ describe('an Idempotency-Key', () => {
 })
 
 describe('a pipeline that does not answer in time', () => {
-  it(proves(
-    'is 503 with Retry-After, nothing is reserved, and no job comes of it',
-    'a claim whose time has passed without a job is taken over'
-  ), async () => {
+  it('is 503 with Retry-After, nothing is reserved, and no job comes of it; ' +
+    'a claim whose time has passed without a job is taken over', async () => {
     const { live } = await newCustomer()
     const key = randomUUID()
     const body = { service, inputs: newNumbers(2) }

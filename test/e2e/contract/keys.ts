@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest'
 import { accountKey } from '../../../services/accounts/records.ts'
 import type { Scope } from '../../../services/accounts/api-keys.ts'
 import { eventually } from '../../support/eventually.ts'
-import { proves } from './rows.ts'
 import { ask, ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
 import { commandOn } from '../../support/admin.ts'
 
@@ -57,7 +56,7 @@ describe.concurrent('an API key', () => {
     expect(Math.round((Date.parse(expiresAt) - Date.now()) / 86_400_000)).toBe(7)
   })
 
-  it(proves('is vj_live_ or vj_test_, 30 characters and a checksum, and shown once'), async () => {
+  it('is vj_live_ or vj_test_, 30 characters and a checksum, and shown once', async () => {
     const { orgId, live, test } = await newCustomer()
     expect(live.key).toMatch(/^vj_live_[0-9A-Za-z]{36}$/)
     expect(test.key).toMatch(/^vj_test_[0-9A-Za-z]{36}$/)
@@ -70,7 +69,7 @@ describe.concurrent('an API key', () => {
     expect(JSON.stringify([stored, dumped])).not.toContain(live.key.slice(8, 30))
   })
 
-  it(proves('is one of several, each with its scopes, its expiry and its last use'), async () => {
+  it('is one of several, each with its scopes, its expiry and its last use', async () => {
     const { orgId, live } = await newCustomer()
     const reader = await make(orgId, { scopes: 'jobs:read' })
     const writer = await make(orgId, { scopes: 'jobs:write' })
@@ -93,7 +92,7 @@ describe.concurrent('an API key', () => {
     await untilExpired(brief)
   })
 
-  it(proves('needs jobs:write for what changes something, jobs:read for the rest'), async () => {
+  it('needs jobs:write for what changes something, jobs:read for the rest', async () => {
     const { orgId } = await newCustomer()
     const job = '/jobs/job_01jd3v8zj7m5n2k4q6r8s0t1w3'
     const routes: readonly (readonly [string, string, Scope])[] = [
@@ -114,7 +113,7 @@ describe.concurrent('an API key', () => {
     }
   })
 
-  it(proves('that is rolled works during its grace, and not after it'), async () => {
+  it('that is rolled works during its grace, and not after it', async () => {
     const { orgId } = await newCustomer()
     const old = await make(orgId)
     expect(await codeOf(old.secret ?? '')).toBe(undefined)
@@ -127,7 +126,7 @@ describe.concurrent('an API key', () => {
     expect(await codeOf(fresh.secret ?? '')).toBe(undefined)
   })
 
-  it(proves('that is revoked has stopped working a second later'), async () => {
+  it('that is revoked has stopped working a second later', async () => {
     const { orgId } = await newCustomer()
     const key = await make(orgId)
     expect(await codeOf(key.secret ?? '')).toBe(undefined)
@@ -138,7 +137,7 @@ describe.concurrent('an API key', () => {
 })
 
 describe('a test key', () => {
-  it(proves('pays nothing, and has jobs, cache and balance of its own'), async () => {
+  it('pays nothing, and has jobs, cache and balance of its own', async () => {
     const { live, test } = await newCustomer()
     const inputs = newNumbers(2)
     const paid = await ended(live, { service, inputs })
@@ -153,7 +152,7 @@ describe('a test key', () => {
     }
   })
 
-  it(proves('is answered by the sandbox alone, the same every time'), async () => {
+  it('is answered by the sandbox alone, the same every time', async () => {
     const { test } = await newCustomer()
     const { vendor } = shared()
     await vendor.behave('well')
@@ -170,7 +169,7 @@ describe('a test key', () => {
     expect((await vendor.state()).calls).toBe(0)
   })
 
-  it(proves('gets 402 for a sandbox input'), async () => {
+  it('gets 402 for a sandbox input', async () => {
     const { live, test } = await newCustomer()
     for (const [slug, input] of [
       ['phone-validation', '+1 500-555-0402'], ['email-validation', 'insufficient_balance@x.org'],

@@ -1,15 +1,12 @@
 import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { describe, expect, it } from 'vitest'
-import { proves } from './rows.ts'
 import { ended, newCustomer, newNumbers, service, shared, whileHalted } from './support.ts'
 
 const PRICE = 2_000
 
 describe('the maximum price', () => {
-  it(proves(
-    'is the unit price for fresh checks and cache hits, never for duplicates or invalid rows',
-    'cache hits are reserved and released at the end'
-  ), async () => {
+  it('is the unit price for fresh checks and cache hits, never for duplicates or invalid rows; ' +
+    'cache hits are reserved and released at the end', async () => {
     const { live } = await newCustomer()
     const known = newNumbers(2)
     await ended(live, { service, inputs: known })
@@ -41,7 +38,7 @@ describe('the maximum price', () => {
     })
   })
 
-  it(proves('rows without a verdict are free'), async () => {
+  it('rows without a verdict are free', async () => {
     const { live } = await newCustomer()
     const inputs = ['+12127360003', ...newNumbers(1)]
     const { job } = await ended(live, { service, inputs })
@@ -51,8 +48,48 @@ describe('the maximum price', () => {
   })
 })
 
+describe('a row', () => {
+  it.each([
+    ['carrier-lookup', ['+447400123456', '+12127365000', '+15555555555'],
+      ['valid live', 'unknown none', 'unknown none']],
+    ['carrier-single', ['+12127360008', '+12127360001'], ['valid live', 'unknown none']],
+    ['email-validation',
+      ['jane@mailinator.com', 'jane@example.com', 'sales@mail.org', 'jane@mail.org'],
+      ['risky live', 'invalid live', 'unknown none', 'unknown none']],
+  ])('of %s is paid only for a requested verdict', async (slug, inputs, verdicts) => {
+    const { live } = await newCustomer()
+    const { job, rows } = await ended(live, { service: slug, inputs })
+    expect(rows.map(({ status, source }) => `${status} ${source}`)).toEqual(verdicts)
+    const sold = rows.filter(({ source }) => source === 'live')
+    const service = (await live.client.services()).find(it => it.slug === slug)
+    expect([job.freshRecords, job.chargedMicros, job.unknownRecords])
+      .toEqual([sold.length, sold.length * service!.priceMicros, inputs.length - sold.length])
+    if (slug === 'email-validation') return
+    expect(sold.filter(({ carrier, mcc, mnc }) => carrier === '' && (mcc === '' || mnc === '')))
+      .toEqual([])
+  })
+})
+
+describe('the balance', () => {
+  it('is compared with the maximum, to which rows from the cache count', async () => {
+    const { live } = await newCustomer(2 * PRICE)
+    const wanted = { service, inputs: newNumbers(2) }
+    await ended(live, wanted)
+    const { status, json: { error } } = await live.ask('/jobs', { body: wanted })
+    expect([status, error]).toMatchObject([402, {
+      code: 'insufficient_balance',
+      requiredMicros: 2 * PRICE,
+      availableMicros: 0,
+      message: expect.stringMatching(/rows from the cache .* reserved/),
+    }])
+    const { job } = await ended(live, { service, inputs: ['call me', ''] })
+    expect([job.status, job.maxQuoteMicros]).toEqual(['completed', 0])
+    expect((await live.client.jobsPage()).data).toHaveLength(2)
+  })
+})
+
 describe('a quote', () => {
-  it(proves('reserves nothing, makes no job, and its data key is deleted at once'), async () => {
+  it('reserves nothing, makes no job, and its data key is deleted at once', async () => {
     const { live } = await newCustomer()
     const inputs = newNumbers(3)
     const quoted = await live.client.quote({ service, inputs })
@@ -69,7 +106,7 @@ describe('a quote', () => {
 })
 
 describe('the services', () => {
-  it(proves('are listed with kind of contact, price and further columns'), async () => {
+  it('are listed with kind of contact, price and further columns', async () => {
     const { live, test } = await newCustomer()
     const services = await live.client.services()
     expect(services.map(({ slug, inputKind }) => [slug, inputKind]).toSorted()).toEqual([
@@ -84,5 +121,18 @@ describe('the services', () => {
     const inputs = newNumbers(2)
     const { preflight } = await live.client.quote({ service: 'carrier-lookup', inputs })
     expect([price > 0, preflight.maxQuoteMicros]).toEqual([true, 2 * price])
+  })
+  it('say what they check, as a quote does', async () => {
+    const { live } = await newCustomer()
+    const services = await live.client.services()
+    for (const { slug, configured, checks, limitations, inputKind } of services) {
+      expect([slug, configured]).toEqual([slug, checks.length > 0])
+      if (!configured) continue
+      const inputs = [inputKind === 'email' ? 'jane@mail.org' : '+447400123456']
+      expect(await live.client.quote({ service: slug, inputs }))
+        .toMatchObject({ checks, limitations })
+    }
+    expect(services.find(({ slug }) => slug === 'carrier-lookup')?.limitations)
+      .toContain('carrier_of_range')
   })
 })

@@ -2,13 +2,12 @@ import { describe, expect, it } from 'vitest'
 import {
   answerTo, ended, MOMENT, newCustomer, newNumbers, openPost, service,
 } from './support.ts'
-import { proves } from './rows.ts'
 
 const good = { service, inputs: ['+12127365000'] }
 const MEGABYTE = 1_024 * 1_024
 
 describe.concurrent('the size of a request', () => {
-  it(proves('an input over 320 characters is a free invalid row, however long'),
+  it('an input over 320 characters is a free invalid row, however long',
     async () => {
       const { live } = await newCustomer()
       const inputs = ['1'.repeat(320), '1'.repeat(321), '1'.repeat(10_000_000)]
@@ -23,7 +22,7 @@ describe.concurrent('the size of a request', () => {
 })
 
 describe.concurrent('the fields of a request', () => {
-  it(proves('without forceFresh the cache is used, with it all is checked live'), async () => {
+  it('without forceFresh the cache is used, with it all is checked live', async () => {
     const { live } = await newCustomer()
     const inputs = newNumbers(2)
     expect((await ended(live, { service, inputs })).job.freshRecords).toBe(2)
@@ -35,7 +34,7 @@ describe.concurrent('the fields of a request', () => {
     expect(fresh.rows.map(row => row.source)).toEqual(['live', 'live'])
   })
 
-  it(proves('each service takes one kind of contact; the other is an invalid row'), async () => {
+  it('each service takes one kind of contact; the other is an invalid row', async () => {
     const { test } = await newCustomer()
     const inputs = ['+12127365000', 'jane@example.com']
     const slugs = ['phone-validation', 'whatsapp', 'telegram', 'carrier-single', 'carrier-lookup',
@@ -52,7 +51,7 @@ describe.concurrent('the fields of a request', () => {
     expect(json.error.message).toContain('carrier-lookup')
   })
 
-  it(proves('a live key may use the services that have a provider'), async () => {
+  it('a live key may use the services that have a provider', async () => {
     const { live, test } = await newCustomer()
     const body = { service: 'telegram', inputs: ['x'] }
     const refused = await live.ask('/jobs', { body })
@@ -62,7 +61,7 @@ describe.concurrent('the fields of a request', () => {
 })
 
 describe('a success', () => {
-  it(proves('is 202 with one body for both typings, and the path of the job'), async () => {
+  it('is 202 with one body for both typings, and the path of the job', async () => {
     const { live } = await newCustomer()
     const inputs = [...newNumbers(2), 'no number']
     const { status, headers, json } = await live.ask('/jobs', { body: { service, inputs } })
@@ -94,7 +93,7 @@ describe('a success', () => {
     await live.client.waitForEnd(json.id)
   })
 
-  it(proves('memory for bodies in flight is bounded: beyond it 503 before reading'), async () => {
+  it('memory for bodies in flight is bounded: beyond it 503 before reading', async () => {
     const { test } = await newCustomer()
     const opened = openPost(test, '/jobs', 34 * MEGABYTE)
     // Memory is taken as bytes arrive, not as they are announced.

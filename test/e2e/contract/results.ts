@@ -3,7 +3,6 @@ import { ROW_SOURCES } from '../../../schemas/api/verdicts.ts'
 import type { ResultRow } from '../../../services/client/client.ts'
 import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { parseCsv } from '../../support/stacks/environment.ts'
-import { proves } from './rows.ts'
 import { ended, MOMENT, newCustomer, newNumbers, service, shared, whileHalted }
   from './support.ts'
 
@@ -51,7 +50,7 @@ async function all (rows: AsyncIterable<ResultRow>): Promise<ResultRow[]> {
 }
 
 describe.concurrent('the result file', () => {
-  it(proves('is UTF-8 without byte order mark, with CRLF, an attachment named after the job'),
+  it('is UTF-8 without byte order mark, with CRLF, an attachment named after the job',
     async () => {
       const { test } = await newCustomer()
       const { job } = await ended(test, { service, inputs: ['+12127365000', 'é'] })
@@ -76,7 +75,7 @@ describe.concurrent('the result file', () => {
       expect([etag.length > 2, kept.status, kept.text]).toEqual([true, 304, ''])
     })
 
-  it(proves('has every row once, in order, its input byte for byte as submitted'), async () => {
+  it('has every row once, in order, its input byte for byte as submitted', async () => {
     const { test } = await newCustomer()
     const inputs = [...ODD, ...QUOTED, ...FORMULAS, ...NUMBERS]
     const { job, rows } = await ended(test, { service, inputs })
@@ -86,7 +85,7 @@ describe.concurrent('the result file', () => {
     expect((await all(test.client.resultRows(job.id))).map(row => row.input)).toEqual(inputs)
   })
 
-  it(proves('writes numbers as people do in phone and without spaces in e164'), async () => {
+  it('writes numbers as people do in phone and without spaces in e164', async () => {
     const { test } = await newCustomer()
     const inputs = ['212.736.5000', '+442079460958', '0049 30 901820']
     const { rows } = await ended(test, { service, inputs, countryCode: 'US' })
@@ -96,10 +95,8 @@ describe.concurrent('the result file', () => {
     ])
   })
 
-  it(proves(
-    'has the standard columns, then those of the service',
-    'fills closed columns from their lists, confidence from 0 to 100, generation_basis never'
-  ), async () => {
+  it('has the standard columns, then those of the service; ' +
+    'closed ones from their lists, confidence from 0 to 100, generation_basis never', async () => {
     const { test } = await newCustomer()
     await Promise.all(Object.entries(FURTHER).map(async ([slug, further]) => {
       const inputs = slug === 'email-validation' ? EMAILS : PHONES
@@ -118,16 +115,14 @@ describe.concurrent('the result file', () => {
     }))
   })
 
-  it(proves('names the holder of the number range as carrier'), async () => {
+  it('names the holder of the number range as carrier', async () => {
     const { live } = await newCustomer()
     const { rows } = await ended(live, { service: 'carrier-lookup', inputs: ['+447400123456'] })
     expect(rows[0]).toMatchObject({ status: 'valid', line_type: 'mobile', country: 'GB' })
     expect(rows[0]?.carrier).toMatch(/\w/)
   })
 
-  it(proves(
-    'has checked_at and expires_at on every row; without a verdict both are the decision'
-  ), async () => {
+  it('has checked_at and expires_at on every row, equal without a verdict', async () => {
     const { live } = await newCustomer()
     const startedAt = new Date().toISOString()
     const { job, rows } = await ended(live, { service, inputs: PHONES })
@@ -142,10 +137,8 @@ describe.concurrent('the result file', () => {
 })
 
 describe.concurrent('rows of a job', () => {
-  it(proves(
-    'that repeat a row, by canonical form, repeat its verdict and name the lowest row',
-    'e-mail domains are compared in lower case and by IDNA, local parts without case'
-  ), async () => {
+  it('that repeat a row, by canonical form, repeat its verdict and name the lowest row; ' +
+    'e-mail domains are compared in lower case and by IDNA, local parts without case', async () => {
     const { test } = await newCustomer()
     const inputs = ['+12127360002', 'x', '(212) 736-0002', '+1 212 736 0002']
     const phones = await ended(test, { service, inputs, countryCode: 'US' })
@@ -167,7 +160,7 @@ describe.concurrent('rows of a job', () => {
     expect(emails.rows.map(row => row.duplicate_of)).toEqual(['', '1', '1', '', '4'])
   })
 
-  it(proves('that are possible but unassigned numbers are checked, impossible ones are invalid'),
+  it('that are possible but unassigned numbers are checked, impossible ones are invalid',
     async () => {
       const { live } = await newCustomer()
       const inputs = ['+15555555555', '+1212736500', '+121273650001', '+999123456789', '12']
@@ -180,7 +173,7 @@ describe.concurrent('rows of a job', () => {
 })
 
 describe.concurrent('results', () => {
-  it(proves('as JSON come by pages, filtered by status and source'), async () => {
+  it('as JSON come by pages, filtered by status and source', async () => {
     const { test } = await newCustomer()
     const inputs = [...newNumbers(120), ...PHONES]
     const { job, rows } = await ended(test, { service, inputs })
@@ -201,7 +194,7 @@ describe.concurrent('results', () => {
     }
   })
 
-  it(proves('as JSON have true, false and numbers, with types=text the texts of before'),
+  it('as JSON have true, false and numbers, with types=text the texts of before',
     async () => {
       const { test } = await newCustomer()
       const truths = { true: true, false: false }
@@ -223,7 +216,7 @@ describe.concurrent('results', () => {
       }))
     })
 
-  it(proves('as JSON lines and as file are streamed by the client'), async () => {
+  it('as JSON lines and as file are streamed by the client', async () => {
     const { test } = await newCustomer()
     const { job } = await ended(test, { service, inputs: PHONES })
     const pieces: Uint8Array[] = []
@@ -233,7 +226,7 @@ describe.concurrent('results', () => {
       .toEqual((await test.client.resultsPage(job.id)).data)
   })
 
-  it(proves('with safe=spreadsheet guard cells that begin like formulas and are no numbers'),
+  it('with safe=spreadsheet guard cells that begin like formulas and are no numbers',
     async () => {
       const { test } = await newCustomer()
       const inputs = [...ODD, ...FORMULAS, ...NUMBERS]
@@ -255,7 +248,7 @@ describe.concurrent('results', () => {
       ])
     })
 
-  it(proves('are 410 after their retention'), async () => {
+  it('are 410 after their retention', async () => {
     const { test } = await newCustomer()
     const { job } = await ended(test, { service, inputs: ['x'] })
     const record = `job:${taggedTenant(test.tenant)}:${job.id}`
@@ -274,7 +267,7 @@ describe.concurrent('results', () => {
 })
 
 describe('results of a job that runs', () => {
-  it(proves('requested before the end are 409 with Retry-After'), async () => {
+  it('requested before the end are 409 with Retry-After', async () => {
     const { test } = await newCustomer()
     await whileHalted('verify-1', async () => {
       const { id } = await test.client.createJob({ service, inputs: newNumbers(1) })

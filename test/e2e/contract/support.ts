@@ -100,19 +100,20 @@ type SentAt = Sent & {
 
 type Answer = Awaited<ReturnType<typeof askAt>>
 
-/** One request, of a path below the version or of the host itself (`//docs`). */
+/** The address of a path below the version, or of the host itself (`//docs`). */
+const urlOf = (path: string, baseUrl = shared().environment.baseUrl) =>
+  path.startsWith('//') ? new URL(path.slice(1), baseUrl) : new URL(`${baseUrl}${path}`)
+
+/** One request. */
 export async function ask (path: string, { baseUrl, ...sent }: SentAt = {}): Promise<Answer> {
-  baseUrl ??= shared().environment.baseUrl
-  const url = path.startsWith('//') ? new URL(path.slice(1), baseUrl) : `${baseUrl}${path}`
-  const answer = await askAt(url, sent)
+  const answer = await askAt(urlOf(path, baseUrl), sent)
   heard.push(`${answer.status} ${JSON.stringify([...answer.headers])} ${answer.text}`)
   return answer
 }
 
 /** A request by hand, for what `fetch` does not let one do; its body is the caller's to send. */
-function openRequest (path: string, options: RequestOptions): ClientRequest {
-  const { hostname, port, pathname } = new URL(shared().environment.baseUrl)
-  const sent = request({ hostname, port, agent: false, ...options, path: pathname + path })
+export function openRequest (path: string, options: RequestOptions): ClientRequest {
+  const sent = request(urlOf(path), { agent: false, ...options })
   sent.on('error', () => {})
   sent.flushHeaders()
   return sent

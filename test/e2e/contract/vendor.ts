@@ -7,7 +7,6 @@ import { eventually } from '../../support/eventually.ts'
 import { recordMacOf } from '../../support/keys/signed.ts'
 import { testStack } from '../../support/stacks/stack.ts'
 import { CANARIES, type VendorMode } from '../../support/vendors/vendor-words.ts'
-import { proves } from './rows.ts'
 import { ended, newCustomer, newNumbers, shared } from './support.ts'
 
 const columns = (row: Readonly<Record<string, string>>) =>
@@ -65,7 +64,7 @@ function filesNaming (words: readonly string[]): readonly string[] {
 
 describe('a live job of a described vendor', () => {
   it('completes with its answers in standard terms, and is charged by verdicts: it ' +
-    proves('takes the carrier of a provider that knows better'), async () => {
+    'takes the carrier of a provider that knows better', async () => {
     const { inputs, job, rows } = await jobWith('well', [0, 1, 2, 9])
     expect(rows).toEqual([
       ...REGISTERED, 'valid registered true Example Mobile live', 'unknown unclear_answer   none',
@@ -75,7 +74,7 @@ describe('a live job of a described vendor', () => {
     expect((await shared().vendor.state()).numbers.toSorted()).toEqual(inputs.toSorted())
   })
 
-  it(proves('has its money reserved before the vendor is first called'), async () => {
+  it('has its money reserved before the vendor is first called', async () => {
     const { inputs, job, live } = await jobWith('well', Array(60).fill(2) as number[])
     const { callsAtMs, numbers: checked } = await shared().vendor.state()
     // No other test uses this vendor, so every call was for this job.
@@ -89,7 +88,7 @@ describe('a live job of a described vendor', () => {
     }
   })
 
-  it(proves('is delayed while the vendor is down, and continues when it is back'), async () => {
+  it('is delayed while the vendor is down, and continues when it is back', async () => {
     const before = await putOff()
     const { job, rows } = await jobWith('recovering', [0, 1])
     expect(await putOff()).toBe(before + 1)
@@ -98,7 +97,7 @@ describe('a live job of a described vendor', () => {
   })
 
   it.each(['down', 'garbage', 'erring', 'limiting'] as const)(
-    proves('of rows the vendor has no verdict of ends unknown and free') + ', when it is %s',
+    'of rows the vendor has no verdict of ends unknown and free, when it is %s',
     async mode => {
       const { job, rows } = await jobWith(mode, [0, 1])
       expect(rows).toEqual(Array(2).fill('unknown unavailable   none'))
@@ -114,7 +113,7 @@ describe('a live job of a described vendor', () => {
 })
 
 describe('answers of the vendor', () => {
-  it(proves('is in no file and no log'), async () => {
+  it('is in no file and no log', async () => {
     const { job } = await jobWith('well', [0, 4, 9])
     // Short words stand by chance in the names of many thousand cache entries.
     expect(filesNaming(CANARIES.filter(word => word.length > 5))).toEqual([])

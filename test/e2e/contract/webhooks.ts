@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
-import { proves } from './rows.ts'
 import {
   newCustomer, newNumbers, receiver, service, whileHalted, workspace, type Account,
 } from './support.ts'
@@ -24,7 +23,7 @@ const historyOf = async ({ client }: Account, id: string, length: number) => {
 }
 
 describe('a webhook', () => {
-  it(proves('reports a cancelled job with its status resource and no rows'), async () => {
+  it('reports a cancelled job with its status resource and no rows', async () => {
     const { orgId, live } = await newCustomer()
     const { path, url } = addressFor(200)
     const number = newNumbers(1)
@@ -49,7 +48,7 @@ describe('a webhook', () => {
     expect(verifyWebhook({ ...got!, secret: await secretOf(orgId) }).ok).toBe(true)
   })
 
-  it(proves('has one signature for each active secret while they change'), async () => {
+  it('has one signature for each active secret while they change', async () => {
     const { orgId, test } = await newCustomer()
     const former = await secretOf(orgId)
     const current = await rotate(orgId)
@@ -63,7 +62,7 @@ describe('a webhook', () => {
     expect(verifyWebhook({ ...got!, secret: 'whsec_AAAA' }).ok).toBe(false)
   })
 
-  it(proves('that failed is in the history of its job and can be resent'), async () => {
+  it('that failed is in the history of its job and can be resent', async () => {
     const { test } = await newCustomer()
     const { path, url } = addressFor(500)
     const { id } = await test.client.createJob({ service, inputs: ['x'], webhook_url: url })
