@@ -57,6 +57,10 @@ export type JournalState = {
   afterGap: ReadonlyMap<number, Journal>
   /** Contradictions: two entries with one seq, balances that do not add up. */
   faults: readonly string[]
+  /** Entries whose seq another one has; without those that were applied with a later one. */
+  contradicting: readonly Journal[]
+  /** What the movements add up to beyond the amounts that the last entry states. */
+  drift: Amounts
   readonly recent: Recent
 }
 
@@ -85,6 +89,8 @@ export function createJournalState (
     beforeSnapshot: EMPTY_MAP,
     afterGap: EMPTY_MAP,
     faults: EMPTY_LIST,
+    contradicting: EMPTY_LIST,
+    drift: ZERO_AMOUNTS,
     recent,
   }
 }
@@ -126,12 +132,12 @@ function applyEntry (
   if (entry.seq <= journal.base) return applyCovered(journal, entry, retention)
   if (entry.seq <= journal.seq) {
     const content = journal.recent.get(nameOf(entry))
-    if (content !== undefined && content !== contentOf(entry)) addFault(journal, differing(entry))
+    if (content !== undefined && content !== contentOf(entry)) addContradicting(journal, entry)
     return
   }
   const other = journal.afterGap.get(entry.seq)
   if (other === undefined) journal.afterGap = put(journal.afterGap, entry.seq, entry)
-  else if (contentOf(other) !== contentOf(entry)) addFault(journal, differing(entry))
+  else if (contentOf(other) !== contentOf(entry)) addContradicting(journal, entry)
   for (let next = journal.afterGap.get(journal.seq + 1); next !== undefined;
     next = journal.afterGap.get(journal.seq + 1)) {
     journal.afterGap = without(journal.afterGap, next.seq)
@@ -159,13 +165,23 @@ function applyCovered (journal: JournalState, entry: Journal, retention: Journal
   }
 }
 
-const differing = ({ seq }: Journal) => `there are two entries with the number ${seq}`
+function addContradicting (journal: JournalState, entry: Journal): void {
+  addFault(journal, `there are two entries with the number ${entry.seq}`)
+  const content = contentOf(entry)
+  if (journal.contradicting.some(other => contentOf(other) === content)) return
+  journal.contradicting = [...journal.contradicting, entry]
+}
 
 function advance (journal: JournalState, entry: Journal, retention: JournalRetention): void {
   const expected = post(journal.amounts, entry)
   if (!areEqual(expected, entry)) {
     addFault(journal, `entry ${entry.seq} has balances ${formatAmounts(entry)}, ` +
       `expected ${formatAmounts(expected)}`)
+    journal.drift = add(journal.drift, subtract(expected, entry))
+  }
+  if (journal.contradicting.length > 0) {
+    const { entryId } = entry
+    journal.contradicting = journal.contradicting.filter(other => other.entryId !== entryId)
   }
   const { seq, job, amountMicros } = entry
   journal.seq = seq
@@ -299,11 +315,15 @@ export async function readJournal (
  * `behind`: Redis lacks movements of the journal.
  * `faults`: contradictions, which freeze the wallet.
  * `missing`: reconstructed entries that must be appended to the journal.
+ * `renumbered`: entries that must be appended with new numbers, as others have theirs.
+ * `dropped`: numbers of entries in the outbox that others have.
  */
 export type Reconciliation = {
   readonly behind: boolean
   readonly faults: readonly string[]
   readonly missing: readonly Journal[]
+  readonly renumbered: readonly Journal[]
+  readonly dropped: readonly number[]
 }
 
 /** Shared, as most tenants have no open jobs. */
@@ -325,17 +345,53 @@ export function reconcile (
   wallet: WalletSnapshot, journal: JournalState, retention: JournalRetention
 ): Reconciliation {
   for (const entry of wallet.outbox) applyEntry(journal, entry, retention)
-  // A gap blocks even then: the next entries would get numbers that are taken.
-  if (wallet.trustsJournal) {
-    const missing = fillGaps(journal, retention)
-    return { behind: true, faults: gapFaults(journal), missing }
-  }
+  if (wallet.trustsJournal) return trustJournal(wallet, journal, retention)
   const behind = wallet.seq < journal.seq
   const faults = [
     ...journal.faults, ...gapFaults(journal), ...walletFaults(wallet, journal),
     ...sumFaults(journal), ...unknownJobFaults(wallet, journal),
   ]
-  return { behind, faults, missing: [] }
+  return { behind, faults, missing: [], renumbered: [], dropped: [] }
+}
+
+/**
+ * Takes a journal for the truth that may contradict itself, as an isolated master and its successor
+ * have written it: every movement counts once, and the balances beside it count for nothing.
+ */
+function trustJournal (
+  { outbox }: WalletSnapshot, journal: JournalState, retention: JournalRetention
+): Reconciliation {
+  const missing = fillGaps(journal, retention)
+  const trusted = { behind: true, missing, renumbered: [], dropped: [] }
+  // A gap blocks even then: the next entries would get numbers that are taken.
+  if (journal.afterGap.size > 0) return { ...trusted, faults: gapFaults(journal) }
+  const contents = new Set(journal.contradicting.map(contentOf))
+  const dropped = outbox.filter(entry => contents.has(contentOf(entry))).map(({ seq }) => seq)
+  journal.amounts = add(journal.amounts, journal.drift)
+  const renumbered = renumber(journal, retention)
+  const faults = sumFaults(journal)
+  return faults.length > 0 ? { ...trusted, faults } : { ...trusted, faults, renumbered, dropped }
+}
+
+/** Applies movements whose number another one has after all others; returns their new entries. */
+function renumber (journal: JournalState, retention: JournalRetention): readonly Journal[] {
+  const renumbered: Journal[] = []
+  for (const entry of journal.contradicting) {
+    if (hasMovement(journal, entry)) continue
+    const next = { ...entry, ...post(journal.amounts, entry), seq: journal.seq + 1 }
+    renumbered.push(next)
+    applyEntry(journal, next, retention)
+  }
+  return renumbered
+}
+
+/** Whether a movement counts already, by another entry: an end may have been written twice. */
+function hasMovement (
+  { posted, open, ended, endedOpen }: JournalState, { entryId, type, job }: Journal
+): boolean {
+  if (job === '') return posted.some(({ id }) => id === entryId)
+  const isOpen = open.has(job)
+  return type === 'reserve' ? isOpen || ended.has(job) || endedOpen.has(job) : !isOpen
 }
 
 /** Applies reconstructed entries until no gap can be filled; returns them. */
@@ -423,6 +479,10 @@ function missingMovement (
   const { job } = ended
   const amounts = { amountMicros, chargeMicros: chargedMicros }
   return { entryId: `${job}:settle`, type: 'settle', job, ...amounts }
+}
+
+function add (amounts: Amounts, more: Amounts): Amounts {
+  return Object.fromEntries(AMOUNTS.map(name => [name, amounts[name] + more[name]])) as Amounts
 }
 
 function subtract (amounts: Amounts, taken: Amounts): Amounts {

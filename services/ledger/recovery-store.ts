@@ -152,13 +152,14 @@ function stepsOf (scripts: ReturnType<typeof loadScripts>) {
      * by those of the journal, `frozen` freezes it.
      */
     unlock: async (tenant: string, term: LeaderTerm, unlock: Unlock): Promise<Step> => {
-      const { seq, frozen = '', restored } = unlock
+      const { seq, frozen = '', restored, dropped = [] } = unlock
       const answer = await scripts.unlock([moneyKeys(tenant).wallet], [namedArguments({
         ...term,
         seq,
         frozen,
         jobPrefix: jobKeys(tenant, '').job,
         restored: restored === undefined ? {} : walletFields(restored),
+        dropped,
       })])
       return answer === 'unlocked' ? 'done' : 'superseded'
     },
@@ -211,6 +212,8 @@ type Unlock = {
   /** Why the wallet is frozen. */
   readonly frozen?: string
   readonly restored?: { readonly seq: number, readonly amounts: Amounts } | undefined
+  /** Numbers of entries in the outbox that others have in the journal. */
+  readonly dropped?: readonly number[]
 }
 
 type SnapshotReply =

@@ -19,7 +19,7 @@ import type { LeaderTerm, RecoveryStore, Step, WalletSnapshot } from './recovery
 import { repairKeys, type RepairKeysDeps } from './restore-keys.ts'
 
 export type RecoveryDeps = JournalDeps & RebuildDeps & RepairKeysDeps & SnapshotWriteDeps & {
-  readonly redis: Pick<Redis, 'sadd' | 'hset' | 'hsetnx'>
+  readonly redis: Pick<Redis, 'sadd' | 'hset'>
   readonly tenants: Pick<Tenants, 'all' | 'add' | 'activate'>
   readonly recoveryStore: Pick<RecoveryStore, 'snapshotWallet' | 'unlock' | 'rebuild'>
   readonly journal: Pick<JournalCopy, 'lengths' | 'readNewest'>
@@ -269,8 +269,9 @@ async function judge (
   try {
     const [newest] = await deps.journal.readNewest(tenant, { limit: 1 })
     const copied = newest?.seq ?? 0
-    if (journal.seq >= Math.max(seq, copied)) return verdict
-    return faulty(`the journal of ${tenant} has ${journal.seq} entries, its copy in ClickHouse ` +
+    const length = journal.seq - verdict.renumbered.length
+    if (length >= Math.max(seq, copied)) return verdict
+    return faulty(`the journal of ${tenant} has ${length} entries, its copy in ClickHouse ` +
       `${copied}, Redis ${seq}: a journal that lost entries is not trusted; restore it by ` +
       '"npm run ops -- journal restore", then thaw again')
   } catch (error) {
@@ -280,7 +281,8 @@ async function judge (
   }
 }
 
-const faulty = (fault: string): Reconciliation => ({ behind: false, faults: [fault], missing: [] })
+const faulty = (fault: string): Reconciliation =>
+  ({ behind: false, faults: [fault], missing: [], renumbered: [], dropped: [] })
 
 /** What the copy of the journal says of its length by tenant, or why it cannot be read. */
 type CopiedLengths = Promise<ReadonlyMap<string, number> | Error>
@@ -343,8 +345,13 @@ async function unlockTenant (
   deps: RecoveryDeps, term: LeaderTerm, compared: Compared
 ): Promise<void> {
   const { tenant, seq } = compared.wallet
-  const { faults, missing, behind } = compared.verdict
+  const { faults, missing, renumbered, behind } = compared.verdict
   if (missing.length > 0) await writeMissing(deps, tenant, missing)
+  if (renumbered.length > 0) await writeRenumbered(deps, tenant, renumbered)
+  // It covers what contradicts, which every later comparison would find again.
+  if (compared.wallet.trustsJournal && faults.length === 0 && compared.journal.faults.length > 0) {
+    await writeSnapshots(deps, [[tenant, { ...compared.journal, faults: [] }]], [])
+  }
   // Jobs of a frozen wallet are rebuilt as well: their rows are finished, and a stage that finds no
   // job would drop them.
   const { open, ended } = withEntriesAfterGap(compared.journal)
@@ -384,6 +391,16 @@ async function writeMissing (
     'reconstructed from later balances; verify them with "npm run ops -- audit --full"')
 }
 
+/** Appends entries with their new numbers. A crash before the unlock appends the same ones again. */
+async function writeRenumbered (
+  { emitter, log }: RecoveryDeps, tenant: string, renumbered: readonly Journal[]
+): Promise<void> {
+  await emitter.emit(renumbered.map(value =>
+    ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+  log.warn({ tenant, entries: renumbered.map(({ seq, entryId }) => `${seq} ${entryId}`) },
+    'movements whose numbers others have were given new ones: each counts once')
+}
+
 async function restore (
   { redis, recoveryStore }: RecoveryDeps, term: LeaderTerm, compared: Compared
 ): Promise<Step> {
@@ -391,7 +408,7 @@ async function restore (
   const { posted, recounts } = moneyKeys(tenant)
   if (verdict.behind) {
     await Promise.all(journal.posted.map(entry =>
-      redis.hsetnx(posted, entry.id, `${entry.seq}:${entry.amountMicros}`)))
+      redis.hset(posted, entry.id, `${entry.seq}:${entry.amountMicros}`)))
   }
   // The tally of a running job may be lost as well, so its blocks are recounted from then on.
   const running = openJobs.filter(({ job, state }) =>
@@ -405,7 +422,7 @@ async function restore (
     await redis.hset(recounts, Object.fromEntries(since))
   }
   const restored = verdict.behind ? { seq: journal.seq, amounts: journal.amounts } : undefined
-  return await recoveryStore.unlock(tenant, term, { seq, restored })
+  return await recoveryStore.unlock(tenant, term, { seq, restored, dropped: verdict.dropped })
 }
 
 async function freeze (

@@ -1,8 +1,9 @@
 -- Joined behind money/recovery-guard.lua, money/wallet.lua, jobs/retention.lua and
 -- jobs/idempotency.lua: see recovery-store.ts.
 -- KEYS: wallet. ARGV: the JSON of run, fence, seq (of the last movement that was compared), frozen
--- (why the wallet is) or '', jobPrefix (of the keys of its jobs), and restored: the fields of the
--- wallet to restore from the journal.
+-- (why the wallet is) or '', jobPrefix (of the keys of its jobs), restored: the fields of the
+-- wallet to restore from the journal, and dropped: the numbers of entries of the outbox that are
+-- not in the journal, as others have them.
 -- Unlocks a wallet, as the last step of its recovery. The keys of jobs are in the same slot; only
 -- the wallet knows their ids.
 local args = cjson.decode(ARGV[1])
@@ -31,6 +32,9 @@ local changes = add_fields({ 'run', args.run, 'slots', slots_held() }, args.rest
 if args.frozen ~= '' then
   changes[#changes + 1] = 'frozen'
   changes[#changes + 1] = args.frozen
+end
+for _, seq in ipairs(args.dropped) do
+  redis.call('HDEL', KEYS[1], ENTRY .. seq)
 end
 redis.call('HDEL', KEYS[1], 'trust', 'frozen')
 redis.call('HSET', KEYS[1], unpack(changes))

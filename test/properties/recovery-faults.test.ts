@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
+import { post } from '../../services/money/prices.ts'
 import { type Balance, createRecoveryGuards } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY, taggedTenant } from '../../services/money/redis-keys.ts'
 import { startLockedRedis } from '../support/redis/redis.ts'
@@ -131,6 +132,96 @@ describe('a contradiction', () => {
     expect(await damaged.wallet.balance(DAMAGED)).toEqual({
       availableMicros: 8_800, reservedMicros: 0, chargedMicros: 1_200, fundedMicros: 10_000, seq: 7,
     })
+  })
+
+  /** What an isolated master wrote after entry 6, whose numbers this one assigns as well. */
+  const topUpElsewhere = {
+    type: 'topup', entryId: 'topup:elsewhere', job: '', amountMicros: 500, chargeMicros: 0,
+  } as const
+  const endElsewhere = {
+    type: 'settle', entryId: 'job_1:settle', job: 'job_1', amountMicros: 2_000, chargeMicros: 600,
+  } as const
+  const shipped = async (move: () => Promise<unknown>) => {
+    await move()
+    await damaged.ship(false)
+  }
+  const writeElsewhere = async (
+    entry: Pick<Journal, 'type' | 'entryId' | 'job' | 'amountMicros' | 'chargeMicros'>, seq = 7
+  ) => await writeEntry(last => ({ ...post(last, entry), ...entry, seq, at: last.at + 1 }))
+
+  it.each<readonly [string, () => Promise<unknown>, Partial<Balance>]>([
+    ['a top-up in the outbox', async () => {
+      await writeElsewhere(topUpElsewhere)
+      await damaged.act({ do: 'topUp', id: 2, micros: 30 })
+    }, { availableMicros: 7_930, fundedMicros: 10_530, seq: 8 }],
+    ['a top-up in the topic', async () => {
+      await writeElsewhere(topUpElsewhere)
+      await shipped(() => damaged.act({ do: 'topUp', id: 2, micros: 30 }))
+    }, { availableMicros: 7_930, fundedMicros: 10_530, seq: 8 }],
+    ['a job', async () => {
+      await writeElsewhere(topUpElsewhere)
+      await shipped(() => damaged.accept('job_4', 3))
+    }, { availableMicros: 7_870, reservedMicros: 2_030, fundedMicros: 10_500, seq: 8 }],
+    ['the end of a job that both have ended', async () => {
+      await writeElsewhere(endElsewhere)
+      await damaged.finish('job_1')
+    }, { availableMicros: 8_800, reservedMicros: 0, chargedMicros: 1_200, seq: 7 }],
+    ['a top-up, and a later number of each', async () => {
+      await writeElsewhere(topUpElsewhere)
+      await shipped(async () => {
+        for (const id of [2, 3]) await damaged.act({ do: 'topUp', id, micros: 15 * id })
+      })
+      await writeElsewhere({ ...topUpElsewhere, entryId: 'topup:later' }, 8)
+    }, { availableMicros: 8_475, fundedMicros: 11_075, seq: 10 }],
+  ])('by two entries with a number, one of them %s, ends as well: each movement counts once',
+    async (_, diverge, balance) => {
+      await diverge()
+      await endRun(redis)
+      await runLedger(environment.deps)
+      expect(await isFrozen(DAMAGED)).toContain('there are two entries with the number 7')
+      await trust()
+      expect(await isFrozen(DAMAGED)).toBe(null)
+      const expected = { ...balances, fundedMicros: 10_000, ...balance }
+      expect(await damaged.wallet.balance(DAMAGED)).toEqual(expected)
+      expect((await createRecoveryStore(redis).check(DAMAGED)).kind).not.toBe('inconsistent')
+      expect(await damaged.outbox.pending(DAMAGED)).toEqual([])
+      // Neither is added once more when it is repeated.
+      for (const entry of await entriesOf(environment, DAMAGED)) {
+        const { entryId, type, amountMicros, reason } = entry
+        if (type !== 'topup') continue
+        const id = entryId.replace('topup:', '')
+        expect(await damaged.wallet.topUp(DAMAGED, { id, amountMicros, reason }))
+          .toMatchObject({ kind: 'known' })
+      }
+      await damaged.ship(false)
+      const before = await contentOf(redis)
+      await endRun(redis)
+      await runLedger(environment.deps)
+      expect([await isFrozen(DAMAGED), await contentOf(redis)]).toEqual([null, before])
+      await damaged.endAll()
+      await damaged.ship(false)
+      const jobs = (await entriesOf(environment, DAMAGED)).map(({ job }) => job)
+      for (const job of new Set(jobs)) if (job !== '') await damaged.archive(job, true)
+      const ended = await damaged.wallet.balance(DAMAGED)
+      expect(ended.reservedMicros).toBe(0)
+      // Nor when the whole journal is read and trusted again, days later.
+      const clock = { ...environment.deps.clock, now: () => Date.now() + 2 * 86_400_000 }
+      await redis.hincrby(wallet, 'available', 5)
+      await trust({ ...environment.deps, clock })
+      expect(await isFrozen(DAMAGED)).toBe(null)
+      expect(await damaged.wallet.balance(DAMAGED)).toEqual(ended)
+    })
+
+  it('by two entries with a number stays if both have spent the same money', async () => {
+    await writeElsewhere({ ...topUpElsewhere, type: 'adjust', amountMicros: -7_000 })
+    await damaged.act({ do: 'adjust', id: 2, micros: -7_000 })
+    await endRun(redis)
+    await runLedger(environment.deps)
+    const before = await damaged.wallet.balance(DAMAGED)
+    await trust()
+    expect(await isFrozen(DAMAGED)).toBe('availableMicros is -6600; fundedMicros is -4000')
+    expect(await damaged.wallet.balance(DAMAGED)).toEqual(before)
+    expect(await entriesOf(environment, DAMAGED)).toHaveLength(7)
   })
 
   const whole = (journal: number, copied: number, held: number) =>
