@@ -2,7 +2,7 @@ import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import type { Role } from '../../../services/accounts/people.ts'
 import { openRedis } from '../redis/open-redis.ts'
 import { secretDigest, type Session } from '../../../services/accounts/sessions.ts'
-import { createOrganizationWith, newOrganization } from '../organizations.ts'
+import { createOrganizationWith } from '../organizations.ts'
 import { reserveProvider } from './openid-provider.ts'
 import { startAlone } from '../stacks/services.ts'
 import { testStack } from '../stacks/stack.ts'
@@ -22,25 +22,17 @@ export async function startPeopleEnvironment () {
   const [people, apiKeys] = [peopleIn(env, redis), createApiKeys(redis)]
   const { orgId } = await createOrganizationWith(env, { availableMicros: 1_000_000 })
   let started: Awaited<ReturnType<typeof provider.start>> | undefined
-  const stopProvider = async () => {
-    await started?.stop()
-    started = undefined
-  }
   return {
-    env,
     orgId,
     people,
-    redis,
     pageUrl: services.pageUrl,
     startProvider: async () => { started = await provider.start(services.pageUrl) },
-    stopProvider,
     providerOutput: () => started?.output() ?? '',
-    newOrganization: () => newOrganization(env),
 
     /** Adds a person as an operator does. */
-    add: async (email: string, role: Role, org = orgId) => {
-      const made = await people.add(org, { email, role, createdBy: 'operator' })
-      if (made === undefined) throw new Error(`there is no organization ${org}`)
+    add: async (email: string, role: Role) => {
+      const made = await people.add(orgId, { email, role, createdBy: 'operator' })
+      if (made === undefined) throw new Error(`there is no organization ${orgId}`)
       return made
     },
 
@@ -60,7 +52,7 @@ export async function startPeopleEnvironment () {
     },
 
     stop: async () => {
-      await stopProvider()
+      await started?.stop()
       redis.disconnect()
       await services.stop()
     },

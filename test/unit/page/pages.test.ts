@@ -44,6 +44,7 @@ describe('the page of API keys', () => {
     const { body } = await get('/live/keys')
     expect([secret.length, body.includes(secret)]).toEqual([44, false])
     expect(body).toContain('Nightly &lt;import&gt;')
+    expect(body).toContain('>owner@example.com</span>')
     expect((await get('/test/keys')).body).not.toContain('Nightly')
   })
 
@@ -350,7 +351,7 @@ describe('the page of people', () => {
     expect(await read('/live/people')).toContain('Has signed in')
   })
 
-  it('ends the sessions of one person, and changes nothing of strangers', async () => {
+  it('keeps strangers and the last owner, and ends the sessions of one person', async () => {
     const { deps, signIn } = openPage()
     const { get, send } = await signIn('owner')
     const { actor: { id } } = await signIn('finance')
@@ -361,5 +362,11 @@ describe('the page of people', () => {
     expect((await send('/live/people/per_none/remove')).statusCode).toBe(404)
     const form = { email: 'x@example.com', role: 'king' }
     expect((await send('/live/people', form)).statusCode).toBe(400)
+    await send('/live/people', { ...form, role: 'read-only' })
+    const [owner, , added] = await deps.people.list(orgId)
+    expect(added).toMatchObject({ role: 'read-only', createdBy: 'owner@example.com' })
+    const refused = await send(`/live/people/${owner?.id}/remove`)
+    expect([refused.statusCode, textOf(refused.body)])
+      .toEqual([400, expect.stringContaining('This is the last owner of the organization')])
   })
 })

@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import type { Identity } from '../../../services/accounts/people.ts'
-import { openPage, ORGANIZATION } from '../../support/page/page-doubles.ts'
+import { SignInError } from '../../../services/page/identity-provider.ts'
+import { openPage, ORGANIZATION, textOf } from '../../support/page/page-doubles.ts'
 
 const ann: Identity = { issuer: 'https://login.example', subject: '1', email: 'ann@example.com' }
 const AUTHENTICATED_AT_MS = 5
 
-/** A page behind HTTPS whose provider recognizes everybody as a person. */
-async function open (identity = ann) {
+/** A page behind HTTPS whose provider recognizes everybody as a person, or fails. */
+async function open (identity: Identity | SignInError = ann) {
   const { deps, ask } = openPage({
     deps: {
       identityProvider: {
@@ -14,7 +15,10 @@ async function open (identity = ann) {
           url: 'https://login.example/authorize',
           flow: { state: 's', nonce: 'n', verifier: 'v', ...wanted },
         }),
-        complete: async () => ({ identity, authenticatedAtMs: AUTHENTICATED_AT_MS }),
+        complete: async () => {
+          if (identity instanceof SignInError) throw identity
+          return { identity, authenticatedAtMs: AUTHENTICATED_AT_MS }
+        },
       },
     },
   })
@@ -84,19 +88,38 @@ describe('the return from the provider', () => {
     })
   })
 
-  it('leads to no other site, whatever the cookie says, and needs a readable one', async () => {
-    const { complete } = await open()
-    const flow = { state: 's', nonce: 'n', verifier: 'v', back: 'https://evil.example/live/keys' }
-    const value = Buffer.from(JSON.stringify(flow)).toString('base64url')
-    expect((await complete(value)).headers.location).toBe('/live/overview')
-    expect((await complete('x')).statusCode).toBe(403)
+  it.each([
+    ['/live/keys', '/live/keys'],
+    ['https://evil.example/live/keys', '/live/overview'],
+    ['//evil.example', '/live/overview'],
+    ['/live/keys/../../x', '/live/overview'],
+  ])('leads from %s to %s, whatever the address or the cookie says', async (back, path) => {
+    const { start, complete } = await open()
+    const { cookie } = await start(`?back=${encodeURIComponent(back)}`)
+    const flow = { state: 's', nonce: 'n', verifier: 'v', back }
+    const forged = Buffer.from(JSON.stringify(flow)).toString('base64url')
+    for (const value of [cookie?.value, forged]) {
+      expect((await complete(value)).headers.location).toBe(path)
+    }
   })
 
-  it('makes no session for a stranger, whose address is escaped', async () => {
-    const { start, complete } = await open({ ...ann, email: '<b>@example.com' })
-    const answer = await complete((await start()).cookie?.value)
-    expect(answer.body).not.toContain('<b>')
-    expect(answer.cookies.map(({ name }) => name)).toEqual(['__Host-sign-in'])
+  it('needs the cookie of its start', async () => {
+    expect((await (await open()).complete('x')).statusCode).toBe(403)
+  })
+
+  it.each([
+    ['a stranger, whose address is escaped', { ...ann, email: '<b>@example.com' }, 403,
+      'You are not a member &lt;b&gt;@example.com is not a member of an organization here'],
+    ['a stranger without a verified address', { ...ann, email: '' }, 403,
+      'does not confirm your e-mail address'],
+    ['a failed sign-in', new SignInError('rejected', 'x'), 403, 'The sign-in did not succeed'],
+    ['a provider that is down', new SignInError('unavailable', 'x'), 503,
+      'The sign-in provider does not answer'],
+  ])('makes no session for %s', async (_what, identity, status, text) => {
+    const { start, complete } = await open(identity)
+    const { statusCode, body, cookies } = await complete((await start()).cookie?.value)
+    expect([statusCode, cookies.map(({ name }) => name)]).toEqual([status, ['__Host-sign-in']])
+    expect(textOf(body)).toContain(text)
   })
 })
 
@@ -122,6 +145,20 @@ describe('a person of two organizations', () => {
     expect(await deps.sessions.find(cookie?.value ?? '')).toMatchObject({
       subject: { orgId: 'org_2' }, authenticatedAtMs: session.authenticatedAtMs,
     })
+  })
+
+  it('chooses one after the sign-in, and stays there after a new authentication', async () => {
+    const { deps, start, complete } = await open()
+    await deps.people.add('org_2', { email: ann.email, role: 'finance', createdBy: '' })
+    const { cookie } = await start('?back=%2Flive%2Fpeople')
+    expect((await complete(cookie?.value)).headers.location).toBe('/live/account')
+    for (const orgId of [ORGANIZATION.id, 'org_2']) {
+      const { id } = await deps.sessions.create({ kind: 'customer', orgId })
+      const { headers, cookies } = await complete(cookie?.value, `; __Host-session=${id}`)
+      expect(headers.location).toBe('/live/people')
+      expect(await deps.sessions.find(cookies[1]?.value ?? ''))
+        .toMatchObject({ subject: { orgId } })
+    }
   })
 
   it('ends the sessions in both at once', async () => {
