@@ -14,7 +14,7 @@ import { createPipelineMonitor } from '../../../services/page/pipeline/figures.t
 import { createWebhookSecrets } from '../../../services/webhooks/secrets.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
 import { organizationKeysOf } from '../keys/organization-keys.ts'
-import { accountsRedis as redis, emptyAccounts } from '../redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../redis/worker.ts'
 import { peopleOn } from './stored-people.ts'
 
 /** The organization of the visitors. */
@@ -89,7 +89,7 @@ export function recordingClient (answers: Readonly<Record<string, unknown>>) {
 /** Leaves two organizations in Redis, before any command that is sent later. */
 async function storeOrganizations (): Promise<void> {
   const fields = { revision: '1', name: ORGANIZATION.name }
-  await Promise.all([emptyAccounts(), ...[ORGANIZATION.id, 'org_2'].map(async id =>
+  await Promise.all([emptyRedis(), ...[ORGANIZATION.id, 'org_2'].map(async id =>
     await redis.hset(accountKey(`org:${id}`), fields))])
 }
 

@@ -7,7 +7,7 @@ import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 import { codec } from '../../support/clickhouse/results.ts'
-import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
 const { signal } = new AbortController()
 
@@ -17,7 +17,7 @@ const versionOfEach = (version: number) => KEY_CLASSES.map(name => `${name}/${ve
 async function setUp (
   inRedis: Readonly<Record<string, readonly string[]>>, inTopic: readonly string[]
 ) {
-  await emptyAccounts()
+  await emptyRedis()
   for (const [orgId, names] of Object.entries(inRedis)) {
     const fields = names.map(name => [name, JSON.stringify(['', '', 0])])
     await redis.hset(organizationKeysKey(orgId), Object.fromEntries(fields))

@@ -5,7 +5,7 @@ import {
 } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
-import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 import { contentOf } from '../../support/redis/content.ts'
 
 /** As Node reports an IPv4 address of a socket for both versions. */
@@ -13,7 +13,7 @@ const ADDRESS = '::ffff:192.0.2.7'
 let keys: ApiKeys
 let nowMs: number
 beforeEach(async () => {
-  await emptyAccounts()
+  await emptyRedis()
   nowMs = 1_000_000
   keys = createApiKeys(redis, () => nowMs)
 })

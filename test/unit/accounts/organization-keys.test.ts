@@ -11,7 +11,7 @@ import type { KeyClass } from '../../../services/topology.ts'
 import { organizationKeysKey } from '../../support/keys/organization-keys.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { rootKeyCalls } from '../../support/metrics.ts'
-import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
 const plain = Buffer.alloc(32, 5)
 const binding = ['data-key', 'org_1.live', 'job_1']
@@ -145,7 +145,7 @@ it('the keys of organizations report calls of Vault to the metrics of their serv
   vi.stubEnv('VAULT_ADDR', 'http://127.0.0.1:1')
   vi.stubEnv('VAULT_TOKEN', 'token')
   const metrics = createMetrics()
-  await emptyAccounts()
+  await emptyRedis()
   const wrapped = withKeyId('v', Buffer.from('vault:v1:AAAA')).toString('base64')
   await redis.hset(organizationKeysKey('org_1'), { 'webhooks/1': JSON.stringify([wrapped, '', 0]) })
   const keys = connectOrganizationKeys('webhooks', {

@@ -4,13 +4,13 @@ import {
 } from '../../../services/accounts/organizations.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
 import { partsOf, tenantOf } from '../../../services/accounts/tenant.ts'
-import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
 const DEFAULT_POLICY = { freshnessDays: 90, weight: 1 }
 let organizations: Organizations
 let nowMs: number
 beforeEach(async () => {
-  await emptyAccounts()
+  await emptyRedis()
   nowMs = 1_700_000_000_000
   organizations = createOrganizations(redis, () => nowMs)
 })

@@ -3,7 +3,7 @@ import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { checkName, createPartners } from '../../../services/accounts/partners.ts'
 import { accountKey } from '../../../services/accounts/records.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
-import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
 const keys = organizationKeysOf(7)
 const acme = {
@@ -14,7 +14,7 @@ let nowMs: number
 const now = () => nowMs
 const partners = createPartners({ redis, keys, now })
 beforeEach(async () => {
-  await emptyAccounts()
+  await emptyRedis()
   nowMs = 1_000
 })
 

@@ -9,7 +9,7 @@ import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { contentOf } from '../../support/redis/content.ts'
 import { peopleOn } from '../../support/page/stored-people.ts'
-import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
 const ISSUER = 'https://login.example'
 const ann = { issuer: ISSUER, subject: 'ann-1', email: 'ann@example.com' }
@@ -18,7 +18,7 @@ const people = peopleOn(redis, { now: () => 1_000 })
 let orgId: string
 let otherId: string
 beforeEach(async () => {
-  await emptyAccounts()
+  await emptyRedis()
   const organizations = createOrganizations(redis)
   orgId = (await organizations.create('One')).id
   otherId = (await organizations.create('Other')).id

@@ -3,7 +3,7 @@ import {
   createNonces, createSessions, createSignInCodes, secretDigest, SIGN_IN_LINK_MS,
 } from '../../../services/accounts/sessions.ts'
 import { expectLifetime } from '../../support/lifetime.ts'
-import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
 const HOUR_MS = 3_600_000
 const subject = { kind: 'customer', orgId: 'org_1' } as const
@@ -14,7 +14,7 @@ const sessions = createSessions({
   redis, limits: { idleMs: HOUR_MS, maxMs: 2.5 * HOUR_MS }, now: () => nowMs,
 })
 beforeEach(async () => {
-  await emptyAccounts()
+  await emptyRedis()
   nowMs = 0
 })
 

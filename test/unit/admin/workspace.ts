@@ -7,11 +7,11 @@ import { createWebhookEndpoints } from '../../../services/webhooks/endpoints.ts'
 import { commandOn } from '../../support/admin.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { peopleOn } from '../../support/page/stored-people.ts'
-import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
 /** An organization in an empty Redis, and its commands, which print JSON. */
 export async function openWorkspace (replaced: object = {}) {
-  await emptyAccounts()
+  await emptyRedis()
   const keys = organizationKeysOf(7)
   const deps = {
     organizations: createOrganizations(redis),

@@ -1,56 +1,43 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { startLiveness } from '../../../services/jobs/submit.ts'
+import { expectLifetime } from '../../support/lifetime.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
-beforeEach(() => { vi.useFakeTimers() })
-afterEach(() => { vi.useRealTimers() })
+beforeEach(async () => {
+  await emptyRedis()
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+})
+afterEach(() => {
+  vi.restoreAllMocks()
+  vi.useRealTimers()
+})
 
-/** The used part of Redis: keys that expire, and failures to come. */
-function redisDouble () {
-  const keys = new Map<string, number>()
-  const failures: Error[] = []
-  return {
-    keys,
-    failures,
-    redis: {
-      set: async (...[key, , , ms]: [string, string, string, number]) => {
-        const failure = failures.shift()
-        if (failure !== undefined) throw failure
-        keys.set(key, Date.now() + ms)
-        return 'OK'
-      },
-      exists: async (key: string) => (keys.get(key) ?? 0) > Date.now() ? 1 : 0,
-    } as unknown as Parameters<typeof startLiveness>[0],
-  }
-}
+/** The life of a process that has just shown that it is alive. */
+const beat = { key: 'alive:one', ms: 5_000 }
 
-describe('the heartbeat of a process', () => {
-  it('keeps it alive, and expires after it stops', async () => {
-    const { redis, keys } = redisDouble()
-    const other = await startLiveness(redis)
-    const liveness = await startLiveness(redis, 'one')
-    expect(other.own).not.toBe('one')
-    expect([liveness.own, [...keys.keys()].at(-1)]).toEqual(['one', 'alive:one'])
-    await vi.advanceTimersByTimeAsync(60_000)
-    expect(await other.isGone('one')).toBe(false)
-    liveness.stop()
-    await vi.advanceTimersByTimeAsync(3_000)
-    expect(await other.isGone('one')).toBe(false)
-    await vi.advanceTimersByTimeAsync(3_000)
-    expect(await other.isGone('one')).toBe(true)
-    expect(await liveness.isGone(other.own)).toBe(false)
-    other.stop()
-  })
+it('a process is gone when its heartbeat has expired, which ends with it', async () => {
+  const other = await startLiveness(redis)
+  const liveness = await expectLifetime(redis, beat, () => startLiveness(redis, 'one'))
+  expect([liveness.own, other.own]).toEqual(['one', expect.stringMatching(/^[0-9a-f-]{36}$/)])
+  expect(await other.isGone('one')).toBe(false)
+  // It beats thrice in that time.
+  await redis.pexpire(beat.key, 1_000_000)
+  await expectLifetime(redis, beat, async () => { vi.advanceTimersByTime(1_500) })
+  liveness.stop()
+  await redis.del(beat.key)
+  vi.advanceTimersByTime(60_000)
+  expect([await other.isGone('one'), await liveness.isGone(other.own)]).toEqual([true, false])
+  other.stop()
+})
 
-  it('continues after an outage of Redis, at the start too', async () => {
-    const { redis, failures } = redisDouble()
-    const outage = () => Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })
-    failures.push(outage())
-    const starting = startLiveness(redis, 'one')
-    await vi.advanceTimersByTimeAsync(1_000)
-    const liveness = await starting
-    failures.push(outage(), outage())
-    await vi.advanceTimersByTimeAsync(10_000)
-    expect(await liveness.isGone('one')).toBe(false)
-    liveness.stop()
-  })
+it('a heartbeat continues after an outage of Redis, at the start too', async () => {
+  const outage = Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })
+  const set = vi.spyOn(redis, 'set').mockRejectedValueOnce(outage)
+  const liveness = await startLiveness(redis, 'one')
+  await redis.del(beat.key)
+  set.mockRejectedValueOnce(outage)
+  vi.advanceTimersByTime(1_500)
+  expect(await liveness.isGone('one')).toBe(true)
+  await expectLifetime(redis, beat, async () => { vi.advanceTimersByTime(1_500) })
+  liveness.stop()
 })

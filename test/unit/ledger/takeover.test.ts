@@ -1,54 +1,63 @@
-import { describe, expect, it } from 'vitest'
-import { MissingKeyError } from '../../../services/runtime/crypto/key-ring.ts'
-import { SealError } from '../../../services/runtime/crypto/seal.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { jobKeys } from '../../../services/jobs/job-record.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
-import type { Job, FailBlock } from '../../../services/jobs/job.ts'
-import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
-import type { Emission } from '../../../services/runtime/engine/stage.ts'
+import { tallyBlockOf } from '../../../services/jobs/results/block.ts'
+import { storeBlock } from '../../../services/jobs/results/finish-job.ts'
+import { createJobStore } from '../../../services/jobs/store.ts'
 import {
   type Owned, Owners, Takeover, type TakeoverDeps,
 } from '../../../services/ledger/takeover.ts'
-import { storeBlock } from '../../../services/jobs/results/finish-job.ts'
+import { FAILED_TAKEOVERS_KEY, moneyKeys } from '../../../services/money/redis-keys.ts'
+import { createOutbox, createTenants, createWallet } from '../../../services/money/wallet.ts'
+import { MissingKeyError } from '../../../services/runtime/crypto/key-ring.ts'
+import { SealError } from '../../../services/runtime/crypto/seal.ts'
+import type { Emission } from '../../../services/runtime/engine/stage.ts'
+import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import {
-  codec, createBlocksDouble, endedJob, messageCodec,
+  blockEmission, codec, createBlocksDouble, live, messageCodec,
 } from '../../support/clickhouse/results.ts'
-import {
-  bitmapOf, createManualClock, entryOf, JOB, rowsOf, TENANT,
-} from '../../support/stage-messages.ts'
+import { accepted, acceptRequest } from '../../support/jobs.ts'
+import { emptyRedis, workerRedis as redis } from '../../support/redis/worker.ts'
+import { unlockAll } from '../../support/redis/unlock.ts'
+import { createManualClock, JOB, TENANT } from '../../support/stage-messages.ts'
 
-const running = endedJob({ ended: false, status: 'verifying' }, 4)
+const store = createJobStore(redis)
+const outbox = createOutbox(redis)
+const wallet = createWallet(redis)
+const MONEY = { id: 'first', amountMicros: 1_000_000, reason: '' }
+const clearOutbox = async () => await outbox.remove(TENANT, await outbox.pending(TENANT))
 
-type World = {
-  readonly job?: Job
-  /** Whether a topic may still have rows of the job. */
-  readonly waits?: boolean
+beforeEach(async () => {
+  await emptyRedis()
+  await unlockAll(redis, [TENANT])
+  // A wallet marks its tenant once.
+  await createTenants(redis).activate([TENANT])
+  await wallet.topUp(TENANT, MONEY)
+  await clearOutbox()
+})
+
+type OpenJob = {
+  readonly isEnded?: boolean
   readonly idleMs?: number
   readonly rowsIdleMs?: number
   /** When rows that wait for a host are due; none wait if left out. */
   readonly dueInMs?: number
-  /** The ages of entries in the outbox. */
-  readonly ages?: readonly number[]
-  readonly isOwned?: boolean
 }
 
-/** A tenant with one open job; `done` has what happened to it, `run` takes it over. */
-function setUp ({
-  job = running, waits = false, idleMs = 0, rowsIdleMs = 100_000, ages = [], isOwned = false,
-  dueInMs,
-}: World) {
-  const clock = createManualClock()
+/** A ledger on the real Redis; `run` takes over, what it does elsewhere is recorded. */
+function setUp ({ isOwned = false, waits = false } = {}) {
+  const clock = createManualClock(Date.now())
   const blocks = createBlocksDouble()
   const emitted: Emission[] = []
-  const [removed, done, counts]: [number[], string[], string[]] = [[], [], []]
-  const fails: FailBlock[] = []
+  const [archived, counts]: [string[], string[]] = [[], []]
   const logged: unknown[] = []
   const asked: Owned[] = []
-  const failures: Record<string, string> = {}
-  let stored: Job = { ...job, updatedAtMs: clock.now() - rowsIdleMs }
-  const entries = ages.map((age, index) =>
-    ({ ...entryOf(TENANT, running), seq: index + 1, at: clock.now() - age, text: '' }))
   const deps: TakeoverDeps = {
     clock,
+    blocks,
+    outbox,
+    redis,
+    store,
     log: { warn: () => {}, error: (fields: unknown) => { logged.push(fields) } } as never,
     metrics: {
       count: (name, labels, more = 1) => { counts.push(`${Object.values(labels).join()} ${more}`) },
@@ -56,20 +65,11 @@ function setUp ({
     },
     orphanAgeMs: 2_000,
     stalledAfterMs: 60_000,
-    redis: {
-      hgetall: async () => ({ ...failures }),
-      hset: async (_key: string, name: string, at: number) => { failures[name] = String(at) },
-      hdel: async (_key: string, name: string) => { delete failures[name] },
-    } as never,
-    tenants: { active: async () => [{ tenant: TENANT, sinceMs: 0 }] },
+    tenants: createTenants(redis),
     emitter: { emit: async (all) => { emitted.push(...all) } },
-    outbox: {
-      pending: async () => entries.filter(({ seq }) => !removed.includes(seq)),
-      tenantsWithPending: async () => entries.length > 0 ? [TENANT] : [],
-      remove: async (_tenant, shipped) => { removed.push(...shipped.map(({ seq }) => seq)) },
+    archive: {
+      save: async jobs => { archived.push(...jobs.map(({ job }) => `${job.id} ${job.status}`)) },
     },
-    archive: { save: async () => { done.push('save') } },
-    blocks,
     owners: {
       findOrphans: async owned => {
         asked.push(...owned)
@@ -78,82 +78,115 @@ function setUp ({
     },
     backlog: { mayContain: async () => waits },
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
-    store: {
-      openJobs: async () => [{ job: JOB, sinceMs: clock.now() - idleMs }],
-      read: async () => stored,
-      readWithManifest: async () => ({ job: stored, manifest: [] }),
-      close: async () => { done.push('close'); return true },
-      unfinishedRows: async () => bitmapOf(4, [1, 2]),
-      end: async () => ({ kind: 'skip' }),
-      waitingRows: async () => dueInMs === undefined
-        ? undefined
-        : { rows: 1, reasons: { greylisted: 1 }, lastDueMs: clock.now() + dueInMs, dueRows: 0 },
-      fail: async (_tenant, _job, block) => {
-        fails.push(block)
-        stored = { ...job, ended: true, status: 'failed' }
-        const failed = endedJob({ status: 'failed' })
-        return { kind: 'counted', ended: true, job: failed, entry: undefined }
-      },
-    },
   }
+  /** Rows of the job end, in a block of theirs. */
+  const count = async (...rows: readonly number[]) => {
+    const block = blockEmission({ chunk: 0, chunks: 1, firstRow: 0, rows: 4, totalRows: 4 },
+      rows.map(row => [row, live('')]), { inputs: ['', '', '', ''] })
+    await store.tally(TENANT, tallyBlockOf(await deps.storeBlock(block)))
+  }
+  /** A job of four rows that is open for so long, of which two have ended before, or all. */
+  const openJob = async (
+    { isEnded = false, idleMs = 90_000, rowsIdleMs = 100_000, dueInMs }: OpenJob = {}
+  ) => {
+    await accepted(store, TENANT, acceptRequest(JOB, { freshChecks: 4 }))
+    await count(0, 3)
+    if (isEnded) await count(1, 2)
+    await redis.hset(moneyKeys(TENANT).wallet, `open:${JOB}`, clock.now() - idleMs)
+    await redis.hset(jobKeys(TENANT, JOB).job, 'updatedAtMs', clock.now() - rowsIdleMs)
+    if (dueInMs === undefined) return
+    const waiting = { reasons: { greylisted: 1 }, lastDueMs: clock.now() + dueInMs }
+    await store.recordWaiting({ tenant: TENANT, job: JOB, batch: { chunk: 0, batch: 0 }, waiting })
+  }
+  /** The outbox, whose entries have these ages. */
+  const aged = (...ages: readonly number[]): TakeoverDeps['outbox'] => ({
+    ...outbox,
+    pending: async tenant => (await outbox.pending(tenant)).map((entry, index) =>
+      ({ ...entry, at: clock.now() - (ages[index] ?? 0) })),
+  })
   const run = (change: Partial<TakeoverDeps> = {}) => new Takeover({ ...deps, ...change }).run()
   return {
-    deps, clock, run, blocks, emitted, removed, done, fails, counts, asked, logged, failures,
+    deps, clock, run, blocks, emitted, archived, counts, asked, logged, count, openJob, aged,
   }
 }
 
-const topics = (emitted: readonly Emission[]) => emitted.map(({ topic }) => topic)
+const pendingSeqs = async () => (await outbox.pending(TENANT)).map(({ seq }) => seq)
+const isClosed = async () => (await store.read(TENANT, JOB))?.closed
 
 describe('a takeover', () => {
   it('ships orphaned entries, and leaves young ones to their process', async () => {
-    const { run, emitted, removed, counts } = setUp({ ages: [5_000, 2_000, 1_999] })
-    expect((await run()).entries).toBe(1)
-    expect(emitted.map(({ value }) => 'seq' in value && value.seq)).toEqual([1, 2])
-    expect(removed).toEqual([1, 2])
-    expect(counts).toEqual(['entry 2'])
+    const { run, emitted, counts, aged } = setUp()
+    for (const job of ['job_1', 'job_2', 'job_3']) {
+      await accepted(store, TENANT, acceptRequest(job))
+    }
+    expect((await run({ outbox: aged(5_000, 2_000, 1_999) })).entries).toBe(1)
+    expect(emitted.map(({ value }) => 'seq' in value && value.seq)).toEqual([2, 3])
+    expect([await pendingSeqs(), counts]).toEqual([[4], ['entry 2']])
   })
 
   it('leaves old entries and ended jobs to the stage that made them', async () => {
-    const { run, emitted, removed, done, asked } =
-      setUp({ ages: [5_000], job: endedJob(), idleMs: 90_000, isOwned: true })
-    expect(await run()).toEqual({ entries: 1, stalledJobs: 0 })
-    expect([emitted, removed, done]).toEqual([[], [], []])
-    expect(asked.map(({ stage, lane }) => [stage, lane]))
-      .toEqual([['lookup', 'small'], ['settle', 'small']])
+    const { run, emitted, archived, asked, openJob, aged } = setUp({ isOwned: true })
+    await openJob({ isEnded: true })
+    expect(await run({ outbox: aged(5_000, 5_000) })).toEqual({ entries: 2, stalledJobs: 0 })
+    expect([emitted, archived, await pendingSeqs()]).toEqual([[], [], [2, 3]])
+    expect(asked.map(({ id, stage, lane }) => [id.split(' ')[0], stage, lane])).toEqual([
+      ['entry', 'lookup', 'small'], ['entry', 'settle', 'small'], ['job', 'settle', 'small'],
+    ])
   })
 
   it('ships a movement without a job at once, as no stage does', async () => {
-    const { deps: { outbox }, run, removed, asked } = setUp({ ages: [5_000], isOwned: true })
-    const [entry] = await outbox.pending(TENANT)
-    const pending = async () => [{ ...entry!, type: 'topup', job: '' }]
-    await run({ outbox: { ...outbox, pending } })
-    expect([removed, asked]).toEqual([[1], []])
+    const { run, asked, aged } = setUp({ isOwned: true })
+    await wallet.topUp(TENANT, { ...MONEY, id: 'second' })
+    await run({ outbox: aged(5_000) })
+    expect([await pendingSeqs(), asked]).toEqual([[], []])
   })
 
-  it.each<readonly [string, World, readonly string[], readonly string[]]>([
-    ['leaves a young ended job open', { job: endedJob(), idleMs: 1_999 }, [], []],
-    ['closes an ended job that is still open', { job: endedJob(), idleMs: 2_000 },
-      ['save', 'close'], ['ended_job 1']],
-    ['fails a stalled job', { idleMs: 60_000 }, ['save', 'close'], ['stalled_job 1']],
-    ['leaves a job that is young', { idleMs: 59_999 }, [], []],
-    ['leaves a job with progress', { idleMs: 90_000, rowsIdleMs: 59_999 }, [], []],
-    ['leaves a job with rows in a topic', { idleMs: 90_000, waits: true }, [], []],
-    ['leaves a job with rows that wait for a host', { idleMs: 90_000, dueInMs: 7_200_000 }, [], []],
-    ['leaves a job with rows that were due a moment ago', { idleMs: 90_000, dueInMs: -59_999 },
-      [], []],
-    ['fails a job whose waiting rows nobody carries on', { idleMs: 90_000, dueInMs: -60_000 },
-      ['save', 'close'], ['stalled_job 1']],
-  ])('%s', async (_, world, done, counts) => {
-    const taken = setUp(world)
-    await taken.run()
-    expect([taken.done, taken.counts]).toEqual([done, counts])
-    expect(topics(taken.emitted)).toEqual(done.length === 0 ? [] : ['jobs.settled'])
-    const isFailed = counts.includes('stalled_job 1')
-    // Its open rows end unknown in one block of the whole job.
-    expect(taken.fails.map(({ finished }) => rowsOf(finished))).toEqual(isFailed ? [[1, 2]] : [])
-    expect(taken.blocks.stored).toMatchObject(isFailed
-      ? [{ chunk: running.chunks, firstRow: 0, rows: 4, inputs: false }]
-      : [])
+  it.each<readonly [string, OpenJob]>([
+    ['an ended job that is young', { isEnded: true, idleMs: 1_999 }],
+    ['a job that is young', { idleMs: 59_999 }],
+    ['a job with progress', { rowsIdleMs: 59_999 }],
+    ['a job with rows that wait for a host', { dueInMs: 7_200_000 }],
+    ['a job with rows that were due a moment ago', { dueInMs: -59_999 }],
+  ])('leaves %s', async (_, job) => {
+    const { run, openJob, emitted, archived, counts } = setUp()
+    await openJob(job)
+    await clearOutbox()
+    await run()
+    expect([await isClosed(), emitted, archived, counts]).toEqual([false, [], [], []])
+  })
+
+  it('leaves a job with rows in a topic', async () => {
+    const { run, openJob } = setUp({ waits: true })
+    await openJob()
+    await run()
+    expect(await isClosed()).toBe(false)
+  })
+
+  it('closes an ended job that is still open', async () => {
+    const { run, openJob, emitted, archived, counts } = setUp()
+    await openJob({ isEnded: true, idleMs: 2_000 })
+    await clearOutbox()
+    expect((await run()).stalledJobs).toBe(0)
+    expect([await isClosed(), archived, counts]).toEqual([true, [`${JOB} completed`],
+      ['ended_job 1']])
+    expect(emitted.map(({ topic }) => topic)).toEqual(['jobs.settled'])
+  })
+
+  it.each<readonly [string, OpenJob]>([
+    ['a stalled job', { idleMs: 60_000, rowsIdleMs: 60_000 }],
+    ['a job whose waiting rows nobody carries on', { dueInMs: -60_000 }],
+  ])('fails %s: its open rows end unknown in one block of all', async (_, job) => {
+    const { run, openJob, emitted, archived, counts, blocks } = setUp()
+    await openJob(job)
+    await clearOutbox()
+    expect((await run()).stalledJobs).toBe(1)
+    expect([archived, counts]).toEqual([[`${JOB} failed`], ['stalled_job 1']])
+    expect(emitted.map(({ topic }) => topic)).toEqual(['jobs.settled', 'wallet.journal'])
+    expect(await store.read(TENANT, JOB)).toMatchObject({
+      closed: true, chargedMicros: 4_000, releasedMicros: 4_000, counts: { unknownRecords: 2 },
+    })
+    expect(blocks.stored.slice(1))
+      .toMatchObject([{ chunk: 1, firstRow: 0, rows: 4, inputs: false, finished: Buffer.of(6) }])
   })
 
   it.each([
@@ -161,100 +194,99 @@ describe('a takeover', () => {
     ['whose organization lacks a key',
       new MissingKeyError('no key', { wraps: 'rows', advice: 'restart ledger' })],
   ])('retries a stalled job %s, and goes on', async (_, error) => {
-    const { run, done, fails, logged } = setUp({ idleMs: 60_000 })
+    const { run, openJob, archived, logged } = setUp()
+    await openJob()
     await run({ storeBlock: async () => { throw error } })
-    expect([logged.length, done, fails]).toEqual([1, [], []])
+    expect([logged.length, archived, (await store.read(TENANT, JOB))?.ended])
+      .toEqual([1, [], false])
   })
 
   it('leaves operators time to replay the letters of a job that can be read again', async () => {
-    const { deps, clock, run, done, failures } = setUp({ idleMs: 90_000 })
+    const { clock, run, openJob } = setUp()
+    await openJob()
     const unavailable = async () => { throw new InfrastructureError('down') }
-    let damage: Error | undefined = new Error('WRONGTYPE')
-    const read: TakeoverDeps['store']['read'] = async (...of) => {
-      if (damage !== undefined) throw damage
-      return await deps.store.read(...of)
-    }
-    await run({ store: { ...deps.store, read } })
+    await run({ store: { ...store, read: async () => { throw new Error('WRONGTYPE') } } })
     // Its server does not respond, and then another ledger leads.
     clock.advance(30_000)
-    await run({ store: { ...deps.store, openJobs: unavailable } })
-    damage = undefined
+    await run({ store: { ...store, openJobs: unavailable } })
     clock.advance(59_999)
-    await run({ store: { ...deps.store, read } })
-    expect(done).toEqual([])
+    await run()
+    expect(await isClosed()).toBe(false)
     clock.advance(1)
-    await run({ store: { ...deps.store, read } })
-    expect(done).toEqual(['save', 'close'])
-    await run({ store: { ...deps.store, openJobs: async () => [] } })
-    expect(failures).toEqual({})
+    await run()
+    expect(await isClosed()).toBe(true)
+    await run()
+    expect(await redis.hgetall(FAILED_TAKEOVERS_KEY)).toEqual({})
   })
 
   it('goes on when the jobs of one tenant cannot be listed', async () => {
-    const { deps, run, done } = setUp({ idleMs: 90_000 })
+    const { run, openJob } = setUp()
+    await openJob()
     const active = async () => ['org_x.live', TENANT].map(tenant => ({ tenant, sinceMs: 0 }))
-    const openJobs: TakeoverDeps['store']['openJobs'] = async tenant => {
-      if (tenant !== TENANT) throw new Error('WRONGTYPE')
-      return await deps.store.openJobs(tenant)
-    }
-    await run({ tenants: { active }, store: { ...deps.store, openJobs } })
-    expect(done).toEqual(['save', 'close'])
+    await redis.set(moneyKeys('org_x.live').wallet, 'no hash')
+    await run({ tenants: { active } })
+    expect(await isClosed()).toBe(true)
   })
 
   it('ends a stalled job without a block if its key is inconsistent', async () => {
-    const { run, blocks, fails, done, logged } = setUp({ idleMs: 60_000 })
+    const { run, openJob, blocks, logged } = setUp()
+    await openJob()
     const error = new SealError('changed')
     const lacking = createMessageCodec({ codec, keys: { get: async () => { throw error } } })
     await run({
       storeBlock: emission => storeBlock({ messageCodec: lacking, codec, blocks }, emission),
     })
-    expect(fails).toEqual([{ digest: '', finished: bitmapOf(4, [1, 2]) }])
-    expect([blocks.stored, done]).toEqual([[], ['save', 'close']])
-    expect(logged).toEqual([{ tenant: running.tenant, job: running.id, err: error }])
+    expect([await isClosed(), blocks.stored.length]).toEqual([true, 1])
+    expect(logged).toEqual([{ tenant: TENANT, job: JOB, err: error }])
   })
 
   it('does not end a job that made progress meanwhile', async () => {
-    const { deps: { store }, run, done, emitted } = setUp({ idleMs: 60_000 })
-    const fail = async () =>
-      ({ kind: 'known', ended: false, job: running, entry: undefined } as const)
-    await run({ store: { ...store, fail } })
-    expect([done, emitted]).toEqual([[], []])
+    const { deps, run, openJob, count, archived } = setUp()
+    await openJob()
+    const storeBlock: TakeoverDeps['storeBlock'] = async emission => {
+      await count(1)
+      return await deps.storeBlock(emission)
+    }
+    await run({ storeBlock })
+    expect([(await store.read(TENANT, JOB))?.ended, archived]).toEqual([false, []])
   })
 })
 
 /** Takes over in a loop; `fatal` resolves with what ends it. */
-function start (deps: TakeoverDeps, isLeader = () => true) {
+function start (deps: TakeoverDeps) {
   const fatal = Promise.withResolvers<unknown>()
   const takeover = new Takeover(deps)
-  takeover.start({ isLeader, fatal: fatal.resolve, everyMs: 1 })
+  takeover.start({ isLeader: () => true, fatal: fatal.resolve, everyMs: 1 })
   return { takeover, fatal: fatal.promise }
 }
 
 describe('the loop of takeovers', () => {
   it('is not ready after a failed run, and continues', async () => {
     let rounds = 0
-    const rested = Promise.withResolvers<void>()
+    const [failed, rested] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const active = async () => {
       rounds += 1
       if (rounds === 1) throw new Error('down')
-      if (rounds === 3) rested.resolve()
+      if (rounds === 2) await failed.promise
+      if (rounds === 4) rested.resolve()
       return []
     }
-    const { takeover } = start({ ...setUp({}).deps, tenants: { active } })
+    const { takeover } = start({ ...setUp().deps, tenants: { active } })
     expect(takeover.ready()).toBe(true)
-    await new Promise(resolve => setImmediate(resolve))
-    expect(takeover.ready()).toBe(false)
+    await expect.poll(() => takeover.ready()).toBe(false)
+    failed.resolve()
     await rested.promise
     expect(takeover.ready()).toBe(true)
     await takeover.stop()
   })
 
   it('ends with the process when the key ring lacks a key', async () => {
-    const { deps, fails } = setUp({ idleMs: 60_000 })
+    const { deps, openJob } = setUp()
+    await openJob()
     const lacking = new FatalError('RESULTS_ROOT_KEYS lacks key "7"')
-    const storeBlock = async () => { throw lacking }
-    const { takeover, fatal } = start({ ...deps, storeBlock })
+    const { takeover, fatal } = start({ ...deps, storeBlock: async () => { throw lacking } })
     expect(await fatal).toBe(lacking)
-    expect([takeover.ready(), fails]).toEqual([false, []])
+    expect([takeover.ready(), (await store.read(TENANT, JOB))?.ended]).toEqual([false, false])
     await takeover.stop()
   })
 })

@@ -6,7 +6,7 @@ import {
   activeSecrets, createSubscriptions, createWebhookEndpoints, type EndpointSettings,
 } from '../../../services/webhooks/endpoints.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
-import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
 const LIVE = 'org_1.live'
 const DAY_MS = 86_400_000
@@ -16,7 +16,7 @@ const wanted: EndpointSettings = {
 
 let nowMs: number
 beforeEach(async () => {
-  await emptyAccounts()
+  await emptyRedis()
   nowMs = 1_000_000
 })
 const now = () => nowMs

@@ -4,7 +4,7 @@ import {
   createWebhookSecrets, publicKeyText, signText, wrappedSecrets,
 } from '../../../services/webhooks/secrets.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
-import { accountsRedis as redis, emptyAccounts } from '../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../support/redis/worker.ts'
 
 const keys = organizationKeysOf(1)
 const DAY_MS = 86_400_000
@@ -13,7 +13,7 @@ let nowMs: number
 const now = () => nowMs
 const secrets = createWebhookSecrets({ redis, keys, now })
 beforeEach(async () => {
-  await emptyAccounts()
+  await emptyRedis()
   nowMs = 1_000_000
 })
 const record = accountKey('org:org_1')

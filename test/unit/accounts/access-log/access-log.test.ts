@@ -3,7 +3,7 @@ import {
   ACCESS_COLUMNS, type AccessEvent, createAccessLog, createAccessOutbox,
 } from '../../../../services/accounts/access-log/access-log.ts'
 import { readFileSync } from 'node:fs'
-import { accountsRedis as redis, emptyAccounts } from '../../../support/redis/accounts.ts'
+import { workerRedis as redis, emptyRedis } from '../../../support/redis/worker.ts'
 
 const event: AccessEvent = {
   organization: 'org_1',
@@ -16,7 +16,7 @@ const event: AccessEvent = {
 
 const log = createAccessLog(redis)
 const outbox = createAccessOutbox(redis)
-beforeEach(emptyAccounts)
+beforeEach(emptyRedis)
 
 describe('the access log', () => {
   it('adds an entry with the time of Redis to the outbox', async () => {

@@ -7,11 +7,11 @@ const server = await startRedisServer()
 process.on('exit', server.kill)
 
 /** A Redis with accounts, one for all test files of this worker, which empty it. */
-export const accountsRedis = new Redis({ path: server.socket })
+export const workerRedis = new Redis({ path: server.socket })
 
 /** Removes everything; no account is locked after that. Commands sent later come later. */
-export async function emptyAccounts (): Promise<void> {
+export async function emptyRedis (): Promise<void> {
   await Promise.all([
-    accountsRedis.flushall(), accountsRedis.eval(MARK_COMPARED_LUA, 1, ACCOUNTS_RUN_KEY),
+    workerRedis.flushall(), workerRedis.eval(MARK_COMPARED_LUA, 1, ACCOUNTS_RUN_KEY),
   ])
 }
