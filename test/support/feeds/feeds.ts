@@ -16,7 +16,7 @@ import type { MemoryBus } from '../kafka/memory-bus.ts'
 
 const codec = createCodec(localSource())
 /** The key of every partner here. */
-const partnerKey = randomBytes(32)
+export const partnerKey = randomBytes(32)
 let partners = 0
 
 /** One run of a producer. */
