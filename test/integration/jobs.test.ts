@@ -10,7 +10,6 @@ import {
 import { expectLifetime } from '../support/lifetime.ts'
 import { startJobStore } from '../support/redis/redis.ts'
 import type { WaitingBatch } from '../../services/jobs/job.ts'
-import { JobKeyLostError } from '../../services/jobs/job-keys.ts'
 import { jobKeysOf } from '../support/keys/organization-keys.ts'
 
 const { redis, connect, store, wallet, fundedTenant } = await startJobStore()
@@ -547,17 +546,5 @@ describe('data keys', () => {
     expect(await store.outcome(tenant, 'job_1')).toMatchObject({ refusal: { code: 'expired' } })
     expect(await Promise.all(['job_1', 'job_2'].map(job =>
       redis.exists(jobKeys(tenant, job).dataKey)))).toEqual([0, 1])
-  })
-
-  it('that are lost are restored only for a running job', async () => {
-    const tenant = await fundedTenant()
-    const { key, wrapped } = await jobKeysOf({ redis }).create(tenant, 'job_1')
-    expect(await jobKeysOf({ redis }).get(tenant, 'job_1')).toBeUndefined()
-    const isRunning = async () => true
-    const lost = jobKeysOf({ redis, isRunning })
-    await expect(lost.get(tenant, 'job_1')).rejects.toThrow(JobKeyLostError)
-    const restoring = jobKeysOf({ redis, isRunning, restore: async () => wrapped })
-    expect(await restoring.get(tenant, 'job_1')).toEqual(key)
-    expect(await redis.getBuffer(jobKeys(tenant, 'job_1').dataKey)).toEqual(wrapped)
   })
 })

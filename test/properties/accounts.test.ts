@@ -12,8 +12,9 @@ import {
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWebhookEndpoints } from '../../services/webhooks/endpoints.ts'
 import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
+import { KEY_CLASSES, type KeyClass } from '../../services/topology.ts'
 import {
-  restoreAccounts, sendOrganizationKeys, shipAccounts,
+  type AccountsDeps, restoreAccounts, restoreLostKeys, sendOrganizationKeys, shipAccounts,
 } from '../../services/accounts/account-topics.ts'
 import { eventually } from '../support/eventually.ts'
 import { organizationKeysOf } from '../support/keys/organization-keys.ts'
@@ -372,6 +373,55 @@ describe('a change of an account', () => {
     const fields = (await shippedAccounts()).flatMap(account => account.fields)
     const local = ['lastUsedAt', 'lastUsedFrom', 'madeIn', 'revision']
     expect(fields.filter(({ name }) => local.includes(name))).toEqual([])
+  })
+})
+
+describe('keys of organizations that Redis has lost while it runs', () => {
+  const store = createOrganizationKeyStore(redis)
+  const keyOf = (name: KeyClass, more: object = {}) => ({ ...webhookKey, class: name, ...more })
+  /** Adds these to Redis, and version 1 of all classes to the topic. */
+  async function have (orgId: string, keys: readonly ReturnType<typeof keyOf>[]): Promise<void> {
+    for (const key of keys) await store.add(orgId, key)
+    await sendOrganizationKeys(environment.deps, {
+      orgId, keys: KEY_CLASSES.map(name => ({ ...keyOf(name), shippedAtMs: 0 })),
+    })
+  }
+  const restoreLost = async (orgIds: readonly string[], more: Partial<AccountsDeps> = {}) =>
+    await restoreLostKeys({
+      ...environment.deps, ...more, tenants: { all: async () => orgIds.map(id => `${id}.live`) },
+    }, signal)
+
+  it('are restored from their topic, but none that a newer version replaced', async () => {
+    await have('org_whole', KEY_CLASSES.map(name => keyOf(name, { version: 2 })))
+    const [lost, ...kept] = KEY_CLASSES
+    await have('org_partial', kept.map(name => keyOf(name, { wrapped: Buffer.of(9) })))
+    await have('org_none', [])
+    const whole = await store.read('org_whole')
+    expect(await restoreLost(['org_whole', 'org_partial', 'org_none', 'org_nowhere'])).toBe(1)
+    expect(await store.read('org_whole')).toEqual(whole)
+    expect((await store.read('org_partial')).map(key => [key.class, ...key.wrapped]).toSorted())
+      .toEqual([[lost, 1], ...kept.map(name => [name, 9])].toSorted())
+    const none = await store.read('org_none')
+    expect(none.map(key => key.class).toSorted()).toEqual([...KEY_CLASSES].sort())
+    for (const { shippedAtMs } of none) expect(shippedAtMs).toBeGreaterThan(0)
+  })
+
+  it('are not searched for while none are lost, nor those of erased organizations', async () => {
+    await have('org_whole', KEY_CLASSES.map(name => keyOf(name)))
+    await redis.hset(accountKey('org:org_erased'), { [ERASED_FIELD]: '1' })
+    const read = async () => { throw new Error('unexpected read') }
+    expect(await restoreLost(['org_whole', 'org_erased'], { reader: { read } })).toBe(0)
+  })
+
+  it('are not restored for an organization that is erased meanwhile', async () => {
+    await have('org_lost', [])
+    const { reader } = environment.deps
+    const read: typeof reader.read = async (...given) => {
+      await redis.hset(accountKey('org:org_lost'), { [ERASED_FIELD]: '1' })
+      return await reader.read(...given)
+    }
+    expect(await restoreLost(['org_lost'], { reader: { read } })).toBe(0)
+    expect(await store.read('org_lost')).toEqual([])
   })
 })
 

@@ -1,6 +1,5 @@
-import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { newJobId } from '../../../services/jobs/job.ts'
 import {
   createNewJobKeys, JobKeyLostError, keysInTopic, openJobKey,
@@ -11,8 +10,10 @@ import { localSource } from '../../support/kafka/local-schemas.ts'
 import { SealError } from '../../../services/runtime/crypto/seal.ts'
 import { createMemoryBus } from '../../support/kafka/memory-bus.ts'
 import { jobKeysOf, organizationKeysOf } from '../../support/keys/organization-keys.ts'
+import { emptyRedis, workerRedis as redis } from '../../support/redis/worker.ts'
 
 const codec = createCodec(localSource())
+beforeEach(emptyRedis)
 
 describe('the topic of data keys', () => {
   it('has the newest wrapped key of a job, for its own tenant', async () => {
@@ -36,101 +37,96 @@ describe('the topic of data keys', () => {
   })
 })
 
+const tenant = 't.live'
+
 describe('the wrapped key of a job that Redis has forgotten', () => {
   const DAY_MS = 86_400_000
-  /** The keys of a job that was closed, while marks of erased jobs come and go. */
-  const scene = async (requestedAtMs = Date.now() - DAY_MS) => {
+  /** The keys of a job that was closed, which may be erased while its key is searched for. */
+  const scene = async ({ requestedAtMs = Date.now() - DAY_MS, isErasedMeanwhile = false } = {}) => {
     const job = newJobId(requestedAtMs)
-    const state = { erased: [] as number[], searches: 0 }
-    const redis = {
-      getBuffer: async () => null,
-      exists: async () => state.erased.shift() ?? 0,
-    } as unknown as Redis
-    const { key, wrapped } = await jobKeysOf({ redis }).create('t.live', job)
+    const { key, wrapped } = await jobKeysOf({ redis }).create(tenant, job)
+    const state = { searches: 0 }
+    const erase = async () => await redis.set(jobKeys(tenant, job).erased, '1')
     const findClosed = async () => {
       state.searches += 1
+      if (isErasedMeanwhile) await erase()
       return wrapped
     }
     const { get } = jobKeysOf({ redis, isRunning: async () => false, findClosed })
-    return { key, state, get: () => get('t.live', job) }
+    return { key, state, erase, get: () => get(tenant, job) }
   }
 
   it('is not searched for once the job is erased, nor returned if that just happened', async () => {
-    const { state, get } = await scene()
-    state.erased = [1]
-    expect([await get(), state.searches]).toEqual([undefined, 0])
-    state.erased = [0, 1]
+    const erased = await scene()
+    await erased.erase()
+    expect([await erased.get(), erased.state.searches]).toEqual([undefined, 0])
+    const { state, get } = await scene({ isErasedMeanwhile: true })
     expect([await get(), state.searches]).toEqual([undefined, 1])
   })
 
   it('decrypts nothing after 91 days, even where a process has kept it', async () => {
-    const recent = await scene(Date.now() - 90 * DAY_MS)
+    const recent = await scene({ requestedAtMs: Date.now() - 90 * DAY_MS })
     expect(await recent.get()).toEqual(recent.key)
-    const { state, get } = await scene(Date.now() - 92 * DAY_MS)
+    const { state, get } = await scene({ requestedAtMs: Date.now() - 92 * DAY_MS })
     expect([await get(), state.searches]).toEqual([undefined, 0])
   })
 })
 
 describe('a wrapped key that Redis has with broken bytes', () => {
-  /** The keys of a job whose wrapped key is broken in Redis; `restore` returns the original. */
-  const scene = async (isRunning = true) => {
-    const entries = new Map<string, Buffer>()
-    const marks = new Set<string>()
-    const redis = {
-      getBuffer: async (name: string) => entries.get(name) ?? null,
-      set: async (name: string, value: Buffer) => { entries.set(name, value) },
-      del: async (name: string) => { entries.delete(name) },
-      exists: async (name: string) => Number(marks.has(name)),
-    } as unknown as Redis
-    const { key, wrapped } = await jobKeysOf({ redis }).create('t.live', 'job_1')
-    const broken = Buffer.from(wrapped)
-    // Within its first part.
-    broken[40]! ^= 1
-    entries.set(jobKeys('t.live', 'job_1').dataKey, broken)
-    const keysWith = (inTopic: Buffer | undefined) => {
-      const restores = { times: 0 }
-      const restore = async () => { restores.times += 1; return inTopic }
-      const keys = jobKeysOf({ redis, isRunning: async () => isRunning, restore })
-      return { restores, ...keys }
-    }
-    return { key, wrapped, broken, entries, marks, keysWith }
+  const { dataKey, erased } = jobKeys(tenant, 'job_1')
+  /** The keys of a job, with what the topic has of it. */
+  const keysWith = (inTopic: Buffer | undefined, isRunning = true) => {
+    const restore = vi.fn(async () => inTopic)
+    const { get } = jobKeysOf({ redis, isRunning: async () => isRunning, restore })
+    return { restore, get: () => get(tenant, 'job_1') }
   }
+  /** The key of the job, whose byte at this place is another one in Redis. */
+  const breakAt = async (place: number, byte: number) => {
+    const made = await jobKeysOf({ redis }).create(tenant, 'job_1')
+    const broken = Buffer.from(made.wrapped)
+    broken[place]! ^= byte
+    await redis.set(dataKey, broken)
+    return { ...made, broken }
+  }
+  /** Within its first part. */
+  const damage = () => breakAt(40, 1)
 
   it('is read from its topic once for concurrent callers, and stored whole', async () => {
-    const { key, wrapped, entries, keysWith } = await scene()
-    const { get, restores } = keysWith(wrapped)
-    expect(await Promise.all([get('t.live', 'job_1'), get('t.live', 'job_1')])).toEqual([key, key])
-    expect([...entries.values()]).toEqual([wrapped])
-    expect(restores.times).toBe(1)
+    const { key, wrapped } = await damage()
+    const { get, restore } = keysWith(wrapped)
+    expect(await Promise.all([get(), get()])).toEqual([key, key])
+    expect(await redis.getBuffer(dataKey)).toEqual(wrapped)
+    expect(restore).toHaveBeenCalledOnce()
   })
 
   it('is lost when the topic has nothing better, or the job is over', async () => {
-    const { broken, wrapped, keysWith } = await scene()
+    const { key, broken, wrapped } = await damage()
     const same = keysWith(broken)
-    await expect(same.get('t.live', 'job_1')).rejects.toThrow(SealError)
-    expect(same.restores.times).toBe(1)
-    await expect(keysWith(undefined).get('t.live', 'job_1')).rejects.toThrow(JobKeyLostError)
-    const over = await scene(false)
-    await expect(over.keysWith(wrapped).get('t.live', 'job_1')).rejects.toThrow(SealError)
+    await expect(same.get()).rejects.toThrow(SealError)
+    expect(same.restore).toHaveBeenCalledOnce()
+    await redis.set(dataKey, broken)
+    await expect(keysWith(undefined).get()).rejects.toThrow(JobKeyLostError)
+    await expect(keysWith(wrapped, false).get()).rejects.toThrow(SealError)
+    await redis.del(dataKey)
+    await expect(keysWith(undefined).get()).rejects.toThrow(JobKeyLostError)
+    expect(await keysWith(wrapped, false).get()).toBeUndefined()
+    expect(await keysWith(wrapped).get()).toEqual(key)
   })
 
   it('does not come back for a job that was erased while the topic was searched', async () => {
-    const { wrapped, entries, marks, keysWith } = await scene()
-    entries.clear()
-    marks.add('erased:{t}.live:job_1')
-    expect(await keysWith(wrapped).get('t.live', 'job_1')).toBeUndefined()
-    expect(entries.size).toBe(0)
+    const { wrapped } = await damage()
+    await redis.del(dataKey)
+    await redis.set(erased, '1')
+    expect(await keysWith(wrapped).get()).toBeUndefined()
+    expect(await redis.exists(dataKey)).toBe(0)
   })
 
   it('is taken from its topic when the key that its bytes name is missing', async () => {
-    const { key, wrapped, entries, keysWith } = await scene()
-    const other = Buffer.from(wrapped)
     // The last character of the id `k1`, after the length of the part and that of the id.
-    other[4] = '7'.charCodeAt(0)
-    for (const name of entries.keys()) entries.set(name, other)
-    expect(await keysWith(wrapped).get('t.live', 'job_1')).toEqual(key)
-    for (const name of entries.keys()) entries.set(name, other)
-    await expect(keysWith(other).get('t.live', 'job_1'))
+    const { key, wrapped, broken } = await breakAt(4, '1'.charCodeAt(0) ^ '7'.charCodeAt(0))
+    expect(await keysWith(wrapped).get()).toEqual(key)
+    await redis.set(dataKey, broken)
+    await expect(keysWith(broken).get())
       .rejects.toThrow('lacks key "k7", which wraps a key in use (data-key t.live job_1)')
   })
 })
